@@ -1,0 +1,215 @@
+//! The policy chosen at run time.
+
+use core::ptr::NonNull;
+
+use crate::buddy::Buddy;
+use crate::counters::Counters;
+use crate::engine::{Block, Engine, Freed};
+use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
+use crate::fit::Fit;
+use crate::policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
+use crate::rules::{PolicyKind, Rules};
+
+/// An engine whose policy was chosen at run time; each operation costs one more branch than that policy's own type.
+///
+/// ```
+/// use heapwright_placement::{AnyEngine, Engine, PolicyKind, Rules};
+/// let policy = PolicyKind::from_name("worst").unwrap();
+/// let rules = Rules::default();
+/// let mut metadata = vec![0u64; AnyEngine::metadata_cells(policy, 1 << 20, &rules).unwrap()];
+/// let mut heap = AnyEngine::create(policy, &mut metadata, 1 << 20, &rules).unwrap();
+/// let a = heap.allocate(1000, 16).unwrap();
+/// heap.deallocate(a).unwrap();
+/// ```
+pub enum AnyEngine<'m> {
+    /// First fit.
+    First(Fit<'m, FirstFit>),
+    /// Next fit.
+    Next(Fit<'m, NextFit>),
+    /// Best fit.
+    Best(Fit<'m, BestFit>),
+    /// Worst fit.
+    Worst(Fit<'m, WorstFit>),
+    /// Random fit.
+    Random(Fit<'m, RandomFit>),
+    /// Binary buddies.
+    Buddy(Buddy<'m>),
+    /// Good fit.
+    Good(Fit<'m, GoodFit>),
+}
+
+/// `$body` with `$engine` bound to the engine inside, whichever it is.
+macro_rules! each {
+    ($any:expr, $engine:ident => $body:expr) => {
+        match $any {
+            AnyEngine::First($engine) => $body,
+            AnyEngine::Next($engine) => $body,
+            AnyEngine::Best($engine) => $body,
+            AnyEngine::Worst($engine) => $body,
+            AnyEngine::Random($engine) => $body,
+            AnyEngine::Buddy($engine) => $body,
+            AnyEngine::Good($engine) => $body,
+        }
+    };
+}
+
+/// `$body` with the type of `$policy`'s engine as `$Type`, wrapped into an `AnyEngine`.
+macro_rules! build {
+    ($policy:expr, $Type:ident => $body:expr) => {
+        match $policy {
+            PolicyKind::First => {
+                type $Type<'m> = Fit<'m, FirstFit>;
+                $body.map(AnyEngine::First)
+            }
+            PolicyKind::Next => {
+                type $Type<'m> = Fit<'m, NextFit>;
+                $body.map(AnyEngine::Next)
+            }
+            PolicyKind::Best => {
+                type $Type<'m> = Fit<'m, BestFit>;
+                $body.map(AnyEngine::Best)
+            }
+            PolicyKind::Worst => {
+                type $Type<'m> = Fit<'m, WorstFit>;
+                $body.map(AnyEngine::Worst)
+            }
+            PolicyKind::Random => {
+                type $Type<'m> = Fit<'m, RandomFit>;
+                $body.map(AnyEngine::Random)
+            }
+            PolicyKind::Buddy => {
+                type $Type<'m> = Buddy<'m>;
+                $body.map(AnyEngine::Buddy)
+            }
+            PolicyKind::Good => {
+                type $Type<'m> = Fit<'m, GoodFit>;
+                $body.map(AnyEngine::Good)
+            }
+        }
+    };
+}
+
+impl<'m> AnyEngine<'m> {
+    /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes under `policy`.
+    ///
+    /// # Errors
+    /// The rule that makes no sense, or [`RulesError::Capacity`].
+    pub fn metadata_cells(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
+        match policy {
+            PolicyKind::First => Fit::<FirstFit>::metadata_cells(capacity, rules),
+            PolicyKind::Next => Fit::<NextFit>::metadata_cells(capacity, rules),
+            PolicyKind::Best => Fit::<BestFit>::metadata_cells(capacity, rules),
+            PolicyKind::Worst => Fit::<WorstFit>::metadata_cells(capacity, rules),
+            PolicyKind::Random => Fit::<RandomFit>::metadata_cells(capacity, rules),
+            PolicyKind::Buddy => Buddy::metadata_cells(capacity, rules),
+            PolicyKind::Good => Fit::<GoodFit>::metadata_cells(capacity, rules),
+        }
+    }
+
+    /// Creates a heap over a region of `capacity` bytes; as [`Fit::create`].
+    ///
+    /// # Errors
+    /// As [`Fit::create`].
+    pub fn create(
+        policy: PolicyKind,
+        metadata: &'m mut [u64],
+        capacity: usize,
+        rules: &Rules,
+    ) -> Result<Self, RulesError> {
+        build!(policy, Chosen => Chosen::create(metadata, capacity, rules))
+    }
+
+    /// Creates a heap over zeroed metadata; as [`Fit::create_zeroed`].
+    ///
+    /// # Errors
+    /// As [`Fit::create_zeroed`].
+    ///
+    /// # Safety
+    /// As [`Fit::create_zeroed`], for [`AnyEngine::metadata_cells`] cells.
+    pub unsafe fn create_zeroed(
+        policy: PolicyKind,
+        metadata: NonNull<u64>,
+        capacity: usize,
+        rules: &Rules,
+    ) -> Result<Self, RulesError> {
+        // SAFETY: the caller's promise is the same.
+        build!(policy, Chosen => unsafe { Chosen::create_zeroed(metadata, capacity, rules) })
+    }
+
+    /// Takes up the heap whose metadata lies at `metadata`, whatever its policy; as [`Fit::attach`].
+    ///
+    /// # Errors
+    /// As [`Fit::attach`].
+    ///
+    /// # Safety
+    /// As [`Fit::attach`].
+    pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
+        // SAFETY: the caller's promise.
+        let policy = unsafe { crate::store::policy_at(metadata, cells) }?;
+        // SAFETY: the caller's promise is the same.
+        build!(policy, Chosen => unsafe { Chosen::attach(metadata, cells) })
+    }
+
+    /// Sets the seed of random fit; the other policies have none.
+    pub fn seed(&mut self, seed: u64) {
+        if let AnyEngine::Random(engine) = self {
+            engine.seed(seed);
+        }
+    }
+}
+
+impl Engine for AnyEngine<'_> {
+    fn policy(&self) -> PolicyKind {
+        each!(self, engine => engine.policy())
+    }
+
+    #[inline]
+    fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+        each!(self, engine => engine.allocate(bytes, align))
+    }
+
+    #[inline]
+    fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
+        each!(self, engine => engine.deallocate(offset))
+    }
+
+    #[inline]
+    fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
+        each!(self, engine => engine.deallocate_sized(offset, bytes))
+    }
+
+    fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
+        each!(self, engine => engine.resize(offset, old, new))
+    }
+
+    #[inline]
+    fn usable_size(&self, offset: usize) -> Option<usize> {
+        each!(self, engine => engine.usable_size(offset))
+    }
+
+    fn block_containing(&self, offset: usize) -> Option<Block> {
+        each!(self, engine => engine.block_containing(offset))
+    }
+
+    #[inline]
+    fn heap_size(&self) -> usize {
+        each!(self, engine => engine.heap_size())
+    }
+
+    #[inline]
+    fn top(&self) -> usize {
+        each!(self, engine => engine.top())
+    }
+
+    fn capacity(&self) -> usize {
+        each!(self, engine => engine.capacity())
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        each!(self, engine => engine.counters())
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        each!(self, engine => engine.check())
+    }
+}

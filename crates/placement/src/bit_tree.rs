@@ -1,0 +1,151 @@
+//! A set of small integers as a 64-ary hierarchy of bitmaps: a set bit above says that the word below is not empty.
+
+use crate::bits::{above, below, highest, lowest};
+use crate::cells::Cells;
+
+/// How many cells a set of integers below `bits` takes: all levels, the lowest first, up to one of a single word.
+pub(crate) const fn cells_for(mut bits: usize) -> usize {
+    let mut cells = 0;
+    loop {
+        bits = bits.div_ceil(64);
+        cells += bits;
+        if bits <= 1 {
+            return cells;
+        }
+    }
+}
+
+/// A view of the set stored in `cells` from `base` on; it holds integers below `bits`.
+///
+/// Every operation takes one step per level: at most seven for the largest region, one for most calls.
+#[derive(Clone, Copy)]
+pub(crate) struct BitTree {
+    base: usize,
+    bits: usize,
+}
+
+impl BitTree {
+    #[inline(always)]
+    pub(crate) const fn new(base: usize, bits: usize) -> Self {
+        BitTree { base, bits }
+    }
+
+    #[inline]
+    pub(crate) fn insert(self, cells: &mut Cells<'_, u64>, mut member: usize) {
+        let (mut level, mut bits) = (self.base, self.bits);
+        loop {
+            let word = cells.get(level + member / 64);
+            cells.set(level + member / 64, word | 1 << (member % 64));
+            bits = bits.div_ceil(64);
+            if word != 0 || bits <= 1 {
+                return;
+            }
+            level += bits;
+            member /= 64;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, mut member: usize) {
+        let (mut level, mut bits) = (self.base, self.bits);
+        loop {
+            let word = cells.get(level + member / 64) & !(1 << (member % 64));
+            cells.set(level + member / 64, word);
+            bits = bits.div_ceil(64);
+            if word != 0 || bits <= 1 {
+                return;
+            }
+            level += bits;
+            member /= 64;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn contains(self, cells: &Cells<'_, u64>, member: usize) -> bool {
+        cells.get(self.base + member / 64) >> (member % 64) & 1 == 1
+    }
+
+    /// The least member.
+    #[inline]
+    pub(crate) fn first(self, cells: &Cells<'_, u64>) -> Option<usize> {
+        self.first_from(cells, 0)
+    }
+
+    /// The least member that is at least `from`.
+    #[inline]
+    pub(crate) fn first_from(self, cells: &Cells<'_, u64>, from: usize) -> Option<usize> {
+        if from >= self.bits {
+            return None;
+        }
+        let word = cells.get(self.base + from / 64) & !below(from % 64);
+        if word != 0 { Some(from & !63 | lowest(word)) } else { self.climb_up_from(cells, from) }
+    }
+
+    fn climb_up_from(self, cells: &Cells<'_, u64>, from: usize) -> Option<usize> {
+        let (mut level, mut bits, mut member, mut height) = (self.base, self.bits, from, 0);
+        loop {
+            let words = bits.div_ceil(64);
+            if words <= 1 {
+                return None;
+            }
+            level += words;
+            bits = words;
+            member /= 64;
+            height += 1;
+            let word = cells.get(level + member / 64) & above(member % 64);
+            if word != 0 {
+                member = member & !63 | lowest(word);
+                return Some(self.descend(cells, level, height, member, lowest));
+            }
+        }
+    }
+
+    /// The greatest member that is below `to`.
+    #[inline]
+    pub(crate) fn last_below(self, cells: &Cells<'_, u64>, to: usize) -> Option<usize> {
+        if to == 0 {
+            return None;
+        }
+        let from = to - 1;
+        let word = cells.get(self.base + from / 64) & !above(from % 64);
+        if word != 0 { Some(from & !63 | highest(word)) } else { self.climb_down_from(cells, from) }
+    }
+
+    fn climb_down_from(self, cells: &Cells<'_, u64>, from: usize) -> Option<usize> {
+        let (mut level, mut bits, mut member, mut height) = (self.base, self.bits, from, 0);
+        loop {
+            let words = bits.div_ceil(64);
+            if words <= 1 {
+                return None;
+            }
+            level += words;
+            bits = words;
+            member /= 64;
+            height += 1;
+            let word = cells.get(level + member / 64) & below(member % 64);
+            if word != 0 {
+                member = member & !63 | highest(word);
+                return Some(self.descend(cells, level, height, member, highest));
+            }
+        }
+    }
+
+    /// Follows the extreme bit (`lowest` or `highest`) down from `member` of the level at `height` above the members.
+    #[inline]
+    fn descend(
+        self,
+        cells: &Cells<'_, u64>,
+        mut level: usize,
+        mut height: u32,
+        mut member: usize,
+        extreme: fn(u64) -> usize,
+    ) -> usize {
+        while height > 0 {
+            height -= 1;
+            let shift = 6 * (height + 1);
+            level -= (self.bits + (1 << shift) - 1) >> shift;
+            member = member * 64 + extreme(cells.get(level + member));
+        }
+        member
+    }
+}

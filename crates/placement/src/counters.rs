@@ -1,0 +1,161 @@
+//! The counters of a heap, defined once for every policy, heap and table of the project.
+
+use crate::error::Violation;
+
+/// What has happened in a heap since it was created.
+///
+/// Two equations always hold and [`Engine::check`](crate::Engine::check) verifies them:
+///
+/// ```text
+/// mallocs = reuses + grows
+/// blocks  = blocks at creation + grows + splits - coalesces
+/// ```
+///
+/// A heap that grows into its last hole counts one grow (the new block) and one coalesce (the two becoming one).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counters {
+    /// Requests placed.
+    pub mallocs: u64,
+    /// Blocks freed.
+    pub frees: u64,
+    /// Requests placed without growing the heap.
+    pub reuses: u64,
+    /// Requests for which the heap grew.
+    pub grows: u64,
+    /// Blocks cut in two: a remainder that became a hole, a front gap that alignment left, one halving of a buddy.
+    pub splits: u64,
+    /// Merges of a free block with a free neighbour; a merge on both sides counts two.
+    pub coalesces: u64,
+    /// Blocks resized where they were.
+    pub resizes: u64,
+    /// Blocks in the heap now, used and free, the free tail included.
+    pub blocks: u64,
+    /// Free blocks in the heap now, the free tail included.
+    pub holes: u64,
+    /// Bytes asked for, as asked, summed over all requests (and over what resizing added).
+    pub requested: u64,
+    /// Bytes asked for, each request rounded up to granules, summed over all requests.
+    pub rounded: u64,
+    /// Bytes as asked of the blocks that were freed by [`Engine::deallocate_sized`](crate::Engine::deallocate_sized)
+    /// (and what resizing took away); see [`Counters::live_requested`].
+    pub released: u64,
+    /// Blocks freed without their size being told.
+    pub unsized_frees: u64,
+    /// Bytes in used blocks now: payload, rounding, kept remainders and headers.
+    pub live: u64,
+    /// The most that `live` has been.
+    pub peak_live: u64,
+    /// Bytes from the region's start to the heap's end now.
+    pub heap_size: u64,
+    /// The most that `heap_size` has been.
+    pub peak_heap_size: u64,
+}
+
+impl Counters {
+    /// Bytes as asked of the live blocks, or `None` when that cannot be known because some block was
+    /// freed without its size.
+    #[must_use]
+    pub fn live_requested(&self) -> Option<u64> {
+        (self.unsized_frees == 0).then(|| self.requested.saturating_sub(self.released))
+    }
+
+    /// `1 - requested / allocated` over the live blocks; `None` when it cannot be known or nothing is live.
+    #[must_use]
+    pub fn internal_fragmentation(&self) -> Option<f64> {
+        let requested = self.live_requested()?;
+        (self.live != 0).then(|| 1.0 - requested as f64 / self.live as f64)
+    }
+
+    /// Peak live bytes over peak heap size; `None` for a heap that never held anything.
+    #[must_use]
+    pub fn utilisation(&self) -> Option<f64> {
+        (self.peak_heap_size != 0).then(|| self.peak_live as f64 / self.peak_heap_size as f64)
+    }
+}
+
+/// The sizes of the holes of a heap at one moment, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HoleStats {
+    /// How many holes.
+    pub count: usize,
+    /// The sum of their sizes.
+    pub total: usize,
+    /// The smallest; 0 when there is none.
+    pub min: usize,
+    /// The largest; 0 when there is none.
+    pub max: usize,
+    mean: f64,
+    /// Sum of squared distances from the mean, kept up by Welford's method.
+    scatter: f64,
+    /// Holes by size: entry `k` counts those from `2^k` to `2^(k+1) - 1` bytes.
+    pub histogram: [usize; 48],
+}
+
+impl Default for HoleStats {
+    fn default() -> Self {
+        HoleStats { count: 0, total: 0, min: 0, max: 0, mean: 0.0, scatter: 0.0, histogram: [0; 48] }
+    }
+}
+
+impl HoleStats {
+    /// Takes one more hole of `bytes` into account.
+    pub fn add(&mut self, bytes: usize) {
+        self.min = if self.count == 0 { bytes } else { self.min.min(bytes) };
+        self.max = self.max.max(bytes);
+        self.count += 1;
+        self.total += bytes;
+        let distance = bytes as f64 - self.mean;
+        self.mean += distance / self.count as f64;
+        self.scatter += distance * (bytes as f64 - self.mean);
+        self.histogram[bytes.checked_ilog2().unwrap_or(0).min(47) as usize] += 1;
+    }
+
+    /// The mean size; `None` without holes.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count != 0).then_some(self.mean)
+    }
+
+    /// The variance of the sizes over the whole population; `None` without holes. (Its square root, the
+    /// standard deviation, is left to callers that have a square root.)
+    #[must_use]
+    pub fn variance(&self) -> Option<f64> {
+        (self.count != 0).then(|| self.scatter / self.count as f64)
+    }
+
+    /// `1 - largest hole / free bytes`; `None` without holes.
+    #[must_use]
+    pub fn external_fragmentation(&self) -> Option<f64> {
+        (self.total != 0).then(|| 1.0 - self.max as f64 / self.total as f64)
+    }
+}
+
+/// What a walk of a heap finds, to hold the counters against. Sizes in bytes.
+pub(crate) struct Census {
+    pub(crate) at_creation: u64,
+    pub(crate) blocks: u64,
+    pub(crate) holes: u64,
+    pub(crate) live: u64,
+    pub(crate) heap_size: u64,
+}
+
+/// Whether the counters satisfy their equations and agree with a walk of the heap.
+pub(crate) fn verify(counters: &Counters, census: &Census) -> Result<(), Violation> {
+    let equations = [
+        ("mallocs = reuses + grows", counters.mallocs == counters.reuses + counters.grows),
+        (
+            "blocks = blocks at creation + grows + splits - coalesces",
+            counters.blocks + counters.coalesces == census.at_creation + counters.grows + counters.splits,
+        ),
+        ("blocks are counted", counters.blocks == census.blocks),
+        ("holes are counted", counters.holes == census.holes),
+        ("used blocks = mallocs - frees", counters.mallocs - counters.frees == census.blocks - census.holes),
+        ("live bytes are counted", counters.live == census.live),
+        ("heap size is counted", counters.heap_size == census.heap_size),
+    ];
+    match equations.into_iter().find(|(_, holds)| !holds) {
+        Some((invariant, _)) => Err(Violation { invariant, offset: 0 }),
+        None => Ok(()),
+    }
+}

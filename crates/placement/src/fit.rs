@@ -1,0 +1,367 @@
+//! The fits: one engine for every policy that takes a hole, cuts what it needs from its low end and, on free, merges
+//! with both neighbours. They differ only in the hole they choose ([`Choose`]).
+//!
+//! The wilderness `[top, end)`, the free tail of the heap, stands in the map as a start that is not a hole, and is
+//! never in the index: a heap that grows and shrinks at its end touches neither.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use crate::counters::Counters;
+use crate::engine::{Block, Engine, Freed};
+use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
+use crate::index::{Choice, Choose, Index};
+use crate::lookup;
+use crate::map::{self, BlockMap, Hole, words_for};
+use crate::rules::{Growth, PolicyKind, Rules};
+use crate::state::{Need, State};
+use crate::store::{Parts, Sections};
+
+mod carve;
+mod check;
+mod resize;
+
+/// An engine that places blocks by a choice among holes: [`FirstFit`](crate::FirstFit) and its kin.
+///
+/// ```
+/// use heapwright_placement::{Engine, FirstFit, Fit, Rules};
+/// let rules = Rules::default();
+/// let mut metadata = vec![0u64; Fit::<FirstFit>::metadata_cells(1 << 16, &rules).unwrap()];
+/// let mut heap = Fit::<FirstFit>::create(&mut metadata, 1 << 16, &rules).unwrap();
+/// let a = heap.allocate(100, 16).unwrap();
+/// let b = heap.allocate(100, 16).unwrap();
+/// assert_eq!((a, b), (0, 112));
+/// heap.deallocate(a).unwrap();
+/// assert!(heap.deallocate(a).is_err());
+/// assert_eq!(heap.allocate(32, 16).unwrap(), 0);
+/// heap.check().unwrap();
+/// ```
+pub struct Fit<'m, P: Choose> {
+    state: &'m mut State,
+    counters: Option<&'m mut Counters>,
+    map: BlockMap<'m>,
+    index: P::Index<'m>,
+    _policy: PhantomData<P>,
+}
+
+impl<'m, P: Choose> Fit<'m, P> {
+    fn sections(granules: usize, rules: &Rules) -> Sections {
+        Sections::new(rules.statistics, map::cells_for(granules), <P::Index<'m>>::cells_for(granules))
+    }
+
+    /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
+    ///
+    /// # Errors
+    /// The rule that makes no sense, or [`RulesError::Capacity`].
+    pub fn metadata_cells(capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
+        let state = State::new(P::KIND, capacity, rules)?;
+        Ok(Self::sections(state.capacity, rules).total())
+    }
+
+    /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
+    ///
+    /// Time: proportional to the metadata, which is zeroed.
+    ///
+    /// # Errors
+    /// As [`Fit::metadata_cells`], or [`RulesError::MetadataTooShort`].
+    pub fn create(metadata: &'m mut [u64], capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
+        let cells = Self::metadata_cells(capacity, rules)?;
+        metadata.get_mut(..cells).ok_or(RulesError::MetadataTooShort)?.fill(0);
+        // SAFETY: the block is exclusively ours for 'm, long enough, and was just zeroed.
+        unsafe { Self::create_zeroed(NonNull::from(metadata).cast(), capacity, rules) }
+    }
+
+    /// As [`Fit::create`] over metadata that is known to be zero, of which only what is used is touched.
+    ///
+    /// # Errors
+    /// As [`Fit::metadata_cells`].
+    ///
+    /// # Safety
+    /// `metadata` is valid for reads and writes of [`Fit::metadata_cells`] cells for `'m`, is used through nothing
+    /// else, and every byte of it is 0.
+    pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
+        let state = State::new(P::KIND, capacity, rules)?;
+        let fixed = state.end != 0;
+        // SAFETY: the caller's promise.
+        let mut fit = unsafe { Self::over(metadata, state) };
+        fit.map.mark_block(0);
+        if let Some(counters) = &mut fit.counters {
+            counters.blocks = u64::from(fixed);
+            counters.holes = u64::from(fixed);
+            counters.heap_size = (fit.state.end << fit.state.shift()) as u64;
+            counters.peak_heap_size = counters.heap_size;
+        }
+        Ok(fit)
+    }
+
+    /// # Safety
+    /// As [`Fit::create_zeroed`], for a block whose state may be replaced by `state` without harm.
+    unsafe fn over(metadata: NonNull<u64>, state: State) -> Self {
+        let granules = state.capacity;
+        let sections = Sections::new(state.statistics(), map::cells_for(granules), <P::Index<'m>>::cells_for(granules));
+        // SAFETY: the caller's promise; the state is written before it is referred to.
+        let Parts { state, counters, map, index } = unsafe {
+            metadata.cast::<State>().write(state);
+            Parts::of(metadata, sections)
+        };
+        Fit {
+            state,
+            counters,
+            map: BlockMap::new(map, granules),
+            index: <P::Index<'m>>::new(index, granules),
+            _policy: PhantomData,
+        }
+    }
+
+    /// Takes up the heap whose metadata lies at `metadata`, wherever it was created: metadata holds no pointers.
+    ///
+    /// # Errors
+    /// [`RulesError::NotAHeap`] when the block does not begin like a heap of this policy;
+    /// [`RulesError::MetadataTooShort`] when `cells` is less than such a heap takes.
+    ///
+    /// # Safety
+    /// `metadata` is valid for reads and writes of `cells` cells for `'m`, is used through nothing else, and, when it
+    /// begins like a heap, was written by an engine of this version and by nothing else.
+    pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
+        if cells < crate::store::STATE_CELLS {
+            return Err(RulesError::MetadataTooShort);
+        }
+        // SAFETY: long enough for a state, which is plain integers.
+        let state = unsafe { metadata.cast::<State>().read() };
+        if !state.is_plausible(P::KIND) {
+            return Err(RulesError::NotAHeap);
+        }
+        let granules = state.capacity;
+        if cells
+            < Sections::new(state.statistics(), map::cells_for(granules), <P::Index<'m>>::cells_for(granules)).total()
+        {
+            return Err(RulesError::MetadataTooShort);
+        }
+        // SAFETY: the caller's promise, and the block is as long as this state needs.
+        Ok(unsafe { Self::over(metadata, state) })
+    }
+
+    /// Sets the seed of random fit (the other policies have none). The same seed and requests give the same heap.
+    pub fn seed(&mut self, seed: u64) {
+        if P::KIND == PolicyKind::Random {
+            self.state.cursor = seed;
+        }
+    }
+
+    #[inline(always)]
+    fn need(&self, granules: usize, align: usize) -> Need {
+        let state = &*self.state;
+        let header = usize::from(state.header);
+        Need {
+            len: granules + header,
+            align: (align >> state.shift()).max(1),
+            skew: state.phase as usize + header,
+            min_gap: state.min_remainder as usize,
+        }
+    }
+
+    #[inline(always)]
+    fn choose(&mut self, need: &Need) -> Choice {
+        if self.map.has_summary() {
+            P::choose(&self.index, &self.map, self.state, need)
+        } else {
+            P::scan(&self.map, self.state, need)
+        }
+    }
+
+    /// The start of the used block whose payload is at `offset`.
+    #[inline(always)]
+    fn used_block(&self, offset: usize) -> Option<usize> {
+        lookup::used_block(self.state, &self.map, offset)
+    }
+
+    /// Makes the heap long enough, by the growth rule, for the wilderness to hold the block that `need` describes.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, need: &Need) -> Result<(), AllocateError> {
+        let growth = self.state.growth();
+        let start = match growth {
+            Growth::Fixed => return Err(AllocateError::RegionFull),
+            Growth::Append => self.state.end,
+            Growth::Extend | Growth::Pages(_) => self.state.top,
+        };
+        let room = self.state.capacity - start;
+        let gap = need.gap(start);
+        if need.len > room || gap > room - need.len {
+            return Err(AllocateError::RegionFull);
+        }
+        let end = self.grown_end(start + gap + need.len).ok_or(AllocateError::RegionFull)?;
+        let had_wilderness = self.state.top < self.state.end;
+        if growth == Growth::Append && had_wilderness {
+            self.settle_wilderness();
+        }
+        let joined = had_wilderness && growth != Growth::Append;
+        self.set_end(end);
+        if let Some(counters) = &mut self.counters {
+            counters.grows += 1;
+            counters.blocks += u64::from(!joined);
+            counters.holes += u64::from(!joined);
+            counters.coalesces += u64::from(joined);
+        }
+        Ok(())
+    }
+
+    /// Where the growth rule puts the heap's end so that it reaches `wanted`, which the capacity allows.
+    fn grown_end(&self, wanted: usize) -> Option<usize> {
+        match self.state.growth() {
+            Growth::Fixed => None,
+            Growth::Append | Growth::Extend => Some(wanted),
+            Growth::Pages(step) => {
+                let longer = (wanted - self.state.end).next_multiple_of(step as usize >> self.state.shift());
+                Some(self.state.end.saturating_add(longer).min(self.state.capacity))
+            }
+        }
+    }
+
+    fn set_end(&mut self, end: usize) {
+        self.state.end = end;
+        let size = (end << self.state.shift()) as u64;
+        if let Some(counters) = &mut self.counters {
+            counters.heap_size = size;
+            counters.peak_heap_size = counters.peak_heap_size.max(size);
+        }
+    }
+
+    /// The wilderness becomes a hole like any other, because the heap goes on behind it.
+    fn settle_wilderness(&mut self) {
+        let hole = Hole { start: self.state.top, len: self.state.wilderness() };
+        self.state.top = self.state.end;
+        self.raise_index();
+        self.index_insert(hole);
+        self.map.mark_hole(hole.start);
+        self.map.mark_block(self.state.top);
+    }
+
+    #[inline(always)]
+    fn index_insert(&mut self, hole: Hole) {
+        if self.map.has_summary() {
+            self.index.insert(&mut self.map, self.state.height, hole);
+        }
+    }
+
+    #[inline(always)]
+    fn index_remove(&mut self, hole: Hole) {
+        if self.map.has_summary() {
+            self.index.remove(&mut self.map, self.state.height, hole);
+        }
+    }
+
+    #[inline(always)]
+    fn index_moved(&mut self, from: Hole, to: Hole) {
+        if self.map.has_summary() {
+            self.index.moved(&mut self.map, self.state.height, from, to);
+        }
+    }
+
+    /// Raises the index until its root covers `top`.
+    #[inline(always)]
+    fn raise_index(&mut self) {
+        while words_for(self.state.top) > 1 << (6 * (self.state.height + 1)) {
+            if self.map.has_summary() {
+                self.index.raise(self.state.height);
+            }
+            self.state.height += 1;
+        }
+    }
+}
+
+impl<P: Choose> Engine for Fit<'_, P> {
+    fn policy(&self) -> PolicyKind {
+        P::KIND
+    }
+
+    #[inline]
+    fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+        if !align.is_power_of_two() {
+            return Err(AllocateError::BadAlignment);
+        }
+        let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
+        let need = self.need(granules, align);
+        let mut choice = self.choose(&need);
+        let grown = choice == Choice::Nowhere;
+        if grown {
+            self.grow(&need)?;
+            choice = Choice::Wilderness;
+        }
+        let (start, end) = match choice {
+            Choice::Hole(hole) => self.carve(hole, &need),
+            _ => self.carve_wilderness(&need),
+        };
+        if P::KIND == PolicyKind::Next {
+            self.state.cursor = end as u64;
+        }
+        let shift = self.state.shift();
+        if let Some(counters) = &mut self.counters {
+            counters.mallocs += 1;
+            counters.reuses += u64::from(!grown);
+            counters.requested += bytes as u64;
+            counters.rounded += (granules << shift) as u64;
+            counters.live += ((end - start) << shift) as u64;
+            counters.peak_live = counters.peak_live.max(counters.live);
+        }
+        Ok((start + usize::from(self.state.header)) << shift)
+    }
+
+    #[inline]
+    fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
+        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
+        if let Some(counters) = &mut self.counters {
+            counters.unsized_frees += 1;
+        }
+        let len = self.map.next_start(start) - start;
+        Ok(self.release(start, len))
+    }
+
+    #[inline]
+    fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
+        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
+        let len = self.map.next_start(start) - start;
+        if bytes > (len - usize::from(self.state.header)) << self.state.shift() {
+            return Err(FreeError::WrongSize);
+        }
+        if let Some(counters) = &mut self.counters {
+            counters.released += bytes as u64;
+        }
+        Ok(self.release(start, len))
+    }
+
+    fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
+        self.resize_in_place(offset, old, new)
+    }
+
+    #[inline]
+    fn usable_size(&self, offset: usize) -> Option<usize> {
+        let start = self.used_block(offset)?;
+        let len = self.map.next_start(start) - start;
+        Some((len - usize::from(self.state.header)) << self.state.shift())
+    }
+
+    fn block_containing(&self, offset: usize) -> Option<Block> {
+        lookup::block_containing(self.state, &self.map, offset)
+    }
+
+    fn heap_size(&self) -> usize {
+        self.state.end << self.state.shift()
+    }
+
+    fn top(&self) -> usize {
+        self.state.top << self.state.shift()
+    }
+
+    fn capacity(&self) -> usize {
+        self.state.capacity << self.state.shift()
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        self.counters.as_deref().copied()
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        self.check_all()
+    }
+}

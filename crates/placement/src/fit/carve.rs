@@ -1,0 +1,175 @@
+//! Cutting a block from a hole, and giving it back.
+
+use super::Fit;
+use crate::engine::Freed;
+use crate::index::Choose;
+use crate::map::Hole;
+use crate::state::Need;
+
+impl<P: Choose> Fit<'_, P> {
+    /// Cuts the block that `need` describes from `hole`, which fits it, and returns its start and end.
+    ///
+    /// ```text
+    ///   |         hole          |          |           hole           |
+    ///   | block  |  remainder   |          | gap |  block  | remainder|   (gap: only for alignment)
+    /// ```
+    #[inline(always)]
+    pub(super) fn carve(&mut self, hole: Hole, need: &Need) -> (usize, usize) {
+        let gap = need.gap(hole.start);
+        if gap != 0 {
+            return self.carve_behind_gap(hole, gap, need);
+        }
+        let end = hole.start + need.len;
+        let rest = Hole { start: end, len: hole.len - need.len };
+        if rest.len < self.state.min_remainder as usize {
+            self.index_remove(hole);
+            self.map.mark_block(hole.start);
+            if let Some(counters) = &mut self.counters {
+                counters.holes -= 1;
+            }
+            return (hole.start, hole.end());
+        }
+        self.index_moved(hole, rest);
+        self.map.mark_block(hole.start);
+        self.map.mark_hole(end);
+        if let Some(counters) = &mut self.counters {
+            counters.splits += 1;
+            counters.blocks += 1;
+        }
+        (hole.start, end)
+    }
+
+    #[cold]
+    fn carve_behind_gap(&mut self, hole: Hole, gap: usize, need: &Need) -> (usize, usize) {
+        let front = Hole { start: hole.start, len: gap };
+        let start = front.end();
+        self.index_moved(hole, front);
+        self.map.mark_block(start);
+        let rest = Hole { start: start + need.len, len: hole.len - gap - need.len };
+        let split = rest.len >= self.state.min_remainder as usize;
+        if split {
+            self.index_insert(rest);
+            self.map.mark_hole(rest.start);
+        }
+        if let Some(counters) = &mut self.counters {
+            counters.splits += 1 + u64::from(split);
+            counters.blocks += 1 + u64::from(split);
+            counters.holes += u64::from(split);
+        }
+        (start, if split { rest.start } else { hole.end() })
+    }
+
+    /// Cuts the block that `need` describes from the wilderness, which fits it, and returns its start and end.
+    #[inline(always)]
+    pub(super) fn carve_wilderness(&mut self, need: &Need) -> (usize, usize) {
+        let bottom = self.state.top;
+        let gap = need.gap(bottom);
+        let start = bottom + gap;
+        let mut end = start + need.len;
+        let rest = self.state.end - end;
+        let split = rest >= self.state.min_remainder as usize;
+        if !split {
+            end = self.state.end;
+        }
+        self.map.mark_block(end);
+        self.state.top = end;
+        self.raise_index();
+        if gap != 0 {
+            self.index_insert(Hole { start: bottom, len: gap });
+            self.map.mark_block(start);
+            self.map.mark_hole(bottom);
+        }
+        if let Some(counters) = &mut self.counters {
+            let cuts = u64::from(split) + u64::from(gap != 0);
+            counters.splits += cuts;
+            counters.blocks += cuts;
+            // The wilderness was one hole; it may remain, and the gap is another.
+            counters.holes = counters.holes + cuts - 1;
+        }
+        (start, end)
+    }
+
+    /// Frees the used block `[start, start + len)` and merges it with its free neighbours.
+    ///
+    /// ```text
+    ///   | used | BLOCK | used |        | hole | BLOCK | used |
+    ///   | used | BLOCK | hole |        | hole | BLOCK | hole |      (hole on the right: perhaps the wilderness)
+    /// ```
+    #[inline(always)]
+    pub(super) fn release(&mut self, start: usize, len: usize) -> Freed {
+        let end = start + len;
+        let shift = self.state.shift();
+        if let Some(counters) = &mut self.counters {
+            counters.frees += 1;
+            counters.live -= (len << shift) as u64;
+        }
+        let before = if start == 0 { 0 } else { self.map.prev_start(start) };
+        let left = start != 0 && self.map.is_hole(before);
+        let hole = if end == self.state.top {
+            self.release_at_top(start, before, left)
+        } else if self.map.is_hole(end) {
+            let right = self.map.hole_at(end);
+            if left {
+                self.index_remove(right);
+                self.map.unmark(end);
+                let merged = Hole { start: before, len: right.end() - before };
+                self.index_moved(Hole { start: before, len: start - before }, merged);
+                self.map.unmark(start);
+                self.count_merges(2, -1);
+                merged
+            } else {
+                let merged = Hole { start, len: right.end() - start };
+                self.index_moved(right, merged);
+                self.map.unmark(end);
+                self.map.mark_hole(start);
+                self.count_merges(1, 0);
+                merged
+            }
+        } else if left {
+            let merged = Hole { start: before, len: end - before };
+            self.index_moved(Hole { start: before, len: start - before }, merged);
+            self.map.unmark(start);
+            self.count_merges(1, 0);
+            merged
+        } else {
+            let hole = Hole { start, len };
+            self.index_insert(hole);
+            self.map.mark_hole(start);
+            self.count_merges(0, 1);
+            hole
+        };
+        Freed {
+            offset: start << shift,
+            size: len << shift,
+            hole_offset: hole.start << shift,
+            hole_size: hole.len << shift,
+        }
+    }
+
+    /// The block is the last: it joins the wilderness, and so does the hole before it.
+    #[inline(always)]
+    fn release_at_top(&mut self, start: usize, before: usize, left: bool) -> Hole {
+        let merges = i64::from(self.state.top < self.state.end) + i64::from(left);
+        self.map.unmark(self.state.top);
+        let mut top = start;
+        if left {
+            self.index_remove(Hole { start: before, len: start - before });
+            self.map.unmark(start);
+            self.map.mark_block(before);
+            top = before;
+        }
+        self.state.top = top;
+        self.count_merges(merges as u64, 1 - merges);
+        Hole { start: top, len: self.state.end - top }
+    }
+
+    /// `merges` pairs of neighbours became one; the number of holes changed by `holes`.
+    #[inline(always)]
+    pub(super) fn count_merges(&mut self, merges: u64, holes: i64) {
+        if let Some(counters) = &mut self.counters {
+            counters.coalesces += merges;
+            counters.blocks -= merges;
+            counters.holes = counters.holes.wrapping_add_signed(holes);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Resizing a block where it is.
+
+use super::Fit;
+use crate::error::ResizeError;
+use crate::index::Choose;
+use crate::map::Hole;
+use crate::rules::Growth;
+
+impl<P: Choose> Fit<'_, P> {
+    pub(super) fn resize_in_place(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
+        let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
+        let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
+        let end = self.map.next_start(start);
+        let wanted = start + granules + usize::from(self.state.header);
+        let settled = if wanted > end { self.lengthen(end, wanted)? } else { self.shorten(end, wanted) };
+        let shift = self.state.shift();
+        if let Some(counters) = &mut self.counters {
+            counters.resizes += 1;
+            counters.requested += new.saturating_sub(old) as u64;
+            counters.released += old.saturating_sub(new) as u64;
+            counters.live = counters.live.wrapping_add_signed(((settled as i64) - (end as i64)) << shift);
+            counters.peak_live = counters.peak_live.max(counters.live);
+        }
+        Ok(())
+    }
+
+    /// Moves the end of a used block from `end` up to `wanted` or, when too little would remain, to the end of the
+    /// hole behind it; returns where the block ends now.
+    fn lengthen(&mut self, end: usize, wanted: usize) -> Result<usize, ResizeError> {
+        if end == self.state.top {
+            return self.lengthen_last(wanted);
+        }
+        if !self.map.is_hole(end) {
+            return Err(ResizeError::NoRoom);
+        }
+        let hole = self.map.hole_at(end);
+        if hole.end() < wanted {
+            return Err(ResizeError::NoRoom);
+        }
+        let rest = Hole { start: wanted, len: hole.end() - wanted };
+        if rest.len < self.state.min_remainder as usize {
+            self.index_remove(hole);
+            self.map.unmark(end);
+            self.count_merges(1, -1);
+            return Ok(hole.end());
+        }
+        self.index_moved(hole, rest);
+        self.map.unmark(end);
+        self.map.mark_hole(wanted);
+        Ok(wanted)
+    }
+
+    /// The block is the last one: it takes from the wilderness, growing the heap when that is too short.
+    fn lengthen_last(&mut self, wanted: usize) -> Result<usize, ResizeError> {
+        let had = self.state.wilderness() > 0;
+        if wanted > self.state.end {
+            if self.state.growth() == Growth::Append || wanted > self.state.capacity {
+                return Err(ResizeError::NoRoom);
+            }
+            let end = self.grown_end(wanted).ok_or(ResizeError::NoRoom)?;
+            self.set_end(end);
+        }
+        let keep = self.state.end - wanted >= self.state.min_remainder as usize;
+        let settled = if keep { wanted } else { self.state.end };
+        match (had, keep) {
+            (true, false) => self.count_merges(1, -1),
+            (false, true) => self.count_split(),
+            _ => {}
+        }
+        self.map.unmark(self.state.top);
+        self.map.mark_block(settled);
+        self.state.top = settled;
+        self.raise_index();
+        Ok(settled)
+    }
+
+    /// Moves the end of a used block from `end` down to `wanted`, unless what that frees is too short to be a hole.
+    fn shorten(&mut self, end: usize, wanted: usize) -> usize {
+        if wanted == end {
+            return end;
+        }
+        if end == self.state.top {
+            return self.shorten_last(end, wanted);
+        }
+        if self.map.is_hole(end) {
+            let hole = self.map.hole_at(end);
+            self.index_moved(hole, Hole { start: wanted, len: hole.end() - wanted });
+            self.map.unmark(end);
+            self.map.mark_hole(wanted);
+            return wanted;
+        }
+        if end - wanted < self.state.min_remainder as usize {
+            return end;
+        }
+        self.index_insert(Hole { start: wanted, len: end - wanted });
+        self.map.mark_hole(wanted);
+        self.count_split();
+        wanted
+    }
+
+    fn shorten_last(&mut self, end: usize, wanted: usize) -> usize {
+        let had = end < self.state.end;
+        if !had && end - wanted < self.state.min_remainder as usize {
+            return end;
+        }
+        if !had {
+            self.count_split();
+        }
+        self.map.unmark(end);
+        self.map.mark_block(wanted);
+        self.state.top = wanted;
+        wanted
+    }
+
+    fn count_split(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            counters.splits += 1;
+            counters.blocks += 1;
+            counters.holes += 1;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the fits ask of an index of holes.
+//!
+//! An index holds every hole but the wilderness. It is told of a change before the map shows it, one hole at a time.
+//! A heap whose map has at most [`PLAIN_WORDS`](crate::map::PLAIN_WORDS) words has no index: it is scanned.
+
+use crate::cells::Cells;
+use crate::map::{BlockMap, Hole};
+use crate::rules::PolicyKind;
+use crate::state::{Need, State};
+
+pub(crate) mod max_tree;
+pub(crate) mod scan;
+
+/// Where a policy wants a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// In this hole of the index.
+    Hole(Hole),
+    /// In the wilderness.
+    Wilderness,
+    /// Nothing fits.
+    Nowhere,
+}
+
+/// An ordered collection of the holes of a heap, in memory of its own that starts as zeros.
+///
+/// `height` is [`State::height`]: the index need not look at, nor keep up, anything above it.
+pub trait Index<'m>: Sized {
+    /// How many cells the index of a region of `granules` takes.
+    fn cells_for(granules: usize) -> usize;
+
+    /// The index in `cells`, all zeros for an empty one.
+    fn new(cells: Cells<'m, u64>, granules: usize) -> Self;
+
+    /// A hole appears.
+    fn insert(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole);
+
+    /// A hole goes.
+    fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole);
+
+    /// A hole changes its start, its length or both.
+    #[inline(always)]
+    fn moved(&mut self, map: &mut BlockMap<'m>, height: u8, from: Hole, to: Hole) {
+        self.remove(map, height, from);
+        self.insert(map, height, to);
+    }
+
+    /// The root rises from `height` to `height + 1`.
+    fn raise(&mut self, height: u8);
+
+    /// Whether the index knows `hole`; for the checks.
+    fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool;
+
+    /// How many holes the index knows as far as it can count them; for the checks.
+    fn count(&self, map: &BlockMap<'m>, height: u8) -> Option<usize>;
+}
+
+/// A policy among the fits: an index and a choice.
+pub trait Choose {
+    /// Its name.
+    const KIND: PolicyKind;
+
+    /// The index it searches.
+    type Index<'m>: Index<'m>;
+
+    /// Chooses a place with the index.
+    fn choose<'m>(index: &Self::Index<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice;
+
+    /// Chooses the same place by looking at every hole, where there is no index.
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice;
+}
+
+/// For policies that look at every hole.
+pub struct NoIndex;
+
+impl<'m> Index<'m> for NoIndex {
+    fn cells_for(_granules: usize) -> usize {
+        0
+    }
+
+    fn new(_cells: Cells<'m, u64>, _granules: usize) -> Self {
+        NoIndex
+    }
+
+    fn insert(&mut self, _map: &mut BlockMap<'m>, _height: u8, _hole: Hole) {}
+
+    fn remove(&mut self, _map: &mut BlockMap<'m>, _height: u8, _hole: Hole) {}
+
+    fn raise(&mut self, _height: u8) {}
+
+    fn contains(&self, _map: &BlockMap<'m>, _height: u8, _hole: Hole) -> bool {
+        true
+    }
+
+    fn count(&self, _map: &BlockMap<'m>, _height: u8) -> Option<usize> {
+        None
+    }
+}

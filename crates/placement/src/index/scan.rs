@@ -1,0 +1,130 @@
+//! The policies by looking at every hole: for regions so small that no index pays.
+
+use crate::bits::lowest;
+use crate::classes;
+use crate::generator::Generator;
+use crate::index::Choice;
+use crate::map::{BlockMap, Hole};
+use crate::state::{Need, State};
+
+/// The holes that start at or above `from` and below the wilderness, in address order.
+pub(crate) fn holes_from<'a>(map: &'a BlockMap<'_>, from: usize, top: usize) -> impl Iterator<Item = Hole> + 'a {
+    let mut word = from / 64;
+    let mut holes = if from < top { map.holes(word) & !crate::bits::below(from % 64) } else { 0 };
+    core::iter::from_fn(move || {
+        while holes == 0 {
+            word += 1;
+            if word * 64 >= top {
+                return None;
+            }
+            holes = map.holes(word);
+        }
+        let bit = lowest(holes);
+        holes &= holes - 1;
+        Some(map.hole_at(word * 64 + bit))
+    })
+}
+
+/// The wilderness, when it holds the request.
+#[inline(always)]
+pub(crate) fn wilderness(state: &State, need: &Need) -> Choice {
+    if need.fits(state.top, state.wilderness()) { Choice::Wilderness } else { Choice::Nowhere }
+}
+
+fn fitting<'a>(map: &'a BlockMap<'_>, from: usize, top: usize, need: &'a Need) -> impl Iterator<Item = Hole> + 'a {
+    holes_from(map, from, top).filter(|hole| need.fits(hole.start, hole.len))
+}
+
+pub(crate) fn first(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
+    match fitting(map, 0, state.top, need).next() {
+        Some(hole) => Choice::Hole(hole),
+        None => wilderness(state, need),
+    }
+}
+
+pub(crate) fn next(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
+    let rover = state.cursor as usize;
+    let from = if rover < state.top { map.start_of(rover) } else { state.top };
+    if let Some(hole) = fitting(map, from, state.top, need).next() {
+        return Choice::Hole(hole);
+    }
+    match wilderness(state, need) {
+        Choice::Nowhere => match fitting(map, 0, state.top, need).next() {
+            Some(hole) => Choice::Hole(hole),
+            None => Choice::Nowhere,
+        },
+        choice => choice,
+    }
+}
+
+pub(crate) fn best(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
+    let best = fitting(map, 0, state.top, need).min_by_key(|hole| hole.len);
+    weigh_smallest(best, state, need)
+}
+
+/// The smaller of the best hole and the wilderness; the hole when they are equal, since it lies lower.
+#[inline(always)]
+pub(crate) fn weigh_smallest(best: Option<Hole>, state: &State, need: &Need) -> Choice {
+    match (best, wilderness(state, need)) {
+        (Some(hole), Choice::Wilderness) if state.wilderness() < hole.len => Choice::Wilderness,
+        (Some(hole), _) => Choice::Hole(hole),
+        (None, choice) => choice,
+    }
+}
+
+pub(crate) fn worst(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
+    // `max_by_key` takes the last of equals; reversing the comparison's tie by the address takes the lowest.
+    let largest = holes_from(map, 0, state.top).max_by_key(|hole| (hole.len, core::cmp::Reverse(hole.start)));
+    weigh_largest(largest, state, need)
+}
+
+/// The larger of the largest hole and the wilderness, if that one fits; the hole when they are equal.
+#[inline(always)]
+pub(crate) fn weigh_largest(largest: Option<Hole>, state: &State, need: &Need) -> Choice {
+    match largest {
+        Some(hole) if hole.len >= state.wilderness() => {
+            if need.fits(hole.start, hole.len) {
+                Choice::Hole(hole)
+            } else {
+                Choice::Nowhere
+            }
+        }
+        _ => wilderness(state, need),
+    }
+}
+
+/// The hole at a random place among those that fit, in the order of (size, address), the wilderness included.
+pub(crate) fn random(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+    let tail = Hole { start: state.top, len: state.wilderness() };
+    let tail = need.fits(tail.start, tail.len).then_some(tail);
+    let candidates = || fitting(map, 0, state.top, need).chain(tail);
+    let count = candidates().count();
+    if count == 0 {
+        return Choice::Nowhere;
+    }
+    let mut rank = Generator(&mut state.cursor).below(count);
+    let mut floor = 0;
+    loop {
+        // The next size in order, and the holes of that size.
+        let Some(len) = candidates().map(|hole| hole.len).filter(|&len| len > floor).min() else {
+            return Choice::Nowhere;
+        };
+        let mut of_this_size = candidates().filter(|hole| hole.len == len);
+        if let Some(hole) = of_this_size.by_ref().nth(rank) {
+            return if hole.start == state.top { Choice::Wilderness } else { Choice::Hole(hole) };
+        }
+        rank -= candidates().filter(|hole| hole.len == len).count();
+        floor = len;
+    }
+}
+
+pub(crate) fn good(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
+    let class = classes::class_that_holds(need.longest());
+    let best = holes_from(map, 0, state.top)
+        .filter(|hole| classes::class_of(hole.len) >= class)
+        .min_by_key(|hole| (classes::class_of(hole.len), hole.start));
+    match best {
+        Some(hole) => Choice::Hole(hole),
+        None => wilderness(state, need),
+    }
+}

@@ -1,0 +1,41 @@
+//! From an offset to the block it belongs to.
+
+use crate::engine::{Block, BlockState};
+use crate::error::FreeError;
+use crate::map::BlockMap;
+use crate::state::State;
+
+/// The start of the used block whose payload is at `offset`.
+#[inline(always)]
+pub(crate) fn used_block(state: &State, map: &BlockMap<'_>, offset: usize) -> Option<usize> {
+    let granule = (offset >> state.shift()).checked_sub(usize::from(state.header))?;
+    let aligned = offset & ((1 << state.shift()) - 1) == 0;
+    (aligned && granule < state.top && map.is_start(granule) && !map.is_hole(granule)).then_some(granule)
+}
+
+/// Why `offset` is not the payload of a used block.
+#[cold]
+#[inline(never)]
+pub(crate) fn diagnose(state: &State, map: &BlockMap<'_>, offset: usize) -> FreeError {
+    match block_containing(state, map, offset) {
+        Some(Block { state: BlockState::Free, .. }) => FreeError::AlreadyFree,
+        _ => FreeError::NotABlock,
+    }
+}
+
+/// The block, used or free, that contains the byte at `offset`.
+pub(crate) fn block_containing(state: &State, map: &BlockMap<'_>, offset: usize) -> Option<Block> {
+    let shift = state.shift();
+    let granule = offset >> shift;
+    if granule >= state.end {
+        return None;
+    }
+    let (start, end, free) = if granule >= state.top {
+        (state.top, state.end, true)
+    } else {
+        let start = map.start_of(granule);
+        (start, map.next_start(start), map.is_hole(start))
+    };
+    let state = if free { BlockState::Free } else { BlockState::Used };
+    Some(Block { offset: start << shift, size: (end - start) << shift, state })
+}

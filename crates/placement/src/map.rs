@@ -1,0 +1,243 @@
+//! The block map: where blocks and holes start.
+//!
+//! Two bits per granule, "a block starts here" and "a hole starts here", kept as a pair of words per 64 granules
+//! `[starts, holes]`. A block ends where the next one starts. A summary above says which words have a start.
+//!
+//! Invariants:
+//! - granule 0 is a start; the heap's `top` is a start that is not a hole, and no granule above it is a start;
+//! - a hole bit means something only at a start. Behind the start of a hole longer than 64 granules the 64 hole bits
+//!   that follow are free for the index to use (see `min_trie`).
+
+use crate::bit_tree::{self, BitTree};
+use crate::bits::{above, below, free_granules, highest, lowest, runs_of};
+use crate::cells::Cells;
+
+/// A run of free granules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+impl Hole {
+    pub(crate) const fn end(self) -> usize {
+        self.start + self.len
+    }
+}
+
+/// Up to this many words a map has no summary (and a heap no index): looking at each is as fast.
+pub(crate) const PLAIN_WORDS: usize = 16;
+
+/// How many map words `granules` take: one granule more, for the start that stands at the heap's top.
+pub(crate) const fn words_for(granules: usize) -> usize {
+    granules / 64 + 1
+}
+
+/// How many cells the map of a region of `granules` takes, summary included.
+pub(crate) const fn cells_for(granules: usize) -> usize {
+    let words = words_for(granules);
+    2 * words + if words > PLAIN_WORDS { bit_tree::cells_for(words) } else { 0 }
+}
+
+pub struct BlockMap<'m> {
+    cells: Cells<'m, u64>,
+    words: usize,
+}
+
+impl<'m> BlockMap<'m> {
+    pub(crate) fn new(cells: Cells<'m, u64>, granules: usize) -> Self {
+        BlockMap { cells, words: words_for(granules) }
+    }
+
+    pub(crate) fn words(&self) -> usize {
+        self.words
+    }
+
+    #[inline(always)]
+    pub(crate) fn starts(&self, word: usize) -> u64 {
+        self.cells.get(2 * word)
+    }
+
+    /// The holes that start in `word`.
+    #[inline(always)]
+    pub(crate) fn holes(&self, word: usize) -> u64 {
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        starts & holes
+    }
+
+    /// The granules of `word` that lie in holes starting in it.
+    #[inline(always)]
+    pub(crate) fn free_granules(&self, word: usize) -> u64 {
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        free_granules(starts, starts & holes)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_start(&self, granule: usize) -> bool {
+        self.starts(granule / 64) >> (granule % 64) & 1 == 1
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_hole(&self, granule: usize) -> bool {
+        self.holes(granule / 64) >> (granule % 64) & 1 == 1
+    }
+
+    /// A used block (or the heap's top) starts at `granule`.
+    #[inline(always)]
+    pub(crate) fn mark_block(&mut self, granule: usize) {
+        let (word, bit) = (granule / 64, 1u64 << (granule % 64));
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        self.cells.set(2 * word + 1, holes & !bit);
+        self.cells.set(2 * word, starts | bit);
+        if starts == 0 {
+            self.summarise(word);
+        }
+    }
+
+    /// A hole starts at `granule`.
+    #[inline(always)]
+    pub(crate) fn mark_hole(&mut self, granule: usize) {
+        let (word, bit) = (granule / 64, 1u64 << (granule % 64));
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        self.cells.set(2 * word + 1, holes | bit);
+        self.cells.set(2 * word, starts | bit);
+        if starts == 0 {
+            self.summarise(word);
+        }
+    }
+
+    /// Nothing starts at `granule` any more: what lies there belongs to the block before.
+    #[inline(always)]
+    pub(crate) fn unmark(&mut self, granule: usize) {
+        let (word, bit) = (granule / 64, 1u64 << (granule % 64));
+        let starts = self.starts(word) & !bit;
+        self.cells.set(2 * word, starts);
+        if starts == 0 {
+            self.forget(word);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_summary(&self) -> bool {
+        self.words > PLAIN_WORDS
+    }
+
+    fn summary(&self) -> BitTree {
+        BitTree::new(2 * self.words, self.words)
+    }
+
+    #[inline]
+    fn summarise(&mut self, word: usize) {
+        if self.has_summary() {
+            self.summary().insert(&mut self.cells, word);
+        }
+    }
+
+    #[inline]
+    fn forget(&mut self, word: usize) {
+        if self.has_summary() {
+            self.summary().remove(&mut self.cells, word);
+        }
+    }
+
+    /// The first start above `granule`, which is below the heap's top.
+    #[inline(always)]
+    pub(crate) fn next_start(&self, granule: usize) -> usize {
+        let word = granule / 64;
+        let starts = self.starts(word) & above(granule % 64);
+        if starts != 0 { word * 64 + lowest(starts) } else { self.next_start_after_word(word) }
+    }
+
+    #[inline]
+    fn next_start_after_word(&self, mut word: usize) -> usize {
+        word += 1;
+        if self.has_summary() {
+            let starts = self.starts(word);
+            if starts != 0 {
+                return word * 64 + lowest(starts);
+            }
+            word = self.summary().first_from(&self.cells, word).unwrap_or(self.words - 1);
+        } else {
+            while self.starts(word) == 0 {
+                word += 1;
+            }
+        }
+        word * 64 + lowest(self.starts(word))
+    }
+
+    /// The last start below `granule`, which is above 0.
+    #[inline(always)]
+    pub(crate) fn prev_start(&self, granule: usize) -> usize {
+        let word = granule / 64;
+        let starts = self.starts(word) & below(granule % 64);
+        if starts != 0 { word * 64 + highest(starts) } else { self.prev_start_before_word(word) }
+    }
+
+    #[inline]
+    fn prev_start_before_word(&self, mut word: usize) -> usize {
+        if self.has_summary() {
+            let starts = self.starts(word - 1);
+            if starts != 0 {
+                return (word - 1) * 64 + highest(starts);
+            }
+            word = self.summary().last_below(&self.cells, word).unwrap_or(0);
+        } else {
+            word -= 1;
+            while self.starts(word) == 0 {
+                word -= 1;
+            }
+        }
+        word * 64 + highest(self.starts(word))
+    }
+
+    /// The start of the block that contains `granule`.
+    #[inline]
+    pub(crate) fn start_of(&self, granule: usize) -> usize {
+        if self.is_start(granule) { granule } else { self.prev_start(granule) }
+    }
+
+    /// The hole that starts at `granule`.
+    #[inline(always)]
+    pub(crate) fn hole_at(&self, granule: usize) -> Hole {
+        Hole { start: granule, len: self.next_start(granule) - granule }
+    }
+
+    /// The lowest hole of at least `len` granules among those that start in `word` at or above bit `from`, if any.
+    #[inline(always)]
+    pub(crate) fn first_hole_in_word(&self, word: usize, from: usize, len: usize) -> Option<Hole> {
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        let holes = starts & holes & !below(from);
+        if holes == 0 {
+            return None;
+        }
+        let fitting = if len <= 64 { runs_of(free_granules(starts, holes), len) } else { 0 };
+        let bit = if fitting != 0 { lowest(fitting) } else { highest(holes) };
+        let hole = self.hole_at(word * 64 + bit);
+        (hole.len >= len).then_some(hole)
+    }
+
+    /// The summary's cells and the map's, for the checks.
+    pub(crate) fn summary_agrees(&self, word: usize) -> bool {
+        !self.has_summary() || self.summary().contains(&self.cells, word) == (self.starts(word) != 0)
+    }
+
+    /// The 64 bits that follow the start of a hole longer than 64 granules.
+    #[inline(always)]
+    pub(crate) fn note(&self, start: usize) -> u64 {
+        let (word, bit) = (start / 64, start % 64);
+        let low = self.cells.get(2 * word + 1);
+        let high = self.cells.get(2 * word + 3);
+        // Bits above `bit` of this word come first; one shift of 64 is spelt as two so that bit 63 is no special case.
+        (low >> bit >> 1) | (high << (63 - bit))
+    }
+
+    /// Writes the 64 bits that follow the start of a hole longer than 64 granules.
+    #[inline(always)]
+    pub(crate) fn set_note(&mut self, start: usize, note: u64) {
+        let (word, bit) = (start / 64, start % 64);
+        let low = self.cells.get(2 * word + 1) & !above(bit);
+        let high = self.cells.get(2 * word + 3) & above(bit);
+        self.cells.set(2 * word + 1, low | note << bit << 1);
+        self.cells.set(2 * word + 3, high | note >> (63 - bit));
+    }
+}

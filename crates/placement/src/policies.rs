@@ -1,0 +1,144 @@
+//! The fits, one short paragraph each: where a policy looks, and how it weighs the wilderness.
+
+use crate::index::NoIndex;
+use crate::index::max_tree::MaxTree;
+use crate::index::{Choice, Choose, scan};
+use crate::map::{BlockMap, Hole};
+use crate::rules::PolicyKind;
+use crate::state::{Need, State};
+
+/// First fit: the lowest hole that fits. The wilderness is the highest hole, so it comes last.
+pub enum FirstFit {}
+
+/// Next fit: the hole that contains or starts at the rover, then higher ones, then from the bottom up to the rover.
+/// The rover stands just past the block placed last.
+pub enum NextFit {}
+
+/// Worst fit: the largest hole, if it fits; ties to the lowest address. Only the largest hole is looked at: a request
+/// whose alignment it cannot satisfy is not placed in a smaller one.
+pub enum WorstFit {}
+
+/// Best fit: the smallest hole that fits; ties to the lowest address.
+pub enum BestFit {}
+
+/// The lowest indexed hole at or above `from` that fits.
+#[inline(always)]
+fn first_fitting<'m>(tree: &MaxTree<'m>, map: &BlockMap<'m>, state: &State, need: &Need, from: usize) -> Option<Hole> {
+    let mut hole = tree.first_from(map, state.height, from, need.len)?;
+    while !need.fits(hole.start, hole.len) {
+        hole = tree.first_from(map, state.height, hole.end(), need.len)?;
+    }
+    Some(hole)
+}
+
+impl Choose for FirstFit {
+    const KIND: PolicyKind = PolicyKind::First;
+    type Index<'m> = MaxTree<'m>;
+
+    #[inline(always)]
+    fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        match first_fitting(index, map, state, need, 0) {
+            Some(hole) => Choice::Hole(hole),
+            None => scan::wilderness(state, need),
+        }
+    }
+
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+        scan::first(map, state, need)
+    }
+}
+
+impl Choose for NextFit {
+    const KIND: PolicyKind = PolicyKind::Next;
+    type Index<'m> = MaxTree<'m>;
+
+    #[inline(always)]
+    fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        let rover = state.cursor as usize;
+        if rover < state.top
+            && let Some(hole) = first_fitting(index, map, state, need, map.start_of(rover))
+        {
+            return Choice::Hole(hole);
+        }
+        match scan::wilderness(state, need) {
+            Choice::Nowhere => match first_fitting(index, map, state, need, 0) {
+                Some(hole) => Choice::Hole(hole),
+                None => Choice::Nowhere,
+            },
+            choice => choice,
+        }
+    }
+
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+        scan::next(map, state, need)
+    }
+}
+
+impl Choose for WorstFit {
+    const KIND: PolicyKind = PolicyKind::Worst;
+    type Index<'m> = MaxTree<'m>;
+
+    #[inline(always)]
+    fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        let largest = index.largest(state.height);
+        if largest < need.len || largest < state.wilderness() {
+            return scan::weigh_largest(None, state, need);
+        }
+        scan::weigh_largest(index.largest_hole(map, state.height, largest), state, need)
+    }
+
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+        scan::worst(map, state, need)
+    }
+}
+
+impl Choose for BestFit {
+    const KIND: PolicyKind = PolicyKind::Best;
+    type Index<'m> = NoIndex;
+
+    #[inline(always)]
+    fn choose<'m>(_index: &NoIndex, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        scan::best(map, state, need)
+    }
+
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+        scan::best(map, state, need)
+    }
+}
+
+/// Random fit: any of the holes that fit, all equally likely. With `c` holes that fit, in the order of (size, address),
+/// the one at [`Generator::below`]`(c)` is taken; the generator does not move when nothing fits.
+pub enum RandomFit {}
+
+impl Choose for RandomFit {
+    const KIND: PolicyKind = PolicyKind::Random;
+    type Index<'m> = NoIndex;
+
+    #[inline(always)]
+    fn choose<'m>(_index: &NoIndex, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        scan::random(map, state, need)
+    }
+
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+        scan::random(map, state, need)
+    }
+}
+
+/// Good fit: sizes fall into classes, exact up to 64 granules and eight to a doubling above. The request is rounded up
+/// to a class, and the lowest hole of the smallest class that is not empty is taken; the wilderness only when there is
+/// none. An aligned request is taken to need its length plus the longest gap that its alignment could leave.
+pub enum GoodFit {}
+
+impl Choose for GoodFit {
+    const KIND: PolicyKind = PolicyKind::Good;
+    type Index<'m> = NoIndex;
+
+    #[inline(always)]
+    fn choose<'m>(_index: &NoIndex, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        scan::good(map, state, need)
+    }
+
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+        scan::good(map, state, need)
+    }
+}

@@ -1,0 +1,170 @@
+//! What an engine keeps at the head of its metadata, and where the other parts of the metadata lie.
+
+use crate::error::RulesError;
+use crate::rules::{Growth, MAX_GRANULES, MIN_GRANULES, PolicyKind, Rules, Statistics};
+
+/// "H" and the version of the metadata's layout.
+const MAGIC: u16 = 0x4801;
+
+/// The scalar state of an engine. Positions and lengths are in granules.
+///
+/// Invariant: `top <= end <= capacity`.
+#[repr(C)]
+pub struct State {
+    /// The region's length.
+    pub(crate) capacity: usize,
+    /// The heap's end: nothing above belongs to the heap.
+    pub(crate) end: usize,
+    /// Where the wilderness starts; equal to `end` when there is none.
+    pub(crate) top: usize,
+    /// The rover of next fit; the generator of random fit.
+    pub(crate) cursor: u64,
+    /// See [`Rules::phase`]; alignments above 2^32 granules do not see all of it.
+    pub(crate) phase: u32,
+    pub(crate) min_remainder: u32,
+    /// The growth step of [`Growth::Pages`].
+    step: u32,
+    pub(crate) header: u16,
+    magic: u16,
+    /// How high the index stands: its root covers `64^(height + 1)` words of the map, enough for `top` at its highest.
+    pub(crate) height: u8,
+    policy: u8,
+    growth: u8,
+    /// log2 of the granule in bytes, and the top bit when counters are kept.
+    shift_and_statistics: u8,
+}
+
+const COUNTED: u8 = 0x80;
+
+impl State {
+    pub(crate) fn new(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<State, RulesError> {
+        rules.validate()?;
+        let granules = capacity / rules.granule as usize;
+        if !(MIN_GRANULES..=MAX_GRANULES).contains(&granules) {
+            return Err(RulesError::Capacity);
+        }
+        let (growth, step) = match rules.growth {
+            Growth::Fixed => (0, 0),
+            Growth::Append => (1, 0),
+            Growth::Extend => (2, 0),
+            Growth::Pages(step) => (3, step / rules.granule),
+        };
+        let statistics = match rules.statistics {
+            Statistics::Kept => COUNTED,
+            Statistics::Off => 0,
+        };
+        Ok(State {
+            capacity: granules,
+            end: if growth == 0 { granules } else { 0 },
+            top: 0,
+            cursor: 0,
+            phase: (rules.phase / rules.granule as usize) as u32,
+            min_remainder: rules.min_remainder.div_ceil(rules.granule).max(1),
+            step,
+            header: (rules.header / rules.granule) as u16,
+            magic: MAGIC,
+            height: 0,
+            policy: policy as u8,
+            growth,
+            shift_and_statistics: rules.granule.trailing_zeros() as u8 | statistics,
+        })
+    }
+
+    /// Whether this can be the state of an engine of this version under `policy`.
+    pub(crate) fn is_plausible(&self, policy: PolicyKind) -> bool {
+        self.magic == MAGIC
+            && self.height <= 5
+            && self.policy == policy as u8
+            && self.growth <= 3
+            && self.shift() <= 12
+            && (MIN_GRANULES..=MAX_GRANULES).contains(&self.capacity)
+            && self.top <= self.end
+            && self.end <= self.capacity
+    }
+
+    /// The policy whose heap this state describes, if it describes one.
+    pub(crate) fn policy(&self) -> Option<PolicyKind> {
+        PolicyKind::from_tag(self.policy).filter(|&kind| self.is_plausible(kind))
+    }
+
+    #[inline(always)]
+    pub(crate) fn shift(&self) -> u32 {
+        u32::from(self.shift_and_statistics & !COUNTED)
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        if self.shift_and_statistics & COUNTED == 0 { Statistics::Off } else { Statistics::Kept }
+    }
+
+    pub(crate) fn growth(&self) -> Growth {
+        match self.growth {
+            0 => Growth::Fixed,
+            1 => Growth::Append,
+            2 => Growth::Extend,
+            _ => Growth::Pages(self.step << self.shift()),
+        }
+    }
+
+    /// Blocks that exist before the first request: a fixed region is one hole.
+    pub(crate) fn blocks_at_creation(&self) -> u64 {
+        u64::from(self.growth == 0)
+    }
+
+    /// The heap's free tail, in granules.
+    #[inline(always)]
+    pub(crate) fn wilderness(&self) -> usize {
+        self.end - self.top
+    }
+
+    /// `bytes` rounded up to granules, at least one; `None` when no region is that long.
+    #[inline(always)]
+    pub(crate) fn granules(&self, bytes: usize) -> Option<usize> {
+        if bytes > MAX_GRANULES << self.shift() {
+            return None;
+        }
+        let shift = self.shift();
+        Some((bytes + ((1 << shift) - 1) >> shift).max(1))
+    }
+}
+
+/// A request in granules: how long a block it needs and where that may start.
+#[derive(Clone, Copy)]
+pub struct Need {
+    /// The block's length, header included.
+    pub(crate) len: usize,
+    /// Every payload starts at a multiple of this (a power of two); 1 when any granule will do.
+    pub(crate) align: usize,
+    /// What must be added to a block's start before its alignment is looked at: the region's phase and the header.
+    pub(crate) skew: usize,
+    /// A front gap is a hole, and no hole is shorter than this.
+    pub(crate) min_gap: usize,
+}
+
+impl Need {
+    /// The distance from `start` to the lowest place at or above it where the block may start.
+    #[inline(always)]
+    pub(crate) fn gap(&self, start: usize) -> usize {
+        if self.align == 1 { 0 } else { self.aligned_gap(start) }
+    }
+
+    #[inline(never)]
+    fn aligned_gap(&self, start: usize) -> usize {
+        let gap = (start.wrapping_add(self.skew)).wrapping_neg() & (self.align - 1);
+        if gap == 0 || gap >= self.min_gap {
+            return gap;
+        }
+        gap + (self.min_gap - gap).next_multiple_of(self.align)
+    }
+
+    /// A length that holds the block wherever the hole starts.
+    #[inline(always)]
+    pub(crate) fn longest(&self) -> usize {
+        if self.align == 1 { self.len } else { self.len.saturating_add(self.align - 1).saturating_add(self.min_gap) }
+    }
+
+    /// Whether a hole of `len` granules at `start` can hold the block.
+    #[inline(always)]
+    pub(crate) fn fits(&self, start: usize, len: usize) -> bool {
+        len >= self.len && len - self.len >= self.gap(start)
+    }
+}

@@ -1,0 +1,77 @@
+//! How a metadata block is divided: the state, the counters when they are kept, the block map, the index.
+
+use core::ptr::NonNull;
+
+use crate::cells::Cells;
+use crate::counters::Counters;
+use crate::error::RulesError;
+use crate::rules::{PolicyKind, Statistics};
+use crate::state::State;
+
+pub(crate) const STATE_CELLS: usize = size_of::<State>().div_ceil(8);
+const COUNTER_CELLS: usize = size_of::<Counters>().div_ceil(8);
+
+/// The lengths of the parts, in cells of 8 bytes, in the order in which they lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Sections {
+    counters: usize,
+    map: usize,
+    index: usize,
+}
+
+impl Sections {
+    pub(crate) const fn new(statistics: Statistics, map: usize, index: usize) -> Sections {
+        let counters = match statistics {
+            Statistics::Kept => COUNTER_CELLS,
+            Statistics::Off => 0,
+        };
+        Sections { counters, map, index }
+    }
+
+    pub(crate) const fn total(self) -> usize {
+        STATE_CELLS + self.counters + self.map + self.index
+    }
+}
+
+/// The parts themselves.
+pub(crate) struct Parts<'m> {
+    pub(crate) state: &'m mut State,
+    pub(crate) counters: Option<&'m mut Counters>,
+    pub(crate) map: Cells<'m, u64>,
+    pub(crate) index: Cells<'m, u64>,
+}
+
+impl Parts<'_> {
+    /// The parts of the block at `base`.
+    ///
+    /// # Safety
+    /// `base` is valid for reads and writes of `sections.total()` cells for the lifetime, used through nothing else,
+    /// and begins with a state; what follows may be any bytes (all parts are plain integers).
+    pub(crate) unsafe fn of(base: NonNull<u64>, sections: Sections) -> Self {
+        let Sections { counters, map, index } = sections;
+        // SAFETY: the parts lie one behind the other within the block, so they do not overlap, and every one of them
+        // consists of integers aligned to at most 8 bytes.
+        unsafe {
+            let after_state = base.add(STATE_CELLS);
+            let at_map = after_state.add(counters);
+            Parts {
+                state: base.cast::<State>().as_mut(),
+                counters: (counters != 0).then(|| after_state.cast::<Counters>().as_mut()),
+                map: Cells::new(at_map.as_ptr(), map),
+                index: Cells::new(at_map.add(map).as_ptr(), index),
+            }
+        }
+    }
+}
+
+/// The policy of the heap whose metadata lies at `base`.
+///
+/// # Safety
+/// `base` is valid for reads of `cells` cells.
+pub(crate) unsafe fn policy_at(base: NonNull<u64>, cells: usize) -> Result<PolicyKind, RulesError> {
+    if cells < STATE_CELLS {
+        return Err(RulesError::MetadataTooShort);
+    }
+    // SAFETY: long enough for a state, which is plain integers.
+    unsafe { base.cast::<State>().as_ref() }.policy().ok_or(RulesError::NotAHeap)
+}
