@@ -8,7 +8,10 @@ use crate::map::{BlockMap, Hole};
 use crate::rules::PolicyKind;
 use crate::state::{Need, State};
 
+pub(crate) mod by_length;
+pub(crate) mod class_map;
 pub(crate) mod max_tree;
+pub(crate) mod min_trie;
 pub(crate) mod scan;
 
 /// Where a policy wants a block.
@@ -51,8 +54,9 @@ pub trait Index<'m>: Sized {
     /// Whether the index knows `hole`; for the checks.
     fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool;
 
-    /// How many holes the index knows as far as it can count them; for the checks.
-    fn count(&self, map: &BlockMap<'m>, height: u8) -> Option<usize>;
+    /// Whether the index holds nothing but holes: `words` of the map are in use and `long` holes are longer than 64
+    /// granules; for the checks.
+    fn holds_only_holes(&self, map: &BlockMap<'m>, height: u8, words: usize, long: usize) -> bool;
 }
 
 /// A policy among the fits: an index and a choice.
@@ -92,7 +96,7 @@ impl<'m> Index<'m> for NoIndex {
         true
     }
 
-    fn count(&self, _map: &BlockMap<'m>, _height: u8) -> Option<usize> {
-        None
+    fn holds_only_holes(&self, _map: &BlockMap<'m>, _height: u8, _words: usize, _long: usize) -> bool {
+        true
     }
 }

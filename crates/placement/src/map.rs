@@ -49,10 +49,6 @@ impl<'m> BlockMap<'m> {
         BlockMap { cells, words: words_for(granules) }
     }
 
-    pub(crate) fn words(&self) -> usize {
-        self.words
-    }
-
     #[inline(always)]
     pub(crate) fn starts(&self, word: usize) -> u64 {
         self.cells.get(2 * word)
@@ -63,13 +59,6 @@ impl<'m> BlockMap<'m> {
     pub(crate) fn holes(&self, word: usize) -> u64 {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
         starts & holes
-    }
-
-    /// The granules of `word` that lie in holes starting in it.
-    #[inline(always)]
-    pub(crate) fn free_granules(&self, word: usize) -> u64 {
-        let [starts, holes] = *self.cells.row::<2>(2 * word);
-        free_granules(starts, starts & holes)
     }
 
     #[inline(always)]

@@ -1,6 +1,8 @@
 //! The fits, one short paragraph each: where a policy looks, and how it weighs the wilderness.
 
+use crate::classes;
 use crate::index::NoIndex;
+use crate::index::by_length::{BestBins, ByLength, GoodBins};
 use crate::index::max_tree::MaxTree;
 use crate::index::{Choice, Choose, scan};
 use crate::map::{BlockMap, Hole};
@@ -94,11 +96,16 @@ impl Choose for WorstFit {
 
 impl Choose for BestFit {
     const KIND: PolicyKind = PolicyKind::Best;
-    type Index<'m> = NoIndex;
+    type Index<'m> = ByLength<'m, BestBins>;
 
     #[inline(always)]
-    fn choose<'m>(_index: &NoIndex, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        scan::best(map, state, need)
+    fn choose<'m>(index: &Self::Index<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        let best = if need.align == 1 {
+            index.smallest_from(map, state.height, need.len)
+        } else {
+            index.smallest_fitting(map, state.height, need)
+        };
+        scan::weigh_smallest(best, state, need)
     }
 
     fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
@@ -131,11 +138,19 @@ pub enum GoodFit {}
 
 impl Choose for GoodFit {
     const KIND: PolicyKind = PolicyKind::Good;
-    type Index<'m> = NoIndex;
+    type Index<'m> = ByLength<'m, GoodBins>;
 
     #[inline(always)]
-    fn choose<'m>(_index: &NoIndex, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        scan::good(map, state, need)
+    fn choose<'m>(index: &Self::Index<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        let len = need.longest();
+        let found = match index.shortest_class_from(map, state.height, len) {
+            Some(hole) => Some(hole),
+            None => index.first_of_bins_from(map, classes::class_that_holds(len).saturating_sub(classes::EXACT + 1)),
+        };
+        match found {
+            Some(hole) => Choice::Hole(hole),
+            None => scan::wilderness(state, need),
+        }
     }
 
     fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {

@@ -123,7 +123,7 @@ impl State {
             return None;
         }
         let shift = self.shift();
-        Some((bytes + ((1 << shift) - 1) >> shift).max(1))
+        Some(((bytes + ((1 << shift) - 1)) >> shift).max(1))
     }
 }
 

@@ -230,7 +230,7 @@ impl<'m> Index<'m> for MaxTree<'m> {
         self.entries.get(word) == clamp(largest) && above_agree
     }
 
-    fn count(&self, _map: &BlockMap<'m>, _height: u8) -> Option<usize> {
-        None
+    fn holds_only_holes(&self, map: &BlockMap<'m>, _height: u8, words: usize, _long: usize) -> bool {
+        (0..words).all(|word| self.entries.get(word) == clamp(Self::largest_in(map, word, 0)))
     }
 }

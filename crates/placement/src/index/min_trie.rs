@@ -1,0 +1,237 @@
+//! The min tries: holes longer than 64 granules, in bins by length, without any memory of their own.
+//!
+//! A bin is a binary trie that is also a heap: every hole in it sits above those of its subtree that come after it in
+//! the bin's order, so the root is the bin's first hole, and the two children of a node at depth `d` are told apart by
+//! the `d`-th bit of their key. A trie is therefore at most as deep as a key has bits, whatever the holes are.
+//!
+//! A hole is named by the word of the map it starts in, of which it is the last start. Its two links are kept in the
+//! 64 hole bits of the map behind its start, which mean nothing there ([`BlockMap::note`]).
+
+use crate::bits::highest;
+use crate::map::{BlockMap, Hole};
+
+/// The order of a bin: by address when all its holes are equally long or the length does not matter, else by length
+/// and then address. The number is that of the low bits of a length in which the bin's holes differ.
+#[derive(Clone, Copy)]
+pub struct LengthBits(pub(crate) u32);
+
+/// A hole in a trie: the word it starts in, plus one. 0 is no hole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Node(pub(crate) u32);
+
+const NONE: Node = Node(0);
+
+impl Node {
+    fn of(hole: Hole) -> Node {
+        Node((hole.start / 64) as u32 + 1)
+    }
+
+    fn word(self) -> usize {
+        self.0 as usize - 1
+    }
+
+    pub(crate) fn start(self, map: &BlockMap<'_>) -> usize {
+        let word = self.word();
+        word * 64 + highest(map.starts(word))
+    }
+
+    pub(crate) fn hole(self, map: &BlockMap<'_>) -> Hole {
+        map.hole_at(self.start(map))
+    }
+}
+
+/// Where the name of a node is written: in the bin's root or in a link of its parent.
+#[derive(Clone, Copy)]
+enum Slot {
+    Root,
+    Link { parent: usize, side: usize },
+}
+
+/// What orders holes in a bin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    len: usize,
+    node: u32,
+}
+
+impl LengthBits {
+    #[inline(always)]
+    fn key(self, map: &BlockMap<'_>, node: Node) -> Key {
+        Key { len: if self.0 == 0 { 0 } else { node.hole(map).len }, node: node.0 }
+    }
+
+    #[inline(always)]
+    fn key_of(self, hole: Hole) -> Key {
+        Key { len: if self.0 == 0 { 0 } else { hole.len }, node: Node::of(hole).0 }
+    }
+
+    /// Which child holds the key at `depth`: the bits of the length from the top, then those of the word from below.
+    #[inline(always)]
+    fn side(self, key: Key, depth: u32) -> usize {
+        if depth < self.0 {
+            key.len >> (self.0 - 1 - depth) & 1
+        } else {
+            (key.node - 1) as usize >> (depth - self.0) & 1
+        }
+    }
+}
+
+#[inline(always)]
+fn links(map: &BlockMap<'_>, start: usize) -> [Node; 2] {
+    let note = map.note(start);
+    [Node(note as u32), Node((note >> 32) as u32)]
+}
+
+#[inline(always)]
+fn set_links(map: &mut BlockMap<'_>, start: usize, [low, high]: [Node; 2]) {
+    map.set_note(start, u64::from(low.0) | u64::from(high.0) << 32);
+}
+
+#[inline(always)]
+fn write(map: &mut BlockMap<'_>, root: &mut Node, slot: Slot, node: Node) {
+    match slot {
+        Slot::Root => *root = node,
+        Slot::Link { parent, side } => {
+            let mut pair = links(map, parent);
+            pair[side] = node;
+            set_links(map, parent, pair);
+        }
+    }
+}
+
+/// Adds a hole to the bin whose root is `root`.
+pub(crate) fn insert(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits, hole: Hole) {
+    let (mut carried, mut carried_start, mut key) = (Node::of(hole), hole.start, order.key_of(hole));
+    let (mut slot, mut at, mut depth) = (Slot::Root, *root, 0);
+    while at != NONE {
+        let here = at.start(map);
+        let pair = links(map, here);
+        let key_here = order.key(map, at);
+        let mut parent = here;
+        if key < key_here {
+            // The carried hole comes first: it takes this place, and the one that was here goes on down.
+            set_links(map, carried_start, pair);
+            write(map, root, slot, carried);
+            parent = carried_start;
+            (carried, carried_start, key) = (at, here, key_here);
+        }
+        let side = order.side(key, depth);
+        slot = Slot::Link { parent, side };
+        at = pair[side];
+        depth += 1;
+    }
+    set_links(map, carried_start, [NONE, NONE]);
+    write(map, root, slot, carried);
+}
+
+/// Takes a hole out of the bin whose root is `root`.
+pub(crate) fn remove(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits, hole: Hole) {
+    let Some(mut slot) = find(map, *root, order, hole) else {
+        debug_assert!(false, "the hole at {} is not in its bin", hole.start);
+        return;
+    };
+    // The first of the children moves up, and the place it leaves is filled in the same way.
+    let mut pair = links(map, hole.start);
+    loop {
+        let side = match pair {
+            [NONE, NONE] => break,
+            [_, NONE] => 0,
+            [NONE, _] => 1,
+            [low, high] => usize::from(order.key(map, high) < order.key(map, low)),
+        };
+        let child = pair[side];
+        let start = child.start(map);
+        let below = links(map, start);
+        write(map, root, slot, child);
+        set_links(map, start, pair);
+        slot = Slot::Link { parent: start, side };
+        pair = below;
+    }
+    write(map, root, slot, NONE);
+}
+
+/// Where the name of `hole` is written.
+fn find(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> Option<Slot> {
+    let (target, key) = (Node::of(hole), order.key_of(hole));
+    let (mut slot, mut at, mut depth) = (Slot::Root, root, 0);
+    while at != target {
+        if at == NONE {
+            return None;
+        }
+        let side = order.side(key, depth);
+        let parent = at.start(map);
+        slot = Slot::Link { parent, side };
+        at = links(map, parent)[side];
+        depth += 1;
+    }
+    Some(slot)
+}
+
+pub(crate) fn contains(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> bool {
+    find(map, root, order, hole).is_some()
+}
+
+/// The first hole of at least `len` granules, in the order of the bin.
+pub(crate) fn first_from(map: &BlockMap<'_>, root: Node, order: LengthBits, len: usize) -> Option<Hole> {
+    let (mut at, mut depth) = (root, 0);
+    let mut fallback = NONE;
+    while at != NONE {
+        let hole = at.hole(map);
+        if hole.len >= len {
+            return Some(hole);
+        }
+        if depth == order.0 {
+            break;
+        }
+        let pair = links(map, hole.start);
+        let side = len >> (order.0 - 1 - depth) & 1;
+        if side == 0 && pair[1] != NONE {
+            fallback = pair[1];
+        }
+        at = pair[side];
+        depth += 1;
+    }
+    (fallback != NONE).then(|| fallback.hole(map))
+}
+
+/// The first hole, in the order of the bin, that `fits`. Visits the holes before it and their children.
+pub(crate) fn first_that(
+    map: &BlockMap<'_>,
+    root: Node,
+    order: LengthBits,
+    fits: impl Fn(Hole) -> bool,
+) -> Option<Hole> {
+    let mut best: Option<(Key, Hole)> = None;
+    // A key has at most 31 bits of word and 37 of length, so that a path leaves at most as many siblings behind.
+    let mut pending = [NONE; 72];
+    let mut count = usize::from(root != NONE);
+    pending[0] = root;
+    while count > 0 {
+        count -= 1;
+        let node = pending[count];
+        let (key, hole) = (order.key(map, node), node.hole(map));
+        if best.is_some_and(|(first, _)| first < key) {
+            continue;
+        }
+        if fits(hole) {
+            best = Some((key, hole));
+            continue;
+        }
+        for child in links(map, hole.start) {
+            if child != NONE && count < pending.len() {
+                pending[count] = child;
+                count += 1;
+            }
+        }
+    }
+    best.map(|(_, hole)| hole)
+}
+
+/// How many holes the subtree of `node` holds; for the checks.
+pub(crate) fn count(map: &BlockMap<'_>, node: Node) -> usize {
+    if node == NONE {
+        return 0;
+    }
+    let [low, high] = links(map, node.start(map));
+    1 + count(map, low) + count(map, high)
+}
