@@ -1,0 +1,128 @@
+//! The drop-in library that the command carries inside, put where the dynamic linker can load it.
+//!
+//! It is written once, under the hash of its content, into a folder that only the user can enter, and is compared with
+//! what is carried inside before every use. A file, not a memfd: `LD_PRELOAD` is inherited, and children of children
+//! have to find it too.
+
+use std::env;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// The dynamic linker's list of libraries to load first.
+pub const LD_PRELOAD: &str = "LD_PRELOAD";
+/// The drop-in library's policy.
+pub const POLICY: &str = "HEAPWRIGHT_POLICY";
+/// Where the drop-in library writes its statistics.
+pub const STATS: &str = "HEAPWRIGHT_STATS";
+/// A drop-in library to use instead of the one inside.
+pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
+
+static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright.so"));
+
+/// The path of the drop-in library: `chosen`, else what the environment names, else the one carried inside.
+pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
+    let named = chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from));
+    let path = match named {
+        Some(path) => {
+            path.canonicalize().with_context(|| format!("cannot use the drop-in library {}", path.display()))?
+        }
+        None => extracted(EMBEDDED)?,
+    };
+    // The linker splits LD_PRELOAD at both and has no way to quote them.
+    ensure!(
+        !path.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte)),
+        "the dynamic linker cannot preload {}: its path has a space or a colon; choose another folder with TMPDIR",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// Where `content` lies as a file; it is written unless it is there already.
+fn extracted(content: &[u8]) -> Result<PathBuf> {
+    if content.is_empty() {
+        bail!("this command was built without the drop-in library; name one with --library or {LIBRARY}");
+    }
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    let file = format!("libheapwright-{:016x}.so", hasher.finish());
+    let mut refusals = Vec::new();
+    for folder in folders() {
+        match extract_into(&folder, &file, content) {
+            Ok(path) => return Ok(path),
+            Err(error) => refusals.push(format!("{}: {error:#}", folder.display())),
+        }
+    }
+    bail!("cannot put the drop-in library anywhere ({})", refusals.join("; "))
+}
+
+/// The folders that may take the library, best first.
+fn folders() -> impl Iterator<Item = PathBuf> {
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    runtime
+        .map(|path| path.join("heapwright"))
+        .into_iter()
+        .chain([env::temp_dir(), PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}"))))
+}
+
+fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
+    claim(folder)?;
+    let path = folder.join(file);
+    if fs::read(&path).is_ok_and(|found| found == content) {
+        return Ok(path);
+    }
+    let draft = folder.join(format!("{file}.{}", std::process::id()));
+    let written = write_new(&draft, content).and_then(|()| fs::rename(&draft, &path));
+    if let Err(error) = written {
+        // Whatever is left of the draft is of no use to anybody, and the reason to report is the first one.
+        let _ = fs::remove_file(&draft);
+        return Err(error).context("cannot write the library");
+    }
+    Ok(path)
+}
+
+fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(path)?;
+    file.write_all(content)
+}
+
+/// Makes sure that `folder` exists, is this user's own, and lets nobody else in: whoever can write there decides what
+/// the programs run.
+fn claim(folder: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::symlink_metadata(folder)?;
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    ensure!(found.is_dir() && found.uid() == user, "belongs to somebody else");
+    ensure!(found.mode() & 0o077 == 0, "is open to others (chmod 700 it)");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_library_that_was_tampered_with_is_written_again() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("own");
+        let path = extract_into(&folder, "l.so", b"good").unwrap();
+        fs::write(&path, b"evil").unwrap();
+        assert_eq!(fs::read(extract_into(&folder, "l.so", b"good").unwrap()).unwrap(), b"good");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_open_to_others_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(extract_into(home.path(), "l.so", b"good").is_err());
+    }
+}

@@ -1,0 +1,35 @@
+//! Progress on standard error, only where somebody looks at it.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar for `steps` steps, with the time left; it shows nothing unless standard error is a terminal, and leaves
+/// nothing behind when it is dropped.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Begins `steps` steps of `what`.
+    pub fn new(what: &str, steps: usize) -> Progress {
+        let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len}, {eta} left  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::new(steps as u64).with_style(style).with_prefix(what.to_owned());
+        Progress { bar }
+    }
+
+    /// Says what the step at hand is about.
+    pub fn at(&self, message: &str) {
+        self.bar.set_message(message.to_owned());
+    }
+
+    /// One step is done.
+    pub fn step(&self) {
+        self.bar.inc(1);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

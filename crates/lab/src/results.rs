@@ -1,0 +1,21 @@
+//! What `--json` prints.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// The version of the form below.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Results<'a, R> {
+    schema: u32,
+    results: &'a [R],
+}
+
+/// Prints one object to standard output: `{"schema": 1, "results": [ … ]}`, a row per measurement.
+pub fn print<R: Serialize>(rows: &[R]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &Results { schema: SCHEMA, results: rows })?;
+    writeln!(out)
+}
