@@ -100,7 +100,8 @@ fn read_all(stream: &mut impl Read) -> Vec<u8> {
     bytes
 }
 
-fn is_same_file(left: &Path, right: &Path) -> bool {
+/// Whether both paths lead to one file that exists.
+pub fn is_same_file(left: &Path, right: &Path) -> bool {
     matches!((left.canonicalize(), right.canonicalize()), (Ok(left), Ok(right)) if left == right)
 }
 
@@ -113,7 +114,7 @@ pub fn serve(job: &str) -> Result<()> {
 }
 
 /// The library that this process' malloc comes from, as the dynamic linker sees it.
-fn origin_of_malloc() -> PathBuf {
+pub fn origin_of_malloc() -> PathBuf {
     // SAFETY: all zeroes is a valid Dl_info.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: the name ends with a zero byte and `info` is written only.

@@ -20,6 +20,11 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Measure policies and allocators on built-in workloads.
+    Bench(crate::bench::Arguments),
+    /// Measure one allocator on one workload, as told on standard input.
+    #[command(name = crate::bench::worker::COMMAND, hide = true)]
+    BenchChild(crate::bench::worker::Task),
     /// Print the completions of a shell.
     Completions {
         /// The shell.

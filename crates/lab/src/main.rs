@@ -1,6 +1,7 @@
 //! `heapwright`: run any program under a placement policy, and compare policies and allocators by figures.
 
 mod allocator;
+mod bench;
 mod child;
 mod cli;
 mod number;
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "heapwright", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),
         Command::Child { job } => child::serve(&job).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

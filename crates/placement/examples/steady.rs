@@ -430,13 +430,16 @@ fn run_program(names: &[&str]) {
     }
 }
 
+/// What measures a workload for the subjects of these names.
+type Run = fn(&[&str]);
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asked = |name: &str| arguments.iter().any(|argument| argument == name);
     let any_policy = SUBJECTS.iter().any(|name| asked(name));
     let names: Vec<&str> =
         SUBJECTS.into_iter().filter(|name| !any_policy || asked(name) || matches!(*name, "no-op" | "malloc")).collect();
-    let workloads: [(&str, fn(&[&str])); 3] = [("steady", run_steady), ("comb", run_comb), ("program000", run_program)];
+    let workloads: [(&str, Run); 3] = [("steady", run_steady), ("comb", run_comb), ("program000", run_program)];
     let any_workload = workloads.iter().any(|(name, _)| asked(name));
     for (name, run) in workloads {
         if !any_workload || asked(name) {

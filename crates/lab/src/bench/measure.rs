@@ -1,0 +1,195 @@
+//! The measuring itself: children prepared, rounds interleaved, figures gathered.
+//!
+//! All contenders of a case are prepared first, each in a process of its own, and then take turns: every round, each of
+//! them does the same work once, and the order rotates from round to round. Whatever disturbs the machine for a while
+//! thus disturbs all of them. Latencies are taken afterwards, since reading the clock around every operation changes
+//! the whole. Where the contenders do not fit into memory together, they come in groups, each with the system's malloc.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use super::contender::Contender;
+use super::probe::{PartLatency, PartTime};
+use super::runner::Runner;
+use super::worker::Task;
+use super::workloads::Workload;
+use crate::progress::Progress;
+
+/// A table's worth of measurements.
+pub struct Case {
+    /// What is done.
+    pub workload: Workload,
+    /// Whether blocks are written to.
+    pub touched: bool,
+    /// Who does it; the first one is what the others are compared to.
+    pub contenders: Vec<Contender>,
+}
+
+/// How thoroughly to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds.
+    pub rounds: usize,
+    /// How long preparing a heap, and a round, may take.
+    pub patience: Duration,
+    /// Bytes of memory that may be in use at a time.
+    pub memory: usize,
+}
+
+/// What came of one contender of a case.
+#[derive(Default)]
+pub struct Outcome {
+    /// Its rounds.
+    pub rounds: Vec<Vec<PartTime>>,
+    /// The same rounds of the one it is compared to.
+    pub base: Vec<Vec<PartTime>>,
+    /// Latencies by part.
+    pub latencies: Vec<PartLatency>,
+    /// Why figures are missing.
+    pub note: Option<String>,
+}
+
+impl Case {
+    fn task(&self, contender: &Contender, effort: &Effort) -> Task {
+        Task {
+            workload: self.workload,
+            implementation: contender.implementation,
+            patience: effort.patience.as_millis() as u64,
+            touched: self.touched,
+        }
+    }
+
+    fn footprint(&self, contender: usize) -> usize {
+        let (live, blocks) = self.workload.demand();
+        self.contenders[contender].implementation.footprint(live, blocks)
+    }
+
+    /// The contenders in groups that fit into `memory`, each led by the first one; those that do not fit even so are in
+    /// no group.
+    fn groups(&self, memory: usize) -> Vec<Vec<usize>> {
+        let lead = self.footprint(0);
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut free = 0;
+        for contender in 1..self.contenders.len() {
+            let needed = self.footprint(contender);
+            if lead.saturating_add(needed) > memory {
+                continue;
+            }
+            if groups.is_empty() || needed > free {
+                groups.push(vec![0]);
+                free = memory - lead;
+            }
+            free -= needed;
+            if let Some(group) = groups.last_mut() {
+                group.push(contender);
+            }
+        }
+        groups
+    }
+
+    /// Measures everybody; the outcomes are in the order of the contenders.
+    pub fn measure(&self, effort: &Effort, progress: &Progress) -> Vec<Outcome> {
+        let mut outcomes: Vec<Outcome> = self.contenders.iter().map(|_| Outcome::default()).collect();
+        let groups = self.groups(effort.memory);
+        for group in &groups {
+            let mut turns: Vec<Turn> = group.iter().map(|&at| Turn::new(self, at, effort)).collect();
+            for turn in &mut turns {
+                turn.prepare(self.workload.kind.is_whole_program());
+                progress.step();
+            }
+            for round in 0..effort.rounds {
+                for place in 0..turns.len() {
+                    let at = (place + round) % turns.len();
+                    turns[at].play();
+                }
+            }
+            turns.iter_mut().for_each(Turn::sample);
+            let base = turns[0].rounds.clone();
+            for turn in turns {
+                turn.settle_into(&base, &mut outcomes);
+            }
+        }
+        for (at, outcome) in outcomes.iter_mut().enumerate() {
+            if !groups.iter().any(|group| group.contains(&at)) {
+                let gigabytes = (self.footprint(0) + self.footprint(at)) as f64 / 1e9;
+                outcome.note = Some(format!("takes {gigabytes:.1} GB of memory beside what is in use"));
+            }
+        }
+        outcomes
+    }
+}
+
+/// A contender in its group.
+struct Turn<'c> {
+    at: usize,
+    contender: &'c Contender,
+    task: Task,
+    runner: Option<Runner>,
+    rounds: Vec<Vec<PartTime>>,
+    latencies: Vec<PartLatency>,
+    failure: Option<String>,
+}
+
+impl<'c> Turn<'c> {
+    fn new(case: &'c Case, at: usize, effort: &Effort) -> Turn<'c> {
+        let contender = &case.contenders[at];
+        let task = case.task(contender, effort);
+        Turn { at, contender, task, runner: None, rounds: Vec::new(), latencies: Vec::new(), failure: None }
+    }
+
+    /// Gets a heap ready that will serve all rounds; a whole program starts afresh each time instead.
+    fn prepare(&mut self, fresh_each_time: bool) {
+        if !fresh_each_time {
+            match Runner::start(self.contender, &self.task) {
+                Ok(runner) => self.runner = Some(runner),
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    fn fail(&mut self, error: anyhow::Error) {
+        self.failure = Some(format!("{error:#}"));
+        self.runner = None;
+    }
+
+    /// Has the prepared child, or a fresh one, do something.
+    fn with_runner<T>(&mut self, act: impl FnOnce(&mut Runner) -> Result<T>) -> Option<T> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let result = match &mut self.runner {
+            Some(runner) => act(runner),
+            None => Runner::start(self.contender, &self.task).and_then(|mut runner| act(&mut runner)),
+        };
+        result.map_err(|error| self.fail(error)).ok()
+    }
+
+    fn play(&mut self) {
+        let times = self.with_runner(Runner::round);
+        self.rounds.extend(times);
+    }
+
+    fn sample(&mut self) {
+        if let Some(latencies) = self.with_runner(Runner::latency) {
+            self.latencies = latencies;
+        }
+    }
+
+    /// Leaves what was measured in its place. Of one that leads several groups the first group counts.
+    fn settle_into(self, base: &[Vec<PartTime>], outcomes: &mut [Outcome]) {
+        let outcome = &mut outcomes[self.at];
+        if outcome.rounds.is_empty() {
+            *outcome =
+                Outcome { rounds: self.rounds, base: base.to_vec(), latencies: self.latencies, note: self.failure };
+        }
+    }
+}
+
+/// The bytes of memory that measuring may use: half of what the system says is available.
+pub fn available_memory() -> Result<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok());
+    kilobytes.map(|kilobytes| kilobytes * 1024 / 2).ok_or_else(|| anyhow!("/proc/meminfo does not tell MemAvailable"))
+}

@@ -1,0 +1,128 @@
+//! `heapwright bench`: the built-in workloads, measured for the engine alone, for heaps in a fixed region, and for whole
+//! mallocs.
+//!
+//! Everything is measured in child processes of this same command (`worker`), one per contender, whose rounds the
+//! parent interleaves (`measure`). A child drives one allocator (`subjects`) through one workload (`workloads`), and
+//! one `probe` either times the whole or every single operation of it.
+
+mod clock;
+mod contender;
+mod lazy;
+mod measure;
+mod numbers;
+mod plan;
+mod probe;
+mod report;
+mod runner;
+mod subject;
+mod subjects;
+pub mod worker;
+mod workloads;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::builder::PossibleValuesParser;
+
+use self::contender::{Field, Layer};
+use self::measure::Effort;
+use self::plan::Extent;
+use self::subjects::Crate;
+use self::workloads::Kind;
+use crate::progress::Progress;
+use crate::{peers, policy, results};
+
+/// What may be typed after `heapwright bench`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The workloads; all of them if none is named.
+    #[arg(value_name = "WORKLOAD", value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::name)))]
+    workloads: Vec<String>,
+
+    /// Other allocators to measure, by name (talc, rlsf, mimalloc…); all that there are if none is named.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    allocators: Option<Vec<String>>,
+
+    /// Policies to measure.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = PossibleValuesParser::new(policy::names()))]
+    policies: Vec<String>,
+
+    /// Layers on which to measure.
+    #[arg(long, value_name = "LAYERS", value_delimiter = ',', value_enum)]
+    layers: Vec<Layer>,
+
+    /// Rounds per measurement; the more, the less noise.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: Option<u16>,
+
+    /// Small sizes and few rounds: less than 20 seconds.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// Every size for every allocator, written to and not: half an hour.
+    #[arg(long)]
+    full: bool,
+
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    fn extent(&self) -> Extent {
+        match (self.quick, self.full) {
+            (true, _) => Extent::Quick,
+            (_, true) => Extent::Full,
+            _ => Extent::Usual,
+        }
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let named = |kind: &Kind| self.workloads.iter().any(|name| name == kind.name());
+        Kind::ALL.into_iter().filter(|kind| self.workloads.is_empty() || named(kind)).collect()
+    }
+
+    fn field(&self) -> Result<Field> {
+        let peers = peers::find();
+        for name in self.allocators.iter().flatten() {
+            let known = peers.iter().map(|peer| peer.name).chain(Crate::ALL.map(Crate::name));
+            if !known.clone().any(|other| other == name) {
+                bail!("no allocator {name}; there are {}", known.collect::<Vec<_>>().join(", "));
+            }
+        }
+        let chosen = |name: &&'static str| self.policies.is_empty() || self.policies.iter().any(|other| other == name);
+        let all_layers = [Layer::Engine, Layer::Fixed, Layer::Malloc];
+        Ok(Field {
+            layers: all_layers.into_iter().filter(|it| self.layers.is_empty() || self.layers.contains(it)).collect(),
+            policies: policy::names().filter(chosen).collect(),
+            allocators: self.allocators.clone(),
+            peers,
+        })
+    }
+}
+
+/// Measures what `arguments` ask for and prints it.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let extent = arguments.extent();
+    let cases = plan::cases(&arguments.kinds(), extent, &arguments.field()?);
+    let effort = Effort {
+        rounds: arguments.repeat.map_or(extent.rounds(), usize::from),
+        patience: extent.patience(),
+        memory: measure::available_memory()?,
+    };
+    let progress = Progress::new("bench", cases.iter().map(|case| case.contenders.len()).sum());
+    let mut all_rows = Vec::new();
+    for case in &cases {
+        progress.at(&case.workload.to_string());
+        let rows = report::rows(case, &case.measure(&effort, &progress));
+        if !arguments.json {
+            rows.chunks(case.contenders.len()).for_each(report::print_table);
+        }
+        all_rows.extend(rows);
+    }
+    drop(progress);
+    if arguments.json {
+        results::print(&all_rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

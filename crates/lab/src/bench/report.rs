@@ -1,0 +1,145 @@
+//! What was measured, as rows for programs and as tables for people.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::contender::{Layer, NO_OP, SYSTEM, SYSTEM_AGAIN};
+use super::measure::{Case, Outcome};
+use super::probe::PartTime;
+use crate::number;
+use crate::stats::{Spread, median};
+use crate::table::{HEADING, Table};
+
+/// One measurement, as `--json` gives it. What is missing is null, and `note` says why.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The workload's name.
+    pub workload: String,
+    /// Its size by what it counts, and its part where it has several.
+    pub parameters: Map<String, Value>,
+    /// The policy or allocator.
+    pub subject: String,
+    /// The layer on which it was measured.
+    pub layer: Layer,
+    /// Whether every block was written to.
+    pub touched: bool,
+    /// Nanoseconds per operation (an allocate or a free), the harness's own included: the median of the rounds.
+    pub ns_per_op: Option<f64>,
+    /// Half of the rounds lie between these.
+    pub quartiles: Option<[f64; 2]>,
+    /// Latencies of single operations, in nanoseconds, the clock's own cost taken off.
+    pub p50: Option<f64>,
+    /// 99 of 100 operations took at most this.
+    pub p99: Option<f64>,
+    /// 9,999 of 10,000.
+    pub p9999: Option<f64>,
+    /// The slowest.
+    pub max: Option<f64>,
+    /// Time over the system malloc's, the median of the rounds' ratios.
+    pub over_system: Option<f64>,
+    /// Why something is missing.
+    pub note: Option<String>,
+}
+
+fn per_operation(times: &[PartTime], part: &str) -> Option<f64> {
+    let time = times.iter().find(|time| time.part == part)?;
+    (time.operations > 0).then(|| time.nanoseconds / time.operations as f64)
+}
+
+/// The rows of a case: all contenders for its first part, then for the next.
+pub fn rows(case: &Case, outcomes: &[Outcome]) -> Vec<Row> {
+    let parts = case.workload.kind.parts();
+    let contenders = || case.contenders.iter().zip(outcomes);
+    let each = parts.iter().flat_map(|part| contenders().map(move |(contender, outcome)| (part, contender, outcome)));
+    each.map(|(part, contender, outcome)| {
+        let figures = |rounds: &[Vec<PartTime>]| -> Vec<f64> {
+            rounds.iter().filter_map(|round| per_operation(round, part)).collect()
+        };
+        let (ours, base) = (figures(&outcome.rounds), figures(&outcome.base));
+        let ratios: Vec<f64> = ours.iter().zip(&base).map(|(ours, base)| ours / base).collect();
+        let spread = Spread::of(&ours);
+        let latency = outcome.latencies.iter().find(|latency| latency.part == **part);
+        Row {
+            workload: case.workload.kind.name().to_owned(),
+            parameters: parameters(case, part),
+            subject: contender.subject.clone(),
+            layer: contender.layer,
+            touched: case.touched,
+            ns_per_op: spread.map(|spread| spread.median),
+            quartiles: spread.map(|spread| [spread.low, spread.high]),
+            p50: latency.map(|latency| latency.p50),
+            p99: latency.map(|latency| latency.p99),
+            p9999: latency.map(|latency| latency.p9999),
+            max: latency.map(|latency| latency.max),
+            over_system: median(&ratios),
+            note: outcome.note.clone(),
+        }
+    })
+    .collect()
+}
+
+fn parameters(case: &Case, part: &str) -> Map<String, Value> {
+    let kind = case.workload.kind;
+    let size = kind.size_name().map(|name| (name.to_owned(), Value::from(case.workload.size)));
+    let part = (kind.parts().len() > 1).then(|| ("part".to_owned(), Value::from(part)));
+    size.into_iter().chain(part).collect()
+}
+
+/// The table of a part of a case.
+pub fn print_table(rows: &[Row]) {
+    let Some(first) = rows.first() else { return };
+    let parameters = first.parameters.iter().map(|(name, value)| match value {
+        Value::Number(number) => format!("{} {name}", number::grouped(number.as_u64().unwrap_or_default())),
+        value => value.as_str().unwrap_or_default().to_owned(),
+    });
+    let touched = if first.touched { "every block written" } else { "memory not touched" };
+    let words: Vec<String> = parameters.chain([touched.to_owned()]).collect();
+    anstream::println!("\n{HEADING}{}{HEADING:#}: {}", first.workload, words.join(", "));
+    let mut table = Table::new(["subject", "layer", "ns/op", "±", "p50", "p99", "p99.99", "max", "over system", ""]);
+    let best = best_of(rows);
+    for row in rows {
+        table.row(cells(row, if best == Some(row.subject.as_str()) { "best" } else { "" }));
+    }
+    anstream::print!("{table}");
+    print_notes(rows);
+}
+
+/// Why figures are missing, each reason once.
+fn print_notes(rows: &[Row]) {
+    let mut told: Vec<&str> = Vec::new();
+    for note in rows.iter().filter_map(|row| row.note.as_deref()) {
+        if told.contains(&note) {
+            continue;
+        }
+        let silent = rows.iter().filter(|row| row.note.as_deref() == Some(note));
+        let names: Vec<String> = silent.map(|row| format!("{} ({})", row.subject, row.layer)).collect();
+        anstream::println!("  {}: {note}", names.join(", "));
+        told.push(note);
+    }
+}
+
+/// The fastest of those that have memory; an engine without any is not an allocator that one can use.
+fn best_of(rows: &[Row]) -> Option<&str> {
+    let fit = rows.iter().filter(|row| row.layer != Layer::Engine && row.subject != SYSTEM_AGAIN);
+    let fastest = fit.filter_map(|row| Some((row, row.ns_per_op?))).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(&fastest.0.subject)
+}
+
+fn cells(row: &Row, mark: &str) -> [String; 10] {
+    let figure = |figure: Option<f64>| figure.map_or("-".to_owned(), number::short);
+    let spread = row.quartiles.zip(row.ns_per_op).filter(|(_, median)| *median > 0.0);
+    let spread = spread.map(|([low, high], median)| format!("{:.0} %", (high - low) / 2.0 / median * 100.0));
+    let ratio = row.over_system.filter(|_| row.subject != SYSTEM && row.subject != NO_OP);
+    [
+        row.subject.clone(),
+        row.layer.to_string(),
+        figure(row.ns_per_op),
+        spread.unwrap_or_else(|| "-".to_owned()),
+        figure(row.p50),
+        figure(row.p99),
+        figure(row.p9999),
+        figure(row.max),
+        if row.subject == SYSTEM { "1".to_owned() } else { figure(ratio) },
+        mark.to_owned(),
+    ]
+}

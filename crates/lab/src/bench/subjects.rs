@@ -1,0 +1,135 @@
+//! The allocators under test, each behind [`Subject`].
+
+mod calls;
+mod crates;
+mod engine;
+mod no_op;
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Error, Result, bail};
+use heapwright_placement::PolicyKind;
+
+pub use self::crates::Crate;
+use super::subject::Subject;
+
+/// What a process of the benchmark drives. Which malloc [`Implementation::Malloc`] is was decided by whoever started the
+/// process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Implementation {
+    /// Nothing at all: what is measured is the harness.
+    NoOp,
+    /// A placement engine without memory.
+    Engine(PolicyKind),
+    /// Another crate's allocator over a region of fixed length.
+    Crate(Crate),
+    /// This process' malloc and free.
+    Malloc,
+    /// A bare mmap and munmap.
+    Mmap,
+}
+
+impl Implementation {
+    /// The allocator itself, for a workload whose live blocks never exceed `demand` bytes.
+    ///
+    /// # Errors
+    /// When the system refuses the address space.
+    pub fn build(self, demand: usize) -> Result<Box<dyn Subject>> {
+        // A buddy rounds up to powers of two, headers double small blocks, and holes come on top.
+        let region =
+            demand.checked_mul(4).and_then(|bytes| bytes.checked_add(1 << 20)).context("too large a demand")?;
+        match self {
+            Implementation::NoOp => no_op::build(),
+            Implementation::Engine(policy) => engine::build(policy, region),
+            Implementation::Crate(peer) => peer.build(region),
+            Implementation::Malloc => Ok(Box::new(calls::Malloc::of_this_process())),
+            Implementation::Mmap => Ok(Box::new(calls::Mmap)),
+        }
+    }
+
+    /// How many bytes of memory a workload with `live` bytes in `blocks` blocks takes under it, at most.
+    pub fn footprint(self, live: usize, blocks: usize) -> usize {
+        match self {
+            Implementation::NoOp => 0,
+            Implementation::Engine(_) => live / 8,
+            Implementation::Mmap => blocks * PAGE.max(live.div_ceil(blocks.max(1)).next_multiple_of(PAGE)),
+            Implementation::Crate(_) | Implementation::Malloc => live * 3 / 2 + blocks * 32,
+        }
+    }
+
+    /// Whether its blocks are memory, which a workload can write to.
+    pub fn has_memory(self) -> bool {
+        !matches!(self, Implementation::Engine(_))
+    }
+}
+
+const PAGE: usize = 4096;
+
+impl fmt::Display for Implementation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Implementation::NoOp => f.write_str("no-op"),
+            Implementation::Engine(policy) => write!(f, "engine/{}", policy.name()),
+            Implementation::Crate(peer) => write!(f, "crate/{}", peer.name()),
+            Implementation::Malloc => f.write_str("malloc"),
+            Implementation::Mmap => f.write_str("mmap"),
+        }
+    }
+}
+
+impl FromStr for Implementation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Implementation> {
+        Ok(match text.split_once('/') {
+            None if text == "no-op" => Implementation::NoOp,
+            None if text == "malloc" => Implementation::Malloc,
+            None if text == "mmap" => Implementation::Mmap,
+            Some(("engine", name)) => Implementation::Engine(PolicyKind::from_name(name).context("no such policy")?),
+            Some(("crate", name)) => Implementation::Crate(Crate::from_name(name).context("no such crate")?),
+            _ => bail!("no such implementation: {text}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_implementation() -> impl Iterator<Item = Implementation> {
+        PolicyKind::ALL.map(Implementation::Engine).into_iter().chain(Crate::ALL.map(Implementation::Crate)).chain([
+            Implementation::NoOp,
+            Implementation::Malloc,
+            Implementation::Mmap,
+        ])
+    }
+
+    #[test]
+    fn names_lead_back_to_what_they_name() {
+        for implementation in every_implementation() {
+            assert_eq!(implementation.to_string().parse::<Implementation>().unwrap(), implementation);
+        }
+        assert!("crate/nobody".parse::<Implementation>().is_err());
+        assert!("".parse::<Implementation>().is_err());
+    }
+
+    #[test]
+    fn live_blocks_never_overlap() {
+        for implementation in every_implementation().filter(|&each| each != Implementation::NoOp) {
+            let mut subject = implementation.build(1 << 20).unwrap();
+            let mut live: Vec<(usize, usize)> = Vec::new();
+            for round in 0..2000 {
+                let bytes = 1 + round * 7919 % 3000;
+                live.push((subject.allocate(bytes).unwrap(), bytes));
+                if round % 3 != 0 {
+                    let (block, bytes) = live.swap_remove(round * 31 % live.len());
+                    subject.free(block, bytes);
+                }
+            }
+            live.sort_unstable();
+            let apart = live.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0);
+            assert!(apart, "{implementation}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Other crates' allocators, each over a region of the same length.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+use anyhow::{Result, ensure};
+
+use super::super::lazy::Lazy;
+use super::super::subject::Subject;
+
+/// A crate with an allocator for a region of fixed length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Crate {
+    /// talc: binned free lists with boundary tags.
+    Talc,
+    /// rlsf: two-level segregated fit.
+    Rlsf,
+    /// dlmalloc: Doug Lea's allocator in Rust.
+    Dlmalloc,
+    /// buddy_system_allocator: buddies in linked lists.
+    BuddySystem,
+    /// linked_list_allocator: first fit over one address-ordered list.
+    LinkedList,
+}
+
+impl Crate {
+    /// All of them, in the order in which tables list them.
+    pub const ALL: [Crate; 5] = [Crate::Talc, Crate::Rlsf, Crate::Dlmalloc, Crate::BuddySystem, Crate::LinkedList];
+
+    /// The crate's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Crate::Talc => "talc",
+            Crate::Rlsf => "rlsf",
+            Crate::Dlmalloc => "dlmalloc",
+            Crate::BuddySystem => "buddy_system_allocator",
+            Crate::LinkedList => "linked_list_allocator",
+        }
+    }
+
+    /// The crate of this name, if it is one of these.
+    pub fn from_name(name: &str) -> Option<Crate> {
+        Self::ALL.into_iter().find(|peer| peer.name() == name)
+    }
+
+    /// Its allocator over a region of `bytes` bytes.
+    pub fn build(self, bytes: usize) -> Result<Box<dyn Subject>> {
+        let mut region = Lazy::<u8>::zeroed(bytes)?;
+        let base = region.as_mut_ptr();
+        Ok(match self {
+            Crate::Talc => {
+                let mut heap = talc::base::Talc::new(talc::source::Manual);
+                // SAFETY: the region is the heap's alone.
+                ensure!(unsafe { heap.claim(base, bytes) }.is_some(), "talc refuses the region");
+                Box::new(Hosted { heap: Talc(heap), _region: region })
+            }
+            Crate::Rlsf => {
+                let mut heap = rlsf::Tlsf::new();
+                let block = NonNull::slice_from_raw_parts(NonNull::from(&mut region[..]).cast(), bytes);
+                // SAFETY: the region is the heap's alone.
+                ensure!(unsafe { heap.insert_free_block_ptr(block) }.is_some(), "rlsf refuses the region");
+                Box::new(Hosted { heap: Rlsf(heap), _region: region })
+            }
+            Crate::Dlmalloc => {
+                let source = OneRegion { base, bytes, given: Cell::new(false) };
+                let heap = dlmalloc::Dlmalloc::new_with_allocator(source);
+                Box::new(Hosted { heap: Dlmalloc(heap), _region: region })
+            }
+            Crate::BuddySystem => {
+                let mut heap = buddy_system_allocator::Heap::<48>::new();
+                // SAFETY: the region is the heap's alone.
+                unsafe { heap.init(base as usize, bytes) };
+                Box::new(Hosted { heap: BuddySystem(heap), _region: region })
+            }
+            Crate::LinkedList => {
+                // SAFETY: the region is the heap's alone.
+                let heap = unsafe { linked_list_allocator::Heap::new(base, bytes) };
+                Box::new(Hosted { heap: LinkedList(heap), _region: region })
+            }
+        })
+    }
+}
+
+/// A heap, and the region in which it lives.
+struct Hosted<H> {
+    heap: H,
+    _region: Lazy<u8>,
+}
+
+/// A heap that takes a layout for every block, as Rust's allocators do.
+trait Heap {
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
+
+    /// # Safety
+    /// `block` was allocated with `layout` and is freed once.
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout);
+}
+
+/// The layout of a request: malloc's alignment, whichever crate serves it.
+fn layout_of(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes, 16).ok()
+}
+
+impl<H: Heap> Subject for Hosted<H> {
+    fn allocate(&mut self, bytes: usize) -> Option<usize> {
+        self.heap.allocate(layout_of(bytes)?).map(|block| block.as_ptr() as usize)
+    }
+
+    fn free(&mut self, block: usize, bytes: usize) {
+        if let (Some(block), Some(layout)) = (NonNull::new(block as *mut u8), layout_of(bytes)) {
+            // SAFETY: workloads free what they allocated, once, with its size.
+            unsafe { self.heap.free(block, layout) }
+        }
+    }
+}
+
+struct Talc(talc::base::Talc<talc::source::Manual, talc::DefaultBinning>);
+
+impl Heap for Talc {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: no workload asks for 0 bytes.
+        unsafe { self.0.allocate(layout) }
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.deallocate(block.as_ptr(), layout) }
+    }
+}
+
+/// With the parameters that hold a region of any length used here: 32 doublings above 32 bytes, 32 classes in each.
+struct Rlsf(rlsf::Tlsf<'static, u32, u32, 32, 32>);
+
+impl Heap for Rlsf {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        self.0.allocate(layout)
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.deallocate(block, layout.align()) }
+    }
+}
+
+struct Dlmalloc(dlmalloc::Dlmalloc<OneRegion>);
+
+impl Heap for Dlmalloc {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: no workload asks for 0 bytes.
+        NonNull::new(unsafe { self.0.malloc(layout.size(), layout.align()) })
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.free(block.as_ptr(), layout.size(), layout.align()) }
+    }
+}
+
+/// A source of memory that has one region and gives it away once.
+struct OneRegion {
+    base: *mut u8,
+    bytes: usize,
+    given: Cell<bool>,
+}
+
+// SAFETY: the region belongs to whoever has the source; nothing is shared.
+unsafe impl Send for OneRegion {}
+
+// SAFETY: what `alloc` gives is a valid region of that length, given once and never taken back.
+unsafe impl dlmalloc::Allocator for OneRegion {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        if size > self.bytes || self.given.replace(true) {
+            return (ptr::null_mut(), 0, 0);
+        }
+        (self.base, self.bytes, 0)
+    }
+
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        ptr::null_mut()
+    }
+
+    fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn free(&self, _: *mut u8, _: usize) -> bool {
+        false
+    }
+
+    fn can_release_part(&self, _: u32) -> bool {
+        false
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        super::PAGE
+    }
+}
+
+struct BuddySystem(buddy_system_allocator::Heap<48>);
+
+impl Heap for BuddySystem {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        self.0.alloc(layout).ok()
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.dealloc(block, layout) }
+    }
+}
+
+struct LinkedList(linked_list_allocator::Heap);
+
+impl Heap for LinkedList {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        self.0.allocate_first_fit(layout).ok()
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.deallocate(block, layout) }
+    }
+}
