@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the drop-in library is made of, beside the workspace's manifest and lock file.
-const SOURCES: [&str; 4] = ["placement", "os", "heapwright", "malloc"];
+const SOURCES: [&str; 5] = ["placement", "os", "heapwright", "process", "malloc"];
 
 const LIBRARY: &str = "libheapwright.so";
 
@@ -37,12 +37,12 @@ fn target_dir(out_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     Ok(target.join("preload"))
 }
 
-/// Builds the library in its release profile, whatever the profile of the command, and returns where it is.
+/// Builds the library in the profile made for it, whatever the profile of the command, and returns where it is.
 fn build_library(workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let triple = env::var("TARGET")?;
     let status = Command::new(env::var("CARGO")?)
         .current_dir(workspace)
-        .args(["build", "--locked", "--release", "--package", "heapwright-malloc", "--target", &triple])
+        .args(["build", "--locked", "--profile", "preload", "--package", "heapwright-malloc", "--target", &triple])
         .arg("--target-dir")
         .arg(target_dir)
         // Set when the command itself is being checked by clippy or by a compiler wrapper of the workspace.
@@ -51,7 +51,9 @@ fn build_library(workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn
         .env_remove("CARGO_BUILD_TARGET")
         .status()?;
     if !status.success() {
-        return Err(format!("cannot build {LIBRARY}: `cargo build --release -p heapwright-malloc` failed").into());
+        return Err(
+            format!("cannot build {LIBRARY}: `cargo build --profile preload -p heapwright-malloc` failed").into()
+        );
     }
-    Ok(target_dir.join(triple).join("release").join(LIBRARY))
+    Ok(target_dir.join(triple).join("preload").join(LIBRARY))
 }

@@ -1,0 +1,235 @@
+//! The heap that maps every allocation.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use heapwright_os::{map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
+use heapwright_placement::{Counters, FreeError, HoleStats, Violation};
+
+use crate::growing::OutOfMemory;
+
+mod table;
+
+use table::{Entry, Table};
+
+/// A block of a [`MappedHeap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// Where it starts, at an OS page boundary.
+    pub start: NonNull<u8>,
+    /// Its length in bytes, whole OS pages.
+    pub size: usize,
+}
+
+/// A heap in which every allocation is a mapping of its own, rounded up to whole OS pages, and every free unmaps at once.
+///
+/// Nothing is ever reused and there are no holes, so an access after a free is caught by the machine. It costs one or two
+/// calls to the system per operation, at least a page per block, and the system's limit on the number of mappings.
+///
+/// ```
+/// use core::alloc::Layout;
+/// let mut heap = heapwright::MappedHeap::new();
+/// let layout = Layout::new::<u64>();
+/// let block = heap.allocate(layout)?;
+/// assert_eq!(heap.usable_size(block), Some(4096));
+/// // SAFETY: the block is not used any more.
+/// unsafe { heap.deallocate(block, layout)? };
+/// assert_eq!(heap.usable_size(block), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MappedHeap {
+    table: Table,
+    counters: Counters,
+}
+
+// SAFETY: the heap owns its table and its mappings; nothing of it is tied to a thread.
+unsafe impl Send for MappedHeap {}
+
+impl MappedHeap {
+    /// An empty heap.
+    #[must_use]
+    pub const fn new() -> Self {
+        const NOTHING: Counters = Counters {
+            mallocs: 0,
+            frees: 0,
+            reuses: 0,
+            grows: 0,
+            splits: 0,
+            coalesces: 0,
+            resizes: 0,
+            blocks: 0,
+            holes: 0,
+            requested: 0,
+            rounded: 0,
+            released: 0,
+            unsized_frees: 0,
+            live: 0,
+            peak_live: 0,
+            heap_size: 0,
+            peak_heap_size: 0,
+        };
+        MappedHeap { table: Table::new(), counters: NOTHING }
+    }
+
+    /// A mapping for `layout`, all zeros.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the heap is as before.
+    pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        let length = round_to_pages(layout.size()).ok_or(OutOfMemory)?;
+        self.table.make_room().map_err(|_| OutOfMemory)?;
+        let mapped = if layout.align() <= page_size() { map(length) } else { map_aligned(length, layout.align()) };
+        let start = mapped.map_err(|_| OutOfMemory)?;
+        self.table.insert(Entry { address: start.addr().get(), length });
+        self.counters.mallocs += 1;
+        self.counters.grows += 1;
+        self.counters.blocks += 1;
+        self.counters.requested += layout.size() as u64;
+        self.counters.rounded += length as u64;
+        self.count_live(0, length);
+        Ok(start)
+    }
+
+    /// Unmaps a block that was allocated for `layout`.
+    ///
+    /// # Errors
+    /// [`FreeError::NotABlock`] when no block starts there, [`FreeError::WrongSize`] when it is too short for `layout`;
+    /// nothing has changed then.
+    ///
+    /// # Safety
+    /// If a block starts at `block`, nobody uses it any more.
+    pub unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
+        match self.usable_size(block) {
+            None => return Err(FreeError::NotABlock),
+            Some(size) if size < layout.size() => return Err(FreeError::WrongSize),
+            Some(_) => self.counters.released += layout.size() as u64,
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.release(block) }
+    }
+
+    /// Unmaps a block whose size the caller does not know.
+    ///
+    /// # Errors
+    /// As [`MappedHeap::deallocate`].
+    ///
+    /// # Safety
+    /// As [`MappedHeap::deallocate`].
+    pub unsafe fn deallocate_unsized(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.release(block) }?;
+        self.counters.unsized_frees += 1;
+        Ok(())
+    }
+
+    unsafe fn release(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
+        let length = self.table.remove(block.addr().get()).ok_or(FreeError::NotABlock)?;
+        // SAFETY: the table says that this is one of our mappings, and the caller gives it up.
+        unsafe {
+            if unmap(block, length).is_err() {
+                // Too many mappings to cut one in two: the addresses are lost, the memory is not.
+                let _ = purge(block, length);
+            }
+        }
+        self.counters.frees += 1;
+        self.counters.blocks -= 1;
+        self.count_live(length, 0);
+        Ok(())
+    }
+
+    /// Makes a block asked for with `old` bytes hold `new` bytes, with its contents; returns where it is now. Pages
+    /// are moved, not copied.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the block is as before. Also when no block starts there.
+    ///
+    /// # Safety
+    /// If a block starts at `block`, what is cut off is not used any more, and when the block has moved, the old one is
+    /// not. A block that moves is aligned to OS pages only.
+    pub unsafe fn resize(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let before = self.usable_size(block).ok_or(OutOfMemory)?;
+        let after = round_to_pages(new).ok_or(OutOfMemory)?;
+        let mut start = block;
+        if after != before {
+            // SAFETY: the table says that this is one of our mappings; the caller's promise.
+            start = unsafe { remap(block, before, after) }.map_err(|_| OutOfMemory)?;
+            self.table.remove(block.addr().get());
+            self.table.insert(Entry { address: start.addr().get(), length: after });
+            self.count_live(before, after);
+        }
+        self.counters.resizes += 1;
+        self.counters.requested += new.saturating_sub(old) as u64;
+        self.counters.released += old.saturating_sub(new) as u64;
+        Ok(start)
+    }
+
+    fn count_live(&mut self, before: usize, after: usize) {
+        let counters = &mut self.counters;
+        counters.live = counters.live + after as u64 - before as u64;
+        counters.peak_live = counters.peak_live.max(counters.live);
+        counters.heap_size = counters.live;
+        counters.peak_heap_size = counters.peak_live;
+    }
+
+    /// How many bytes the block at `block` has; `None` when none starts there.
+    #[must_use]
+    pub fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        self.table.get(block.addr().get())
+    }
+
+    /// The block that `address` points into. Time: proportional to the number of blocks.
+    #[must_use]
+    pub fn block_containing(&self, address: NonNull<u8>) -> Option<Mapped> {
+        let address = address.addr().get();
+        self.blocks().find(|block| address.wrapping_sub(block.start.addr().get()) < block.size)
+    }
+
+    /// All blocks, in no particular order.
+    pub fn blocks(&self) -> impl Iterator<Item = Mapped> + '_ {
+        self.table.iter().filter_map(|Entry { address, length }| {
+            NonNull::new(core::ptr::with_exposed_provenance_mut(address)).map(|start| Mapped { start, size: length })
+        })
+    }
+
+    /// What has happened in the heap. Every request counts as a grow, blocks are the live ones, and what leaves the heap
+    /// leaves its size too.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The holes: there never are any.
+    #[must_use]
+    pub fn holes(&self) -> HoleStats {
+        HoleStats::default()
+    }
+
+    /// Verifies that every block can be found and that the counters agree. Time: proportional to the number of blocks.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.table.check().map_err(|offset| Violation { invariant: "every mapping is found in the table", offset })?;
+        let live: usize = self.table.iter().map(|entry| entry.length).sum();
+        let blocks = self.table.iter().count() as u64;
+        if self.counters.live != live as u64 || self.counters.blocks != blocks {
+            return Err(Violation { invariant: "the counters agree with the table", offset: 0 });
+        }
+        Ok(())
+    }
+}
+
+impl Default for MappedHeap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for MappedHeap {
+    fn drop(&mut self) {
+        for block in self.blocks() {
+            // SAFETY: the mappings are ours, and whoever drops the heap has given its blocks up.
+            let _ = unsafe { unmap(block.start, block.size) };
+        }
+    }
+}

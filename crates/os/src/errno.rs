@@ -1,0 +1,21 @@
+//! The C library's error number of this thread.
+
+/// Sets this thread's `errno`.
+pub fn set_errno(code: i32) {
+    // SAFETY: the location is this thread's.
+    unsafe { *libc::__errno_location() = code };
+}
+
+/// This thread's `errno`.
+pub(crate) fn errno() -> i32 {
+    // SAFETY: the location is this thread's.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Runs `call` and leaves `errno` as it was: `free` must not change it, and nobody here reports by it.
+pub(crate) fn errno_kept<R>(call: impl FnOnce() -> R) -> R {
+    let before = errno();
+    let result = call();
+    set_errno(before);
+    result
+}

@@ -1,0 +1,30 @@
+//! Everything that Heapwright asks of the operating system, and the only place where it is asked.
+//!
+//! Nothing here allocates, and no call for memory changes `errno`, so that all of it can be used inside `malloc`. From the bottom up:
+//!
+//! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages.
+//! - [`Reservation`]: a long range of address space that becomes memory as it is committed and can be purged again.
+//! - [`Lock`]: mutual exclusion by a futex, usable in `malloc` and across `fork`.
+//! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
+#![no_std]
+
+#[cfg(feature = "refusals")]
+extern crate std;
+
+mod errno;
+mod lock;
+mod output;
+mod pages;
+mod process;
+#[cfg(feature = "refusals")]
+pub mod refusals;
+mod reservation;
+mod threads;
+
+pub use errno::set_errno;
+pub use lock::{Lock, Locked};
+pub use output::{Line, Output};
+pub use pages::{Refused, map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
+pub use process::{abort, at_fork, current_directory, exit_at_once, peak_resident, process_id, program_name, variable};
+pub use reservation::Reservation;
+pub use threads::is_single_threaded;

@@ -1,0 +1,76 @@
+//! The process as a library inside it sees it.
+
+use core::ffi::{CStr, c_char};
+
+use crate::pages::Refused;
+
+unsafe extern "C" {
+    fn secure_getenv(name: *const c_char) -> *const c_char;
+    static program_invocation_short_name: *const c_char;
+}
+
+/// Runs `read` on the value of an environment variable; `None` when it is not set, or when the process runs with more
+/// rights than its caller, who then has no say in how it works.
+pub fn variable<R>(name: &CStr, read: impl FnOnce(&CStr) -> R) -> Option<R> {
+    // SAFETY: the name is a C string, and the value is used before anything else runs that could change the environment.
+    unsafe {
+        let value = secure_getenv(name.as_ptr());
+        (!value.is_null()).then(|| read(CStr::from_ptr(value)))
+    }
+}
+
+/// Has `prepare` run before every `fork`, then `parent` or `child` after it.
+///
+/// # Errors
+/// [`Refused`] when there is no memory for one more entry.
+pub fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) -> Result<(), Refused> {
+    // SAFETY: the functions are there for as long as this code is.
+    let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    if result == 0 { Ok(()) } else { Err(Refused) }
+}
+
+/// Ends the process by `SIGABRT`.
+pub fn abort() -> ! {
+    // SAFETY: no preconditions.
+    unsafe { libc::abort() }
+}
+
+/// Ends the process at once with `code`: no handlers run, nothing is flushed.
+pub fn exit_at_once(code: i32) -> ! {
+    // SAFETY: no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// The number of this process.
+#[must_use]
+pub fn process_id() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::getpid() as u32 }
+}
+
+/// The name of the program as it was called, without its folders; empty when not known.
+#[must_use]
+pub fn program_name() -> &'static [u8] {
+    // SAFETY: the name is a C string of the C library's that lives as long as the process, or null.
+    unsafe {
+        let name = program_invocation_short_name;
+        if name.is_null() { b"" } else { CStr::from_ptr(name).to_bytes() }
+    }
+}
+
+/// Fills `buffer` with the current directory; `None` when that cannot be told or is too long.
+pub fn current_directory(buffer: &mut [u8]) -> Option<&CStr> {
+    // SAFETY: the buffer is valid for its length; the system writes a C string into it.
+    let found = unsafe { libc::getcwd(buffer.as_mut_ptr().cast(), buffer.len()) };
+    if found.is_null() { None } else { CStr::from_bytes_until_nul(buffer).ok() }
+}
+
+/// The most memory in bytes that the process has had resident so far.
+#[must_use]
+pub fn peak_resident() -> Option<u64> {
+    // SAFETY: a usage buffer is plain integers, and the call fills it or fails.
+    unsafe {
+        let mut usage: libc::rusage = core::mem::zeroed();
+        (libc::getrusage(libc::RUSAGE_SELF, &mut usage) == 0).then_some(usage.ru_maxrss as u64 * 1024)
+    }
+}

@@ -1,0 +1,62 @@
+//! What is said about a pointer that is not a block.
+
+use core::fmt::Write;
+use core::ptr::NonNull;
+
+use heapwright::{BlockState, FreeError};
+use heapwright_os::{Line, Output, abort};
+
+use crate::heap::Extent;
+use crate::state::State;
+
+/// What the program asked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Call {
+    Free,
+    Reallocate,
+}
+
+impl Call {
+    fn name(self) -> &'static str {
+        match self {
+            Call::Free => "free",
+            Call::Reallocate => "realloc",
+        }
+    }
+}
+
+/// Says in one line what is wrong with `address` and ends the process, or counts it where that was asked for.
+#[cold]
+#[inline(never)]
+pub(crate) fn complain(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) {
+    if state.ignores_bad_frees() {
+        state.bad_frees += 1;
+        return;
+    }
+    let mut line = Line::<256>::new();
+    let _ = describe(&mut line, call, address.addr().get(), error, state.heap.extent_at(address));
+    Output::standard_error().write(line.bytes());
+    abort()
+}
+
+fn describe(
+    line: &mut Line<256>,
+    call: Call,
+    address: usize,
+    error: FreeError,
+    extent: Option<Extent>,
+) -> core::fmt::Result {
+    let fault = match (error, &extent) {
+        (FreeError::WrongSize, _) => "wrong size",
+        (_, Some(Extent { state: BlockState::Free, .. })) => "double free",
+        _ => "invalid pointer",
+    };
+    write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;
+    match extent {
+        None => writeln!(line, "it lies in no block of the heap"),
+        Some(Extent { start, size, state }) => {
+            let kind = if state == BlockState::Free { "free" } else { "used" };
+            writeln!(line, "it lies {} bytes into the {kind} block at {start:#x} of {size} bytes", address - start)
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A heap under any policy.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use heapwright::{
+    BlockState, Chosen, Counters, CreateError, FreeError, GrowingHeap, HoleStats, MappedHeap, OutOfMemory, PageReturns,
+    ResizeError,
+};
+
+use crate::settings::{Placement, Settings};
+
+/// The least alignment of every block.
+pub(crate) const ALIGN: usize = 16;
+
+/// A block as a complaint describes it.
+pub(crate) struct Extent {
+    pub(crate) start: usize,
+    pub(crate) size: usize,
+    pub(crate) state: BlockState,
+}
+
+/// What became of a block that was to hold more or less.
+pub(crate) enum Resized {
+    /// It does, where it is or where its pages were moved to.
+    Done(NonNull<u8>),
+    /// A new block was allocated; so many bytes are to be copied and the old one is to be freed.
+    Elsewhere(NonNull<u8>, usize),
+}
+
+/// Why it was not.
+pub(crate) enum NotResized {
+    NotABlock,
+    OutOfMemory,
+}
+
+/// The verbs that both kinds of heap have.
+pub(crate) enum Heap {
+    Growing(GrowingHeap<Chosen>),
+    Mapped(MappedHeap),
+}
+
+impl Heap {
+    pub(crate) fn new(settings: &Settings) -> Result<Heap, CreateError> {
+        match settings.placement {
+            Placement::Policy(policy) => {
+                let rules = heapwright::Settings { seed: settings.seed, ..Default::default() };
+                GrowingHeap::with(policy, &rules).map(Heap::Growing)
+            }
+            Placement::Mapped => Ok(Heap::Mapped(MappedHeap::new())),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        match self {
+            Heap::Growing(heap) => heap.allocate(layout),
+            Heap::Mapped(heap) => heap.allocate(layout),
+        }
+    }
+
+    pub(crate) fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        match self {
+            Heap::Growing(heap) => heap.allocate_zeroed(layout),
+            Heap::Mapped(heap) => heap.allocate(layout),
+        }
+    }
+
+    /// # Safety
+    /// If a used block starts at `block`, nobody uses it any more.
+    #[inline(always)]
+    pub(crate) unsafe fn free(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Heap::Growing(heap) => heap.deallocate_unsized(block),
+                Heap::Mapped(heap) => heap.deallocate_unsized(block),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Heap::free`].
+    #[inline(always)]
+    pub(crate) unsafe fn free_sized(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Heap::Growing(heap) => heap.deallocate(block, layout),
+                Heap::Mapped(heap) => heap.deallocate(block, layout),
+            }
+        }
+    }
+
+    /// Makes `block` hold `size` bytes where it is, or allocates another that does.
+    ///
+    /// # Safety
+    /// If a used block starts at `block`, nobody uses what it has above `size` bytes any more.
+    pub(crate) unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
+        let before = self.usable_size(block).ok_or(NotResized::NotABlock)?;
+        let resized = match self {
+            // SAFETY: the caller's promise.
+            Heap::Growing(heap) => unsafe { heap.resize_in_place(block, before, layout.size()) }.map(|()| block),
+            Heap::Mapped(heap) => {
+                // SAFETY: the caller's promise.
+                unsafe { heap.resize(block, before, layout.size()) }.map_err(|OutOfMemory| ResizeError::NoRoom)
+            }
+        };
+        match resized {
+            Ok(block) => Ok(Resized::Done(block)),
+            Err(ResizeError::NotABlock) => Err(NotResized::NotABlock),
+            Err(ResizeError::NoRoom) => match self.allocate(layout) {
+                Ok(elsewhere) => Ok(Resized::Elsewhere(elsewhere, before.min(layout.size()))),
+                Err(OutOfMemory) => Err(NotResized::OutOfMemory),
+            },
+        }
+    }
+
+    pub(crate) fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        match self {
+            Heap::Growing(heap) => heap.usable_size(block),
+            Heap::Mapped(heap) => heap.usable_size(block),
+        }
+    }
+
+    /// The block, used or free, that `address` points into.
+    pub(crate) fn extent_at(&self, address: NonNull<u8>) -> Option<Extent> {
+        match self {
+            Heap::Growing(heap) => heap.block_containing(address).map(|block| Extent {
+                start: heap.base().addr().get() + block.offset,
+                size: block.size,
+                state: block.state,
+            }),
+            Heap::Mapped(heap) => heap.block_containing(address).map(|block| Extent {
+                start: block.start.addr().get(),
+                size: block.size,
+                state: BlockState::Used,
+            }),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Option<Counters> {
+        match self {
+            Heap::Growing(heap) => heap.counters(),
+            Heap::Mapped(heap) => Some(heap.counters()),
+        }
+    }
+
+    pub(crate) fn holes(&self) -> HoleStats {
+        match self {
+            Heap::Growing(heap) => heap.holes(),
+            Heap::Mapped(heap) => heap.holes(),
+        }
+    }
+
+    /// What was given back to the system; `None` for a heap that keeps nothing anyway.
+    pub(crate) fn returns(&self) -> Option<PageReturns> {
+        match self {
+            Heap::Growing(heap) => Some(heap.returns()),
+            Heap::Mapped(_) => None,
+        }
+    }
+
+    /// Gives back what can be; returns how many bytes that were.
+    pub(crate) fn trim(&mut self) -> usize {
+        match self {
+            Heap::Growing(heap) => heap.trim(),
+            Heap::Mapped(_) => 0,
+        }
+    }
+}

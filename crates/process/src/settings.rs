@@ -1,0 +1,131 @@
+//! What the environment asks for.
+
+use core::ffi::CStr;
+use core::fmt::Write;
+use core::str;
+
+use heapwright::PolicyKind;
+use heapwright_os::{Line, Output, current_directory, exit_at_once, variable};
+
+/// How this process's heap places blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// By a policy of the engine.
+    Policy(PolicyKind),
+    /// Every block in a mapping of its own.
+    Mapped,
+}
+
+impl Placement {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Placement::Policy(kind) => kind.name(),
+            Placement::Mapped => "mapped",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Placement> {
+        if name == "mapped" { Some(Placement::Mapped) } else { PolicyKind::from_name(name).map(Placement::Policy) }
+    }
+}
+
+/// What happens when a program frees what is not a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnBadFree {
+    /// One line on standard error, then `SIGABRT`.
+    Abort,
+    /// It is counted, and nothing else.
+    Ignore,
+}
+
+/// The longest path that a process can open.
+pub(crate) const PATH_LENGTH: usize = 4096;
+
+/// Where the statistics go when the process exits.
+#[expect(clippy::large_enum_variant, reason = "there is one of them, in static memory, and no heap to put the path in")]
+pub(crate) enum Report {
+    /// Nowhere.
+    Nothing,
+    /// As a table to what was standard error at the start.
+    Table(Output),
+    /// As JSON to a file; `%p` in its path stands for the number of the process that writes.
+    Json(Line<PATH_LENGTH>),
+}
+
+/// Everything that can be asked for.
+pub(crate) struct Settings {
+    pub(crate) placement: Placement,
+    pub(crate) seed: u64,
+    pub(crate) on_bad_free: OnBadFree,
+    pub(crate) report: Report,
+}
+
+impl Settings {
+    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_ON_BAD_FREE` and `HEAPWRIGHT_STATS`. A value that means
+    /// nothing ends the process.
+    pub(crate) fn read() -> Settings {
+        const POLICIES: &str = "one of first, next, best, worst, random, buddy, good, mapped";
+        let best = Placement::Policy(PolicyKind::Best);
+        Settings {
+            placement: choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name).unwrap_or(best),
+            seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok()).unwrap_or(0),
+            on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(OnBadFree::Abort),
+            report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes())).unwrap_or(Report::Nothing),
+        }
+    }
+}
+
+fn on_bad_free(text: &str) -> Option<OnBadFree> {
+    match text {
+        "abort" => Some(OnBadFree::Abort),
+        "ignore" => Some(OnBadFree::Ignore),
+        _ => None,
+    }
+}
+
+fn report(value: &[u8]) -> Report {
+    match (value, value.strip_prefix(b"json:")) {
+        (b"" | b"0", _) => Report::Nothing,
+        (b"1", _) => Report::Table(Output::standard_error_kept()),
+        (_, Some(path)) if !path.is_empty() => Report::Json(absolute(path)),
+        _ => refuse(c"HEAPWRIGHT_STATS", value, "0, 1 or json:PATH"),
+    }
+}
+
+/// `path` as it is seen from the directory in which the process started.
+fn absolute(path: &[u8]) -> Line<PATH_LENGTH> {
+    let mut line = Line::new();
+    let mut buffer = [0; PATH_LENGTH];
+    if !path.starts_with(b"/")
+        && let Some(directory) = current_directory(&mut buffer)
+    {
+        line.push(directory.to_bytes());
+        line.push(b"/");
+    }
+    line.push(path);
+    line
+}
+
+/// What the variable `name` asks for; `None` when it is not set or empty.
+fn choice<T>(name: &CStr, valid: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+    variable(name, |value| {
+        let bytes = value.to_bytes();
+        if bytes.is_empty() {
+            return None;
+        }
+        let chosen = str::from_utf8(bytes).ok().and_then(&read);
+        Some(chosen.unwrap_or_else(|| refuse(name, bytes, valid)))
+    })?
+}
+
+/// Says what is wrong with a variable and ends the process, which is not to run under something it was not told to.
+fn refuse(name: &CStr, value: &[u8], valid: &str) -> ! {
+    let mut line = Line::<512>::new();
+    line.push(b"heapwright: ");
+    line.push(name.to_bytes());
+    line.push(b"=");
+    line.push(&value[..value.len().min(64)]);
+    let _ = writeln!(line, " means nothing: it must be {valid}");
+    Output::standard_error().write(line.bytes());
+    exit_at_once(2)
+}

@@ -1,0 +1,88 @@
+//! The heap of this process, from its first allocation to its exit.
+
+use heapwright_os::{Lock, Output, abort, at_fork};
+
+use crate::heap::Heap;
+use crate::settings::{OnBadFree, Settings};
+use crate::statistics;
+
+/// The heap and what was asked for.
+pub(crate) struct State {
+    pub(crate) heap: Heap,
+    pub(crate) settings: Settings,
+    /// Pointers freed that were not blocks, when those are ignored.
+    pub(crate) bad_frees: u64,
+}
+
+static STATE: Lock<Option<State>> = Lock::new(None);
+
+/// Runs `act` on the state, which is made if this is the first call.
+#[inline(always)]
+pub(crate) fn with<R>(act: impl FnOnce(&mut State) -> R) -> R {
+    let mut state = STATE.lock();
+    if let Some(state) = &mut *state {
+        return act(state);
+    }
+    drop(state);
+    begin();
+    match &mut *STATE.lock() {
+        Some(state) => act(state),
+        None => abort(),
+    }
+}
+
+/// Makes the state. Whoever allocates first does so, be it the dynamic linker, another library's constructor or this
+/// library's own; the entry for `fork` is made as early, so that it is the last to lock and the first to unlock.
+#[cold]
+#[inline(never)]
+fn begin() {
+    let mut state = STATE.lock();
+    if state.is_some() {
+        return;
+    }
+    let settings = Settings::read();
+    match Heap::new(&settings) {
+        Ok(heap) => *state = Some(State { heap, settings, bad_frees: 0 }),
+        Err(_) => {
+            Output::standard_error()
+                .write(b"heapwright: there is no address space for a heap: raise the limit on it (ulimit -v)\n");
+            abort();
+        }
+    }
+    drop(state);
+    // Without an entry a fork while other threads allocate would leave the child without a usable heap.
+    if at_fork(before_fork, after_fork_in_parent, after_fork_in_child).is_err() {
+        Output::standard_error().write(b"heapwright: fork handlers could not be registered: there is no memory\n");
+        abort();
+    }
+}
+
+/// Called when the library is loaded: what the environment asks for is looked at even if nothing is ever allocated.
+pub fn start() {
+    with(|_| ());
+}
+
+/// Called when the process exits.
+pub fn finish() {
+    with(|state| statistics::report(state));
+}
+
+extern "C" fn before_fork() {
+    STATE.hold();
+}
+
+extern "C" fn after_fork_in_parent() {
+    // SAFETY: this thread took the lock before it forked.
+    unsafe { STATE.let_go() };
+}
+
+extern "C" fn after_fork_in_child() {
+    // SAFETY: this thread's likeness in the parent took the lock before it forked.
+    unsafe { STATE.let_go_in_child() };
+}
+
+impl State {
+    pub(crate) fn ignores_bad_frees(&self) -> bool {
+        self.settings.on_bad_free == OnBadFree::Ignore
+    }
+}

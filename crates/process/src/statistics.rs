@@ -1,0 +1,219 @@
+//! The statistics of the process's heap, as a table or as JSON. A figure that is not known is shown as missing.
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+
+use heapwright::{Counters, HoleStats, PageReturns};
+use heapwright_os::{Line, Output, peak_resident, process_id, program_name};
+
+use crate::settings::{PATH_LENGTH, Report};
+use crate::state::State;
+
+/// Long enough for the longest table and the longest JSON.
+type Text = Line<8192>;
+
+/// Writes the statistics where the environment asked for them.
+pub(crate) fn report(state: &State) {
+    match &state.settings.report {
+        Report::Nothing => {}
+        Report::Table(output) => {
+            let output = if output.is_open() { *output } else { Output::standard_error() };
+            print_table(state, output);
+        }
+        Report::Json(path) => print_json(state, path.bytes()),
+    }
+}
+
+/// Everything that is known about the heap at this moment.
+struct Figures {
+    policy: &'static str,
+    counters: Option<Counters>,
+    holes: HoleStats,
+    returns: Option<PageReturns>,
+    bad_frees: u64,
+}
+
+impl Figures {
+    fn of(state: &State) -> Figures {
+        Figures {
+            policy: state.settings.placement.name(),
+            counters: state.heap.counters(),
+            holes: state.heap.holes(),
+            returns: state.heap.returns(),
+            bad_frees: state.bad_frees,
+        }
+    }
+
+    /// Each figure by its name, in the order in which the table lists them.
+    fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 18] {
+        let count = |read: fn(&Counters) -> u64| self.counters.as_ref().map(read);
+        [
+            ("mallocs", "mallocs", count(|c| c.mallocs)),
+            ("frees", "frees", count(|c| c.frees)),
+            ("reuses", "reuses", count(|c| c.reuses)),
+            ("grows", "grows", count(|c| c.grows)),
+            ("splits", "splits", count(|c| c.splits)),
+            ("coalesces", "coalesces", count(|c| c.coalesces)),
+            ("resizes", "resizes", count(|c| c.resizes)),
+            ("blocks", "blocks", count(|c| c.blocks)),
+            ("requested", "requested bytes", count(|c| c.requested)),
+            ("rounded", "rounded bytes", count(|c| c.rounded)),
+            ("live", "live bytes", count(|c| c.live)),
+            ("peak_live", "peak live bytes", count(|c| c.peak_live)),
+            ("heap_size", "heap bytes", count(|c| c.heap_size)),
+            ("peak_heap_size", "max heap bytes", count(|c| c.peak_heap_size)),
+            ("live_requested", "live bytes as asked", self.counters.as_ref().and_then(Counters::live_requested)),
+            ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
+            ("bytes_returned", "bytes given back", self.returns.map(|returns| returns.bytes)),
+            ("peak_resident", "peak resident bytes", peak_resident()),
+        ]
+    }
+
+    fn ratios(&self) -> [(&'static str, &'static str, Option<f64>); 3] {
+        [
+            ("utilisation", "utilisation", self.counters.as_ref().and_then(Counters::utilisation)),
+            (
+                "internal_fragmentation",
+                "internal fragmentation",
+                self.counters.as_ref().and_then(Counters::internal_fragmentation),
+            ),
+            ("external_fragmentation", "external fragmentation", self.holes.external_fragmentation()),
+        ]
+    }
+}
+
+/// The table, for people.
+pub(crate) fn print_table(state: &State, output: Output) {
+    let mut text = Text::new();
+    let _ = write_table(&mut text, &Figures::of(state));
+    output.write(text.bytes());
+}
+
+fn write_table(text: &mut Text, figures: &Figures) -> fmt::Result {
+    text.write_str("heapwright: ")?;
+    text.push(program_name());
+    writeln!(text, " [{}] under {}", process_id(), figures.policy)?;
+    for (_, name, value) in figures.counts() {
+        match value {
+            Some(value) => writeln!(text, "  {name:<24}{value:>20}")?,
+            None => writeln!(text, "  {name:<24}{:>20}", "-")?,
+        }
+    }
+    for (_, name, value) in figures.ratios() {
+        match value {
+            Some(value) => writeln!(text, "  {name:<24}{value:>20.4}")?,
+            None => writeln!(text, "  {name:<24}{:>20}", "-")?,
+        }
+    }
+    let holes = &figures.holes;
+    write!(text, "  holes: {} of {} bytes in all", holes.count, holes.total)?;
+    if let (Some(mean), Some(variance)) = (holes.mean(), holes.variance()) {
+        let deviation = square_root(variance);
+        write!(text, ", from {} to {}, mean {mean:.1}, sd {deviation:.1}", holes.min, holes.max)?;
+    }
+    text.write_str("\n")
+}
+
+fn print_json(state: &State, pattern: &[u8]) {
+    let mut path = with_process_id(pattern);
+    path.push(b"\0");
+    let Ok(path) = CStr::from_bytes_until_nul(path.bytes()) else { return };
+    let Some(output) = Output::file(path) else {
+        let mut line = Line::<PATH_LENGTH>::new();
+        line.push(b"heapwright: the statistics could not be written to ");
+        line.push(path.to_bytes());
+        line.push(b": check that its folder exists and can be written to\n");
+        Output::standard_error().write(line.bytes());
+        return;
+    };
+    let mut text = Text::new();
+    let _ = write_json(&mut text, &Figures::of(state));
+    output.write(text.bytes());
+    output.close();
+}
+
+/// `pattern` with every `%p` replaced by the number of this process.
+fn with_process_id(pattern: &[u8]) -> Line<PATH_LENGTH> {
+    let mut path = Line::new();
+    let mut rest = pattern;
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
+        path.push(&rest[..at]);
+        let _ = write!(path, "{}", process_id());
+        rest = &rest[at + 2..];
+    }
+    path.push(rest);
+    path
+}
+
+fn write_json(text: &mut Text, figures: &Figures) -> fmt::Result {
+    text.write_str("{\"schema\":1,\"program\":\"")?;
+    write_escaped(text, program_name())?;
+    write!(text, "\",\"pid\":{},\"policy\":\"{}\",\"counters\":{{", process_id(), figures.policy)?;
+    for (name, _, value) in figures.counts() {
+        write!(text, "\"{name}\":{},", Json(value))?;
+    }
+    for (at, (name, _, value)) in figures.ratios().into_iter().enumerate() {
+        write!(text, "{}\"{name}\":{}", if at == 0 { "" } else { "," }, Json(value))?;
+    }
+    text.write_str("},\"holes\":{")?;
+    let holes = &figures.holes;
+    write!(text, "\"count\":{},\"total\":{},", holes.count, holes.total)?;
+    let known = (holes.count != 0).then_some(holes);
+    write!(text, "\"min\":{},\"max\":{},", Json(known.map(|h| h.min)), Json(known.map(|h| h.max)))?;
+    write!(text, "\"mean\":{},\"sd\":{},", Json(holes.mean()), Json(holes.variance().map(square_root)))?;
+    text.write_str("\"histogram\":[")?;
+    for (at, count) in holes.histogram.iter().enumerate() {
+        write!(text, "{}{count}", if at == 0 { "" } else { "," })?;
+    }
+    text.write_str("]},\"returns\":")?;
+    match figures.returns {
+        Some(PageReturns { sweeps, runs, bytes }) => {
+            write!(text, "{{\"sweeps\":{sweeps},\"runs\":{runs},\"bytes\":{bytes}}}")?;
+        }
+        None => text.write_str("null")?,
+    }
+    text.write_str("}\n")
+}
+
+/// A value, or `null` for a missing one.
+struct Json<T>(Option<T>);
+
+impl<T: fmt::Display> fmt::Display for Json<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("null"),
+        }
+    }
+}
+
+fn write_escaped(text: &mut Text, bytes: &[u8]) -> fmt::Result {
+    for part in bytes.utf8_chunks() {
+        for letter in part.valid().chars() {
+            match letter {
+                '"' | '\\' => write!(text, "\\{letter}")?,
+                '\0'..='\x1f' => write!(text, "\\u{:04x}", u32::from(letter))?,
+                _ => text.write_char(letter)?,
+            }
+        }
+        if !part.invalid().is_empty() {
+            text.write_char(char::REPLACEMENT_CHARACTER)?;
+        }
+    }
+    Ok(())
+}
+
+/// By Newton's method, from above: it falls until it no longer can.
+fn square_root(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    let mut root = value.max(1.0);
+    loop {
+        let next = 0.5 * (root + value / root);
+        if next >= root {
+            return root;
+        }
+        root = next;
+    }
+}
