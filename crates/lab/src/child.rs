@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
+use crate::programs::{Layer, Program, Touch};
 
 /// The hidden subcommand under which a child is started.
 pub const COMMAND: &str = "child";
@@ -25,14 +26,21 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
-    /// Nothing: tells whether a process can be started under an allocator. Answers `()`.
-    Nothing,
+    /// A published program. Answers the seconds of each of its parts.
+    Program {
+        /// Which.
+        program: Program,
+        /// What it allocates from.
+        layer: Layer,
+        /// Whether it writes to what it allocates.
+        touch: Touch,
+    },
 }
 
 impl Job {
     fn perform(self) -> Result<serde_json::Value> {
         Ok(match self {
-            Job::Nothing => serde_json::to_value(())?,
+            Job::Program { program, layer, touch } => serde_json::to_value(program.time_on(layer, touch)?)?,
         })
     }
 }

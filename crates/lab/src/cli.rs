@@ -1,7 +1,8 @@
 //! What may be typed. What is meant by it is each command's own affair.
 
 use anstream::ColorChoice;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::builder::PossibleValue;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 /// Decide how memory is placed, by figures of your own program.
@@ -20,6 +21,9 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run the published experiments again and set every figure beside ours.
+    #[command(after_help = REPRODUCE_EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// Measure policies and allocators on built-in workloads.
     Bench(crate::bench::Arguments),
     /// Measure one allocator on one workload, as told on standard input.
@@ -58,5 +62,92 @@ impl Color {
             Color::Never => ColorChoice::Never,
         }
         .write_global();
+    }
+}
+
+/// What `reproduce` may be told.
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// The experiments, by the number of their report; all of them if none is named.
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiments: Vec<Experiment>,
+
+    /// How often each time is measured.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub rounds: u16,
+
+    /// Leave out the times: what is left is the same on every run.
+    #[arg(long)]
+    pub no_times: bool,
+
+    /// Print one JSON object: {"schema": 1, "results": [ ... ]}, a row per figure.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const REPRODUCE_EXAMPLES: &str = "\
+Examples:
+  heapwright reproduce                    every table of every report
+  heapwright reproduce 000 --rounds 20    one report, its times measured as often as it did
+  heapwright reproduce --no-times --json  all counts, for a program to read
+
+Verdicts:
+  exact    the same, to the last published digit
+  within   in the range where such a figure has to lie (a time: within a factor of two)
+  differs  not the same; a note says why
+  defect   not the same, because the program that was published had a defect
+
+Exit code: 0, or 1 when a count that has to agree does not.";
+
+/// A published experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// Report 000: a drop-in malloc with four fits.
+    Fits,
+    /// Report 001: an arena with four fits.
+    Arena,
+    /// Report 002: buddies in a shared-memory segment.
+    Shared,
+    /// Report 003: five fits and buddies in a small pool.
+    Pool,
+    /// Report 004: a mapping per allocation.
+    Mappings,
+}
+
+impl Experiment {
+    /// All of them, by number.
+    pub const ALL: [Experiment; 5] =
+        [Experiment::Fits, Experiment::Arena, Experiment::Shared, Experiment::Pool, Experiment::Mappings];
+
+    /// The report's number.
+    pub fn number(self) -> &'static str {
+        match self {
+            Experiment::Fits => "000",
+            Experiment::Arena => "001",
+            Experiment::Shared => "002",
+            Experiment::Pool => "003",
+            Experiment::Mappings => "004",
+        }
+    }
+
+    /// What it is about.
+    pub fn subject(self) -> &'static str {
+        match self {
+            Experiment::Fits => "a drop-in malloc with four fits, against system malloc",
+            Experiment::Arena => "an allocator with four fits in one region",
+            Experiment::Shared => "buddies in a shared-memory segment",
+            Experiment::Pool => "five fits and buddies in a pool of 1 KiB",
+            Experiment::Mappings => "a mapping of OS pages per allocation",
+        }
+    }
+}
+
+impl ValueEnum for Experiment {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Experiment::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.number()).help(self.subject()))
     }
 }

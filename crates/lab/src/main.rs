@@ -4,12 +4,16 @@ mod allocator;
 mod bench;
 mod child;
 mod cli;
+mod heaps;
 mod number;
 mod peers;
 mod policy;
 mod preload;
+mod programs;
 mod progress;
+mod reproduce;
 mod results;
+mod rules;
 mod stats;
 mod table;
 
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "heapwright", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),
         Command::Child { job } => child::serve(&job).map(|()| ExitCode::SUCCESS),

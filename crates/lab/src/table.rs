@@ -1,9 +1,10 @@
 //! Tables and bar charts for a terminal or a file.
 
 use anstyle::Style;
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
 
 use crate::number;
+use crate::stats;
 
 /// The style of headings.
 pub const HEADING: Style = Style::new().bold();
@@ -17,7 +18,7 @@ impl Table {
     /// A table with these column headings.
     pub fn new<T: ToString>(headings: impl IntoIterator<Item = T>) -> Table {
         let mut grid = Grid::new();
-        grid.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        grid.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
         grid.set_header(headings.into_iter().map(|heading| heading.to_string()));
         for column in grid.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -40,15 +41,22 @@ impl std::fmt::Display for Table {
 /// How many characters the longest bar has.
 const BAR: f64 = 40.0;
 
-/// A bar per named value, the largest the longest, each followed by its value as `show` writes it.
+/// A bar that would be longer than so many times the middle one is cut short, and says so: it would shrink all others
+/// to nothing.
+const LONGEST: f64 = 8.0;
+
+/// A bar per named value, each followed by its value as `show` writes it.
 pub fn bar_chart<'a>(values: impl IntoIterator<Item = (&'a str, f64)>, show: impl Fn(f64) -> String) -> String {
     let values: Vec<(&str, f64)> = values.into_iter().collect();
-    let longest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let figures: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let middle = stats::median(&figures).unwrap_or(0.0);
+    let longest = figures.into_iter().fold(0.0, f64::max).min(middle * LONGEST);
     let name_width = values.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut chart = String::new();
     for (name, value) in values {
-        let bar = if longest > 0.0 { bar(value / longest * BAR) } else { String::new() };
-        chart.push_str(&format!("  {name:<name_width$} {bar} {}\n", show(value)));
+        let share = if longest > 0.0 { value / longest } else { 0.0 };
+        let cut = if share > 1.0 { " »" } else { "" };
+        chart.push_str(&format!("  {name:<name_width$} {}{cut} {}\n", bar(share.min(1.0) * BAR), show(value)));
     }
     chart
 }
@@ -75,5 +83,12 @@ mod tests {
         let lengths: Vec<usize> =
             chart.lines().map(|line| line.chars().filter(|c| ('▉'..='▏').contains(c) || *c == '█').count()).collect();
         assert_eq!(lengths, [40, 20, 1]);
+    }
+
+    #[test]
+    fn one_bar_out_of_all_proportion_is_cut_short() {
+        let chart = bar_chart([("a", 1.0), ("b", 1.0), ("c", 1000.0)], |value| value.to_string());
+        assert_eq!(chart.lines().map(|line| line.matches('█').count()).collect::<Vec<_>>(), [5, 5, 40]);
+        assert!(chart.lines().nth(2).is_some_and(|line| line.contains('»')));
     }
 }

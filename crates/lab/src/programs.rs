@@ -1,0 +1,203 @@
+//! The programs that the published reports timed, over anything that allocates.
+//!
+//! What the programs draw at random, and where they keep their pointers, is prepared before the clock starts: only the
+//! allocator is measured. The clock is the processor time of the process, as in the reports.
+
+use std::hint::black_box;
+
+use anyhow::{Context, Result};
+use heapwright_placement::{PolicyKind, Rules};
+use serde::{Deserialize, Serialize};
+
+use crate::heaps::{BareMappings, Heap, Malloc, Memory, Placed, Touched};
+use crate::policy;
+use crate::rules;
+
+/// A published program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Program {
+    /// Report 000: 50,000 random blocks, two in five freed, 50,000 blocks of one size. One part.
+    Fits,
+    /// Report 001: small blocks, large blocks, and one block again and again. Five parts, [`ARENA_PARTS`].
+    Arena,
+    /// Report 004: one small block again and again. One part, the time of a pair.
+    Pairs,
+}
+
+/// What a program allocates from, in a child process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// malloc, whosever it is.
+    Malloc,
+    /// An engine under the rules of the program's report.
+    Engine(#[serde(with = "policy::by_name")] PolicyKind),
+    /// A bare mapping of OS pages for each block.
+    BareMappings,
+}
+
+/// Whether a program writes to the memory that it allocates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touch {
+    /// It never does, as the published programs.
+    Untouched,
+    /// One byte in each 4 KiB of a block.
+    Touched,
+}
+
+impl Touch {
+    /// First without, then with.
+    pub const BOTH: [Touch; 2] = [Touch::Untouched, Touch::Touched];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Touch::Untouched => "untouched",
+            Touch::Touched => "touched",
+        }
+    }
+}
+
+/// The parts of report 001's program.
+pub const ARENA_PARTS: [&str; 5] =
+    ["allocate 10,000 x 16 B", "free them", "allocate 100,000 x 4096 B", "free those", "1,000 x (allocate + free)"];
+
+/// How many pairs report 004 timed, and of how many bytes.
+const PAIRS: usize = 10_000;
+const PAIR_BYTES: usize = 128;
+
+impl Program {
+    /// Runs the program on a fresh heap and returns the seconds that each of its parts took.
+    ///
+    /// # Errors
+    /// The heap could not be made or could not serve a request.
+    pub fn time_on(self, layer: Layer, touch: Touch) -> Result<Vec<f64>> {
+        match layer {
+            Layer::Malloc => self.time_touching(Malloc, touch),
+            Layer::BareMappings => self.time_touching(BareMappings { bytes: PAIR_BYTES }, touch),
+            Layer::Engine(policy) => self.time_touching(self.placed(policy)?, touch),
+        }
+    }
+
+    fn time_touching(self, mut heap: impl Memory, touch: Touch) -> Result<Vec<f64>> {
+        match touch {
+            Touch::Untouched => self.time(&mut heap),
+            Touch::Touched => self.time(&mut Touched(heap)),
+        }
+    }
+
+    /// A heap with an engine under the rules of the program's report.
+    fn placed(self, policy: PolicyKind) -> Result<Placed> {
+        match self {
+            Program::Fits => Placed::new(policy, rules::FITS_CAPACITY, &rules::FITS),
+            Program::Arena => Placed::new(policy, rules::ARENA_CAPACITY, &rules::ARENA),
+            Program::Pairs => Placed::new(policy, 1 << 20, &Rules::default()),
+        }
+    }
+
+    fn time(self, heap: &mut impl Heap) -> Result<Vec<f64>> {
+        match self {
+            Program::Fits => {
+                let draws = Draws::of_report();
+                let mut blocks = vec![0; 2 * COUNT];
+                Ok(vec![timed(|| draws.run(heap, &mut blocks))?])
+            }
+            Program::Arena => arena(heap),
+            Program::Pairs => {
+                let seconds = timed(|| (0..PAIRS).try_for_each(|_| pair(heap, PAIR_BYTES)))?;
+                Ok(vec![seconds / PAIRS as f64])
+            }
+        }
+    }
+}
+
+/// How many blocks each half of report 000's program allocates.
+pub const COUNT: usize = 50_000;
+
+/// The size of most blocks of report 000's program, and of its output buffer.
+const COMMON: usize = 1024;
+
+/// What report 000's program draws from the C library's generator, seeded with 0.
+pub struct Draws {
+    /// The sizes of the first half's blocks.
+    sizes: Vec<usize>,
+    /// Which of them are freed.
+    freed: Vec<bool>,
+}
+
+impl Draws {
+    /// Draws as the report's program does, from this machine's C library.
+    pub fn of_report() -> Draws {
+        // SAFETY: srand and rand have no preconditions but that no other thread uses them, and nothing else here does.
+        unsafe { libc::srand(0) };
+        // SAFETY: as above.
+        let draw = |below: i32| unsafe { libc::rand() } % below;
+        let sizes = (0..COUNT).map(|_| if draw(10) < 4 { COMMON } else { draw(5120) as usize + COMMON }).collect();
+        let freed = (0..COUNT).map(|_| draw(10) >= 6).collect();
+        Draws { sizes, freed }
+    }
+
+    /// Runs the program; `blocks` takes the blocks of both halves.
+    pub fn run(&self, heap: &mut impl Heap, blocks: &mut [usize]) -> Result<()> {
+        let (first, second) = blocks.split_at_mut(COUNT);
+        for (block, &size) in first.iter_mut().zip(&self.sizes) {
+            *block = take(heap, size)?;
+        }
+        for (&block, _) in first.iter().zip(&self.freed).filter(|(_, freed)| **freed) {
+            heap.free(block);
+        }
+        for block in second {
+            *block = take(heap, COMMON)?;
+        }
+        // The buffer of a terminal, taken from the same heap when the program prints its time.
+        take(heap, COMMON).map(|_| ())
+    }
+}
+
+fn arena(heap: &mut impl Heap) -> Result<Vec<f64>> {
+    let mut small = vec![0; 10_000];
+    let mut large = vec![0; 100_000];
+    Ok(vec![
+        timed(|| fill(heap, &mut small, 16))?,
+        timed(|| drain(heap, &small))?,
+        timed(|| fill(heap, &mut large, 4096))?,
+        timed(|| drain(heap, &large))?,
+        timed(|| (0..1_000).try_for_each(|_| pair(heap, 4096)))?,
+    ])
+}
+
+fn fill(heap: &mut impl Heap, blocks: &mut [usize], bytes: usize) -> Result<()> {
+    blocks.iter_mut().try_for_each(|block| take(heap, bytes).map(|taken| *block = taken))
+}
+
+fn drain(heap: &mut impl Heap, blocks: &[usize]) -> Result<()> {
+    blocks.iter().for_each(|&block| heap.free(block));
+    Ok(())
+}
+
+fn pair(heap: &mut impl Heap, bytes: usize) -> Result<()> {
+    let block = take(heap, bytes)?;
+    heap.free(black_box(block));
+    Ok(())
+}
+
+fn take(heap: &mut impl Heap, bytes: usize) -> Result<usize> {
+    heap.allocate(bytes).with_context(|| format!("a request of {bytes} bytes failed"))
+}
+
+/// The processor time, in seconds, that `work` takes.
+fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let start = processor_time();
+    work()?;
+    Ok(processor_time() - start)
+}
+
+/// The processor time of this process so far, in seconds.
+fn processor_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours to write. The clock exists on every Linux; were it to fail, the time would read 0.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

@@ -1,0 +1,81 @@
+//! `heapwright reproduce`: the published experiments, run again.
+
+mod as_published;
+mod buddy_or_list;
+mod fits;
+mod pool;
+mod random_fit;
+mod render;
+mod row;
+mod times;
+mod timing;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use self::row::Row;
+use self::timing::Race;
+use crate::cli::{Experiment, ReproduceArgs};
+use crate::results;
+
+/// Which of the results are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Counts only, which are the same every time.
+    Counts,
+    /// Counts and times, from so many rounds.
+    CountsAndTimes(usize),
+}
+
+/// Runs the experiments and prints their tables.
+pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
+    let wanted = if args.no_times { Wanted::Counts } else { Wanted::CountsAndTimes(args.rounds.into()) };
+    let mut rows = Vec::new();
+    for &experiment in chosen(args) {
+        let more = rows_of(experiment, wanted)?;
+        if !args.json {
+            render::print(experiment, &more);
+        }
+        rows.extend(more);
+    }
+    if args.json {
+        results::print(&rows)?;
+    }
+    Ok(verdict_on(&rows))
+}
+
+fn chosen(args: &ReproduceArgs) -> &[Experiment] {
+    if args.experiments.is_empty() { &Experiment::ALL } else { &args.experiments }
+}
+
+fn rows_of(experiment: Experiment, wanted: Wanted) -> Result<Vec<Row>> {
+    let (counts, race): (Vec<Row>, Option<&Race>) = match experiment {
+        Experiment::Fits => (fits::counts()?, Some(&times::FIGURE_6)),
+        Experiment::Arena => (Vec::new(), Some(&times::ARENA)),
+        Experiment::Shared => (Vec::new(), None),
+        Experiment::Pool => ([pool::table()?, random_fit::tables()?, buddy_or_list::tables()?].concat(), None),
+        Experiment::Mappings => (Vec::new(), Some(&times::PAIRS)),
+    };
+    let times = match (race, wanted) {
+        (Some(race), Wanted::CountsAndTimes(rounds)) => race.run(rounds)?,
+        _ => Vec::new(),
+    };
+    Ok([counts, times].concat())
+}
+
+/// Says which rows are not what they have to be; the command fails if there are any.
+fn verdict_on(rows: &[Row]) -> ExitCode {
+    let failed: Vec<&Row> = rows.iter().filter(|row| !row.holds()).collect();
+    for row in &failed {
+        let expected = row.expected.map_or("", |verdict| verdict.name());
+        anstream::eprintln!(
+            "heapwright: report {}, {}: {}, {}: should be {expected}",
+            row.experiment,
+            row.table,
+            row.row,
+            row.column
+        );
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

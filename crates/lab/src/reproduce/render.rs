@@ -1,0 +1,115 @@
+//! The tables as people read them: each published cell above ours.
+
+use std::collections::BTreeSet;
+
+use super::row::{Figure, Row, Verdict};
+use super::timing::SYSTEM;
+use crate::cli::Experiment;
+use crate::number;
+use crate::table::{HEADING, Table, bar_chart, ratio};
+
+/// The column of timing tables that is drawn as bars.
+const DRAWN: &str = "untouched, over system";
+
+/// Prints all tables of an experiment.
+pub fn print(experiment: Experiment, rows: &[Row]) {
+    anstream::println!("{HEADING}Report {}: {}{HEADING:#}\n", experiment.number(), experiment.subject());
+    if experiment == Experiment::Shared {
+        anstream::println!("Nothing to run yet: this report comes with the shared heap.\n");
+    } else if rows.is_empty() {
+        anstream::println!("Times only, which --no-times leaves out.\n");
+    }
+    for table in in_order(rows, |row| &row.table) {
+        print_table(table, &rows.iter().filter(|row| row.table == table).collect::<Vec<_>>());
+    }
+}
+
+fn print_table(name: &str, rows: &[&Row]) {
+    let columns = in_order(rows.iter().copied(), |row| &row.column);
+    let lines = in_order(rows.iter().copied(), |row| &row.row);
+    let compared = rows.iter().any(|row| row.published.is_some());
+    let mut table = Table::new(["", ""].into_iter().chain(columns.iter().copied()));
+    for line in lines {
+        let cells: Vec<Option<&&Row>> =
+            columns.iter().map(|column| rows.iter().find(|row| row.row == line && row.column == *column)).collect();
+        let published = cells.iter().flatten().any(|row| row.published.is_some());
+        let mut label = line;
+        if published {
+            let figures = cells.iter().map(|row| row.map_or_else(String::new, |row| published_figure(row)));
+            table.row([label.to_owned(), "published".to_owned()].into_iter().chain(figures));
+            label = "";
+        }
+        let figures = cells.iter().map(|row| row.map_or_else(String::new, |row| our_figure(row)));
+        let whose = if compared { "ours" } else { "" };
+        table.row([label.to_owned(), whose.to_owned()].into_iter().chain(figures));
+    }
+    anstream::println!("{HEADING}{name}{HEADING:#}\n{table}");
+    print_chart(rows);
+    print_notes(rows);
+}
+
+fn published_figure(row: &Row) -> String {
+    row.published.map_or_else(String::new, |figure| show(figure, row.unit))
+}
+
+fn our_figure(row: &Row) -> String {
+    let mut text = match (row.ours, row.percentile) {
+        (_, Some(percentile)) => format!("p{percentile:.0}"),
+        (Some(ours), None) => show(ours, row.unit),
+        (None, None) => return "not measured".to_owned(),
+    };
+    if let (Some([low, high]), Some(ours)) = (row.spread, row.ours) {
+        text += &match row.unit {
+            "seconds" | "ratio" => format!(" ±{:.0} %", (high - low) / 2.0 / ours.as_f64() * 100.0),
+            _ => format!(" [{} to {}]", number::short(low), number::short(high)),
+        };
+    }
+    match row.verdict {
+        Some(verdict) => format!("{text} {}", verdict.name()),
+        None => text,
+    }
+}
+
+fn show(figure: Figure, unit: &str) -> String {
+    match (figure, unit) {
+        (Figure::Count(count), _) => number::grouped(count),
+        (Figure::Real(seconds), "seconds") => number::seconds(seconds),
+        (Figure::Real(value), "ratio") => ratio(value),
+        (Figure::Real(value), "percent") => format!("{value:.1} %"),
+        // Four decimals are what the reports print.
+        (Figure::Real(value), _) => format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+    }
+}
+
+/// Who takes how long, for a table of times.
+fn print_chart(rows: &[&Row]) {
+    let drawn = rows.iter().filter(|row| row.column == DRAWN);
+    let bars: Vec<(&str, f64)> = drawn.filter_map(|row| Some((row.row.as_str(), row.ours?.as_f64()))).collect();
+    if !bars.is_empty() {
+        anstream::println!("time over {SYSTEM} malloc, untouched\n{}", bar_chart(bars, ratio));
+    }
+}
+
+/// Each note once.
+fn print_notes(rows: &[&Row]) {
+    let mut said = BTreeSet::new();
+    for row in rows.iter().filter(|row| !row.note.is_empty() && said.insert(row.note.as_str())) {
+        let verdict = row.verdict.filter(|verdict| *verdict != Verdict::Exact).map_or("note", Verdict::name);
+        anstream::println!("  {verdict}, {}: {}", row.row, row.note);
+    }
+    if !said.is_empty() {
+        anstream::println!();
+    }
+}
+
+/// The different names in `rows`, in the order in which they first appear.
+fn in_order<'a>(rows: impl IntoIterator<Item = &'a Row>, name: impl Fn(&'a Row) -> &'a String) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        let name = name(row).as_str();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}

@@ -1,0 +1,186 @@
+//! Times of a published program: the policies as they stand and through the drop-in library, the system's malloc, and
+//! every allocator library on this machine, in rounds, each measurement in a process of its own.
+
+use anyhow::Result;
+use heapwright_placement::PolicyKind;
+
+use super::row::{Figure, Row, Verdict};
+use crate::allocator::Allocator;
+use crate::child::{self, Job};
+use crate::number;
+use crate::peers;
+use crate::policy;
+use crate::programs::{Layer, Program, Touch};
+use crate::progress::Progress;
+use crate::stats::Spread;
+
+/// The name of the row that everything is measured against.
+pub const SYSTEM: &str = "system";
+/// The system's malloc once more, as if it were another allocator: what differs here is noise.
+const AGAIN: &str = "system again";
+
+/// Somebody in a race.
+struct Runner {
+    name: String,
+    allocator: Allocator,
+    layer: Layer,
+}
+
+/// The times of one program.
+pub struct Race {
+    /// The report's number.
+    pub report: &'static str,
+    /// The program.
+    pub program: Program,
+    /// The policies whose engine takes part.
+    pub engines: &'static [PolicyKind],
+    /// The one figure by which the report compares several runs.
+    pub summary: fn(&[f64]) -> Option<f64>,
+    /// The tables, one per part of the program.
+    pub tables: &'static [Published],
+}
+
+/// A published table of times.
+pub struct Published {
+    /// Its name.
+    pub table: &'static str,
+    /// What its figures are in.
+    pub unit: Unit,
+    /// Names of our rows, and the published runs that they are comparable with.
+    pub runs: &'static [(&'static str, &'static [f64])],
+    /// Why ours differ, when they do.
+    pub why: &'static str,
+    /// A row whose published figure comes from a defect, and what that is.
+    pub defect: Option<(&'static str, &'static str)>,
+}
+
+/// What published times are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+impl Unit {
+    fn in_seconds(self) -> f64 {
+        match self {
+            Unit::Seconds => 1.0,
+            Unit::Milliseconds => 1e-3,
+        }
+    }
+}
+
+/// The seconds of one runner: by touch, part and round. A round that failed has none.
+type Seconds = Vec<[Vec<Vec<f64>>; 2]>;
+
+impl Race {
+    /// Runs everybody `rounds` times and returns the rows of all tables.
+    pub fn run(&self, rounds: usize) -> Result<Vec<Row>> {
+        let runners = self.runners();
+        let progress = Progress::new(&format!("{}: times", self.report), rounds * runners.len() * 2);
+        let mut seconds: Seconds = runners.iter().map(|_| [const { Vec::new() }; 2]).collect();
+        let mut failures: Vec<Option<String>> = runners.iter().map(|_| None).collect();
+        for _ in 0..rounds {
+            for (at, runner) in runners.iter().enumerate() {
+                for (of_touch, touch) in seconds[at].iter_mut().zip(Touch::BOTH) {
+                    progress.at(&runner.name);
+                    if failures[at].is_none() {
+                        let job = Job::Program { program: self.program, layer: runner.layer, touch };
+                        match child::perform(&runner.allocator, &job) {
+                            Ok(parts) => of_touch.push(parts),
+                            Err(error) => failures[at] = Some(format!("not measured: {error:#}")),
+                        }
+                    }
+                    progress.step();
+                }
+            }
+        }
+        let mut rows = Vec::new();
+        for (part, published) in self.tables.iter().enumerate() {
+            for (at, runner) in runners.iter().enumerate() {
+                for (touched, touch) in Touch::BOTH.into_iter().enumerate() {
+                    let column = |at: usize| seconds[at][touched].iter().map(|parts: &Vec<f64>| parts[part]).collect();
+                    let (ours, system): (Vec<f64>, Vec<f64>) = (column(at), column(0));
+                    let cells = self.cells(published, &runner.name, touch, &ours, &system);
+                    rows.extend(cells.map(|row| match &failures[at] {
+                        Some(failure) => row.note(failure),
+                        None => row,
+                    }));
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn runners(&self) -> Vec<Runner> {
+        let malloc = |name: &str, allocator| Runner { name: name.to_owned(), allocator, layer: Layer::Malloc };
+        let mut runners = vec![malloc(SYSTEM, Allocator::System), malloc(AGAIN, Allocator::System)];
+        runners.extend(policy::names().map(|name| malloc(name, Allocator::Heapwright(name))));
+        runners.extend(self.engines.iter().map(|engine| Runner {
+            name: format!("{} (engine)", engine.name()),
+            allocator: Allocator::System,
+            layer: Layer::Engine(*engine),
+        }));
+        if self.program == Program::Pairs {
+            let bare =
+                Runner { name: "bare mmap + munmap".into(), allocator: Allocator::System, layer: Layer::BareMappings };
+            runners.push(bare);
+        }
+        runners.extend(peers::find().into_iter().map(|peer| malloc(peer.name, Allocator::Peer(peer.clone()))));
+        runners
+    }
+
+    /// A runner's time in one table, and its ratio to the system's.
+    fn cells(&self, published: &Published, name: &str, touch: Touch, ours: &[f64], system: &[f64]) -> [Row; 2] {
+        let ratios: Vec<f64> = ours.iter().zip(system).map(|(ours, system)| ours / system).collect();
+        let cell = |column: &str, unit, values: &[f64]| {
+            let row = Row::new(self.report, published.table, name, column, unit);
+            match Spread::of(values) {
+                Some(spread) => {
+                    Row { spread: Some([spread.low, spread.high]), ..row.ours(Figure::Real(spread.median)) }
+                }
+                None => row,
+            }
+        };
+        let time = cell(touch.name(), "seconds", ours);
+        let ratio = cell(&format!("{}, over system", touch.name()), "ratio", &ratios);
+        let seconds = published.seconds(name, self.summary).filter(|_| touch == Touch::Untouched);
+        let Some(seconds) = seconds else { return [time, ratio] };
+        let reason = if name == SYSTEM { "another machine" } else { published.why };
+        let time = published.judged(time.published(Figure::Real(seconds)), name, reason);
+        match published.seconds(SYSTEM, self.summary).filter(|_| name != SYSTEM) {
+            Some(system) => {
+                let over_system = ratio.published(Figure::Real(seconds / system));
+                [time, published.judged(over_system, name, published.why)]
+            }
+            None => [time, ratio],
+        }
+    }
+}
+
+impl Published {
+    /// The published time that our row of this name is comparable with.
+    fn seconds(&self, name: &str, summary: fn(&[f64]) -> Option<f64>) -> Option<f64> {
+        let (_, runs) = self.runs.iter().find(|(row, _)| *row == name)?;
+        summary(runs).map(|figure| figure * self.unit.in_seconds())
+    }
+
+    /// Times are within when they differ by less than a factor of two.
+    fn judged(&self, row: Row, name: &str, reason: &str) -> Row {
+        if let Some((_, what)) = self.defect.filter(|(defective, _)| *defective == name) {
+            return row.verdict(Verdict::Defect).note(what);
+        }
+        let (Some(published), Some(ours)) = (row.published, row.ours) else { return row };
+        let factor = published.as_f64() / ours.as_f64();
+        if (0.5..=2.0).contains(&factor) {
+            return row.verdict(Verdict::Within).note("within a factor of two");
+        }
+        let note = match factor {
+            factor if factor > 1.0 => format!("{} times less than published: {reason}", number::short(factor)),
+            factor => format!("{} times more than published: {reason}", number::short(1.0 / factor)),
+        };
+        row.verdict(Verdict::Differs).note(&note)
+    }
+}

@@ -1,0 +1,31 @@
+//! The rules of the heaps that the reports measured.
+
+use heapwright_placement::{Growth, Rules, Statistics};
+
+/// Report 000: 24 bytes in front of every block, sizes rounded up to 4 bytes, a hole is split when more than 28 bytes are
+/// left over, and the heap grows by what is asked for.
+pub const FITS: Rules =
+    Rules { granule: 4, header: 24, min_remainder: 32, growth: Growth::Append, phase: 0, statistics: Statistics::Kept };
+
+/// More bytes than report 000's program ever takes.
+pub const FITS_CAPACITY: usize = 256 << 20;
+
+/// Report 001: nothing in front of a block, sizes rounded up to 4 bytes, every remainder is a hole, one fixed region.
+pub const ARENA: Rules =
+    Rules { granule: 4, header: 0, min_remainder: 1, growth: Growth::Fixed, phase: 0, statistics: Statistics::Kept };
+
+/// What the largest part of report 001's program needs, in bytes.
+pub const ARENA_CAPACITY: usize = 100_000 * 4096;
+
+/// Report 003: headers inside the pool, and a remainder that holds nothing but a header stays with the block. All sizes
+/// that it asks for are even.
+pub const fn pool(header: u32) -> Rules {
+    Rules {
+        granule: 2,
+        header,
+        min_remainder: header + 2,
+        growth: Growth::Fixed,
+        phase: 0,
+        statistics: Statistics::Off,
+    }
+}
