@@ -19,7 +19,8 @@ use crate::rules;
 pub enum Program {
     /// Report 000: 50,000 random blocks, two in five freed, 50,000 blocks of one size. One part.
     Fits,
-    /// Report 001: small blocks, large blocks, and one block again and again. Five parts, [`ARENA_PARTS`].
+    /// Report 001: small blocks, large blocks, and one block again and again. Five parts: 10,000 small blocks
+    /// allocated, then freed; 100,000 large ones allocated, then freed; 1,000 pairs.
     Arena,
     /// Report 004: one small block again and again. One part, the time of a pair.
     Pairs,
@@ -59,10 +60,6 @@ impl Touch {
         }
     }
 }
-
-/// The parts of report 001's program.
-pub const ARENA_PARTS: [&str; 5] =
-    ["allocate 10,000 x 16 B", "free them", "allocate 100,000 x 4096 B", "free those", "1,000 x (allocate + free)"];
 
 /// How many pairs report 004 timed, and of how many bytes.
 const PAIRS: usize = 10_000;
