@@ -12,18 +12,18 @@ pub(crate) const fn below(bit: usize) -> u64 {
     (1u64 << bit) - 1
 }
 
-/// The lowest set bit's index; `word` is not 0.
+/// The lowest set bit's index; `word` is not 0 (for 0 the result is some number up to 64).
 #[inline(always)]
 pub(crate) const fn lowest(word: u64) -> usize {
     debug_assert!(word != 0);
     word.trailing_zeros() as usize
 }
 
-/// The highest set bit's index; `word` is not 0.
+/// The highest set bit's index; `word` is not 0 (for 0 the result is 0).
 #[inline(always)]
 pub(crate) const fn highest(word: u64) -> usize {
     debug_assert!(word != 0);
-    63 - word.leading_zeros() as usize
+    (word | 1).ilog2() as usize
 }
 
 /// The granules that lie in holes, as far as this word sees: adding the hole starts to the run of non-starts behind

@@ -192,16 +192,22 @@ impl<'m, P: Choose> Fit<'m, P> {
         }
         let end = self.grown_end(start + gap + need.len).ok_or(AllocateError::RegionFull)?;
         let had_wilderness = self.state.top < self.state.end;
-        if growth == Growth::Append && had_wilderness {
-            self.settle_wilderness();
+        let settled = had_wilderness && growth == Growth::Append;
+        if settled {
+            self.settle_wilderness(gap);
         }
-        let joined = had_wilderness && growth != Growth::Append;
+        let joined = had_wilderness && !settled;
         self.set_end(end);
         if let Some(counters) = &mut self.counters {
             counters.grows += 1;
             counters.blocks += u64::from(!joined);
             counters.holes += u64::from(!joined);
             counters.coalesces += u64::from(joined);
+            if settled && gap > 0 {
+                // The gap was cut from the new block and joined the hole before it.
+                counters.splits += 1;
+                counters.coalesces += 1;
+            }
         }
         Ok(())
     }
@@ -227,10 +233,10 @@ impl<'m, P: Choose> Fit<'m, P> {
         }
     }
 
-    /// The wilderness becomes a hole like any other, because the heap goes on behind it.
-    fn settle_wilderness(&mut self) {
-        let hole = Hole { start: self.state.top, len: self.state.wilderness() };
-        self.state.top = self.state.end;
+    /// The wilderness and the `gap` behind it become a hole like any other, because the heap goes on there.
+    fn settle_wilderness(&mut self, gap: usize) {
+        let hole = Hole { start: self.state.top, len: self.state.wilderness() + gap };
+        self.state.top = hole.end();
         self.raise_index();
         self.index_insert(hole);
         self.map.mark_hole(hole.start);
@@ -261,7 +267,7 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// Raises the index until its root covers `top`.
     #[inline(always)]
     fn raise_index(&mut self) {
-        while words_for(self.state.top) > 1 << (6 * (self.state.height + 1)) {
+        while words_for(self.state.top) > 1 << (<P::Index<'m>>::LEVEL_BITS * (u32::from(self.state.height) + 1)) {
             if self.map.has_summary() {
                 self.index.raise(self.state.height);
             }

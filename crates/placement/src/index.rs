@@ -29,6 +29,10 @@ pub enum Choice {
 ///
 /// `height` is [`State::height`]: the index need not look at, nor keep up, anything above it.
 pub trait Index<'m>: Sized {
+    /// The binary logarithm of how many nodes of one level a node of the next covers; a root at height `h` covers
+    /// `1 << (LEVEL_BITS * (h + 1))` words of the map.
+    const LEVEL_BITS: u32;
+
     /// How many cells the index of a region of `granules` takes.
     fn cells_for(granules: usize) -> usize;
 
@@ -78,6 +82,8 @@ pub trait Choose {
 pub struct NoIndex;
 
 impl<'m> Index<'m> for NoIndex {
+    const LEVEL_BITS: u32 = 6;
+
     fn cells_for(_granules: usize) -> usize {
         0
     }

@@ -33,10 +33,20 @@ pub(crate) const fn words_for(granules: usize) -> usize {
     granules / 64 + 1
 }
 
-/// How many cells the map of a region of `granules` takes, summary included.
+/// Words behind a map that are read, always as 0, so that looking a little too far needs no test.
+const GUARDS: usize = 3;
+
+/// How many cells the map of a region of `granules` takes, guards and summary included.
 pub(crate) const fn cells_for(granules: usize) -> usize {
     let words = words_for(granules);
-    2 * words + if words > PLAIN_WORDS { bit_tree::cells_for(words) } else { 0 }
+    if words > PLAIN_WORDS { 2 * (words + GUARDS) + bit_tree::cells_for(words) } else { 2 * words }
+}
+
+/// The lowest of `holes` that has `len` granules within its word, else the last of them.
+#[inline]
+fn first_run(starts: u64, holes: u64, len: usize) -> usize {
+    let fitting = if len <= 64 { runs_of(free_granules(starts, holes), len) } else { 0 };
+    if fitting != 0 { lowest(fitting) } else { highest(holes) }
 }
 
 pub struct BlockMap<'m> {
@@ -78,9 +88,7 @@ impl<'m> BlockMap<'m> {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
         self.cells.set(2 * word + 1, holes & !bit);
         self.cells.set(2 * word, starts | bit);
-        if starts == 0 {
-            self.summarise(word);
-        }
+        self.summarise(word);
     }
 
     /// A hole starts at `granule`.
@@ -90,9 +98,7 @@ impl<'m> BlockMap<'m> {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
         self.cells.set(2 * word + 1, holes | bit);
         self.cells.set(2 * word, starts | bit);
-        if starts == 0 {
-            self.summarise(word);
-        }
+        self.summarise(word);
     }
 
     /// Nothing starts at `granule` any more: what lies there belongs to the block before.
@@ -111,11 +117,13 @@ impl<'m> BlockMap<'m> {
         self.words > PLAIN_WORDS
     }
 
+    #[inline(always)]
     fn summary(&self) -> BitTree {
-        BitTree::new(2 * self.words, self.words)
+        BitTree::new(2 * (self.words + GUARDS), self.words)
     }
 
-    #[inline]
+    /// The word has a start. Said again when it is known: a test would be mispredicted more often than a store costs.
+    #[inline(always)]
     fn summarise(&mut self, word: usize) {
         if self.has_summary() {
             self.summary().insert(&mut self.cells, word);
@@ -129,54 +137,79 @@ impl<'m> BlockMap<'m> {
         }
     }
 
+    /// The starts among the 64 granules behind `granule`, the nearest as bit 0.
+    #[inline(always)]
+    fn starts_behind(&self, granule: usize) -> u64 {
+        let (word, bit) = (granule / 64, granule % 64);
+        self.starts(word) >> bit >> 1 | self.starts(word + 1) << (63 - bit)
+    }
+
+    /// The starts among the 64 granules before `granule`, the nearest as bit 63.
+    #[inline(always)]
+    fn starts_before(&self, granule: usize) -> u64 {
+        let (word, bit) = (granule / 64, granule % 64);
+        let lower = if word == 0 { 0 } else { self.starts(word - 1) };
+        self.starts(word) << (63 - bit) << 1 | lower >> bit
+    }
+
     /// The first start above `granule`, which is below the heap's top.
     #[inline(always)]
     pub(crate) fn next_start(&self, granule: usize) -> usize {
-        let word = granule / 64;
-        let starts = self.starts(word) & above(granule % 64);
-        if starts != 0 { word * 64 + lowest(starts) } else { self.next_start_after_word(word) }
+        if !self.has_summary() {
+            return self.next_start_plain(granule);
+        }
+        let near = self.starts_behind(granule);
+        if near != 0 { granule + 1 + lowest(near) } else { self.next_start_far(granule + 64) }
     }
 
     #[inline]
-    fn next_start_after_word(&self, mut word: usize) -> usize {
-        word += 1;
-        if self.has_summary() {
-            let starts = self.starts(word);
-            if starts != 0 {
-                return word * 64 + lowest(starts);
-            }
-            word = self.summary().first_from(&self.cells, word).unwrap_or(self.words - 1);
-        } else {
-            while self.starts(word) == 0 {
-                word += 1;
-            }
+    fn next_start_far(&self, granule: usize) -> usize {
+        let near = self.starts_behind(granule);
+        if near != 0 {
+            return granule + 1 + lowest(near);
         }
+        let word = self.summary().first_from(&self.cells, (granule + 65) / 64).unwrap_or(self.words - 1);
         word * 64 + lowest(self.starts(word))
+    }
+
+    fn next_start_plain(&self, granule: usize) -> usize {
+        let mut word = granule / 64;
+        let mut starts = self.starts(word) & above(granule % 64);
+        while starts == 0 {
+            word += 1;
+            starts = self.starts(word);
+        }
+        word * 64 + lowest(starts)
     }
 
     /// The last start below `granule`, which is above 0.
     #[inline(always)]
     pub(crate) fn prev_start(&self, granule: usize) -> usize {
-        let word = granule / 64;
-        let starts = self.starts(word) & below(granule % 64);
-        if starts != 0 { word * 64 + highest(starts) } else { self.prev_start_before_word(word) }
+        let near = self.starts_before(granule);
+        if near != 0 { granule + highest(near) - 64 } else { self.prev_start_far(granule - 64) }
     }
 
     #[inline]
-    fn prev_start_before_word(&self, mut word: usize) -> usize {
-        if self.has_summary() {
-            let starts = self.starts(word - 1);
-            if starts != 0 {
-                return (word - 1) * 64 + highest(starts);
-            }
-            word = self.summary().last_below(&self.cells, word).unwrap_or(0);
-        } else {
-            word -= 1;
-            while self.starts(word) == 0 {
-                word -= 1;
-            }
+    fn prev_start_far(&self, granule: usize) -> usize {
+        if !self.has_summary() {
+            return self.prev_start_plain(granule);
         }
+        let near = self.starts_before(granule);
+        if near != 0 {
+            return granule + highest(near) - 64;
+        }
+        let word = self.summary().last_below(&self.cells, (granule - 64).div_ceil(64)).unwrap_or(0);
         word * 64 + highest(self.starts(word))
+    }
+
+    fn prev_start_plain(&self, granule: usize) -> usize {
+        let mut word = granule / 64;
+        let mut starts = self.starts(word) & below(granule % 64);
+        while starts == 0 {
+            word -= 1;
+            starts = self.starts(word);
+        }
+        word * 64 + highest(starts)
     }
 
     /// The start of the block that contains `granule`.
@@ -191,17 +224,25 @@ impl<'m> BlockMap<'m> {
         Hole { start: granule, len: self.next_start(granule) - granule }
     }
 
-    /// The lowest hole of at least `len` granules among those that start in `word` at or above bit `from`, if any.
+    /// The lowest hole of at least `len` granules among those that start in `word`; when no hole is known to be that
+    /// long from this word alone, the last one, which may go on behind it. `word` has a hole.
     #[inline(always)]
-    pub(crate) fn first_hole_in_word(&self, word: usize, from: usize, len: usize) -> Option<Hole> {
+    pub(crate) fn first_hole_in_word(&self, word: usize, len: usize) -> Hole {
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        let holes = starts & holes;
+        let bit = if holes & (holes - 1) == 0 { lowest(holes) } else { first_run(starts, holes, len) };
+        self.hole_at(word * 64 + bit)
+    }
+
+    /// The lowest hole of at least `len` granules among those that start in `word` at or above bit `from`.
+    #[inline]
+    pub(crate) fn first_hole_in_word_from(&self, word: usize, from: usize, len: usize) -> Option<Hole> {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
         let holes = starts & holes & !below(from);
         if holes == 0 {
             return None;
         }
-        let fitting = if len <= 64 { runs_of(free_granules(starts, holes), len) } else { 0 };
-        let bit = if fitting != 0 { lowest(fitting) } else { highest(holes) };
-        let hole = self.hole_at(word * 64 + bit);
+        let hole = self.hole_at(word * 64 + first_run(starts, holes, len));
         (hole.len >= len).then_some(hole)
     }
 

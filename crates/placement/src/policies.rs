@@ -17,7 +17,7 @@ pub enum FirstFit {}
 pub enum NextFit {}
 
 /// Worst fit: the largest hole, if it fits; ties to the lowest address. Only the largest hole is looked at: a request
-/// whose alignment it cannot satisfy is not placed in a smaller one.
+/// that its alignment keeps out of it goes to the wilderness, or nowhere, not to a smaller hole.
 pub enum WorstFit {}
 
 /// Best fit: the smallest hole that fits; ties to the lowest address.
@@ -26,7 +26,10 @@ pub enum BestFit {}
 /// The lowest indexed hole at or above `from` that fits.
 #[inline(always)]
 fn first_fitting<'m>(tree: &MaxTree<'m>, map: &BlockMap<'m>, state: &State, need: &Need, from: usize) -> Option<Hole> {
-    let mut hole = tree.first_from(map, state.height, from, need.len)?;
+    let mut hole = match from {
+        0 => tree.first(map, state.height, need.len)?,
+        _ => tree.first_from(map, state.height, from, need.len)?,
+    };
     while !need.fits(hole.start, hole.len) {
         hole = tree.first_from(map, state.height, hole.end(), need.len)?;
     }

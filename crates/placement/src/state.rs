@@ -26,7 +26,8 @@ pub struct State {
     step: u32,
     pub(crate) header: u16,
     magic: u16,
-    /// How high the index stands: its root covers `64^(height + 1)` words of the map, enough for `top` at its highest.
+    /// How high the index stands: its root covers as many words of the map as `top`
+    /// needed at its highest.
     pub(crate) height: u8,
     policy: u8,
     growth: u8,
@@ -73,7 +74,7 @@ impl State {
     /// Whether this can be the state of an engine of this version under `policy`.
     pub(crate) fn is_plausible(&self, policy: PolicyKind) -> bool {
         self.magic == MAGIC
-            && self.height <= 5
+            && self.height <= 8
             && self.policy == policy as u8
             && self.growth <= 3
             && self.shift() <= 12

@@ -29,7 +29,7 @@ impl<P: Choose> Fit<'_, P> {
         if !self.map.is_start(state.top) || self.map.is_hole(state.top) {
             return broken("the wilderness begins at a start that is not a hole", state.top);
         }
-        if words_for(state.top) > 1 << (6 * (u32::from(state.height) + 1)) {
+        if words_for(state.top) > 1 << (P::Index::LEVEL_BITS * (u32::from(state.height) + 1)) {
             return broken("the index is high enough", state.top);
         }
         check_words(&self.map, state.top)

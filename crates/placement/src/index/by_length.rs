@@ -140,6 +140,8 @@ impl<'m, B: Bins> ByLength<'m, B> {
 }
 
 impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
+    const LEVEL_BITS: u32 = 6;
+
     fn cells_for(granules: usize) -> usize {
         let words = words_for(granules);
         if words <= PLAIN_WORDS {
@@ -151,7 +153,7 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
 
     fn new(cells: Cells<'m, u64>, granules: usize) -> Self {
         let words = words_for(granules);
-        let (classes, roots) = cells.divide(class_map::cells_for(words));
+        let (classes, roots) = cells.divide(if words > PLAIN_WORDS { class_map::cells_for(words) } else { 0 });
         ByLength { bins: B::of_region(granules), classes: ClassMap::new(classes, words), roots }
     }
 

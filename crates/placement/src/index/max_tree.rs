@@ -1,48 +1,45 @@
-//! The max tree: for every word of the map the largest hole that starts in it, and 64-way maxima above.
+//! The max tree: for every word of the map the largest hole that starts in it, and 16-way maxima above. A row of 16
+//! entries is one cache line, looked at as a whole.
 //!
 //! Lengths above `i32::MAX` granules are kept as `i32::MAX`; of holes that long a region can hold few, and they are
 //! looked at one by one.
 
-use crate::bits::{above, lowest};
+use crate::bits::lowest;
 use crate::cells::Cells;
 use crate::index::Index;
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
 
 mod row;
 
+use row::WIDTH;
+
 const LONGEST: usize = i32::MAX as usize;
 
 pub struct MaxTree<'m> {
-    /// Level 0 (one entry per word) first; each level is padded to whole rows of 64.
+    /// Row 0: at which row each level starts. Then the levels, the one with an entry per word first, each padded to
+    /// whole rows.
     entries: Cells<'m, i32>,
-    words: usize,
 }
 
 fn clamp(len: usize) -> i32 {
     len.min(LONGEST) as i32
 }
 
-/// Where the level above the one that starts at `level` and has `width` entries starts, and its width.
-#[inline(always)]
-fn up(level: usize, width: usize) -> (usize, usize) {
-    let rows = width.div_ceil(64);
-    (level + rows * 64, rows)
-}
-
 impl<'m> MaxTree<'m> {
-    /// The start of each level up to `height`.
+    /// The first entry of `level`.
     #[inline(always)]
-    fn levels(&self, height: u8) -> [usize; 6] {
-        let mut levels = [0; 6];
-        let mut width = self.words;
-        for k in 0..usize::from(height).min(5) {
-            (levels[k + 1], width) = up(levels[k], width);
-        }
-        levels
+    fn level(&self, level: usize) -> usize {
+        self.entries.get(level) as usize * WIDTH
+    }
+
+    /// The row of `level` that holds `place`.
+    #[inline(always)]
+    fn row(&self, level: usize, place: usize) -> &[i32; WIDTH] {
+        self.entries.row(self.level(level) + (place & !(WIDTH - 1)))
     }
 
     /// The largest hole that starts in `word`, those in `but` left aside.
-    #[inline]
+    #[inline(always)]
     fn largest_in(map: &BlockMap<'m>, word: usize, but: u64) -> usize {
         let mut holes = map.holes(word) & !but;
         let mut largest = 0;
@@ -53,69 +50,52 @@ impl<'m> MaxTree<'m> {
         largest
     }
 
-    /// Writes the entry of `word` and makes the maxima above follow.
-    #[inline]
-    fn update(&mut self, height: u8, word: usize, value: i32) {
-        let old = self.entries.get(word);
-        if old != value {
-            self.entries.set(word, value);
-            if height > 0 {
-                self.propagate(height, word, old, value);
-            }
-        }
+    #[inline(always)]
+    fn entry(&self, word: usize) -> i32 {
+        self.entries.get(self.level(0) + word)
     }
 
-    #[inline]
-    fn propagate(&mut self, height: u8, mut place: usize, mut old: i32, mut value: i32) {
-        let (mut level, mut width) = (0, self.words);
-        for _ in 0..height {
-            let row = level + (place & !63);
-            (level, width) = up(level, width);
-            place /= 64;
-            let before = self.entries.get(level + place);
-            let now = if value >= before {
-                value
-            } else if old == before {
-                row::max(self.entries.row(row))
-            } else {
-                return;
-            };
-            if now == before {
+    /// The entry of `word` changes from `old` to `value`, and the maxima above follow.
+    ///
+    /// A row is read before the entry in it is written: a wide load right behind a narrow store waits for it.
+    #[inline(always)]
+    fn update(&mut self, height: u8, word: usize, mut old: i32, mut value: i32) {
+        let mut place = word;
+        let mut entry = self.level(0) + place;
+        for level in 1..=usize::from(height) {
+            let above = self.level(level) + place / WIDTH;
+            let before = self.entries.get(above);
+            let mut largest = before.max(value);
+            if old == before && value < old {
+                largest = row::max_but(self.row(level - 1, place), place % WIDTH).max(value);
+            }
+            self.entries.set(entry, value);
+            if largest == before {
                 return;
             }
-            self.entries.set(level + place, now);
-            (old, value) = (before, now);
+            (old, value) = (before, largest);
+            place /= WIDTH;
+            entry = above;
         }
+        self.entries.set(entry, value);
+    }
+
+    /// The entry of `word` without the hole at `hole.start`.
+    #[inline(always)]
+    fn entry_without(&self, map: &BlockMap<'m>, word: usize, hole: Hole) -> i32 {
+        let entry = self.entry(word);
+        if entry == clamp(hole.len) { clamp(Self::largest_in(map, word, 1 << (hole.start % 64))) } else { entry }
     }
 
     /// The length of the largest hole, as far as entries can tell: exact below [`LONGEST`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn largest(&self, height: u8) -> usize {
-        let root = self.levels(height)[usize::from(height)];
-        row::max(self.entries.row(root)) as usize
-    }
-
-    /// The lowest hole of at least `len` granules that starts at or above `from`.
-    #[inline]
-    pub(crate) fn first_from(&self, map: &BlockMap<'m>, height: u8, from: usize, len: usize) -> Option<Hole> {
-        let wanted = clamp(len);
-        let (mut word, mut bit) = (from / 64, from % 64);
-        if from == 0 {
-            (word, bit) = (self.lowest_word(height, wanted)?, 0);
-        }
-        loop {
-            if self.entries.get(word) >= wanted
-                && let Some(hole) = map.first_hole_in_word(word, bit, len)
-            {
-                return Some(hole);
-            }
-            (word, bit) = (self.next_word(height, word, wanted)?, 0);
-        }
+        row::max(self.row(height.into(), 0)) as usize
     }
 
     /// The lowest of the holes of the greatest length, which [`MaxTree::largest`] gave as `largest`.
     pub(crate) fn largest_hole(&self, map: &BlockMap<'m>, height: u8, largest: usize) -> Option<Hole> {
-        let mut best = self.first_from(map, height, 0, largest)?;
+        let mut best = self.first(map, height, largest)?;
         if largest == LONGEST {
             while let Some(longer) = self.first_from(map, height, best.end(), best.len + 1) {
                 best = longer;
@@ -124,73 +104,119 @@ impl<'m> MaxTree<'m> {
         Some(best)
     }
 
-    /// The lowest word whose entry is at least `wanted`.
+    /// The lowest hole of at least `len` granules.
+    #[inline(always)]
+    pub(crate) fn first(&self, map: &BlockMap<'m>, height: u8, len: usize) -> Option<Hole> {
+        let word = self.first_below(height.into(), 0, clamp(len))?;
+        let hole = map.first_hole_in_word(word, len);
+        if hole.len >= len { Some(hole) } else { self.first_after_word(map, height, word, len) }
+    }
+
+    /// The lowest hole of at least `len` granules that starts at or above `from`.
     #[inline]
-    fn lowest_word(&self, height: u8, wanted: i32) -> Option<usize> {
-        let levels = self.levels(height);
-        let mut place = 0;
-        for &level in levels[..=usize::from(height)].iter().rev() {
-            let enough = row::at_least(self.entries.row(level + place * 64), wanted);
-            if enough == 0 {
-                return None;
-            }
-            place = place * 64 + lowest(enough);
+    pub(crate) fn first_from(&self, map: &BlockMap<'m>, height: u8, from: usize, len: usize) -> Option<Hole> {
+        let word = from / 64;
+        if self.entry(word) >= clamp(len)
+            && let Some(hole) = map.first_hole_in_word_from(word, from % 64, len)
+        {
+            return Some(hole);
         }
-        Some(place)
+        self.first_after_word(map, height, word, len)
+    }
+
+    /// The lowest hole of at least `len` granules that starts behind `word`.
+    fn first_after_word(&self, map: &BlockMap<'m>, height: u8, mut word: usize, len: usize) -> Option<Hole> {
+        loop {
+            word = self.next_word(height, word, clamp(len))?;
+            let hole = map.first_hole_in_word(word, len);
+            if hole.len >= len {
+                return Some(hole);
+            }
+        }
+    }
+
+    /// The lowest word whose entry is at least `wanted` below the row of `level` that holds `place`.
+    #[inline(always)]
+    fn first_below(&self, level: usize, place: usize, wanted: i32) -> Option<usize> {
+        let enough = row::at_least(self.row(level, place), wanted);
+        if enough == 0 {
+            return None;
+        }
+        Some(self.descend(level, place & !(WIDTH - 1) | lowest(enough.into()), wanted))
+    }
+
+    /// The lowest word whose entry is at least `wanted` below `place` of `level`, which has one.
+    #[inline(always)]
+    fn descend(&self, level: usize, mut place: usize, wanted: i32) -> usize {
+        for below in (0..level).rev() {
+            place *= WIDTH;
+            place |= lowest(row::at_least(self.row(below, place), wanted).into());
+        }
+        place
     }
 
     /// The lowest word above `word` whose entry is at least `wanted`.
     fn next_word(&self, height: u8, word: usize, wanted: i32) -> Option<usize> {
-        let levels = self.levels(height);
         let mut place = word;
-        for k in 0..=usize::from(height) {
-            let enough = row::at_least(self.entries.row(levels[k] + (place & !63)), wanted) & above(place % 64);
+        for level in 0..=usize::from(height) {
+            let behind = !1u32 << (place % WIDTH);
+            let enough = u32::from(row::at_least(self.row(level, place), wanted)) & behind;
             if enough != 0 {
-                place = place & !63 | lowest(enough);
-                for &level in levels[..k].iter().rev() {
-                    place = place * 64 + lowest(row::at_least(self.entries.row(level + place * 64), wanted));
-                }
-                return Some(place);
+                return Some(self.descend(level, place & !(WIDTH - 1) | lowest(enough.into()), wanted));
             }
-            place /= 64;
+            place /= WIDTH;
         }
         None
     }
 }
 
 impl<'m> Index<'m> for MaxTree<'m> {
+    const LEVEL_BITS: u32 = WIDTH.ilog2();
+
     fn cells_for(granules: usize) -> usize {
         let mut width = words_for(granules);
         if width <= PLAIN_WORDS {
             return 0;
         }
-        let mut rows = 0;
+        let mut rows = 1;
         while width > 1 {
-            width = width.div_ceil(64);
+            width = width.div_ceil(WIDTH);
             rows += width;
         }
-        rows * 32
+        rows * WIDTH / 2
     }
 
     fn new(cells: Cells<'m, u64>, granules: usize) -> Self {
-        MaxTree { entries: cells.split(), words: words_for(granules) }
+        let mut entries = cells.split();
+        let mut width = words_for(granules);
+        if width > PLAIN_WORDS {
+            let (mut row, mut level) = (1, 0);
+            while width > 1 {
+                entries.set(level, row as i32);
+                width = width.div_ceil(WIDTH);
+                row += width;
+                level += 1;
+            }
+        }
+        MaxTree { entries }
     }
 
     #[inline(always)]
     fn insert(&mut self, _map: &mut BlockMap<'m>, height: u8, hole: Hole) {
-        let word = hole.start / 64;
-        let value = clamp(hole.len);
-        if value > self.entries.get(word) {
-            self.update(height, word, value);
+        let (word, value) = (hole.start / 64, clamp(hole.len));
+        let entry = self.entry(word);
+        if value > entry {
+            self.update(height, word, entry, value);
         }
     }
 
     #[inline(always)]
     fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         let word = hole.start / 64;
-        if self.entries.get(word) == clamp(hole.len) {
-            let rest = Self::largest_in(map, word, 1 << (hole.start % 64));
-            self.update(height, word, clamp(rest));
+        let entry = self.entry(word);
+        if entry == clamp(hole.len) {
+            let rest = self.entry_without(map, word, hole);
+            self.update(height, word, entry, rest);
         }
     }
 
@@ -202,35 +228,30 @@ impl<'m> Index<'m> for MaxTree<'m> {
             self.insert(map, height, to);
             return;
         }
-        let entry = self.entries.get(word);
-        if entry == clamp(from.len) {
-            let rest = Self::largest_in(map, word, 1 << (from.start % 64));
-            self.update(height, word, clamp(rest.max(to.len)));
-        } else if clamp(to.len) > entry {
-            self.update(height, word, clamp(to.len));
+        let entry = self.entry(word);
+        let value = self.entry_without(map, word, from).max(clamp(to.len));
+        if value != entry {
+            self.update(height, word, entry, value);
         }
     }
 
     fn raise(&mut self, height: u8) {
-        let levels = self.levels(height + 1);
-        let largest = row::max(self.entries.row(levels[usize::from(height)]));
-        self.entries.set(levels[usize::from(height) + 1], largest);
+        let largest = row::max(self.row(height.into(), 0));
+        self.entries.set(self.level(usize::from(height) + 1), largest);
     }
 
     fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool {
         let word = hole.start / 64;
-        let largest = Self::largest_in(map, word, 0);
         let mut place = word;
-        let levels = self.levels(height);
-        let above_agree = (0..usize::from(height)).all(|k| {
-            let row = row::max(self.entries.row(levels[k] + (place & !63)));
-            place /= 64;
-            self.entries.get(levels[k + 1] + place) == row
+        let above_agree = (0..usize::from(height)).all(|level| {
+            let largest = row::max(self.row(level, place));
+            place /= WIDTH;
+            self.entries.get(self.level(level + 1) + place) == largest
         });
-        self.entries.get(word) == clamp(largest) && above_agree
+        self.entry(word) == clamp(Self::largest_in(map, word, 0)) && above_agree
     }
 
     fn holds_only_holes(&self, map: &BlockMap<'m>, _height: u8, words: usize, _long: usize) -> bool {
-        (0..words).all(|word| self.entries.get(word) == clamp(Self::largest_in(map, word, 0)))
+        (0..words).all(|word| self.entry(word) == clamp(Self::largest_in(map, word, 0)))
     }
 }

@@ -78,17 +78,12 @@ pub(crate) fn worst(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
     weigh_largest(largest, state, need)
 }
 
-/// The larger of the largest hole and the wilderness, if that one fits; the hole when they are equal.
+/// The larger of the largest hole and the wilderness, the hole when they are equal; the wilderness also when alignment
+/// keeps the request out of that hole.
 #[inline(always)]
 pub(crate) fn weigh_largest(largest: Option<Hole>, state: &State, need: &Need) -> Choice {
     match largest {
-        Some(hole) if hole.len >= state.wilderness() => {
-            if need.fits(hole.start, hole.len) {
-                Choice::Hole(hole)
-            } else {
-                Choice::Nowhere
-            }
-        }
+        Some(hole) if hole.len >= state.wilderness() && need.fits(hole.start, hole.len) => Choice::Hole(hole),
         _ => wilderness(state, need),
     }
 }
