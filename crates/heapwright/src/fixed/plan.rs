@@ -1,0 +1,101 @@
+//! How a region is divided.
+//!
+//! ```text
+//!   region:  | (gap) | handle, if carved | metadata | (gap) | blocks ... | (rest) |
+//! ```
+
+use core::mem::MaybeUninit;
+
+use heapwright_placement::{MAX_GRANULES, MIN_GRANULES, PolicyKind, Rules, RulesError};
+
+use crate::policy::Policy;
+
+/// Where the parts lie, in bytes from the region's start.
+pub(super) struct Plan {
+    pub(super) metadata: usize,
+    /// The metadata's length, in cells of 8 bytes.
+    pub(super) cells: usize,
+    pub(super) blocks: usize,
+    /// The blocks' length, whole granules.
+    pub(super) capacity: usize,
+}
+
+/// What a plan is made from.
+struct Site<P: Policy> {
+    choice: P::Choice,
+    rules: Rules,
+    address: usize,
+    len: usize,
+    /// The base of the blocks is aligned to this.
+    align: usize,
+}
+
+/// The longest alignment that buddies get without being asked.
+const PAGE: usize = 4096;
+
+impl<P: Policy> Site<P> {
+    fn of(choice: P::Choice, region: &[MaybeUninit<u8>], rules: &Rules) -> Result<Self, RulesError> {
+        let rules = Rules { phase: 0, ..*rules };
+        rules.validate()?;
+        let len = region.len();
+        let granule = rules.granule as usize;
+        // A buddy block is aligned no better than the base is. That is worth a sixteenth of the region at most.
+        let align = match P::kind(choice) {
+            PolicyKind::Buddy => granule.max((1 << (len / 16).max(1).ilog2()).min(PAGE)),
+            _ => granule,
+        };
+        Ok(Site { choice, rules, address: region.as_ptr().addr(), len, align })
+    }
+
+    /// The lowest offset at or above `offset` whose address is a multiple of `align`.
+    fn aligned(&self, offset: usize, align: usize) -> usize {
+        offset + ((self.address + offset).wrapping_neg() & (align - 1))
+    }
+
+    /// The plan for exactly so many granules behind metadata at `metadata`; `None` when the region is too short.
+    fn plan_for(&self, granules: usize, metadata: usize) -> Option<Plan> {
+        let capacity = granules * self.rules.granule as usize;
+        let cells = P::metadata_cells(self.choice, capacity, &self.rules).ok()?;
+        let end = cells.checked_mul(size_of::<u64>())?.checked_add(metadata).filter(|&end| end <= self.len)?;
+        let blocks = self.aligned(end, self.align);
+        (blocks <= self.len && capacity <= self.len - blocks).then_some(Plan { metadata, cells, blocks, capacity })
+    }
+}
+
+impl Plan {
+    /// The plan with the most granules whose metadata lies in the region, behind `front` bytes (a multiple of 8).
+    pub(super) fn within<P: Policy>(
+        choice: P::Choice,
+        region: &[MaybeUninit<u8>],
+        front: usize,
+        rules: &Rules,
+    ) -> Result<Plan, RulesError> {
+        let site = Site::<P>::of(choice, region, rules)?;
+        let metadata = site.aligned(0, align_of::<u64>()) + front;
+        let mut best = None;
+        let mut fitting = MIN_GRANULES - 1;
+        let mut beyond = (site.len / rules.granule as usize).min(MAX_GRANULES) + 1;
+        while fitting + 1 < beyond {
+            let granules = fitting.midpoint(beyond);
+            match site.plan_for(granules, metadata) {
+                Some(plan) => (best, fitting) = (Some(plan), granules),
+                None => beyond = granules,
+            }
+        }
+        best.ok_or(RulesError::Capacity)
+    }
+
+    /// The plan for a region whose metadata lies elsewhere.
+    pub(super) fn beside<P: Policy>(
+        choice: P::Choice,
+        region: &[MaybeUninit<u8>],
+        rules: &Rules,
+    ) -> Result<Plan, RulesError> {
+        let site = Site::<P>::of(choice, region, rules)?;
+        let granule = rules.granule as usize;
+        let blocks = site.aligned(0, site.align);
+        let capacity = site.len.saturating_sub(blocks) / granule * granule;
+        let cells = P::metadata_cells(choice, capacity, &site.rules)?;
+        Ok(Plan { metadata: 0, cells, blocks, capacity })
+    }
+}
