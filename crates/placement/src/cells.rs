@@ -33,25 +33,6 @@ impl<'m, T: Copy> Cells<'m, T> {
         }
     }
 
-    /// The first `len` cells, and the rest.
-    pub(crate) fn divide(self, len: usize) -> (Self, Self) {
-        #[cfg(debug_assertions)]
-        let rest = self.len - len;
-        let first = Cells {
-            base: self.base,
-            #[cfg(debug_assertions)]
-            len,
-            _block: PhantomData,
-        };
-        let second = Cells {
-            base: self.base.wrapping_add(len),
-            #[cfg(debug_assertions)]
-            len: rest,
-            _block: PhantomData,
-        };
-        (first, second)
-    }
-
     /// The same memory as cells of half the size.
     pub(crate) fn split<U: Copy>(self) -> Cells<'m, U> {
         const { assert!(size_of::<T>() == 2 * size_of::<U>() && align_of::<T>() >= align_of::<U>()) };

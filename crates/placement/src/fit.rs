@@ -269,7 +269,7 @@ impl<'m, P: Choose> Fit<'m, P> {
     fn raise_index(&mut self) {
         while words_for(self.state.top) > 1 << (<P::Index<'m>>::LEVEL_BITS * (u32::from(self.state.height) + 1)) {
             if self.map.has_summary() {
-                self.index.raise(self.state.height);
+                self.index.raise(&self.map, self.state.height);
             }
             self.state.height += 1;
         }

@@ -53,7 +53,7 @@ pub trait Index<'m>: Sized {
     }
 
     /// The root rises from `height` to `height + 1`.
-    fn raise(&mut self, height: u8);
+    fn raise(&mut self, map: &BlockMap<'m>, height: u8);
 
     /// Whether the index knows `hole`; for the checks.
     fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool;
@@ -96,7 +96,7 @@ impl<'m> Index<'m> for NoIndex {
 
     fn remove(&mut self, _map: &mut BlockMap<'m>, _height: u8, _hole: Hole) {}
 
-    fn raise(&mut self, _height: u8) {}
+    fn raise(&mut self, _map: &BlockMap<'m>, _height: u8) {}
 
     fn contains(&self, _map: &BlockMap<'m>, _height: u8, _hole: Hole) -> bool {
         true

@@ -246,7 +246,12 @@ impl<'m> BlockMap<'m> {
         (hole.len >= len).then_some(hole)
     }
 
-    /// The summary's cells and the map's, for the checks.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Whether the summary knows of the starts of `word`; for the checks.
     pub(crate) fn summary_agrees(&self, word: usize) -> bool {
         !self.has_summary() || self.summary().contains(&self.cells, word) == (self.starts(word) != 0)
     }

@@ -1,6 +1,8 @@
 //! The index by length: the class map for holes up to 64 granules, bins of longer ones above. Behind best fit and
 //! good fit, which differ in their bins.
 
+use core::marker::PhantomData;
+
 use crate::bit_tree::{self, BitTree};
 use crate::bits::{below, lowest};
 use crate::cells::Cells;
@@ -15,6 +17,12 @@ pub trait Bins {
     /// The bins of a region of `granules`.
     fn of_region(granules: usize) -> Self;
 
+    /// The bins that [`Bins::to_cell`] wrote down.
+    fn from_cell(cell: u64) -> Self;
+
+    /// All there is to know about the bins, in one cell.
+    fn to_cell(&self) -> u64;
+
     /// How many bins there are.
     fn count(&self) -> usize;
 
@@ -27,41 +35,69 @@ pub trait Bins {
 
 /// An index of holes by length.
 pub struct ByLength<'m, B> {
-    bins: B,
-    classes: ClassMap<'m>,
-    /// The roots of the bins, then the set of those that are not empty.
-    roots: Cells<'m, u64>,
+    /// What the bins are; where their roots lie; the class map; the roots; the set of the bins that are not empty.
+    cells: Cells<'m, u64>,
+    _bins: PhantomData<B>,
 }
 
+const BINS: usize = 0;
+const ROOTS: usize = 1;
+const CLASS_MAP: usize = 2;
+
 impl<'m, B: Bins> ByLength<'m, B> {
+    #[inline(always)]
+    fn bins(&self) -> B {
+        B::from_cell(self.cells.get(BINS))
+    }
+
+    #[inline(always)]
+    fn classes(map: &BlockMap<'m>) -> ClassMap {
+        ClassMap::new(CLASS_MAP, map.words())
+    }
+
+    /// Where the roots of the bins lie.
+    #[inline(always)]
+    fn roots(&self) -> usize {
+        self.cells.get(ROOTS) as usize
+    }
+
+    #[inline(always)]
     fn occupied(&self) -> BitTree {
-        BitTree::new(self.bins.count(), self.bins.count())
+        let count = self.bins().count();
+        BitTree::new(self.roots() + count, count)
     }
 
     #[inline(always)]
     fn root(&self, bin: usize) -> Node {
-        Node(self.roots.get(bin) as u32)
+        Node(self.cells.get(self.roots() + bin) as u32)
+    }
+
+    #[inline(always)]
+    fn set_root(&mut self, bin: usize, root: Node) {
+        self.cells.set(self.roots() + bin, u64::from(root.0));
     }
 
     #[inline]
     fn insert_long(&mut self, map: &mut BlockMap<'m>, hole: Hole) {
-        let bin = self.bins.bin(hole.len);
+        let bins = self.bins();
+        let bin = bins.bin(hole.len);
         let mut root = self.root(bin);
         if root == Node(0) {
-            self.occupied().insert(&mut self.roots, bin);
+            self.occupied().insert(&mut self.cells, bin);
         }
-        min_trie::insert(map, &mut root, self.bins.order(bin), hole);
-        self.roots.set(bin, u64::from(root.0));
+        min_trie::insert(map, &mut root, bins.order(bin), hole);
+        self.set_root(bin, root);
     }
 
     #[inline]
     fn remove_long(&mut self, map: &mut BlockMap<'m>, hole: Hole) {
-        let bin = self.bins.bin(hole.len);
+        let bins = self.bins();
+        let bin = bins.bin(hole.len);
         let mut root = self.root(bin);
-        min_trie::remove(map, &mut root, self.bins.order(bin), hole);
-        self.roots.set(bin, u64::from(root.0));
+        min_trie::remove(map, &mut root, bins.order(bin), hole);
+        self.set_root(bin, root);
         if root == Node(0) {
-            self.occupied().remove(&mut self.roots, bin);
+            self.occupied().remove(&mut self.cells, bin);
         }
     }
 
@@ -71,14 +107,15 @@ impl<'m, B: Bins> ByLength<'m, B> {
         if len > CLASSES {
             return None;
         }
-        let lengths = self.classes.lengths() & !below(len - 1);
-        (lengths != 0).then(|| self.classes.lowest(map, height, lowest(lengths) + 1))
+        let classes = Self::classes(map);
+        let lengths = classes.lengths(&self.cells) & !below(len - 1);
+        (lengths != 0).then(|| classes.lowest(&self.cells, map, height, lowest(lengths) + 1))
     }
 
     /// The first hole of the first bin from `bin` on that is not empty.
     #[inline]
     pub(crate) fn first_of_bins_from(&self, map: &BlockMap<'m>, bin: usize) -> Option<Hole> {
-        let bin = self.occupied().first_from(&self.roots, bin)?;
+        let bin = self.occupied().first_from(&self.cells, bin)?;
         Some(self.root(bin).hole(map))
     }
 
@@ -96,8 +133,9 @@ impl<'m, B: Bins> ByLength<'m, B> {
         if len <= CLASSES {
             return self.first_of_bins_from(map, 0);
         }
-        let bin = self.bins.bin(len);
-        let order = self.bins.order(bin);
+        let bins = self.bins();
+        let bin = bins.bin(len);
+        let order = bins.order(bin);
         if order.0 == 0 {
             return self.first_of_bins_from(map, bin);
         }
@@ -109,11 +147,12 @@ impl<'m, B: Bins> ByLength<'m, B> {
 
     /// The smallest hole that `need` fits into, the lowest of equals; passes over those it does not.
     pub(crate) fn smallest_fitting(&self, map: &BlockMap<'m>, height: u8, need: &Need) -> Option<Hole> {
+        let (classes, bins) = (Self::classes(map), self.bins());
         for len in need.len..=CLASSES {
-            if self.classes.lengths() >> (len - 1) & 1 == 0 {
+            if classes.lengths(&self.cells) >> (len - 1) & 1 == 0 {
                 continue;
             }
-            let mut word = self.classes.lowest(map, height, len).start / 64;
+            let mut word = classes.lowest(&self.cells, map, height, len).start / 64;
             loop {
                 let mut holes = exact_in_word(map, word, 0, len);
                 while holes != 0 {
@@ -123,15 +162,15 @@ impl<'m, B: Bins> ByLength<'m, B> {
                     }
                     holes &= holes - 1;
                 }
-                let Some(next) = self.classes.next_word(height, word, len) else { break };
+                let Some(next) = classes.next_word(&self.cells, height, word, len) else { break };
                 word = next;
             }
         }
-        let mut bin = if need.len <= CLASSES { 0 } else { self.bins.bin(need.len) };
+        let mut bin = if need.len <= CLASSES { 0 } else { bins.bin(need.len) };
         loop {
-            bin = self.occupied().first_from(&self.roots, bin)?;
+            bin = self.occupied().first_from(&self.cells, bin)?;
             let fits = |hole: Hole| need.fits(hole.start, hole.len);
-            if let Some(hole) = min_trie::first_that(map, self.root(bin), self.bins.order(bin), fits) {
+            if let Some(hole) = min_trie::first_that(map, self.root(bin), bins.order(bin), fits) {
                 return Some(hole);
             }
             bin += 1;
@@ -148,19 +187,22 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
             return 0;
         }
         let bins = B::of_region(granules).count();
-        class_map::cells_for(words) + bins + bit_tree::cells_for(bins)
+        CLASS_MAP + class_map::cells_for(words) + bins + bit_tree::cells_for(bins)
     }
 
-    fn new(cells: Cells<'m, u64>, granules: usize) -> Self {
+    fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {
         let words = words_for(granules);
-        let (classes, roots) = cells.divide(if words > PLAIN_WORDS { class_map::cells_for(words) } else { 0 });
-        ByLength { bins: B::of_region(granules), classes: ClassMap::new(classes, words), roots }
+        if words > PLAIN_WORDS {
+            cells.set(BINS, B::of_region(granules).to_cell());
+            cells.set(ROOTS, (CLASS_MAP + class_map::cells_for(words)) as u64);
+        }
+        ByLength { cells, _bins: PhantomData }
     }
 
     #[inline(always)]
     fn insert(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         if hole.len <= CLASSES {
-            self.classes.insert(height, hole);
+            Self::classes(map).insert(&mut self.cells, height, hole);
         } else {
             self.insert_long(map, hole);
         }
@@ -169,29 +211,32 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
     #[inline(always)]
     fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         if hole.len <= CLASSES {
-            self.classes.remove(map, height, hole);
+            Self::classes(map).remove(&mut self.cells, map, height, hole);
         } else {
             self.remove_long(map, hole);
         }
     }
 
-    fn raise(&mut self, height: u8) {
-        self.classes.raise(height);
+    fn raise(&mut self, map: &BlockMap<'m>, height: u8) {
+        Self::classes(map).raise(&mut self.cells, height);
     }
 
     fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool {
         if hole.len <= CLASSES {
-            return self.classes.contains(height, hole.start / 64, hole.len);
+            return Self::classes(map).contains(&self.cells, height, hole.start / 64, hole.len);
         }
-        let bin = self.bins.bin(hole.len);
-        min_trie::contains(map, self.root(bin), self.bins.order(bin), hole)
+        let bins = self.bins();
+        let bin = bins.bin(hole.len);
+        min_trie::contains(map, self.root(bin), bins.order(bin), hole)
     }
 
     fn holds_only_holes(&self, map: &BlockMap<'m>, height: u8, words: usize, long: usize) -> bool {
+        let classes = Self::classes(map);
         let classes_agree = (0..words).all(|word| {
-            (1..=CLASSES).all(|len| !self.classes.contains(height, word, len) || exact_in_word(map, word, 0, len) != 0)
+            (1..=CLASSES)
+                .all(|len| !classes.contains(&self.cells, height, word, len) || exact_in_word(map, word, 0, len) != 0)
         });
-        let held: usize = (0..self.bins.count()).map(|bin| min_trie::count(map, self.root(bin))).sum();
+        let held: usize = (0..self.bins().count()).map(|bin| min_trie::count(map, self.root(bin))).sum();
         classes_agree && held == long
     }
 }
@@ -208,6 +253,15 @@ impl Bins for BestBins {
         let exact = (granules / 512 + 65).ilog2().clamp(7, 13);
         let doublings = (granules.ilog2() + 1).saturating_sub(exact) as usize;
         BestBins { exact, count: (1 << exact) - 65 + 8 * doublings }
+    }
+
+    #[inline(always)]
+    fn from_cell(cell: u64) -> Self {
+        BestBins { exact: cell as u32, count: (cell >> 32) as usize }
+    }
+
+    fn to_cell(&self) -> u64 {
+        u64::from(self.exact) | (self.count as u64) << 32
     }
 
     fn count(&self) -> usize {
@@ -240,6 +294,15 @@ pub struct GoodBins {
 impl Bins for GoodBins {
     fn of_region(granules: usize) -> Self {
         GoodBins { count: crate::classes::class_of(granules.max(CLASSES + 1)) - CLASSES }
+    }
+
+    #[inline(always)]
+    fn from_cell(cell: u64) -> Self {
+        GoodBins { count: cell as usize }
+    }
+
+    fn to_cell(&self) -> u64 {
+        self.count as u64
     }
 
     fn count(&self) -> usize {

@@ -22,9 +22,11 @@ pub(crate) const fn cells_for(words: usize) -> usize {
     1 + nodes * CLASSES
 }
 
-pub(crate) struct ClassMap<'m> {
-    /// Cell 0: the lengths there are (bit `n - 1`). Then the nodes, the lowest level first.
-    cells: Cells<'m, u64>,
+/// A view of the class map stored in `cells` from `base` on: first the lengths there are (bit `n - 1`), then the
+/// nodes, the lowest level first.
+#[derive(Clone, Copy)]
+pub(crate) struct ClassMap {
+    base: usize,
     words: usize,
 }
 
@@ -53,9 +55,10 @@ fn exact_among(map: &BlockMap<'_>, word: usize, holes: u64, len: usize) -> u64 {
     within & !(1 << last) | u64::from(exact) << last
 }
 
-impl<'m> ClassMap<'m> {
-    pub(crate) fn new(cells: Cells<'m, u64>, words: usize) -> Self {
-        ClassMap { cells, words }
+impl ClassMap {
+    #[inline(always)]
+    pub(crate) const fn new(base: usize, words: usize) -> Self {
+        ClassMap { base, words }
     }
 
     /// The first cell of the level above the one that starts at `level` with `width` nodes below, and its width.
@@ -66,53 +69,53 @@ impl<'m> ClassMap<'m> {
 
     /// A bit for each length of which there is a hole.
     #[inline(always)]
-    pub(crate) fn lengths(&self) -> u64 {
-        self.cells.get(0)
+    pub(crate) fn lengths(self, cells: &Cells<'_, u64>) -> u64 {
+        cells.get(self.base)
     }
 
     #[inline(always)]
-    pub(crate) fn insert(&mut self, height: u8, hole: Hole) {
+    pub(crate) fn insert(self, cells: &mut Cells<'_, u64>, height: u8, hole: Hole) {
         let class = hole.len - 1;
         let mut place = hole.start / 64;
-        let (mut level, mut width) = (1, self.words.div_ceil(64));
+        let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
         for _ in 0..=height {
             let cell = level + (place & !63) + class;
-            let before = self.cells.get(cell);
-            self.cells.set(cell, before | 1 << (place % 64));
+            let before = cells.get(cell);
+            cells.set(cell, before | 1 << (place % 64));
             if before != 0 {
                 return;
             }
             place /= 64;
             (level, width) = Self::up(level, width);
         }
-        self.cells.set(0, self.cells.get(0) | 1 << class);
+        cells.set(self.base, cells.get(self.base) | 1 << class);
     }
 
     #[inline(always)]
-    pub(crate) fn remove(&mut self, map: &BlockMap<'m>, height: u8, hole: Hole) {
+    pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, map: &BlockMap<'_>, height: u8, hole: Hole) {
         let class = hole.len - 1;
         let mut place = hole.start / 64;
         if exact_in_word(map, place, 1 << (hole.start % 64), hole.len) != 0 {
             return;
         }
-        let (mut level, mut width) = (1, self.words.div_ceil(64));
+        let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
         for _ in 0..=height {
             let cell = level + (place & !63) + class;
-            let after = self.cells.get(cell) & !(1 << (place % 64));
-            self.cells.set(cell, after);
+            let after = cells.get(cell) & !(1 << (place % 64));
+            cells.set(cell, after);
             if after != 0 {
                 return;
             }
             place /= 64;
             (level, width) = Self::up(level, width);
         }
-        self.cells.set(0, self.cells.get(0) & !(1 << class));
+        cells.set(self.base, cells.get(self.base) & !(1 << class));
     }
 
     /// The start of each level up to `height`.
     #[inline(always)]
-    fn levels(&self, height: u8) -> [usize; 6] {
-        let mut levels = [1; 6];
+    fn levels(self, height: u8) -> [usize; 6] {
+        let mut levels = [self.base + 1; 6];
         let mut width = self.words.div_ceil(64);
         for k in 0..usize::from(height).min(5) {
             (levels[k + 1], width) = Self::up(levels[k], width);
@@ -122,28 +125,28 @@ impl<'m> ClassMap<'m> {
 
     /// The lowest hole of exactly `len` granules; there is one ([`ClassMap::lengths`]).
     #[inline(always)]
-    pub(crate) fn lowest(&self, map: &BlockMap<'m>, height: u8, len: usize) -> Hole {
+    pub(crate) fn lowest(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, len: usize) -> Hole {
         let class = len - 1;
         let levels = self.levels(height);
         let mut place = 0;
         for &level in levels[..=usize::from(height)].iter().rev() {
-            place = place * 64 + lowest(self.cells.get(level + place * 64 + class));
+            place = place * 64 + lowest(cells.get(level + place * 64 + class));
         }
         let bit = lowest(exact_in_word(map, place, 0, len));
         Hole { start: place * 64 + bit, len }
     }
 
     /// The first map word above `word` that has a hole of exactly `len` granules.
-    pub(crate) fn next_word(&self, height: u8, word: usize, len: usize) -> Option<usize> {
+    pub(crate) fn next_word(self, cells: &Cells<'_, u64>, height: u8, word: usize, len: usize) -> Option<usize> {
         let class = len - 1;
         let levels = self.levels(height);
         let mut place = word;
         for k in 0..=usize::from(height) {
-            let higher = self.cells.get(levels[k] + (place & !63) + class) & crate::bits::above(place % 64);
+            let higher = cells.get(levels[k] + (place & !63) + class) & crate::bits::above(place % 64);
             if higher != 0 {
                 place = place & !63 | lowest(higher);
                 for &level in levels[..k].iter().rev() {
-                    place = place * 64 + lowest(self.cells.get(level + place * 64 + class));
+                    place = place * 64 + lowest(cells.get(level + place * 64 + class));
                 }
                 return Some(place);
             }
@@ -153,22 +156,22 @@ impl<'m> ClassMap<'m> {
     }
 
     /// The root rises from `height`.
-    pub(crate) fn raise(&mut self, height: u8) {
+    pub(crate) fn raise(self, cells: &mut Cells<'_, u64>, height: u8) {
         let levels = self.levels(height + 1);
         for class in 0..CLASSES {
-            let any = self.cells.get(levels[usize::from(height)] + class) != 0;
-            self.cells.set(levels[usize::from(height) + 1] + class, u64::from(any));
+            let any = cells.get(levels[usize::from(height)] + class) != 0;
+            cells.set(levels[usize::from(height) + 1] + class, u64::from(any));
         }
     }
 
     /// Whether `word` is known to have a hole of `len` granules, on every level; for the checks.
-    pub(crate) fn contains(&self, height: u8, word: usize, len: usize) -> bool {
+    pub(crate) fn contains(self, cells: &Cells<'_, u64>, height: u8, word: usize, len: usize) -> bool {
         let levels = self.levels(height);
         let mut place = word;
         levels[..=usize::from(height)].iter().all(|level| {
-            let known = self.cells.get(level + (place & !63) + len - 1) >> (place % 64) & 1 == 1;
+            let known = cells.get(level + (place & !63) + len - 1) >> (place % 64) & 1 == 1;
             place /= 64;
             known
-        }) && self.lengths() >> (len - 1) & 1 == 1
+        }) && self.lengths(cells) >> (len - 1) & 1 == 1
     }
 }

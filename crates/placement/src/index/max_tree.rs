@@ -235,7 +235,7 @@ impl<'m> Index<'m> for MaxTree<'m> {
         }
     }
 
-    fn raise(&mut self, height: u8) {
+    fn raise(&mut self, _map: &BlockMap<'m>, height: u8) {
         let largest = row::max(self.row(height.into(), 0));
         self.entries.set(self.level(usize::from(height) + 1), largest);
     }
