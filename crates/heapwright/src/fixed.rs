@@ -148,10 +148,10 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     ///
     /// ```
     /// use core::mem::MaybeUninit;
-    /// use heapwright::{FixedHeap, PolicyKind, Rules};
+    /// use heapwright::{FixedHeap, FirstFit, Rules};
     /// let (mut region, rules) = ([MaybeUninit::uninit(); 1024], Rules { granule: 1, ..Rules::default() });
-    /// let mut metadata = vec![0; FixedHeap::<heapwright::Chosen>::metadata_cells(PolicyKind::Worst, 1024, &rules)?];
-    /// let heap = FixedHeap::beside(PolicyKind::Worst, &mut region, &mut metadata, &rules)?;
+    /// let mut metadata = vec![0; FixedHeap::<FirstFit>::metadata_cells((), 1024, &rules)?];
+    /// let heap = FixedHeap::<FirstFit>::beside((), &mut region, &mut metadata, &rules)?;
     /// assert_eq!(heap.capacity(), 1024);
     /// # Ok::<(), heapwright::RulesError>(())
     /// ```
@@ -165,18 +165,29 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         metadata: &'r mut [u64],
         rules: &Rules,
     ) -> Result<Self, RulesError> {
+        let cells = Self::metadata_cells(choice, region.len(), rules)?;
+        metadata.get_mut(..cells).ok_or(RulesError::MetadataTooShort)?.fill(0);
+        // SAFETY: both are ours for 'r; the metadata is long enough and zero.
+        unsafe { Self::beside_zeroed(choice, region, NonNull::from(metadata).cast(), rules) }
+    }
+
+    /// As [`FixedHeap::beside`] over metadata that is known to be zero, of which only what is used is touched.
+    ///
+    /// # Errors
+    /// As [`FixedHeap::beside`].
+    ///
+    /// # Safety
+    /// `metadata` is valid for reads and writes of [`FixedHeap::metadata_cells`] cells for `'r`, is used through nothing
+    /// else, and every byte of it is 0.
+    pub unsafe fn beside_zeroed(
+        choice: P::Choice,
+        region: &'r mut [MaybeUninit<u8>],
+        metadata: NonNull<u64>,
+        rules: &Rules,
+    ) -> Result<Self, RulesError> {
         let plan = Plan::beside::<P>(choice, region, rules)?;
-        metadata.get_mut(..plan.cells).ok_or(RulesError::MetadataTooShort)?.fill(0);
-        // SAFETY: the blocks lie in the region, and the metadata is long enough and zero; both are ours for 'r.
-        unsafe {
-            Self::over(
-                choice,
-                NonNull::from(region).cast().add(plan.blocks),
-                NonNull::from(metadata).cast(),
-                &plan,
-                rules,
-            )
-        }
+        // SAFETY: the blocks lie in the region, which is ours for 'r; the caller's promise.
+        unsafe { Self::over(choice, NonNull::from(region).cast().add(plan.blocks), metadata, &plan, rules) }
     }
 
     /// How many cells of 8 bytes the metadata of a heap over `bytes` takes, at most.

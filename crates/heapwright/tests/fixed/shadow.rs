@@ -62,9 +62,10 @@ impl Shadow {
         let Shadowed { layout, block, .. } = self.dismiss(address);
         // SAFETY: the block goes, and the refused frees change nothing.
         unsafe {
-            let interior = block.map_addr(|a| a.saturating_add(1));
-            assert!(heap.deallocate_unsized(interior).is_err());
-            let longer = Layout::from_size_align(heap.usable_size(block).unwrap_or(0) + 1, 1).expect("a layout");
+            let usable = heap.usable_size(block).unwrap_or(0);
+            let interior = block.map_addr(|a| a.saturating_add(usable / 2));
+            assert!(usable == 1 || heap.deallocate_unsized(interior).is_err());
+            let longer = Layout::from_size_align(usable + 1, 1).expect("a layout");
             assert!(heap.deallocate(block, longer).is_err());
             let freed =
                 if nth.is_multiple_of(2) { heap.deallocate(block, layout) } else { heap.deallocate_unsized(block) };
