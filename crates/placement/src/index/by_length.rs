@@ -135,6 +135,9 @@ impl<'m, B: Bins> ByLength<'m, B> {
         }
         let bins = self.bins();
         let bin = bins.bin(len);
+        if bin >= bins.count() {
+            return None;
+        }
         let order = bins.order(bin);
         if order.0 == 0 {
             return self.first_of_bins_from(map, bin);
