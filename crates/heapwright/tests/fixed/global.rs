@@ -59,7 +59,7 @@ fn a_locked_heap_claims_one_region() {
     static HEAP: LockedHeap = LockedHeap::new();
     // SAFETY: the layout has a size.
     assert!(unsafe { HEAP.alloc(Layout::new::<u64>()) }.is_null());
-    let mut leak = || &mut *Box::leak(Box::new([MaybeUninit::uninit(); 1024]));
+    let leak = || &mut *Box::leak(Box::new([MaybeUninit::uninit(); 1024]));
     let short = HEAP.claim(PolicyKind::Worst, &mut leak()[..64], &COMPACT);
     assert!(matches!(short, Err(ClaimError::Rules(_))));
     assert_eq!(HEAP.claim(PolicyKind::Worst, leak(), &COMPACT), Ok(()));
