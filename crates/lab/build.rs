@@ -20,10 +20,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.toml").display());
 
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
-    if !workspace.join("crates/malloc/Cargo.toml").exists() {
-        fs::write(out_dir.join(LIBRARY), [])?;
-        return Ok(());
-    }
     let built = build_library(workspace, &target_dir(&out_dir)?)?;
     fs::copy(built, out_dir.join(LIBRARY))?;
     Ok(())
@@ -34,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn target_dir(out_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     // .../target/[<triple>/]<profile>/build/<package>/out
     let target = out_dir.ancestors().nth(4).ok_or("OUT_DIR is not where cargo puts it")?;
-    Ok(target.join("preload"))
+    Ok(target.join("embedded"))
 }
 
 /// Builds the library in the profile made for it, whatever the profile of the command, and returns where it is.

@@ -40,7 +40,9 @@ impl Allocator {
 
     /// Makes `command` start with this allocator and nothing else preloaded.
     pub fn apply(&self, command: &mut Command) -> Result<()> {
-        command.env_remove(preload::LD_PRELOAD).env_remove(preload::POLICY).env_remove(preload::STATS);
+        preload::VARIABLES.into_iter().for_each(|variable| {
+            command.env_remove(variable);
+        });
         if let Some(library) = self.library()? {
             command.env(preload::LD_PRELOAD, library);
         }

@@ -1,9 +1,14 @@
 //! What may be typed. What is meant by it is each command's own affair.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use anstream::ColorChoice;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+use crate::policy;
 
 /// Decide how memory is placed, by figures of your own program.
 #[derive(Parser)]
@@ -21,6 +26,9 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run a program under a policy and print the statistics of its heap.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
     /// Run the published experiments again and set every figure beside ours.
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
@@ -62,6 +70,82 @@ impl Color {
             Color::Never => ColorChoice::Never,
         }
         .write_global();
+    }
+}
+
+/// What `run` may be told.
+#[derive(Args)]
+pub struct RunArgs {
+    /// How blocks are placed.
+    #[arg(long, short, value_name = "POLICY", default_value = "best", value_parser = PossibleValuesParser::new(policy::names()))]
+    pub policy: String,
+
+    /// The form of the statistics.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub stats: Stats,
+
+    /// Write the statistics to this file instead of to standard error.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// The seed of random fit: the same seed and the same requests give the same heap.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// What happens when the program frees what is not a block.
+    #[arg(long, value_name = "REACTION")]
+    pub on_bad_free: Option<OnBadFree>,
+
+    /// Use this drop-in library instead of the one inside the command.
+    #[arg(long, value_name = "PATH")]
+    pub library: Option<PathBuf>,
+
+    /// The program.
+    #[arg(value_name = "PROGRAM")]
+    pub program: OsString,
+
+    /// Its arguments.
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<OsString>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  heapwright run -- ls -l                             best fit, statistics to the terminal
+  heapwright run --policy worst -- python3 job.py     another policy
+  heapwright run --stats json -o heap.json -- make    statistics of every process, for a program to read
+  heapwright run -p random --seed 7 -- sort big.txt   a random fit that can be repeated
+
+The program runs with LD_PRELOAD set, so its children are run under the policy too.
+
+Exit code: the program's own (or its signal); 127 when there is no such program, 126 when it cannot be
+executed, 125 when heapwright itself fails, 2 when it was asked for something it does not know.";
+
+/// The form of statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Stats {
+    /// A table.
+    Text,
+    /// One JSON object: {"schema": 1, "results": [ ... ]}, a row per process.
+    Json,
+}
+
+/// What happens when a program frees what is not a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnBadFree {
+    /// One line says what was freed, and the program is aborted.
+    Abort,
+    /// It is counted, and the program goes on.
+    Ignore,
+}
+
+impl OnBadFree {
+    /// The word that the drop-in library knows it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            OnBadFree::Abort => "abort",
+            OnBadFree::Ignore => "ignore",
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod progress;
 mod reproduce;
 mod results;
 mod rules;
+mod run;
 mod stats;
 mod table;
 
@@ -23,11 +24,11 @@ use clap::{CommandFactory, Parser};
 
 use crate::cli::{Cli, Command};
 
-/// The exit code of a command that cannot do what was asked for reasons of its own. `run`, like `env`, must be told
-/// apart from the program it runs; the other commands use 1.
+/// The exit code of a command that could not do what it was asked. (`run` has its own, apart from those of programs.)
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
+    end_quietly_with_the_reader();
     let cli = Cli::parse();
     cli.color.write_global();
     let outcome = match cli.command {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "heapwright", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Run(args) => Ok(run::run(&args)),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),
@@ -44,4 +46,11 @@ fn main() -> ExitCode {
         anstream::eprintln!("heapwright: {error:#}");
         ExitCode::from(FAILED)
     })
+}
+
+/// Makes this process end when whoever reads its output has left (as `head` does), like any other program; Rust's
+/// runtime would have every print fail instead.
+fn end_quietly_with_the_reader() {
+    // SAFETY: no other thread runs yet, and the default action needs no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

@@ -23,6 +23,16 @@ pub fn short(number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
+/// A number of bytes, in the unit that suits it.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let power = (bytes.ilog2() / 10) as usize;
+    format!("{} {}", short(bytes as f64 / 1024_f64.powi(power as i32)), UNITS[power - 1])
+}
+
 /// A duration given in seconds, in the unit that suits it.
 pub fn seconds(seconds: f64) -> String {
     let (scale, unit) = match seconds.abs() {
@@ -46,6 +56,9 @@ mod tests {
         assert_eq!(short(0.08251), "0.0825");
         assert_eq!(short(133.4), "133");
         assert_eq!(short(0.0), "0");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1536), "1.50 KiB");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
         assert_eq!(seconds(0.0065), "6.50 ms");
         assert_eq!(seconds(129.15), "129 s");
         assert_eq!(seconds(6.19e-8), "61.9 ns");

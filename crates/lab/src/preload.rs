@@ -19,8 +19,15 @@ pub const LD_PRELOAD: &str = "LD_PRELOAD";
 pub const POLICY: &str = "HEAPWRIGHT_POLICY";
 /// Where the drop-in library writes its statistics.
 pub const STATS: &str = "HEAPWRIGHT_STATS";
+/// The seed of the drop-in library's random fit.
+pub const SEED: &str = "HEAPWRIGHT_SEED";
+/// What the drop-in library does when a program frees what is not a block.
+pub const ON_BAD_FREE: &str = "HEAPWRIGHT_ON_BAD_FREE";
 /// A drop-in library to use instead of the one inside.
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
+
+/// All variables that decide about a process' malloc.
+pub const VARIABLES: [&str; 5] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE];
 
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright.so"));
 
@@ -44,9 +51,6 @@ pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
 
 /// Where `content` lies as a file; it is written unless it is there already.
 fn extracted(content: &[u8]) -> Result<PathBuf> {
-    if content.is_empty() {
-        bail!("this command was built without the drop-in library; name one with --library or {LIBRARY}");
-    }
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     let file = format!("libheapwright-{:016x}.so", hasher.finish());

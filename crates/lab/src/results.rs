@@ -15,7 +15,11 @@ struct Results<'a, R> {
 
 /// Prints one object to standard output: `{"schema": 1, "results": [ … ]}`, a row per measurement.
 pub fn print<R: Serialize>(rows: &[R]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &Results { schema: SCHEMA, results: rows })?;
+    write(&mut io::stdout().lock(), rows)
+}
+
+/// As [`print`], to `out`.
+pub fn write<R: Serialize>(out: &mut impl Write, rows: &[R]) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Results { schema: SCHEMA, results: rows })?;
     writeln!(out)
 }

@@ -1,0 +1,112 @@
+//! `heapwright run`: any program, unchanged, under a policy, with the statistics of its heap at the end.
+
+mod launch;
+mod program;
+mod statistics;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use self::statistics::Gathered;
+use crate::cli::RunArgs;
+use crate::preload;
+
+/// Exit codes as `env` and shells have them, apart from any that the program gives.
+const FAILED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the program and ends as it does: with its exit code, or by its signal.
+pub fn run(args: &RunArgs) -> ExitCode {
+    match run_and_report(args) {
+        Ok(code) => code,
+        Err(error) => {
+            anstream::eprintln!("heapwright: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
+    let reports = tempfile::Builder::new().prefix("heapwright-run-").tempdir().context("no room for the statistics")?;
+    // Opened first, so that a program does not run for hours to find that its statistics cannot be written.
+    let output = args.output.as_deref().map(create).transpose()?;
+    let mut command = prepared(args, &reports)?;
+    let finished = match launch::to_the_end(&mut command) {
+        Ok(finished) => finished,
+        Err(error) => return Ok(not_started(&args.program, &error)),
+    };
+    let gathered = Gathered::from(reports.path(), finished.pid)?;
+    if gathered.own.is_none() {
+        anstream::eprintln!("heapwright: {}", program::why_unheard(&args.program, finished.status));
+    }
+    let mut text = Vec::new();
+    statistics::write(&mut text, &gathered, args.stats)?;
+    match output {
+        Some(mut file) => file.write_all(&text).context("cannot write the statistics")?,
+        None => io::stderr().write_all(&text)?,
+    }
+    // A process that ends by a signal runs no destructors.
+    drop(reports);
+    Ok(launch::end_as(finished.status))
+}
+
+fn create(path: &Path) -> Result<File> {
+    File::create(path).with_context(|| format!("cannot write the statistics to {}", path.display()))
+}
+
+/// The program, to be started under the drop-in library with every process reporting into `reports`.
+fn prepared(args: &RunArgs, reports: &TempDir) -> Result<Command> {
+    let mut report = OsString::from("json:");
+    report.push(reports.path().join(statistics::FILE_PATTERN));
+    let mut command = Command::new(&args.program);
+    command.args(&args.args);
+    command.env(preload::LD_PRELOAD, in_front(&preload::library(args.library.as_deref())?));
+    command.env(preload::POLICY, &args.policy).env(preload::STATS, report);
+    if let Some(seed) = args.seed {
+        command.env(preload::SEED, seed.to_string());
+    }
+    if let Some(reaction) = args.on_bad_free {
+        command.env(preload::ON_BAD_FREE, reaction.name());
+    }
+    Ok(command)
+}
+
+/// The list of libraries to preload: ours, then what the caller preloads already.
+fn in_front(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = env::var_os(preload::LD_PRELOAD).filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+fn not_started(name: &OsStr, error: &io::Error) -> ExitCode {
+    let found = program::find(name).is_some();
+    let (code, why) = match error.kind() {
+        ErrorKind::NotFound if found => (NOT_FOUND, "the interpreter that it names is missing".to_owned()),
+        ErrorKind::NotFound => (NOT_FOUND, "there is no such program".to_owned()),
+        ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
+        _ => (NOT_EXECUTABLE, error.to_string()),
+    };
+    anstream::eprintln!("heapwright: cannot run {}: {why}", name.display());
+    ExitCode::from(code)
+}
+
+/// How a program ended, in words.
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal} ({})", launch::signal_name(signal)),
+        (None, None) => "no exit code".to_owned(),
+    }
+}

@@ -1,0 +1,171 @@
+//! What a program's file tells about why the drop-in library was not heard of.
+
+use std::env;
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use object::Endianness;
+use object::elf::{ET_DYN, ET_EXEC, FileHeader32, FileHeader64, Machine, PT_INTERP};
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::ending;
+
+/// How many scripts may interpret one another; as the kernel has it.
+const INTERPRETERS: usize = 4;
+
+/// The file that is executed for `name`: itself when it is a path, else the first in `PATH` that may be executed.
+pub fn find(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(name);
+        return path.exists().then_some(path);
+    }
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| is_executable(path))
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// One sentence on why the program left no statistics, the likeliest reason that can be found out.
+pub fn why_unheard(name: &OsStr, status: ExitStatus) -> String {
+    let path = find(name).map_or_else(|| PathBuf::from(name), interpreter_of);
+    let shown = path.display();
+    if let Some(obstacle) = obstacle(&path) {
+        return format!("nothing was intercepted: {shown} {obstacle}");
+    }
+    if status.signal().is_some() {
+        return format!("no statistics: {shown} was ended by {} before it could report", ending(status));
+    }
+    format!(
+        "no statistics: {shown} ended without its exit handlers (as _exit does), or was started anew without \
+         LD_PRELOAD (as env -i and sudo do)"
+    )
+}
+
+/// The program that a script is run by, through all scripts on the way; a program that is no script is its own.
+fn interpreter_of(mut path: PathBuf) -> PathBuf {
+    for _ in 0..INTERPRETERS {
+        let Some(interpreter) = shebang(&path) else { break };
+        path = interpreter;
+    }
+    path
+}
+
+/// What the first line of a script names.
+fn shebang(path: &Path) -> Option<PathBuf> {
+    let content = fs::read(path).ok()?;
+    let line = content.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let name = line.trim_ascii_start().split(|byte| byte.is_ascii_whitespace()).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
+/// What keeps the dynamic linker from loading the drop-in library into a program, if its file shows it.
+fn obstacle(path: &Path) -> Option<String> {
+    let content = fs::read(path).ok()?;
+    let ours = fs::read(env::current_exe().ok()?).ok()?;
+    let (Some(file), Some(own)) = (Elf::read(&content), Elf::read(&ours)) else {
+        return Some("is not an ELF program".to_owned());
+    };
+    if (file.bits, file.machine) != (own.bits, own.machine) {
+        return Some(format!("is a {}-bit program for another kind of processor than the drop-in library", file.bits));
+    }
+    let Some(linker) = file.linker else {
+        return Some("is statically linked, so that no library can be put in front of its malloc".to_owned());
+    };
+    if own.linker.is_some_and(|own| file_name(own) != file_name(linker)) {
+        let linker = String::from_utf8_lossy(linker);
+        return Some(format!("belongs to another C library than the drop-in library's (it is loaded by {linker})"));
+    }
+    is_privileged(path).then(|| {
+        "has privileges of its own (set-user-ID, set-group-ID or file capabilities), and the dynamic linker preloads \
+         nothing into such programs"
+            .to_owned()
+    })
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+}
+
+/// Whether a program gets privileges that its caller lacks.
+fn is_privileged(path: &Path) -> bool {
+    const SET_ID: u32 = 0o6000;
+    let set_id = fs::metadata(path).is_ok_and(|found| found.permissions().mode() & SET_ID != 0);
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return set_id };
+    // SAFETY: both strings end with a zero byte, and a size of 0 asks for the length only.
+    let capabilities =
+        unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
+    set_id || capabilities > 0
+}
+
+/// What matters of an ELF program.
+struct Elf<'f> {
+    bits: u8,
+    machine: Machine,
+    /// The dynamic linker that loads it; none for a static program.
+    linker: Option<&'f [u8]>,
+}
+
+impl<'f> Elf<'f> {
+    fn read(content: &'f [u8]) -> Option<Elf<'f>> {
+        Elf::of_header::<FileHeader64<Endianness>>(content, 64)
+            .or_else(|| Elf::of_header::<FileHeader32<Endianness>>(content, 32))
+    }
+
+    fn of_header<H: FileHeader>(content: &'f [u8], bits: u8) -> Option<Elf<'f>> {
+        let header = H::parse(content).ok()?;
+        let endian = header.endian().ok()?;
+        if ![ET_EXEC, ET_DYN].contains(&header.e_type(endian)) {
+            return None;
+        }
+        let segments = header.program_headers(endian, content).ok()?;
+        let interpreter = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP);
+        let linker = interpreter.and_then(|segment| segment.data(endian, content).ok());
+        Some(Elf {
+            bits,
+            machine: header.e_machine(endian),
+            linker: linker.map(|name| name.strip_suffix(b"\0").unwrap_or(name)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_stands_for_its_interpreter() {
+        let home = tempfile::tempdir().unwrap();
+        let script = home.path().join("script");
+        fs::write(&script, "#! /bin/sh -e\necho").unwrap();
+        assert_eq!(interpreter_of(script), Path::new("/bin/sh"));
+    }
+
+    #[test]
+    fn a_script_that_interprets_itself_ends() {
+        let home = tempfile::tempdir().unwrap();
+        let script = home.path().join("script");
+        fs::write(&script, format!("#!{}\n", script.display())).unwrap();
+        assert_eq!(interpreter_of(script.clone()), script);
+    }
+
+    #[test]
+    fn this_very_program_has_no_obstacle() {
+        assert_eq!(obstacle(&env::current_exe().unwrap()), None);
+    }
+
+    #[test]
+    fn garbage_is_not_a_program() {
+        let home = tempfile::tempdir().unwrap();
+        for content in [&b""[..], b"\x7fELF", &[0xff; 200], b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0"] {
+            let file = home.path().join("file");
+            fs::write(&file, content).unwrap();
+            assert_eq!(obstacle(&file).as_deref(), Some("is not an ELF program"));
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What the tests of the command share.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+
+/// The command, with nothing in the environment that would change what it does.
+pub fn heapwright() -> Command {
+    let mut command = Command::new(cargo_bin!("heapwright"));
+    for variable in ["LD_PRELOAD", "HEAPWRIGHT_POLICY", "HEAPWRIGHT_STATS", "HEAPWRIGHT_LIBRARY", "NO_COLOR"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// A C program, built in `folder` with these further arguments of the compiler.
+#[allow(dead_code, reason = "each test file is a program of its own, and not all of them need this")]
+pub fn compiled(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
+    let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    fs::write(&code, source).unwrap();
+    let status = Command::new("cc").args(arguments).arg("-o").arg(&program).arg(&code).status().unwrap();
+    assert!(status.success(), "cc failed");
+    program
+}

@@ -1,0 +1,165 @@
+//! `heapwright run` ends as the program does, and says what it heard of its heap.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use common::{compiled, heapwright};
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    heapwright().arg("run").args(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_exit_code_is_the_programs() {
+    assert_eq!(run(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(run(&["--", "true"]).status.code(), Some(0));
+}
+
+#[test]
+fn output_is_the_programs_and_statistics_go_to_standard_error() {
+    let output = run(&["--policy", "first", "--", "ls", "/"]);
+    assert!(String::from_utf8(output.stdout.clone()).unwrap().lines().any(|line| line == "tmp"));
+    assert!(stderr(&output).contains("under first"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("mallocs"));
+}
+
+#[test]
+fn the_signal_is_the_programs() {
+    for signal in [libc::SIGTERM, libc::SIGKILL, libc::SIGSEGV] {
+        let output = run(&["--", "sh", "-c", &format!("kill -{signal} $$")]);
+        assert_eq!(output.status.signal(), Some(signal), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("signal {signal}")));
+    }
+}
+
+#[test]
+fn a_signal_sent_to_the_command_reaches_the_program() {
+    let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = heapwright()
+        .args(["run", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    // SAFETY: kill has no preconditions, and the child has not been waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+}
+
+#[test]
+fn every_policy_reports_under_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for policy in ["first", "next", "best", "worst", "random", "buddy", "good", "mapped"] {
+        let file = folder.path().join(policy);
+        let output = heapwright()
+            .args(["run", "--policy", policy, "--stats", "json", "--output"])
+            .arg(&file)
+            .args(["--", "ls", "/"])
+            .output()
+            .unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{policy}");
+        let json: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!(json["schema"], 1);
+        assert_eq!(json["results"][0]["policy"], policy);
+        assert_eq!(json["results"][0]["program"], "ls");
+        assert!(json["results"][0]["counters"]["mallocs"].as_u64().unwrap() > 10, "{policy}");
+    }
+}
+
+#[test]
+fn the_counters_are_those_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdlib.h>\nvoid *volatile p;\nint main(void) { for (int i = 0; i < 1000; i++) { p = malloc(48); if (i % 4) free(p); } return 0; }";
+    let program = compiled(folder.path(), "thousand", source, &["-O0"]);
+    let file = folder.path().join("heap.json");
+    let status =
+        heapwright().args(["run", "--stats", "json", "-o"]).arg(&file).arg("--").arg(&program).status().unwrap();
+    assert!(status.success());
+    let json: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let counters = &json["results"][0]["counters"];
+    assert_eq!(counters["mallocs"], 1000);
+    assert_eq!(counters["frees"], 750);
+    assert_eq!(counters["requested"], 48_000);
+}
+
+#[test]
+fn a_static_program_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "static", "int main(void) { return 3; }", &["-static"]);
+    let output = heapwright().args(["run", "--"]).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("nothing was intercepted") && stderr(&output).contains("statically linked"));
+}
+
+#[test]
+fn a_program_that_leaves_by_the_back_door_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "quick", "#include <unistd.h>\nint main(void) { _exit(4); }", &[]);
+    let output = heapwright().args(["run", "--"]).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(stderr(&output).contains("no statistics") && stderr(&output).contains("_exit"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_bad_free_aborts_or_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let source =
+        "#include <stdlib.h>\nvoid *volatile p;\nint main(void) { p = malloc(8); free(p); free(p); return 0; }";
+    let program = compiled(folder.path(), "twice", source, &["-O0", "-w"]);
+    let aborted = heapwright().args(["run", "--"]).arg(&program).output().unwrap();
+    assert_eq!(aborted.status.signal(), Some(libc::SIGABRT));
+    let counted =
+        heapwright().args(["run", "--stats=json", "--on-bad-free=ignore", "--"]).arg(&program).output().unwrap();
+    assert_eq!(counted.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&counted.stderr).unwrap();
+    assert_eq!(json["results"][0]["counters"]["bad_frees"], 1);
+}
+
+#[test]
+fn what_cannot_be_run_is_said_as_shells_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let orphan = folder.path().join("orphan");
+    fs::write(&orphan, "#!/nowhere/interpreter\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&orphan, mode).unwrap();
+    assert_eq!(run(&["--", "no-such-program-anywhere"]).status.code(), Some(127));
+    assert_eq!(run(&["--", "/etc/passwd"]).status.code(), Some(126));
+    let output = run(&["--", orphan.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(stderr(&output).contains("interpreter"));
+}
+
+#[test]
+fn statistics_that_cannot_be_written_stop_it_before_the_program_starts() {
+    let output = run(&["--output", "/nowhere/at/all", "--", "echo", "started"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn the_command_works_wherever_it_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    fs::copy(cargo_bin!("heapwright"), &copy).unwrap();
+    let output = std::process::Command::new(&copy)
+        .env_remove("XDG_RUNTIME_DIR")
+        .env("TMPDIR", folder.path())
+        .current_dir("/")
+        .args(["run", "--", "ls"])
+        .output()
+        .unwrap();
+    assert!(stderr(&output).contains("under best"), "{}", stderr(&output));
+}

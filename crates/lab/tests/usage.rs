@@ -1,0 +1,77 @@
+//! What is typed wrong is answered with exit code 2 and a way out.
+
+mod common;
+
+use std::process::Stdio;
+
+use common::heapwright;
+
+#[test]
+fn what_is_typed_wrong_is_answered_with_2() {
+    let wrong: [&[&str]; 8] = [
+        &["rnu"],
+        &["run"],
+        &["run", "--policy", "bset", "--", "true"],
+        &["run", "--stats", "yaml", "--", "true"],
+        &["run", "--seed", "-1", "--", "true"],
+        &["reproduce", "005"],
+        &["reproduce", "--rounds", "0"],
+        &["completions", "tcsh"],
+    ];
+    for arguments in wrong {
+        let output = heapwright().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_is_nearly_right_is_suggested() {
+    for (arguments, meant) in
+        [(&["runn"][..], "run"), (&["run", "-p", "wrost", "true"], "worst"), (&["reproduec"], "reproduce")]
+    {
+        let output = heapwright().args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains("similar") && text.contains(meant), "{text}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["run", "reproduce"] {
+        let output = heapwright().args([command, "--help"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success());
+        assert!(text.contains("Examples:") && text.contains(&format!("heapwright {command}")), "{command}: {text}");
+    }
+}
+
+#[test]
+fn shells_are_completed() {
+    for (shell, sign) in [("bash", "_heapwright()"), ("zsh", "#compdef heapwright"), ("fish", "complete -c heapwright")]
+    {
+        let output = heapwright().args(["completions", shell]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(sign), "{shell}");
+        assert!(text.contains("reproduce"), "{shell}");
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_unless_asked_for() {
+    let output = |arguments: &[&str]| heapwright().args(arguments).output().unwrap().stdout;
+    let tables = ["reproduce", "002"];
+    assert!(!output(&tables).contains(&0x1b));
+    assert!(output(&["--color", "always", "reproduce", "002"]).contains(&0x1b));
+}
+
+#[test]
+fn a_reader_that_leaves_early_ends_the_command_quietly() {
+    for arguments in [&["reproduce", "003"][..], &["reproduce", "003", "--json"], &["completions", "zsh"], &["--help"]] {
+        let mut child = heapwright().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        assert_ne!(output.status.code(), Some(101), "{arguments:?}");
+    }
+}
