@@ -67,7 +67,8 @@ fn colour_is_for_terminals_unless_asked_for() {
 
 #[test]
 fn a_reader_that_leaves_early_ends_the_command_quietly() {
-    for arguments in [&["reproduce", "003"][..], &["reproduce", "003", "--json"], &["completions", "zsh"], &["--help"]] {
+    for arguments in [&["reproduce", "003"][..], &["reproduce", "003", "--json"], &["completions", "zsh"], &["--help"]]
+    {
         let mut child = heapwright().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
