@@ -1,0 +1,82 @@
+//! The engine against the oracle: every offset, error, counter and block, over millions of random operations.
+//!
+//! `HEAPWRIGHT_TEST_SCALE=20 cargo test -p heapwright-placement --test conformance` does twenty times as many.
+
+use heapwright_placement::PolicyKind;
+use heapwright_testkit::{Duel, Operation, Scenario, Script, replay, shrink};
+
+/// Operations per policy at scale 1.
+const VOLUME: usize = 1_500_000;
+
+fn scale() -> usize {
+    std::env::var("HEAPWRIGHT_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1)
+}
+
+/// Plays one script; returns how many operations that were.
+fn play(scenario: &Scenario, seed: u64, length: usize) {
+    let mut duel = Duel::begin(scenario).expect("a scenario can be made");
+    let mut script = Script::new(scenario, seed);
+    for done in 1..=length {
+        if let Err(divergence) = duel.perform(script.draw()) {
+            report(scenario, seed, done, &divergence.to_string());
+        }
+    }
+    if let Err(divergence) = duel.perform(Operation::Inspect) {
+        report(scenario, seed, length, &divergence.to_string());
+    }
+}
+
+/// Fails with the shortest sequence of operations that still shows a divergence.
+fn report(scenario: &Scenario, seed: u64, done: usize, divergence: &str) -> ! {
+    let mut script = Script::new(scenario, seed);
+    let operations: Vec<Operation> = (0..done).map(|_| script.draw()).collect();
+    let shortest = shrink(&operations, |operations| replay(scenario, operations).is_err());
+    let then = replay(scenario, &shortest).map_or_else(|divergence| divergence.to_string(), |()| "nothing".into());
+    panic!("{divergence}\n{scenario:#?}\nseed {seed}, operation {done}\nshortest: {shortest:#?}\nshows: {then}");
+}
+
+fn engine_agrees_with_oracle(policy: PolicyKind) {
+    let mut random = fastrand::Rng::with_seed(policy as u64);
+    let mut left = VOLUME * scale();
+    while left > 0 {
+        let scenario = Scenario::draw(policy, &mut random);
+        let length = random.usize(100..20_000).min(left);
+        play(&scenario, random.u64(..), length);
+        left -= length;
+    }
+}
+
+#[test]
+fn first_fit_agrees_with_the_oracle() {
+    engine_agrees_with_oracle(PolicyKind::First);
+}
+
+#[test]
+fn next_fit_agrees_with_the_oracle() {
+    engine_agrees_with_oracle(PolicyKind::Next);
+}
+
+#[test]
+fn best_fit_agrees_with_the_oracle() {
+    engine_agrees_with_oracle(PolicyKind::Best);
+}
+
+#[test]
+fn worst_fit_agrees_with_the_oracle() {
+    engine_agrees_with_oracle(PolicyKind::Worst);
+}
+
+#[test]
+fn random_fit_agrees_with_the_oracle() {
+    engine_agrees_with_oracle(PolicyKind::Random);
+}
+
+#[test]
+fn good_fit_agrees_with_the_oracle() {
+    engine_agrees_with_oracle(PolicyKind::Good);
+}
+
+#[test]
+fn buddy_agrees_with_the_oracle() {
+    engine_agrees_with_oracle(PolicyKind::Buddy);
+}

@@ -1,0 +1,295 @@
+//! Every policy as the textbook has it: one list of blocks in address order, walked from end to end.
+//!
+//! Written from the definitions in the documentation of the engine, and deliberately without any of its means: no
+//! bits, no index, no wilderness set apart. Positions and lengths are in granules.
+
+use heapwright_placement::{
+    AllocateError, Block, BlockState, Counters, Engine, FreeError, Freed, Growth, PolicyKind, ResizeError, Rules,
+    RulesError, Violation,
+};
+
+mod buddy;
+mod choose;
+mod fits;
+mod need;
+mod resize;
+
+use need::Need;
+
+/// A defect of a program that published figures came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// Worst fit compares what would be left over with a strict `>`, starting at 0, and so never takes a hole that
+    /// fits exactly.
+    WorstRefusesExactFit,
+    /// Next fit begins at the block behind the rover's (at the first block when the rover's is the last), goes on
+    /// to the end and never wraps. Its rover is the remainder of a split, else the block taken.
+    NextNeverWraps,
+}
+
+/// A run of granules, used or free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    start: usize,
+    len: usize,
+    state: BlockState,
+}
+
+impl Run {
+    fn used(start: usize, len: usize) -> Run {
+        Run { start, len, state: BlockState::Used }
+    }
+
+    fn hole(start: usize, len: usize) -> Run {
+        Run { start, len, state: BlockState::Free }
+    }
+
+    fn end(&self) -> usize {
+        self.start + self.len
+    }
+
+    fn is_hole(&self) -> bool {
+        self.state == BlockState::Free
+    }
+}
+
+/// A heap that is a list of blocks; see the crate's documentation. Every operation takes time proportional to the
+/// number of blocks.
+///
+/// ```
+/// use heapwright_placement::{Engine, PolicyKind, Rules};
+/// let mut heap = heapwright_testkit::Oracle::create(PolicyKind::Best, 1 << 16, &Rules::default()).unwrap();
+/// assert_eq!(heap.allocate(100, 16), Ok(0));
+/// assert_eq!(heap.allocate(100, 16), Ok(112));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    policy: PolicyKind,
+    defect: Option<Defect>,
+    rules: Rules,
+    capacity: usize,
+    runs: Vec<Run>,
+    /// Where next fit goes on: just past the block placed last.
+    rover: usize,
+    /// The state of random fit's generator.
+    seed: u64,
+    /// What cannot be read off the list.
+    history: Counters,
+}
+
+impl Oracle {
+    /// A heap over a region of `capacity` bytes, rounded down to granules.
+    ///
+    /// # Errors
+    /// As the engine of the same policy.
+    pub fn create(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<Oracle, RulesError> {
+        rules.validate()?;
+        let granules = capacity / rules.granule as usize;
+        if !(heapwright_placement::MIN_GRANULES..=heapwright_placement::MAX_GRANULES).contains(&granules) {
+            return Err(RulesError::Capacity);
+        }
+        let mut oracle = Oracle {
+            policy,
+            defect: None,
+            rules: *rules,
+            capacity: granules,
+            runs: Vec::new(),
+            rover: 0,
+            seed: 0,
+            history: Counters::default(),
+        };
+        if rules.growth == Growth::Fixed {
+            if policy == PolicyKind::Buddy {
+                oracle.append_buddies(granules);
+            } else {
+                oracle.runs.push(Run::hole(0, granules));
+            }
+        }
+        oracle.note_heap_size();
+        Ok(oracle)
+    }
+
+    /// The same heap with a defect, which shows under the policy that it is a defect of.
+    #[must_use]
+    pub fn with_defect(self, defect: Defect) -> Oracle {
+        Oracle { defect: Some(defect), ..self }
+    }
+
+    /// Sets the seed of random fit.
+    pub fn seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// All blocks in address order.
+    pub fn walk(&self) -> impl Iterator<Item = Block> + '_ {
+        self.runs.iter().map(|run| self.as_block(run))
+    }
+
+    fn as_block(&self, run: &Run) -> Block {
+        Block { offset: self.bytes(run.start), size: self.bytes(run.len), state: run.state }
+    }
+
+    fn bytes(&self, granules: usize) -> usize {
+        granules * self.rules.granule as usize
+    }
+
+    fn header(&self) -> usize {
+        (self.rules.header / self.rules.granule) as usize
+    }
+
+    /// The length below which no hole is made.
+    fn min_remainder(&self) -> usize {
+        (self.rules.min_remainder.div_ceil(self.rules.granule) as usize).max(1)
+    }
+
+    /// A request in granules, at least one.
+    fn granules(&self, bytes: usize) -> usize {
+        bytes.div_ceil(self.rules.granule as usize).max(1)
+    }
+
+    fn end(&self) -> usize {
+        self.runs.last().map_or(0, Run::end)
+    }
+
+    /// The place in the list of the used block whose payload is at `offset`.
+    fn find_used(&self, offset: usize) -> Option<usize> {
+        self.runs.iter().position(|run| {
+            run.state == BlockState::Used && self.bytes(run.start + self.header()) == offset
+        })
+    }
+
+    fn diagnose(&self, offset: usize) -> FreeError {
+        match self.block_containing(offset) {
+            Some(Block { state: BlockState::Free, .. }) => FreeError::AlreadyFree,
+            _ => FreeError::NotABlock,
+        }
+    }
+
+    fn note_heap_size(&mut self) {
+        let size = self.bytes(self.end()) as u64;
+        self.history.peak_heap_size = self.history.peak_heap_size.max(size);
+    }
+
+    fn add_live(&mut self, granules: usize) {
+        self.history.live += self.bytes(granules) as u64;
+        self.history.peak_live = self.history.peak_live.max(self.history.live);
+    }
+
+    fn remove_live(&mut self, granules: usize) {
+        self.history.live -= self.bytes(granules) as u64;
+    }
+
+    fn release(&mut self, index: usize) -> Freed {
+        let run = self.runs[index];
+        self.history.frees += 1;
+        self.remove_live(run.len);
+        let hole = match self.policy {
+            PolicyKind::Buddy => self.free_buddy(index),
+            _ => self.free_block(index),
+        };
+        Freed {
+            offset: self.bytes(run.start),
+            size: self.bytes(run.len),
+            hole_offset: self.bytes(hole.start),
+            hole_size: self.bytes(hole.len),
+        }
+    }
+}
+
+impl Engine for Oracle {
+    fn policy(&self) -> PolicyKind {
+        self.policy
+    }
+
+    fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+        if !align.is_power_of_two() {
+            return Err(AllocateError::BadAlignment);
+        }
+        let granules = self.granules(bytes);
+        let grows = self.history.grows;
+        let need = Need::new(self, granules, align);
+        let placed = match self.policy {
+            PolicyKind::Buddy => self.place_buddy(&need),
+            _ => self.place(&need),
+        };
+        let run = placed.ok_or(AllocateError::RegionFull)?;
+        self.history.mallocs += 1;
+        self.history.reuses += u64::from(self.history.grows == grows);
+        self.history.requested += bytes as u64;
+        self.history.rounded += self.bytes(granules) as u64;
+        self.add_live(run.len);
+        Ok(self.bytes(run.start + self.header()))
+    }
+
+    fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
+        let index = self.find_used(offset).ok_or_else(|| self.diagnose(offset))?;
+        self.history.unsized_frees += 1;
+        Ok(self.release(index))
+    }
+
+    fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
+        let index = self.find_used(offset).ok_or_else(|| self.diagnose(offset))?;
+        if bytes > self.bytes(self.runs[index].len - self.header()) {
+            return Err(FreeError::WrongSize);
+        }
+        self.history.released += bytes as u64;
+        Ok(self.release(index))
+    }
+
+    fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
+        let index = self.find_used(offset).ok_or(ResizeError::NotABlock)?;
+        let had = self.runs[index].len;
+        let has = self.resize_in_place(index, new).ok_or(ResizeError::NoRoom)?;
+        self.history.resizes += 1;
+        self.history.requested += new.saturating_sub(old) as u64;
+        self.history.released += old.saturating_sub(new) as u64;
+        self.remove_live(had);
+        self.add_live(has);
+        Ok(())
+    }
+
+    fn usable_size(&self, offset: usize) -> Option<usize> {
+        let run = self.runs[self.find_used(offset)?];
+        Some(self.bytes(run.len - self.header()))
+    }
+
+    fn block_containing(&self, offset: usize) -> Option<Block> {
+        self.walk().find(|block| block.offset <= offset && offset - block.offset < block.size)
+    }
+
+    fn heap_size(&self) -> usize {
+        self.bytes(self.end())
+    }
+
+    fn top(&self) -> usize {
+        match self.runs.last() {
+            Some(run) if run.is_hole() && self.policy != PolicyKind::Buddy => self.bytes(run.start),
+            _ => self.heap_size(),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        self.bytes(self.capacity)
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        (self.rules.statistics == heapwright_placement::Statistics::Kept).then(|| Counters {
+            blocks: self.runs.len() as u64,
+            holes: self.runs.iter().filter(|run| run.is_hole()).count() as u64,
+            heap_size: self.heap_size() as u64,
+            ..self.history
+        })
+    }
+
+    /// Whether the list is a partition of the heap.
+    fn check(&self) -> Result<(), Violation> {
+        let mut end = 0;
+        for run in &self.runs {
+            if run.start != end || run.len == 0 {
+                return Err(Violation { invariant: "blocks follow one another", offset: self.bytes(run.start) });
+            }
+            end = run.end();
+        }
+        Ok(())
+    }
+}

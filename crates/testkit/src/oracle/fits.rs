@@ -1,0 +1,109 @@
+//! The fits: a block is cut from a hole, and a freed one merges with its neighbours.
+
+use heapwright_placement::{Growth, PolicyKind};
+
+use super::{Need, Oracle, Run};
+
+impl Oracle {
+    /// Places a block in the hole that the policy chooses, or in what the heap grows by.
+    pub(super) fn place(&mut self, need: &Need) -> Option<Run> {
+        let hole = match self.choose(need) {
+            Some(hole) => hole,
+            None => self.grow(need)?,
+        };
+        let index = self.cut(hole, need);
+        if self.policy == PolicyKind::Next {
+            self.move_rover(index);
+        }
+        let run = self.runs[index];
+        self.join_touching_holes(index);
+        Some(run)
+    }
+
+    /// Makes the hole at `index` a gap (when alignment asks for one), a used block and a remainder (when it is long
+    /// enough to be a hole); returns where in the list the used block is.
+    fn cut(&mut self, mut index: usize, need: &Need) -> usize {
+        let hole = self.runs[index];
+        let gap = need.gap(hole.start);
+        if gap != 0 {
+            self.split(index, gap);
+            index += 1;
+        }
+        if hole.len - gap - need.len >= self.min_remainder() {
+            self.split(index, need.len);
+        }
+        self.runs[index] = Run::used(self.runs[index].start, self.runs[index].len);
+        index
+    }
+
+    /// Cuts the block at `index` in two, the first of `len`.
+    pub(super) fn split(&mut self, index: usize, len: usize) {
+        let run = self.runs[index];
+        self.runs[index] = Run { len, ..run };
+        self.runs.insert(index + 1, Run { start: run.start + len, len: run.len - len, ..run });
+        self.history.splits += 1;
+    }
+
+    /// Makes one block of the two at `index` and `index + 1`.
+    pub(super) fn merge(&mut self, index: usize) {
+        let gone = self.runs.remove(index + 1);
+        self.runs[index].len += gone.len;
+        self.history.coalesces += 1;
+    }
+
+    /// A front gap at the end of a heap that grows by appending joins the hole before it.
+    fn join_touching_holes(&mut self, placed: usize) {
+        if placed >= 2 && self.runs[placed - 1].is_hole() && self.runs[placed - 2].is_hole() {
+            self.merge(placed - 2);
+        }
+    }
+
+    /// Makes the heap long enough; returns where in the list the hole is that now fits.
+    fn grow(&mut self, need: &Need) -> Option<usize> {
+        let end = self.end();
+        let tail = self.runs.last().copied().filter(Run::is_hole);
+        let start = match (self.rules.growth, tail) {
+            (Growth::Extend | Growth::Pages(_), Some(tail)) => tail.start,
+            _ => end,
+        };
+        let wanted = start.checked_add(need.gap(start))?.checked_add(need.len)?;
+        let new_end = self.end_by_rule(wanted)?;
+        self.history.grows += 1;
+        self.runs.push(Run::hole(end, new_end - end));
+        if start < end {
+            self.merge(self.runs.len() - 2);
+        }
+        self.note_heap_size();
+        Some(self.runs.len() - 1)
+    }
+
+    /// Where the growth rule puts the heap's end when it must reach `wanted`.
+    pub(super) fn end_by_rule(&self, wanted: usize) -> Option<usize> {
+        if wanted > self.capacity {
+            return None;
+        }
+        match self.rules.growth {
+            Growth::Fixed => None,
+            Growth::Append | Growth::Extend => Some(wanted),
+            Growth::Pages(step) => {
+                let step = (step / self.rules.granule) as usize;
+                let missing = (wanted - self.end()).div_ceil(step) * step;
+                Some((self.end() + missing).min(self.capacity))
+            }
+        }
+    }
+
+    /// Frees the block at `index` and merges it with its free neighbours; returns the hole it is now part of.
+    pub(super) fn free_block(&mut self, index: usize) -> Run {
+        let run = self.runs[index];
+        self.runs[index] = Run::hole(run.start, run.len);
+        if self.runs.get(index + 1).is_some_and(Run::is_hole) {
+            self.merge(index);
+        }
+        if index > 0 && self.runs[index - 1].is_hole() {
+            self.merge(index - 1);
+            return self.runs[index - 1];
+        }
+        self.runs[index]
+    }
+}

@@ -1,0 +1,35 @@
+//! From a sequence of operations that fails to the shortest that still does.
+
+use crate::{Divergence, Duel, Operation, Scenario};
+
+/// Does `operations` to the engine and the oracle of `scenario`, and inspects both at the end.
+///
+/// # Errors
+/// The first disagreement.
+pub fn replay(scenario: &Scenario, operations: &[Operation]) -> Result<(), Divergence> {
+    let Ok(mut duel) = Duel::begin(scenario) else { return Ok(()) };
+    for &operation in operations {
+        duel.perform(operation)?;
+    }
+    duel.perform(Operation::Inspect)
+}
+
+/// Leaves out operations, ever fewer at a time, as long as `fails` still does.
+#[must_use]
+pub fn shrink(operations: &[Operation], fails: impl Fn(&[Operation]) -> bool) -> Vec<Operation> {
+    let mut kept = operations.to_vec();
+    let mut stride = kept.len().max(1);
+    while stride > 0 {
+        let mut at = 0;
+        while at < kept.len() {
+            let without = [&kept[..at], &kept[(at + stride).min(kept.len())..]].concat();
+            if fails(&without) {
+                kept = without;
+            } else {
+                at += stride;
+            }
+        }
+        stride /= 2;
+    }
+    kept
+}
