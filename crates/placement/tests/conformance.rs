@@ -2,6 +2,8 @@
 //!
 //! `HEAPWRIGHT_TEST_SCALE=20 cargo test -p heapwright-placement --test conformance` does twenty times as many.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use heapwright_placement::PolicyKind;
 use heapwright_testkit::{Duel, Operation, Scenario, Script, replay, shrink};
 
@@ -12,27 +14,30 @@ fn scale() -> usize {
     std::env::var("HEAPWRIGHT_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1)
 }
 
-/// Plays one script; returns how many operations that were.
+/// Plays one script.
 fn play(scenario: &Scenario, seed: u64, length: usize) {
     let mut duel = Duel::begin(scenario).expect("a scenario can be made");
     let mut script = Script::new(scenario, seed);
-    for done in 1..=length {
-        if let Err(divergence) = duel.perform(script.draw()) {
-            report(scenario, seed, done, &divergence.to_string());
-        }
-    }
-    if let Err(divergence) = duel.perform(Operation::Inspect) {
-        report(scenario, seed, length, &divergence.to_string());
+    let mut step = |operation| match catch_unwind(AssertUnwindSafe(|| duel.perform(operation))) {
+        Ok(outcome) => outcome.is_ok(),
+        Err(_) => false,
+    };
+    let failed = (0..length).find(|_| !step(script.draw()));
+    if failed.is_some() || !step(Operation::Inspect) {
+        report(scenario, seed, failed.map_or(length, |done| done + 1));
     }
 }
 
-/// Fails with the shortest sequence of operations that still shows a divergence.
-fn report(scenario: &Scenario, seed: u64, done: usize, divergence: &str) -> ! {
+/// Fails with the shortest sequence of operations that still shows the failure.
+fn report(scenario: &Scenario, seed: u64, done: usize) -> ! {
     let mut script = Script::new(scenario, seed);
     let operations: Vec<Operation> = (0..done).map(|_| script.draw()).collect();
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
     let shortest = shrink(&operations, |operations| replay(scenario, operations).is_err());
-    let then = replay(scenario, &shortest).map_or_else(|divergence| divergence.to_string(), |()| "nothing".into());
-    panic!("{divergence}\n{scenario:#?}\nseed {seed}, operation {done}\nshortest: {shortest:#?}\nshows: {then}");
+    std::panic::set_hook(loud);
+    let shows = replay(scenario, &shortest).map_or_else(|failure| failure.to_string(), |()| "nothing".into());
+    panic!("{shows}\n{scenario:?}\nseed {seed}, operation {done}, at its shortest: {shortest:#?}");
 }
 
 fn engine_agrees_with_oracle(policy: PolicyKind) {

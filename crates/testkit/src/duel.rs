@@ -11,6 +11,13 @@ use crate::{Operation, Oracle, Scenario, Target, Told};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence(String);
 
+impl Divergence {
+    /// The engine, or the oracle, panicked.
+    pub(crate) fn panicked(operation: Operation) -> Divergence {
+        Divergence(format!("a panic at {operation:?}"))
+    }
+}
+
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -1,17 +1,21 @@
 //! From a sequence of operations that fails to the shortest that still does.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::{Divergence, Duel, Operation, Scenario};
 
 /// Does `operations` to the engine and the oracle of `scenario`, and inspects both at the end.
 ///
 /// # Errors
-/// The first disagreement.
+/// The first disagreement, or panic.
 pub fn replay(scenario: &Scenario, operations: &[Operation]) -> Result<(), Divergence> {
     let Ok(mut duel) = Duel::begin(scenario) else { return Ok(()) };
-    for &operation in operations {
-        duel.perform(operation)?;
+    for &operation in operations.iter().chain([&Operation::Inspect]) {
+        // What a panic leaves behind is not looked at again.
+        catch_unwind(AssertUnwindSafe(|| duel.perform(operation)))
+            .unwrap_or_else(|_| Err(Divergence::panicked(operation)))?;
     }
-    duel.perform(Operation::Inspect)
+    Ok(())
 }
 
 /// Leaves out operations, ever fewer at a time, as long as `fails` still does.
