@@ -178,9 +178,7 @@ impl Duel {
         match target {
             Target::Live(index) => self.pick(index).map_or(0, |block| block.offset),
             Target::Dead(index) => self.dead.get(index % self.dead.len().max(1)).copied().unwrap_or(0),
-            Target::Inside(index, distance) => {
-                self.pick(index).map_or(0, |block| block.offset).wrapping_add(distance)
-            }
+            Target::Inside(index, distance) => self.pick(index).map_or(0, |block| block.offset).wrapping_add(distance),
             Target::At(offset) => offset,
         }
     }

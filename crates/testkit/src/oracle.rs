@@ -153,9 +153,9 @@ impl Oracle {
 
     /// The place in the list of the used block whose payload is at `offset`.
     fn find_used(&self, offset: usize) -> Option<usize> {
-        self.runs.iter().position(|run| {
-            run.state == BlockState::Used && self.bytes(run.start + self.header()) == offset
-        })
+        self.runs
+            .iter()
+            .position(|run| run.state == BlockState::Used && self.bytes(run.start + self.header()) == offset)
     }
 
     fn diagnose(&self, offset: usize) -> FreeError {

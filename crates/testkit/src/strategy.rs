@@ -14,12 +14,7 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
     let granule = select(GRANULES.to_vec());
     let granules = prop_oneof![16usize..64, 64usize..1100, 1025usize..9000];
     (policy, granule, granules, any::<u64>()).prop_flat_map(|(policy, granule, granules, seed)| {
-        rules(granule).prop_map(move |rules| Scenario {
-            policy,
-            rules,
-            capacity: granules * granule as usize,
-            seed,
-        })
+        rules(granule).prop_map(move |rules| Scenario { policy, rules, capacity: granules * granule as usize, seed })
     })
 }
 

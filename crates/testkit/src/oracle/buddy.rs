@@ -8,7 +8,7 @@ impl Oracle {
     /// Takes the lowest of the smallest free blocks that suffice and halves it, keeping the low half, until it is as
     /// short as the request allows.
     pub(super) fn place_buddy(&mut self, need: &Need) -> Option<Run> {
-        if need.first_payload % need.align != 0 {
+        if !need.first_payload.is_multiple_of(need.align) {
             return None;
         }
         let len = need.len.checked_next_power_of_two()?.max(need.align);

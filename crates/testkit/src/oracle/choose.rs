@@ -14,10 +14,12 @@ impl Oracle {
             (PolicyKind::Next, Some(Defect::NextNeverWraps)) => self.next_without_wrap(need),
             (PolicyKind::Next, _) => self.next(need),
             (PolicyKind::Best, _) => self.fitting(need).min_by_key(|&at| self.runs[at].len),
-            (PolicyKind::Worst, Some(Defect::WorstRefusesExactFit)) => self.largest().filter(|&at| {
-                need.fits(&self.runs[at]) && self.runs[at].len > need.len
-            }),
-            (PolicyKind::Worst, _) => self.largest().filter(|&at| need.fits(&self.runs[at])),
+            (PolicyKind::Worst, Some(Defect::WorstRefusesExactFit)) => {
+                self.largest().filter(|&at| need.fits(&self.runs[at]) && self.runs[at].len > need.len)
+            }
+            (PolicyKind::Worst, _) => {
+                self.largest().filter(|&at| need.fits(&self.runs[at])).or_else(|| self.tail(need))
+            }
             (PolicyKind::Random, _) => self.random(need),
             (PolicyKind::Good, _) => self.good(need),
             (PolicyKind::Buddy, _) => None,
@@ -30,6 +32,11 @@ impl Oracle {
 
     fn fitting<'a>(&'a self, need: &'a Need) -> impl Iterator<Item = usize> + 'a {
         self.holes().filter(|&at| need.fits(&self.runs[at]))
+    }
+
+    /// The heap's free tail, when the request fits into it.
+    fn tail(&self, need: &Need) -> Option<usize> {
+        self.fitting(need).find(|&at| at + 1 == self.runs.len())
     }
 
     fn largest(&self) -> Option<usize> {
@@ -60,12 +67,11 @@ impl Oracle {
     /// the heap's free tail stands aside until there is none.
     fn good(&self, need: &Need) -> Option<usize> {
         let len = need.len.saturating_add(need.longest_gap());
-        let tail = self.runs.len().wrapping_sub(1);
-        let class = |at: &usize| class_at_most(self.runs[*at].len);
+        let sufficient = class_at_least(len);
         self.holes()
-            .filter(|at| *at != tail && class(at) >= class_at_least(len))
-            .min_by_key(class)
-            .or_else(|| self.fitting(need).find(|&at| at == tail))
+            .filter(|&at| at + 1 != self.runs.len() && self.runs[at].len >= sufficient)
+            .min_by_key(|&at| class_at_most(self.runs[at].len))
+            .or_else(|| self.tail(need))
     }
 
     /// Where the rover stands after a block was placed at `index` in the list.
