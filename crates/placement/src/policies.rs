@@ -59,7 +59,7 @@ impl Choose for NextFit {
 
     #[inline(always)]
     fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        let rover = state.cursor as usize;
+        let rover = scan::rover(state);
         if rover < state.top
             && let Some(hole) = first_fitting(index, map, state, need, map.start_of(rover))
         {

@@ -42,8 +42,14 @@ pub(crate) fn first(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
     }
 }
 
+/// Where next fit goes on: the bottom, once the rover has come to the heap's end.
+#[inline(always)]
+pub(crate) fn rover(state: &State) -> usize {
+    if state.cursor < state.end as u64 { state.cursor as usize } else { 0 }
+}
+
 pub(crate) fn next(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
-    let rover = state.cursor as usize;
+    let rover = rover(state);
     let from = if rover < state.top { map.start_of(rover) } else { state.top };
     if let Some(hole) = fitting(map, from, state.top, need).next() {
         return Choice::Hole(hole);
