@@ -22,7 +22,7 @@ impl GnuRandom {
             word = (16807 * word).rem_euclid(0x7fff_ffff);
             this
         });
-        let mut random = GnuRandom { window, at: 0 };
+        let mut random = GnuRandom { window, at: 3 };
         for _ in 0..310 {
             random.draw();
         }
