@@ -1,0 +1,128 @@
+//! The one region of `mavalloc.h`: memory of the system's, granules of 4 bytes, no headers, metadata elsewhere.
+
+use core::alloc::Layout;
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr::{NonNull, null_mut};
+use core::slice;
+
+use heapwright::{Chosen, FixedHeap, PolicyKind, Rules};
+use heapwright_os::{Lock, Refused, map, round_to_pages, unmap};
+
+const GRANULE: usize = 4;
+/// The engine's shortest region. Of one that is to be shorter still, the end is never given out.
+const SHORTEST: usize = 16 * GRANULE;
+
+/// A mapping that goes when it is dropped.
+struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl Mapping {
+    fn of(bytes: usize) -> Result<Self, Refused> {
+        let length = round_to_pages(bytes).ok_or(Refused)?;
+        Ok(Mapping { start: map(length)?, length })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and whoever drops it has done with it. What cannot be unmapped stays.
+        let _ = unsafe { unmap(self.start, self.length) };
+    }
+}
+
+struct Region {
+    heap: FixedHeap<'static, Chosen>,
+    /// Blocks that the caller is not told of.
+    hidden: u64,
+    _memory: Mapping,
+    _metadata: Mapping,
+}
+
+// SAFETY: the heap and its mappings are owned, and not tied to a thread.
+unsafe impl Send for Region {}
+
+static REGION: Lock<Option<Region>> = Lock::new(None);
+
+impl Region {
+    /// A region of `bytes` (a multiple of 4) under `policy`; `None` when the system refuses memory or it is too long.
+    fn create(bytes: usize, policy: PolicyKind) -> Option<Region> {
+        let length = bytes.max(SHORTEST);
+        let rules = Rules { granule: GRANULE as u32, ..Rules::default() };
+        let cells = FixedHeap::<Chosen>::metadata_cells(policy, length, &rules).ok()?;
+        let memory = Mapping::of(length).ok()?;
+        let metadata = Mapping::of(cells.checked_mul(8)?).ok()?;
+        // SAFETY: the mappings are new, thus zero, long enough, and kept for as long as the heap.
+        let heap = unsafe {
+            let region = slice::from_raw_parts_mut(memory.start.as_ptr().cast::<MaybeUninit<u8>>(), length);
+            FixedHeap::beside_zeroed(policy, region, metadata.start.cast(), &rules).ok()?
+        };
+        let mut region = Region { heap, hidden: 0, _memory: memory, _metadata: metadata };
+        if bytes < length {
+            region.hide(bytes, length - bytes)?;
+        }
+        Some(region)
+    }
+
+    /// Keeps the last `rest` bytes, which lie behind the first `bytes`, from being given out.
+    fn hide(&mut self, bytes: usize, rest: usize) -> Option<()> {
+        let front = self.allocate(bytes)?;
+        self.allocate(rest)?;
+        self.hidden = 1;
+        // SAFETY: nobody has seen the block.
+        unsafe { self.heap.deallocate_unsized(front) }.ok()
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        let layout = Layout::from_size_align(bytes.max(1), 1).ok()?;
+        Some(self.heap.allocate(layout).ok()?.cast())
+    }
+
+    /// Used blocks and holes.
+    fn blocks(&self) -> u64 {
+        self.heap.counters().map_or(0, |counters| counters.blocks - self.hidden)
+    }
+}
+
+fn policy(algorithm: c_int) -> Option<PolicyKind> {
+    match algorithm {
+        0 => Some(PolicyKind::Best),
+        1 => Some(PolicyKind::First),
+        2 => Some(PolicyKind::Worst),
+        3 => Some(PolicyKind::Next),
+        _ => None,
+    }
+}
+
+/// 0, or -1 and no region. A region that there was is gone either way.
+pub(crate) fn init(size: usize, algorithm: c_int) -> c_int {
+    let mut region = REGION.lock();
+    *region = None;
+    let bytes = size.checked_next_multiple_of(GRANULE).filter(|&bytes| bytes != 0);
+    *region = bytes.zip(policy(algorithm)).and_then(|(bytes, policy)| Region::create(bytes, policy));
+    if region.is_some() { 0 } else { -1 }
+}
+
+pub(crate) fn destroy() {
+    *REGION.lock() = None;
+}
+
+pub(crate) fn allocate(size: usize) -> *mut c_void {
+    let block = REGION.lock().as_mut().and_then(|region| region.allocate(size));
+    block.map_or(null_mut(), |block| block.as_ptr().cast())
+}
+
+/// # Safety
+/// If a used block starts at `block`, nobody uses it any more.
+pub(crate) unsafe fn free(block: *mut c_void) {
+    if let (Some(region), Some(block)) = (REGION.lock().as_mut(), NonNull::new(block.cast())) {
+        // SAFETY: the caller's promise. The interface has no way to tell that it was no block.
+        let _ = unsafe { region.heap.deallocate_unsized(block) };
+    }
+}
+
+pub(crate) fn size() -> c_int {
+    REGION.lock().as_ref().map_or(0, |region| c_int::try_from(region.blocks()).unwrap_or(c_int::MAX))
+}

@@ -1,0 +1,218 @@
+//! What crosses the border: the types of `heapwright.h`, in the layout that it gives them.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use heapwright::{AllocateError, FreeError, HoleStats, ReallocateError, ResizeError, RulesError};
+
+/// `hw_status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// A pointer that must not be null is null.
+    NullPointer = 1,
+    /// The handle is not that of a heap, or of one that was destroyed.
+    NotAHeap = 2,
+    /// There is no such policy.
+    UnknownPolicy = 3,
+    /// The options make no sense for this kind of heap.
+    BadOptions = 4,
+    /// The memory is too short for a heap.
+    TooShort = 5,
+    /// Nothing fits, and the heap cannot grow.
+    Full = 6,
+    /// The alignment is not a power of two, or above 1 GiB.
+    BadAlignment = 7,
+    /// No used block starts at the address.
+    NotABlock = 8,
+    /// The address lies in a hole.
+    AlreadyFree = 9,
+    /// The block is too short for the size it is said to have.
+    WrongSize = 10,
+    /// The heap was made without statistics.
+    NoStatistics = 11,
+    /// The heap's own data are damaged.
+    Damaged = 12,
+    /// The system refused memory or address space.
+    OutOfMemory = 13,
+}
+
+impl Status {
+    /// Every status, in the order of their numbers.
+    pub const ALL: [Status; 14] = [
+        Status::Ok,
+        Status::NullPointer,
+        Status::NotAHeap,
+        Status::UnknownPolicy,
+        Status::BadOptions,
+        Status::TooShort,
+        Status::Full,
+        Status::BadAlignment,
+        Status::NotABlock,
+        Status::AlreadyFree,
+        Status::WrongSize,
+        Status::NoStatistics,
+        Status::Damaged,
+        Status::OutOfMemory,
+    ];
+
+    /// What the status says, in a few words.
+    #[must_use]
+    pub const fn text(self) -> &'static CStr {
+        match self {
+            Status::Ok => c"done",
+            Status::NullPointer => c"a pointer that must not be null is null",
+            Status::NotAHeap => c"this is not the handle of a heap, or of one that was destroyed",
+            Status::UnknownPolicy => c"no such policy; the policies are first, next, best, worst, random, buddy, good",
+            Status::BadOptions => c"the options make no sense for this kind of heap",
+            Status::TooShort => c"the memory is too short for a heap",
+            Status::Full => c"no hole fits the request and the heap cannot grow",
+            Status::BadAlignment => c"the alignment must be a power of two, at most 1 GiB",
+            Status::NotABlock => c"no used block starts at this address",
+            Status::AlreadyFree => c"the block is already free",
+            Status::WrongSize => c"the block is too short for the size it is said to have",
+            Status::NoStatistics => c"the heap was made without statistics",
+            Status::Damaged => c"the heap's own data are damaged",
+            Status::OutOfMemory => c"the system refused memory or address space",
+        }
+    }
+}
+
+impl From<RulesError> for Status {
+    fn from(error: RulesError) -> Self {
+        if error == RulesError::Capacity { Status::TooShort } else { Status::BadOptions }
+    }
+}
+
+impl From<AllocateError> for Status {
+    fn from(error: AllocateError) -> Self {
+        match error {
+            AllocateError::RegionFull => Status::Full,
+            AllocateError::BadAlignment => Status::BadAlignment,
+        }
+    }
+}
+
+impl From<FreeError> for Status {
+    fn from(error: FreeError) -> Self {
+        match error {
+            FreeError::NotABlock => Status::NotABlock,
+            FreeError::AlreadyFree => Status::AlreadyFree,
+            FreeError::WrongSize => Status::WrongSize,
+        }
+    }
+}
+
+impl From<ResizeError> for Status {
+    fn from(error: ResizeError) -> Self {
+        match error {
+            ResizeError::NotABlock => Status::NotABlock,
+            ResizeError::NoRoom => Status::Full,
+        }
+    }
+}
+
+impl From<ReallocateError> for Status {
+    fn from(error: ReallocateError) -> Self {
+        match error {
+            ReallocateError::NotABlock => Status::NotABlock,
+            ReallocateError::Allocate(error) => error.into(),
+        }
+    }
+}
+
+/// The status of something that gives nothing back.
+pub(crate) fn status(result: Result<(), Status>) -> Status {
+    result.err().unwrap_or(Status::Ok)
+}
+
+/// `hw_options`; all zeros is the default.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Options {
+    /// Bytes; 0 stands for 16.
+    pub granule: u32,
+    /// Bytes in front of every block.
+    pub header: u32,
+    /// Bytes; a shorter remainder stays with the block.
+    pub min_remainder: u32,
+    /// 0: kept; 1: off.
+    pub statistics: u32,
+    /// Of random fit.
+    pub seed: u64,
+    /// Bytes of address space of a growing heap; 0 stands for 1 TiB.
+    pub capacity: usize,
+}
+
+/// `hw_block`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Block {
+    /// Where it starts, header included.
+    pub address: *mut c_void,
+    /// Bytes, header included.
+    pub size: usize,
+    /// 1: used; 0: a hole.
+    pub used: c_int,
+}
+
+/// `hw_visitor`.
+pub(crate) type Visitor = unsafe extern "C" fn(block: *const Block, context: *mut c_void) -> c_int;
+
+/// `hw_holes`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Holes {
+    /// How many.
+    pub count: usize,
+    /// Bytes in all of them.
+    pub total: usize,
+    /// Bytes of the smallest.
+    pub smallest: usize,
+    /// Bytes of the largest.
+    pub largest: usize,
+    /// Mean size in bytes; NaN without holes.
+    pub mean: f64,
+    /// Standard deviation of the sizes (population) in bytes; NaN without holes.
+    pub deviation: f64,
+    /// 1 - largest / total; NaN without holes.
+    pub fragmentation: f64,
+    /// Entry k counts the holes from 2^k to 2^(k+1) - 1 bytes.
+    pub by_doubling: [usize; 48],
+}
+
+impl From<HoleStats> for Holes {
+    fn from(holes: HoleStats) -> Self {
+        Holes {
+            count: holes.count,
+            total: holes.total,
+            smallest: holes.min,
+            largest: holes.max,
+            mean: holes.mean().unwrap_or(f64::NAN),
+            deviation: holes.variance().map_or(f64::NAN, f64::sqrt),
+            fragmentation: holes.external_fragmentation().unwrap_or(f64::NAN),
+            by_doubling: holes.histogram,
+        }
+    }
+}
+
+/// `hw_violation`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Violation {
+    /// Bytes from the heap's base.
+    pub offset: usize,
+    /// The invariant, cut off where it is longer, and a zero.
+    pub invariant: [c_char; 120],
+}
+
+impl From<heapwright::Violation> for Violation {
+    fn from(violation: heapwright::Violation) -> Self {
+        let mut invariant = [0; 120];
+        for (to, &from) in invariant[..119].iter_mut().zip(violation.invariant.as_bytes()) {
+            *to = from as c_char;
+        }
+        Violation { offset: violation.offset, invariant }
+    }
+}
