@@ -125,6 +125,12 @@ impl Oracle {
         self.runs.iter().map(|run| self.as_block(run))
     }
 
+    /// How many blocks there are, used and free.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.runs.len()
+    }
+
     fn as_block(&self, run: &Run) -> Block {
         Block { offset: self.bytes(run.start), size: self.bytes(run.len), state: run.state }
     }
