@@ -338,6 +338,7 @@ impl Engine for Buddy<'_> {
         let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
         let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
         let (from, to) = (self.order_of(start), self.order_for(granules, 1).ok_or(ResizeError::NoRoom)?);
+        let old = old.min(self.usable_size(offset).unwrap_or(old));
         if to > from {
             if !self.can_lengthen(start, from, to) {
                 return Err(ResizeError::NoRoom);

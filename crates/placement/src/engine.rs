@@ -71,7 +71,8 @@ pub trait Engine {
 
     /// Makes the block at `offset`, asked for with `old` bytes, hold `new` bytes (0 is taken as 1) where it is.
     /// What it no longer needs becomes a hole (unless shorter than the minimum remainder), what it needs is taken
-    /// from the hole behind it, or by growing the heap when the block is the last.
+    /// from the hole behind it, or by growing the heap when the block is the last. An `old` that is more than the block
+    /// holds is taken as what it holds.
     ///
     /// # Errors
     /// [`ResizeError::NotABlock`], or [`ResizeError::NoRoom`]; the heap is unchanged.

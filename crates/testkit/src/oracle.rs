@@ -245,6 +245,7 @@ impl Engine for Oracle {
     fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
         let index = self.find_used(offset).ok_or(ResizeError::NotABlock)?;
         let had = self.runs[index].len;
+        let old = old.min(self.bytes(had - self.header()));
         let has = self.resize_in_place(index, new).ok_or(ResizeError::NoRoom)?;
         self.history.resizes += 1;
         self.history.requested += new.saturating_sub(old) as u64;

@@ -11,9 +11,11 @@ impl<P: Choose> Fit<'_, P> {
         let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
         let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
         let end = self.map.next_start(start);
-        let wanted = start + granules + usize::from(self.state.header);
-        let settled = if wanted > end { self.lengthen(end, wanted)? } else { self.shorten(end, wanted) };
         let shift = self.state.shift();
+        let payload = start + usize::from(self.state.header);
+        let old = old.min((end - payload) << shift);
+        let wanted = payload + granules;
+        let settled = if wanted > end { self.lengthen(end, wanted)? } else { self.shorten(end, wanted) };
         if let Some(counters) = &mut self.counters {
             counters.resizes += 1;
             counters.requested += new.saturating_sub(old) as u64;
