@@ -8,7 +8,7 @@ use heapwright_placement::PolicyKind;
 use heapwright_testkit::{Duel, Operation, Scenario, Script, replay, shrink};
 
 /// Operations per policy at scale 1.
-const VOLUME: usize = 1_500_000;
+const VOLUME: usize = 1_700_000;
 
 /// Random fit looks at every hole several times.
 const RANDOM_VOLUME: usize = 50_000;

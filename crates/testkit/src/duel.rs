@@ -156,8 +156,16 @@ impl Duel {
         Ok(())
     }
 
-    /// Compares everything else.
     fn inspect(&self) -> Result<(), Divergence> {
+        self.compare_blocks()?;
+        self.engine.check().map_err(|violation| Divergence(format!("check: {violation}")))
+    }
+
+    /// Compares all blocks, and what is said about offsets that are in none.
+    ///
+    /// # Errors
+    /// What the two disagree about.
+    pub fn compare_blocks(&self) -> Result<(), Divergence> {
         compare("capacity", self.engine.capacity(), self.oracle.capacity())?;
         compare("policy", self.engine.policy(), self.oracle.policy())?;
         let mut walk = self.engine.blocks();
@@ -171,7 +179,7 @@ impl Duel {
             compare("block containing", self.engine.block_containing(offset), None)?;
             compare("usable size", self.engine.usable_size(offset), self.oracle.usable_size(offset))?;
         }
-        self.engine.check().map_err(|violation| Divergence(format!("check: {violation}")))
+        Ok(())
     }
 
     fn offset_of(&self, target: Target) -> usize {

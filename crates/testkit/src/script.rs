@@ -115,11 +115,15 @@ impl Script {
             3 => Operation::Deallocate(Target::At(self.draw_number())),
             4 => Operation::DeallocateSized(self.draw_live(), Told::As(self.draw_number())),
             5 => Operation::Resize { target: Target::Dead(index), old: Told::As(1), new: self.draw_size() },
-            6 => Operation::Resize { target: self.draw_live(), old: Told::Truly, new: self.draw_number() },
+            6 => Operation::Resize { target: self.draw_live(), old: self.draw_told(), new: self.draw_number() },
             7 => Operation::Allocate { bytes: self.draw_number(), align: 1 },
             8 => Operation::Allocate { bytes: self.draw_size(), align: self.draw_number() },
             _ => Operation::Allocate { bytes: self.draw_size(), align: self.draw_alignment() },
         }
+    }
+
+    fn draw_told(&mut self) -> Told {
+        if self.random.bool() { Told::Truly } else { Told::As(self.draw_number()) }
     }
 
     /// A number of any magnitude, often one at an edge.

@@ -54,8 +54,8 @@ fn operation(granule: usize, capacity: usize) -> impl Strategy<Value = Operation
         1 => (target(granule), any::<usize>())
             .prop_map(|(target, bytes)| Operation::DeallocateSized(target, Told::As(bytes))),
         1 => target(granule).prop_map(Operation::Deallocate),
-        1 => (target(granule), any::<usize>())
-            .prop_map(|(target, new)| Operation::Resize { target, old: Told::Truly, new }),
+        1 => (target(granule), any::<usize>(), size(granule, capacity))
+            .prop_map(|(target, old, new)| Operation::Resize { target, old: Told::As(old), new }),
         1 => (any::<usize>(), any::<usize>()).prop_map(|(bytes, align)| Operation::Allocate { bytes, align }),
         1 => Just(Operation::Relocate),
         1 => Just(Operation::Inspect),
@@ -86,4 +86,27 @@ fn target(granule: usize) -> impl Strategy<Value = Target> {
         (0usize..200, 0..=4 * granule).prop_map(|(index, distance)| Target::Inside(index, distance)),
         any::<usize>().prop_map(Target::At),
     ]
+}
+
+/// Rules that mostly make no sense, for regions of any length.
+pub fn any_scenario() -> impl Strategy<Value = Scenario> {
+    let numbers = prop_oneof![any::<u32>(), 0u32..70, (0u32..32).prop_map(|doubling| 1 << doubling)];
+    let growth = prop_oneof![
+        Just(Growth::Fixed),
+        Just(Growth::Append),
+        Just(Growth::Extend),
+        any::<u32>().prop_map(Growth::Pages),
+        (0u32..32).prop_map(|doubling| Growth::Pages(1 << doubling)),
+    ];
+    let capacity = prop_oneof![any::<usize>(), 0usize..5000, (0u32..64).prop_map(|doubling| 1 << doubling)];
+    let phase = prop_oneof![Just(0), any::<usize>()];
+    let policy = select(PolicyKind::ALL.to_vec());
+    (policy, numbers.clone(), numbers.clone(), numbers, growth, phase, capacity).prop_map(
+        |(policy, granule, header, min_remainder, growth, phase, capacity)| Scenario {
+            policy,
+            rules: Rules { granule, header, min_remainder, growth, phase, statistics: Statistics::Kept },
+            capacity,
+            seed: 0,
+        },
+    )
 }

@@ -35,7 +35,6 @@ const PUBLISHED_WORST: Figures =
 /// A heap under the rules of report 000, and the longest that its payloads have been together.
 struct Program {
     heap: Oracle,
-    payloads: u64,
     max_heap: u64,
 }
 
@@ -44,7 +43,7 @@ impl Program {
         let rules =
             Rules { granule: 4, header: HEADER as u32, min_remainder: 32, growth: Growth::Append, ..Rules::default() };
         let heap = Oracle::create(policy, 1 << 28, &rules).expect("the rules make sense");
-        Program { heap, payloads: 0, max_heap: 0 }
+        Program { heap, max_heap: 0 }
     }
 
     fn allocate(&mut self, bytes: usize) -> usize {
@@ -60,8 +59,8 @@ impl Program {
 
     /// The payloads of all blocks are what the heap has beside their headers.
     fn weigh(&mut self) {
-        self.payloads = self.heap.heap_size() as u64 - HEADER * self.heap.block_count() as u64;
-        self.max_heap = self.max_heap.max(self.payloads);
+        let payloads = self.heap.heap_size() as u64 - HEADER * self.heap.block_count() as u64;
+        self.max_heap = self.max_heap.max(payloads);
     }
 
     fn run(mut self) -> Figures {
