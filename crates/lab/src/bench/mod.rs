@@ -5,6 +5,7 @@
 //! parent interleaves (`measure`). A child drives one allocator (`subjects`) through one workload (`workloads`), and
 //! one `probe` either times the whole or every single operation of it.
 
+mod bars;
 mod clock;
 mod contender;
 mod lazy;
@@ -63,6 +64,10 @@ pub struct Arguments {
     #[arg(long)]
     full: bool,
 
+    /// Measure what the project's bars are about, say for each whether it holds, and exit with 1 unless all do.
+    #[arg(long, conflicts_with_all = ["quick", "workloads", "policies", "layers"])]
+    bars: bool,
+
     /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
@@ -78,6 +83,9 @@ impl Arguments {
     }
 
     fn kinds(&self) -> Vec<Kind> {
+        if self.bars {
+            return bars::KINDS.to_vec();
+        }
         let named = |kind: &Kind| self.workloads.iter().any(|name| name == kind.name());
         Kind::ALL.into_iter().filter(|kind| self.workloads.is_empty() || named(kind)).collect()
     }
@@ -121,8 +129,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         all_rows.extend(rows);
     }
     drop(progress);
-    if arguments.json {
-        results::print(&all_rows)?;
+    if !arguments.bars {
+        if arguments.json {
+            results::print(&all_rows)?;
+        }
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(ExitCode::SUCCESS)
+    let bars = bars::of(&all_rows);
+    if arguments.json {
+        results::print(&bars)?;
+    } else {
+        bars::print(&bars);
+    }
+    Ok(bars::verdict(&bars))
 }

@@ -1,0 +1,278 @@
+//! The project's own bars: what it set out to reach, and whether it does.
+//!
+//! A bar that speaks of several policies is held by the one that does worst. It is decided on one layer; what the same
+//! measurement says on the others stands beside it.
+
+use std::process::ExitCode;
+
+use heapwright_placement::{AnyEngine, PolicyKind, Rules};
+use serde::Serialize;
+
+use super::contender::{Layer, MMAP, SYSTEM};
+use super::report::Row;
+use super::subjects::Crate;
+use super::workloads::Kind;
+use crate::table::Table;
+use crate::{number, policy};
+
+/// The workloads that the bars are about.
+pub const KINDS: [Kind; 6] =
+    [Kind::Program000, Kind::Program001, Kind::Steady, Kind::Comb, Kind::BuddyFree, Kind::Mapped];
+
+/// The five fits of the textbook.
+const FITS: [&str; 5] = ["first", "next", "best", "worst", "random"];
+
+/// On which side of its limit a figure has to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Sense {
+    AtMost,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum Unit {
+    #[serde(rename = "ratio")]
+    Ratio,
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    #[serde(rename = "percent")]
+    Percent,
+}
+
+/// A figure and whose it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Figure {
+    value: f64,
+    subject: String,
+}
+
+/// A bar, and where we stand.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bar {
+    what: String,
+    limit: f64,
+    sense: Sense,
+    unit: Unit,
+    /// The layer that decides.
+    layer: Layer,
+    engine: Option<Figure>,
+    fixed: Option<Figure>,
+    malloc: Option<Figure>,
+    /// Whether the deciding figure is on the right side; null when it is missing.
+    holds: Option<bool>,
+}
+
+impl Bar {
+    fn new(what: String, limit: f64, (sense, unit): (Sense, Unit), layer: Layer) -> Bar {
+        Bar { what, limit, sense, unit, layer, engine: None, fixed: None, malloc: None, holds: None }
+    }
+
+    /// With `figure` of each layer filled in, and decided.
+    fn measured(mut self, figure: impl Fn(Layer) -> Option<Figure>) -> Bar {
+        self.engine = figure(Layer::Engine);
+        self.fixed = figure(Layer::Fixed);
+        self.malloc = figure(Layer::Malloc);
+        self.holds = self.figure(self.layer).map(|figure| match self.sense {
+            Sense::AtMost => figure.value <= self.limit,
+        });
+        self
+    }
+
+    fn figure(&self, layer: Layer) -> Option<&Figure> {
+        match layer {
+            Layer::Engine => self.engine.as_ref(),
+            Layer::Fixed => self.fixed.as_ref(),
+            Layer::Malloc => self.malloc.as_ref(),
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let sign = match self.sense {
+            Sense::AtMost => "<=",
+        };
+        let write = |value: f64| match self.unit {
+            Unit::Ratio => number::short(value),
+            Unit::Nanoseconds => format!("{} ns", number::short(value)),
+            Unit::Percent => format!("{value:.1} %"),
+        };
+        let cell = |layer: Layer| {
+            let mark = if layer == self.layer { "*" } else { "" };
+            self.figure(layer).map_or_else(
+                || format!("-{mark}"),
+                |figure| format!("{} {}{mark}", figure.subject, write(figure.value)),
+            )
+        };
+        [
+            self.what.clone(),
+            format!("{sign} {}", write(self.limit)),
+            cell(Layer::Engine),
+            cell(Layer::Fixed),
+            cell(Layer::Malloc),
+            match self.holds {
+                Some(true) => "holds",
+                Some(false) => "FAILS",
+                None => "not measured",
+            }
+            .to_owned(),
+        ]
+    }
+}
+
+const AT_MOST_TIMES: (Sense, Unit) = (Sense::AtMost, Unit::Ratio);
+
+/// Where to find a measurement.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    kind: Kind,
+    size: usize,
+    part: &'a str,
+    touched: bool,
+}
+
+impl Place<'_> {
+    fn holds(&self, row: &Row) -> bool {
+        let parameter = |name: &str| row.parameters.get(name);
+        let size = self.kind.size_name().and_then(parameter).and_then(|size| size.as_u64());
+        let part = parameter("part").and_then(|part| part.as_str());
+        row.workload == self.kind.name()
+            && row.touched == self.touched
+            && size.is_none_or(|size| size == self.size as u64)
+            && part.is_none_or(|part| part == self.part)
+    }
+
+    fn find<'r>(&self, rows: &'r [Row], layer: Layer, subject: &str) -> Option<&'r Row> {
+        rows.iter().find(|row| row.layer == layer && row.subject == subject && self.holds(row))
+    }
+}
+
+/// The largest of the subjects' figures; `None` when any of them is missing.
+fn worst_of(subjects: &[&str], figure: impl Fn(&str) -> Option<f64>) -> Option<Figure> {
+    let figures: Option<Vec<Figure>> =
+        subjects.iter().map(|&subject| Some(Figure { value: figure(subject)?, subject: subject.to_owned() })).collect();
+    figures?.into_iter().max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+/// Time over the system malloc's, of the slowest of `subjects`.
+fn over_system(rows: &[Row], place: Place<'_>, layer: Layer, subjects: &[&str]) -> Option<Figure> {
+    worst_of(subjects, |subject| place.find(rows, layer, subject)?.over_system)
+}
+
+fn program000(rows: &[Row]) -> impl Iterator<Item = Bar> {
+    [(false, 0.15, "not touched"), (true, 0.85, "touched")].into_iter().map(move |(touched, limit, words)| {
+        let place = Place { kind: Kind::Program000, size: 0, part: "program", touched };
+        Bar::new(format!("report 000, {words}, over system"), limit, AT_MOST_TIMES, Layer::Malloc)
+            .measured(|layer| over_system(rows, place, layer, &FITS))
+    })
+}
+
+fn program001(rows: &[Row]) -> impl Iterator<Item = Bar> {
+    let places = [(false, "not touched"), (true, "touched")]
+        .into_iter()
+        .flat_map(|touch| Kind::Program001.parts().iter().map(move |&part| (touch, part)));
+    places.map(move |((touched, words), part)| {
+        let limit = if part.ends_with("4096") && !touched { 0.1 } else { 1.0 };
+        let place = Place { kind: Kind::Program001, size: 0, part, touched };
+        Bar::new(format!("report 001, {part}, {words}, over system"), limit, AT_MOST_TIMES, Layer::Fixed)
+            .measured(|layer| over_system(rows, place, layer, &FITS[..4]))
+    })
+}
+
+fn steady(rows: &[Row]) -> impl Iterator<Item = Bar> {
+    let places = [(1000, 1.4), (10_000, 1.1), (100_000, 1.0), (1_000_000, 1.0)];
+    let times = places.into_iter().map(move |(size, limit)| {
+        let place = Place { kind: Kind::Steady, size, part: "pair", touched: false };
+        Bar::new(
+            format!("steady, {} live, over system", number::grouped(size as u64)),
+            limit,
+            AT_MOST_TIMES,
+            Layer::Engine,
+        )
+        .measured(|layer| over_system(rows, place, layer, &["first", "best"]))
+    });
+    let place = Place { kind: Kind::Steady, size: 1_000_000, part: "pair", touched: false };
+    let tail = Bar::new("steady, 1,000,000 live, p99.99 over system".to_owned(), 0.4, AT_MOST_TIMES, Layer::Engine)
+        .measured(|layer| {
+            let system = place.find(rows, Layer::Malloc, SYSTEM)?.p9999?;
+            worst_of(&["first", "best"], |subject| Some(place.find(rows, layer, subject)?.p9999? / system))
+        });
+    times.chain([tail])
+}
+
+/// The mean of an allocate and a free in a comb: both of a request that fits no hole, or of the holes themselves.
+fn comb_pair(rows: &[Row], layer: Layer, subject: &str, size: usize, parts: [&str; 2]) -> Option<f64> {
+    let time = |part| Place { kind: Kind::Comb, size, part, touched: false }.find(rows, layer, subject)?.ns_per_op;
+    Some((time(parts[0])? + time(parts[1])?) / 2.0)
+}
+
+fn comb(rows: &[Row]) -> impl Iterator<Item = Bar> {
+    let pairs = [("a request that fits no hole", ["miss", "miss"]), ("frees and fills", ["free", "fill"])];
+    pairs.into_iter().map(move |(words, parts)| {
+        Bar::new(format!("comb, {words}, 10^7 holes over 10^3"), 3.0, AT_MOST_TIMES, Layer::Engine).measured(|layer| {
+            worst_of(&FITS, |subject| {
+                let many = comb_pair(rows, layer, subject, 10_000_000, parts)?;
+                Some(many / comb_pair(rows, layer, subject, 1000, parts)?)
+            })
+        })
+    })
+}
+
+fn buddy_free(rows: &[Row]) -> Bar {
+    let place = Place { kind: Kind::BuddyFree, size: 50_000, part: "free", touched: false };
+    let time = |layer, subject: &str| place.find(rows, layer, subject)?.ns_per_op;
+    let peer = Crate::BuddySystem.name();
+    let theirs = time(Layer::Fixed, peer).map_or("-".to_owned(), number::short);
+    let what = format!("buddy free at 50,000 holes ({peer}: {theirs} ns)");
+    Bar::new(what, 100.0, (Sense::AtMost, Unit::Nanoseconds), Layer::Fixed)
+        .measured(|layer| worst_of(&["buddy"], |subject| time(layer, subject)))
+}
+
+/// What metadata takes of the region that it describes, in per cent.
+fn metadata_share(kind: PolicyKind) -> Option<f64> {
+    const REGION: usize = 1 << 30;
+    let cells = AnyEngine::metadata_cells(kind, REGION, &Rules::default()).ok()?;
+    Some((cells * size_of::<u64>()) as f64 / REGION as f64 * 100.0)
+}
+
+fn metadata() -> impl Iterator<Item = Bar> {
+    let groups: [(&[&str], f64); 2] = [(&["first", "next", "worst"], 2.1), (&["best"], 2.6)];
+    groups.into_iter().map(|(policies, limit)| {
+        let what = "metadata of a 1 GiB region, 16-byte granules".to_owned();
+        Bar::new(what, limit, (Sense::AtMost, Unit::Percent), Layer::Engine).measured(|layer| {
+            worst_of(policies, |name| metadata_share(PolicyKind::from_name(name).filter(|_| layer == Layer::Engine)?))
+        })
+    })
+}
+
+fn mapped(rows: &[Row]) -> Bar {
+    let place = Place { kind: Kind::Mapped, size: 128, part: "pair", touched: false };
+    Bar::new("mapped over a bare mmap+munmap".to_owned(), 1.1, AT_MOST_TIMES, Layer::Malloc).measured(|layer| {
+        let bare = place.find(rows, Layer::Malloc, MMAP)?.ns_per_op?;
+        worst_of(&[policy::MAPPED], |subject| Some(place.find(rows, layer, subject)?.ns_per_op? / bare))
+    })
+}
+
+/// All bars, as `rows` tell.
+pub fn of(rows: &[Row]) -> Vec<Bar> {
+    program000(rows)
+        .chain(program001(rows))
+        .chain(steady(rows))
+        .chain(comb(rows))
+        .chain([buddy_free(rows)])
+        .chain(metadata())
+        .chain([mapped(rows)])
+        .collect()
+}
+
+/// The bars as a table.
+pub fn print(bars: &[Bar]) {
+    anstream::println!("\nThe bars (the layer that decides is marked *; the policy named is the one that does worst)");
+    let mut table = Table::new(["what", "bar", "engine", "fixed", "malloc", ""]);
+    bars.iter().for_each(|bar| table.row(bar.cells()));
+    anstream::print!("{table}");
+}
+
+/// 0 when every bar holds, else 1.
+pub fn verdict(bars: &[Bar]) -> ExitCode {
+    ExitCode::from(u8::from(bars.iter().any(|bar| bar.holds != Some(true))))
+}
