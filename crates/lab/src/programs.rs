@@ -192,7 +192,7 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
 }
 
 /// The processor time of this process so far, in seconds.
-fn processor_time() -> f64 {
+pub fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is ours to write. The clock exists on every Linux; were it to fail, the time would read 0.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };

@@ -3,8 +3,11 @@
 //! A bar that speaks of several policies is held by the one that does worst. It is decided on one layer; what the same
 //! measurement says on the others stands beside it.
 
+use std::alloc::Layout;
+use std::mem::MaybeUninit;
 use std::process::ExitCode;
 
+use heapwright::{COMPACT, FirstFit, FixedHeap};
 use heapwright_placement::{AnyEngine, PolicyKind, Rules};
 use serde::Serialize;
 
@@ -27,6 +30,7 @@ const FITS: [&str; 5] = ["first", "next", "best", "worst", "random"];
 #[serde(rename_all = "snake_case")]
 enum Sense {
     AtMost,
+    AtLeast,
 }
 
 /// What a figure counts.
@@ -75,6 +79,7 @@ impl Bar {
         self.malloc = figure(Layer::Malloc);
         self.holds = self.figure(self.layer).map(|figure| match self.sense {
             Sense::AtMost => figure.value <= self.limit,
+            Sense::AtLeast => figure.value >= self.limit,
         });
         self
     }
@@ -90,6 +95,7 @@ impl Bar {
     fn cells(&self) -> [String; 6] {
         let sign = match self.sense {
             Sense::AtMost => "<=",
+            Sense::AtLeast => ">=",
         };
         let write = |value: f64| match self.unit {
             Unit::Ratio => number::short(value),
@@ -244,6 +250,24 @@ fn metadata() -> impl Iterator<Item = Bar> {
     })
 }
 
+/// What requests of `bytes` bytes get of a 1 KiB region that holds the heap's handle and metadata too, in per cent.
+fn payload_share(bytes: usize) -> Option<f64> {
+    const REGION: usize = 1024;
+    let mut region = [MaybeUninit::uninit(); REGION];
+    let heap = FixedHeap::<FirstFit>::carve((), &mut region, &COMPACT).ok()?;
+    let layout = Layout::from_size_align(bytes, 8).ok()?;
+    let blocks = std::iter::from_fn(|| heap.allocate(layout).ok()).count();
+    Some((blocks * bytes) as f64 / REGION as f64 * 100.0)
+}
+
+fn payload() -> impl Iterator<Item = Bar> {
+    [(16, 85.0), (24, 85.0), (40, 85.0), (100, 78.0)].into_iter().map(|(bytes, limit)| {
+        let what = format!("payload of a 1 KiB region, requests of {bytes} bytes, 8-byte granules");
+        Bar::new(what, limit, (Sense::AtLeast, Unit::Percent), Layer::Fixed)
+            .measured(|layer| worst_of(&["first"], |_| payload_share(bytes).filter(|_| layer == Layer::Fixed)))
+    })
+}
+
 fn mapped(rows: &[Row]) -> Bar {
     let place = Place { kind: Kind::Mapped, size: 128, part: "pair", touched: false };
     Bar::new("mapped over a bare mmap+munmap".to_owned(), 1.1, AT_MOST_TIMES, Layer::Malloc).measured(|layer| {
@@ -260,6 +284,7 @@ pub fn of(rows: &[Row]) -> Vec<Bar> {
         .chain(comb(rows))
         .chain([buddy_free(rows)])
         .chain(metadata())
+        .chain(payload())
         .chain([mapped(rows)])
         .collect()
 }

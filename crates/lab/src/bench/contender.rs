@@ -120,8 +120,10 @@ impl Field {
     }
 
     fn fixed(&self) -> impl Iterator<Item = Contender> {
+        let kinds = self.policies.iter().filter_map(|name| PolicyKind::from_name(name));
+        let ours = kinds.map(|kind| Contender::plain(kind.name(), Layer::Fixed, Implementation::Fixed(kind)));
         let crates = Crate::ALL.into_iter().filter(|peer| self.wants(peer.name()));
-        crates.map(|peer| Contender::plain(peer.name(), Layer::Fixed, Implementation::Crate(peer)))
+        ours.chain(crates.map(|peer| Contender::plain(peer.name(), Layer::Fixed, Implementation::Crate(peer))))
     }
 
     fn mallocs(&self) -> impl Iterator<Item = Contender> {

@@ -29,8 +29,10 @@ pub struct Case {
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Rounds.
+    /// Rounds timed as a whole.
     pub rounds: usize,
+    /// Rounds in which every operation is timed.
+    pub latency_rounds: usize,
     /// How long preparing a heap, and a round, may take.
     pub patience: Duration,
     /// Bytes of memory that may be in use at a time.
@@ -44,8 +46,8 @@ pub struct Outcome {
     pub rounds: Vec<Vec<PartTime>>,
     /// The same rounds of the one it is compared to.
     pub base: Vec<Vec<PartTime>>,
-    /// Latencies by part.
-    pub latencies: Vec<PartLatency>,
+    /// The rounds in which every operation was timed.
+    pub latencies: Vec<Vec<PartLatency>>,
     /// Why figures are missing.
     pub note: Option<String>,
 }
@@ -98,14 +100,9 @@ impl Case {
                 turn.prepare(self.workload.kind.is_whole_program());
                 progress.step();
             }
-            for round in 0..effort.rounds {
-                for place in 0..turns.len() {
-                    let at = (place + round) % turns.len();
-                    turns[at].play();
-                }
-            }
-            turns.iter_mut().for_each(Turn::sample);
-            let base = turns[0].rounds.clone();
+            take_turns(&mut turns, effort.rounds, Turn::play);
+            take_turns(&mut turns, effort.latency_rounds, Turn::sample);
+            let base: Vec<_> = turns.iter().filter(|turn| turn.at == 0).flat_map(|turn| turn.rounds.clone()).collect();
             for turn in turns {
                 turn.settle_into(&base, &mut outcomes);
             }
@@ -120,6 +117,14 @@ impl Case {
     }
 }
 
+/// Everybody acts once a round, in an order that rotates.
+fn take_turns<'c>(turns: &mut [Turn<'c>], rounds: usize, act: impl Fn(&mut Turn<'c>)) {
+    for round in 0..rounds {
+        let (last, first) = turns.split_at_mut(round % turns.len().max(1));
+        first.iter_mut().chain(last).for_each(&act);
+    }
+}
+
 /// A contender in its group.
 struct Turn<'c> {
     at: usize,
@@ -127,7 +132,7 @@ struct Turn<'c> {
     task: Task,
     runner: Option<Runner>,
     rounds: Vec<Vec<PartTime>>,
-    latencies: Vec<PartLatency>,
+    latencies: Vec<Vec<PartLatency>>,
     failure: Option<String>,
 }
 
@@ -171,9 +176,8 @@ impl<'c> Turn<'c> {
     }
 
     fn sample(&mut self) {
-        if let Some(latencies) = self.with_runner(Runner::latency) {
-            self.latencies = latencies;
-        }
+        let latencies = self.with_runner(Runner::latency);
+        self.latencies.extend(latencies);
     }
 
     /// Leaves what was measured in its place. Of one that leads several groups the first group counts.

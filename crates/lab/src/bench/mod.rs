@@ -115,6 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let cases = plan::cases(&arguments.kinds(), extent, &arguments.field()?);
     let effort = Effort {
         rounds: arguments.repeat.map_or(extent.rounds(), usize::from),
+        latency_rounds: extent.latency_rounds(),
         patience: extent.patience(),
         memory: measure::available_memory()?,
     };

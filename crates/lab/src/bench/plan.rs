@@ -27,6 +27,14 @@ impl Extent {
         }
     }
 
+    /// Rounds in which every operation is timed.
+    pub fn latency_rounds(self) -> usize {
+        match self {
+            Extent::Quick => 1,
+            Extent::Usual | Extent::Full => 3,
+        }
+    }
+
     /// How long one contender may prepare, and how long a round of it may take.
     pub fn patience(self) -> Duration {
         Duration::from_secs(match self {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::contender::{Layer, NO_OP, SYSTEM, SYSTEM_AGAIN};
+use super::contender::{Layer, NO_OP, SYSTEM_AGAIN};
 use super::measure::{Case, Outcome};
-use super::probe::PartTime;
+use super::probe::{PartLatency, PartTime};
 use crate::number;
 use crate::stats::{Spread, median};
 use crate::table::{HEADING, Table};
@@ -23,17 +23,18 @@ pub struct Row {
     pub layer: Layer,
     /// Whether every block was written to.
     pub touched: bool,
-    /// Nanoseconds per operation (an allocate or a free), the harness's own included: the median of the rounds.
+    /// Nanoseconds of processor time per operation (an allocate or a free), the harness's own and any writing included:
+    /// the median of the rounds.
     pub ns_per_op: Option<f64>,
     /// Half of the rounds lie between these.
     pub quartiles: Option<[f64; 2]>,
-    /// Latencies of single operations, in nanoseconds, the clock's own cost taken off.
+    /// Latencies of single operations, in nanoseconds, the clock's own cost taken off: of several rounds the median.
     pub p50: Option<f64>,
     /// 99 of 100 operations took at most this.
     pub p99: Option<f64>,
     /// 9,999 of 10,000.
     pub p9999: Option<f64>,
-    /// The slowest.
+    /// The slowest of all rounds.
     pub max: Option<f64>,
     /// Time over the system malloc's, the median of the rounds' ratios.
     pub over_system: Option<f64>,
@@ -58,7 +59,10 @@ pub fn rows(case: &Case, outcomes: &[Outcome]) -> Vec<Row> {
         let (ours, base) = (figures(&outcome.rounds), figures(&outcome.base));
         let ratios: Vec<f64> = ours.iter().zip(&base).map(|(ours, base)| ours / base).collect();
         let spread = Spread::of(&ours);
-        let latency = outcome.latencies.iter().find(|latency| latency.part == **part);
+        let latencies: Vec<_> = outcome.latencies.iter().flatten().filter(|it| it.part == **part).collect();
+        let middle = |quantile: fn(&PartLatency) -> f64| {
+            median(&latencies.iter().map(|latency| quantile(latency)).collect::<Vec<f64>>())
+        };
         Row {
             workload: case.workload.kind.name().to_owned(),
             parameters: parameters(case, part),
@@ -67,10 +71,10 @@ pub fn rows(case: &Case, outcomes: &[Outcome]) -> Vec<Row> {
             touched: case.touched,
             ns_per_op: spread.map(|spread| spread.median),
             quartiles: spread.map(|spread| [spread.low, spread.high]),
-            p50: latency.map(|latency| latency.p50),
-            p99: latency.map(|latency| latency.p99),
-            p9999: latency.map(|latency| latency.p9999),
-            max: latency.map(|latency| latency.max),
+            p50: middle(|latency| latency.p50),
+            p99: middle(|latency| latency.p99),
+            p9999: middle(|latency| latency.p9999),
+            max: latencies.iter().map(|latency| latency.max).reduce(f64::max),
             over_system: median(&ratios),
             note: outcome.note.clone(),
         }
@@ -98,7 +102,7 @@ pub fn print_table(rows: &[Row]) {
     let mut table = Table::new(["subject", "layer", "ns/op", "±", "p50", "p99", "p99.99", "max", "over system", ""]);
     let best = best_of(rows);
     for row in rows {
-        table.row(cells(row, if best == Some(row.subject.as_str()) { "best" } else { "" }));
+        table.row(cells(row, if best.is_some_and(|best| std::ptr::eq(best, row)) { "best" } else { "" }));
     }
     anstream::print!("{table}");
     print_notes(rows);
@@ -119,17 +123,17 @@ fn print_notes(rows: &[Row]) {
 }
 
 /// The fastest of those that have memory; an engine without any is not an allocator that one can use.
-fn best_of(rows: &[Row]) -> Option<&str> {
+fn best_of(rows: &[Row]) -> Option<&Row> {
     let fit = rows.iter().filter(|row| row.layer != Layer::Engine && row.subject != SYSTEM_AGAIN);
     let fastest = fit.filter_map(|row| Some((row, row.ns_per_op?))).min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(&fastest.0.subject)
+    Some(fastest.0)
 }
 
 fn cells(row: &Row, mark: &str) -> [String; 10] {
     let figure = |figure: Option<f64>| figure.map_or("-".to_owned(), number::short);
     let spread = row.quartiles.zip(row.ns_per_op).filter(|(_, median)| *median > 0.0);
     let spread = spread.map(|([low, high], median)| format!("{:.0} %", (high - low) / 2.0 / median * 100.0));
-    let ratio = row.over_system.filter(|_| row.subject != SYSTEM && row.subject != NO_OP);
+    let ratio = row.over_system.filter(|_| row.subject != NO_OP);
     [
         row.subject.clone(),
         row.layer.to_string(),
@@ -139,7 +143,7 @@ fn cells(row: &Row, mark: &str) -> [String; 10] {
         figure(row.p99),
         figure(row.p9999),
         figure(row.max),
-        if row.subject == SYSTEM { "1".to_owned() } else { figure(ratio) },
+        figure(ratio),
         mark.to_owned(),
     ]
 }

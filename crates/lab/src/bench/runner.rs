@@ -15,8 +15,9 @@ use super::subjects::Implementation;
 use super::worker::{self, Reply, Request, Task};
 use crate::child::is_same_file;
 
-/// How much longer than its own patience a child may take to answer before it is ended.
-const GRACE: Duration = Duration::from_secs(20);
+/// How long a child may take to answer, beyond its own patience many times over: that is processor time, of which it may
+/// not get much.
+const GRACE: Duration = Duration::from_secs(60);
 
 /// A measuring child; it ends when this is dropped.
 pub struct Runner {
@@ -90,7 +91,7 @@ impl Runner {
     }
 
     fn next_reply(&mut self) -> Result<Reply> {
-        match self.replies.recv_timeout(self.patience + GRACE) {
+        match self.replies.recv_timeout(self.patience * 4 + GRACE) {
             Ok(line) => match worker::parse_reply(&line)? {
                 Reply::Stopped(why) => bail!("{why}"),
                 reply => Ok(reply),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::probe::Probe;
+use crate::programs::processor_time;
 
 /// An allocator under test. A block is known by a number: its address, or its offset where there is no memory.
 pub trait Subject {
@@ -49,29 +50,43 @@ pub struct Stage {
     subject: Box<dyn Subject>,
     touch: Touch,
     patience: Duration,
-    until: Instant,
+    /// Processor time, in seconds, at which patience ends.
+    limit: f64,
+    /// The earliest moment at which the limit can have been reached.
+    next_look: Instant,
 }
 
 /// After how many operations a workload looks at the time.
 pub const OPERATIONS_PER_LOOK: usize = 512;
 
 impl Stage {
-    /// `subject` at work, with `patience` for its preparation and as much for every round.
+    /// `subject` at work, with `patience` of processor time for its preparation and as much for every round.
     pub fn new(subject: Box<dyn Subject>, touch: Touch, patience: Duration) -> Stage {
-        Stage { subject, touch, patience, until: Instant::now() + patience }
+        let mut stage = Stage { subject, touch, patience, limit: 0.0, next_look: Instant::now() };
+        stage.renew_patience();
+        stage
     }
 
     /// Allows the full time from now on.
     pub fn renew_patience(&mut self) {
-        self.until = Instant::now() + self.patience;
+        self.limit = processor_time() + self.patience.as_secs_f64();
+        self.next_look = Instant::now() + self.patience;
     }
 
     /// Says whether there is time left; to be asked now and then.
     ///
     /// # Errors
     /// [`Stop::TooSlow`]
-    pub fn look_at_time(&self) -> Result<(), Stop> {
-        if Instant::now() < self.until { Ok(()) } else { Err(Stop::TooSlow) }
+    pub fn look_at_time(&mut self) -> Result<(), Stop> {
+        if Instant::now() < self.next_look {
+            return Ok(());
+        }
+        let left = self.limit - processor_time();
+        if left <= 0.0 {
+            return Err(Stop::TooSlow);
+        }
+        self.next_look += Duration::from_secs_f64(left);
+        Ok(())
     }
 
     /// Allocates and, if the workload touches memory, fills the block.

@@ -3,6 +3,8 @@
 mod calls;
 mod crates;
 mod engine;
+mod fixed;
+mod hosted;
 mod no_op;
 
 use std::fmt;
@@ -22,6 +24,8 @@ pub enum Implementation {
     NoOp,
     /// A placement engine without memory.
     Engine(PolicyKind),
+    /// Our own heap in a region of fixed length.
+    Fixed(PolicyKind),
     /// Another crate's allocator over a region of fixed length.
     Crate(Crate),
     /// This process' malloc and free.
@@ -42,6 +46,7 @@ impl Implementation {
         match self {
             Implementation::NoOp => no_op::build(),
             Implementation::Engine(policy) => engine::build(policy, region),
+            Implementation::Fixed(policy) => fixed::build(policy, region),
             Implementation::Crate(peer) => peer.build(region),
             Implementation::Malloc => Ok(Box::new(calls::Malloc::of_this_process())),
             Implementation::Mmap => Ok(Box::new(calls::Mmap)),
@@ -54,7 +59,7 @@ impl Implementation {
             Implementation::NoOp => 0,
             Implementation::Engine(_) => live / 8,
             Implementation::Mmap => blocks * PAGE.max(live.div_ceil(blocks.max(1)).next_multiple_of(PAGE)),
-            Implementation::Crate(_) | Implementation::Malloc => live * 3 / 2 + blocks * 32,
+            Implementation::Fixed(_) | Implementation::Crate(_) | Implementation::Malloc => live * 3 / 2 + blocks * 32,
         }
     }
 
@@ -71,6 +76,7 @@ impl fmt::Display for Implementation {
         match self {
             Implementation::NoOp => f.write_str("no-op"),
             Implementation::Engine(policy) => write!(f, "engine/{}", policy.name()),
+            Implementation::Fixed(policy) => write!(f, "fixed/{}", policy.name()),
             Implementation::Crate(peer) => write!(f, "crate/{}", peer.name()),
             Implementation::Malloc => f.write_str("malloc"),
             Implementation::Mmap => f.write_str("mmap"),
@@ -87,6 +93,7 @@ impl FromStr for Implementation {
             None if text == "malloc" => Implementation::Malloc,
             None if text == "mmap" => Implementation::Mmap,
             Some(("engine", name)) => Implementation::Engine(PolicyKind::from_name(name).context("no such policy")?),
+            Some(("fixed", name)) => Implementation::Fixed(PolicyKind::from_name(name).context("no such policy")?),
             Some(("crate", name)) => Implementation::Crate(Crate::from_name(name).context("no such crate")?),
             _ => bail!("no such implementation: {text}"),
         })

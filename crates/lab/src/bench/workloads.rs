@@ -163,7 +163,7 @@ mod tests {
     fn perform<S: Script>(workload: Workload) {
         let mut stage = stage(workload);
         let mut script = S::settle(workload.size, &mut stage).unwrap();
-        let mut whole = Whole::default();
+        let mut whole = Whole::calibrated();
         script.run(&mut stage, &mut whole).unwrap();
         let times = whole.into_parts();
         let names: Vec<_> = times.iter().map(|time| time.part.as_str()).collect();

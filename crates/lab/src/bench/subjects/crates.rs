@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 
 use super::super::lazy::Lazy;
 use super::super::subject::Subject;
+use super::hosted::{Heap, Hosted};
 
 /// A crate with an allocator for a region of fixed length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,65 +54,32 @@ impl Crate {
                 let mut heap = talc::base::Talc::new(talc::source::Manual);
                 // SAFETY: the region is the heap's alone.
                 ensure!(unsafe { heap.claim(base, bytes) }.is_some(), "talc refuses the region");
-                Box::new(Hosted { heap: Talc(heap), _region: region })
+                Hosted::boxed(Talc(heap), region)
             }
             Crate::Rlsf => {
                 let mut heap = rlsf::Tlsf::new();
                 let block = NonNull::slice_from_raw_parts(NonNull::from(&mut region[..]).cast(), bytes);
                 // SAFETY: the region is the heap's alone.
                 ensure!(unsafe { heap.insert_free_block_ptr(block) }.is_some(), "rlsf refuses the region");
-                Box::new(Hosted { heap: Rlsf(heap), _region: region })
+                Hosted::boxed(Rlsf(heap), region)
             }
             Crate::Dlmalloc => {
                 let source = OneRegion { base, bytes, given: Cell::new(false) };
                 let heap = dlmalloc::Dlmalloc::new_with_allocator(source);
-                Box::new(Hosted { heap: Dlmalloc(heap), _region: region })
+                Hosted::boxed(Dlmalloc(heap), region)
             }
             Crate::BuddySystem => {
                 let mut heap = buddy_system_allocator::Heap::<48>::new();
                 // SAFETY: the region is the heap's alone.
                 unsafe { heap.init(base as usize, bytes) };
-                Box::new(Hosted { heap: BuddySystem(heap), _region: region })
+                Hosted::boxed(BuddySystem(heap), region)
             }
             Crate::LinkedList => {
                 // SAFETY: the region is the heap's alone.
                 let heap = unsafe { linked_list_allocator::Heap::new(base, bytes) };
-                Box::new(Hosted { heap: LinkedList(heap), _region: region })
+                Hosted::boxed(LinkedList(heap), region)
             }
         })
-    }
-}
-
-/// A heap, and the region in which it lives.
-struct Hosted<H> {
-    heap: H,
-    _region: Lazy<u8>,
-}
-
-/// A heap that takes a layout for every block, as Rust's allocators do.
-trait Heap {
-    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
-
-    /// # Safety
-    /// `block` was allocated with `layout` and is freed once.
-    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout);
-}
-
-/// The layout of a request: malloc's alignment, whichever crate serves it.
-fn layout_of(bytes: usize) -> Option<Layout> {
-    Layout::from_size_align(bytes, 16).ok()
-}
-
-impl<H: Heap> Subject for Hosted<H> {
-    fn allocate(&mut self, bytes: usize) -> Option<usize> {
-        self.heap.allocate(layout_of(bytes)?).map(|block| block.as_ptr() as usize)
-    }
-
-    fn free(&mut self, block: usize, bytes: usize) {
-        if let (Some(block), Some(layout)) = (NonNull::new(block as *mut u8), layout_of(bytes)) {
-            // SAFETY: workloads free what they allocated, once, with its size.
-            unsafe { self.heap.free(block, layout) }
-        }
     }
 }
 
