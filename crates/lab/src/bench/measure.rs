@@ -90,6 +90,12 @@ impl Case {
         groups
     }
 
+    /// How many steps of progress [`Case::measure`] makes.
+    pub fn steps(&self, effort: &Effort) -> usize {
+        let turns: usize = self.groups(effort.memory).iter().map(Vec::len).sum();
+        turns * (1 + effort.rounds + effort.latency_rounds)
+    }
+
     /// Measures everybody; the outcomes are in the order of the contenders.
     pub fn measure(&self, effort: &Effort, progress: &Progress) -> Vec<Outcome> {
         let mut outcomes: Vec<Outcome> = self.contenders.iter().map(|_| Outcome::default()).collect();
@@ -100,8 +106,8 @@ impl Case {
                 turn.prepare(self.workload.kind.is_whole_program());
                 progress.step();
             }
-            take_turns(&mut turns, effort.rounds, Turn::play);
-            take_turns(&mut turns, effort.latency_rounds, Turn::sample);
+            take_turns(&mut turns, effort.rounds, progress, Turn::play);
+            take_turns(&mut turns, effort.latency_rounds, progress, Turn::sample);
             let base: Vec<_> = turns.iter().filter(|turn| turn.at == 0).flat_map(|turn| turn.rounds.clone()).collect();
             for turn in turns {
                 turn.settle_into(&base, &mut outcomes);
@@ -118,10 +124,13 @@ impl Case {
 }
 
 /// Everybody acts once a round, in an order that rotates.
-fn take_turns<'c>(turns: &mut [Turn<'c>], rounds: usize, act: impl Fn(&mut Turn<'c>)) {
+fn take_turns<'c>(turns: &mut [Turn<'c>], rounds: usize, progress: &Progress, act: impl Fn(&mut Turn<'c>)) {
     for round in 0..rounds {
         let (last, first) = turns.split_at_mut(round % turns.len().max(1));
-        first.iter_mut().chain(last).for_each(&act);
+        for turn in first.iter_mut().chain(last) {
+            act(turn);
+            progress.step();
+        }
     }
 }
 

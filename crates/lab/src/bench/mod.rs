@@ -26,7 +26,7 @@ use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 
 use self::contender::{Field, Layer};
-use self::measure::Effort;
+use self::measure::Case;
 use self::plan::Extent;
 use self::subjects::Crate;
 use self::workloads::Kind;
@@ -98,11 +98,15 @@ impl Arguments {
                 bail!("no allocator {name}; there are {}", known.collect::<Vec<_>>().join(", "));
             }
         }
-        let chosen = |name: &&'static str| self.policies.is_empty() || self.policies.iter().any(|other| other == name);
+        let named = |name: &&'static str| self.policies.iter().any(|other| other == name);
+        let policies = match self.policies.is_empty() {
+            true => self.extent().policies(),
+            false => policy::names().filter(named).collect(),
+        };
         let all_layers = [Layer::Engine, Layer::Fixed, Layer::Malloc];
         Ok(Field {
             layers: all_layers.into_iter().filter(|it| self.layers.is_empty() || self.layers.contains(it)).collect(),
-            policies: policy::names().filter(chosen).collect(),
+            policies,
             allocators: self.allocators.clone(),
             peers,
         })
@@ -113,17 +117,13 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let extent = arguments.extent();
     let cases = plan::cases(&arguments.kinds(), extent, &arguments.field()?);
-    let effort = Effort {
-        rounds: arguments.repeat.map_or(extent.rounds(), usize::from),
-        latency_rounds: extent.latency_rounds(),
-        patience: extent.patience(),
-        memory: measure::available_memory()?,
-    };
-    let progress = Progress::new("bench", cases.iter().map(|case| case.contenders.len()).sum());
+    let (rounds, memory) = (arguments.repeat.map(usize::from), measure::available_memory()?);
+    let effort = |case: &Case| extent.effort(case.workload, rounds, memory);
+    let progress = Progress::new("bench", cases.iter().map(|case| case.steps(&effort(case))).sum());
     let mut all_rows = Vec::new();
     for case in &cases {
         progress.at(&case.workload.to_string());
-        let rows = report::rows(case, &case.measure(&effort, &progress));
+        let rows = report::rows(case, &case.measure(&effort(case), &progress));
         if !arguments.json {
             rows.chunks(case.contenders.len()).for_each(report::print_table);
         }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use heapwright_placement::PolicyKind;
+
 use super::contender::{Contender, Field, Layer};
-use super::measure::Case;
+use super::measure::{Case, Effort};
 use super::subjects::Implementation;
 use super::workloads::{Kind, Workload};
+use crate::policy;
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,30 +21,38 @@ pub enum Extent {
     Full,
 }
 
+/// From this size on a round takes seconds, and does so much that few rounds tell enough.
+const HUGE: usize = 10_000_000;
+
 impl Extent {
-    /// Rounds, unless told otherwise.
-    pub fn rounds(self) -> usize {
+    /// How thoroughly to measure `workload`: `rounds` as told, or as many as suit it.
+    pub fn effort(self, workload: Workload, rounds: Option<usize>, memory: usize) -> Effort {
+        let is_program = workload.kind.is_whole_program();
+        let (suitable, latency_rounds) = match self {
+            Extent::Quick if is_program => (2, 0),
+            Extent::Quick => (2, 1),
+            _ if workload.size >= HUGE => (3, 1),
+            _ if is_program => (5, 1),
+            _ => (5, 3),
+        };
+        Effort { rounds: rounds.unwrap_or(suitable), latency_rounds, patience: self.patience(), memory }
+    }
+
+    /// How much processor time a contender may take to prepare, and for a round.
+    fn patience(self) -> Duration {
         match self {
-            Extent::Quick => 3,
-            Extent::Usual | Extent::Full => 5,
+            Extent::Quick => Duration::from_millis(200),
+            Extent::Usual => Duration::from_secs(5),
+            Extent::Full => Duration::from_secs(60),
         }
     }
 
-    /// Rounds in which every operation is timed.
-    pub fn latency_rounds(self) -> usize {
+    /// The policies that take part unless others are named.
+    pub fn policies(self) -> Vec<&'static str> {
         match self {
-            Extent::Quick => 1,
-            Extent::Usual | Extent::Full => 3,
+            Extent::Quick => vec![PolicyKind::First.name(), PolicyKind::Best.name()],
+            Extent::Usual | Extent::Full => policy::names().collect(),
         }
-    }
-
-    /// How long one contender may prepare, and how long a round of it may take.
-    pub fn patience(self) -> Duration {
-        Duration::from_secs(match self {
-            Extent::Quick => 1,
-            Extent::Usual => 5,
-            Extent::Full => 60,
-        })
     }
 
     fn sizes(self, kind: Kind) -> &'static [usize] {
@@ -70,13 +81,15 @@ impl Extent {
         }
     }
 
-    fn touches(self, kind: Kind) -> &'static [bool] {
-        match (kind, self) {
-            (_, Extent::Full) | (Kind::Program000 | Kind::Program001 | Kind::Steady | Kind::Mapped, _) => {
-                &[false, true]
-            }
-            _ => &[false],
-        }
+    /// Whether blocks are written to: not, and then also; or only the former.
+    fn touches(self, workload: Workload) -> &'static [bool] {
+        let both = match (self, workload.kind) {
+            (Extent::Full, _) => true,
+            (Extent::Quick, kind) => kind == Kind::Steady && workload.size == 1000,
+            (_, Kind::Program000 | Kind::Program001 | Kind::Mapped) => true,
+            (_, kind) => kind == Kind::Steady && workload.size < 1_000_000,
+        };
+        if both { &[false, true] } else { &[false] }
     }
 }
 
@@ -85,14 +98,12 @@ pub fn cases(kinds: &[Kind], extent: Extent, field: &Field) -> Vec<Case> {
     let mut cases = Vec::new();
     for &kind in kinds {
         for &size in extent.sizes(kind) {
-            for &touched in extent.touches(kind) {
-                let everybody = size <= extent.largest_for_all(kind);
-                let contenders: Vec<Contender> = field
-                    .contenders(kind)
-                    .into_iter()
-                    .filter(|contender| takes_part(contender, touched, everybody))
-                    .collect();
-                cases.push(Case { workload: Workload { kind, size }, touched, contenders });
+            let workload = Workload { kind, size };
+            let everybody = size <= extent.largest_for_all(kind);
+            for &touched in extent.touches(workload) {
+                let mut contenders = field.contenders(kind);
+                contenders.retain(|contender| takes_part(contender, touched, everybody));
+                cases.push(Case { workload, touched, contenders });
             }
         }
     }
