@@ -2,9 +2,11 @@
 
 use heapwright_process as heap;
 
+mod throwing;
+
 macro_rules! allocate {
     ($($name:ident($($rest:ident: $type:ty),*);)*) => { $(
-        /// An operator `new`.
+        /// An operator `new` that returns null.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub extern "C" fn $name(size: usize, $($rest: $type),*) -> *mut u8 {
@@ -16,7 +18,7 @@ macro_rules! allocate {
 
 macro_rules! allocate_aligned {
     ($($name:ident($($rest:ident: $type:ty),*);)*) => { $(
-        /// An aligned operator `new`.
+        /// An aligned operator `new` that returns null.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub extern "C" fn $name(size: usize, align: usize, $($rest: $type),*) -> *mut u8 {
@@ -61,15 +63,11 @@ macro_rules! free_sized {
 type NoThrow = *const u8;
 
 allocate! {
-    _Znwm();
-    _Znam();
     _ZnwmRKSt9nothrow_t(tag: NoThrow);
     _ZnamRKSt9nothrow_t(tag: NoThrow);
 }
 
 allocate_aligned! {
-    _ZnwmSt11align_val_t();
-    _ZnamSt11align_val_t();
     _ZnwmSt11align_val_tRKSt9nothrow_t(tag: NoThrow);
     _ZnamSt11align_val_tRKSt9nothrow_t(tag: NoThrow);
 }

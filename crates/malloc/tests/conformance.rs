@@ -1,0 +1,31 @@
+//! The malloc family and the C++ operators, under every policy.
+
+mod support;
+
+use support::{code, compile, complaints, run};
+
+fn expect(output: &std::process::Output, text: &str) {
+    assert_eq!(code(output), 0, "{}", complaints(output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), text);
+    assert_eq!(complaints(output), "");
+}
+
+fn conforms(policy: &str) {
+    let plugin = compile("plugin.c", &["-shared", "-fPIC"]);
+    let program = compile("conformance.c", &["-ldl"]);
+    let output = run(&program, &[plugin.to_str().unwrap()], &[("HEAPWRIGHT_POLICY", policy)]);
+    expect(&output, "conformance: ok");
+}
+
+fn serves_cplusplus(policy: &str) {
+    let output = run(&compile("operators.cc", &[]), &[], &[("HEAPWRIGHT_POLICY", policy)]);
+    expect(&output, "operators: ok");
+}
+
+mod family {
+    crate::under_every_policy!(super::conforms);
+}
+
+mod operators {
+    crate::under_every_policy!(super::serves_cplusplus);
+}

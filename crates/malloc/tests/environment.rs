@@ -1,0 +1,135 @@
+//! What the environment asks for, and the statistics at exit.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use support::{POLICIES, code, compile, complaints, run};
+
+fn leaver() -> PathBuf {
+    compile("closes_stderr.c", &[])
+}
+
+/// An empty folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("environment").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn tables(said: &str) -> usize {
+    said.lines().filter(|line| line.starts_with("heapwright: ") && line.contains(" under ")).count()
+}
+
+#[test]
+fn a_value_that_means_nothing_stops_the_program_at_its_start() {
+    for (name, value, valid) in [
+        ("HEAPWRIGHT_POLICY", "worse", "first, next, best, worst, random, buddy, good, mapped"),
+        ("HEAPWRIGHT_POLICY", "First", "first, next, best, worst, random, buddy, good, mapped"),
+        ("HEAPWRIGHT_SEED", "-1", "a number"),
+        ("HEAPWRIGHT_ON_BAD_FREE", "maybe", "abort or ignore"),
+        ("HEAPWRIGHT_STATS", "yes", "0, 1 or json:PATH"),
+        ("HEAPWRIGHT_STATS", "json:", "0, 1 or json:PATH"),
+    ] {
+        let output = run(&compile("bad_free.c", &[]), &["double"], &[(name, value)]);
+        let said = complaints(&output);
+        assert_eq!(code(&output), 2, "{name}={value}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.starts_with(&format!("heapwright: {name}={value} ")) && said.contains(valid), "{said}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn the_default_is_best_fit_without_statistics() {
+    let output = run(&leaver(), &[], &[("HEAPWRIGHT_POLICY", "")]);
+    assert_eq!((code(&output), complaints(&output)), (0, String::new()));
+    let output = run(&leaver(), &[], &[("HEAPWRIGHT_STATS", "1")]);
+    assert!(complaints(&output).lines().next().unwrap().ends_with(" under best"), "{}", complaints(&output));
+}
+
+#[test]
+fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
+    for policy in POLICIES {
+        for (way, count) in [("return", 1), ("exit", 1), ("_exit", 0), ("fork", 2)] {
+            let output = run(&leaver(), &[way], &[("HEAPWRIGHT_POLICY", policy), ("HEAPWRIGHT_STATS", "1")]);
+            let said = complaints(&output);
+            assert_eq!(code(&output), 0);
+            assert_eq!(tables(&said), count, "{way} under {policy}: {said}");
+            for figure in ["mallocs", "frees", "reuses", "grows", "splits", "coalesces", "blocks", "max heap bytes"] {
+                assert_eq!(said.matches(&format!("\n  {figure} ")).count(), count, "{figure}: {said}");
+            }
+        }
+    }
+}
+
+fn json_of(policy: &str, seed: &str, path: &str) -> Value {
+    let stats = format!("json:{path}");
+    let variables = [("HEAPWRIGHT_POLICY", policy), ("HEAPWRIGHT_SEED", seed), ("HEAPWRIGHT_STATS", &stats)];
+    let output = run(&compile("operators.cc", &[]), &[], &variables);
+    assert_eq!((code(&output), complaints(&output)), (0, String::new()));
+    serde_json::from_slice(&fs::read(path).unwrap()).expect("the file is JSON")
+}
+
+#[test]
+fn json_has_every_figure_and_they_agree() {
+    let folder = folder("figures");
+    for policy in POLICIES {
+        let json = json_of(policy, "7", folder.join(policy).to_str().unwrap());
+        assert_eq!((&json["schema"], &json["policy"]), (&Value::from(1), &Value::from(policy)));
+        let count = |name: &str| json["counters"][name].as_u64().unwrap_or_else(|| panic!("{name} is there: {json}"));
+        assert_eq!(count("mallocs"), count("reuses") + count("grows"));
+        let used = count("mallocs") - count("frees");
+        let holes = json["holes"]["count"].as_u64().unwrap();
+        assert_eq!(count("blocks"), used + holes, "{policy}");
+        assert!(count("live") <= count("peak_live") && count("peak_live") <= count("peak_heap_size"));
+        assert_eq!(count("heap_size") - count("live"), json["holes"]["total"].as_u64().unwrap());
+        let histogram = json["holes"]["histogram"].as_array().unwrap();
+        assert_eq!(histogram.iter().map(|entry| entry.as_u64().unwrap()).sum::<u64>(), holes);
+        assert!(json["counters"]["live_requested"].is_null(), "plain frees were made");
+        assert_eq!(json["returns"].is_null(), policy == "mapped");
+    }
+}
+
+#[test]
+fn processes_share_a_json_file_or_have_one_each() {
+    let folder = folder("processes");
+    let shared = folder.join("shared");
+    let output = run(&leaver(), &["fork"], &[("HEAPWRIGHT_STATS", &format!("json:{}", shared.display()))]);
+    assert_eq!((code(&output), complaints(&output)), (0, String::new()));
+    serde_json::from_slice::<Value>(&fs::read(&shared).unwrap()).expect("the last to exit wrote all of it");
+    fs::remove_file(&shared).unwrap();
+
+    run(&leaver(), &["fork"], &[("HEAPWRIGHT_STATS", &format!("json:{}/of-%p", folder.display()))]);
+    let files: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    for file in files {
+        let json: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!(file.file_name().unwrap().to_str().unwrap(), format!("of-{}", json["pid"]));
+    }
+}
+
+#[test]
+fn a_json_file_that_cannot_be_written_is_complained_about() {
+    let output = run(&compile("operators.cc", &[]), &[], &[("HEAPWRIGHT_STATS", "json:/nowhere/at/all")]);
+    assert_eq!(code(&output), 0);
+    assert!(complaints(&output).contains("/nowhere/at/all"), "{}", complaints(&output));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_heap() {
+    let folder = folder("seeds");
+    let heap = |file: &str, seed: &str| {
+        let stats = format!("json:{}", folder.join(file).display());
+        let variables = [("HEAPWRIGHT_POLICY", "random"), ("HEAPWRIGHT_SEED", seed), ("HEAPWRIGHT_STATS", &stats)];
+        assert_eq!(code(&run(&compile("shuffle.c", &[]), &[], &variables)), 0);
+        let json: Value = serde_json::from_slice(&fs::read(folder.join(file)).unwrap()).unwrap();
+        json["holes"].clone()
+    };
+    let first = heap("a", "1");
+    assert_eq!(first, heap("b", "1"));
+    assert!((2..6).any(|seed| heap("c", &seed.to_string()) != first), "some other seed gives another heap");
+}
