@@ -1,7 +1,7 @@
 //! The growing heap.
 //!
-//! A long range of address space is reserved once and for all; the engine places blocks in it and the [`Region`] commits
-//! memory behind them. Frees mark whole pages that came to lie in holes ([`DirtyPages`]); when enough of them have
+//! A long range of address space is reserved once and for all; the engine places blocks in it and the region commits
+//! memory behind them. Frees mark whole pages that came to lie in holes; when enough of them have
 //! gathered, one sweep gives them back to the system. Blocks never move and have no headers.
 
 use core::alloc::Layout;
@@ -35,7 +35,7 @@ pub struct Settings {
     pub capacity: usize,
     /// Where random fit starts its generator.
     pub seed: u64,
-    /// Whether the heap keeps [`Counters`].
+    /// Whether the heap keeps [`Counters`](heapwright_placement::Counters).
     pub statistics: Statistics,
 }
 

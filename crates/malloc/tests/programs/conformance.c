@@ -432,17 +432,17 @@ int main(int argc, char **argv)
 {
     CHECK(argc == 2);
     test_malloc();
-    test_limits();
-    test_calloc();
-    test_realloc();
-    test_alignment();
     test_every_name();
-    test_errno_kept();
     test_churn();
     test_threads();
     test_thread_keys();
     test_fork();
     test_dlopen(argv[1]);
+    test_errno_kept();
+    test_alignment();
+    test_calloc();
+    test_realloc();
+    test_limits();
     test_memory_is_given_back();
     puts("conformance: ok");
     return 0;

@@ -57,7 +57,8 @@ pub fn compile(source: &str, flags: &[&str]) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("the folder for temporary files can be written to");
     let result = folder.join(source.replace('.', "-"));
     if !result.exists() || modified(&result) < modified(&path) {
-        let (compiler, standard) = if source.ends_with(".cc") { ("g++", "-std=gnu++17") } else { ("gcc", "-std=gnu11") };
+        let (compiler, standard) =
+            if source.ends_with(".cc") { ("g++", "-std=gnu++17") } else { ("gcc", "-std=gnu11") };
         let paths = [path.to_str().expect("a path of text"), "-o", result.to_str().expect("a path of text")];
         let common = [standard, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread"];
         tool(compiler, &[&common, flags, &paths].concat());
