@@ -60,6 +60,15 @@ impl<'m, T: Copy> Cells<'m, T> {
         unsafe { self.base.add(index).write(value) }
     }
 
+    /// Copies the `count` cells from `from` on to `to` and on; the runs may overlap.
+    #[inline(always)]
+    pub(crate) fn copy_within(&mut self, from: usize, to: usize, count: usize) {
+        #[cfg(debug_assertions)]
+        assert!(from.max(to) + count <= self.len, "metadata run of {count} from {from} to {to} of {}", self.len);
+        // SAFETY: as for `set`, for both runs.
+        unsafe { self.base.add(from).copy_to(self.base.add(to), count) }
+    }
+
     /// The `N` cells from `index` on.
     #[inline(always)]
     pub(crate) fn row<const N: usize>(&self, index: usize) -> &[T; N] {

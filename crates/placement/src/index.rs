@@ -9,9 +9,12 @@ use crate::rules::PolicyKind;
 use crate::state::{Need, State};
 
 pub(crate) mod by_length;
+pub(crate) mod by_rank;
 pub(crate) mod class_map;
+pub(crate) mod counted_classes;
 pub(crate) mod max_tree;
 pub(crate) mod min_trie;
+pub(crate) mod ordered_tree;
 pub(crate) mod scan;
 
 /// Where a policy wants a block.
@@ -76,33 +79,4 @@ pub trait Choose {
 
     /// Chooses the same place by looking at every hole, where there is no index.
     fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice;
-}
-
-/// For policies that look at every hole.
-pub struct NoIndex;
-
-impl<'m> Index<'m> for NoIndex {
-    const LEVEL_BITS: u32 = 6;
-
-    fn cells_for(_granules: usize) -> usize {
-        0
-    }
-
-    fn new(_cells: Cells<'m, u64>, _granules: usize) -> Self {
-        NoIndex
-    }
-
-    fn insert(&mut self, _map: &mut BlockMap<'m>, _height: u8, _hole: Hole) {}
-
-    fn remove(&mut self, _map: &mut BlockMap<'m>, _height: u8, _hole: Hole) {}
-
-    fn raise(&mut self, _map: &BlockMap<'m>, _height: u8) {}
-
-    fn contains(&self, _map: &BlockMap<'m>, _height: u8, _hole: Hole) -> bool {
-        true
-    }
-
-    fn holds_only_holes(&self, _map: &BlockMap<'m>, _height: u8, _words: usize, _long: usize) -> bool {
-        true
-    }
 }

@@ -1,8 +1,8 @@
 //! The fits, one short paragraph each: where a policy looks, and how it weighs the wilderness.
 
 use crate::classes;
-use crate::index::NoIndex;
 use crate::index::by_length::{BestBins, ByLength, GoodBins};
+use crate::index::by_rank::ByRank;
 use crate::index::max_tree::MaxTree;
 use crate::index::{Choice, Choose, scan};
 use crate::map::{BlockMap, Hole};
@@ -122,11 +122,11 @@ pub enum RandomFit {}
 
 impl Choose for RandomFit {
     const KIND: PolicyKind = PolicyKind::Random;
-    type Index<'m> = NoIndex;
+    type Index<'m> = ByRank<'m>;
 
     #[inline(always)]
-    fn choose<'m>(_index: &NoIndex, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        scan::random(map, state, need)
+    fn choose<'m>(index: &ByRank<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        index.choose(map, state, need)
     }
 
     fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {

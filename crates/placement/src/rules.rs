@@ -71,7 +71,7 @@ pub const MAX_HEADER: u32 = 4096;
 
 /// The most granules a region may hold.
 #[cfg(target_pointer_width = "64")]
-pub const MAX_GRANULES: usize = 1 << 37;
+pub const MAX_GRANULES: usize = 1 << 36;
 /// The most granules a region may hold.
 #[cfg(not(target_pointer_width = "64"))]
 pub const MAX_GRANULES: usize = 1 << 28;

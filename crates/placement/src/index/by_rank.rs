@@ -1,0 +1,229 @@
+//! The index by rank: the hole that has a given number of others before it in the order of (size, address). Behind
+//! random fit.
+//!
+//! Holes up to 64 granules are counted in classes; of longer ones the ordered tree holds a key each. At most one hole
+//! in 66 granules is longer than 64, which bounds the tree.
+//!
+//! In memory, per 1024 granules: 128 bytes for the counts of a group, 34 for those above, and 275 for the tree with
+//! nodes half full. With its block map a heap of 16-byte granules has 4.25 % of its region as metadata (of a region of
+//! 64 KiB 6.8 %, since nodes come whole).
+
+use crate::bits::highest;
+use crate::cells::Cells;
+use crate::generator::Generator;
+use crate::index::class_map::CLASSES;
+use crate::index::counted_classes::{self, CountedClasses, FAN_BITS};
+use crate::index::ordered_tree::{self, OrderedTree};
+use crate::index::{Choice, Index, scan};
+use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
+use crate::state::{Need, State};
+
+/// A long hole as a number in the order of (length, address), in one of two forms:
+///
+/// ```text
+///   below 512 granules:   0 … | length (9 bits) | start / 64 (30 bits)
+///   from 512 on:          1   | length (36 bits) | start / 512 (27 bits)
+/// ```
+/// No two holes that are longer than 64 granules start in the same 64, nor two of at least 512 in the same 512, so
+/// that keys differ; and the hole of such a key is the one that goes on behind the end of the 64 or 512.
+#[derive(Clone, Copy)]
+struct Key(u64);
+
+/// From this length on holes have keys of the second form.
+const FAR: usize = 512;
+const FAR_FORM: u64 = 1 << 63;
+const NEAR_BITS: u32 = 30;
+const FAR_BITS: u32 = 27;
+
+impl Key {
+    #[inline(always)]
+    fn of(hole: Hole) -> Key {
+        let place = if hole.len < FAR { hole.start / 64 } else { hole.start / FAR };
+        Key(Key::least(hole.len).0 | place as u64)
+    }
+
+    /// The least key of a hole of `len` granules.
+    #[inline(always)]
+    fn least(len: usize) -> Key {
+        if len < FAR { Key((len as u64) << NEAR_BITS) } else { Key(FAR_FORM | (len as u64) << FAR_BITS) }
+    }
+
+    #[inline(always)]
+    fn hole(self, map: &BlockMap<'_>) -> Hole {
+        if self.0 & FAR_FORM == 0 {
+            let word = (self.0 & ((1 << NEAR_BITS) - 1)) as usize;
+            return Hole { start: word * 64 + highest(map.starts(word)), len: (self.0 >> NEAR_BITS) as usize };
+        }
+        let place = (self.0 & ((1 << FAR_BITS) - 1)) as usize;
+        Hole { start: map.start_of(place * FAR + (FAR - 1)), len: ((self.0 & !FAR_FORM) >> FAR_BITS) as usize }
+    }
+}
+
+const _: () = assert!(crate::rules::MAX_GRANULES as u64 / 64 <= 1 << NEAR_BITS);
+const _: () = assert!(crate::rules::MAX_GRANULES as u64 / FAR as u64 <= 1 << FAR_BITS);
+const _: () = assert!(crate::rules::MAX_GRANULES as u64 <= 1 << (63 - FAR_BITS));
+
+/// An index of holes by their rank in the order of (size, address).
+pub struct ByRank<'m> {
+    /// Where the tree is, the counts, the tree.
+    cells: Cells<'m, u64>,
+}
+
+const TREE: usize = 0;
+const CLASS_COUNTS: usize = 1;
+
+impl<'m> ByRank<'m> {
+    #[inline(always)]
+    fn classes(map: &BlockMap<'m>) -> CountedClasses {
+        CountedClasses::new(CLASS_COUNTS, map.words())
+    }
+
+    #[inline(always)]
+    fn long(&self) -> OrderedTree {
+        OrderedTree::new(self.cells.get(TREE) as usize)
+    }
+
+    /// How many long holes are shorter than `len` granules.
+    #[inline(always)]
+    fn long_below(&self, len: usize) -> usize {
+        if len <= CLASSES { 0 } else { self.long().rank(&self.cells, Key::least(len).0) }
+    }
+
+    /// How many holes have at least `len` granules.
+    #[inline(always)]
+    fn count_from(&self, map: &BlockMap<'m>, len: usize) -> usize {
+        let classes = Self::classes(map);
+        let short: usize = (len..=CLASSES).map(|len| classes.total(&self.cells, len)).sum();
+        short + self.long().size(&self.cells) - self.long_below(len)
+    }
+
+    /// The hole that has `rank` holes of at least `len` granules before it; `rank` is below their number.
+    #[inline(always)]
+    fn select_from(&self, map: &BlockMap<'m>, height: u8, len: usize, mut rank: usize) -> Hole {
+        let classes = Self::classes(map);
+        for len in len..=CLASSES {
+            let total = classes.total(&self.cells, len);
+            if rank < total {
+                return classes.select(&self.cells, map, height, len, rank);
+            }
+            rank -= total;
+        }
+        Key(self.long().select(&self.cells, self.long_below(len) + rank)).hole(map)
+    }
+
+    /// Chooses among the holes that `need` fits into, the wilderness included. Time: logarithmic in the region.
+    #[inline(always)]
+    pub(crate) fn choose(&self, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        if need.align > 1 {
+            return self.choose_aligned(map, state, need);
+        }
+        let mut holes = self.count_from(map, need.len);
+        let tail = state.wilderness();
+        let has_tail = tail >= need.len;
+        let count = holes + usize::from(has_tail);
+        if count == 0 {
+            return Choice::Nowhere;
+        }
+        let mut rank = Generator(&mut state.cursor).below(count);
+        if has_tail {
+            // Equal holes come before the tail, which lies above them all.
+            holes -= self.count_from(map, tail + 1);
+            if rank == holes {
+                return Choice::Wilderness;
+            }
+            rank -= usize::from(rank > holes);
+        }
+        Choice::Hole(self.select_from(map, state.height, need.len, rank))
+    }
+
+    /// As [`ByRank::choose`] where not every hole that is long enough fits: passes over them one by one.
+    #[inline(never)]
+    fn choose_aligned(&self, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        let (height, tail) = (state.height, state.wilderness());
+        let fitting = || {
+            (0..self.count_from(map, need.len))
+                .map(|rank| self.select_from(map, height, need.len, rank))
+                .filter(|hole| need.fits(hole.start, hole.len))
+        };
+        let has_tail = scan::wilderness(state, need) == Choice::Wilderness;
+        let (not_above, above) =
+            fitting().fold(
+                (0, 0),
+                |(not_above, above), hole| {
+                    if hole.len <= tail { (not_above + 1, above) } else { (not_above, above + 1) }
+                },
+            );
+        let count = not_above + above + usize::from(has_tail);
+        if count == 0 {
+            return Choice::Nowhere;
+        }
+        let mut rank = Generator(&mut state.cursor).below(count);
+        if has_tail {
+            if rank == not_above {
+                return Choice::Wilderness;
+            }
+            rank -= usize::from(rank > not_above);
+        }
+        fitting().nth(rank).map_or(Choice::Nowhere, Choice::Hole)
+    }
+}
+
+impl<'m> Index<'m> for ByRank<'m> {
+    const LEVEL_BITS: u32 = FAN_BITS;
+
+    fn cells_for(granules: usize) -> usize {
+        let words = words_for(granules);
+        if words <= PLAIN_WORDS {
+            return 0;
+        }
+        CLASS_COUNTS + counted_classes::cells_for(words) + ordered_tree::cells_for(granules / (CLASSES + 2))
+    }
+
+    fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {
+        let words = words_for(granules);
+        if words > PLAIN_WORDS {
+            cells.set(TREE, (CLASS_COUNTS + counted_classes::cells_for(words)) as u64);
+        }
+        ByRank { cells }
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
+        if hole.len <= CLASSES {
+            Self::classes(map).count(&mut self.cells, height, hole, 1);
+        } else {
+            self.long().insert(&mut self.cells, Key::of(hole).0);
+        }
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
+        if hole.len <= CLASSES {
+            Self::classes(map).count(&mut self.cells, height, hole, -1);
+        } else {
+            self.long().remove(&mut self.cells, Key::of(hole).0);
+        }
+    }
+
+    fn raise(&mut self, map: &BlockMap<'m>, height: u8) {
+        Self::classes(map).raise(&mut self.cells, height);
+    }
+
+    fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool {
+        if hole.len <= CLASSES {
+            Self::classes(map).contains(&self.cells, height, hole)
+        } else {
+            self.long().contains(&self.cells, Key::of(hole).0)
+        }
+    }
+
+    fn holds_only_holes(&self, map: &BlockMap<'m>, height: u8, words: usize, long: usize) -> bool {
+        let tree = self.long();
+        Self::classes(map).agree(&self.cells, map, height, words)
+            && tree.is_sound(&self.cells)
+            && tree.size(&self.cells) == long
+    }
+}
+
+#[cfg(test)]
+mod tests;

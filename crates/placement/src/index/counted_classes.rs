@@ -1,0 +1,219 @@
+//! The counted classes: how many holes of each exact length up to 64 granules there are, and where the one of a given
+//! rank by address is.
+//!
+//! Sixteen words of the map are a group. The lowest level counts the holes of each length by group, the next one by 16
+//! groups, and so on. A node is 16 neighbours of a level, one row per length, so that the search for one length reads
+//! one row per level. Totals stand over all; levels from the root's height on are not kept.
+
+use crate::bits::lowest;
+use crate::cells::Cells;
+use crate::index::class_map::{CLASSES, exact_in_word};
+use crate::map::{BlockMap, Hole};
+
+/// How many words make a group, and how many places of a level one of the next.
+const FAN: usize = 1 << FAN_BITS;
+pub(crate) const FAN_BITS: u32 = 4;
+
+/// The counts of the groups lie four to a cell: at most every other granule of a group is a hole.
+const LANES: usize = 4;
+const LANE_BITS: usize = 16;
+const _: () = assert!(FAN * 64 / 2 < 1 << LANE_BITS);
+
+/// How many cells the counts of a map of `words` words take.
+pub(crate) const fn cells_for(words: usize) -> usize {
+    let mut level = Level::groups(CLASSES, words);
+    while level.width > 1 {
+        level = level.above();
+    }
+    level.base
+}
+
+/// One level: where it begins, how many places it has, and how many of its counts lie in a cell.
+#[derive(Clone, Copy)]
+struct Level {
+    base: usize,
+    width: usize,
+    lanes: usize,
+}
+
+/// Where a count lies: the lane of the cell in steps of [`LANE_BITS`].
+#[derive(Clone, Copy)]
+struct Spot {
+    cell: usize,
+    lane: usize,
+}
+
+impl Level {
+    #[inline(always)]
+    const fn groups(base: usize, words: usize) -> Level {
+        Level { base, width: words.div_ceil(FAN), lanes: LANES }
+    }
+
+    /// The level above.
+    #[inline(always)]
+    const fn above(self) -> Level {
+        let whole = self.width & !(FAN - 1);
+        let cells = whole / self.lanes + (self.width - whole).div_ceil(self.lanes);
+        Level { base: self.base + cells * CLASSES, width: self.width.div_ceil(FAN), lanes: 1 }
+    }
+
+    /// Where the row of `class` begins in the node that holds `place`. The last node's rows are as short as they can be.
+    #[inline(always)]
+    fn row(self, class: usize, place: usize) -> usize {
+        let node = place & !(FAN - 1);
+        let row = (self.width - node).min(FAN).div_ceil(self.lanes);
+        self.base + node / self.lanes * CLASSES + class * row
+    }
+
+    #[inline(always)]
+    fn spot(self, class: usize, place: usize) -> Spot {
+        let place_in_row = place % FAN;
+        Spot { cell: self.row(class, place) + place_in_row / self.lanes, lane: place_in_row % self.lanes }
+    }
+
+    #[inline(always)]
+    fn get(self, cells: &Cells<'_, u64>, class: usize, place: usize) -> usize {
+        let Spot { cell, lane } = self.spot(class, place);
+        let count = cells.get(cell) >> (lane * LANE_BITS);
+        (if self.lanes == 1 { count } else { count & ((1 << LANE_BITS) - 1) }) as usize
+    }
+
+    /// Adds `change` to a count; the sum is not negative and fits, so that no lane reaches into the next.
+    #[inline(always)]
+    fn add(self, cells: &mut Cells<'_, u64>, class: usize, place: usize, change: i64) {
+        let Spot { cell, lane } = self.spot(class, place);
+        cells.set(cell, cells.get(cell).wrapping_add_signed(change << (lane * LANE_BITS)));
+    }
+
+    /// Passes over as many counts of the node `node` as `rank` reaches beyond, lowers it by them, and says which place
+    /// it ends at.
+    #[inline(always)]
+    fn descend(self, cells: &Cells<'_, u64>, class: usize, node: usize, rank: &mut usize) -> usize {
+        let mut place = node * FAN;
+        let mut count = self.get(cells, class, place);
+        while *rank >= count {
+            *rank -= count;
+            place += 1;
+            count = self.get(cells, class, place);
+        }
+        place
+    }
+}
+
+/// A view of the counts stored in `cells` from `base` on: the total of each length, then the levels, the lowest first.
+#[derive(Clone, Copy)]
+pub(crate) struct CountedClasses {
+    base: usize,
+    words: usize,
+}
+
+impl CountedClasses {
+    #[inline(always)]
+    pub(crate) const fn new(base: usize, words: usize) -> Self {
+        CountedClasses { base, words }
+    }
+
+    #[inline(always)]
+    fn groups(self) -> Level {
+        Level::groups(self.base + CLASSES, self.words)
+    }
+
+    /// The levels, the lowest first; a root at height `h` has `h` of them below it.
+    #[inline(always)]
+    fn levels(self, height: u8) -> [Level; 8] {
+        let mut levels = [self.groups(); 8];
+        for k in 1..usize::from(height).min(8) {
+            levels[k] = levels[k - 1].above();
+        }
+        levels
+    }
+
+    /// How many holes of exactly `len` granules there are.
+    #[inline(always)]
+    pub(crate) fn total(self, cells: &Cells<'_, u64>, len: usize) -> usize {
+        cells.get(self.base + len - 1) as usize
+    }
+
+    /// There is one hole more, or one less (`change` is 1 or -1).
+    #[inline(always)]
+    pub(crate) fn count(self, cells: &mut Cells<'_, u64>, height: u8, hole: Hole, change: i64) {
+        let class = hole.len - 1;
+        let total = self.base + class;
+        cells.set(total, cells.get(total).wrapping_add_signed(change));
+        let mut place = hole.start / 64;
+        let mut level = self.groups();
+        for _ in 0..height {
+            place /= FAN;
+            level.add(cells, class, place, change);
+            level = level.above();
+        }
+    }
+
+    /// The root rises from `height`: all there is lies at the first place of what becomes its highest level.
+    pub(crate) fn raise(self, cells: &mut Cells<'_, u64>, height: u8) {
+        let level = self.levels(height + 1)[usize::from(height)];
+        for class in 0..CLASSES {
+            let total = cells.get(self.base + class) as i64;
+            level.add(cells, class, 0, total);
+        }
+    }
+
+    /// The hole of exactly `len` granules that has `rank` such holes below it; `rank` is below their total.
+    #[inline]
+    pub(crate) fn select(
+        self,
+        cells: &Cells<'_, u64>,
+        map: &BlockMap<'_>,
+        height: u8,
+        len: usize,
+        mut rank: usize,
+    ) -> Hole {
+        let mut place = 0;
+        for level in self.levels(height)[..usize::from(height)].iter().rev() {
+            place = level.descend(cells, len - 1, place, &mut rank);
+        }
+        let mut word = place * FAN;
+        let mut holes = exact_in_word(map, word, 0, len);
+        while rank >= holes.count_ones() as usize {
+            rank -= holes.count_ones() as usize;
+            word += 1;
+            holes = exact_in_word(map, word, 0, len);
+        }
+        for _ in 0..rank {
+            holes &= holes - 1;
+        }
+        Hole { start: word * 64 + lowest(holes), len }
+    }
+
+    /// Whether a hole is counted where it lies; for the checks.
+    pub(crate) fn contains(self, cells: &Cells<'_, u64>, height: u8, hole: Hole) -> bool {
+        let mut place = hole.start / 64;
+        self.total(cells, hole.len) > 0
+            && self.levels(height)[..usize::from(height)].iter().all(|level| {
+                place /= FAN;
+                level.get(cells, hole.len - 1, place) > 0
+            })
+    }
+
+    /// Whether every count is that of the map, of which the first `words` words are in use; for the checks.
+    pub(crate) fn agree(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, words: usize) -> bool {
+        (1..=CLASSES).all(|len| self.agree_on(cells, map, height, words, len))
+    }
+
+    fn agree_on(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, words: usize, len: usize) -> bool {
+        let in_word = |word: usize| exact_in_word(map, word, 0, len).count_ones() as usize;
+        let mut below: Option<Level> = None;
+        let mut width = words;
+        for level in &self.levels(height)[..usize::from(height)] {
+            let count = |place: usize| below.map_or_else(|| in_word(place), |level| level.get(cells, len - 1, place));
+            let sum = |place: usize| (place * FAN..((place + 1) * FAN).min(width)).map(count).sum::<usize>();
+            if !(0..width.div_ceil(FAN)).all(|place| level.get(cells, len - 1, place) == sum(place)) {
+                return false;
+            }
+            width = width.div_ceil(FAN);
+            below = Some(*level);
+        }
+        let count = |place: usize| below.map_or_else(|| in_word(place), |level| level.get(cells, len - 1, place));
+        (0..width).map(count).sum::<usize>() == self.total(cells, len)
+    }
+}
