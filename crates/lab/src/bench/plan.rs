@@ -35,7 +35,7 @@ impl Extent {
             _ if is_program => (5, 1),
             _ => (5, 3),
         };
-        Effort { rounds: rounds.unwrap_or(suitable), latency_rounds, patience: self.patience(), memory }
+        Effort { rounds: rounds.unwrap_or(suitable), latency_rounds, patience: self.patience(workload.kind), memory }
     }
 
     /// How much processor time a contender may take to prepare, and for a round.
