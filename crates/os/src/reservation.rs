@@ -86,10 +86,13 @@ impl Reservation {
         unsafe { purge(start, to - from) }
     }
 
-    /// Asks for huge pages in the whole range where the system has them to give; a hint only.
-    pub fn prefer_huge_pages(&self) {
-        // SAFETY: the range is ours, and the advice changes no contents.
-        errno_kept(|| unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_HUGEPAGE) });
+    /// Asks that the bytes `from..to` (multiples of the page size) be backed by huge pages where the system has them to
+    /// give; a hint only.
+    pub fn prefer_huge_pages(&mut self, from: usize, to: usize) {
+        if let Ok(start) = self.part(from, to) {
+            // SAFETY: the part lies inside this reservation, and the advice changes no contents.
+            errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), to - from, libc::MADV_HUGEPAGE) });
+        }
     }
 
     fn part(&self, from: usize, to: usize) -> Result<NonNull<u8>, Refused> {
