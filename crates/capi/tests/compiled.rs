@@ -59,6 +59,27 @@ fn every_header_compiles_links_and_runs() {
     }
 }
 
+#[test]
+fn the_example_of_the_page_compiles_as_it_says_and_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/c-api.md")).expect("the page");
+    let block =
+        |opening: &str| page.split_once(opening).and_then(|(_, rest)| rest.split_once("```")).expect("a block").0;
+    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page");
+    std::fs::create_dir_all(&home).expect("a directory");
+    std::fs::write(home.join("program.c"), block("```c\n")).expect("a file");
+    // The page's own line, with what it builds taken from where this test's build put it.
+    let line = block("```sh\n").lines().find(|line| line.starts_with("cc ")).expect("a line that compiles");
+    let line = line
+        .replace("crates/capi/include", &root.join("crates/capi/include").display().to_string())
+        .replace("target/release", &built().display().to_string());
+    let output = run(Command::new("sh").current_dir(&home).arg("-c").arg(format!("{line} && ./program")));
+    assert!(
+        output.starts_with("freed twice: the block is already free\n  112 bytes free\n 1008 bytes used\n"),
+        "{output}"
+    );
+}
+
 /// `name` and its value, a line each.
 macro_rules! lines {
     ($($name:literal: $value:expr),* $(,)?) => {

@@ -36,3 +36,8 @@ pub use heapwright_placement::{
     AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, GoodFit, Growth,
     HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation, WorstFit,
 };
+
+/// Keeps the examples of the page true.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/heaps.md")]
+struct ChoosingAHeap;

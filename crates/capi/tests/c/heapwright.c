@@ -185,7 +185,7 @@ static void name_everything(void) {
 }
 
 static void small_heap(void) {
-    static char memory[512];
+    static char memory[1024];
     hw_options options;
     memset(&options, 0, sizeof options);
     options.granule = 8;
@@ -198,6 +198,8 @@ static void small_heap(void) {
         char *block = (char *)hw_allocate(heap, 40);
         REQUIRE(block >= memory && block + 40 <= memory + sizeof memory);
         REQUIRE(hw_destroy(heap) == HW_OK);
+        REQUIRE(hw_create_in(memory, sizeof memory, policy, NULL, &heap) == HW_OK);
+        REQUIRE(hw_allocate(heap, 256) != NULL);
     }
 }
 

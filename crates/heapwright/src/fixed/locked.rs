@@ -106,19 +106,29 @@ impl<P: Policy> Default for LockedHeap<P> {
 /// # drop(words);
 /// ```
 pub struct StaticHeap<const N: usize, P: Policy<Choice = ()>> {
-    // All of these start as zeros or as nothing at all, or the bytes would have to be in the program's file.
+    // Both start as zeros or as nothing at all, or the bytes would have to be in the program's file.
     bytes: UnsafeCell<[MaybeUninit<u8>; N]>,
-    heap: LockedHeap<P>,
+    made: SpinLock<Made<P>>,
+}
+
+/// A heap, and the address of the bytes that it was made in; 0 before. It refers to its bytes, so should both be moved, it
+/// must be neither used nor, as a value, looked at.
+struct Made<P: Policy> {
+    home: usize,
+    heap: MaybeUninit<FixedHeap<'static, P>>,
 }
 
 // SAFETY: the bytes are reached through the locked heap only.
-unsafe impl<const N: usize, P: Policy<Choice = ()>> Sync for StaticHeap<N, P> where LockedHeap<P>: Sync {}
+unsafe impl<const N: usize, P: Policy<Choice = ()>> Sync for StaticHeap<N, P> where FixedHeap<'static, P>: Send {}
 
 impl<const N: usize, P: Policy<Choice = ()>> StaticHeap<N, P> {
     /// A heap that holds nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        StaticHeap { bytes: UnsafeCell::new([MaybeUninit::uninit(); N]), heap: LockedHeap::new() }
+        StaticHeap {
+            bytes: UnsafeCell::new([MaybeUninit::uninit(); N]),
+            made: SpinLock::new(Made { home: 0, heap: MaybeUninit::uninit() }),
+        }
     }
 
     /// Runs `work` on the heap while no other thread uses it; `None` when it could not be made. `work` must not use the
@@ -129,13 +139,14 @@ impl<const N: usize, P: Policy<Choice = ()>> StaticHeap<N, P> {
 
     fn run<R>(&self, work: impl FnOnce(&mut FixedHeap<'static, P>) -> R) -> Option<R> {
         let bytes = self.bytes.get();
-        self.heap.heap.with(|heap| {
-            if heap.is_none() {
-                // SAFETY: there is no heap, so nobody uses the bytes. They last as long as `self`, and so does the heap;
-                // should it be moved in between, the heap is not used again.
-                *heap = FixedHeap::new(unsafe { &mut *bytes }).ok();
+        self.made.with(|made| {
+            if made.home == 0 {
+                // SAFETY: there is no heap yet, so nobody uses the bytes; they last as long as `self`, and so does the heap.
+                made.heap.write(FixedHeap::new(unsafe { &mut *bytes }).ok()?);
+                made.home = bytes.addr();
             }
-            heap.as_mut().filter(|heap| heap.base().addr().get().wrapping_sub(bytes.addr()) < N).map(work)
+            // SAFETY: the heap was made, and its bytes are still where they were.
+            (made.home == bytes.addr()).then(|| work(unsafe { made.heap.assume_init_mut() }))
         })
     }
 }

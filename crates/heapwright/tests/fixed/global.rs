@@ -11,7 +11,7 @@ fn threads_share_a_static_heap() {
     std::thread::scope(|scope| {
         for id in 0..4u8 {
             scope.spawn(move || {
-                for round in 0..500usize {
+                for round in 0..if cfg!(miri) { 10 } else { 500usize } {
                     let layout = Layout::from_size_align(1 + round % 97, 8).expect("a layout");
                     let longer = layout.size() + 50;
                     // SAFETY: each block is used by this thread only, within its size, and freed once.

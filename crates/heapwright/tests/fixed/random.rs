@@ -38,7 +38,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         3 => (any::<usize>(), layouts()).prop_map(|(nth, layout)| Operation::Resize(nth, layout)),
         1 => Just(Operation::Verify),
     ];
-    prop::collection::vec(operation, 1..300)
+    prop::collection::vec(operation, 1..if cfg!(miri) { 30 } else { 300 })
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
@@ -75,14 +75,14 @@ fn run(heap: &mut FixedHeap<'_, Chosen>, operations: &[Operation]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 400 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 400 }, ..ProptestConfig::default() })]
 
     #[test]
     fn heaps_keep_what_they_were_given(
         policy in policies(),
         rules in rules(),
         home in prop_oneof![Just(Home::Inside), Just(Home::Carved), Just(Home::Beside)],
-        length in prop_oneof![256usize..2048, 2048usize..65536, Just(1usize << 20)],
+        length in prop_oneof![256usize..2048, 2048usize..65536, Just(if cfg!(miri) { 5000 } else { 1usize << 20 })],
         misalignment in 0usize..64,
         operations in operations(),
     ) {
