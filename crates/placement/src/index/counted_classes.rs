@@ -3,7 +3,7 @@
 //!
 //! Sixteen words of the map are a group. The lowest level counts the holes of each length by group, the next one by 16
 //! groups, and so on. A node is 16 neighbours of a level, one row per length, so that the search for one length reads
-//! one row per level. Totals stand over all; levels from the root's height on are not kept.
+//! one row per level. Totals stand over all, and over those the totals of eight lengths each; levels from the root's height on are not kept.
 
 use crate::bits::lowest;
 use crate::cells::Cells;
@@ -19,9 +19,14 @@ const LANES: usize = 4;
 const LANE_BITS: usize = 16;
 const _: () = assert!(FAN * 64 / 2 < 1 << LANE_BITS);
 
+/// How many lengths have a total of their own together.
+const SET: usize = 8;
+/// The totals: of every length, then of every set of lengths.
+const TOTALS: usize = CLASSES + CLASSES / SET;
+
 /// How many cells the counts of a map of `words` words take.
 pub(crate) const fn cells_for(words: usize) -> usize {
-    let mut level = Level::groups(CLASSES, words);
+    let mut level = Level::groups(TOTALS, words);
     while level.width > 1 {
         level = level.above();
     }
@@ -84,23 +89,9 @@ impl Level {
         let Spot { cell, lane } = self.spot(class, place);
         cells.set(cell, cells.get(cell).wrapping_add_signed(change << (lane * LANE_BITS)));
     }
-
-    /// Passes over as many counts of the node `node` as `rank` reaches beyond, lowers it by them, and says which place
-    /// it ends at.
-    #[inline(always)]
-    fn descend(self, cells: &Cells<'_, u64>, class: usize, node: usize, rank: &mut usize) -> usize {
-        let mut place = node * FAN;
-        let mut count = self.get(cells, class, place);
-        while *rank >= count {
-            *rank -= count;
-            place += 1;
-            count = self.get(cells, class, place);
-        }
-        place
-    }
 }
 
-/// A view of the counts stored in `cells` from `base` on: the total of each length, then the levels, the lowest first.
+/// A view of the counts stored in `cells` from `base` on: the totals, then the levels, the lowest first.
 #[derive(Clone, Copy)]
 pub(crate) struct CountedClasses {
     base: usize,
@@ -115,7 +106,7 @@ impl CountedClasses {
 
     #[inline(always)]
     fn groups(self) -> Level {
-        Level::groups(self.base + CLASSES, self.words)
+        Level::groups(self.base + TOTALS, self.words)
     }
 
     /// The levels, the lowest first; a root at height `h` has `h` of them below it.
@@ -130,16 +121,32 @@ impl CountedClasses {
 
     /// How many holes of exactly `len` granules there are.
     #[inline(always)]
-    pub(crate) fn total(self, cells: &Cells<'_, u64>, len: usize) -> usize {
+    fn total(self, cells: &Cells<'_, u64>, len: usize) -> usize {
         cells.get(self.base + len - 1) as usize
+    }
+
+    /// The cell that counts the holes of the lengths of `set`.
+    #[inline(always)]
+    fn set(self, set: usize) -> usize {
+        self.base + CLASSES + set
+    }
+
+    /// How many holes there are that are shorter than `len` granules (at most one more than the longest class).
+    #[inline(always)]
+    pub(crate) fn shorter(self, cells: &Cells<'_, u64>, len: usize) -> usize {
+        let class = len - 1;
+        let sets: u64 = (0..class / SET).map(|set| cells.get(self.set(set))).sum();
+        let rest: u64 = (class & !(SET - 1)..class).map(|class| cells.get(self.base + class)).sum();
+        (sets + rest) as usize
     }
 
     /// There is one hole more, or one less (`change` is 1 or -1).
     #[inline(always)]
     pub(crate) fn count(self, cells: &mut Cells<'_, u64>, height: u8, hole: Hole, change: i64) {
         let class = hole.len - 1;
-        let total = self.base + class;
-        cells.set(total, cells.get(total).wrapping_add_signed(change));
+        for total in [self.base + class, self.set(class / SET)] {
+            cells.set(total, cells.get(total).wrapping_add_signed(change));
+        }
         let mut place = hole.start / 64;
         let mut level = self.groups();
         for _ in 0..height {
@@ -158,27 +165,18 @@ impl CountedClasses {
         }
     }
 
-    /// The hole of exactly `len` granules that has `rank` such holes below it; `rank` is below their total.
+    /// The hole that has `rank` others before it in the order of (length, address); `rank` is below their number.
     #[inline]
-    pub(crate) fn select(
-        self,
-        cells: &Cells<'_, u64>,
-        map: &BlockMap<'_>,
-        height: u8,
-        len: usize,
-        mut rank: usize,
-    ) -> Hole {
+    pub(crate) fn select(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, mut rank: usize) -> Hole {
+        let set = pass_over(&mut rank, 0, |set| cells.get(self.set(set)) as usize);
+        let class = pass_over(&mut rank, set * SET, |class| cells.get(self.base + class) as usize);
+        let len = class + 1;
         let mut place = 0;
         for level in self.levels(height)[..usize::from(height)].iter().rev() {
-            place = level.descend(cells, len - 1, place, &mut rank);
+            place = pass_over(&mut rank, place * FAN, |place| level.get(cells, class, place));
         }
-        let mut word = place * FAN;
+        let word = pass_over(&mut rank, place * FAN, |word| exact_in_word(map, word, 0, len).count_ones() as usize);
         let mut holes = exact_in_word(map, word, 0, len);
-        while rank >= holes.count_ones() as usize {
-            rank -= holes.count_ones() as usize;
-            word += 1;
-            holes = exact_in_word(map, word, 0, len);
-        }
         for _ in 0..rank {
             holes &= holes - 1;
         }
@@ -197,7 +195,9 @@ impl CountedClasses {
 
     /// Whether every count is that of the map, of which the first `words` words are in use; for the checks.
     pub(crate) fn agree(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, words: usize) -> bool {
-        (1..=CLASSES).all(|len| self.agree_on(cells, map, height, words, len))
+        let of_set = |set: usize| (set * SET + 1..=(set + 1) * SET).map(|len| self.total(cells, len)).sum::<usize>();
+        (0..CLASSES / SET).all(|set| of_set(set) == cells.get(self.set(set)) as usize)
+            && (1..=CLASSES).all(|len| self.agree_on(cells, map, height, words, len))
     }
 
     fn agree_on(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, words: usize, len: usize) -> bool {
@@ -216,4 +216,17 @@ impl CountedClasses {
         let count = |place: usize| below.map_or_else(|| in_word(place), |level| level.get(cells, len - 1, place));
         (0..width).map(count).sum::<usize>() == self.total(cells, len)
     }
+}
+
+/// Passes over as many of the counts from `place` on as `rank` reaches beyond, lowers it by them, and says where it
+/// ends. The counts sum up to more than `rank`.
+#[inline(always)]
+fn pass_over(rank: &mut usize, mut place: usize, count: impl Fn(usize) -> usize) -> usize {
+    let mut here = count(place);
+    while *rank >= here {
+        *rank -= here;
+        place += 1;
+        here = count(place);
+    }
+    place
 }

@@ -159,5 +159,5 @@ fn metadata_takes_what_the_documentation_says() {
     };
     assert!((0.0420..0.0430).contains(&share(1 << 36)), "{}", share(1 << 36));
     assert!((0.0420..0.0430).contains(&share(1 << 24)), "{}", share(1 << 24));
-    assert!((0.067..0.068).contains(&share(1 << 16)), "{}", share(1 << 16));
+    assert!((0.068..0.069).contains(&share(1 << 16)), "{}", share(1 << 16));
 }
