@@ -136,7 +136,7 @@ pub(crate) unsafe fn growing(policy: u32, options: *const Options, out: *mut *mu
 }
 
 fn place_growing(policy: PolicyKind, options: &Options) -> Result<*mut Handle, Status> {
-    if !matches!(options.granule, 0 | GRANULE) || options.header != 0 || options.min_remainder > GRANULE {
+    if !matches!(options.granule, 0 | GRANULE) || options.header != 0 || options.min_remainder != 0 {
         return Err(Status::BadOptions);
     }
     let usual = Settings::default();

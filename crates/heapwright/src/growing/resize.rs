@@ -42,7 +42,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// Makes a block longer, where it is or elsewhere, with its contents; returns where it is now.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; the block is as before. Also when no block starts there.
+    /// [`OutOfMemory`]; the block is as before. Also when no block that long starts there.
     ///
     /// # Safety
     /// `block` was allocated for `old` and `new.size() >= old.size()`; when it has moved, the old one is not used any more.
@@ -64,12 +64,13 @@ impl<P: Policy> GrowingHeap<P> {
     }
 
     unsafe fn reallocate(&mut self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        if self.usable_size(block).is_none_or(|usable| usable < old.size()) {
+            return Err(OutOfMemory);
+        }
         let aligned = block.addr().get().is_multiple_of(new.align());
         // SAFETY: the caller's promise.
-        match unsafe { self.resize_in_place(block, old.size(), new.size()) } {
-            Ok(()) if aligned => return Ok(block),
-            Err(ResizeError::NotABlock) => return Err(OutOfMemory),
-            _ => {}
+        if aligned && unsafe { self.resize_in_place(block, old.size(), new.size()) }.is_ok() {
+            return Ok(block);
         }
         let moved = self.allocate(new)?;
         // SAFETY: both blocks hold that many bytes; they are used, thus apart; the caller gives the old one up.

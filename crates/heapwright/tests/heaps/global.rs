@@ -57,13 +57,16 @@ fn a_static_heap_that_was_moved_grants_nothing_any_more() {
 #[test]
 fn a_locked_heap_claims_one_region() {
     static HEAP: LockedHeap = LockedHeap::new();
+    static mut FIRST: [MaybeUninit<u8>; 1024] = [MaybeUninit::uninit(); 1024];
+    static mut SECOND: [MaybeUninit<u8>; 1024] = [MaybeUninit::uninit(); 1024];
+    // SAFETY: each is taken once.
+    let [first, second] = [&raw mut FIRST, &raw mut SECOND].map(|region| unsafe { &mut *region });
+    let (short, rest) = first.split_at_mut(64);
     // SAFETY: the layout has a size.
     assert!(unsafe { HEAP.alloc(Layout::new::<u64>()) }.is_null());
-    let leak = || &mut *Box::leak(Box::new([MaybeUninit::uninit(); 1024]));
-    let short = HEAP.claim(PolicyKind::Worst, &mut leak()[..64], &COMPACT);
-    assert!(matches!(short, Err(ClaimError::Rules(_))));
-    assert_eq!(HEAP.claim(PolicyKind::Worst, leak(), &COMPACT), Ok(()));
-    assert_eq!(HEAP.claim(PolicyKind::Worst, leak(), &COMPACT), Err(ClaimError::Taken));
+    assert!(matches!(HEAP.claim(PolicyKind::Worst, short, &COMPACT), Err(ClaimError::Rules(_))));
+    assert_eq!(HEAP.claim(PolicyKind::Worst, rest, &COMPACT), Ok(()));
+    assert_eq!(HEAP.claim(PolicyKind::Worst, second, &COMPACT), Err(ClaimError::Taken));
     // SAFETY: the layout has a size.
     assert!(!unsafe { HEAP.alloc(Layout::new::<u64>()) }.is_null());
     assert_eq!(HEAP.with(|heap| heap.policy()), Some(PolicyKind::Worst));

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use heapwright::{Chosen, FixedHeap, PolicyKind, Rules, RulesError, Statistics};
 use proptest::prelude::*;
 
-use crate::shadow::Shadow;
+use crate::shadow::{Heap, Shadow};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -53,7 +53,7 @@ fn policies() -> impl Strategy<Value = PolicyKind> {
     prop::sample::select(PolicyKind::ALL.to_vec())
 }
 
-fn run(heap: &mut FixedHeap<'_, Chosen>, operations: &[Operation]) {
+fn run(heap: &mut impl Heap, operations: &[Operation]) {
     let mut shadow = Shadow::default();
     for operation in operations {
         match *operation {
@@ -68,17 +68,20 @@ fn run(heap: &mut FixedHeap<'_, Chosen>, operations: &[Operation]) {
     shadow.verify(heap);
     shadow.free_all(heap);
     shadow.verify(heap);
-    let largest = heap.holes().max;
-    if heap.policy() != PolicyKind::Buddy {
-        assert_eq!(largest, heap.capacity(), "everything freed is one hole again");
-    }
+}
+
+fn run_fixed(heap: &mut FixedHeap<'_, Chosen>, operations: &[Operation]) {
+    run(heap, operations);
+    let holes = heap.holes();
+    assert_eq!(holes.total, heap.capacity(), "everything was freed");
+    assert!(holes.count == 1 || heap.policy() == PolicyKind::Buddy, "and is one hole again");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 400 }, ..ProptestConfig::default() })]
 
     #[test]
-    fn heaps_keep_what_they_were_given(
+    fn fixed_heaps_keep_what_they_were_given(
         policy in policies(),
         rules in rules(),
         home in prop_oneof![Just(Home::Inside), Just(Home::Carved), Just(Home::Beside)],
@@ -90,16 +93,25 @@ proptest! {
         let region = &mut memory[misalignment..];
         let mut metadata = Vec::new();
         let made = match home {
-            Home::Inside => FixedHeap::with(policy, region, &rules).map(|mut heap| run(&mut heap, &operations)),
-            Home::Carved => FixedHeap::carve(policy, region, &rules).map(|heap| run(heap, &operations)),
+            Home::Inside => FixedHeap::with(policy, region, &rules).map(|mut heap| run_fixed(&mut heap, &operations)),
+            Home::Carved => FixedHeap::carve(policy, region, &rules).map(|heap| run_fixed(heap, &operations)),
             Home::Beside => FixedHeap::<Chosen>::metadata_cells(policy, length, &rules).and_then(|cells| {
                 metadata.resize(cells, 0xA5A5_A5A5_A5A5_A5A5);
-                FixedHeap::beside(policy, region, &mut metadata, &rules).map(|mut heap| run(&mut heap, &operations))
+                FixedHeap::beside(policy, region, &mut metadata, &rules).map(|mut heap| run_fixed(&mut heap, &operations))
             }),
         };
         if let Err(error) = made {
             prop_assert_eq!(error, RulesError::Capacity);
             prop_assert!(length < 8192, "{} bytes are enough for a heap", length);
         }
+    }
+
+    #[cfg(feature = "os")]
+    #[test]
+    fn growing_heaps_keep_what_they_were_given(policy in policies(), operations in operations()) {
+        let settings = heapwright::Settings { capacity: 1 << 26, ..heapwright::Settings::default() };
+        let mut heap = heapwright::GrowingHeap::<Chosen>::with(policy, &settings).expect("a heap");
+        run(&mut heap, &operations);
+        prop_assert_eq!(heap.counters().expect("statistics").live, 0);
     }
 }

@@ -106,11 +106,12 @@ fn alignments_are_met_or_refused() {
             let block = heap.allocate(layout(24, 1 << shift)).expect("room");
             assert!(block.addr().get().is_multiple_of(1 << shift), "{} at 2^{shift}", policy.name());
         }
-        assert_eq!(heap.allocate(layout(1, 1 << 31)), Err(AllocateError::BadAlignment));
-        assert_eq!(heap.allocate(layout(1, 1 << 62)), Err(AllocateError::BadAlignment));
-        assert!(
-            heap.allocate(layout(1, 1 << 30)).is_ok_and(|block| block.addr().get().is_multiple_of(1 << 30)).eq(&false)
-        );
+        #[cfg(target_pointer_width = "64")]
+        for shift in [31, 40, 62] {
+            assert_eq!(heap.allocate(layout(1, 1 << shift)), Err(AllocateError::BadAlignment));
+        }
+        let largest = heap.allocate(layout(1, 1 << 30));
+        assert!(largest.is_err() || largest.is_ok_and(|block| block.addr().get().is_multiple_of(1 << 30)));
         heap.check().expect("a sound heap");
     }
 }
