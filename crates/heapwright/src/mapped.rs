@@ -159,6 +159,7 @@ impl MappedHeap {
         }
         self.counters.resizes += 1;
         self.counters.requested += new.saturating_sub(old) as u64;
+        self.counters.rounded += after.saturating_sub(before) as u64;
         self.counters.released += old.saturating_sub(new) as u64;
         Ok(start)
     }

@@ -351,6 +351,7 @@ impl Engine for Buddy<'_> {
         if let Some(counters) = &mut self.counters {
             counters.resizes += 1;
             counters.requested += new.saturating_sub(old) as u64;
+            counters.rounded += self.state.rounded_growth(old, new);
             counters.released += old.saturating_sub(new) as u64;
             counters.live = counters.live + (1 << to << shift) - (1 << from << shift);
             counters.peak_live = counters.peak_live.max(counters.live);

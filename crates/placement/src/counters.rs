@@ -35,7 +35,7 @@ pub struct Counters {
     pub holes: u64,
     /// Bytes asked for, as asked, summed over all requests (and over what resizing added).
     pub requested: u64,
-    /// Bytes asked for, each request rounded up to granules, summed over all requests.
+    /// Bytes asked for, each request rounded up to granules, summed over all requests (and over what resizing added).
     pub rounded: u64,
     /// Bytes as asked of the blocks that were freed by [`Engine::deallocate_sized`](crate::Engine::deallocate_sized)
     /// (and what resizing took away); see [`Counters::live_requested`].

@@ -117,6 +117,12 @@ impl State {
         self.end - self.top
     }
 
+    /// How many bytes more `new` takes than `old`, each rounded up to granules; 0 when it takes no more.
+    pub(crate) fn rounded_growth(&self, old: usize, new: usize) -> u64 {
+        let (old, new) = (self.granules(old).unwrap_or(0), self.granules(new).unwrap_or(0));
+        (new.saturating_sub(old) << self.shift()) as u64
+    }
+
     /// `bytes` rounded up to granules, at least one; `None` when no region is that long.
     #[inline(always)]
     pub(crate) fn granules(&self, bytes: usize) -> Option<usize> {

@@ -249,6 +249,7 @@ impl Engine for Oracle {
         let has = self.resize_in_place(index, new).ok_or(ResizeError::NoRoom)?;
         self.history.resizes += 1;
         self.history.requested += new.saturating_sub(old) as u64;
+        self.history.rounded += self.bytes(self.granules(new)).saturating_sub(self.bytes(self.granules(old))) as u64;
         self.history.released += old.saturating_sub(new) as u64;
         self.remove_live(had);
         self.add_live(has);

@@ -19,6 +19,7 @@ impl<P: Choose> Fit<'_, P> {
         if let Some(counters) = &mut self.counters {
             counters.resizes += 1;
             counters.requested += new.saturating_sub(old) as u64;
+            counters.rounded += self.state.rounded_growth(old, new);
             counters.released += old.saturating_sub(new) as u64;
             counters.live = counters.live.wrapping_add_signed(((settled as i64) - (end as i64)) << shift);
             counters.peak_live = counters.peak_live.max(counters.live);
