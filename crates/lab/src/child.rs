@@ -20,7 +20,7 @@ use crate::programs::{Layer, Program, Touch};
 pub const COMMAND: &str = "child";
 
 /// A job longer than this has hung.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a child can be asked to do; each kind of job says what it answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]

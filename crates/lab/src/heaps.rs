@@ -1,10 +1,12 @@
 //! Everything that the programs can allocate from, behind one trait.
 
+use std::alloc::Layout;
 use std::hint::black_box;
-use std::io;
 use std::ptr::{self, NonNull};
+use std::{io, slice};
 
 use anyhow::{Context, Result};
+use heapwright::{Chosen, FixedHeap};
 use heapwright_placement::{AnyEngine, Engine, PolicyKind, Rules};
 
 /// Something that allocates. A block is named by a number that the heap gave out: an offset or an address.
@@ -157,6 +159,49 @@ impl Memory for Placed {
     fn address(&self, block: usize) -> NonNull<u8> {
         // SAFETY: the engine places blocks inside the region.
         unsafe { self.region.start().add(block) }
+    }
+}
+
+/// The library's heap over a fixed region, its metadata beside it.
+pub struct Region {
+    /// Declared before what it borrows.
+    heap: FixedHeap<'static>,
+    _metadata: Pages,
+    _region: Pages,
+    align: usize,
+}
+
+impl Region {
+    /// A heap over `capacity` bytes under `policy` and `rules`.
+    pub fn new(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<Region> {
+        let cells = FixedHeap::<Chosen>::metadata_cells(policy, capacity, rules)?;
+        let (metadata, region) = (Pages::map(cells * size_of::<u64>())?, Pages::map(capacity)?);
+        // SAFETY: fresh pages, ours alone, that live until after the heap is gone.
+        let bytes = unsafe { slice::from_raw_parts_mut(region.start().cast().as_ptr(), capacity) };
+        // SAFETY: fresh pages are zero, aligned, ours alone, and live until after the heap is gone.
+        let heap = unsafe { FixedHeap::beside_zeroed(policy, bytes, metadata.start().cast(), rules) }?;
+        Ok(Region { heap, _metadata: metadata, _region: region, align: rules.granule as usize })
+    }
+}
+
+impl Heap for Region {
+    #[inline]
+    fn allocate(&mut self, bytes: usize) -> Option<usize> {
+        let layout = Layout::from_size_align(bytes, self.align).ok()?;
+        self.heap.allocate(layout).ok().map(|block| block.cast::<u8>().expose_provenance().get())
+    }
+
+    #[inline]
+    fn free(&mut self, block: usize) {
+        // SAFETY: the trait's contract.
+        let freed = unsafe { self.heap.deallocate_unsized(self.address(block)) };
+        debug_assert!(freed.is_ok(), "the trait's contract");
+    }
+}
+
+impl Memory for Region {
+    fn address(&self, block: usize) -> NonNull<u8> {
+        Malloc.address(block)
     }
 }
 

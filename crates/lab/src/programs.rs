@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use heapwright_placement::{PolicyKind, Rules};
 use serde::{Deserialize, Serialize};
 
-use crate::heaps::{BareMappings, Heap, Malloc, Memory, Placed, Touched};
+use crate::heaps::{BareMappings, Heap, Malloc, Memory, Placed, Region, Touched};
 use crate::policy;
 use crate::rules;
 
@@ -34,6 +34,8 @@ pub enum Layer {
     Malloc,
     /// An engine under the rules of the program's report.
     Engine(#[serde(with = "policy::by_name")] PolicyKind),
+    /// The library's heap in a fixed region under the rules of the program's report.
+    Fixed(#[serde(with = "policy::by_name")] PolicyKind),
     /// A bare mapping of OS pages for each block.
     BareMappings,
 }
@@ -74,7 +76,14 @@ impl Program {
         match layer {
             Layer::Malloc => self.time_touching(Malloc, touch),
             Layer::BareMappings => self.time_touching(BareMappings { bytes: PAIR_BYTES }, touch),
-            Layer::Engine(policy) => self.time_touching(self.placed(policy)?, touch),
+            Layer::Engine(policy) => {
+                let (capacity, rules) = self.heap();
+                self.time_touching(Placed::new(policy, capacity, &rules)?, touch)
+            }
+            Layer::Fixed(policy) => {
+                let (capacity, rules) = self.heap();
+                self.time_touching(Region::new(policy, capacity, &rules)?, touch)
+            }
         }
     }
 
@@ -85,12 +94,12 @@ impl Program {
         }
     }
 
-    /// A heap with an engine under the rules of the program's report.
-    fn placed(self, policy: PolicyKind) -> Result<Placed> {
+    /// How long the heap of the program's report is, in bytes, and its rules.
+    fn heap(self) -> (usize, Rules) {
         match self {
-            Program::Fits => Placed::new(policy, rules::FITS_CAPACITY, &rules::FITS),
-            Program::Arena => Placed::new(policy, rules::ARENA_CAPACITY, &rules::ARENA),
-            Program::Pairs => Placed::new(policy, 1 << 20, &Rules::default()),
+            Program::Fits => (rules::FITS_CAPACITY, rules::FITS),
+            Program::Arena => (rules::ARENA_CAPACITY, rules::ARENA),
+            Program::Pairs => (1 << 20, Rules::default()),
         }
     }
 

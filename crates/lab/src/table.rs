@@ -1,7 +1,8 @@
 //! Tables and bar charts for a terminal or a file.
 
 use anstyle::Style;
-use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table as Grid, TableStyle};
+use terminal_size::Width;
 
 use crate::number;
 use crate::stats;
@@ -20,6 +21,9 @@ impl Table {
         let mut grid = Grid::new();
         grid.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
         grid.set_header(headings.into_iter().map(|heading| heading.to_string()));
+        if let Some((Width(columns), _)) = terminal_size::terminal_size_of(std::io::stdout()) {
+            grid.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+        }
         for column in grid.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }

@@ -41,6 +41,8 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     }
     if args.json {
         results::print(&rows)?;
+    } else {
+        render::print_summary(&rows);
     }
     Ok(verdict_on(&rows))
 }

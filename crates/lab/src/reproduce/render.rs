@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::row::{Figure, Row, Verdict};
-use super::timing::SYSTEM;
+use super::timing::{LEGEND, SYSTEM};
 use crate::cli::Experiment;
 use crate::number;
 use crate::table::{HEADING, Table, bar_chart, ratio};
@@ -19,9 +19,23 @@ pub fn print(experiment: Experiment, rows: &[Row]) {
     } else if rows.is_empty() {
         anstream::println!("Times only, which --no-times leaves out.\n");
     }
+    if rows.iter().any(|row| row.unit == "seconds") {
+        anstream::println!("{LEGEND}\n");
+    }
     for table in in_order(rows, |row| &row.table) {
         print_table(table, &rows.iter().filter(|row| row.table == table).collect::<Vec<_>>());
     }
+}
+
+/// Prints how many figures came out how, and whether all came out as they have to.
+pub fn print_summary(rows: &[Row]) {
+    let count = |verdict| rows.iter().filter(|row| row.verdict == Some(verdict)).count();
+    let counts = [Verdict::Exact, Verdict::Within, Verdict::Differs, Verdict::Defect]
+        .map(|verdict| format!("{} {}", count(verdict), verdict.name()));
+    let checked = rows.iter().filter(|row| row.expected.is_some()).count();
+    let held = rows.iter().filter(|row| row.expected.is_some() && row.holds()).count();
+    anstream::println!("{HEADING}In all{HEADING:#}: {} of the published figures.", counts.join(", "));
+    anstream::println!("{held} of the {checked} that do not depend on the machine came out as they have to.");
 }
 
 fn print_table(name: &str, rows: &[&Row]) {
@@ -95,7 +109,7 @@ fn print_notes(rows: &[&Row]) {
     let mut said = BTreeSet::new();
     for row in rows.iter().filter(|row| !row.note.is_empty() && said.insert(row.note.as_str())) {
         let verdict = row.verdict.filter(|verdict| *verdict != Verdict::Exact).map_or("note", Verdict::name);
-        anstream::println!("  {verdict}, {}: {}", row.row, row.note);
+        anstream::println!("  {verdict} ({}, {}): {}", row.row, row.column, row.note);
     }
     if !said.is_empty() {
         anstream::println!();

@@ -49,7 +49,7 @@ pub struct Row {
     pub row: String,
     /// The column of that table.
     pub column: String,
-    /// What both figures are in: `count`, `bytes`, `seconds` or `ratio`.
+    /// What both figures are in: `count`, `bytes`, `percent`, `seconds` or `ratio`.
     pub unit: &'static str,
     /// The published figure, if there is one.
     pub published: Option<Figure>,

@@ -13,6 +13,7 @@ pub const FIGURE_6: Race = Race {
     report: "000",
     program: Program::Fits,
     engines: &FITS,
+    regions: &[],
     summary: stats::mean,
     tables: &[Published {
         table: "Figure 6: time of the program",
@@ -134,21 +135,22 @@ pub const FIGURE_6: Race = Race {
 
 const ARENA_WHY: &str = "theirs walks the list of all blocks, ours does not";
 
-/// Report 001: 5 runs, of which the median is comparable. It allocates from a region of its own, as the engine rows do.
+/// Report 001: 5 runs, of which the median is comparable. It allocates from a region of its own, as the rows with (region) do.
 pub const ARENA: Race = Race {
     report: "001",
     program: Program::Arena,
     engines: &FITS,
+    regions: &FITS,
     summary: stats::median,
     tables: &[
         Published {
             table: "10,000 x 16 bytes: allocate",
             unit: Unit::Milliseconds,
             runs: &[
-                ("first (engine)", &[88.098, 88.186, 88.363, 87.969, 87.941]),
-                ("best (engine)", &[102.162, 139.047, 135.592, 140.777, 139.605]),
-                ("next (engine)", &[0.44, 0.829, 0.805, 0.783, 0.808]),
-                ("worst (engine)", &[133.893, 135.373, 137.959, 132.488, 134.067]),
+                ("first (region)", &[88.098, 88.186, 88.363, 87.969, 87.941]),
+                ("best (region)", &[102.162, 139.047, 135.592, 140.777, 139.605]),
+                ("next (region)", &[0.44, 0.829, 0.805, 0.783, 0.808]),
+                ("worst (region)", &[133.893, 135.373, 137.959, 132.488, 134.067]),
                 (SYSTEM, &[0.335, 0.31, 0.309, 0.541, 0.409]),
             ],
             why: ARENA_WHY,
@@ -158,10 +160,10 @@ pub const ARENA: Race = Race {
             table: "10,000 x 16 bytes: free",
             unit: Unit::Milliseconds,
             runs: &[
-                ("first (engine)", &[101.545, 105.1, 102.826, 114.544, 103.338]),
-                ("best (engine)", &[108.122, 137.144, 136.024, 135.56, 136.625]),
-                ("next (engine)", &[102.501, 129.659, 137.155, 134.623, 137.155]),
-                ("worst (engine)", &[144.291, 139.546, 139.679, 136.852, 134.457]),
+                ("first (region)", &[101.545, 105.1, 102.826, 114.544, 103.338]),
+                ("best (region)", &[108.122, 137.144, 136.024, 135.56, 136.625]),
+                ("next (region)", &[102.501, 129.659, 137.155, 134.623, 137.155]),
+                ("worst (region)", &[144.291, 139.546, 139.679, 136.852, 134.457]),
                 (SYSTEM, &[0.108, 0.102, 0.115, 0.149, 0.107]),
             ],
             why: ARENA_WHY,
@@ -171,10 +173,10 @@ pub const ARENA: Race = Race {
             table: "100,000 x 4096 bytes: allocate",
             unit: Unit::Milliseconds,
             runs: &[
-                ("first (engine)", &[8_753.209, 8_955.448, 8_869.089, 8_861.133, 8_886.668]),
-                ("best (engine)", &[10_923.032, 13_765.955, 13_782.679, 13_772.51, 13_755.305]),
-                ("next (engine)", &[4.184, 7.865, 7.46, 7.48, 7.462]),
-                ("worst (engine)", &[12_840.944, 13_552.481, 13_354.962, 13_347.891, 13_341.622]),
+                ("first (region)", &[8_753.209, 8_955.448, 8_869.089, 8_861.133, 8_886.668]),
+                ("best (region)", &[10_923.032, 13_765.955, 13_782.679, 13_772.51, 13_755.305]),
+                ("next (region)", &[4.184, 7.865, 7.46, 7.48, 7.462]),
+                ("worst (region)", &[12_840.944, 13_552.481, 13_354.962, 13_347.891, 13_341.622]),
                 (SYSTEM, &[157.601, 162.389, 155.892, 162.971, 177.391]),
             ],
             why: ARENA_WHY,
@@ -184,15 +186,15 @@ pub const ARENA: Race = Race {
             table: "100,000 x 4096 bytes: free",
             unit: Unit::Milliseconds,
             runs: &[
-                ("first (engine)", &[40_014.219, 39_990.823, 40_046.468, 40_053.641, 44_236.838]),
-                ("best (engine)", &[52_191.549, 52_454.322, 52_478.323, 52_470.39, 52_034.248]),
-                ("next (engine)", &[49_611.353, 52_564.055, 52_614.65, 52_566.367, 52_277.634]),
-                ("worst (engine)", &[52_361.14, 52_355.159, 52_278.325, 52_205.874, 51_230.047]),
+                ("first (region)", &[40_014.219, 39_990.823, 40_046.468, 40_053.641, 44_236.838]),
+                ("best (region)", &[52_191.549, 52_454.322, 52_478.323, 52_470.39, 52_034.248]),
+                ("next (region)", &[49_611.353, 52_564.055, 52_614.65, 52_566.367, 52_277.634]),
+                ("worst (region)", &[52_361.14, 52_355.159, 52_278.325, 52_205.874, 51_230.047]),
                 (SYSTEM, &[32.535, 40.772, 30.349, 31.074, 35.295]),
             ],
             why: ARENA_WHY,
             defect: Some((
-                "first (engine)",
+                "first (region)",
                 "the published program never stored the pointers that it freed here, so it timed something else",
             )),
         },
@@ -200,10 +202,10 @@ pub const ARENA: Race = Race {
             table: "1,000 x (allocate + free)",
             unit: Unit::Milliseconds,
             runs: &[
-                ("first (engine)", &[0.024, 0.024, 0.048, 0.047, 0.051]),
-                ("best (engine)", &[0.057, 0.056, 0.057, 0.055, 0.026]),
-                ("next (engine)", &[0.056, 0.055, 0.055, 0.076, 0.026]),
-                ("worst (engine)", &[0.048, 0.056, 0.044, 0.056, 0.026]),
+                ("first (region)", &[0.024, 0.024, 0.048, 0.047, 0.051]),
+                ("best (region)", &[0.057, 0.056, 0.057, 0.055, 0.026]),
+                ("next (region)", &[0.056, 0.055, 0.055, 0.076, 0.026]),
+                ("worst (region)", &[0.048, 0.056, 0.044, 0.056, 0.026]),
                 (SYSTEM, &[0.085, 0.081, 0.083, 0.11, 0.083]),
             ],
             why: "another machine, and a heap of one block either way",
@@ -217,6 +219,7 @@ pub const PAIRS: Race = Race {
     report: "004",
     program: Program::Pairs,
     engines: &PolicyKind::ALL,
+    regions: &[],
     summary: stats::mean,
     tables: &[Published {
         table: "Allocate and free 128 bytes: time of a pair",

@@ -7,7 +7,6 @@ use heapwright_placement::PolicyKind;
 use super::row::{Figure, Row, Verdict};
 use crate::allocator::Allocator;
 use crate::child::{self, Job};
-use crate::number;
 use crate::peers;
 use crate::policy;
 use crate::programs::{Layer, Program, Touch};
@@ -34,6 +33,8 @@ pub struct Race {
     pub program: Program,
     /// The policies whose engine takes part.
     pub engines: &'static [PolicyKind],
+    /// The policies under which a heap in a fixed region takes part.
+    pub regions: &'static [PolicyKind],
     /// The one figure by which the report compares several runs.
     pub summary: fn(&[f64]) -> Option<f64>,
     /// The tables, one per part of the program.
@@ -74,6 +75,12 @@ impl Unit {
 
 /// The seconds of one runner: by touch, part and round. A round that failed has none.
 type Seconds = Vec<[Vec<Vec<f64>>; 2]>;
+
+/// What the names of the rows mean, for those who read the tables.
+pub const LEGEND: &str = "\
+first to mapped: through the drop-in library; (region): a heap in one fixed region; (engine): placement alone.
+untouched: the program never writes to its memory, as the published ones; touched: it writes to each 4 KiB of it.
+Processor time, medians of interleaved rounds, each in a process of its own; ± half the distance between quartiles.";
 
 impl Race {
     /// Runs everybody `rounds` times and returns the rows of all tables.
@@ -118,15 +125,13 @@ impl Race {
         let malloc = |name: &str, allocator| Runner { name: name.to_owned(), allocator, layer: Layer::Malloc };
         let mut runners = vec![malloc(SYSTEM, Allocator::System), malloc(AGAIN, Allocator::System)];
         runners.extend(policy::names().map(|name| malloc(name, Allocator::Heapwright(name))));
-        runners.extend(self.engines.iter().map(|engine| Runner {
-            name: format!("{} (engine)", engine.name()),
-            allocator: Allocator::System,
-            layer: Layer::Engine(*engine),
-        }));
+        let inside = |name: String, layer| Runner { name, allocator: Allocator::System, layer };
+        runners
+            .extend(self.regions.iter().map(|kind| inside(format!("{} (region)", kind.name()), Layer::Fixed(*kind))));
+        runners
+            .extend(self.engines.iter().map(|kind| inside(format!("{} (engine)", kind.name()), Layer::Engine(*kind))));
         if self.program == Program::Pairs {
-            let bare =
-                Runner { name: "bare mmap + munmap".into(), allocator: Allocator::System, layer: Layer::BareMappings };
-            runners.push(bare);
+            runners.push(inside("bare mmap + munmap".to_owned(), Layer::BareMappings));
         }
         runners.extend(peers::find().into_iter().map(|peer| malloc(peer.name, Allocator::Peer(peer.clone()))));
         runners
@@ -139,7 +144,9 @@ impl Race {
             let row = Row::new(self.report, published.table, name, column, unit);
             match Spread::of(values) {
                 Some(spread) => {
-                    Row { spread: Some([spread.low, spread.high]), ..row.ours(Figure::Real(spread.median)) }
+                    let several = values.len() > 1;
+                    let range = several.then_some([spread.low, spread.high]);
+                    Row { spread: range, ..row.ours(Figure::Real(spread.median)) }
                 }
                 None => row,
             }
@@ -173,14 +180,9 @@ impl Published {
             return row.verdict(Verdict::Defect).note(what);
         }
         let (Some(published), Some(ours)) = (row.published, row.ours) else { return row };
-        let factor = published.as_f64() / ours.as_f64();
-        if (0.5..=2.0).contains(&factor) {
-            return row.verdict(Verdict::Within).note("within a factor of two");
+        match (0.5..=2.0).contains(&(ours.as_f64() / published.as_f64())) {
+            true => row.verdict(Verdict::Within),
+            false => row.verdict(Verdict::Differs).note(reason),
         }
-        let note = match factor {
-            factor if factor > 1.0 => format!("{} times less than published: {reason}", number::short(factor)),
-            factor => format!("{} times more than published: {reason}", number::short(1.0 / factor)),
-        };
-        row.verdict(Verdict::Differs).note(&note)
     }
 }
