@@ -188,7 +188,7 @@ impl Heap for Region {
     #[inline]
     fn allocate(&mut self, bytes: usize) -> Option<usize> {
         let layout = Layout::from_size_align(bytes, self.align).ok()?;
-        self.heap.allocate(layout).ok().map(|block| block.cast::<u8>().expose_provenance().get())
+        self.heap.allocate(layout).ok().map(|block| block.cast::<u8>().as_ptr().expose_provenance())
     }
 
     #[inline]
