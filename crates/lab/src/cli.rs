@@ -33,6 +33,7 @@ pub enum Command {
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
     /// Measure policies and allocators on built-in workloads.
+    #[command(after_help = crate::bench::EXAMPLES)]
     Bench(crate::bench::Arguments),
     /// Measure one allocator on one workload, as told on standard input.
     #[command(name = crate::bench::worker::COMMAND, hide = true)]

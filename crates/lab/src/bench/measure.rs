@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use super::contender::Contender;
 use super::probe::{PartLatency, PartTime};
@@ -197,12 +197,4 @@ impl<'c> Turn<'c> {
                 Outcome { rounds: self.rounds, base: base.to_vec(), latencies: self.latencies, note: self.failure };
         }
     }
-}
-
-/// The bytes of memory that measuring may use: half of what the system says is available.
-pub fn available_memory() -> Result<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok());
-    kilobytes.map(|kilobytes| kilobytes * 1024 / 2).ok_or_else(|| anyhow!("/proc/meminfo does not tell MemAvailable"))
 }

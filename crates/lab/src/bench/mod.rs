@@ -10,6 +10,7 @@ mod clock;
 mod contender;
 mod lazy;
 mod measure;
+mod memory;
 mod numbers;
 mod plan;
 mod probe;
@@ -22,16 +23,32 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
+use clap::error::ErrorKind;
 
 use self::contender::{Field, Layer};
 use self::measure::Case;
 use self::plan::Extent;
 use self::subjects::Crate;
 use self::workloads::Kind;
+use crate::cli::Cli;
 use crate::progress::Progress;
 use crate::{peers, policy, results};
+
+/// Examples for the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  heapwright bench --quick                                 a first impression, in seconds
+  heapwright bench steady pair --layers malloc             whole mallocs only
+  heapwright bench comb --policies first,best --repeat 9   two policies, more rounds
+  heapwright bench --allocators talc,mimalloc --json       for a program to read
+  heapwright bench --bars                                  does the project keep what it promises?
+
+An operation is one allocate or one free; its time is processor time and contains the row `no-op`, which is what the
+measuring itself takes. Latencies are read from a clock whose own cost is taken off. `system (A/A)` is the system's malloc
+measured a second time: what differs there is noise.";
 
 /// What may be typed after `heapwright bench`.
 #[derive(Debug, clap::Args)]
@@ -90,13 +107,13 @@ impl Arguments {
         Kind::ALL.into_iter().filter(|kind| self.workloads.is_empty() || named(kind)).collect()
     }
 
-    fn field(&self) -> Result<Field> {
+    /// Who takes part. A name that nobody has ends the command as any other mistyped argument does.
+    fn field(&self) -> Field {
         let peers = peers::find();
-        for name in self.allocators.iter().flatten() {
-            let known = peers.iter().map(|peer| peer.name).chain(Crate::ALL.map(Crate::name));
-            if !known.clone().any(|other| other == name) {
-                bail!("no allocator {name}; there are {}", known.collect::<Vec<_>>().join(", "));
-            }
+        let known: Vec<&str> = Crate::ALL.map(Crate::name).into_iter().chain(peers.iter().map(|it| it.name)).collect();
+        if let Some(name) = self.allocators.iter().flatten().find(|name| !known.contains(&name.as_str())) {
+            let message = format!("there is no allocator {name:?} here; there are {}", known.join(", "));
+            Cli::command().error(ErrorKind::InvalidValue, message).exit();
         }
         let named = |name: &&'static str| self.policies.iter().any(|other| other == name);
         let policies = match self.policies.is_empty() {
@@ -104,20 +121,17 @@ impl Arguments {
             false => policy::names().filter(named).collect(),
         };
         let all_layers = [Layer::Engine, Layer::Fixed, Layer::Malloc];
-        Ok(Field {
-            layers: all_layers.into_iter().filter(|it| self.layers.is_empty() || self.layers.contains(it)).collect(),
-            policies,
-            allocators: self.allocators.clone(),
-            peers,
-        })
+        let wanted = |layer: &Layer| self.layers.is_empty() || self.layers.contains(layer);
+        let layers = all_layers.into_iter().filter(wanted).collect();
+        Field { layers, policies, allocators: self.allocators.clone(), peers }
     }
 }
 
 /// Measures what `arguments` ask for and prints it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let extent = arguments.extent();
-    let cases = plan::cases(&arguments.kinds(), extent, &arguments.field()?);
-    let (rounds, memory) = (arguments.repeat.map(usize::from), measure::available_memory()?);
+    let cases = plan::cases(&arguments.kinds(), extent, &arguments.field());
+    let (rounds, memory) = (arguments.repeat.map(usize::from), memory::budget()?);
     let effort = |case: &Case| extent.effort(case.workload, rounds, memory);
     let progress = Progress::new("bench", cases.iter().map(|case| case.steps(&effort(case))).sum());
     let mut all_rows = Vec::new();
