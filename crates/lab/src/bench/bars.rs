@@ -11,7 +11,8 @@ use heapwright::{COMPACT, FirstFit, FixedHeap};
 use heapwright_placement::{AnyEngine, PolicyKind, Rules};
 use serde::Serialize;
 
-use super::contender::{Layer, MMAP, SYSTEM};
+use super::contender::{Contender, Layer, MMAP, NO_OP, SYSTEM, SYSTEM_AGAIN};
+use super::measure::Case;
 use super::report::Row;
 use super::subjects::Crate;
 use super::workloads::Kind;
@@ -24,6 +25,43 @@ pub const KINDS: [Kind; 6] =
 
 /// The five fits of the textbook.
 const FITS: [&str; 5] = ["first", "next", "best", "worst", "random"];
+/// The four of report 001.
+const FOUR_FITS: [&str; 4] = ["first", "next", "best", "worst"];
+const FIRST_AND_BEST: [&str; 2] = ["first", "best"];
+const BUDDY: &str = "buddy";
+
+/// The combs that are compared.
+const FEW_HOLES: usize = 1000;
+const MANY_HOLES: usize = 10_000_000;
+
+/// What of `cases` the bars need, and nothing else.
+pub fn needed(mut cases: Vec<Case>) -> Vec<Case> {
+    cases.retain(|case| match case.workload.kind {
+        Kind::Program000 | Kind::Program001 => true,
+        Kind::Comb => !case.touched && [FEW_HOLES, MANY_HOLES].contains(&case.workload.size),
+        _ => !case.touched,
+    });
+    for case in &mut cases {
+        let kind = case.workload.kind;
+        case.contenders.retain(|contender| is_needed(contender, kind));
+    }
+    cases
+}
+
+fn is_needed(contender: &Contender, kind: Kind) -> bool {
+    let subject = contender.subject.as_str();
+    let is_in = |subjects: &[&str]| subjects.contains(&subject);
+    let is_common = is_in(&[SYSTEM, SYSTEM_AGAIN, NO_OP]);
+    is_common
+        || match kind {
+            Kind::Program000 => is_in(&FITS),
+            Kind::Program001 => is_in(&FOUR_FITS),
+            Kind::Steady => is_in(&FIRST_AND_BEST),
+            Kind::Comb => is_in(&FITS) && contender.layer == Layer::Engine,
+            Kind::BuddyFree => is_in(&[BUDDY, Crate::BuddySystem.name()]),
+            _ => true,
+        }
+}
 
 /// On which side of its limit a figure has to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -180,7 +218,7 @@ fn program001(rows: &[Row]) -> impl Iterator<Item = Bar> {
         let limit = if part.ends_with("4096") && !touched { 0.1 } else { 1.0 };
         let place = Place { kind: Kind::Program001, size: 0, part, touched };
         Bar::new(format!("report 001, {part}, {words}, over system"), limit, AT_MOST_TIMES, Layer::Fixed)
-            .measured(|layer| over_system(rows, place, layer, &FITS[..4]))
+            .measured(|layer| over_system(rows, place, layer, &FOUR_FITS))
     })
 }
 
@@ -194,13 +232,13 @@ fn steady(rows: &[Row]) -> impl Iterator<Item = Bar> {
             AT_MOST_TIMES,
             Layer::Engine,
         )
-        .measured(|layer| over_system(rows, place, layer, &["first", "best"]))
+        .measured(|layer| over_system(rows, place, layer, &FIRST_AND_BEST))
     });
     let place = Place { kind: Kind::Steady, size: 1_000_000, part: "pair", touched: false };
     let tail = Bar::new("steady, 1,000,000 live, p99.99 over system".to_owned(), 0.4, AT_MOST_TIMES, Layer::Engine)
         .measured(|layer| {
             let system = place.find(rows, Layer::Malloc, SYSTEM)?.p9999?;
-            worst_of(&["first", "best"], |subject| Some(place.find(rows, layer, subject)?.p9999? / system))
+            worst_of(&FIRST_AND_BEST, |subject| Some(place.find(rows, layer, subject)?.p9999? / system))
         });
     times.chain([tail])
 }
@@ -216,8 +254,8 @@ fn comb(rows: &[Row]) -> impl Iterator<Item = Bar> {
     pairs.into_iter().map(move |(words, parts)| {
         Bar::new(format!("comb, {words}, 10^7 holes over 10^3"), 3.0, AT_MOST_TIMES, Layer::Engine).measured(|layer| {
             worst_of(&FITS, |subject| {
-                let many = comb_pair(rows, layer, subject, 10_000_000, parts)?;
-                Some(many / comb_pair(rows, layer, subject, 1000, parts)?)
+                let many = comb_pair(rows, layer, subject, MANY_HOLES, parts)?;
+                Some(many / comb_pair(rows, layer, subject, FEW_HOLES, parts)?)
             })
         })
     })
@@ -230,7 +268,7 @@ fn buddy_free(rows: &[Row]) -> Bar {
     let theirs = time(Layer::Fixed, peer).map_or("-".to_owned(), number::short);
     let what = format!("buddy free at 50,000 holes ({peer}: {theirs} ns)");
     Bar::new(what, 100.0, (Sense::AtMost, Unit::Nanoseconds), Layer::Fixed)
-        .measured(|layer| worst_of(&["buddy"], |subject| time(layer, subject)))
+        .measured(|layer| worst_of(&[BUDDY], |subject| time(layer, subject)))
 }
 
 /// What metadata takes of the region that it describes, in per cent.
@@ -300,4 +338,43 @@ pub fn print(bars: &[Bar]) {
 /// 0 when every bar holds, else 1.
 pub fn verdict(bars: &[Bar]) -> ExitCode {
     ExitCode::from(u8::from(bars.iter().any(|bar| bar.holds != Some(true))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(sense: Sense, limit: f64, value: Option<f64>) -> Bar {
+        let figure = value.map(|value| Figure { value, subject: "first".to_owned() });
+        Bar::new("x".to_owned(), limit, (sense, Unit::Ratio), Layer::Engine)
+            .measured(|layer| figure.clone().filter(|_| layer == Layer::Engine))
+    }
+
+    #[test]
+    fn the_one_that_does_worst_holds_the_bar() {
+        let worst = worst_of(&FIRST_AND_BEST, |subject| Some(if subject == "best" { 2.0 } else { 1.0 })).unwrap();
+        assert_eq!((worst.value, worst.subject.as_str()), (2.0, "best"));
+        assert_eq!(
+            worst_of(&FIRST_AND_BEST, |subject| (subject == "best").then_some(1.0)),
+            None,
+            "a missing one is not passed over"
+        );
+    }
+
+    #[test]
+    fn a_bar_holds_on_its_side_and_never_without_a_figure() {
+        let verdicts = |sense| [Some(0.9), Some(1.0), Some(1.1), None].map(|value| bar(sense, 1.0, value).holds);
+        assert_eq!(verdicts(Sense::AtMost), [Some(true), Some(true), Some(false), None]);
+        assert_eq!(verdicts(Sense::AtLeast), [Some(false), Some(true), Some(true), None]);
+        assert_eq!(verdict(&[bar(Sense::AtMost, 1.0, Some(1.0))]), ExitCode::SUCCESS);
+        assert_ne!(verdict(&[bar(Sense::AtMost, 1.0, Some(1.0)), bar(Sense::AtMost, 1.0, None)]), ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn what_needs_no_measuring_is_there_without() {
+        let bars = of(&[]);
+        let known: Vec<&Bar> = bars.iter().filter(|bar| bar.holds.is_some()).collect();
+        assert_eq!(known.len(), 2 + 4, "metadata and payload");
+        assert!(known.iter().all(|bar| bar.unit == Unit::Percent));
+    }
 }

@@ -198,3 +198,46 @@ impl<'c> Turn<'c> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::contender::{Field, Layer};
+    use super::super::workloads::Kind;
+    use super::*;
+
+    fn case() -> Case {
+        let layers = vec![Layer::Engine, Layer::Malloc];
+        let field = Field { layers, policies: vec!["first", "best"], allocators: Some(Vec::new()), peers: Vec::new() };
+        let workload = Workload { kind: Kind::Steady, size: 1_000_000 };
+        Case { workload, touched: false, contenders: field.contenders(Kind::Steady) }
+    }
+
+    #[test]
+    fn groups_fit_into_memory_and_leave_nobody_out_who_fits() {
+        let case = case();
+        let malloc = case.footprint(0);
+        for memory in [malloc * 2, malloc * 5 / 2, malloc * 3, malloc * 100] {
+            let groups = case.groups(memory);
+            let mut followers: Vec<usize> = groups.iter().flat_map(|group| &group[1..]).copied().collect();
+            followers.sort_unstable();
+            assert_eq!(followers, (1..case.contenders.len()).collect::<Vec<_>>());
+            for group in &groups {
+                assert_eq!(group[0], 0, "the system's malloc leads");
+                assert!(group.iter().map(|&at| case.footprint(at)).sum::<usize>() <= memory, "{groups:?}");
+            }
+        }
+        assert_eq!(case.groups(malloc * 100).len(), 1);
+    }
+
+    #[test]
+    fn who_does_not_fit_beside_the_system_is_in_no_group() {
+        let case = case();
+        let groups = case.groups(case.footprint(0) * 3 / 2);
+        let grouped = |layer: Layer| {
+            let is_in = |at: &usize| groups.iter().any(|group| group[1..].contains(at));
+            (1..case.contenders.len()).filter(|&at| case.contenders[at].layer == layer).filter(is_in).count()
+        };
+        assert_eq!((grouped(Layer::Engine), grouped(Layer::Malloc)), (3, 0));
+        assert!(case.groups(0).is_empty());
+    }
+}

@@ -82,7 +82,7 @@ pub struct Arguments {
     full: bool,
 
     /// Measure what the project's bars are about, say for each whether it holds, and exit with 1 unless all do.
-    #[arg(long, conflicts_with_all = ["quick", "workloads", "policies", "layers"])]
+    #[arg(long, conflicts_with_all = ["quick", "full", "workloads", "policies", "layers", "allocators"])]
     bars: bool,
 
     /// Print one JSON object instead of tables.
@@ -130,7 +130,10 @@ impl Arguments {
 /// Measures what `arguments` ask for and prints it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let extent = arguments.extent();
-    let cases = plan::cases(&arguments.kinds(), extent, &arguments.field());
+    let mut cases = plan::cases(&arguments.kinds(), extent, &arguments.field());
+    if arguments.bars {
+        cases = bars::needed(cases);
+    }
     let (rounds, memory) = (arguments.repeat.map(usize::from), memory::budget()?);
     let effort = |case: &Case| extent.effort(case.workload, rounds, memory);
     let progress = Progress::new("bench", cases.iter().map(|case| case.steps(&effort(case))).sum());
