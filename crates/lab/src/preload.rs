@@ -5,9 +5,11 @@
 //! have to find it too.
 
 use std::env;
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -33,20 +35,21 @@ static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright
 
 /// The path of the drop-in library: `chosen`, else what the environment names, else the one carried inside.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
-    let named = chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from));
-    let path = match named {
-        Some(path) => {
-            path.canonicalize().with_context(|| format!("cannot use the drop-in library {}", path.display()))?
-        }
-        None => extracted(EMBEDDED)?,
-    };
-    // The linker splits LD_PRELOAD at both and has no way to quote them.
-    ensure!(
-        !path.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte)),
-        "the dynamic linker cannot preload {}: its path has a space or a colon; choose another folder with TMPDIR",
-        path.display()
-    );
-    Ok(path)
+    match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
+        Some(path) => path
+            .canonicalize()
+            .map_err(anyhow::Error::from)
+            .and_then(|path| can_be_listed(&path).map(|()| path))
+            .with_context(|| format!("cannot use the drop-in library {}", path.display())),
+        None => extracted(EMBEDDED),
+    }
+}
+
+/// Whether `path` can stand in LD_PRELOAD, which the linker splits at spaces and colons and has no way to quote.
+fn can_be_listed(path: &Path) -> Result<()> {
+    let splits = path.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte));
+    ensure!(!splits, "its path has a space or a colon, and the dynamic linker takes it for two");
+    Ok(())
 }
 
 /// Where `content` lies as a file; it is written unless it is there already.
@@ -69,13 +72,13 @@ fn folders() -> impl Iterator<Item = PathBuf> {
     // SAFETY: geteuid has no preconditions.
     let user = unsafe { libc::geteuid() };
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    runtime
-        .map(|path| path.join("heapwright"))
-        .into_iter()
-        .chain([env::temp_dir(), PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}"))))
+    let shared = [env::temp_dir(), PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}")));
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/heapwright"));
+    runtime.map(|path| path.join("heapwright")).into_iter().chain(shared).chain(home)
 }
 
 fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
+    can_be_listed(folder)?;
     claim(folder)?;
     let path = folder.join(file);
     if fs::read(&path).is_ok_and(|found| found == content) {
@@ -105,7 +108,18 @@ fn claim(folder: &Path) -> Result<()> {
     let user = unsafe { libc::geteuid() };
     ensure!(found.is_dir() && found.uid() == user, "belongs to somebody else");
     ensure!(found.mode() & 0o077 == 0, "is open to others (chmod 700 it)");
+    ensure!(!forbids_code(folder), "is mounted noexec");
     Ok(())
+}
+
+/// Whether nothing in `folder` can be loaded as code.
+fn forbids_code(folder: &Path) -> bool {
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return true };
+    // SAFETY: all zeroes is a valid statvfs.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the name ends with a zero byte and `found` is ours to write.
+    let status = unsafe { libc::statvfs(name.as_ptr(), &mut found) };
+    status == 0 && found.f_flag & libc::ST_NOEXEC != 0
 }
 
 #[cfg(test)]
@@ -121,6 +135,19 @@ mod tests {
         fs::write(&path, b"evil").unwrap();
         assert_eq!(fs::read(extract_into(&folder, "l.so", b"good").unwrap()).unwrap(), b"good");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_the_linker_would_split_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(extract_into(&home.path().join("my folder"), "l.so", b"good").is_err());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_with_programs_may_hold_the_library() {
+        assert!(!forbids_code(Path::new("/usr/bin")));
+        assert!(forbids_code(Path::new("/usr/bin\0")));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Times of a published program: the policies as they stand and through the drop-in library, the system's malloc, and
 //! every allocator library on this machine, in rounds, each measurement in a process of its own.
 
-use anyhow::Result;
 use heapwright_placement::PolicyKind;
 
 use super::row::{Figure, Row, Verdict};
@@ -18,11 +17,37 @@ pub const SYSTEM: &str = "system";
 /// The system's malloc once more, as if it were another allocator: what differs here is noise.
 const AGAIN: &str = "system again";
 
-/// Somebody in a race.
+/// Somebody in a race, and how it goes.
 struct Runner {
     name: String,
     allocator: Allocator,
     layer: Layer,
+    /// The seconds of each part in each round, untouched and touched.
+    rounds: [Vec<Vec<f64>>; 2],
+    /// Why it was taken out.
+    failure: Option<String>,
+}
+
+impl Runner {
+    fn new(name: &str, allocator: Allocator, layer: Layer) -> Runner {
+        Runner { name: name.to_owned(), allocator, layer, rounds: [Vec::new(), Vec::new()], failure: None }
+    }
+
+    /// Runs once, unless it failed before: what hangs once is not waited for again.
+    fn run(&mut self, program: Program, touch: Touch) {
+        if self.failure.is_some() {
+            return;
+        }
+        match child::perform(&self.allocator, &Job::Program { program, layer: self.layer, touch }) {
+            Ok(parts) => self.rounds[touch as usize].push(parts),
+            Err(error) => self.failure = Some(format!("not measured: {error:#}")),
+        }
+    }
+
+    /// The seconds of one part, by round.
+    fn part(&self, touch: Touch, part: usize) -> Vec<f64> {
+        self.rounds[touch as usize].iter().filter_map(|parts| parts.get(part).copied()).collect()
+    }
 }
 
 /// The times of one program.
@@ -73,9 +98,6 @@ impl Unit {
     }
 }
 
-/// The seconds of one runner: by touch, part and round. A round that failed has none.
-type Seconds = Vec<[Vec<Vec<f64>>; 2]>;
-
 /// What the names of the rows mean, for those who read the tables.
 pub const LEGEND: &str = "\
 first to mapped: through the drop-in library; (region): a heap in one fixed region; (engine): placement alone.
@@ -83,55 +105,48 @@ untouched: the program never writes to its memory, as the published ones; touche
 Processor time, medians of interleaved rounds, each in a process of its own; ± half the distance between quartiles.";
 
 impl Race {
-    /// Runs everybody `rounds` times and returns the rows of all tables.
-    pub fn run(&self, rounds: usize) -> Result<Vec<Row>> {
-        let runners = self.runners();
-        let progress = Progress::new(&format!("{}: times", self.report), rounds * runners.len() * 2);
-        let mut seconds: Seconds = runners.iter().map(|_| [const { Vec::new() }; 2]).collect();
-        let mut failures: Vec<Option<String>> = runners.iter().map(|_| None).collect();
+    /// Runs everybody `rounds` times, in turns, and returns the rows of all tables.
+    pub fn run(&self, rounds: usize) -> Vec<Row> {
+        let mut runners = self.runners();
+        let progress = Progress::new(&format!("{}: times", self.report), rounds * runners.len() * Touch::BOTH.len());
         for _ in 0..rounds {
-            for (at, runner) in runners.iter().enumerate() {
-                for (of_touch, touch) in seconds[at].iter_mut().zip(Touch::BOTH) {
-                    progress.at(&runner.name);
-                    if failures[at].is_none() {
-                        let job = Job::Program { program: self.program, layer: runner.layer, touch };
-                        match child::perform(&runner.allocator, &job) {
-                            Ok(parts) => of_touch.push(parts),
-                            Err(error) => failures[at] = Some(format!("not measured: {error:#}")),
-                        }
-                    }
+            for runner in &mut runners {
+                progress.at(&runner.name);
+                for touch in Touch::BOTH {
+                    runner.run(self.program, touch);
                     progress.step();
                 }
             }
         }
         let mut rows = Vec::new();
         for (part, published) in self.tables.iter().enumerate() {
-            for (at, runner) in runners.iter().enumerate() {
-                for (touched, touch) in Touch::BOTH.into_iter().enumerate() {
-                    let column = |at: usize| seconds[at][touched].iter().map(|parts: &Vec<f64>| parts[part]).collect();
-                    let (ours, system): (Vec<f64>, Vec<f64>) = (column(at), column(0));
+            for runner in &runners {
+                for touch in Touch::BOTH {
+                    let (ours, system) = (runner.part(touch, part), runners[0].part(touch, part));
                     let cells = self.cells(published, &runner.name, touch, &ours, &system);
-                    rows.extend(cells.map(|row| match &failures[at] {
+                    rows.extend(cells.map(|row| match &runner.failure {
                         Some(failure) => row.note(failure),
                         None => row,
                     }));
                 }
             }
         }
-        Ok(rows)
+        rows
     }
 
     fn runners(&self) -> Vec<Runner> {
-        let malloc = |name: &str, allocator| Runner { name: name.to_owned(), allocator, layer: Layer::Malloc };
+        let malloc = |name: &str, allocator| Runner::new(name, allocator, Layer::Malloc);
+        let inside = |name: &str, layer| Runner::new(name, Allocator::System, layer);
         let mut runners = vec![malloc(SYSTEM, Allocator::System), malloc(AGAIN, Allocator::System)];
         runners.extend(policy::names().map(|name| malloc(name, Allocator::Heapwright(name))));
-        let inside = |name: String, layer| Runner { name, allocator: Allocator::System, layer };
-        runners
-            .extend(self.regions.iter().map(|kind| inside(format!("{} (region)", kind.name()), Layer::Fixed(*kind))));
-        runners
-            .extend(self.engines.iter().map(|kind| inside(format!("{} (engine)", kind.name()), Layer::Engine(*kind))));
+        for &kind in self.regions {
+            runners.push(inside(&format!("{} (region)", kind.name()), Layer::Fixed(kind)));
+        }
+        for &kind in self.engines {
+            runners.push(inside(&format!("{} (engine)", kind.name()), Layer::Engine(kind)));
+        }
         if self.program == Program::Pairs {
-            runners.push(inside("bare mmap + munmap".to_owned(), Layer::BareMappings));
+            runners.push(inside("bare mmap + munmap", Layer::BareMappings));
         }
         runners.extend(peers::find().into_iter().map(|peer| malloc(peer.name, Allocator::Peer(peer.clone()))));
         runners
