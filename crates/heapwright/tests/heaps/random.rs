@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use heapwright::{Chosen, FixedHeap, PolicyKind, Rules, RulesError, Statistics};
 use proptest::prelude::*;
@@ -70,7 +71,9 @@ fn run(heap: &mut impl Heap, operations: &[Operation]) {
     shadow.verify(heap);
 }
 
-fn run_fixed(heap: &mut FixedHeap<'_, Chosen>, operations: &[Operation]) {
+fn run_fixed(heap: &mut FixedHeap<'_, Chosen>, region: &Range<usize>, operations: &[Operation]) {
+    let base = heap.base().addr().get();
+    assert!(region.start <= base && base + heap.capacity() <= region.end, "blocks lie in the region");
     run(heap, operations);
     let holes = heap.holes();
     assert_eq!(holes.total, heap.capacity(), "everything was freed");
@@ -91,13 +94,14 @@ proptest! {
     ) {
         let mut memory = vec![MaybeUninit::uninit(); length + misalignment];
         let region = &mut memory[misalignment..];
+        let range = region.as_ptr().addr()..region.as_ptr().addr() + length;
         let mut metadata = Vec::new();
         let made = match home {
-            Home::Inside => FixedHeap::with(policy, region, &rules).map(|mut heap| run_fixed(&mut heap, &operations)),
-            Home::Carved => FixedHeap::carve(policy, region, &rules).map(|heap| run_fixed(heap, &operations)),
+            Home::Inside => FixedHeap::with(policy, region, &rules).map(|mut heap| run_fixed(&mut heap, &range, &operations)),
+            Home::Carved => FixedHeap::carve(policy, region, &rules).map(|heap| run_fixed(heap, &range, &operations)),
             Home::Beside => FixedHeap::<Chosen>::metadata_cells(policy, length, &rules).and_then(|cells| {
                 metadata.resize(cells, 0xA5A5_A5A5_A5A5_A5A5);
-                FixedHeap::beside(policy, region, &mut metadata, &rules).map(|mut heap| run_fixed(&mut heap, &operations))
+                FixedHeap::beside(policy, region, &mut metadata, &rules).map(|mut heap| run_fixed(&mut heap, &range, &operations))
             }),
         };
         if let Err(error) = made {
