@@ -80,8 +80,17 @@ fn run_fixed(heap: &mut FixedHeap<'_, Chosen>, region: &Range<usize>, operations
     assert!(holes.count == 1 || heap.policy() == PolicyKind::Buddy, "and is one hole again");
 }
 
+/// Miri is slow, and lets nobody look at files.
+fn config() -> ProptestConfig {
+    if cfg!(miri) {
+        ProptestConfig { cases: 2, failure_persistence: None, ..ProptestConfig::default() }
+    } else {
+        ProptestConfig { cases: 400, ..ProptestConfig::default() }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 400 }, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn fixed_heaps_keep_what_they_were_given(
