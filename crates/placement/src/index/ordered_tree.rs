@@ -11,6 +11,8 @@
 //! Insertion splits full nodes and removal refills half-full ones on the way down, so that one descent is enough and
 //! nothing has to be remembered about the way. Nodes never used are handed out in order; zeros are an empty tree.
 
+use core::hint::select_unpredictable;
+
 use crate::cells::Cells;
 
 /// How many cells a node takes.
@@ -173,11 +175,13 @@ impl OrderedTree {
     /// How many of the node's keys or separators are below `bound`.
     #[inline(always)]
     fn below(self, cells: &Cells<'_, u64>, node: Node, bound: u64) -> usize {
-        let (mut low, mut len) = (0, self.len(cells, node));
-        while len > 0 {
-            let half = len.div_ceil(2);
-            low += if self.key(cells, node, low + half - 1) < bound { half } else { 0 };
-            len -= half;
+        let len = self.len(cells, node);
+        let mut low = 0;
+        // Always six steps, each without a branch: neither the number of keys nor their order can be predicted.
+        for half in [32, 16, 8, 4, 2, 1] {
+            let next = select_unpredictable(low + half <= len, low + half, 0);
+            let lower = next != 0 && self.key(cells, node, next.max(1) - 1) < bound;
+            low = select_unpredictable(lower, next, low);
         }
         low
     }
