@@ -79,6 +79,8 @@ pub struct FixedHeap<'r, P: Policy = Chosen> {
 
 // SAFETY: the heap borrows its region and its metadata exclusively; nothing of it is tied to a thread.
 unsafe impl<'r, P: Policy> Send for FixedHeap<'r, P> where P::Engine<'r>: Send {}
+// SAFETY: a shared heap is only asked, never changed.
+unsafe impl<'r, P: Policy> Sync for FixedHeap<'r, P> where P::Engine<'r>: Sync {}
 
 impl<'r> FixedHeap<'r, Chosen> {
     /// A heap under `policy` in `region`, metadata included, by the rules of [`COMPACT`].

@@ -26,6 +26,12 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         self.engine.capacity()
     }
 
+    /// Bytes from the base to the heap's end: the capacity, unless a growth rule makes the heap begin empty.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.engine.heap_size()
+    }
+
     /// Whether `address` points into the part of the region that holds blocks, used or free.
     #[must_use]
     pub fn contains(&self, address: NonNull<u8>) -> bool {
