@@ -12,7 +12,7 @@ use crate::policy;
 
 /// Decide how memory is placed, by figures of your own program.
 #[derive(Parser)]
-#[command(name = "heapwright", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "heapwright", version, max_term_width = 100, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Cli {
     /// When to use colour; `auto` is on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
@@ -22,6 +22,13 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  heapwright run --policy first -- python3 job.py    your program, under first fit
+  heapwright reproduce                               the published experiments
+  heapwright bench                                   policies and allocators
+  heapwright help run                                more on one command";
 
 /// The commands.
 #[derive(Subcommand)]
@@ -39,6 +46,7 @@ pub enum Command {
     #[command(name = crate::bench::worker::COMMAND, hide = true)]
     BenchChild(crate::bench::worker::Task),
     /// Print the completions of a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell.
         shell: Shell,
@@ -78,7 +86,7 @@ impl Color {
 #[derive(Args)]
 pub struct RunArgs {
     /// How blocks are placed.
-    #[arg(long, short, value_name = "POLICY", default_value = "best", value_parser = PossibleValuesParser::new(policy::names()))]
+    #[arg(long, short, value_name = "POLICY", default_value = "best", value_parser = PossibleValuesParser::new(policy::values()))]
     pub policy: String,
 
     /// The form of the statistics.
@@ -112,15 +120,15 @@ pub struct RunArgs {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  heapwright run -- ls -l                             best fit, statistics to the terminal
-  heapwright run --policy worst -- python3 job.py     another policy
-  heapwright run --stats json -o heap.json -- make    statistics of every process, for a program to read
-  heapwright run -p random --seed 7 -- sort big.txt   a random fit that can be repeated
+  heapwright run -- ls -l                            best fit, a table at exit
+  heapwright run --policy worst -- python3 job.py    another policy
+  heapwright run --stats json -o heap.json -- make   for a program to read
+  heapwright run -p random --seed 7 -- sort big.txt  random, but repeatable
 
-The program runs with LD_PRELOAD set, so its children are run under the policy too.
+The program's children run under the policy too, and report as well.
 
-Exit code: the program's own (or its signal); 127 when there is no such program, 126 when it cannot be
-executed, 125 when heapwright itself fails, 2 when it was asked for something it does not know.";
+Exit code: the program's own, or its signal. 127: there is no such program.
+126: it cannot be executed. 125: heapwright itself failed. 2: wrong usage.";
 
 /// The form of statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -150,6 +158,11 @@ impl OnBadFree {
     }
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  source <(heapwright completions bash)
+  heapwright completions fish > ~/.config/fish/completions/heapwright.fish";
+
 /// What `reproduce` may be told.
 #[derive(Args)]
 pub struct ReproduceArgs {
@@ -173,14 +186,14 @@ pub struct ReproduceArgs {
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   heapwright reproduce                    every table of every report
-  heapwright reproduce 000 --rounds 20    one report, its times measured as often as it did
+  heapwright reproduce 000 --rounds 20    one report, as many runs as it made
   heapwright reproduce --no-times --json  all counts, for a program to read
 
 Verdicts:
   exact    the same, to the last published digit
-  within   in the range where such a figure has to lie (a time: within a factor of two)
+  within   in the range where it has to lie (a time: within a factor of two)
   differs  not the same; a note says why
-  defect   not the same, because the program that was published had a defect
+  defect   not the same, because the published program had a defect
 
 Exit code: 0, or 1 when a count that has to agree does not.";
 

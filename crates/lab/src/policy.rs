@@ -1,5 +1,6 @@
 //! The policies that a program can be run under, by name.
 
+use clap::builder::PossibleValue;
 use heapwright_placement::PolicyKind;
 
 /// The policy that is not an engine's: every allocation is its own mapping of OS pages.
@@ -8,6 +9,21 @@ pub const MAPPED: &str = "mapped";
 /// The names of all policies of the drop-in library, in the order in which tables list them.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PolicyKind::ALL.into_iter().map(PolicyKind::name).chain([MAPPED])
+}
+
+/// The policies as values to choose from, each with what it means.
+pub fn values() -> impl Iterator<Item = PossibleValue> {
+    let meanings = PolicyKind::ALL.into_iter().map(|kind| match kind {
+        PolicyKind::First => "the lowest hole that fits",
+        PolicyKind::Next => "the first hole that fits, from where the last block was placed",
+        PolicyKind::Best => "the smallest hole that fits",
+        PolicyKind::Worst => "the largest hole",
+        PolicyKind::Random => "any of the holes that fit",
+        PolicyKind::Buddy => "blocks of powers of two, halved and joined in pairs",
+        PolicyKind::Good => "a hole that nearly fits best, found in constant time",
+    });
+    let meanings = meanings.chain(["every block is its own mapping of OS pages"]);
+    names().zip(meanings).map(|(name, meaning)| PossibleValue::new(name).help(meaning))
 }
 
 /// For serde: an engine's policy by its name.

@@ -30,12 +30,14 @@ pub fn print(experiment: Experiment, rows: &[Row]) {
 /// Prints how many figures came out how, and whether all came out as they have to.
 pub fn print_summary(rows: &[Row]) {
     let count = |verdict| rows.iter().filter(|row| row.verdict == Some(verdict)).count();
-    let counts = [Verdict::Exact, Verdict::Within, Verdict::Differs, Verdict::Defect]
-        .map(|verdict| format!("{} {}", count(verdict), verdict.name()));
+    let [exact, within, differ, defect] =
+        [Verdict::Exact, Verdict::Within, Verdict::Differs, Verdict::Defect].map(count);
     let checked = rows.iter().filter(|row| row.expected.is_some()).count();
     let held = rows.iter().filter(|row| row.expected.is_some() && row.holds()).count();
-    anstream::println!("{HEADING}In all{HEADING:#}: {} of the published figures.", counts.join(", "));
-    anstream::println!("{held} of the {checked} that do not depend on the machine came out as they have to.");
+    anstream::println!(
+        "{HEADING}In all{HEADING:#}: {exact} exact, {within} within, {differ} differ, {defect} come from a defect."
+    );
+    anstream::println!("Of the {checked} figures that must come out on every machine, {held} did.");
 }
 
 fn print_table(name: &str, rows: &[&Row]) {
@@ -106,10 +108,15 @@ fn print_chart(rows: &[&Row]) {
 
 /// Each note once.
 fn print_notes(rows: &[&Row]) {
+    let compared = rows.iter().any(|row| row.verdict.is_some());
     let mut said = BTreeSet::new();
     for row in rows.iter().filter(|row| !row.note.is_empty() && said.insert(row.note.as_str())) {
-        let verdict = row.verdict.filter(|verdict| *verdict != Verdict::Exact).map_or("note", Verdict::name);
-        anstream::println!("  {verdict} ({}, {}): {}", row.row, row.column, row.note);
+        if compared {
+            let verdict = row.verdict.filter(|verdict| *verdict != Verdict::Exact).map_or("note", Verdict::name);
+            anstream::println!("  {verdict} ({}, {}): {}", row.row, row.column, row.note);
+        } else {
+            anstream::println!("  {}", row.note);
+        }
     }
     if !said.is_empty() {
         anstream::println!();

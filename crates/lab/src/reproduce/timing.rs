@@ -1,7 +1,7 @@
 //! Times of a published program: the policies as they stand and through the drop-in library, the system's malloc, and
 //! every allocator library on this machine, in rounds, each measurement in a process of its own.
 
-use heapwright_placement::PolicyKind;
+use heapwright_placement::{Generator, PolicyKind};
 
 use super::row::{Figure, Row, Verdict};
 use crate::allocator::Allocator;
@@ -102,18 +102,18 @@ impl Unit {
 pub const LEGEND: &str = "\
 first to mapped: through the drop-in library; (region): a heap in one fixed region; (engine): placement alone.
 untouched: the program never writes to its memory, as the published ones; touched: it writes to each 4 KiB of it.
-Processor time, medians of interleaved rounds, each in a process of its own; ± half the distance between quartiles.";
+Processor time, medians of rounds in shuffled order, each run a process of its own; ± half the distance between quartiles.";
 
 impl Race {
     /// Runs everybody `rounds` times, in turns, and returns the rows of all tables.
     pub fn run(&self, rounds: usize) -> Vec<Row> {
         let mut runners = self.runners();
         let progress = Progress::new(&format!("{}: times", self.report), rounds * runners.len() * Touch::BOTH.len());
-        for _ in 0..rounds {
-            for runner in &mut runners {
-                progress.at(&runner.name);
+        for round in 0..rounds {
+            for at in shuffled(runners.len(), round as u64) {
+                progress.at(&runners[at].name);
                 for touch in Touch::BOTH {
-                    runner.run(self.program, touch);
+                    runners[at].run(self.program, touch);
                     progress.step();
                 }
             }
@@ -182,6 +182,17 @@ impl Race {
     }
 }
 
+/// The numbers below `count` in an order of this seed's. What one process leaves of the system's memory decides about the
+/// next one's page faults, so nobody is to have the same neighbour in every round.
+fn shuffled(count: usize, mut seed: u64) -> Vec<usize> {
+    let mut random = Generator(&mut seed);
+    let mut order: Vec<usize> = (0..count).collect();
+    for end in (1..count).rev() {
+        order.swap(end, random.below(end + 1));
+    }
+    order
+}
+
 impl Published {
     /// The published time that our row of this name is comparable with.
     fn seconds(&self, name: &str, summary: fn(&[f64]) -> Option<f64>) -> Option<f64> {
@@ -199,5 +210,18 @@ impl Published {
             true => row.verdict(Verdict::Within),
             false => row.verdict(Verdict::Differs).note(reason),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shuffling_loses_nobody_and_changes_with_the_round() {
+        let mut order = shuffled(20, 1);
+        assert_ne!(order, shuffled(20, 2));
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..20));
     }
 }
