@@ -22,6 +22,11 @@ impl Progress {
         self.bar.set_message(message.to_owned());
     }
 
+    /// Does something that prints, without the bar in its way.
+    pub fn aside<R>(&self, print: impl FnOnce() -> R) -> R {
+        self.bar.suspend(print)
+    }
+
     /// One step is done.
     pub fn step(&self) {
         self.bar.inc(1);

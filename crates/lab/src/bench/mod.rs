@@ -54,8 +54,8 @@ measured a second time: what differs there is noise.";
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The workloads; all of them if none is named.
-    #[arg(value_name = "WORKLOAD", value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::name)))]
-    workloads: Vec<String>,
+    #[arg(value_name = "WORKLOAD", value_enum)]
+    workloads: Vec<Kind>,
 
     /// Other allocators to measure, by name (talc, rlsf, mimalloc…); all that there are if none is named.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -103,8 +103,7 @@ impl Arguments {
         if self.bars {
             return bars::KINDS.to_vec();
         }
-        let named = |kind: &Kind| self.workloads.iter().any(|name| name == kind.name());
-        Kind::ALL.into_iter().filter(|kind| self.workloads.is_empty() || named(kind)).collect()
+        Kind::ALL.into_iter().filter(|kind| self.workloads.is_empty() || self.workloads.contains(kind)).collect()
     }
 
     /// Who takes part. A name that nobody has ends the command as any other mistyped argument does.
@@ -142,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         progress.at(&case.workload.to_string());
         let rows = report::rows(case, &case.measure(&effort(case), &progress));
         if !arguments.json {
-            rows.chunks(case.contenders.len()).for_each(report::print_table);
+            progress.aside(|| rows.chunks(case.contenders.len()).for_each(report::print_table));
         }
         all_rows.extend(rows);
     }

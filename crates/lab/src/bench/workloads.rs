@@ -38,23 +38,23 @@ pub struct Workload {
 }
 
 /// What a workload does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Kind {
-    /// The program of report 000.
+    /// The program of report 000: 50,000 blocks of 1 to 6 KiB, two in five freed, 50,000 of 1 KiB
     Program000,
-    /// The five tests of report 001.
+    /// The tests of report 001: 10,000 blocks of 16 bytes, 100,000 of 4096, 1,000 times one block
     Program001,
-    /// The test of report 004.
+    /// The test of report 004: 10,000 times one block of 128 bytes
     Program004,
-    /// A live set of constant size: a random block goes, one of another size comes.
+    /// A live set of 10^3 to 10^7 blocks of 16 bytes to 4 KiB: a random one goes, one of another size comes
     Steady,
-    /// Isolated holes of one size: requests that fit none, frees that make them, requests that fill them.
+    /// 10^3 to 10^7 isolated holes of 64 bytes: requests that fit none, frees that make them, requests that fill them
     Comb,
-    /// One block of one size, allocated and freed.
+    /// One block of one size, 16 bytes to 12.8 kB, allocated and freed
     Pair,
-    /// Frees beside many holes of the same size whose buddies are in use.
+    /// Frees beside 50,000 holes of the same size whose buddies are in use
     BuddyFree,
-    /// As `pair`, for allocators that map every block.
+    /// One block of 128 bytes, for what maps every block
     Mapped,
 }
 
@@ -153,6 +153,7 @@ mod tests {
     use super::super::subject::Touch;
     use super::super::subjects::Implementation;
     use super::*;
+    use clap::ValueEnum;
     use std::time::Duration;
 
     fn stage(workload: Workload) -> Stage {
@@ -202,6 +203,7 @@ mod tests {
         for kind in Kind::ALL {
             let workload = Workload { kind, size: 12 };
             assert_eq!(workload.to_string().parse::<Workload>().unwrap(), workload);
+            assert_eq!(<Kind as ValueEnum>::from_str(kind.name(), false), Ok(kind), "what is typed is what is shown");
         }
         assert!("steady".parse::<Workload>().is_err());
         assert!("steady/x".parse::<Workload>().is_err());
