@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{code, compile, complaints, run};
+use support::{code, compile, complaints, is_emulated, run};
 
 fn expect(output: &std::process::Output, text: &str) {
     assert_eq!(code(output), 0, "{}", complaints(output));
@@ -13,7 +13,11 @@ fn expect(output: &std::process::Output, text: &str) {
 fn conforms(policy: &str) {
     let plugin = compile("plugin.c", &["-shared", "-fPIC"]);
     let program = compile("conformance.c", &["-ldl"]);
-    let output = run(&program, &[plugin.to_str().unwrap()], &[("HEAPWRIGHT_POLICY", policy)]);
+    let mut arguments = vec![plugin.to_str().unwrap()];
+    if is_emulated() {
+        arguments.push("emulated");
+    }
+    let output = run(&program, &arguments, &[("HEAPWRIGHT_POLICY", policy)]);
     expect(&output, "conformance: ok");
 }
 

@@ -47,6 +47,11 @@ pub fn tool(name: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("tools print text")
 }
 
+/// Whether programs run under an emulator.
+pub fn is_emulated() -> bool {
+    setting("HEAPWRIGHT_TEST_RUNNER").is_some()
+}
+
 /// Compiles `tests/programs/SOURCE` with `flags`, without warnings, and returns where the result is.
 pub fn compile(source: &str, flags: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -1,0 +1,251 @@
+//! The growing heap under every policy: contents, memory given back, and a system that refuses.
+#![cfg(feature = "os")]
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use heapwright::{Chosen, GrowingHeap, PolicyKind, Settings};
+use heapwright_os::refusals;
+
+const PAGE: usize = 4096;
+
+/// A block and the byte that fills it.
+struct Filled {
+    block: NonNull<u8>,
+    layout: Layout,
+    byte: u8,
+}
+
+impl Filled {
+    fn new(block: NonNull<u8>, layout: Layout, byte: u8) -> Filled {
+        assert!(block.addr().get().is_multiple_of(layout.align()));
+        // SAFETY: the block is new and as long as its layout.
+        unsafe { block.write_bytes(byte, layout.size()) };
+        Filled { block, layout, byte }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the block is used, as long as its layout, and was filled.
+        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), self.layout.size()) }
+    }
+
+    fn assert_whole(&self) {
+        assert!(self.bytes().iter().all(|&byte| byte == self.byte), "a block of {:?} was written over", self.layout);
+    }
+}
+
+/// A small generator: the same numbers everywhere.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn layout(&mut self) -> Layout {
+        let octave = 4 + self.below(12);
+        let shifts = if self.below(8) == 0 { 13 } else { 5 };
+        Layout::from_size_align(self.below(1 << octave), 1 << self.below(shifts)).unwrap()
+    }
+}
+
+fn small(policy: PolicyKind) -> GrowingHeap<Chosen> {
+    GrowingHeap::with(policy, &Settings { capacity: 64 << 20, ..Settings::default() }).unwrap()
+}
+
+fn free(heap: &mut GrowingHeap<Chosen>, filled: Filled) {
+    filled.assert_whole();
+    // SAFETY: the block is not used any more.
+    unsafe { heap.deallocate(filled.block, filled.layout) }.unwrap();
+}
+
+fn resize(heap: &mut GrowingHeap<Chosen>, filled: Filled, layout: Layout) -> Filled {
+    filled.assert_whole();
+    let kept = filled.layout.size().min(layout.size());
+    // SAFETY: the old block is not used afterwards; both functions take either direction.
+    let block = unsafe {
+        if layout.size() >= filled.layout.size() {
+            heap.grow(filled.block, filled.layout, layout)
+        } else {
+            heap.shrink(filled.block, filled.layout, layout)
+        }
+    };
+    let block = block.unwrap();
+    // SAFETY: that much was kept of the old block.
+    let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), kept) };
+    assert!(bytes.iter().all(|&byte| byte == filled.byte), "resizing lost contents");
+    Filled::new(block, layout, filled.byte)
+}
+
+#[test]
+fn blocks_keep_their_contents() {
+    for policy in PolicyKind::ALL {
+        let mut heap = small(policy);
+        let mut numbers = Numbers(policy as u64);
+        let mut live: Vec<Filled> = Vec::new();
+        for round in 0..3000 {
+            let layout = numbers.layout();
+            match numbers.below(5) {
+                0 | 1 if !live.is_empty() => {
+                    let victim = live.swap_remove(numbers.below(live.len()));
+                    free(&mut heap, victim);
+                }
+                2 if !live.is_empty() => {
+                    let old = live.swap_remove(numbers.below(live.len()));
+                    live.push(resize(&mut heap, old, layout));
+                }
+                3 => {
+                    let block = heap.allocate_zeroed(layout).unwrap();
+                    // SAFETY: the block is as long as its layout and initialised.
+                    let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), layout.size()) };
+                    assert!(bytes.iter().all(|&byte| byte == 0), "{policy:?}: not zero");
+                    live.push(Filled::new(block, layout, round as u8));
+                }
+                _ => live.push(Filled::new(heap.allocate(layout).unwrap(), layout, round as u8)),
+            }
+            if round % 500 == 0 {
+                heap.check().unwrap();
+            }
+        }
+        for filled in live {
+            free(&mut heap, filled);
+        }
+        heap.check().unwrap();
+        let counters = heap.counters().unwrap();
+        assert_eq!((counters.live, counters.live_requested()), (0, Some(0)), "{policy:?}");
+        assert_eq!(counters.mallocs, counters.frees);
+    }
+}
+
+#[test]
+fn what_is_not_a_block_is_not_freed() {
+    let mut heap = small(PolicyKind::Best);
+    let layout = Layout::new::<[u64; 8]>();
+    let block = heap.allocate(layout).unwrap();
+    let mut local = 0u8;
+    // SAFETY: none of these is used afterwards, and only the last `deallocate` frees anything.
+    unsafe {
+        assert!(heap.deallocate(block.add(16), layout).is_err());
+        assert!(heap.deallocate(block.add(1), layout).is_err());
+        assert!(heap.deallocate(NonNull::from(&mut local), Layout::new::<u8>()).is_err());
+        assert!(heap.deallocate(block, Layout::new::<[u64; 100]>()).is_err());
+        assert_eq!(heap.usable_size(block), Some(64));
+        heap.deallocate(block, layout).unwrap();
+        assert!(heap.deallocate(block, layout).is_err());
+    }
+    heap.check().unwrap();
+}
+
+/// How many of the heap's pages are in memory.
+fn resident(heap: &GrowingHeap<Chosen>, bytes: usize) -> usize {
+    let mut pages = vec![0u8; bytes / PAGE];
+    // SAFETY: mincore writes one byte for each page of a range that is mapped.
+    let result = unsafe { libc::mincore(heap.base().as_ptr().cast(), bytes, pages.as_mut_ptr()) };
+    assert_eq!(result, 0);
+    pages.iter().filter(|&&page| page & 1 == 1).count() * PAGE
+}
+
+#[test]
+fn holes_of_whole_pages_go_back_to_the_system() {
+    for policy in PolicyKind::ALL {
+        let mut heap = GrowingHeap::with_policy(policy).unwrap();
+        let layout = Layout::from_size_align(1 << 20, 16).unwrap();
+        let blocks: Vec<Filled> = (0..80).map(|_| Filled::new(heap.allocate(layout).unwrap(), layout, 1)).collect();
+        let whole = heap.counters().unwrap().heap_size as usize;
+        let full = resident(&heap, whole);
+        assert!(full >= 80 << 20);
+        for filled in blocks {
+            free(&mut heap, filled);
+        }
+        let returns = heap.returns();
+        assert!(returns.sweeps >= 1 && returns.bytes >= 30 << 20, "{policy:?}: {returns:?}, by itself");
+        assert!(resident(&heap, whole) <= full - (30 << 20));
+        heap.trim();
+        assert_eq!(resident(&heap, whole), 0, "{policy:?}");
+        assert_eq!(heap.trim(), 0, "nothing is given back twice");
+        heap.check().unwrap();
+    }
+}
+
+#[test]
+fn trimming_spares_what_is_used() {
+    let mut heap = small(PolicyKind::First);
+    let layout = Layout::from_size_align(3 * PAGE, 16).unwrap();
+    let mut blocks: Vec<Option<Filled>> =
+        (0..100).map(|at| Some(Filled::new(heap.allocate(layout).unwrap(), layout, at))).collect();
+    for at in (0..100).step_by(2) {
+        free(&mut heap, blocks[at].take().unwrap());
+    }
+    assert!(heap.trim() >= 50 * 2 * PAGE);
+    for filled in blocks.into_iter().flatten() {
+        free(&mut heap, filled);
+    }
+}
+
+#[test]
+fn fresh_zeroed_memory_is_not_touched() {
+    let mut heap = GrowingHeap::with_policy(PolicyKind::First).unwrap();
+    let layout = Layout::from_size_align(256 << 20, 16).unwrap();
+    heap.allocate_zeroed(layout).unwrap();
+    assert_eq!(resident(&heap, 256 << 20), 0);
+}
+
+#[test]
+fn long_alignments_hold() {
+    for policy in PolicyKind::ALL {
+        let mut heap = GrowingHeap::with_policy(policy).unwrap();
+        for shift in 0..=25 {
+            let layout = Layout::from_size_align(100, 1 << shift).unwrap();
+            Filled::new(heap.allocate(layout).unwrap(), layout, 1);
+        }
+        assert!(heap.allocate(Layout::from_size_align(1, 1 << 31).unwrap()).is_err());
+        heap.check().unwrap();
+    }
+}
+
+#[test]
+fn a_system_that_refuses_costs_nothing_but_the_request() {
+    for policy in PolicyKind::ALL {
+        for granted in 0..8 {
+            let mut heap = small(policy);
+            let mut live = Vec::new();
+            let layout = Layout::from_size_align(1 << 20, 16).unwrap();
+            let refused = refusals::after(granted, || {
+                while live.len() < 12 {
+                    let Ok(block) = heap.allocate(layout) else { return true };
+                    live.push(Filled::new(block, layout, live.len() as u8));
+                }
+                false
+            });
+            if let Some(last) = live.last() {
+                refusals::after(0, || refuse_to_grow(&mut heap, last));
+            }
+            heap.check().unwrap();
+            let before = heap.counters().unwrap().live;
+            assert_eq!(before, live.iter().map(|filled| filled.layout.size() as u64).sum::<u64>());
+            if refused {
+                let layout = Layout::from_size_align(2 << 20, 16).unwrap();
+                live.push(Filled::new(heap.allocate(layout).unwrap(), layout, 200));
+            }
+            for filled in live {
+                free(&mut heap, filled);
+            }
+        }
+    }
+}
+
+fn refuse_to_grow(heap: &mut GrowingHeap<Chosen>, filled: &Filled) {
+    let longer = Layout::from_size_align(filled.layout.size() + (48 << 20), 16).unwrap();
+    // SAFETY: the block is as long as its layout; it stays where it is when growing fails.
+    assert!(unsafe { heap.grow(filled.block, filled.layout, longer) }.is_err());
+    filled.assert_whole();
+}
+
+#[test]
+fn less_address_space_makes_a_smaller_heap() {
+    let made: Vec<bool> =
+        (0..8).map(|granted| refusals::after(granted, || GrowingHeap::with_policy(PolicyKind::Best).is_ok())).collect();
+    assert_eq!(made, [false, false, false, false, true, true, true, true], "a heap takes four calls");
+    assert_eq!(GrowingHeap::with_policy(PolicyKind::Best).unwrap().capacity(), 1 << 40);
+}
