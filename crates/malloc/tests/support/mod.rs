@@ -58,7 +58,8 @@ pub fn compile(source: &str, flags: &[&str]) -> PathBuf {
     let _turn = ONE_AT_A_TIME.lock();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let test = env::current_exe().expect("this test has a name");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test.file_name().expect("and a file"));
+    let machine = setting("HEAPWRIGHT_TEST_TOOLS").unwrap_or_else(|| "native".to_owned());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(machine).join(test.file_name().expect("and a file"));
     std::fs::create_dir_all(&folder).expect("the folder for temporary files can be written to");
     let result = folder.join(source.replace('.', "-"));
     if !result.exists() || modified(&result) < modified(&path) {
