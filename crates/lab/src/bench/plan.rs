@@ -35,17 +35,20 @@ impl Extent {
             _ if is_program => (5, 1),
             _ => (5, 3),
         };
-        Effort { rounds: rounds.unwrap_or(suitable), latency_rounds, patience: self.patience(workload.kind), memory }
+        Effort { rounds: rounds.unwrap_or(suitable), latency_rounds, patience: self.patience(workload), memory }
     }
 
     /// How much processor time a contender may take to prepare, and for a round.
-    fn patience(self, kind: Kind) -> Duration {
+    fn patience(self, workload: Workload) -> Duration {
+        let Workload { kind, size } = workload;
         Duration::from_millis(match self {
             // What asks the system for pages takes its time under any allocator.
             Extent::Quick if kind.is_whole_program() || kind == Kind::Mapped => 800,
             Extent::Quick => 200,
-            Extent::Usual => 5_000,
             Extent::Full => 60_000,
+            // Worth waiting for: the one is what linear frees are shown with, the others are long by themselves.
+            Extent::Usual if kind == Kind::BuddyFree || size >= HUGE => 30_000,
+            Extent::Usual => 5_000,
         })
     }
 
