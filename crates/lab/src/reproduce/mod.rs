@@ -36,12 +36,14 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         let more = rows_of(experiment, wanted)?;
         if !args.json {
             render::print(experiment, &more);
+        } else if experiment == Experiment::Shared && !args.experiments.is_empty() {
+            anstream::eprintln!("heapwright: report 002 {}", render::SHARED_IS_TO_COME);
         }
         rows.extend(more);
     }
     if args.json {
         results::print(&rows)?;
-    } else {
+    } else if !rows.is_empty() {
         render::print_summary(&rows);
     }
     Ok(verdict_on(&rows))

@@ -11,11 +11,14 @@ use crate::table::{HEADING, Table, bar_chart, ratio};
 /// The column of timing tables that is drawn as bars.
 const DRAWN: &str = "untouched, over system";
 
+/// What there is to say of report 002.
+pub const SHARED_IS_TO_COME: &str = "has nothing to run yet: it comes with the shared heap.";
+
 /// Prints all tables of an experiment.
 pub fn print(experiment: Experiment, rows: &[Row]) {
     anstream::println!("{HEADING}Report {}: {}{HEADING:#}\n", experiment.number(), experiment.subject());
     if experiment == Experiment::Shared {
-        anstream::println!("Nothing to run yet: this report comes with the shared heap.\n");
+        anstream::println!("This report {SHARED_IS_TO_COME}\n");
     } else if rows.is_empty() {
         anstream::println!("Times only, which --no-times leaves out.\n");
     }

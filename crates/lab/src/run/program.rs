@@ -2,7 +2,8 @@
 
 use std::env;
 use std::ffi::{CString, OsStr};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -11,6 +12,7 @@ use std::process::ExitStatus;
 
 use object::Endianness;
 use object::elf::{ET_DYN, ET_EXEC, FileHeader32, FileHeader64, Machine, PT_INTERP};
+use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::ending;
@@ -56,29 +58,34 @@ fn interpreter_of(mut path: PathBuf) -> PathBuf {
     path
 }
 
+/// How long the first line of a script may be; as the kernel has it.
+const FIRST_LINE: u64 = 256;
+
 /// What the first line of a script names.
 fn shebang(path: &Path) -> Option<PathBuf> {
-    let content = fs::read(path).ok()?;
-    let line = content.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(FIRST_LINE).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     let name = line.trim_ascii_start().split(|byte| byte.is_ascii_whitespace()).next()?;
     Some(PathBuf::from(OsStr::from_bytes(name)))
 }
 
 /// What keeps the dynamic linker from loading the drop-in library into a program, if its file shows it.
 fn obstacle(path: &Path) -> Option<String> {
-    let content = fs::read(path).ok()?;
-    let ours = fs::read(env::current_exe().ok()?).ok()?;
-    let (Some(file), Some(own)) = (Elf::read(&content), Elf::read(&ours)) else {
+    let file = File::open(path).ok()?;
+    let own = Elf::read(&env::current_exe().ok().and_then(|path| File::open(path).ok())?)?;
+    let Some(program) = Elf::read(&file) else {
         return Some("is not an ELF program".to_owned());
     };
-    if (file.bits, file.machine) != (own.bits, own.machine) {
-        return Some(format!("is a {}-bit program for another kind of processor than the drop-in library", file.bits));
+    if (program.bits, program.machine) != (own.bits, own.machine) {
+        let bits = program.bits;
+        return Some(format!("is a {bits}-bit program for another kind of processor than the drop-in library"));
     }
-    let Some(linker) = file.linker else {
+    let Some(linker) = program.linker else {
         return Some("is statically linked, so that no library can be put in front of its malloc".to_owned());
     };
-    if own.linker.is_some_and(|own| file_name(own) != file_name(linker)) {
-        let linker = String::from_utf8_lossy(linker);
+    if own.linker.is_some_and(|own| file_name(&own) != file_name(&linker)) {
+        let linker = String::from_utf8_lossy(&linker);
         return Some(format!("belongs to another C library than the drop-in library's (it is loaded by {linker})"));
     }
     is_privileged(path).then(|| {
@@ -104,20 +111,22 @@ fn is_privileged(path: &Path) -> bool {
 }
 
 /// What matters of an ELF program.
-struct Elf<'f> {
+struct Elf {
     bits: u8,
     machine: Machine,
-    /// The dynamic linker that loads it; none for a static program.
-    linker: Option<&'f [u8]>,
+    /// The path of the dynamic linker that loads it; none for a static program.
+    linker: Option<Vec<u8>>,
 }
 
-impl<'f> Elf<'f> {
-    fn read(content: &'f [u8]) -> Option<Elf<'f>> {
-        Elf::of_header::<FileHeader64<Endianness>>(content, 64)
-            .or_else(|| Elf::of_header::<FileHeader32<Endianness>>(content, 32))
+impl Elf {
+    /// Reads no more of the file than it has to.
+    fn read(file: &File) -> Option<Elf> {
+        let content = ReadCache::new(file);
+        Elf::of_header::<FileHeader64<Endianness>>(&content, 64)
+            .or_else(|| Elf::of_header::<FileHeader32<Endianness>>(&content, 32))
     }
 
-    fn of_header<H: FileHeader>(content: &'f [u8], bits: u8) -> Option<Elf<'f>> {
+    fn of_header<H: FileHeader>(content: &ReadCache<&File>, bits: u8) -> Option<Elf> {
         let header = H::parse(content).ok()?;
         let endian = header.endian().ok()?;
         if ![ET_EXEC, ET_DYN].contains(&header.e_type(endian)) {
@@ -126,11 +135,8 @@ impl<'f> Elf<'f> {
         let segments = header.program_headers(endian, content).ok()?;
         let interpreter = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP);
         let linker = interpreter.and_then(|segment| segment.data(endian, content).ok());
-        Some(Elf {
-            bits,
-            machine: header.e_machine(endian),
-            linker: linker.map(|name| name.strip_suffix(b"\0").unwrap_or(name)),
-        })
+        let linker = linker.map(|name| name.strip_suffix(b"\0").unwrap_or(name).to_vec());
+        Some(Elf { bits, machine: header.e_machine(endian), linker })
     }
 }
 
@@ -157,6 +163,27 @@ mod tests {
     #[test]
     fn this_very_program_has_no_obstacle() {
         assert_eq!(obstacle(&env::current_exe().unwrap()), None);
+    }
+
+    #[test]
+    fn a_program_with_privileges_is_told_apart() {
+        let home = tempfile::tempdir().unwrap();
+        let copy = home.path().join("copy");
+        fs::copy(env::current_exe().unwrap(), &copy).unwrap();
+        assert_eq!(obstacle(&copy), None);
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
+        assert!(obstacle(&copy).is_some_and(|obstacle| obstacle.contains("set-user-ID")));
+    }
+
+    #[test]
+    fn a_program_for_another_processor_is_told_apart() {
+        let home = tempfile::tempdir().unwrap();
+        let copy = home.path().join("copy");
+        let mut content = fs::read(env::current_exe().unwrap()).unwrap();
+        // The machine's number stands at byte 18 of every ELF file; 0x5a5a is nobody's.
+        content[18..20].copy_from_slice(&[0x5a, 0x5a]);
+        fs::write(&copy, content).unwrap();
+        assert!(obstacle(&copy).is_some_and(|obstacle| obstacle.contains("another kind of processor")));
     }
 
     #[test]
