@@ -35,6 +35,8 @@ pub struct Defective {
     blocks: BTreeMap<usize, Block>,
     /// The holes by length; of equally long ones the lowest is the last.
     by_length: BTreeSet<(usize, Reverse<usize>)>,
+    /// Where next fit's rover stands. It may come to lie inside a hole that has swallowed its block; the block behind it
+    /// is the same then.
     rover: usize,
     end: usize,
     /// The state of the generator of random fit.
@@ -142,11 +144,8 @@ impl Defective {
         len
     }
 
-    /// Removes the hole at `start`, which becomes part of the one at `into`.
-    fn absorb(&mut self, start: usize, into: usize) -> usize {
-        if self.rover == start {
-            self.rover = into;
-        }
+    /// Removes the hole at `start`, which becomes part of a neighbour, and returns its length.
+    fn absorb(&mut self, start: usize) -> usize {
         self.counters.coalesces += 1;
         self.counters.blocks -= 1;
         self.take_hole(start)
@@ -176,22 +175,9 @@ impl Heap for Defective {
         let Some(freed) = self.blocks.get(&start).copied() else { return };
         let behind = self.blocks.range(start + freed.len..).next().filter(|(_, next)| next.free).map(|(&at, _)| at);
         let before = self.blocks.range(..start).next_back().filter(|(_, last)| last.free).map(|(&at, _)| at);
-        let mut hole = Block { len: freed.len, free: true };
-        let mut hole_start = start;
-        if let Some(behind) = behind {
-            hole.len += self.absorb(behind, start);
-        }
         self.blocks.remove(&start);
-        if let Some(before) = before {
-            self.counters.coalesces += 1;
-            self.counters.blocks -= 1;
-            hole.len += self.take_hole(before);
-            hole_start = before;
-            if self.rover == start {
-                self.rover = before;
-            }
-        }
-        self.put_hole(hole_start, hole.len);
+        let len = freed.len + behind.map_or(0, |at| self.absorb(at)) + before.map_or(0, |at| self.absorb(at));
+        self.put_hole(before.unwrap_or(start), len);
         self.counters.frees += 1;
     }
 }

@@ -36,15 +36,15 @@ fn is_executable(path: &Path) -> bool {
 /// One sentence on why the program left no statistics, the likeliest reason that can be found out.
 pub fn why_unheard(name: &OsStr, status: ExitStatus) -> String {
     let path = find(name).map_or_else(|| PathBuf::from(name), interpreter_of);
-    let shown = path.display();
     if let Some(obstacle) = obstacle(&path) {
-        return format!("nothing was intercepted: {shown} {obstacle}");
+        return format!("nothing was intercepted: {} {obstacle}", path.display());
     }
+    let name = name.display();
     if status.signal().is_some() {
-        return format!("no statistics: {shown} was ended by {} before it could report", ending(status));
+        return format!("no statistics: {name} was ended by {} before it could report", ending(status));
     }
     format!(
-        "no statistics: {shown} ended without its exit handlers (as _exit does), or was started anew without \
+        "no statistics: {name} ended without its exit handlers (as _exit does), or was started anew without \
          LD_PRELOAD (as env -i and sudo do)"
     )
 }
