@@ -25,7 +25,8 @@ mod tests {
 
     #[test]
     fn classes_rise_with_length_and_hold_what_they_say() {
-        for len in 1..20_000 {
+        let longest = if cfg!(miri) { 300 } else { 20_000 };
+        for len in 1..longest {
             assert!(class_of(len) <= class_of(len + 1));
             let class = class_that_holds(len);
             assert!(class_of(len) <= class && class <= class_of(len) + 1);

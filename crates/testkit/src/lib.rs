@@ -23,5 +23,5 @@ pub use gnu_random::GnuRandom;
 pub use operation::{Operation, Target, Told};
 pub use oracle::{Defect, Oracle};
 pub use scenario::Scenario;
-pub use script::Script;
+pub use script::{Script, play};
 pub use shrinking::{replay, shrink};

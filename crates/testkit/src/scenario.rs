@@ -27,9 +27,15 @@ impl Scenario {
     /// A heap drawn at random under `policy`.
     #[must_use]
     pub fn draw(policy: PolicyKind, random: &mut fastrand::Rng) -> Scenario {
-        let granule = random.choice(GRANULES).unwrap_or(16);
         let (shortest, longest) = random.choice(LENGTHS).unwrap_or((16, 64));
         let granules = random.usize(shortest..=longest);
+        Scenario::draw_over(granules, policy, random)
+    }
+
+    /// A heap drawn at random under `policy`, over a region of so many granules.
+    #[must_use]
+    pub fn draw_over(granules: usize, policy: PolicyKind, random: &mut fastrand::Rng) -> Scenario {
+        let granule = random.choice(GRANULES).unwrap_or(16);
         let header = if random.u8(..3) == 0 { granule * random.u32(..=(4096 / granule).min(8)) } else { 0 };
         Scenario {
             policy,

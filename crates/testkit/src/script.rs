@@ -1,6 +1,8 @@
 //! Operations drawn from a seed, fast.
 
-use crate::{Operation, Scenario, Target, Told};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::{Duel, Operation, Scenario, Target, Told, replay, shrink};
 
 /// Where the sizes of requests come from.
 #[derive(Clone, Copy)]
@@ -136,4 +138,33 @@ impl Script {
         };
         number.wrapping_add(self.random.usize(..=2)).wrapping_sub(1)
     }
+}
+
+/// Does the `length` operations that come from `seed` to the engine and the oracle of `scenario`.
+///
+/// # Panics
+/// When they disagree, or one of them panics, with the shortest sequence of operations that shows it.
+pub fn play(scenario: &Scenario, seed: u64, length: usize) {
+    let mut duel = Duel::begin(scenario).expect("a scenario can be made");
+    let mut script = Script::new(scenario, seed);
+    let mut step = |operation| match catch_unwind(AssertUnwindSafe(|| duel.perform(operation))) {
+        Ok(outcome) => outcome.is_ok(),
+        Err(_) => false,
+    };
+    let failed = (0..length).find(|_| !step(script.draw()));
+    if failed.is_some() || !step(Operation::Inspect) {
+        report(scenario, seed, failed.map_or(length, |done| done + 1));
+    }
+}
+
+/// Fails with the shortest sequence of operations that still shows the failure.
+fn report(scenario: &Scenario, seed: u64, done: usize) -> ! {
+    let mut script = Script::new(scenario, seed);
+    let operations: Vec<Operation> = (0..done).map(|_| script.draw()).collect();
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let shortest = shrink(&operations, |operations| replay(scenario, operations).is_err());
+    std::panic::set_hook(loud);
+    let shows = replay(scenario, &shortest).map_or_else(|failure| failure.to_string(), |()| "nothing".into());
+    panic!("{shows}\n{scenario:?}\nseed {seed}, operation {done}, at its shortest: {shortest:#?}");
 }
