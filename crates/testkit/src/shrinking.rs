@@ -1,6 +1,7 @@
 //! From a sequence of operations that fails to the shortest that still does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use crate::{Divergence, Duel, Operation, Scenario};
 
@@ -18,14 +19,18 @@ pub fn replay(scenario: &Scenario, operations: &[Operation]) -> Result<(), Diver
     Ok(())
 }
 
-/// Leaves out operations, ever fewer at a time, as long as `fails` still does.
+/// How long shrinking may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Leaves out operations, ever fewer at a time, as long as `fails` still does and for a few seconds at most.
 #[must_use]
 pub fn shrink(operations: &[Operation], fails: impl Fn(&[Operation]) -> bool) -> Vec<Operation> {
     let mut kept = operations.to_vec();
+    let begun = Instant::now();
     let mut stride = kept.len().max(1);
     while stride > 0 {
         let mut at = 0;
-        while at < kept.len() {
+        while at < kept.len() && begun.elapsed() < PATIENCE {
             let without = [&kept[..at], &kept[(at + stride).min(kept.len())..]].concat();
             if fails(&without) {
                 kept = without;
