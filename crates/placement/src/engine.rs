@@ -87,7 +87,8 @@ pub trait Engine {
     /// Bytes from the region's start to the heap's end.
     fn heap_size(&self) -> usize;
 
-    /// Bytes from the region's start to where the free tail begins; no used block lies above.
+    /// Bytes from the region's start to where the free tail begins (among buddies, where the heap ends); no used block
+    /// lies above.
     fn top(&self) -> usize;
 
     /// The region's length in bytes, the most that the heap can grow to.

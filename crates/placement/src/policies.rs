@@ -136,7 +136,8 @@ impl Choose for RandomFit {
 
 /// Good fit: sizes fall into classes, exact up to 64 granules and eight to a doubling above. The request is rounded up
 /// to a class, and the lowest hole of the smallest class that is not empty is taken; the wilderness only when there is
-/// none. An aligned request is taken to need its length plus the longest gap that its alignment could leave.
+/// none. An aligned request is taken to need its length, its alignment less one granule, and the shortest hole that
+/// there may be: enough for any gap that its alignment could leave.
 pub enum GoodFit {}
 
 impl Choose for GoodFit {

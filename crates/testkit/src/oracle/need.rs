@@ -36,7 +36,7 @@ impl Need {
         gap + self.min_gap.saturating_sub(gap).div_ceil(self.align) * self.align
     }
 
-    /// The longest front gap that the alignment could leave, wherever a hole starts.
+    /// No front gap is longer than this, wherever a hole starts.
     pub(super) fn longest_gap(&self) -> usize {
         match self.align {
             1 => 0,
