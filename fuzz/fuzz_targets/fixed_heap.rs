@@ -8,7 +8,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use heapwright::{Chosen, FixedHeap, Growth, PolicyKind, Rules, Statistics};
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/heapwright/tests/fixed/shadow.rs"]
+#[path = "../../crates/heapwright/tests/heaps/shadow.rs"]
 mod shadow;
 
 use shadow::Shadow;
