@@ -54,7 +54,7 @@ fn the_default_is_best_fit_without_statistics() {
 #[test]
 fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
     for policy in POLICIES {
-        for (way, count) in [("return", 1), ("exit", 1), ("_exit", 0), ("fork", 2)] {
+        for (way, count) in [("return", 1), ("exit", 1), ("_exit", 0), ("fork", 2), ("exec", 1)] {
             let output = run(&leaver(), &[way], &[("HEAPWRIGHT_POLICY", policy), ("HEAPWRIGHT_STATS", "1")]);
             let said = complaints(&output);
             assert_eq!(code(&output), 0);
