@@ -18,7 +18,7 @@ pub fn print<R: Serialize>(rows: &[R]) -> io::Result<()> {
     write(&mut io::stdout().lock(), rows)
 }
 
-/// As [`print`], to `out`.
+/// As [`print()`], to `out`.
 pub fn write<R: Serialize>(out: &mut impl Write, rows: &[R]) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, &Results { schema: SCHEMA, results: rows })?;
     writeln!(out)
