@@ -86,12 +86,22 @@ impl Reservation {
         unsafe { purge(start, to - from) }
     }
 
-    /// Asks that the bytes `from..to` (multiples of the page size) be backed by huge pages where the system has them to
-    /// give; a hint only.
-    pub fn prefer_huge_pages(&mut self, from: usize, to: usize) {
+    /// Whether the page at `offset` (a multiple of the page size) is in memory: whether it has been touched.
+    #[must_use]
+    pub fn is_resident(&self, offset: usize) -> bool {
+        let Ok(start) = self.part(offset, offset.saturating_add(page_size())) else { return false };
+        let mut state = 0u8;
+        // SAFETY: the part is one page long, and one byte is written for it.
+        let known = errno_kept(|| unsafe { libc::mincore(start.as_ptr().cast(), page_size(), &raw mut state) });
+        known == 0 && state & 1 == 1
+    }
+
+    /// Has the system back the committed bytes `from..to` (multiples of the page size) with memory at once, which takes
+    /// less time than touching them page by page; a hint only.
+    pub fn populate(&mut self, from: usize, to: usize) {
         if let Ok(start) = self.part(from, to) {
             // SAFETY: the part lies inside this reservation, and the advice changes no contents.
-            errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), to - from, libc::MADV_HUGEPAGE) });
+            errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), to - from, libc::MADV_POPULATE_WRITE) });
         }
     }
 
