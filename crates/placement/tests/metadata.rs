@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use heapwright_placement::{AnyEngine, BestFit, Engine, FirstFit, Fit, PolicyKind, Rules, RulesError};
 
-const CAPACITY: usize = 1 << 20;
+const CAPACITY: usize = if cfg!(miri) { 1 << 15 } else { 1 << 20 };
 
 fn cells(policy: PolicyKind) -> usize {
     AnyEngine::metadata_cells(policy, CAPACITY, &Rules::default()).unwrap()
