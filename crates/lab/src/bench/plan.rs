@@ -46,7 +46,7 @@ impl Extent {
             Extent::Quick if kind.is_whole_program() || kind == Kind::Mapped => 800,
             Extent::Quick => 200,
             Extent::Full => 60_000,
-            // Worth waiting for: the one is what linear frees are shown with, the others are long by themselves.
+            // Worth waiting for: the one is what linear frees are shown with, the other is long by itself.
             Extent::Usual if kind == Kind::BuddyFree || size >= HUGE => 30_000,
             Extent::Usual => 5_000,
         })
