@@ -163,6 +163,7 @@ impl<'m, P: Choose> Fit<'m, P> {
     #[inline(always)]
     fn choose(&mut self, need: &Need) -> Choice {
         if self.map.has_summary() {
+            self.settle_pending();
             P::choose(&self.index, &self.map, self.state, need)
         } else {
             P::scan(&self.map, self.state, need)
@@ -243,24 +244,48 @@ impl<'m, P: Choose> Fit<'m, P> {
         self.map.mark_block(self.state.top);
     }
 
+    /// Tells the index of the pending hole, if there is one.
     #[inline(always)]
-    fn index_insert(&mut self, hole: Hole) {
-        if self.map.has_summary() {
+    fn settle_pending(&mut self) {
+        let hole = self.map.pending();
+        if hole.len != 0 {
+            self.map.set_pending(Hole::NONE);
             self.index.insert(&mut self.map, self.state.height, hole);
         }
     }
 
+    /// A hole appears; the index will hear of it when that is needed.
     #[inline(always)]
-    fn index_remove(&mut self, hole: Hole) {
+    fn index_insert(&mut self, hole: Hole) {
         if self.map.has_summary() {
-            self.index.remove(&mut self.map, self.state.height, hole);
+            self.settle_pending();
+            self.map.set_pending(hole);
         }
     }
 
+    /// A hole goes. What is pending is settled before, so that the index never takes it for one that it holds.
+    #[inline(always)]
+    fn index_remove(&mut self, hole: Hole) {
+        if self.map.has_summary() {
+            if self.map.pending() == hole {
+                self.map.set_pending(Hole::NONE);
+            } else {
+                self.settle_pending();
+                self.index.remove(&mut self.map, self.state.height, hole);
+            }
+        }
+    }
+
+    /// A hole changes its start, its length or both.
     #[inline(always)]
     fn index_moved(&mut self, from: Hole, to: Hole) {
         if self.map.has_summary() {
-            self.index.moved(&mut self.map, self.state.height, from, to);
+            if self.map.pending() == from {
+                self.map.set_pending(to);
+            } else {
+                self.settle_pending();
+                self.index.moved(&mut self.map, self.state.height, from, to);
+            }
         }
     }
 

@@ -20,6 +20,9 @@ pub struct Hole {
 }
 
 impl Hole {
+    /// No hole at all.
+    pub(crate) const NONE: Hole = Hole { start: 0, len: 0 };
+
     pub(crate) const fn end(self) -> usize {
         self.start + self.len
     }
@@ -36,10 +39,13 @@ pub(crate) const fn words_for(granules: usize) -> usize {
 /// Words behind a map that are read, always as 0, so that looking a little too far needs no test.
 const GUARDS: usize = 3;
 
+/// Cells behind the guards for the pending hole: its start and its end.
+const PENDING: usize = 2;
+
 /// How many cells the map of a region of `granules` takes, guards and summary included.
 pub(crate) const fn cells_for(granules: usize) -> usize {
     let words = words_for(granules);
-    if words > PLAIN_WORDS { 2 * (words + GUARDS) + bit_tree::cells_for(words) } else { 2 * words }
+    if words > PLAIN_WORDS { 2 * (words + GUARDS) + PENDING + bit_tree::cells_for(words) } else { 2 * words }
 }
 
 /// The lowest of `holes` that has `len` granules within its word, else the last of them.
@@ -119,7 +125,7 @@ impl<'m> BlockMap<'m> {
 
     #[inline(always)]
     fn summary(&self) -> BitTree {
-        BitTree::new(2 * (self.words + GUARDS), self.words)
+        BitTree::new(2 * (self.words + GUARDS) + PENDING, self.words)
     }
 
     /// The word has a start. Said again when it is known: a test would be mispredicted more often than a store costs.
@@ -249,6 +255,31 @@ impl<'m> BlockMap<'m> {
     #[inline(always)]
     pub(crate) fn words(&self) -> usize {
         self.words
+    }
+
+    /// The hole that the index does not know of yet, because it was the last to change by a free; 0 granules long when
+    /// there is none. (A map without a summary, thus a heap without an index, has nowhere to put one.)
+    ///
+    /// Blocks are often freed in the order in which they lie. Such a run of frees lengthens one and the same hole, and
+    /// the index hears of it once. It is told before anything is taken out of it and before a place is chosen.
+    #[inline(always)]
+    pub(crate) fn pending(&self) -> Hole {
+        let at = 2 * (self.words + GUARDS);
+        let start = self.cells.get(at) as usize;
+        Hole { start, len: self.cells.get(at + 1) as usize - start }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_pending(&mut self, hole: Hole) {
+        let at = 2 * (self.words + GUARDS);
+        self.cells.set(at, hole.start as u64);
+        self.cells.set(at + 1, hole.end() as u64);
+    }
+
+    /// The pending hole as a bit of the word it starts in, if that is `word`; for the checks.
+    pub(crate) fn pending_in(&self, word: usize) -> u64 {
+        let hole = self.pending();
+        if hole.len != 0 && hole.start / 64 == word { 1 << (hole.start % 64) } else { 0 }
     }
 
     /// Whether the summary knows of the starts of `word`; for the checks.

@@ -123,10 +123,10 @@ impl State {
         (new.saturating_sub(old) << self.shift()) as u64
     }
 
-    /// `bytes` rounded up to granules, at least one; `None` when no region is that long.
+    /// `bytes` rounded up to granules, at least one; `None` when the region is not that long.
     #[inline(always)]
     pub(crate) fn granules(&self, bytes: usize) -> Option<usize> {
-        if bytes > MAX_GRANULES << self.shift() {
+        if bytes > self.capacity << self.shift() {
             return None;
         }
         let shift = self.shift();

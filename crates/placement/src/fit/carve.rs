@@ -103,8 +103,7 @@ impl<P: Choose> Fit<'_, P> {
             counters.frees += 1;
             counters.live -= (len << shift) as u64;
         }
-        let before = if start == 0 { 0 } else { self.map.prev_start(start) };
-        let left = start != 0 && self.map.is_hole(before);
+        let (before, left) = self.block_before(start);
         let hole = if end == self.state.top {
             self.release_at_top(start, before, left)
         } else if self.map.is_hole(end) {
@@ -144,6 +143,22 @@ impl<P: Choose> Fit<'_, P> {
             hole_offset: hole.start << shift,
             hole_size: hole.len << shift,
         }
+    }
+
+    /// Where the block before `start` begins, and whether it is a hole. Of blocks freed in a row it is the pending one.
+    #[inline(always)]
+    fn block_before(&self, start: usize) -> (usize, bool) {
+        if start == 0 {
+            return (0, false);
+        }
+        if self.map.has_summary() {
+            let pending = self.map.pending();
+            if pending.len != 0 && pending.end() == start {
+                return (pending.start, true);
+            }
+        }
+        let before = self.map.prev_start(start);
+        (before, self.map.is_hole(before))
     }
 
     /// The block is the last: it joins the wilderness, and so does the hole before it.

@@ -12,7 +12,9 @@ use crate::map::{BlockMap, Hole, words_for};
 struct Found {
     blocks: u64,
     holes: u64,
+    /// Holes longer than 64 granules that the index should hold.
     long: usize,
+    pending: bool,
     live: usize,
 }
 
@@ -35,6 +37,9 @@ impl<P: Choose> Fit<'_, P> {
         check_words(&self.map, state.top)
             .or_else(|word| broken("words agree with the summary, and no start lies above the top", word * 64))?;
         let found = self.take_census()?;
+        if self.map.has_summary() && (self.map.pending().len != 0) != found.pending {
+            return broken("the pending hole is a hole", self.map.pending().start);
+        }
         let words = words_for(state.top);
         if self.map.has_summary() && !self.index.holds_only_holes(&self.map, state.height, words, found.long) {
             return broken("the index holds nothing but holes", 0);
@@ -58,10 +63,12 @@ impl<P: Choose> Fit<'_, P> {
             }
             if hole {
                 let hole = Hole { start: at, len: next - at };
-                if self.map.has_summary() && !self.index.contains(&self.map, state.height, hole) {
+                let pending = self.map.has_summary() && self.map.pending() == hole;
+                if self.map.has_summary() && !pending && !self.index.contains(&self.map, state.height, hole) {
                     return broken("the index knows every hole", at);
                 }
-                found.long += usize::from(next - at > 64);
+                found.long += usize::from(next - at > 64 && !pending);
+                found.pending |= pending;
             } else {
                 found.live += next - at;
             }

@@ -236,8 +236,10 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
     fn holds_only_holes(&self, map: &BlockMap<'m>, height: u8, words: usize, long: usize) -> bool {
         let classes = Self::classes(map);
         let classes_agree = (0..words).all(|word| {
-            (1..=CLASSES)
-                .all(|len| !classes.contains(&self.cells, height, word, len) || exact_in_word(map, word, 0, len) != 0)
+            (1..=CLASSES).all(|len| {
+                !classes.contains(&self.cells, height, word, len)
+                    || exact_in_word(map, word, map.pending_in(word), len) != 0
+            })
         });
         let held: usize = (0..self.bins().count()).map(|bin| min_trie::count(map, self.root(bin))).sum();
         classes_agree && held == long

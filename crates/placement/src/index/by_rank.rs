@@ -16,6 +16,7 @@ use crate::index::counted_classes::{self, CountedClasses, FAN_BITS};
 use crate::index::ordered_tree::{self, OrderedTree};
 use crate::index::{Choice, Index, scan};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
+use crate::rules::MAX_GRANULES;
 use crate::state::{Need, State};
 
 /// A long hole as a number in the order of (length, address), in one of two forms:
@@ -86,6 +87,9 @@ impl<'m> ByRank<'m> {
     /// How many holes are shorter than `len` granules.
     #[inline(always)]
     fn shorter(&self, map: &BlockMap<'m>, len: usize) -> usize {
+        if len >= MAX_GRANULES {
+            return self.size(map);
+        }
         let short = Self::classes(map).shorter(&self.cells, len.min(CLASSES + 1));
         if len <= CLASSES + 1 { short } else { short + self.long().rank(&self.cells, Key::least(len).0) }
     }

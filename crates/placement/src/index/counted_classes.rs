@@ -201,7 +201,7 @@ impl CountedClasses {
     }
 
     fn agree_on(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, words: usize, len: usize) -> bool {
-        let in_word = |word: usize| exact_in_word(map, word, 0, len).count_ones() as usize;
+        let in_word = |word: usize| exact_in_word(map, word, map.pending_in(word), len).count_ones() as usize;
         let mut below: Option<Level> = None;
         let mut width = words;
         for level in &self.levels(height)[..usize::from(height)] {

@@ -248,10 +248,10 @@ impl<'m> Index<'m> for MaxTree<'m> {
             place /= WIDTH;
             self.entries.get(self.level(level + 1) + place) == largest
         });
-        self.entry(word) == clamp(Self::largest_in(map, word, 0)) && above_agree
+        self.entry(word) == clamp(Self::largest_in(map, word, map.pending_in(word))) && above_agree
     }
 
     fn holds_only_holes(&self, map: &BlockMap<'m>, _height: u8, words: usize, _long: usize) -> bool {
-        (0..words).all(|word| self.entry(word) == clamp(Self::largest_in(map, word, 0)))
+        (0..words).all(|word| self.entry(word) == clamp(Self::largest_in(map, word, map.pending_in(word))))
     }
 }
