@@ -43,7 +43,7 @@ impl Extent {
         let Workload { kind, size } = workload;
         Duration::from_millis(match self {
             // What asks the system for pages takes its time under any allocator.
-            Extent::Quick if kind.is_whole_program() || kind == Kind::Mapped => 800,
+            Extent::Quick if kind.is_whole_program() || kind == Kind::Mapped => 500,
             Extent::Quick => 200,
             Extent::Full => 60_000,
             // Worth waiting for: the one is what linear frees are shown with, the other is long by itself.
@@ -66,7 +66,7 @@ impl Extent {
             (Kind::Steady, Extent::Quick) => &[1000, 10_000],
             (Kind::Steady, Extent::Usual) => &[1000, 10_000, 100_000, 1_000_000],
             (Kind::Steady, Extent::Full) => &[1000, 10_000, 100_000, 1_000_000, 10_000_000],
-            (Kind::Comb, Extent::Quick) => &[1000, 10_000],
+            (Kind::Comb, Extent::Quick) => &[10_000],
             (Kind::Comb, Extent::Usual) => &[1000, 100_000, 10_000_000],
             (Kind::Comb, Extent::Full) => &[1000, 10_000, 100_000, 1_000_000, 10_000_000],
             (Kind::Pair, Extent::Quick) => &[16, 1024],
