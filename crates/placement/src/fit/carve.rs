@@ -103,8 +103,24 @@ impl<P: Choose> Fit<'_, P> {
             counters.frees += 1;
             counters.live -= (len << shift) as u64;
         }
-        let (before, left) = self.block_before(start);
-        let hole = if end == self.state.top {
+        let hole = match self.lengthen_pending(start, end) {
+            Some(hole) => hole,
+            None => self.join_neighbours(start, end),
+        };
+        Freed {
+            offset: start << shift,
+            size: len << shift,
+            hole_offset: hole.start << shift,
+            hole_size: hole.len << shift,
+        }
+    }
+
+    /// The block `[start, end)` becomes one with the holes beside it.
+    #[inline(always)]
+    fn join_neighbours(&mut self, start: usize, end: usize) -> Hole {
+        let before = if start == 0 { 0 } else { self.map.prev_start(start) };
+        let left = start != 0 && self.map.is_hole(before);
+        if end == self.state.top {
             self.release_at_top(start, before, left)
         } else if self.map.is_hole(end) {
             let right = self.map.hole_at(end);
@@ -131,34 +147,30 @@ impl<P: Choose> Fit<'_, P> {
             self.count_merges(1, 0);
             merged
         } else {
-            let hole = Hole { start, len };
+            let hole = Hole { start, len: end - start };
             self.index_insert(hole);
             self.map.mark_hole(start);
             self.count_merges(0, 1);
             hole
-        };
-        Freed {
-            offset: start << shift,
-            size: len << shift,
-            hole_offset: hole.start << shift,
-            hole_size: hole.len << shift,
         }
     }
 
-    /// Where the block before `start` begins, and whether it is a hole. Of blocks freed in a row it is the pending one.
+    /// The block lies right behind the pending hole and before a used one, as blocks do that are freed in a row: the
+    /// hole becomes longer, and no index is asked.
     #[inline(always)]
-    fn block_before(&self, start: usize) -> (usize, bool) {
-        if start == 0 {
-            return (0, false);
+    fn lengthen_pending(&mut self, start: usize, end: usize) -> Option<Hole> {
+        if !self.map.has_summary() {
+            return None;
         }
-        if self.map.has_summary() {
-            let pending = self.map.pending();
-            if pending.len != 0 && pending.end() == start {
-                return (pending.start, true);
-            }
+        let pending = self.map.pending();
+        if pending.len == 0 || pending.end() != start || end == self.state.top || self.map.is_hole(end) {
+            return None;
         }
-        let before = self.map.prev_start(start);
-        (before, self.map.is_hole(before))
+        let longer = Hole { start: pending.start, len: end - pending.start };
+        self.map.set_pending(longer);
+        self.map.unmark(start);
+        self.count_merges(1, 0);
+        Some(longer)
     }
 
     /// The block is the last: it joins the wilderness, and so does the hole before it.
