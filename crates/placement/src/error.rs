@@ -17,7 +17,7 @@ pub enum RulesError {
     Phase,
     /// The region holds fewer than 16 granules or more than 2^36.
     Capacity,
-    /// The metadata block is shorter than [`metadata_bytes`](crate::metadata_bytes) says.
+    /// The metadata block is shorter than [`AnyEngine::metadata_cells`](crate::AnyEngine::metadata_cells) says.
     MetadataTooShort,
     /// The metadata block was not written by this version of the engine under this policy.
     NotAHeap,

@@ -117,7 +117,7 @@ impl Choose for BestFit {
 }
 
 /// Random fit: any of the holes that fit, all equally likely. With `c` holes that fit, in the order of (size, address),
-/// the one at [`Generator::below`]`(c)` is taken; the generator does not move when nothing fits.
+/// the one at [`Generator::below`](crate::Generator::below)`(c)` is taken; the generator does not move when nothing fits.
 pub enum RandomFit {}
 
 impl Choose for RandomFit {
