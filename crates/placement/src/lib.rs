@@ -1,4 +1,38 @@
 //! Exact placement policies over an abstract range of granules.
+//!
+//! An engine decides where in a region blocks go. It deals in offsets, never touches the region, calls no operating
+//! system and allocates nothing: all it knows lies in one block of metadata that the caller provides.
+//!
+//! - [`Fit`] with [`FirstFit`], [`NextFit`], [`BestFit`], [`WorstFit`], [`RandomFit`] or [`GoodFit`], and [`Buddy`]:
+//!   the policies as types; [`AnyEngine`] when it is chosen at run time.
+//! - [`Engine`]: what all of them do. [`Rules`]: what is decided before a heap exists.
+//! - [`Counters`] and [`HoleStats`]: what happened, and what is left.
+//!
+//! ```
+//! use heapwright_placement::{AnyEngine, Engine, PolicyKind, Rules};
+//!
+//! // The same requests under every policy: where does the last one go?
+//! for policy in PolicyKind::ALL {
+//!     let rules = Rules::default();
+//!     let mut metadata = vec![0; AnyEngine::metadata_cells(policy, 4096, &rules)?];
+//!     let mut heap = AnyEngine::create(policy, &mut metadata, 4096, &rules)?;
+//!     let blocks: Vec<usize> = [256, 16, 64, 16].map(|bytes| heap.allocate(bytes, 16).unwrap()).into();
+//!     heap.deallocate(blocks[0])?;
+//!     heap.deallocate(blocks[2])?;
+//!     let place = heap.allocate(48, 16)?;
+//!     match policy {
+//!         PolicyKind::First => assert_eq!(place, blocks[0]),
+//!         PolicyKind::Best => assert_eq!(place, blocks[2]),
+//!         _ => {}
+//!     }
+//!     heap.check()?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! From the bottom up: `bits` (arithmetic on words), `cells` (the metadata block), `bit_tree` (sets of integers), `map`
+//! (where blocks start), `index` (the holes, ordered for a policy), `policies` (the choice), `fit` and `buddy` (the
+//! engines), `any`. How they work is told in the repository's ARCHITECTURE.md.
 #![no_std]
 
 mod any;
