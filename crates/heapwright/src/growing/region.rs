@@ -4,8 +4,10 @@ use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size};
 
-/// The frontier moves in steps of this many bytes, so that it is crossed rarely.
+/// The frontier moves in steps, so that it is crossed rarely: of this many bytes in a short heap, of a 32nd of a longer
+/// one, up to [`LONGEST_STEP`].
 const STEP: usize = 64 << 10;
+const LONGEST_STEP: usize = 1 << 20;
 
 /// Commits are at least this long, and at least an eighth of what is committed already: few calls to the system, and
 /// still a refusal where a request is absurd.
@@ -69,22 +71,22 @@ impl Region {
         if end <= self.frontier {
             return Ok(());
         }
-        let frontier = end.next_multiple_of(STEP).min(self.space.length());
+        let step = (self.frontier / 32).clamp(STEP, LONGEST_STEP) & !(STEP - 1);
+        let frontier = end.saturating_add(step - STEP).next_multiple_of(STEP).min(self.space.length());
         if frontier > self.committed {
             self.commit(frontier)?;
         }
-        self.populate_if_touched(frontier);
+        if end - self.frontier <= step {
+            self.populate_if_touched(frontier);
+        }
         self.frontier = frontier;
         Ok(())
     }
 
     /// If the program wrote to the step below the frontier, it will write to the next one too: backing that as a whole
-    /// takes two thirds of the time of its page faults. Not for long blocks, which may well stay untouched.
+    /// takes less time than its page faults. Not for long blocks, which may well stay untouched.
     fn populate_if_touched(&mut self, end: usize) {
-        if self.frontier >= POPULATE_FROM
-            && end - self.frontier <= 2 * STEP
-            && self.space.is_resident(self.frontier - STEP)
-        {
+        if self.frontier >= POPULATE_FROM && self.space.is_resident(self.frontier - STEP) {
             self.space.populate(self.frontier, end);
         }
     }
