@@ -1,6 +1,7 @@
 //! What the fits ask of an index of holes.
 //!
-//! An index holds every hole but the wilderness. It is told of a change before the map shows it, one hole at a time.
+//! An index holds every hole but the wilderness and the pending hole ([`BlockMap::pending`]). It is told of a hole that goes
+//! or moves before the map shows it, one hole at a time, and never while another is pending.
 //! A heap whose map has at most [`PLAIN_WORDS`](crate::map::PLAIN_WORDS) words has no index: it is scanned.
 
 use crate::cells::Cells;
