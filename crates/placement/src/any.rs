@@ -7,6 +7,7 @@ use crate::counters::Counters;
 use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::fit::Fit;
+use crate::noted::{Change, Noted};
 use crate::policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
 use crate::rules::{PolicyKind, Rules};
 
@@ -165,12 +166,12 @@ impl Engine for AnyEngine<'_> {
 
     #[inline]
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
-        each!(self, engine => engine.allocate(bytes, align))
+        self.allocate_noted(bytes, align, |_| {})
     }
 
     #[inline]
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
-        each!(self, engine => engine.deallocate(offset))
+        self.deallocate_noted(offset, |_| {})
     }
 
     #[inline]
@@ -179,7 +180,7 @@ impl Engine for AnyEngine<'_> {
     }
 
     fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
-        each!(self, engine => engine.resize(offset, old, new))
+        self.resize_noted(offset, old, new, |_| {})
     }
 
     #[inline]
@@ -211,5 +212,36 @@ impl Engine for AnyEngine<'_> {
 
     fn check(&self) -> Result<(), Violation> {
         each!(self, engine => engine.check())
+    }
+}
+
+impl Noted for AnyEngine<'_> {
+    #[inline]
+    fn allocate_noted(
+        &mut self,
+        bytes: usize,
+        align: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<usize, AllocateError> {
+        each!(self, engine => engine.allocate_noted(bytes, align, note))
+    }
+
+    #[inline]
+    fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
+        each!(self, engine => engine.deallocate_noted(offset, note))
+    }
+
+    fn resize_noted(
+        &mut self,
+        offset: usize,
+        old: usize,
+        new: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<(), ResizeError> {
+        each!(self, engine => engine.resize_noted(offset, old, new, note))
+    }
+
+    fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
+        each!(self, engine => engine.extend(heap_size, note))
     }
 }

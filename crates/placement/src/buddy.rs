@@ -11,6 +11,7 @@ use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::lookup;
 use crate::map::{self, BlockMap};
+use crate::noted::{Change, Noted};
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::State;
 use crate::store::{Parts, STATE_CELLS, Sections};
@@ -151,7 +152,8 @@ impl<'m> Buddy<'m> {
             if let Some(counters) = &mut self.counters {
                 counters.blocks += 1;
             }
-            self.join(at, order);
+            let (whole, to) = self.joined(at, order);
+            self.join(at, order, whole, to);
             pieces += 1;
             at = next;
         }
@@ -182,19 +184,22 @@ impl<'m> Buddy<'m> {
         Ok(())
     }
 
-    /// Halves free blocks until one of `order` is there and takes it: the lowest of the smallest sufficient order,
-    /// and always its low half.
+    /// The lowest free block of the smallest order from `order` on, and that order.
     #[inline]
-    fn take(&mut self, order: u32) -> Option<usize> {
+    fn find(&self, order: u32) -> Option<(usize, u32)> {
         let found = self.free.smallest_order_from(order)?;
-        let start = self.free.lowest(found)? << found;
+        Some((self.free.lowest(found)? << found, found))
+    }
+
+    /// Takes the free block of order `found` at `start`, halving it until its low half is of `order`.
+    #[inline]
+    fn take(&mut self, start: usize, found: u32, order: u32) {
         self.free.remove(found, start);
         self.map.mark_block(start);
         self.cut(start, found, order);
         if let Some(counters) = &mut self.counters {
             counters.holes -= 1;
         }
-        Some(start)
     }
 
     /// Halves the used block at `start` from order `from` down to order `to`; the high halves become free.
@@ -212,29 +217,36 @@ impl<'m> Buddy<'m> {
         }
     }
 
-    /// The block of `order` at `start` becomes free and joins its buddy, the pair its buddy, and so on.
+    /// The block that one of `order` at `start` becomes part of when it is freed: it joins its buddy, the pair its buddy, and so on.
     #[inline]
-    fn join(&mut self, mut start: usize, mut order: u32) -> (usize, u32) {
-        let mut merges = 0;
+    fn joined(&self, mut start: usize, mut order: u32) -> (usize, u32) {
         loop {
             let buddy = start ^ (1 << order);
             if buddy + (1 << order) > self.state.end || !self.free.contains(order, buddy) {
-                break;
+                return (start, order);
             }
-            self.free.remove(order, buddy);
-            self.map.unmark(start.max(buddy));
             start = start.min(buddy);
             order += 1;
-            merges += 1;
         }
-        self.map.mark_hole(start);
-        self.free.insert(order, start);
+    }
+
+    /// The block of order `from` at `start` becomes free and part of the block of order `to` at `whole`, its buddies
+    /// on the way being free.
+    #[inline]
+    fn join(&mut self, start: usize, from: u32, whole: usize, to: u32) {
+        for order in from..to {
+            let buddy = (start >> order ^ 1) << order;
+            self.free.remove(order, buddy);
+            self.map.unmark(buddy | 1 << order);
+        }
+        self.map.mark_hole(whole);
+        self.free.insert(to, whole);
         if let Some(counters) = &mut self.counters {
+            let merges = u64::from(to - from);
             counters.coalesces += merges;
             counters.blocks -= merges;
             counters.holes = counters.holes + 1 - merges;
         }
-        (start, order)
     }
 
     fn used_block(&self, offset: usize) -> Option<usize> {
@@ -246,15 +258,17 @@ impl<'m> Buddy<'m> {
         (self.map.next_start(start) - start).ilog2()
     }
 
-    fn release(&mut self, start: usize) -> Freed {
+    fn release(&mut self, start: usize, note: impl FnOnce(Change)) -> Freed {
         let shift = self.state.shift();
         let order = self.order_of(start);
         let size = 1usize << order << shift;
+        let (hole, hole_order) = self.joined(start, order);
+        note(Change::of_granules(hole, hole + (1 << hole_order), hole, hole, shift));
         if let Some(counters) = &mut self.counters {
             counters.frees += 1;
             counters.live -= size as u64;
         }
-        let (hole, hole_order) = self.join(start, order);
+        self.join(start, order, hole, hole_order);
         Freed { offset: start << shift, size, hole_offset: hole << shift, hole_size: 1 << hole_order << shift }
     }
 
@@ -287,38 +301,14 @@ impl Engine for Buddy<'_> {
         PolicyKind::Buddy
     }
 
+    #[inline]
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
-        if !align.is_power_of_two() {
-            return Err(AllocateError::BadAlignment);
-        }
-        let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
-        let order = self.order_for(granules, align).ok_or(AllocateError::RegionFull)?;
-        let mut grown = false;
-        let start = loop {
-            if let Some(start) = self.take(order) {
-                break start;
-            }
-            self.grow(order)?;
-            grown = true;
-        };
-        let shift = self.state.shift();
-        if let Some(counters) = &mut self.counters {
-            counters.mallocs += 1;
-            counters.reuses += u64::from(!grown);
-            counters.requested += bytes as u64;
-            counters.rounded += (granules << shift) as u64;
-            counters.live += 1 << order << shift;
-            counters.peak_live = counters.peak_live.max(counters.live);
-        }
-        Ok((start + usize::from(self.state.header)) << shift)
+        self.allocate_noted(bytes, align, |_| {})
     }
 
+    #[inline]
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
-        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
-        if let Some(counters) = &mut self.counters {
-            counters.unsized_frees += 1;
-        }
-        Ok(self.release(start))
+        self.deallocate_noted(offset, |_| {})
     }
 
     fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
@@ -329,34 +319,11 @@ impl Engine for Buddy<'_> {
         if let Some(counters) = &mut self.counters {
             counters.released += bytes as u64;
         }
-        Ok(self.release(start))
+        Ok(self.release(start, |_| {}))
     }
 
-    /// A block that needs a smaller order gives its high halves back; one that needs a larger order takes the free
-    /// buddies above it, when it is the low half of each pair.
     fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
-        let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
-        let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
-        let (from, to) = (self.order_of(start), self.order_for(granules, 1).ok_or(ResizeError::NoRoom)?);
-        let old = old.min(self.usable_size(offset).unwrap_or(old));
-        if to > from {
-            if !self.can_lengthen(start, from, to) {
-                return Err(ResizeError::NoRoom);
-            }
-            self.lengthen(start, from, to);
-        } else {
-            self.cut(start, from, to);
-        }
-        let shift = self.state.shift();
-        if let Some(counters) = &mut self.counters {
-            counters.resizes += 1;
-            counters.requested += new.saturating_sub(old) as u64;
-            counters.rounded += self.state.rounded_growth(old, new);
-            counters.released += old.saturating_sub(new) as u64;
-            counters.live = counters.live + (1 << to << shift) - (1 << from << shift);
-            counters.peak_live = counters.peak_live.max(counters.live);
-        }
-        Ok(())
+        self.resize_noted(offset, old, new, |_| {})
     }
 
     fn usable_size(&self, offset: usize) -> Option<usize> {
@@ -387,5 +354,101 @@ impl Engine for Buddy<'_> {
 
     fn check(&self) -> Result<(), Violation> {
         self.check_all()
+    }
+}
+
+impl Noted for Buddy<'_> {
+    #[inline]
+    fn allocate_noted(
+        &mut self,
+        bytes: usize,
+        align: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<usize, AllocateError> {
+        if !align.is_power_of_two() {
+            return Err(AllocateError::BadAlignment);
+        }
+        let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
+        let order = self.order_for(granules, align).ok_or(AllocateError::RegionFull)?;
+        let mut found = self.find(order);
+        let grown = found.is_none();
+        if grown {
+            self.grow(order)?;
+            found = self.find(order);
+        }
+        let (start, whole) = found.ok_or(AllocateError::RegionFull)?;
+        let shift = self.state.shift();
+        note(Change::of_granules(start, start + (1 << whole), start, start + (1 << order), shift));
+        self.take(start, whole, order);
+        if let Some(counters) = &mut self.counters {
+            counters.mallocs += 1;
+            counters.reuses += u64::from(!grown);
+            counters.requested += bytes as u64;
+            counters.rounded += (granules << shift) as u64;
+            counters.live += 1 << order << shift;
+            counters.peak_live = counters.peak_live.max(counters.live);
+        }
+        Ok((start + usize::from(self.state.header)) << shift)
+    }
+
+    #[inline]
+    fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
+        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
+        if let Some(counters) = &mut self.counters {
+            counters.unsized_frees += 1;
+        }
+        Ok(self.release(start, note))
+    }
+
+    /// A block that needs a smaller order gives its high halves back; one that needs a larger order takes the free
+    /// buddies above it, when it is the low half of each pair.
+    fn resize_noted(
+        &mut self,
+        offset: usize,
+        old: usize,
+        new: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<(), ResizeError> {
+        let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
+        let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
+        let (from, to) = (self.order_of(start), self.order_for(granules, 1).ok_or(ResizeError::NoRoom)?);
+        let old = old.min(self.usable_size(offset).unwrap_or(old));
+        if to > from && !self.can_lengthen(start, from, to) {
+            return Err(ResizeError::NoRoom);
+        }
+        let shift = self.state.shift();
+        if to != from {
+            note(Change::of_granules(start, start + (1 << from.max(to)), start, start + (1 << to), shift));
+        }
+        if to > from {
+            self.lengthen(start, from, to);
+        } else {
+            self.cut(start, from, to);
+        }
+        if let Some(counters) = &mut self.counters {
+            counters.resizes += 1;
+            counters.requested += new.saturating_sub(old) as u64;
+            counters.rounded += self.state.rounded_growth(old, new);
+            counters.released += old.saturating_sub(new) as u64;
+            counters.live = counters.live + (1 << to << shift) - (1 << from << shift);
+            counters.peak_live = counters.peak_live.max(counters.live);
+        }
+        Ok(())
+    }
+
+    fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
+        let shift = self.state.shift();
+        let (from, end) = (self.state.end, heap_size >> shift);
+        if end > self.state.capacity {
+            return Err(AllocateError::RegionFull);
+        }
+        if end > from {
+            note(Change::of_granules(from, end, from, from, shift));
+            let pieces = self.append(end - from);
+            if let Some(counters) = &mut self.counters {
+                counters.splits += pieces;
+            }
+        }
+        Ok(())
     }
 }

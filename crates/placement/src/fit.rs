@@ -13,6 +13,7 @@ use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation}
 use crate::index::{Choice, Choose, Index};
 use crate::lookup;
 use crate::map::{self, BlockMap, Hole, words_for};
+use crate::noted::{Change, Noted};
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::{Need, State};
 use crate::store::{Parts, Sections};
@@ -308,44 +309,12 @@ impl<P: Choose> Engine for Fit<'_, P> {
 
     #[inline]
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
-        if !align.is_power_of_two() {
-            return Err(AllocateError::BadAlignment);
-        }
-        let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
-        let need = self.need(granules, align);
-        let mut choice = self.choose(&need);
-        let grown = choice == Choice::Nowhere;
-        if grown {
-            self.grow(&need)?;
-            choice = Choice::Wilderness;
-        }
-        let (start, end) = match choice {
-            Choice::Hole(hole) => self.carve(hole, &need),
-            _ => self.carve_wilderness(&need),
-        };
-        if P::KIND == PolicyKind::Next {
-            self.state.cursor = end as u64;
-        }
-        let shift = self.state.shift();
-        if let Some(counters) = &mut self.counters {
-            counters.mallocs += 1;
-            counters.reuses += u64::from(!grown);
-            counters.requested += bytes as u64;
-            counters.rounded += (granules << shift) as u64;
-            counters.live += ((end - start) << shift) as u64;
-            counters.peak_live = counters.peak_live.max(counters.live);
-        }
-        Ok((start + usize::from(self.state.header)) << shift)
+        self.allocate_noted(bytes, align, |_| {})
     }
 
     #[inline]
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
-        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
-        if let Some(counters) = &mut self.counters {
-            counters.unsized_frees += 1;
-        }
-        let len = self.map.next_start(start) - start;
-        Ok(self.release(start, len))
+        self.deallocate_noted(offset, |_| {})
     }
 
     #[inline]
@@ -358,11 +327,11 @@ impl<P: Choose> Engine for Fit<'_, P> {
         if let Some(counters) = &mut self.counters {
             counters.released += bytes as u64;
         }
-        Ok(self.release(start, len))
+        Ok(self.release(start, len, |_| {}))
     }
 
     fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
-        self.resize_in_place(offset, old, new)
+        self.resize_noted(offset, old, new, |_| {})
     }
 
     #[inline]
@@ -394,5 +363,80 @@ impl<P: Choose> Engine for Fit<'_, P> {
 
     fn check(&self) -> Result<(), Violation> {
         self.check_all()
+    }
+}
+
+impl<P: Choose> Noted for Fit<'_, P> {
+    #[inline]
+    fn allocate_noted(
+        &mut self,
+        bytes: usize,
+        align: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<usize, AllocateError> {
+        if !align.is_power_of_two() {
+            return Err(AllocateError::BadAlignment);
+        }
+        let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
+        let need = self.need(granules, align);
+        let mut choice = self.choose(&need);
+        let grown = choice == Choice::Nowhere;
+        if grown {
+            self.grow(&need)?;
+            choice = Choice::Wilderness;
+        }
+        let (start, end) = match choice {
+            Choice::Hole(hole) => self.carve(hole, &need, note),
+            _ => self.carve_wilderness(&need, note),
+        };
+        if P::KIND == PolicyKind::Next {
+            self.state.cursor = end as u64;
+        }
+        let shift = self.state.shift();
+        if let Some(counters) = &mut self.counters {
+            counters.mallocs += 1;
+            counters.reuses += u64::from(!grown);
+            counters.requested += bytes as u64;
+            counters.rounded += (granules << shift) as u64;
+            counters.live += ((end - start) << shift) as u64;
+            counters.peak_live = counters.peak_live.max(counters.live);
+        }
+        Ok((start + usize::from(self.state.header)) << shift)
+    }
+
+    #[inline]
+    fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
+        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
+        if let Some(counters) = &mut self.counters {
+            counters.unsized_frees += 1;
+        }
+        let len = self.map.next_start(start) - start;
+        Ok(self.release(start, len, note))
+    }
+
+    fn resize_noted(
+        &mut self,
+        offset: usize,
+        old: usize,
+        new: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<(), ResizeError> {
+        self.resize_in_place(offset, old, new, note)
+    }
+
+    fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
+        let (shift, top) = (self.state.shift(), self.state.top);
+        let end = heap_size >> shift;
+        if end > self.state.capacity {
+            return Err(AllocateError::RegionFull);
+        }
+        if end > self.state.end {
+            note(Change::of_granules(top, end, top, top, shift));
+            if top == self.state.end {
+                self.count_split();
+            }
+            self.set_end(end);
+        }
+        Ok(())
     }
 }

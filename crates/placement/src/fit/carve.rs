@@ -4,6 +4,7 @@ use super::Fit;
 use crate::engine::Freed;
 use crate::index::Choose;
 use crate::map::Hole;
+use crate::noted::Change;
 use crate::state::Need;
 
 impl<P: Choose> Fit<'_, P> {
@@ -14,14 +15,16 @@ impl<P: Choose> Fit<'_, P> {
     ///   | block  |  remainder   |          | gap |  block  | remainder|   (gap: only for alignment)
     /// ```
     #[inline(always)]
-    pub(super) fn carve(&mut self, hole: Hole, need: &Need) -> (usize, usize) {
+    pub(super) fn carve(&mut self, hole: Hole, need: &Need, note: impl FnOnce(Change)) -> (usize, usize) {
         let gap = need.gap(hole.start);
         if gap != 0 {
-            return self.carve_behind_gap(hole, gap, need);
+            return self.carve_behind_gap(hole, gap, need, note);
         }
         let end = hole.start + need.len;
         let rest = Hole { start: end, len: hole.len - need.len };
+        let shift = self.state.shift();
         if rest.len < self.state.min_remainder as usize {
+            note(Change::of_granules(hole.start, hole.end(), hole.start, hole.end(), shift));
             self.index_remove(hole);
             self.map.mark_block(hole.start);
             if let Some(counters) = &mut self.counters {
@@ -29,6 +32,7 @@ impl<P: Choose> Fit<'_, P> {
             }
             return (hole.start, hole.end());
         }
+        note(Change::of_granules(hole.start, hole.end(), hole.start, end, shift));
         self.index_moved(hole, rest);
         self.map.mark_block(hole.start);
         self.map.mark_hole(end);
@@ -40,13 +44,15 @@ impl<P: Choose> Fit<'_, P> {
     }
 
     #[cold]
-    fn carve_behind_gap(&mut self, hole: Hole, gap: usize, need: &Need) -> (usize, usize) {
+    fn carve_behind_gap(&mut self, hole: Hole, gap: usize, need: &Need, note: impl FnOnce(Change)) -> (usize, usize) {
         let front = Hole { start: hole.start, len: gap };
         let start = front.end();
-        self.index_moved(hole, front);
-        self.map.mark_block(start);
         let rest = Hole { start: start + need.len, len: hole.len - gap - need.len };
         let split = rest.len >= self.state.min_remainder as usize;
+        let end = if split { rest.start } else { hole.end() };
+        note(Change::of_granules(hole.start, hole.end(), start, end, self.state.shift()));
+        self.index_moved(hole, front);
+        self.map.mark_block(start);
         if split {
             self.index_insert(rest);
             self.map.mark_hole(rest.start);
@@ -56,12 +62,12 @@ impl<P: Choose> Fit<'_, P> {
             counters.blocks += 1 + u64::from(split);
             counters.holes += u64::from(split);
         }
-        (start, if split { rest.start } else { hole.end() })
+        (start, end)
     }
 
     /// Cuts the block that `need` describes from the wilderness, which fits it, and returns its start and end.
     #[inline(always)]
-    pub(super) fn carve_wilderness(&mut self, need: &Need) -> (usize, usize) {
+    pub(super) fn carve_wilderness(&mut self, need: &Need, note: impl FnOnce(Change)) -> (usize, usize) {
         let bottom = self.state.top;
         let gap = need.gap(bottom);
         let start = bottom + gap;
@@ -71,6 +77,7 @@ impl<P: Choose> Fit<'_, P> {
         if !split {
             end = self.state.end;
         }
+        note(Change::of_granules(bottom, self.state.end, start, end, self.state.shift()));
         self.map.mark_block(end);
         self.state.top = end;
         self.raise_index();
@@ -96,16 +103,17 @@ impl<P: Choose> Fit<'_, P> {
     ///   | used | BLOCK | hole |        | hole | BLOCK | hole |      (hole on the right: perhaps the wilderness)
     /// ```
     #[inline(always)]
-    pub(super) fn release(&mut self, start: usize, len: usize) -> Freed {
+    pub(super) fn release(&mut self, start: usize, len: usize, note: impl FnOnce(Change)) -> Freed {
         let end = start + len;
         let shift = self.state.shift();
         if let Some(counters) = &mut self.counters {
             counters.frees += 1;
             counters.live -= (len << shift) as u64;
         }
-        let hole = match self.lengthen_pending(start, end) {
-            Some(hole) => hole,
-            None => self.join_neighbours(start, end),
+        let hole = if self.is_behind_pending(start, end) {
+            self.lengthen_pending(start, end, note)
+        } else {
+            self.join_neighbours(start, end, note)
         };
         Freed {
             offset: start << shift,
@@ -117,13 +125,17 @@ impl<P: Choose> Fit<'_, P> {
 
     /// The block `[start, end)` becomes one with the holes beside it.
     #[inline(always)]
-    fn join_neighbours(&mut self, start: usize, end: usize) -> Hole {
+    fn join_neighbours(&mut self, start: usize, end: usize, note: impl FnOnce(Change)) -> Hole {
         let before = if start == 0 { 0 } else { self.map.prev_start(start) };
         let left = start != 0 && self.map.is_hole(before);
+        let from = if left { before } else { start };
+        let free = |to| Change::of_granules(from, to, from, from, self.state.shift());
         if end == self.state.top {
+            note(free(self.state.end));
             self.release_at_top(start, before, left)
         } else if self.map.is_hole(end) {
             let right = self.map.hole_at(end);
+            note(free(right.end()));
             if left {
                 self.index_remove(right);
                 self.map.unmark(end);
@@ -141,12 +153,14 @@ impl<P: Choose> Fit<'_, P> {
                 merged
             }
         } else if left {
+            note(free(end));
             let merged = Hole { start: before, len: end - before };
             self.index_moved(Hole { start: before, len: start - before }, merged);
             self.map.unmark(start);
             self.count_merges(1, 0);
             merged
         } else {
+            note(free(end));
             let hole = Hole { start, len: end - start };
             self.index_insert(hole);
             self.map.mark_hole(start);
@@ -155,22 +169,26 @@ impl<P: Choose> Fit<'_, P> {
         }
     }
 
-    /// The block lies right behind the pending hole and before a used one, as blocks do that are freed in a row: the
-    /// hole becomes longer, and no index is asked.
+    /// Whether the block lies right behind the pending hole and before a used one, as blocks do that are freed in a row.
     #[inline(always)]
-    fn lengthen_pending(&mut self, start: usize, end: usize) -> Option<Hole> {
+    fn is_behind_pending(&self, start: usize, end: usize) -> bool {
         if !self.map.has_summary() {
-            return None;
+            return false;
         }
         let pending = self.map.pending();
-        if pending.len == 0 || pending.end() != start || end == self.state.top || self.map.is_hole(end) {
-            return None;
-        }
-        let longer = Hole { start: pending.start, len: end - pending.start };
+        pending.len != 0 && pending.end() == start && end != self.state.top && !self.map.is_hole(end)
+    }
+
+    /// The block lies right behind the pending hole and before a used one: the hole becomes longer, and no index is asked.
+    #[inline(always)]
+    fn lengthen_pending(&mut self, start: usize, end: usize, note: impl FnOnce(Change)) -> Hole {
+        let from = self.map.pending().start;
+        note(Change::of_granules(from, end, from, from, self.state.shift()));
+        let longer = Hole { start: from, len: end - from };
         self.map.set_pending(longer);
         self.map.unmark(start);
         self.count_merges(1, 0);
-        Some(longer)
+        longer
     }
 
     /// The block is the last: it joins the wilderness, and so does the hole before it.

@@ -4,10 +4,17 @@ use super::Fit;
 use crate::error::ResizeError;
 use crate::index::Choose;
 use crate::map::Hole;
+use crate::noted::Change;
 use crate::rules::Growth;
 
 impl<P: Choose> Fit<'_, P> {
-    pub(super) fn resize_in_place(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
+    pub(super) fn resize_in_place(
+        &mut self,
+        offset: usize,
+        old: usize,
+        new: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<(), ResizeError> {
         let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
         let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
         let end = self.map.next_start(start);
@@ -15,7 +22,8 @@ impl<P: Choose> Fit<'_, P> {
         let payload = start + usize::from(self.state.header);
         let old = old.min((end - payload) << shift);
         let wanted = payload + granules;
-        let settled = if wanted > end { self.lengthen(end, wanted)? } else { self.shorten(end, wanted) };
+        let note = |to, used_to| note(Change::of_granules(start, to, start, used_to, shift));
+        let settled = if wanted > end { self.lengthen(end, wanted, note)? } else { self.shorten(end, wanted, note) };
         if let Some(counters) = &mut self.counters {
             counters.resizes += 1;
             counters.requested += new.saturating_sub(old) as u64;
@@ -28,10 +36,10 @@ impl<P: Choose> Fit<'_, P> {
     }
 
     /// Moves the end of a used block from `end` up to `wanted` or, when too little would remain, to the end of the
-    /// hole behind it; returns where the block ends now.
-    fn lengthen(&mut self, end: usize, wanted: usize) -> Result<usize, ResizeError> {
+    /// hole behind it; returns where the block ends now. `note` is told where the range that changes ends, and the block.
+    fn lengthen(&mut self, end: usize, wanted: usize, note: impl FnOnce(usize, usize)) -> Result<usize, ResizeError> {
         if end == self.state.top {
-            return self.lengthen_last(wanted);
+            return self.lengthen_last(wanted, note);
         }
         if !self.map.is_hole(end) {
             return Err(ResizeError::NoRoom);
@@ -42,11 +50,13 @@ impl<P: Choose> Fit<'_, P> {
         }
         let rest = Hole { start: wanted, len: hole.end() - wanted };
         if rest.len < self.state.min_remainder as usize {
+            note(hole.end(), hole.end());
             self.index_remove(hole);
             self.map.unmark(end);
             self.count_merges(1, -1);
             return Ok(hole.end());
         }
+        note(hole.end(), wanted);
         self.index_moved(hole, rest);
         self.map.unmark(end);
         self.map.mark_hole(wanted);
@@ -54,17 +64,21 @@ impl<P: Choose> Fit<'_, P> {
     }
 
     /// The block is the last one: it takes from the wilderness, growing the heap when that is too short.
-    fn lengthen_last(&mut self, wanted: usize) -> Result<usize, ResizeError> {
+    fn lengthen_last(&mut self, wanted: usize, note: impl FnOnce(usize, usize)) -> Result<usize, ResizeError> {
         let had = self.state.wilderness() > 0;
-        if wanted > self.state.end {
+        let mut end = self.state.end;
+        if wanted > end {
             if self.state.growth() == Growth::Append || wanted > self.state.capacity {
                 return Err(ResizeError::NoRoom);
             }
-            let end = self.grown_end(wanted).ok_or(ResizeError::NoRoom)?;
+            end = self.grown_end(wanted).ok_or(ResizeError::NoRoom)?;
+        }
+        let keep = end - wanted >= self.state.min_remainder as usize;
+        let settled = if keep { wanted } else { end };
+        note(end, settled);
+        if end != self.state.end {
             self.set_end(end);
         }
-        let keep = self.state.end - wanted >= self.state.min_remainder as usize;
-        let settled = if keep { wanted } else { self.state.end };
         match (had, keep) {
             (true, false) => self.count_merges(1, -1),
             (false, true) => self.count_split(),
@@ -78,15 +92,16 @@ impl<P: Choose> Fit<'_, P> {
     }
 
     /// Moves the end of a used block from `end` down to `wanted`, unless what that frees is too short to be a hole.
-    fn shorten(&mut self, end: usize, wanted: usize) -> usize {
+    fn shorten(&mut self, end: usize, wanted: usize, note: impl FnOnce(usize, usize)) -> usize {
         if wanted == end {
             return end;
         }
         if end == self.state.top {
-            return self.shorten_last(end, wanted);
+            return self.shorten_last(end, wanted, note);
         }
         if self.map.is_hole(end) {
             let hole = self.map.hole_at(end);
+            note(hole.end(), wanted);
             self.index_moved(hole, Hole { start: wanted, len: hole.end() - wanted });
             self.map.unmark(end);
             self.map.mark_hole(wanted);
@@ -95,17 +110,19 @@ impl<P: Choose> Fit<'_, P> {
         if end - wanted < self.state.min_remainder as usize {
             return end;
         }
+        note(end, wanted);
         self.index_insert(Hole { start: wanted, len: end - wanted });
         self.map.mark_hole(wanted);
         self.count_split();
         wanted
     }
 
-    fn shorten_last(&mut self, end: usize, wanted: usize) -> usize {
+    fn shorten_last(&mut self, end: usize, wanted: usize, note: impl FnOnce(usize, usize)) -> usize {
         let had = end < self.state.end;
         if !had && end - wanted < self.state.min_remainder as usize {
             return end;
         }
+        note(self.state.end, wanted);
         if !had {
             self.count_split();
         }
@@ -115,7 +132,7 @@ impl<P: Choose> Fit<'_, P> {
         wanted
     }
 
-    fn count_split(&mut self) {
+    pub(super) fn count_split(&mut self) {
         if let Some(counters) = &mut self.counters {
             counters.splits += 1;
             counters.blocks += 1;
