@@ -5,6 +5,9 @@
 //! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages.
 //! - [`Reservation`]: a long range of address space that becomes memory as it is committed and can be purged again.
 //! - [`Lock`]: mutual exclusion by a futex, usable in `malloc` and across `fork`.
+//! - [`Segment`], [`SegmentFile`]: files as memory that processes share.
+//! - [`Identity`], [`life`]: which process it is and whether it lives; [`SharedLock`]: mutual exclusion among processes that
+//!   survives their death.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
 #![no_std]
 
@@ -12,6 +15,9 @@
 extern crate std;
 
 mod errno;
+mod file_error;
+mod forks;
+mod identity;
 mod lock;
 mod output;
 mod pages;
@@ -19,12 +25,20 @@ mod process;
 #[cfg(feature = "refusals")]
 pub mod refusals;
 mod reservation;
+mod segment;
+mod shared_lock;
 mod threads;
+mod unnamed;
 
 pub use errno::set_errno;
+pub use file_error::FileError;
+pub use forks::fork_count;
+pub use identity::{Identity, Life, life, pid_namespace};
 pub use lock::{Lock, Locked};
 pub use output::{Line, Output};
 pub use pages::{Refused, map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
 pub use process::{abort, at_fork, current_directory, exit_at_once, peak_resident, process_id, program_name, variable};
 pub use reservation::Reservation;
+pub use segment::{FileStatus, Segment, SegmentFile, effective_user, unlink};
+pub use shared_lock::{SharedLock, Taken, TimedOut};
 pub use threads::is_single_threaded;

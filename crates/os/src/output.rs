@@ -13,6 +13,7 @@ use crate::errno::errno;
 /// write!(line, "{}-{}", 12, "345678").unwrap();
 /// assert_eq!(line.bytes(), b"12-34567");
 /// ```
+#[derive(Clone, Debug)]
 pub struct Line<const N: usize> {
     text: [u8; N],
     length: usize,

@@ -1,0 +1,206 @@
+//! A lock among processes that survives the death of whoever holds it.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::errno::errno_kept;
+use crate::identity::{Identity, Life};
+
+mod world;
+
+use world::{AtomicU64, Ordering, SPINS, life, now, sleep, spin_loop, wake};
+
+const FREE: u64 = 0;
+/// Set in the holder's word: somebody may sleep until the lock is free.
+const WAITERS: u64 = 1 << 31;
+
+/// When one who waits looks for the first time whether the holder lives: short, for whoever needs the lock after a
+/// crash, but longer than a holder that lives takes, for whom nobody should read `/proc`.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+/// How long one sleeps at most before one looks again, whatever was or was not woken.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// Mutual exclusion among threads of any processes that map the memory it lies in. Zero is a free lock.
+///
+/// A lock whose holder was killed is taken over by the next who wants it, who is told so and puts in order what the dead
+/// one left. Nobody waits longer than they say. It is not reentrant. The child of a `fork` does not hold what its parent holds.
+///
+/// The holder's word is its [`Identity`], so that one compare-and-swap both takes the lock and says who has it: there is no
+/// instant at which the lock is held by nobody knows whom. A process that replaces its program (`exec`) while one of its
+/// threads holds the lock still counts as its holder; others time out.
+///
+/// ```
+/// use core::time::Duration;
+/// use heapwright_os::{Identity, SharedLock, Taken};
+///
+/// let (lock, me) = (SharedLock::new(), Identity::mine());
+/// assert_eq!(lock.acquire(me, Duration::from_secs(10)), Ok(Taken::Clean));
+/// assert_eq!(lock.acquire(me, Duration::ZERO).unwrap_err().holder, me);
+/// // SAFETY: taken above.
+/// unsafe { lock.release() };
+/// assert_eq!(lock.holder(), None);
+/// ```
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct SharedLock {
+    /// [`FREE`], or the holder's [`Identity::word`] and [`WAITERS`].
+    word: AtomicU64,
+}
+
+/// How a [`SharedLock`] was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// Its last holder had released it.
+    Clean,
+    /// Its last holder died holding it; what it guards may be half changed.
+    FromTheDead(Identity),
+}
+
+/// A [`SharedLock`] was not free in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut {
+    /// Who held it last, a process that lives: stopped, very slow, or waiting for something itself.
+    pub holder: Identity,
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} holds the lock and does not let go of it; continue or end that process", self.holder.pid)
+    }
+}
+
+impl core::error::Error for TimedOut {}
+
+impl SharedLock {
+    /// A free lock.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub const fn new() -> Self {
+        SharedLock { word: AtomicU64::new(FREE) }
+    }
+
+    /// Takes the lock for `me`, which is [`Identity::mine`]; waits for at most about `patience`, not counting time during
+    /// which the caller itself was stopped.
+    ///
+    /// # Errors
+    /// [`TimedOut`], naming the holder.
+    #[inline(always)]
+    pub fn acquire(&self, me: Identity, patience: Duration) -> Result<Taken, TimedOut> {
+        match self.word.compare_exchange(FREE, me.word(), Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Taken::Clean),
+            Err(_) => self.wait(me, patience),
+        }
+    }
+
+    /// Frees the lock and wakes one who waits for it.
+    ///
+    /// # Safety
+    /// The caller took the lock and has not released it since.
+    #[inline(always)]
+    pub unsafe fn release(&self) {
+        if self.word.swap(FREE, Ordering::Release) & WAITERS != 0 {
+            self.wake_one();
+        }
+    }
+
+    /// Who holds the lock at this moment, dead or alive.
+    #[must_use]
+    pub fn holder(&self) -> Option<Identity> {
+        match self.word.load(Ordering::Relaxed) {
+            FREE => None,
+            word => Some(Identity::from_word(word)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self, me: Identity, patience: Duration) -> Result<Taken, TimedOut> {
+        if self.take_while_spinning(me.word()) {
+            return Ok(Taken::Clean);
+        }
+        errno_kept(|| self.take_while_sleeping(me, patience))
+    }
+
+    fn take_while_spinning(&self, word: u64) -> bool {
+        (0..SPINS).any(|_| {
+            spin_loop();
+            self.take(FREE, word)
+        })
+    }
+
+    /// Others may sleep as well, and a release wakes but one: who has slept takes the lock with [`WAITERS`] set, so that
+    /// its own release wakes the next.
+    fn take_while_sleeping(&self, me: Identity, patience: Duration) -> Result<Taken, TimedOut> {
+        let mine = me.word() | WAITERS;
+        let (mut watch, mut next_look) = (Watch::start(), FIRST_LOOK.min(patience));
+        loop {
+            if self.take_while_spinning(mine) {
+                return Ok(Taken::Clean);
+            }
+            let waited = watch.read();
+            let Some(held) = self.announce() else { continue };
+            if waited < next_look {
+                sleep(&self.word, held, next_look - waited);
+                continue;
+            }
+            let holder = Identity::from_word(held);
+            if life(holder) == Life::Alive {
+                if waited >= patience {
+                    return Err(TimedOut { holder });
+                }
+                next_look = (waited + SLICE).min(patience);
+            } else if self.take(held, mine) {
+                return Ok(Taken::FromTheDead(holder));
+            }
+        }
+    }
+
+    /// Sets [`WAITERS`] in the holder's word and returns it; `None` when the lock is free or changed hands meanwhile.
+    fn announce(&self) -> Option<u64> {
+        let word = self.word.load(Ordering::Relaxed);
+        let announced = word | WAITERS;
+        let stands = word == announced
+            || word != FREE
+                && self.word.compare_exchange(word, announced, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        stands.then_some(announced)
+    }
+
+    /// Makes the word `mine` if it is `expected`; looks before it writes, as the word is another's most of the time.
+    fn take(&self, expected: u64, mine: u64) -> bool {
+        self.word.load(Ordering::Relaxed) == expected
+            && self.word.compare_exchange(expected, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_one(&self) {
+        errno_kept(|| wake(&self.word));
+    }
+}
+
+#[cfg(not(loom))]
+impl Default for SharedLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How long one has waited, without what is longer than one can have slept: who was stopped meanwhile must not blame the holder.
+struct Watch {
+    read_at: Duration,
+    waited: Duration,
+}
+
+impl Watch {
+    fn start() -> Self {
+        Watch { read_at: now(), waited: Duration::ZERO }
+    }
+
+    fn read(&mut self) -> Duration {
+        let now = now();
+        self.waited += now.saturating_sub(self.read_at).min(SLICE);
+        self.read_at = now;
+        self.waited
+    }
+}

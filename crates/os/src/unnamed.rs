@@ -1,0 +1,88 @@
+//! Files that get their name when all that is in them is ready.
+
+use core::ffi::CStr;
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::file_error::FileError;
+use crate::output::Line;
+use crate::process::process_id;
+use crate::segment::{SegmentFile, retried};
+
+/// Makes a file without a name in `directory`; on file systems that know none, one with a temporary name.
+pub(crate) fn make_unnamed(directory: &CStr) -> Result<(SegmentFile, Option<TemporaryName>), FileError> {
+    let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string.
+    match retried(|| unsafe { libc::open(directory.as_ptr(), flags, 0o600 as libc::c_uint) }) {
+        Ok(descriptor) => Ok((SegmentFile { descriptor }, None)),
+        // A kernel that does not know the flag sees a directory opened for writing.
+        Err(FileError::Other(libc::EOPNOTSUPP) | FileError::NotAFile) => {
+            make_temporary(directory).map(|(file, name)| (file, Some(name)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a file without a name the name `path`.
+pub(crate) fn link_descriptor(file: &SegmentFile, path: &CStr) -> Result<(), FileError> {
+    let mut link = Line::<32>::new();
+    let _ = write!(link, "/proc/self/fd/{}\0", file.descriptor);
+    let by_link = CStr::from_bytes_with_nul(link.bytes()).map_err(|_| FileError::NotFound)?;
+    match link_at(libc::AT_FDCWD, by_link, path, libc::AT_SYMLINK_FOLLOW) {
+        // Without /proc; the system allows this to privileged processes only, newer systems to all.
+        Err(FileError::NotFound) => link_at(file.descriptor, c"", path, libc::AT_EMPTY_PATH),
+        result => result,
+    }
+}
+
+/// The temporary name of a file, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct TemporaryName {
+    directory: SegmentFile,
+    name: Line<32>,
+}
+
+impl TemporaryName {
+    /// Gives the file the name `path` instead.
+    pub(crate) fn publish(&self, path: &CStr) -> Result<(), FileError> {
+        link_at(self.directory.descriptor, c_string(&self.name), path, 0)
+    }
+}
+
+impl Drop for TemporaryName {
+    fn drop(&mut self) {
+        // SAFETY: the name is a C string, the directory is open.
+        unsafe { libc::unlinkat(self.directory.descriptor, c_string(&self.name).as_ptr(), 0) };
+    }
+}
+
+/// What a dead process with our number may have left is stepped over.
+fn make_temporary(directory: &CStr) -> Result<(SegmentFile, TemporaryName), FileError> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const ATTEMPTS: u32 = 1000;
+    let flags = libc::O_DIRECTORY | libc::O_PATH | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string.
+    let directory = SegmentFile { descriptor: retried(|| unsafe { libc::open(directory.as_ptr(), flags) })? };
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_RDWR | libc::O_CLOEXEC;
+    for _ in 0..ATTEMPTS {
+        let mut name = Line::new();
+        let _ = write!(name, ".heapwright-{}-{}\0", process_id(), NEXT.fetch_add(1, Ordering::Relaxed) % ATTEMPTS);
+        let path = c_string(&name).as_ptr();
+        // SAFETY: the path is a C string, the directory is open.
+        match retried(|| unsafe { libc::openat(directory.descriptor, path, flags, 0o600 as libc::c_uint) }) {
+            Ok(descriptor) => return Ok((SegmentFile { descriptor }, TemporaryName { directory, name })),
+            Err(FileError::Exists) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(FileError::Exists)
+}
+
+fn link_at(directory: i32, from: &CStr, to: &CStr, flags: i32) -> Result<(), FileError> {
+    // SAFETY: both paths are C strings.
+    retried(|| unsafe { libc::linkat(directory, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), flags) }).map(|_| ())
+}
+
+fn c_string<const N: usize>(text: &Line<N>) -> &CStr {
+    CStr::from_bytes_until_nul(text.bytes()).unwrap_or_default()
+}
