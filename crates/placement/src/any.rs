@@ -9,6 +9,7 @@ use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation}
 use crate::fit::Fit;
 use crate::noted::{Change, Noted};
 use crate::policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
+use crate::recover::RecoverError;
 use crate::rules::{PolicyKind, Rules};
 
 /// An engine whose policy was chosen at run time; each operation costs one more branch than that policy's own type.
@@ -149,6 +150,48 @@ impl<'m> AnyEngine<'m> {
         let policy = unsafe { crate::store::policy_at(metadata, cells) }?;
         // SAFETY: the caller's promise is the same.
         build!(policy, Chosen => unsafe { Chosen::attach(metadata, cells) })
+    }
+
+    /// Takes up a heap whose last user may have died in the middle of an operation: `change` is what that operation
+    /// [noted](crate::Noted), or what undoes it, until it was complete. The map is made to show the change, and all
+    /// that is derived is made anew. Recovery that dies too is begun again with the same arguments.
+    ///
+    /// `capacity` becomes the region's length in bytes. When that is more than it was, this is how a region gets longer:
+    /// the metadata must have become longer with it, at its end.
+    ///
+    /// Whatever the metadata holds, the result is an error or a heap that is sound. Time: proportional to the metadata and
+    /// the number of blocks.
+    ///
+    /// ```
+    /// use heapwright_placement::{AnyEngine, Change, Engine, Noted, PolicyKind, Rules};
+    /// let (policy, rules) = (PolicyKind::Best, Rules::default());
+    /// let mut metadata = vec![0u64; AnyEngine::metadata_cells(policy, 1 << 16, &rules).unwrap()];
+    /// let mut heap = AnyEngine::create(policy, &mut metadata, 1 << 16, &rules).unwrap();
+    /// let mut record = None;
+    /// let block = heap.allocate_noted(100, 16, |change| record = Some(change)).unwrap();
+    /// // Did whoever allocated this die before it could tell anybody? Then the block is nobody's.
+    /// let undo = record.map(Change::undone);
+    /// let (start, cells) = (std::ptr::NonNull::from(&mut metadata[..]).cast(), metadata.len());
+    /// // SAFETY: the metadata is ours alone, and no heap over it is used any more.
+    /// let heap = unsafe { AnyEngine::recover(policy, start, cells, 1 << 16, undo) }.unwrap();
+    /// assert_eq!(heap.usable_size(block), None);
+    /// heap.check().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    ///
+    /// # Safety
+    /// As [`Fit::recover`].
+    pub unsafe fn recover(
+        policy: PolicyKind,
+        metadata: NonNull<u64>,
+        cells: usize,
+        capacity: usize,
+        change: Option<Change>,
+    ) -> Result<Self, RecoverError> {
+        // SAFETY: the caller's promise is the same.
+        build!(policy, Chosen => unsafe { Chosen::recover(metadata, cells, capacity, change) })
     }
 
     /// Sets the seed of random fit; the other policies have none.

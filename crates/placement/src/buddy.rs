@@ -12,12 +12,13 @@ use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation}
 use crate::lookup;
 use crate::map::{self, BlockMap};
 use crate::noted::{Change, Noted};
-use crate::rules::{Growth, PolicyKind, Rules};
+use crate::rules::{Growth, PolicyKind, Rules, Statistics};
 use crate::state::State;
-use crate::store::{Parts, STATE_CELLS, Sections};
+use crate::store::{Parts, Sections, state_at};
 
 mod check;
 mod free_sets;
+mod recover;
 
 use free_sets::FreeSets;
 
@@ -47,8 +48,8 @@ pub struct Buddy<'m> {
 }
 
 impl<'m> Buddy<'m> {
-    fn sections(granules: usize, rules: &Rules) -> Sections {
-        Sections::new(rules.statistics, map::cells_for(granules), FreeSets::cells_for(granules))
+    fn sections(granules: usize, statistics: Statistics) -> Sections {
+        Sections::new(statistics, map::cells_for(granules), FreeSets::cells_for(granules))
     }
 
     /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
@@ -57,7 +58,7 @@ impl<'m> Buddy<'m> {
     /// The rule that makes no sense, or [`RulesError::Capacity`].
     pub fn metadata_cells(capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
         let state = State::new(PolicyKind::Buddy, capacity, rules)?;
-        Ok(Self::sections(state.capacity, rules).total())
+        Ok(Self::sections(state.capacity, rules.statistics).total())
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
@@ -95,7 +96,7 @@ impl<'m> Buddy<'m> {
     /// As [`Buddy::create_zeroed`], for a block whose state may be replaced by `state` without harm.
     unsafe fn over(metadata: NonNull<u64>, state: State) -> Self {
         let granules = state.capacity;
-        let sections = Sections::new(state.statistics(), map::cells_for(granules), FreeSets::cells_for(granules));
+        let sections = Self::sections(granules, state.statistics());
         // SAFETY: the caller's promise; the state is written before it is referred to.
         let Parts { state, counters, map, index } = unsafe {
             metadata.cast::<State>().write(state);
@@ -112,16 +113,12 @@ impl<'m> Buddy<'m> {
     /// # Safety
     /// As [`Fit::attach`](crate::Fit::attach).
     pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
-        if cells < STATE_CELLS {
-            return Err(RulesError::MetadataTooShort);
-        }
-        // SAFETY: long enough for a state, which is plain integers.
-        let state = unsafe { metadata.cast::<State>().read() };
+        // SAFETY: the caller's promise.
+        let state = unsafe { state_at(metadata, cells, PolicyKind::Buddy) }?;
         if !state.is_plausible(PolicyKind::Buddy) {
             return Err(RulesError::NotAHeap);
         }
-        let granules = state.capacity;
-        if cells < Sections::new(state.statistics(), map::cells_for(granules), FreeSets::cells_for(granules)).total() {
+        if cells < Self::sections(state.capacity, state.statistics()).total() {
             return Err(RulesError::MetadataTooShort);
         }
         // SAFETY: the caller's promise, and the block is as long as this state needs.
@@ -144,8 +141,7 @@ impl<'m> Buddy<'m> {
         let end = at + len;
         let mut pieces = 0;
         while at < end {
-            let room = (end - at).ilog2();
-            let order = if at == 0 { room } else { at.trailing_zeros().min(room) };
+            let order = order_at(at, end - at);
             let next = at + (1 << order);
             (self.state.end, self.state.top) = (next, next);
             self.map.mark_block(next);
@@ -249,6 +245,11 @@ impl<'m> Buddy<'m> {
         }
     }
 
+    /// Blocks that existed before the first request.
+    fn blocks_at_creation(&self) -> u64 {
+        self.state.blocks_at_creation() * u64::from(self.state.capacity.count_ones())
+    }
+
     fn used_block(&self, offset: usize) -> Option<usize> {
         lookup::used_block(self.state, &self.map, offset)
     }
@@ -294,6 +295,11 @@ impl<'m> Buddy<'m> {
             counters.holes -= merges;
         }
     }
+}
+
+/// The order of the longest block that may start at `at` and has `room` granules.
+fn order_at(at: usize, room: usize) -> u32 {
+    if at == 0 { room.ilog2() } else { at.trailing_zeros().min(room.ilog2()) }
 }
 
 impl Engine for Buddy<'_> {

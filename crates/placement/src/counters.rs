@@ -140,6 +140,34 @@ pub(crate) struct Census {
     pub(crate) heap_size: u64,
 }
 
+/// Makes the counters agree with a walk of the heap and their equations hold, whatever was left of them. An operation
+/// that was cut short and whose counting was not is counted as the allocation or the free that makes them agree.
+pub(crate) fn reconcile(counters: &mut Counters, census: &Census) {
+    let used = census.blocks - census.holes;
+    let counted = counters.mallocs.wrapping_sub(counters.frees);
+    if counted < used {
+        counters.mallocs = counters.frees.wrapping_add(used);
+    } else {
+        counters.unsized_frees = counters.unsized_frees.wrapping_add(counted - used);
+        counters.frees = counters.mallocs.wrapping_sub(used);
+    }
+    counters.grows = counters.grows.min(counters.mallocs);
+    counters.reuses = counters.mallocs - counters.grows;
+    let made = census.at_creation.wrapping_add(counters.grows).wrapping_add(counters.splits);
+    let expected = made.wrapping_sub(counters.coalesces);
+    if expected < census.blocks {
+        counters.splits = counters.splits.wrapping_add(census.blocks - expected);
+    } else {
+        counters.coalesces = counters.coalesces.wrapping_add(expected - census.blocks);
+    }
+    counters.blocks = census.blocks;
+    counters.holes = census.holes;
+    counters.live = census.live;
+    counters.peak_live = counters.peak_live.max(census.live);
+    counters.heap_size = census.heap_size;
+    counters.peak_heap_size = counters.peak_heap_size.max(census.heap_size);
+}
+
 /// Whether the counters satisfy their equations and agree with a walk of the heap.
 pub(crate) fn verify(counters: &Counters, census: &Census) -> Result<(), Violation> {
     let equations = [

@@ -14,12 +14,13 @@ use crate::index::{Choice, Choose, Index};
 use crate::lookup;
 use crate::map::{self, BlockMap, Hole, words_for};
 use crate::noted::{Change, Noted};
-use crate::rules::{Growth, PolicyKind, Rules};
+use crate::rules::{Growth, PolicyKind, Rules, Statistics};
 use crate::state::{Need, State};
-use crate::store::{Parts, Sections};
+use crate::store::{Parts, Sections, state_at};
 
 mod carve;
 mod check;
+mod recover;
 mod resize;
 
 /// An engine that places blocks by a choice among holes: [`FirstFit`](crate::FirstFit) and its kin.
@@ -46,8 +47,8 @@ pub struct Fit<'m, P: Choose> {
 }
 
 impl<'m, P: Choose> Fit<'m, P> {
-    fn sections(granules: usize, rules: &Rules) -> Sections {
-        Sections::new(rules.statistics, map::cells_for(granules), <P::Index<'m>>::cells_for(granules))
+    fn sections(granules: usize, statistics: Statistics) -> Sections {
+        Sections::new(statistics, map::cells_for(granules), <P::Index<'m>>::cells_for(granules))
     }
 
     /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
@@ -56,7 +57,7 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// The rule that makes no sense, or [`RulesError::Capacity`].
     pub fn metadata_cells(capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
         let state = State::new(P::KIND, capacity, rules)?;
-        Ok(Self::sections(state.capacity, rules).total())
+        Ok(Self::sections(state.capacity, rules.statistics).total())
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
@@ -99,7 +100,7 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// As [`Fit::create_zeroed`], for a block whose state may be replaced by `state` without harm.
     unsafe fn over(metadata: NonNull<u64>, state: State) -> Self {
         let granules = state.capacity;
-        let sections = Sections::new(state.statistics(), map::cells_for(granules), <P::Index<'m>>::cells_for(granules));
+        let sections = Self::sections(granules, state.statistics());
         // SAFETY: the caller's promise; the state is written before it is referred to.
         let Parts { state, counters, map, index } = unsafe {
             metadata.cast::<State>().write(state);
@@ -124,18 +125,12 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// `metadata` is valid for reads and writes of `cells` cells for `'m`, is used through nothing else, and, when it
     /// begins like a heap, was written by an engine of this version and by nothing else.
     pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
-        if cells < crate::store::STATE_CELLS {
-            return Err(RulesError::MetadataTooShort);
-        }
-        // SAFETY: long enough for a state, which is plain integers.
-        let state = unsafe { metadata.cast::<State>().read() };
+        // SAFETY: the caller's promise.
+        let state = unsafe { state_at(metadata, cells, P::KIND) }?;
         if !state.is_plausible(P::KIND) {
             return Err(RulesError::NotAHeap);
         }
-        let granules = state.capacity;
-        if cells
-            < Sections::new(state.statistics(), map::cells_for(granules), <P::Index<'m>>::cells_for(granules)).total()
-        {
+        if cells < Self::sections(state.capacity, state.statistics()).total() {
             return Err(RulesError::MetadataTooShort);
         }
         // SAFETY: the caller's promise, and the block is as long as this state needs.

@@ -12,6 +12,8 @@ use crate::bit_tree::{self, BitTree};
 use crate::bits::{above, below, free_granules, highest, lowest, runs_of};
 use crate::cells::Cells;
 
+mod rebuild;
+
 /// A run of free granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {

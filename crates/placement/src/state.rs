@@ -71,15 +71,29 @@ impl State {
         })
     }
 
+    /// Makes the region `bytes` long (rounded down to granules), which is not shorter than the heap.
+    pub(crate) fn set_capacity(&mut self, bytes: usize) -> Result<(), RulesError> {
+        let granules = bytes >> self.shift();
+        if !(MIN_GRANULES..=MAX_GRANULES).contains(&granules) || granules < self.end {
+            return Err(RulesError::Capacity);
+        }
+        self.capacity = granules;
+        Ok(())
+    }
+
     /// Whether this can be the state of an engine of this version under `policy`.
     pub(crate) fn is_plausible(&self, policy: PolicyKind) -> bool {
+        self.is_recoverable(policy) && self.height <= 8 && self.top <= self.end
+    }
+
+    /// Whether this can be the state of an engine of this version under `policy` that was left in the middle of an operation:
+    /// what recovery makes anew may be anything.
+    pub(crate) fn is_recoverable(&self, policy: PolicyKind) -> bool {
         self.magic == MAGIC
-            && self.height <= 8
             && self.policy == policy as u8
             && self.growth <= 3
             && self.shift() <= 12
             && (MIN_GRANULES..=MAX_GRANULES).contains(&self.capacity)
-            && self.top <= self.end
             && self.end <= self.capacity
     }
 

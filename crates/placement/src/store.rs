@@ -29,7 +29,20 @@ impl Sections {
     }
 
     pub(crate) const fn total(self) -> usize {
-        STATE_CELLS + self.counters + self.map + self.index
+        self.before_index() + self.index
+    }
+
+    const fn before_index(self) -> usize {
+        STATE_CELLS + self.counters + self.map
+    }
+
+    /// Zeroes the index of the metadata at `base`.
+    ///
+    /// # Safety
+    /// `base` is valid for writes of [`Sections::total`] cells.
+    pub(crate) unsafe fn zero_index(self, base: NonNull<u64>) {
+        // SAFETY: the index is the last part of the block.
+        unsafe { base.add(self.before_index()).write_bytes(0, self.index) };
     }
 }
 
@@ -62,6 +75,19 @@ impl Parts<'_> {
             }
         }
     }
+}
+
+/// The state of the heap of `policy` whose metadata lies at `base`, perhaps in the middle of an operation.
+///
+/// # Safety
+/// `base` is valid for reads of `cells` cells.
+pub(crate) unsafe fn state_at(base: NonNull<u64>, cells: usize, policy: PolicyKind) -> Result<State, RulesError> {
+    if cells < STATE_CELLS {
+        return Err(RulesError::MetadataTooShort);
+    }
+    // SAFETY: long enough for a state, which is plain integers.
+    let state = unsafe { base.cast::<State>().read() };
+    if state.is_recoverable(policy) { Ok(state) } else { Err(RulesError::NotAHeap) }
 }
 
 /// The policy of the heap whose metadata lies at `base`.

@@ -56,7 +56,7 @@ impl Buddy<'_> {
         crate::counters::verify(
             &counters,
             &crate::counters::Census {
-                at_creation: self.state.blocks_at_creation() * u64::from(self.state.capacity.count_ones()),
+                at_creation: self.blocks_at_creation(),
                 blocks,
                 holes,
                 live: (live << shift) as u64,
