@@ -81,6 +81,7 @@ impl BitTree {
         if word != 0 { Some(from & !63 | lowest(word)) } else { self.climb_up_from(cells, from) }
     }
 
+    #[inline]
     fn climb_up_from(self, cells: &Cells<'_, u64>, from: usize) -> Option<usize> {
         let (mut level, mut bits, mut member, mut height) = (self.base, self.bits, from, 0);
         loop {

@@ -148,8 +148,7 @@ impl<'m> Buddy<'m> {
             if let Some(counters) = &mut self.counters {
                 counters.blocks += 1;
             }
-            let (whole, to) = self.joined(at, order);
-            self.join(at, order, whole, to);
+            self.join(at, order);
             pieces += 1;
             at = next;
         }
@@ -161,9 +160,10 @@ impl<'m> Buddy<'m> {
         pieces
     }
 
-    /// Makes a free block of `order` by growing the heap.
+    /// Makes a free block of `order` or more by growing the heap; returns where it is, and its order.
     #[cold]
-    fn grow(&mut self, order: u32) -> Result<(), AllocateError> {
+    #[inline(never)]
+    fn grow(&mut self, order: u32) -> Result<(usize, u32), AllocateError> {
         let growth = self.state.growth();
         let len = 1usize << order;
         let wanted = self.state.end.checked_next_multiple_of(len).and_then(|start| start.checked_add(len));
@@ -177,7 +177,7 @@ impl<'m> Buddy<'m> {
             counters.grows += 1;
             counters.splits += pieces - 1;
         }
-        Ok(())
+        self.find(order).ok_or(AllocateError::RegionFull)
     }
 
     /// The lowest free block of the smallest order from `order` on, and that order.
@@ -213,36 +213,30 @@ impl<'m> Buddy<'m> {
         }
     }
 
-    /// The block that one of `order` at `start` becomes part of when it is freed: it joins its buddy, the pair its buddy, and so on.
+    /// The block of `order` at `start` becomes free and joins its buddy, the pair its buddy, and so on; returns what it
+    /// became part of.
     #[inline]
-    fn joined(&self, mut start: usize, mut order: u32) -> (usize, u32) {
+    fn join(&mut self, mut start: usize, mut order: u32) -> (usize, u32) {
+        let mut merges = 0;
         loop {
             let buddy = start ^ (1 << order);
             if buddy + (1 << order) > self.state.end || !self.free.contains(order, buddy) {
-                return (start, order);
+                break;
             }
+            self.free.remove(order, buddy);
+            self.map.unmark(start.max(buddy));
             start = start.min(buddy);
             order += 1;
+            merges += 1;
         }
-    }
-
-    /// The block of order `from` at `start` becomes free and part of the block of order `to` at `whole`, its buddies
-    /// on the way being free.
-    #[inline]
-    fn join(&mut self, start: usize, from: u32, whole: usize, to: u32) {
-        for order in from..to {
-            let buddy = (start >> order ^ 1) << order;
-            self.free.remove(order, buddy);
-            self.map.unmark(buddy | 1 << order);
-        }
-        self.map.mark_hole(whole);
-        self.free.insert(to, whole);
+        self.map.mark_hole(start);
+        self.free.insert(order, start);
         if let Some(counters) = &mut self.counters {
-            let merges = u64::from(to - from);
             counters.coalesces += merges;
             counters.blocks -= merges;
             counters.holes = counters.holes + 1 - merges;
         }
+        (start, order)
     }
 
     /// Blocks that existed before the first request.
@@ -263,13 +257,12 @@ impl<'m> Buddy<'m> {
         let shift = self.state.shift();
         let order = self.order_of(start);
         let size = 1usize << order << shift;
-        let (hole, hole_order) = self.joined(start, order);
-        note(Change::of_granules(hole, hole + (1 << hole_order), hole, hole, shift));
+        note(Change::of_granules(start, start + (1 << order), start, start, shift));
         if let Some(counters) = &mut self.counters {
             counters.frees += 1;
             counters.live -= size as u64;
         }
-        self.join(start, order, hole, hole_order);
+        let (hole, hole_order) = self.join(start, order);
         Freed { offset: start << shift, size, hole_offset: hole << shift, hole_size: 1 << hole_order << shift }
     }
 
@@ -307,12 +300,10 @@ impl Engine for Buddy<'_> {
         PolicyKind::Buddy
     }
 
-    #[inline]
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
         self.allocate_noted(bytes, align, |_| {})
     }
 
-    #[inline]
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
         self.deallocate_noted(offset, |_| {})
     }
@@ -364,7 +355,6 @@ impl Engine for Buddy<'_> {
 }
 
 impl Noted for Buddy<'_> {
-    #[inline]
     fn allocate_noted(
         &mut self,
         bytes: usize,
@@ -376,13 +366,11 @@ impl Noted for Buddy<'_> {
         }
         let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
         let order = self.order_for(granules, align).ok_or(AllocateError::RegionFull)?;
-        let mut found = self.find(order);
-        let grown = found.is_none();
-        if grown {
-            self.grow(order)?;
-            found = self.find(order);
-        }
-        let (start, whole) = found.ok_or(AllocateError::RegionFull)?;
+        let (found, grown) = match self.find(order) {
+            Some(found) => (found, false),
+            None => (self.grow(order)?, true),
+        };
+        let (start, whole) = found;
         let shift = self.state.shift();
         note(Change::of_granules(start, start + (1 << whole), start, start + (1 << order), shift));
         self.take(start, whole, order);
@@ -397,7 +385,6 @@ impl Noted for Buddy<'_> {
         Ok((start + usize::from(self.state.header)) << shift)
     }
 
-    #[inline]
     fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
         let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
         if let Some(counters) = &mut self.counters {

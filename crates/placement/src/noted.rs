@@ -3,8 +3,9 @@
 use crate::engine::{Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError};
 
-/// What an operation is about to make of the partition of a region into blocks, in bytes: `start..end`, whole blocks
-/// before and after, will be free, except `used_start..used_end`, which will be one used block.
+/// What an operation is about to make of the partition of a region into blocks, in bytes: `start..end` will be free, alone or
+/// as part of longer free blocks, except `used_start..used_end`, which will be one used block. Nothing else changes but the
+/// bounds between free blocks.
 ///
 /// Every operation of every engine is one such change. Whoever keeps it from before the operation's first store until
 /// after its last can complete or undo an operation that was cut short: see [`AnyEngine::recover`](crate::AnyEngine::recover).

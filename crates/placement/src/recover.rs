@@ -108,12 +108,12 @@ pub(crate) fn settle(map: &mut BlockMap<'_>, state: &mut State, change: Option<C
     }
     if let Some(repaint) = repaint {
         if !map.is_in_hole(repaint.from) && !map.is_start(repaint.from) {
-            return Err(broken("a change begins where a block starts", repaint.from));
-        }
-        if repaint.to < end && !map.is_start(repaint.to) {
-            return Err(broken("a change ends where a block starts", repaint.to));
+            return Err(broken("a change begins where a block starts, or in a hole", repaint.from));
         }
         repaint.paint(map);
+        if repaint.to < end && !map.is_start(repaint.to) && !map.is_in_hole(repaint.to) {
+            return Err(broken("a change ends where a block starts, or in a hole", repaint.to));
+        }
     }
     // Only when every block is marked may the state say that there is no free tail besides them.
     compiler_fence(Ordering::SeqCst);
