@@ -1,0 +1,79 @@
+//! Making segments.
+
+use heapwright_os::{Identity, Segment, fork_count, pid_namespace, unlink};
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::engine;
+use crate::error::Error;
+use crate::header::Fixed;
+use crate::heap::SharedHeap;
+use crate::layout::{Layout, Plan};
+use crate::mapping::Mapping;
+use crate::place::Place;
+use crate::processes;
+use crate::settings::{Access, Settings};
+use crate::view::View;
+
+/// How often [`SharedHeap::open_or_create`] begins anew when others make and remove the segment meanwhile.
+const ATTEMPTS: usize = 100;
+
+impl SharedHeap {
+    /// Makes a segment and attaches to it.
+    ///
+    /// It gets its name when all is in it: a process that dies on the way leaves nothing, and of many that create the same one,
+    /// exactly one succeeds. Its memory is taken from the system at once.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::BadSettings`], [`Error::NoSpace`], or what else the system says.
+    pub fn create(place: &Place, settings: &Settings) -> Result<SharedHeap, Error> {
+        let layout = Layout::of(&Plan::of(settings)?)?;
+        let (forks, me) = (fork_count(), Identity::mine());
+        let refused = |reason| Error::refused(place, layout.length(), reason);
+        let segment = Segment::create_unnamed(&place.directory(), settings.mode, layout.length()).map_err(refused)?;
+        let mut mapping = Mapping { place: place.clone(), layout, segment };
+        let view = furnish(&mapping, settings.seed, me)?;
+        mapping.segment.publish(place.c_path()).map_err(refused)?;
+        Ok(SharedHeap::new(mapping, settings.patience, forks, me, view))
+    }
+
+    /// Opens the segment, or makes it if it is not there.
+    ///
+    /// # Errors
+    /// As [`SharedHeap::open`] and [`SharedHeap::create`]; [`Error::Exists`] only when others keep making and removing it.
+    pub fn open_or_create(place: &Place, settings: &Settings) -> Result<SharedHeap, Error> {
+        let access = Access { patience: settings.patience, ..Access::default() };
+        let mut outcome = Err(Error::Exists { place: place.clone() });
+        for _ in 0..ATTEMPTS {
+            outcome = match Self::open_with(place, &access) {
+                Err(Error::NotFound { .. }) => Self::create(place, settings),
+                opened => return opened,
+            };
+            if !matches!(outcome, Err(Error::Exists { .. })) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Removes the segment's name. Processes that are attached keep it; nobody else can open it any more.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or what else the system says.
+    pub fn unlink(place: &Place) -> Result<(), Error> {
+        unlink(place.c_path()).map_err(|reason| Error::refused(place, 0, reason))
+    }
+}
+
+/// Fills a new segment, which nobody else can see yet.
+fn furnish(mapping: &Mapping, seed: u64, me: Identity) -> Result<View, Error> {
+    let layout = &mapping.layout;
+    let size = layout.plan.size;
+    layout.backed(size, size)?.into_iter().try_for_each(|(from, to)| mapping.back_range(from, to))?;
+    let header = mapping.header();
+    let fixed = Fixed::of(layout, pid_namespace().unwrap_or(0)).encode();
+    header.fixed.iter().zip(fixed).for_each(|(word, value)| word.store(value, Relaxed));
+    header.live.set_capacity(size);
+    let engine = engine::create(mapping, seed)?;
+    let slot = processes::enter(mapping, &engine, me)?;
+    Ok(View { engine, epoch: header.live.begin_epoch(), slot })
+}

@@ -1,0 +1,234 @@
+//! Everything that can go wrong: what, where, and what to do next.
+
+use std::fmt;
+
+use heapwright_os::FileError;
+use heapwright_placement::Violation;
+
+use crate::place::Place;
+
+/// Why something was not done. What fails leaves the heap as it was, unless the variant says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name cannot be that of a segment.
+    BadName {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The settings make no sense.
+    BadSettings {
+        /// Which, and what they may be.
+        why: &'static str,
+    },
+    /// Something of this name is there already.
+    Exists {
+        /// Its place.
+        place: Place,
+    },
+    /// Nothing of this name is there.
+    NotFound {
+        /// Where it was looked for.
+        place: Place,
+    },
+    /// The segment belongs to a user whom the caller does not trust.
+    NotOurs {
+        /// The segment's place.
+        place: Place,
+        /// The number of its owner.
+        owner: u32,
+    },
+    /// What lies there is not a segment of this library.
+    NotASegment {
+        /// Its place.
+        place: Place,
+        /// What it lacks.
+        why: &'static str,
+    },
+    /// The segment was made by another version of this library.
+    OtherVersion {
+        /// The segment's place.
+        place: Place,
+        /// The version of its format.
+        found: u32,
+        /// The version that this library knows.
+        known: u32,
+    },
+    /// The file is not as long as its header says.
+    WrongLength {
+        /// The segment's place.
+        place: Place,
+        /// What the header says, in bytes.
+        expected: u64,
+        /// How long the file is, in bytes.
+        found: u64,
+    },
+    /// What the segment holds contradicts itself.
+    Corrupted {
+        /// What is wrong.
+        what: &'static str,
+        /// Where in the segment, in bytes from its start.
+        offset: u64,
+    },
+    /// The segment was made in another namespace of process numbers, where one cannot tell which of its processes live.
+    OtherNamespace {
+        /// The segment's place.
+        place: Place,
+    },
+    /// As many processes are attached as the segment has room for.
+    TooManyProcesses {
+        /// How many that is.
+        most: usize,
+    },
+    /// The lock was not free in time.
+    TimedOut {
+        /// The number of the process that holds it, which is alive.
+        holder: u32,
+    },
+    /// Memory or file space of the system is used up, or beyond what the process may use.
+    NoSpace {
+        /// How many bytes were asked for.
+        bytes: u64,
+    },
+    /// The system refused a call.
+    System {
+        /// The segment's place.
+        place: Place,
+        /// Its reason.
+        reason: FileError,
+    },
+    /// No hole fits the request, and the heap is as long as it may become.
+    Full {
+        /// How many bytes were asked for.
+        bytes: usize,
+    },
+    /// The alignment is not a power of two, or above what segments can grant.
+    BadAlignment {
+        /// What was asked for.
+        align: usize,
+        /// The most there is.
+        most: usize,
+    },
+    /// No used block starts there.
+    NotABlock {
+        /// The offset that was given.
+        offset: u64,
+    },
+    /// The offset lies in a hole: freed before, or never allocated.
+    AlreadyFree {
+        /// The offset that was given.
+        offset: u64,
+    },
+    /// The block cannot become that long where it is.
+    NoRoom {
+        /// How many bytes were asked for.
+        bytes: usize,
+    },
+    /// The heap may not become that long.
+    BeyondMaximum {
+        /// How many bytes were asked for.
+        bytes: usize,
+        /// The most it may have.
+        most: usize,
+    },
+    /// A root's name is empty, too long, or contains a NUL byte.
+    BadRootName,
+    /// There is no room for another root.
+    RootsFull {
+        /// How many there is room for.
+        most: usize,
+    },
+    /// The root is not what the caller expected.
+    RootDiffers {
+        /// What it is: an offset in the segment, or nothing.
+        found: Option<u64>,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Error as E;
+        match self {
+            E::BadName { why } => write!(f, "this cannot be the name of a segment: {why}"),
+            E::BadSettings { why } => write!(f, "the segment cannot be made like that: {why}"),
+            E::Exists { place } => write!(f, "{place} exists already; open it, remove it or choose another name"),
+            E::NotFound { place } => write!(f, "there is no {place}; create it first"),
+            E::NotOurs { place, owner } => {
+                write!(f, "{place} belongs to user {owner}, who is not trusted here; allow that user if it is right")
+            }
+            E::NotASegment { place, why } => {
+                write!(f, "{place} is not a segment of this library: {why}; choose another name")
+            }
+            E::OtherVersion { place, found, known } => {
+                write!(
+                    f,
+                    "{place} has format version {found}, this library knows {known}; use the version that made it"
+                )
+            }
+            E::WrongLength { place, expected, found } => write!(
+                f,
+                "{place} is {found} bytes long but was made with {expected}; restore it from a copy, or remove it"
+            ),
+            E::Corrupted { what, offset } => {
+                write!(f, "the segment is corrupted: {what} (at {offset:#x}); run repair, or remove it")
+            }
+            E::OtherNamespace { place } => write!(
+                f,
+                "{place} was made in another namespace of processes; open it there, or run repair when nobody uses it there"
+            ),
+            E::TooManyProcesses { most } => {
+                write!(f, "{most} processes are attached, no more fit; close one, or make the segment for more")
+            }
+            E::TimedOut { holder } => write!(
+                f,
+                "process {holder} holds the segment's lock and does not let go of it; continue or end that process"
+            ),
+            E::NoSpace { bytes } => {
+                write!(
+                    f,
+                    "the system has no {bytes} bytes more for the segment; free some, raise the limit or ask for less"
+                )
+            }
+            E::System { place, reason } => write!(f, "the system refused {place}: {reason}"),
+            E::Full { bytes } => write!(f, "no hole holds {bytes} bytes and the segment may not grow; free something"),
+            E::BadAlignment { align, most } => {
+                write!(f, "an alignment of {align} is not possible here: a power of two up to {most} is")
+            }
+            E::NotABlock { offset } => write!(f, "no block starts at {offset:#x}; it was never allocated here"),
+            E::AlreadyFree { offset } => write!(f, "what lies at {offset:#x} is free already; it was freed twice"),
+            E::NoRoom { bytes } => write!(f, "the block cannot have {bytes} bytes where it is; let it move"),
+            E::BeyondMaximum { bytes, most } => {
+                write!(f, "the segment cannot have {bytes} bytes of blocks: {most} is what it was made for")
+            }
+            E::BadRootName => {
+                write!(f, "a root's name has 1 to {} bytes, none of them NUL", crate::roots::LONGEST_NAME)
+            }
+            E::RootsFull { most } => write!(f, "all {most} roots are set; remove one, or make the segment with more"),
+            E::RootDiffers { found: Some(offset) } => {
+                write!(f, "the root is at {offset:#x}, not what was expected; look again")
+            }
+            E::RootDiffers { found: None } => write!(f, "the root is not set, which was not expected; look again"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// What an engine found wrong, the engine's region starting at `base`.
+    pub(crate) fn violated(violation: Violation, base: usize) -> Error {
+        Error::Corrupted { what: violation.invariant, offset: (base + violation.offset) as u64 }
+    }
+
+    /// What the system said to something about the file at `place`, `bytes` of which were wanted.
+    pub(crate) fn refused(place: &Place, bytes: usize, reason: FileError) -> Error {
+        let place = place.clone();
+        match reason {
+            FileError::NotFound => Error::NotFound { place },
+            FileError::Exists => Error::Exists { place },
+            FileError::NotAFile => Error::NotASegment { place, why: "it is not a regular file" },
+            FileError::NoSpace => Error::NoSpace { bytes: bytes as u64 },
+            reason => Error::System { place, reason },
+        }
+    }
+}

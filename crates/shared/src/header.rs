@@ -1,0 +1,212 @@
+//! The first bytes of a segment: what never changes, and what changes with it.
+//!
+//! The fixed part is written once, before the segment has a name, and protected by a checksum. The live part is only read and
+//! written by whoever holds the lock, which lies on a cache line of its own so that those who wait do not disturb who works.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
+
+use heapwright_os::SharedLock;
+use heapwright_placement::PolicyKind;
+
+use crate::layout::{Layout, Plan};
+use crate::record::Record;
+
+/// The first eight bytes of every segment.
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
+
+/// The version of all that lies in a segment.
+pub(crate) const VERSION: u32 = 1;
+
+/// How many words the fixed part has.
+pub(crate) const FIXED_WORDS: usize = 16;
+
+/// In [`Live::epoch`]: the heap was found corrupted, nobody may work on it.
+const BROKEN: u64 = u64::MAX;
+
+/// In the upper half of [`Live::seal`]: the lower half is a checksum.
+const SEALED: u64 = 0x5ea1;
+
+/// The header as it lies in the segment.
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) fixed: [AtomicU64; FIXED_WORDS],
+    pub(crate) lock: SharedLock,
+    _line: [AtomicU64; 7],
+    pub(crate) live: Live,
+}
+
+/// What changes while the segment is used, under the lock.
+#[repr(C)]
+pub(crate) struct Live {
+    /// Which state of affairs the engine views of all processes must be made for; [`BROKEN`].
+    epoch: AtomicU64,
+    pub(crate) record: Record,
+    /// The length of the engine's region: what its metadata is laid out for.
+    capacity: AtomicU64,
+    /// How often somebody completed or undid what a dead process left.
+    recoveries: AtomicU64,
+    /// [`SEALED`] and a checksum while nobody is attached.
+    seal: AtomicU64,
+}
+
+impl Header {
+    /// Where the seal lies, in bytes.
+    pub(crate) const SEAL: usize = std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal);
+}
+
+const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, live) == 192);
+
+/// The fixed part, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    pub(crate) plan: Plan,
+    /// The whole segment's length and where its parts begin.
+    length: u64,
+    metadata: u64,
+    data: u64,
+    /// The namespace of process numbers that the maker was in; 0 when it did not know.
+    pub(crate) namespace: u64,
+}
+
+/// Why the words of a fixed part are not one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    Magic,
+    Version(u32),
+    Checksum,
+    Contents,
+}
+
+impl Fixed {
+    pub(crate) fn of(layout: &Layout, namespace: u64) -> Fixed {
+        Fixed {
+            plan: layout.plan,
+            length: layout.length() as u64,
+            metadata: layout.metadata as u64,
+            data: layout.data as u64,
+            namespace,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> [u64; FIXED_WORDS] {
+        let Plan { policy, granule, processes, roots, size, max_size } = self.plan;
+        let mut words = [0; FIXED_WORDS];
+        words[..12].copy_from_slice(&[
+            MAGIC,
+            u64::from(VERSION),
+            policy as u64,
+            u64::from(granule),
+            processes as u64,
+            roots as u64,
+            size as u64,
+            max_size as u64,
+            self.length,
+            self.metadata,
+            self.data,
+            self.namespace,
+        ]);
+        words[FIXED_WORDS - 1] = u64::from(checksum(&words[..FIXED_WORDS - 1]));
+        words
+    }
+
+    /// The fixed part in `words`, and the layout that follows from it; nothing in it is believed before it was looked at.
+    pub(crate) fn decode(words: &[u64; FIXED_WORDS]) -> Result<(Fixed, Layout), Unfit> {
+        if words[0] != MAGIC {
+            return Err(Unfit::Magic);
+        }
+        if words[1] != u64::from(VERSION) {
+            return Err(Unfit::Version(words[1] as u32));
+        }
+        if words[FIXED_WORDS - 1] != u64::from(checksum(&words[..FIXED_WORDS - 1])) {
+            return Err(Unfit::Checksum);
+        }
+        Self::contents(words).ok_or(Unfit::Contents)
+    }
+
+    fn contents(words: &[u64; FIXED_WORDS]) -> Option<(Fixed, Layout)> {
+        let number = |at: usize| usize::try_from(words[at]).ok();
+        let plan = Plan {
+            policy: PolicyKind::ALL.into_iter().find(|&kind| kind as u64 == words[2])?,
+            granule: u32::try_from(words[3]).ok()?,
+            processes: number(4)?,
+            roots: number(5)?,
+            size: number(6)?,
+            max_size: number(7)?,
+        };
+        let layout = Layout::of(&plan).ok()?;
+        let fixed = Fixed::of(&layout, words[11]);
+        (fixed.encode() == *words).then_some((fixed, layout))
+    }
+
+    /// How long the segment must be.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+}
+
+fn checksum(words: &[u64]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    words.iter().for_each(|word| hasher.update(&word.to_ne_bytes()));
+    hasher.finalize()
+}
+
+impl Live {
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Relaxed)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.epoch() == BROKEN
+    }
+
+    /// Nobody may work on the heap any more, until it is repaired: every view is out of date for good.
+    pub(crate) fn set_broken(&self) {
+        self.epoch.store(BROKEN, Relaxed);
+    }
+
+    /// Every process must look anew at how the engine's metadata is laid out before it works on it. Returns the new epoch.
+    pub(crate) fn begin_epoch(&self) -> u64 {
+        let next = (self.epoch() % (BROKEN - 1)) + 1;
+        self.epoch.store(next, Relaxed);
+        next
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity.load(Relaxed)
+    }
+
+    /// From here on the metadata is one for `capacity` bytes. Whoever finds it laid out otherwise, because its writer died on
+    /// the way, lays it out so from what is primary; so the store is the commit, and the memory was backed before.
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        compiler_fence(SeqCst);
+        self.capacity.store(capacity as u64, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    pub(crate) fn recoveries(&self) -> u64 {
+        self.recoveries.load(Relaxed)
+    }
+
+    pub(crate) fn count_recovery(&self) {
+        self.recoveries.fetch_add(1, Relaxed);
+    }
+
+    /// The checksum of the segment at rest, if it is at rest.
+    pub(crate) fn seal(&self) -> Option<u32> {
+        let word = self.seal.load(Relaxed);
+        (word >> 32 == SEALED).then_some(word as u32)
+    }
+
+    /// The segment is at rest. One store commits it, after everything that the checksum covers.
+    pub(crate) fn set_seal(&self, checksum: u32) {
+        compiler_fence(SeqCst);
+        self.seal.store(SEALED << 32 | u64::from(checksum), Relaxed);
+    }
+
+    /// The segment is in use again; said before anything else in it changes.
+    pub(crate) fn break_seal(&self) {
+        self.seal.store(0, Relaxed);
+        compiler_fence(SeqCst);
+    }
+}

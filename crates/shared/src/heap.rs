@@ -1,0 +1,255 @@
+//! A handle of a segment, and the critical section in which everything happens.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::time::Duration;
+
+use heapwright_os::{Identity, Taken, TimedOut, fork_count};
+use heapwright_placement::PolicyKind;
+
+use crate::engine::Placer;
+use crate::error::Error;
+use crate::mapping::Mapping;
+use crate::offset::Offset;
+use crate::place::Place;
+use crate::record::Record;
+use crate::recover::recover;
+use crate::view::View;
+
+/// No count of forks.
+const DETACHED: u64 = 0;
+
+/// A heap in memory that processes share, under the policy that its maker chose.
+///
+/// The segment is a POSIX shared-memory object or a file; everything of the heap lies in it, and nothing in it is an address, so that
+/// every process maps it where it likes. All operations may be called from any thread and any process at any time; one lock in the
+/// segment puts them in a row. A process may be killed at any instruction of any of them: whoever needs the lock next completes or
+/// undoes what was half done, and goes on. Nobody waits for the lock longer than their patience.
+///
+/// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on.
+///
+/// Processes that may write to a segment are trusted like threads: one that writes where it should not can make the others read and
+/// write anything in the segment, and crash. A segment that nobody uses is looked through before it is believed.
+///
+/// ```
+/// use heapwright_shared::{Place, Settings, SharedHeap};
+/// # let name = format!("heapwright-doc-heap-{}", std::process::id());
+/// let place = Place::new(&name)?;
+/// let heap = SharedHeap::create(&place, &Settings::default())?;
+/// let number = heap.allocate_value(42_u64)?;
+/// heap.set_root("answer", number.cast())?;
+///
+/// // In another process:
+/// let there = SharedHeap::open(&place)?;
+/// let number = there.root("answer")?.ok_or("no answer")?;
+/// // SAFETY: the root is a u64, and nobody writes to it any more.
+/// assert_eq!(unsafe { *there.get::<u64>(number.cast()) }, 42);
+/// there.close()?;
+///
+/// SharedHeap::unlink(&place)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SharedHeap {
+    pub(crate) mapping: Mapping,
+    pub(crate) patience: Duration,
+    /// The word of the process's identity, as of `forks`.
+    me: AtomicU64,
+    /// The count of forks under which the process attached; another one means that this is a child which has not yet.
+    forks: AtomicU64,
+    /// Used under the segment's lock only.
+    view: UnsafeCell<View>,
+}
+
+// SAFETY: nothing of a handle is tied to a thread, and its addresses are its own.
+unsafe impl Send for SharedHeap {}
+// SAFETY: the view, the only part that is not atomic or constant, is used under the segment's lock, which excludes threads too.
+unsafe impl Sync for SharedHeap {}
+
+impl SharedHeap {
+    pub(crate) fn new(mapping: Mapping, patience: Duration, forks: u64, me: Identity, view: View) -> SharedHeap {
+        SharedHeap {
+            mapping,
+            patience,
+            me: AtomicU64::new(me.word()),
+            forks: AtomicU64::new(forks),
+            view: UnsafeCell::new(view),
+        }
+    }
+
+    /// Takes the lock and makes sure that the heap is in order and this handle's view of it up to date.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Result<Section<'_>, Error> {
+        // Acquire: a thread that sees the count sees the identity that goes with it.
+        if self.forks.load(Acquire) != fork_count() {
+            self.attach_child()?;
+        }
+        let me = Identity::from_word(self.me.load(Relaxed));
+        let header = self.mapping.header();
+        let taken = header.lock.acquire(me, self.patience).map_err(timed_out)?;
+        let mut section = Section { heap: self };
+        if taken != Taken::Clean {
+            section.take_over()?;
+        } else if header.live.epoch() != section.view().epoch {
+            section.view().refresh(&self.mapping)?;
+        }
+        Ok(section)
+    }
+
+    /// Attaches this process, the child of a fork, under an identity of its own.
+    #[cold]
+    #[inline(never)]
+    fn attach_child(&self) -> Result<(), Error> {
+        let (forks, me) = (fork_count(), Identity::mine());
+        let (_held, taken) = self.mapping.lock(me, self.patience)?;
+        if self.forks.load(Relaxed) == forks {
+            return Ok(());
+        }
+        let view = View::enter(&self.mapping, taken, me)?;
+        // SAFETY: under the lock. What is overwritten may be half written by a thread of the parent and is not looked at;
+        // it needs no drop.
+        unsafe { self.view.get().write(view) };
+        self.me.store(me.word(), Relaxed);
+        self.forks.store(forks, Release);
+        Ok(())
+    }
+
+    /// Whether this process is attached, rather than the child of one that is.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.forks.load(Acquire) == fork_count()
+    }
+
+    /// This handle is not to be used any more.
+    pub(crate) fn set_detached(&self) {
+        self.forks.store(DETACHED, Relaxed);
+    }
+
+    /// The address of what lies at `offset`. Nothing is looked at, not even whether the offset lies in the segment.
+    #[inline(always)]
+    #[must_use]
+    pub fn pointer<T>(&self, offset: Offset<T>) -> NonNull<T> {
+        let address = self.mapping.segment.base().as_ptr().wrapping_add(offset.get() as usize);
+        // An offset beyond any segment may wrap to 0: the base is as good an address of nothing.
+        NonNull::new(address).unwrap_or(self.mapping.segment.base()).cast()
+    }
+
+    /// The offset of `pointer`, an address in the blocks of this mapping of the segment; `None` for any other.
+    #[inline]
+    #[must_use]
+    pub fn offset_of<T>(&self, pointer: NonNull<T>) -> Option<Offset<T>> {
+        let distance = pointer.addr().get().wrapping_sub(self.mapping.segment.base().addr().get());
+        let layout = &self.mapping.layout;
+        (layout.data..layout.length()).contains(&distance).then(|| Offset::new(distance as u64)).flatten()
+    }
+
+    /// Where the segment is found.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.mapping.place
+    }
+
+    /// The policy that places blocks.
+    #[must_use]
+    pub fn policy(&self) -> PolicyKind {
+        self.mapping.layout.plan.policy
+    }
+
+    /// The least length and alignment of blocks, in bytes.
+    #[must_use]
+    pub fn granule(&self) -> usize {
+        1 << self.mapping.layout.shift
+    }
+
+    /// The most bytes of blocks that the heap can grow to.
+    #[must_use]
+    pub fn max_size(&self) -> usize {
+        self.mapping.layout.plan.max_size
+    }
+
+    /// How many bytes the segment takes besides blocks when it is as long as it can become.
+    #[must_use]
+    pub fn overhead(&self) -> usize {
+        self.mapping.layout.data
+    }
+}
+
+impl fmt::Debug for SharedHeap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedHeap")
+            .field("place", self.place())
+            .field("policy", &self.policy())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The lock is held, and the heap is in order. Dropped, it releases the lock.
+pub(crate) struct Section<'h> {
+    heap: &'h SharedHeap,
+}
+
+impl<'h> Section<'h> {
+    #[inline(always)]
+    pub(crate) fn view(&mut self) -> &mut View {
+        // SAFETY: the lock excludes all other sections of this handle, and this section is borrowed.
+        unsafe { &mut *self.heap.view.get() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn engine(&mut self) -> &mut Placer {
+        &mut self.view().engine
+    }
+
+    #[inline(always)]
+    pub(crate) fn mapping(&self) -> &'h Mapping {
+        &self.heap.mapping
+    }
+
+    #[inline(always)]
+    pub(crate) fn record(&self) -> &'h Record {
+        &self.mapping().header().live.record
+    }
+
+    /// Puts the heap in order after the death of the lock's last holder, or of an operation of our own.
+    #[cold]
+    #[inline(never)]
+    fn take_over(&mut self) -> Result<(), Error> {
+        let mapping = self.mapping();
+        let engine = recover(mapping)?;
+        let view = self.view();
+        (view.engine, view.epoch) = (engine, mapping.header().live.epoch());
+        Ok(())
+    }
+
+    /// Where the engine sees what lies at `offset`.
+    #[inline(always)]
+    pub(crate) fn place_of(&self, offset: Offset) -> Result<usize, Error> {
+        let layout = &self.mapping().layout;
+        let place = (offset.get() as usize).wrapping_sub(layout.data);
+        if place < layout.plan.max_size { Ok(place) } else { Err(Error::NotABlock { offset: offset.get() }) }
+    }
+
+    /// The offset of what the engine sees at `place`.
+    #[inline(always)]
+    pub(crate) fn offset_at(&self, place: usize) -> Offset {
+        // SAFETY: data does not begin at 0.
+        unsafe { Offset::new_unchecked((self.mapping().layout.data + place) as u64) }
+    }
+}
+
+impl Drop for Section<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.record().is_pending() {
+            // Only an operation that panicked leaves its record: what fails here has marked the heap as broken.
+            let _ = self.take_over();
+        }
+        // SAFETY: a section exists while its handle holds the lock.
+        unsafe { self.mapping().header().lock.release() };
+    }
+}
+
+#[cold]
+pub(crate) fn timed_out(TimedOut { holder }: TimedOut) -> Error {
+    Error::TimedOut { holder: holder.pid }
+}

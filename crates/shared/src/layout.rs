@@ -1,0 +1,166 @@
+//! Where the sections of a segment lie: a function of what was decided when it was made, and of nothing else.
+//!
+//! ```text
+//! header | process table | root table | owners (a byte per granule) | engine metadata | data
+//! ```
+//!
+//! A segment that never grows is packed tightly. In one that may grow, owners, metadata and data are as long as they can ever
+//! become and begin at pages; only prefixes of them are backed by memory.
+
+use heapwright_os::page_size;
+use heapwright_placement::{AnyEngine, Growth, PolicyKind, Rules, RulesError, Statistics};
+
+use crate::error::Error;
+use crate::header::Header;
+use crate::processes::ProcessSlot;
+use crate::roots::RootSlot;
+use crate::settings::{MAX_PROCESSES, MAX_ROOTS, Settings};
+
+/// Blocks of data begin at a multiple of this at least.
+const DATA_ALIGN: usize = 64;
+
+/// The largest alignment that is granted, since processes map a segment at any page.
+const MAX_ALIGN: usize = 4096;
+
+/// The most bytes of data: lengths and sums of lengths stay far from overflowing.
+const MAX_DATA: usize = 1 << 46;
+
+/// What was decided when the segment was made, as far as it decides where things lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) policy: PolicyKind,
+    pub(crate) granule: u32,
+    pub(crate) processes: usize,
+    pub(crate) roots: usize,
+    /// Bytes of data at first.
+    pub(crate) size: usize,
+    /// Bytes of data at most; equal to `size` when the segment never grows.
+    pub(crate) max_size: usize,
+}
+
+impl Plan {
+    /// The plan of a segment with these settings.
+    pub(crate) fn of(settings: &Settings) -> Result<Plan, Error> {
+        settings.validate()?;
+        let granule = settings.granule as usize;
+        let unit = if settings.max_size.is_some() { page_size().max(granule) } else { granule };
+        let most = settings.max_size.unwrap_or(settings.size);
+        if most > MAX_DATA {
+            return Err(Error::BadSettings { why: "a segment holds at most 64 TiB of blocks" });
+        }
+        Ok(Plan {
+            policy: settings.policy,
+            granule: settings.granule,
+            processes: settings.processes,
+            roots: settings.roots,
+            size: settings.size.next_multiple_of(unit),
+            max_size: most.next_multiple_of(unit),
+        })
+    }
+
+    fn grows(&self) -> bool {
+        self.max_size > self.size
+    }
+
+    fn is_plausible(&self) -> bool {
+        self.granule.is_power_of_two()
+            && (16..=4096).contains(&self.granule)
+            && (1..=MAX_PROCESSES).contains(&self.processes)
+            && self.roots <= MAX_ROOTS
+            && self.size <= self.max_size
+            && self.max_size <= MAX_DATA
+            && self.size.is_multiple_of(self.granule as usize)
+            && self.max_size.is_multiple_of(self.granule as usize)
+    }
+}
+
+/// Where the sections lie, in bytes from the segment's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) plan: Plan,
+    pub(crate) slots: usize,
+    pub(crate) roots: usize,
+    pub(crate) owners: usize,
+    pub(crate) metadata: usize,
+    pub(crate) data: usize,
+    /// log2 of the granule.
+    pub(crate) shift: u32,
+}
+
+impl Layout {
+    /// The layout that follows from `plan`.
+    pub(crate) fn of(plan: &Plan) -> Result<Layout, Error> {
+        if !plan.is_plausible() {
+            return Err(Error::BadSettings { why: "they are out of range" });
+        }
+        let unit = if plan.grows() { page_size() } else { 8 };
+        let shift = plan.granule.trailing_zeros();
+        let slots = size_of::<Header>();
+        let roots = slots + plan.processes * size_of::<ProcessSlot>();
+        let owners = (roots + plan.roots * size_of::<RootSlot>()).next_multiple_of(unit);
+        let metadata = (owners + (plan.max_size >> shift)).next_multiple_of(unit);
+        let cells = cells(plan, plan.max_size, 0)?;
+        let data = (metadata + cells * 8).next_multiple_of(unit.max(DATA_ALIGN).max(plan.granule as usize));
+        Ok(Layout { plan: *plan, slots, roots, owners, metadata, data, shift })
+    }
+
+    /// How long the whole segment is.
+    pub(crate) fn length(&self) -> usize {
+        self.data + self.plan.max_size
+    }
+
+    /// The rules that the engine follows.
+    pub(crate) fn rules(&self) -> Rules {
+        rules(&self.plan, self.data)
+    }
+
+    /// How many cells the engine's metadata has while its capacity is so many bytes.
+    pub(crate) fn cells(&self, capacity: usize) -> Result<usize, Error> {
+        cells(&self.plan, capacity, self.data)
+    }
+
+    /// The largest alignment that blocks can have.
+    pub(crate) fn max_align(&self) -> usize {
+        match self.plan.policy {
+            // Buddies lie at multiples of their length from the data's start.
+            PolicyKind::Buddy => MAX_ALIGN.min(1 << self.data.trailing_zeros()),
+            _ => MAX_ALIGN,
+        }
+    }
+
+    /// The ranges of the segment, data aside, that may be other than zero while the engine's capacity is so many bytes.
+    pub(crate) fn sealed(&self, capacity: usize) -> Result<[(usize, usize); 2], Error> {
+        if !self.plan.grows() {
+            return Ok([(0, self.data), (self.data, self.data)]);
+        }
+        let [(_, owners_end), (_, metadata_end), _] = self.backed(capacity, capacity)?;
+        Ok([(0, owners_end.next_multiple_of(page_size())), (self.metadata, metadata_end.next_multiple_of(page_size()))])
+    }
+
+    /// The ranges of the segment that must be backed by memory while the heap has `size` bytes of an engine's `capacity`.
+    pub(crate) fn backed(&self, size: usize, capacity: usize) -> Result<[(usize, usize); 3], Error> {
+        Ok([
+            (0, self.owners + (size >> self.shift)),
+            (self.metadata, self.metadata + self.cells(capacity)? * 8),
+            (self.data, self.data + size),
+        ])
+    }
+}
+
+fn rules(plan: &Plan, phase: usize) -> Rules {
+    Rules {
+        granule: plan.granule,
+        header: 0,
+        min_remainder: 1,
+        growth: Growth::Fixed,
+        phase,
+        statistics: Statistics::Kept,
+    }
+}
+
+fn cells(plan: &Plan, capacity: usize, phase: usize) -> Result<usize, Error> {
+    AnyEngine::metadata_cells(plan.policy, capacity, &rules(plan, phase)).map_err(|refused| match refused {
+        RulesError::Capacity => Error::BadSettings { why: "a segment has from 16 to 2^36 granules" },
+        _ => Error::BadSettings { why: "the engine refuses these rules" },
+    })
+}

@@ -1,0 +1,83 @@
+//! Opening segments that others made: nothing in them is believed before it was looked at.
+
+use heapwright_os::{FileStatus, Identity, SegmentFile, effective_user, fork_count, pid_namespace};
+
+use crate::error::Error;
+use crate::header::{FIXED_WORDS, Fixed, Unfit, VERSION};
+use crate::heap::SharedHeap;
+use crate::layout::Layout;
+use crate::mapping::Mapping;
+use crate::place::Place;
+use crate::settings::{Access, Owner};
+use crate::view::View;
+
+impl SharedHeap {
+    /// Attaches to the segment at `place`, which belongs to the effective user or the superuser.
+    ///
+    /// Time: constant while others are attached; else proportional to the heap's metadata.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::NotOurs`], [`Error::NotASegment`], [`Error::OtherVersion`], [`Error::WrongLength`],
+    /// [`Error::Corrupted`] and [`Error::OtherNamespace`] for what is not believed; [`Error::TooManyProcesses`];
+    /// [`Error::TimedOut`]; or what the system says.
+    pub fn open(place: &Place) -> Result<SharedHeap, Error> {
+        Self::open_with(place, &Access::default())
+    }
+
+    /// As [`SharedHeap::open`], with a patience of one's own, or for segments of others.
+    ///
+    /// # Errors
+    /// As [`SharedHeap::open`].
+    pub fn open_with(place: &Place, access: &Access) -> Result<SharedHeap, Error> {
+        let (fixed, mapping) = map(place, access.owner)?;
+        if Some(fixed.namespace) != pid_namespace() && fixed.namespace != 0 {
+            return Err(Error::OtherNamespace { place: place.clone() });
+        }
+        let (forks, me) = (fork_count(), Identity::mine());
+        let (held, taken) = mapping.lock(me, access.patience)?;
+        let view = View::enter(&mapping, taken, me)?;
+        drop(held);
+        Ok(SharedHeap::new(mapping, access.patience, forks, me, view))
+    }
+}
+
+/// Maps the segment at `place` once the fixed part of its header was found in order.
+pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Fixed, Mapping), Error> {
+    let refused = |reason| Error::refused(place, 0, reason);
+    let file = SegmentFile::open(place.c_path()).map_err(refused)?;
+    let status = file.status().map_err(refused)?;
+    trust(place, owner, &status)?;
+    let (fixed, layout) = read_fixed(place, &file)?;
+    if status.length != fixed.length() {
+        return Err(Error::WrongLength { place: place.clone(), expected: fixed.length(), found: status.length });
+    }
+    let segment = file.map(layout.length()).map_err(refused)?;
+    Ok((fixed, Mapping { place: place.clone(), layout, segment }))
+}
+
+fn trust(place: &Place, owner: Owner, status: &FileStatus) -> Result<(), Error> {
+    let trusted = match owner {
+        Owner::Anybody => true,
+        Owner::User(user) if user == status.owner => true,
+        _ => status.owner == effective_user() || status.owner == 0,
+    };
+    if trusted { Ok(()) } else { Err(Error::NotOurs { place: place.clone(), owner: status.owner }) }
+}
+
+/// Reads the fixed part from the file, not from a mapping, which a file that is too short does not back.
+fn read_fixed(place: &Place, file: &SegmentFile) -> Result<(Fixed, Layout), Error> {
+    let mut bytes = [0; FIXED_WORDS * 8];
+    let read = file.read_at(0, &mut bytes).map_err(|reason| Error::refused(place, 0, reason))?;
+    let not_one = |why| Error::NotASegment { place: place.clone(), why };
+    let mut words = [0; FIXED_WORDS];
+    for (word, part) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_ne_bytes(part.try_into().unwrap_or_default());
+    }
+    Fixed::decode(&words).map_err(|unfit| match unfit {
+        Unfit::Magic if read < bytes.len() => not_one("it is too short"),
+        Unfit::Magic => not_one("it does not begin like one"),
+        Unfit::Version(found) => Error::OtherVersion { place: place.clone(), found, known: VERSION },
+        Unfit::Checksum => Error::Corrupted { what: "the checksum of its header differs", offset: 0 },
+        Unfit::Contents => Error::Corrupted { what: "its header contradicts itself", offset: 0 },
+    })
+}

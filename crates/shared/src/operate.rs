@@ -1,0 +1,183 @@
+//! Allocation and free.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heapwright_placement::{AllocateError, Engine, FreeError, Noted, ResizeError};
+
+use crate::error::Error;
+use crate::heap::{Section, SharedHeap};
+use crate::offset::{Offset, Relocatable};
+
+impl SharedHeap {
+    /// A block for `bytes` (0 is taken as 1), aligned to the granule; its contents are whatever they were.
+    ///
+    /// A heap that may grow does when no hole fits. Time: the policy's, and a lock's.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::NoSpace`] when the system has no more for a heap that must grow, [`Error::TimedOut`], [`Error::Corrupted`].
+    #[inline]
+    pub fn allocate(&self, bytes: usize) -> Result<Offset, Error> {
+        self.enter()?.allocate(bytes, 1)
+    }
+
+    /// A block for `bytes` whose address is a multiple of `align` in every process.
+    ///
+    /// # Errors
+    /// [`Error::BadAlignment`] when `align` is no power of two or above 4096 (under buddies, in a heap that cannot grow, above
+    /// what its data begins at: 64 or the granule at least); and as [`SharedHeap::allocate`].
+    #[inline]
+    pub fn allocate_aligned(&self, bytes: usize, align: usize) -> Result<Offset, Error> {
+        let most = self.mapping.layout.max_align();
+        if !align.is_power_of_two() || align > most {
+            return Err(Error::BadAlignment { align, most });
+        }
+        self.enter()?.allocate(bytes, align)
+    }
+
+    /// Frees the block at `offset` and merges it with its free neighbours.
+    ///
+    /// Whoever has the block's offset must not use it any more; in particular, no root should point at it.
+    ///
+    /// # Errors
+    /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::TimedOut`], [`Error::Corrupted`].
+    #[inline]
+    pub fn deallocate(&self, offset: Offset) -> Result<(), Error> {
+        self.enter()?.deallocate(offset)
+    }
+
+    /// Makes the block at `offset` hold `bytes` (0 is taken as 1) where it is.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`], [`Error::NotABlock`], [`Error::TimedOut`], [`Error::Corrupted`].
+    pub fn resize_in_place(&self, offset: Offset, bytes: usize) -> Result<(), Error> {
+        self.enter()?.resize(offset, bytes)
+    }
+
+    /// Makes the block at `offset` hold `bytes` (0 is taken as 1), where it is or, with its contents, elsewhere; returns where.
+    ///
+    /// A process that is killed on the way may leave the block at both places, the new one being its own.
+    ///
+    /// # Errors
+    /// As [`SharedHeap::resize_in_place`] and [`SharedHeap::allocate`]; the block is as before.
+    pub fn resize(&self, offset: Offset, bytes: usize) -> Result<Offset, Error> {
+        let mut section = self.enter()?;
+        match section.resize(offset, bytes) {
+            Err(Error::NoRoom { .. }) => section.relocate(offset, bytes),
+            resized => resized.map(|()| offset),
+        }
+    }
+
+    /// How many bytes the block at `offset` holds: what was asked for, rounded up.
+    ///
+    /// # Errors
+    /// [`Error::NotABlock`], [`Error::TimedOut`], [`Error::Corrupted`].
+    pub fn usable_size(&self, offset: Offset) -> Result<usize, Error> {
+        self.enter()?.usable_size(offset)
+    }
+
+    /// A block that holds `value`.
+    ///
+    /// # Errors
+    /// As [`SharedHeap::allocate_aligned`].
+    pub fn allocate_value<T: Relocatable>(&self, value: T) -> Result<Offset<T>, Error> {
+        let offset = self.allocate_aligned(size_of::<T>(), align_of::<T>())?.cast();
+        // SAFETY: the block is new, as long and as aligned as a `T`.
+        unsafe { self.pointer(offset).write(value) };
+        Ok(offset)
+    }
+
+    /// What lies at `offset`.
+    ///
+    /// # Safety
+    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, nobody frees the block or
+    /// writes to what is behind the reference (but through atomics), in whatever process.
+    #[inline]
+    #[must_use]
+    pub unsafe fn get<T: Relocatable>(&self, offset: Offset<T>) -> &T {
+        // SAFETY: the caller's promise.
+        unsafe { self.pointer(offset).as_ref() }
+    }
+}
+
+impl Section<'_> {
+    #[inline(always)]
+    fn allocate(&mut self, bytes: usize, align: usize) -> Result<Offset, Error> {
+        match self.place(bytes, align) {
+            Ok(place) => Ok(self.offset_at(place)),
+            Err(AllocateError::RegionFull) => self.allocate_grown(bytes, align),
+            Err(AllocateError::BadAlignment) => {
+                Err(Error::BadAlignment { align, most: self.mapping().layout.max_align() })
+            }
+        }
+    }
+
+    /// Places a block that is this process's own.
+    ///
+    /// What is on record until the block has its owner is the undoing: nobody knows of the block yet, so whoever has to clear
+    /// up leaves nothing behind that no process owns.
+    #[inline(always)]
+    pub(crate) fn place(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+        let (mapping, record) = (self.mapping(), self.record());
+        let view = self.view();
+        let place = view.engine.allocate_noted(bytes, align, |change| record.write(change.undone()))?;
+        if let Some(owner) = mapping.owner(place) {
+            owner.store(view.slot, Relaxed);
+        }
+        record.clear();
+        Ok(place)
+    }
+
+    /// Frees a block. What is on record is the free itself, which whoever has to clear up completes.
+    #[inline(always)]
+    fn deallocate(&mut self, offset: Offset) -> Result<(), Error> {
+        let place = self.place_of(offset)?;
+        self.release(place).map_err(|refused| refused_free(refused, offset))
+    }
+
+    /// Frees the block at `place`.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, place: usize) -> Result<(), FreeError> {
+        let record = self.record();
+        self.engine().deallocate_noted(place, |change| record.write(change))?;
+        record.clear();
+        Ok(())
+    }
+
+    fn resize(&mut self, offset: Offset, bytes: usize) -> Result<(), Error> {
+        let place = self.place_of(offset)?;
+        let had = self.usable_size(offset)?;
+        let record = self.record();
+        let resized = self.engine().resize_noted(place, had, bytes, |change| record.write(change));
+        record.clear();
+        resized.map_err(|refused| match refused {
+            ResizeError::NotABlock => Error::NotABlock { offset: offset.get() },
+            ResizeError::NoRoom => Error::NoRoom { bytes },
+        })
+    }
+
+    fn usable_size(&mut self, offset: Offset) -> Result<usize, Error> {
+        let place = self.place_of(offset)?;
+        self.engine().usable_size(place).ok_or(Error::NotABlock { offset: offset.get() })
+    }
+
+    /// Gives the contents of the used block at `offset` a block of `bytes`, and frees the old one.
+    #[cold]
+    fn relocate(&mut self, offset: Offset, bytes: usize) -> Result<Offset, Error> {
+        let holds = self.usable_size(offset)?.min(bytes);
+        let moved = self.allocate(bytes, 1)?;
+        let base = self.mapping().segment.base();
+        // SAFETY: both are used blocks of the heap and so within the segment and apart; the old one holds more than is
+        // copied, the new one at least as much.
+        unsafe { base.add(moved.get() as usize).copy_from_nonoverlapping(base.add(offset.get() as usize), holds) };
+        self.deallocate(offset)?;
+        Ok(moved)
+    }
+}
+
+#[cold]
+fn refused_free(refused: FreeError, offset: Offset) -> Error {
+    match refused {
+        FreeError::AlreadyFree => Error::AlreadyFree { offset: offset.get() },
+        _ => Error::NotABlock { offset: offset.get() },
+    }
+}

@@ -1,0 +1,79 @@
+//! The owner of every block: one byte at the block's first granule, which names a slot of the process table.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heapwright_placement::{Block, BlockState, Engine};
+
+use crate::engine::Placer;
+use crate::mapping::Mapping;
+use crate::processes::{Owner, ProcessSlot, ProcessState};
+
+/// Stands for all who closed the segment and had to make room in the process table.
+pub(crate) const FORGOTTEN_CLOSED: u8 = 254;
+/// Stands for all who died and had to make room in the process table, and for owners that cannot be.
+pub(crate) const FORGOTTEN_DEAD: u8 = 255;
+
+/// What somebody has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) blocks: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.blocks += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// The used blocks and the numbers of their owners, in address order.
+pub(crate) fn owned_blocks<'e>(mapping: &'e Mapping, engine: &'e Placer) -> impl Iterator<Item = (Block, u8)> + 'e {
+    engine
+        .blocks()
+        .filter(|block| block.state == BlockState::Used)
+        .map(|block| (block, owner_of(mapping, block.offset)))
+}
+
+/// The number of the owner of the used block at `place`.
+pub(crate) fn owner_of(mapping: &Mapping, place: usize) -> u8 {
+    mapping.owner(place).map_or(FORGOTTEN_DEAD, |owner| owner.load(Relaxed))
+}
+
+/// What each of the 256 possible owners has. Time: proportional to the heap.
+pub(crate) fn count_blocks(mapping: &Mapping, engine: &Placer) -> [Tally; 256] {
+    let mut tallies = [Tally::default(); 256];
+    for (block, owner) in owned_blocks(mapping, engine) {
+        tallies[usize::from(owner)].add(block.size);
+    }
+    tallies
+}
+
+/// Gives all blocks of `from` to `to`. Cut short, some are given and some not, and `from` still stands in the table.
+pub(crate) fn relabel(mapping: &Mapping, engine: &Placer, from: u8, to: u8) {
+    for (block, _) in owned_blocks(mapping, engine).filter(|&(_, owner)| owner == from) {
+        if let Some(owner) = mapping.owner(block.offset) {
+            owner.store(to, Relaxed);
+        }
+    }
+}
+
+/// Who the numbers in owner bytes stand for, as of one moment; asks the system once for each process.
+pub(crate) struct Owners {
+    by_number: Vec<Option<Owner>>,
+}
+
+impl Owners {
+    pub(crate) fn of(slots: &[ProcessSlot]) -> Owners {
+        Owners { by_number: slots.iter().map(ProcessSlot::owner).collect() }
+    }
+
+    /// Who `number` stands for. A number that no slot has is somebody's who is not known any more.
+    pub(crate) fn get(&self, number: u8) -> Owner {
+        let forgotten = |state| Owner { pid: None, state };
+        match number {
+            FORGOTTEN_CLOSED => forgotten(ProcessState::Closed),
+            _ => self.by_number.get(usize::from(number)).copied().flatten().unwrap_or(forgotten(ProcessState::Dead)),
+        }
+    }
+}

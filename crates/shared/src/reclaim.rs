@@ -1,0 +1,122 @@
+//! What processes left behind: freed, or taken over.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+use heapwright_placement::{Block, BlockState, Engine};
+
+use crate::error::Error;
+use crate::heap::{Section, SharedHeap};
+use crate::offset::Offset;
+use crate::owners::{Owners, owner_of};
+use crate::processes::ProcessState;
+use crate::roots::RootSlot;
+
+/// Whose blocks are reclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leavers {
+    /// Those of processes that died.
+    Dead,
+    /// Also those of processes that closed the segment.
+    DeadAndClosed,
+}
+
+/// What was reclaimed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// How many blocks were freed.
+    pub blocks: u64,
+    /// How many bytes those were.
+    pub bytes: u64,
+    /// How many blocks were kept because a root points at them.
+    pub kept: u64,
+}
+
+/// How many blocks are looked at before others get their turn at the lock.
+const BATCH: usize = 4096;
+
+impl SharedHeap {
+    /// Frees the blocks of processes that died, but for those that a root points at.
+    ///
+    /// Blocks that are only reached from other blocks are freed as well: this is for data of which every process knows its own.
+    /// Time: proportional to the heap; others get at it in between.
+    ///
+    /// # Errors
+    /// Those of every operation: [`Error::TimedOut`], [`Error::Corrupted`]; what was freed stays freed.
+    pub fn reclaim_dead(&self) -> Result<Reclaimed, Error> {
+        self.reclaim(Leavers::Dead)
+    }
+
+    /// As [`SharedHeap::reclaim_dead`], for whichever who have left.
+    ///
+    /// # Errors
+    /// As [`SharedHeap::reclaim_dead`].
+    pub fn reclaim(&self, leavers: Leavers) -> Result<Reclaimed, Error> {
+        let mut reclaimed = Reclaimed::default();
+        let mut next = Some(0);
+        while let Some(place) = next {
+            next = self.enter()?.reclaim_batch(place, leavers, &mut reclaimed)?;
+        }
+        Ok(reclaimed)
+    }
+
+    /// Makes this handle the owner of the block at `offset`, so that it is not reclaimed while this process lives.
+    ///
+    /// # Errors
+    /// [`Error::NotABlock`], and those of every operation.
+    pub fn adopt(&self, offset: Offset) -> Result<(), Error> {
+        let mut section = self.enter()?;
+        let place = section.place_of(offset)?;
+        let missing = Error::NotABlock { offset: offset.get() };
+        section.engine().usable_size(place).ok_or(missing.clone())?;
+        let (mapping, number) = (section.mapping(), section.view().slot);
+        mapping.owner(place).ok_or(missing)?.store(number, Relaxed);
+        Ok(())
+    }
+}
+
+impl Section<'_> {
+    /// Reclaims among the next blocks from `place` on; returns where to go on.
+    fn reclaim_batch(
+        &mut self,
+        mut place: usize,
+        leavers: Leavers,
+        reclaimed: &mut Reclaimed,
+    ) -> Result<Option<usize>, Error> {
+        let mapping = self.mapping();
+        let owners = Owners::of(mapping.slots());
+        let rooted: HashSet<Offset> = mapping.roots().iter().filter_map(RootSlot::offset).collect();
+        for _ in 0..BATCH {
+            let Some(block) = self.engine().block_containing(place) else { return Ok(None) };
+            place = block.offset + block.size;
+            let abandoned =
+                block.state == BlockState::Used && leavers.include(owners.get(owner_of(mapping, block.offset)).state);
+            if !abandoned {
+                continue;
+            }
+            if rooted.contains(&self.offset_at(block.offset)) {
+                reclaimed.kept += 1;
+            } else {
+                self.reclaim_block(block)?;
+                reclaimed.blocks += 1;
+                reclaimed.bytes += block.size as u64;
+            }
+        }
+        Ok(Some(place))
+    }
+
+    fn reclaim_block(&mut self, block: Block) -> Result<(), Error> {
+        let offset = self.offset_at(block.offset).get();
+        self.release(block.offset).map_err(|_| Error::NotABlock { offset })
+    }
+}
+
+impl Leavers {
+    fn include(self, state: ProcessState) -> bool {
+        match state {
+            ProcessState::Attached => false,
+            ProcessState::Closed => self == Leavers::DeadAndClosed,
+            ProcessState::Dead => true,
+        }
+    }
+}

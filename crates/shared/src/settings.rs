@@ -1,0 +1,113 @@
+//! What is decided when a segment is made, and by whom and how long it is opened.
+
+use std::time::Duration;
+
+use heapwright_placement::PolicyKind;
+
+use crate::error::Error;
+
+/// How long an operation waits for the lock unless told otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The most processes that may be attached at a time.
+pub const MAX_PROCESSES: usize = 250;
+
+/// The most names that a segment may hold.
+pub const MAX_ROOTS: usize = 1 << 16;
+
+/// What is decided when a segment is made.
+///
+/// ```
+/// use heapwright_shared::Settings;
+/// // 1 MiB that may become 64.
+/// let settings = Settings { size: 1 << 20, max_size: Some(64 << 20), ..Settings::default() };
+/// assert_eq!(settings.mode, 0o600);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How many bytes of blocks the heap holds at first, from 16 granules up; rounded up to granules, or to pages when it may
+    /// grow.
+    pub size: usize,
+    /// How many bytes it may grow to; `None` for a heap that never grows, whose parts are packed tightly.
+    pub max_size: Option<usize>,
+    /// The policy that places blocks.
+    pub policy: PolicyKind,
+    /// Who may open the segment: permission bits as for `chmod`, whatever the umask.
+    pub mode: u32,
+    /// The smallest unit of placement and the least alignment, in bytes: a power of two from 16 to 4096.
+    pub granule: u32,
+    /// How many processes may be attached at a time, from 1 to [`MAX_PROCESSES`].
+    pub processes: usize,
+    /// How many named roots there is room for, from 0 to [`MAX_ROOTS`].
+    pub roots: usize,
+    /// Where random fit starts its generator.
+    pub seed: u64,
+    /// How long an operation waits for the lock.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    /// 1 MiB that does not grow, under best fit, for the user alone; 64-byte granules, 64 processes, 32 roots.
+    fn default() -> Self {
+        Settings {
+            size: 1 << 20,
+            max_size: None,
+            policy: PolicyKind::Best,
+            mode: 0o600,
+            granule: 64,
+            processes: 64,
+            roots: 32,
+            seed: 0,
+            patience: PATIENCE,
+        }
+    }
+}
+
+impl Settings {
+    /// Says whether what does not depend on other settings is in its range.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        let granule_fits = self.granule.is_power_of_two() && (16..=4096).contains(&self.granule);
+        let refusal = if !granule_fits {
+            "the granule must be a power of two from 16 to 4096 bytes"
+        } else if !(1..=MAX_PROCESSES).contains(&self.processes) {
+            "there must be room for 1 to 250 processes"
+        } else if self.roots > MAX_ROOTS {
+            "there must be room for at most 65536 roots"
+        } else if self.mode & !0o777 != 0 {
+            "the mode must consist of permission bits (0o000 to 0o777)"
+        } else if self.max_size.is_some_and(|most| most < self.size) {
+            "the maximum size must not be below the size"
+        } else {
+            return Ok(());
+        };
+        Err(Error::BadSettings { why: refusal })
+    }
+}
+
+/// Whose segments are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// Those of the effective user, and the superuser's.
+    #[default]
+    Mine,
+    /// Also those of this user.
+    User(u32),
+    /// Anybody's: whoever may write to a segment can make its users read and write anything in it.
+    Anybody,
+}
+
+/// How a segment is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// How long an operation waits for the lock.
+    pub patience: Duration,
+    /// Whose segments are opened.
+    pub owner: Owner,
+}
+
+impl Default for Access {
+    /// Ten seconds, the user's own segments.
+    fn default() -> Self {
+        Access { patience: PATIENCE, owner: Owner::Mine }
+    }
+}

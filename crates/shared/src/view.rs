@@ -1,0 +1,57 @@
+//! How a process takes its place at a segment: what it needs to work on the heap, and what it finds out first.
+
+use heapwright_os::{Identity, Taken};
+
+use crate::engine::{self, Placer};
+use crate::error::Error;
+use crate::mapping::Mapping;
+use crate::processes;
+use crate::recover::recover;
+use crate::seal;
+
+/// What a handle works on the heap with; valid under the lock while its epoch is the segment's.
+pub(crate) struct View {
+    pub(crate) engine: Placer,
+    pub(crate) epoch: u64,
+    /// The number of the handle's slot in the process table: the owner of what it allocates.
+    pub(crate) slot: u8,
+}
+
+impl View {
+    /// Enters `me` among the processes at the segment, under the lock, which was got as `taken` says.
+    ///
+    /// A segment at rest is believed if its seal fits. One that is in use is believed to be in order, unless the lock comes from
+    /// somebody who died. One that was neither closed nor is in use was left by processes that all died: what is primary is
+    /// looked through, and all else derived anew.
+    pub(crate) fn enter(mapping: &Mapping, taken: Taken, me: Identity) -> Result<View, Error> {
+        let live = &mapping.header().live;
+        refuse_broken(mapping)?;
+        let engine = if let Some(checksum) = live.seal() {
+            seal::verify(mapping, checksum)?;
+            engine::attach(mapping)?
+        } else if taken == Taken::Clean && processes::any_alive(mapping) {
+            engine::attach(mapping)?
+        } else {
+            recover(mapping)?
+        };
+        live.break_seal();
+        let slot = processes::enter(mapping, &engine, me)?;
+        Ok(View { engine, epoch: live.epoch(), slot })
+    }
+
+    /// Looks anew at the heap's metadata, which was laid out anew.
+    #[cold]
+    pub(crate) fn refresh(&mut self, mapping: &Mapping) -> Result<(), Error> {
+        refuse_broken(mapping)?;
+        self.engine = engine::attach(mapping)?;
+        self.epoch = mapping.header().live.epoch();
+        Ok(())
+    }
+}
+
+pub(crate) fn refuse_broken(mapping: &Mapping) -> Result<(), Error> {
+    match mapping.header().live.is_broken() {
+        true => Err(Error::Corrupted { what: "somebody found the heap's metadata beyond recovery", offset: 0 }),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,48 @@
+//! Named roots.
+
+mod common;
+
+use common::Spot;
+use heapwright_shared::{Error, LONGEST_NAME, Settings};
+
+#[test]
+fn roots_are_set_found_replaced_and_removed() {
+    let spot = Spot::new("roots");
+    let (here, there) = (spot.create(&Settings::default()), spot.open());
+    let (a, b) = (here.allocate(10).unwrap(), here.allocate(10).unwrap());
+    assert_eq!(here.root("x"), Ok(None));
+    assert_eq!(here.set_root("x", a), Ok(None));
+    assert_eq!(there.root("x"), Ok(Some(a)));
+    assert_eq!(there.set_root("x", b), Ok(Some(a)));
+    assert_eq!(here.replace_root("x", Some(a), None), Err(Error::RootDiffers { found: Some(b.get()) }));
+    assert_eq!(here.replace_root("y", None, Some(a)), Ok(()));
+    assert_eq!(here.replace_root("y", None, Some(a)), Err(Error::RootDiffers { found: Some(a.get()) }));
+    let mut names: Vec<_> = there.roots().unwrap().into_iter().map(|root| (root.name, root.offset)).collect();
+    names.sort();
+    assert_eq!(names, [("x".to_owned(), b), ("y".to_owned(), a)]);
+    assert_eq!(here.replace_root("x", Some(b), None), Ok(()));
+    assert_eq!(here.root("x"), Ok(None));
+    assert_eq!(here.replace_root("x", None, None), Ok(()));
+    assert_eq!(there.roots().unwrap().len(), 1);
+}
+
+#[test]
+fn names_and_room_have_limits() {
+    let spot = Spot::new("root-limits");
+    let heap = spot.create(&Settings { roots: 2, ..Settings::default() });
+    let block = heap.allocate(1).unwrap();
+    let longest = "n".repeat(LONGEST_NAME);
+    for name in ["", "a\0b", &"n".repeat(LONGEST_NAME + 1)] {
+        assert_eq!(heap.set_root(name, block), Err(Error::BadRootName));
+        assert_eq!(heap.root(name), Err(Error::BadRootName));
+    }
+    heap.set_root(&longest, block).unwrap();
+    heap.set_root("é", block).unwrap();
+    assert_eq!(heap.set_root("third", block), Err(Error::RootsFull { most: 2 }));
+    assert_eq!(heap.root(&longest), Ok(Some(block)));
+    assert_eq!(heap.root(&longest[1..]), Ok(None));
+    heap.replace_root(&longest, Some(block), None).unwrap();
+    heap.set_root("third", block).unwrap();
+    heap.deallocate(block).unwrap();
+    assert_eq!(heap.set_root("third", block), Err(Error::NotABlock { offset: block.get() }));
+}
