@@ -174,6 +174,10 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub rounds: u16,
 
+    /// With how many seeds report 002's random requests are drawn.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(100..))]
+    pub seeds: u16,
+
     /// Leave out the times: what is left is the same on every run.
     #[arg(long)]
     pub no_times: bool,

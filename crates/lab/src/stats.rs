@@ -53,6 +53,14 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// How far, typically, the mean of so many `values` is from the mean of what they are drawn from; `None` with less than
+/// two.
+pub fn standard_error(values: &[f64]) -> Option<f64> {
+    let (mean, others) = (mean(values)?, values.len().checked_sub(1).filter(|&others| others > 0)?);
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / others as f64;
+    Some((variance / values.len() as f64).sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +72,13 @@ mod tests {
         assert_eq!(quantile(&values, 1.0), Some(4.0));
         assert_eq!(quantile(&[], 0.5), None);
         assert_eq!(Spread::of(&[5.0, 1.0, 3.0]), Some(Spread { low: 2.0, median: 3.0, high: 4.0 }));
+    }
+
+    #[test]
+    fn the_standard_error_shrinks_with_the_root_of_the_number() {
+        assert_eq!(standard_error(&[1.0, 3.0]), Some(1.0));
+        assert_eq!(standard_error(&[1.0, 3.0, 1.0, 3.0, 2.0]).map(|error| (error * error * 5.0).round()), Some(1.0));
+        assert_eq!(standard_error(&[1.0]), None);
     }
 
     #[test]

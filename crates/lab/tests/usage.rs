@@ -8,7 +8,7 @@ use common::heapwright;
 
 #[test]
 fn what_is_typed_wrong_is_answered_with_2() {
-    let wrong: [&[&str]; 8] = [
+    let wrong: [&[&str]; 9] = [
         &["rnu"],
         &["run"],
         &["run", "--policy", "bset", "--", "true"],
@@ -16,6 +16,7 @@ fn what_is_typed_wrong_is_answered_with_2() {
         &["run", "--seed", "-1", "--", "true"],
         &["reproduce", "005"],
         &["reproduce", "--rounds", "0"],
+        &["reproduce", "--seeds", "99"],
         &["completions", "tcsh"],
     ];
     for arguments in wrong {
@@ -60,9 +61,9 @@ fn shells_are_completed() {
 #[test]
 fn colour_is_for_terminals_unless_asked_for() {
     let output = |arguments: &[&str]| heapwright().args(arguments).output().unwrap().stdout;
-    let tables = ["reproduce", "002"];
+    let tables = ["reproduce", "001", "--no-times"];
     assert!(!output(&tables).contains(&0x1b));
-    assert!(output(&["--color", "always", "reproduce", "002"]).contains(&0x1b));
+    assert!(output(&["--color", "always", "reproduce", "001", "--no-times"]).contains(&0x1b));
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod pool;
 mod random_fit;
 mod render;
 mod row;
+mod segment;
 mod times;
 mod timing;
 
@@ -33,11 +34,9 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let wanted = if args.no_times { Wanted::Counts } else { Wanted::CountsAndTimes(args.rounds.into()) };
     let mut rows = Vec::new();
     for &experiment in chosen(args) {
-        let more = rows_of(experiment, wanted)?;
+        let more = rows_of(experiment, args.seeds.into(), wanted)?;
         if !args.json {
             render::print(experiment, &more);
-        } else if experiment == Experiment::Shared && !args.experiments.is_empty() {
-            anstream::eprintln!("heapwright: report 002 {}", render::SHARED_IS_TO_COME);
         }
         rows.extend(more);
     }
@@ -53,11 +52,11 @@ fn chosen(args: &ReproduceArgs) -> &[Experiment] {
     if args.experiments.is_empty() { &Experiment::ALL } else { &args.experiments }
 }
 
-fn rows_of(experiment: Experiment, wanted: Wanted) -> Result<Vec<Row>> {
+fn rows_of(experiment: Experiment, seeds: usize, wanted: Wanted) -> Result<Vec<Row>> {
     let (counts, race): (Vec<Row>, Option<&Race>) = match experiment {
         Experiment::Fits => (fits::counts()?, Some(&times::FIGURE_6)),
         Experiment::Arena => (Vec::new(), Some(&times::ARENA)),
-        Experiment::Shared => (Vec::new(), None),
+        Experiment::Shared => (segment::fragmentation(seeds)?, None),
         Experiment::Pool => ([pool::table()?, random_fit::tables()?, buddy_or_list::tables()?].concat(), None),
         Experiment::Mappings => (Vec::new(), Some(&times::PAIRS)),
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::row::{Figure, Row, Verdict};
+use super::segment;
 use super::timing::{LEGEND, SYSTEM};
 use crate::cli::Experiment;
 use crate::number;
@@ -11,14 +12,11 @@ use crate::table::{HEADING, Table, bar_chart, ratio};
 /// The column of timing tables that is drawn as bars.
 const DRAWN: &str = "untouched, over system";
 
-/// What there is to say of report 002.
-pub const SHARED_IS_TO_COME: &str = "has nothing to run yet: it comes with the shared heap.";
-
 /// Prints all tables of an experiment.
 pub fn print(experiment: Experiment, rows: &[Row]) {
     anstream::println!("{HEADING}Report {}: {}{HEADING:#}\n", experiment.number(), experiment.subject());
     if experiment == Experiment::Shared {
-        anstream::println!("This report {SHARED_IS_TO_COME}\n");
+        anstream::println!("{}\n", segment::LEGEND);
     } else if rows.is_empty() {
         anstream::println!("Times only, which --no-times leaves out.\n");
     }
@@ -49,22 +47,71 @@ fn print_table(name: &str, rows: &[&Row]) {
     let compared = rows.iter().any(|row| row.published.is_some());
     let mut table = Table::new(["", ""].into_iter().chain(columns.iter().copied()));
     for line in lines {
-        let cells: Vec<Option<&&Row>> =
-            columns.iter().map(|column| rows.iter().find(|row| row.row == line && row.column == *column)).collect();
-        let published = cells.iter().flatten().any(|row| row.published.is_some());
+        let cells: Vec<Option<&Row>> = columns
+            .iter()
+            .map(|column| rows.iter().find(|row| row.row == line && row.column == *column).copied())
+            .collect();
         let mut label = line;
-        if published {
-            let figures = cells.iter().map(|row| row.map_or_else(String::new, |row| published_figure(row)));
-            table.row([label.to_owned(), "published".to_owned()].into_iter().chain(figures));
+        for (what, show) in aspects(&cells, compared) {
+            let figures = cells.iter().map(|cell| cell.map_or_else(String::new, show));
+            table.row([label.to_owned(), what.to_owned()].into_iter().chain(figures));
             label = "";
         }
-        let figures = cells.iter().map(|row| row.map_or_else(String::new, |row| our_figure(row)));
-        let whose = if compared { "ours" } else { "" };
-        table.row([label.to_owned(), whose.to_owned()].into_iter().chain(figures));
     }
     anstream::println!("{HEADING}{name}{HEADING:#}\n{table}");
     print_chart(rows);
     print_notes(rows);
+}
+
+/// One line of the several that a row of a table takes: its name, and what it says about a cell.
+type Aspect = (&'static str, fn(&Row) -> String);
+
+/// The lines that these cells take: what was published, and ours; a distribution is told at more length.
+fn aspects(cells: &[Option<&Row>], compared: bool) -> Vec<Aspect> {
+    let any = |is: fn(&Row) -> bool| cells.iter().flatten().any(|row| is(row));
+    let mut aspects: Vec<Aspect> = Vec::new();
+    if any(|row| row.published.is_some()) {
+        aspects.push(("published", published_figure));
+    }
+    if !any(Row::is_distribution) {
+        aspects.push((if compared { "ours" } else { "" }, our_figure));
+        return aspects;
+    }
+    aspects.push(("our mean", |row| row.ours.map_or_else(String::new, |mean| show(mean, row.unit))));
+    aspects.push(("99 % of ours", range_of_ours));
+    if any(|row| row.percentile.is_some()) {
+        aspects.push(("published at", place_among_ours));
+    }
+    if any(|row| row.theory.is_some()) {
+        aspects.push(("in theory", computed_mean));
+    }
+    aspects
+}
+
+/// A figure that is no count, in the unit of a row that may have counts.
+fn in_unit_of(row: &Row, value: f64) -> String {
+    match row.ours {
+        Some(Figure::Count(_)) => number::grouped(value.round() as u64),
+        _ => show(Figure::Real(value), row.unit),
+    }
+}
+
+fn range_of_ours(row: &Row) -> String {
+    row.spread.map_or_else(String::new, |[low, high]| format!("{} to {}", in_unit_of(row, low), in_unit_of(row, high)))
+}
+
+fn place_among_ours(row: &Row) -> String {
+    let place = row.percentile.map_or_else(String::new, |percentile| format!("p{percentile:.0}"));
+    row.verdict.map_or_else(|| place.clone(), |verdict| format!("{place} {}", verdict.name()))
+}
+
+/// With the verdict, where that is not about a published figure.
+fn computed_mean(row: &Row) -> String {
+    let mean = row.theory.map_or_else(String::new, |theory| in_unit_of(row, theory));
+    match row.verdict.filter(|_| row.percentile.is_none()) {
+        Some(verdict) => format!("{mean} {}", verdict.name()),
+        None => mean,
+    }
 }
 
 fn published_figure(row: &Row) -> String {
@@ -94,7 +141,7 @@ fn show(figure: Figure, unit: &str) -> String {
         (Figure::Count(count), _) => number::grouped(count),
         (Figure::Real(seconds), "seconds") => number::seconds(seconds),
         (Figure::Real(value), "ratio") => ratio(value),
-        (Figure::Real(value), "percent") => format!("{value:.1} %"),
+        (Figure::Real(value), "percent") => format!("{value:.2} %"),
         // Four decimals are what the reports print.
         (Figure::Real(value), _) => format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(),
     }

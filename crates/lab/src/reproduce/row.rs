@@ -62,6 +62,9 @@ pub struct Row {
     /// The percentile at which the published figure lies among ours, for what is a distribution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentile: Option<f64>,
+    /// What ours is on average by computation, for what is a distribution that can be computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub theory: Option<f64>,
     /// How they compare; none when there is nothing to compare.
     pub verdict: Option<Verdict>,
     /// One sentence on what the figures are, or why they differ.
@@ -84,6 +87,7 @@ impl Row {
             ours: None,
             spread: None,
             percentile: None,
+            theory: None,
             verdict: None,
             note: String::new(),
             expected: None,
@@ -127,6 +131,22 @@ impl Row {
         let inside = self.published.is_some_and(|figure| (low..=high).contains(&figure.as_f64()));
         let verdict = if inside { Verdict::Within } else { Verdict::Differs };
         Row { verdict: Some(verdict), expected: Some(Verdict::Within), spread: Some([low, high]), ..self }
+    }
+
+    /// Judges our figure, too: it must lie within `tolerance` of what was computed.
+    pub fn must_follow(self, theory: f64, tolerance: f64) -> Row {
+        let follows = self.ours.is_some_and(|ours| (ours.as_f64() - theory).abs() <= tolerance);
+        let verdict = match self.verdict {
+            Some(verdict) if follows => verdict,
+            None if follows => Verdict::Within,
+            _ => Verdict::Differs,
+        };
+        Row { verdict: Some(verdict), expected: Some(Verdict::Within), theory: Some(theory), ..self }
+    }
+
+    /// Whether ours is a sample of a distribution, of which a mean and a range are given.
+    pub fn is_distribution(&self) -> bool {
+        self.spread.is_some() && (self.percentile.is_some() || self.theory.is_some())
     }
 
     /// Whether the verdict is what it has to be.
@@ -174,5 +194,14 @@ mod tests {
     fn a_figure_outside_its_range_fails() {
         assert!(row(Figure::Real(2.0), Figure::Real(1.0)).must_lie_in(1.0, 3.0).holds());
         assert!(!row(Figure::Real(4.0), Figure::Real(1.0)).must_lie_in(1.0, 3.0).holds());
+    }
+
+    #[test]
+    fn a_mean_far_from_the_computed_one_fails_whatever_was_published() {
+        let inside = || row(Figure::Real(2.0), Figure::Real(1.0)).must_lie_in(1.0, 3.0);
+        assert!(inside().must_follow(1.25, 0.25).holds());
+        assert!(!inside().must_follow(1.5, 0.25).holds());
+        let outside = row(Figure::Real(4.0), Figure::Real(1.0)).must_lie_in(1.0, 3.0);
+        assert!(!outside.must_follow(1.0, 0.25).holds());
     }
 }
