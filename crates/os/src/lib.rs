@@ -11,7 +11,7 @@
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
 #![no_std]
 
-#[cfg(feature = "refusals")]
+#[cfg(any(test, feature = "refusals"))]
 extern crate std;
 
 mod errno;

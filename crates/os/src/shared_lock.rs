@@ -6,7 +6,14 @@ use core::time::Duration;
 use crate::errno::errno_kept;
 use crate::identity::{Identity, Life};
 
+#[cfg(all(loom, test))]
+#[path = "shared_lock/model.rs"]
 mod world;
+#[cfg(not(all(loom, test)))]
+mod world;
+
+#[cfg(all(loom, test))]
+mod interleavings;
 
 use world::{AtomicU64, Ordering, SPINS, life, now, sleep, spin_loop, wake};
 
@@ -74,7 +81,7 @@ impl core::error::Error for TimedOut {}
 
 impl SharedLock {
     /// A free lock.
-    #[cfg(not(loom))]
+    #[cfg(not(all(loom, test)))]
     #[must_use]
     pub const fn new() -> Self {
         SharedLock { word: AtomicU64::new(FREE) }
@@ -179,7 +186,7 @@ impl SharedLock {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 impl Default for SharedLock {
     fn default() -> Self {
         Self::new()

@@ -1,0 +1,90 @@
+//! What the protocol of the lock stands on, for loom: `world.rs` in which nothing happens but what a test lets happen.
+//!
+//! Time stands still, so that who sleeps and is not woken sleeps for ever, which loom reports as a deadlock. Once a
+//! process has died, time flows, as nothing else gets others past what it left.
+
+use core::time::Duration;
+use std::cell::Cell;
+use std::vec::Vec;
+
+use loom::sync::{Condvar, Mutex};
+use loom::{lazy_static, thread, thread_local};
+
+pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
+
+use crate::identity::{Identity, Life};
+
+/// Each look is one more thing to interleave.
+pub(super) const SPINS: u32 = 1;
+
+struct System {
+    facts: Mutex<Facts>,
+    /// Who sleeps on the one word there is.
+    sleepers: Condvar,
+}
+
+struct Facts {
+    dead: Vec<Identity>,
+    time_flows: bool,
+}
+
+lazy_static! {
+    static ref SYSTEM: System =
+        System { facts: Mutex::new(Facts { dead: Vec::new(), time_flows: false }), sleepers: Condvar::new() };
+}
+
+thread_local! {
+    /// How long this thread has slept.
+    static SLEPT: Cell<Duration> = Cell::new(Duration::ZERO);
+    /// Who is killed when it is about to wake somebody.
+    static KILLED_BEFORE_WAKING: Cell<Option<Identity>> = Cell::new(None);
+}
+
+pub(super) fn spin_loop() {}
+
+pub(super) fn now() -> Duration {
+    SLEPT.with(Cell::get)
+}
+
+pub(super) fn life(process: Identity) -> Life {
+    if SYSTEM.facts.lock().unwrap().dead.contains(&process) { Life::Dead } else { Life::Alive }
+}
+
+pub(super) fn sleep(word: &AtomicU64, expected: u64, at_most: Duration) {
+    let facts = SYSTEM.facts.lock().unwrap();
+    if word.load(Ordering::Relaxed) as u32 != expected as u32 {
+        return;
+    }
+    let flows = facts.time_flows || SYSTEM.sleepers.wait(facts).unwrap().time_flows;
+    if flows {
+        SLEPT.with(|slept| slept.set(slept.get() + at_most));
+        thread::yield_now();
+    }
+}
+
+pub(super) fn wake(_: &AtomicU64) {
+    match KILLED_BEFORE_WAKING.with(Cell::get) {
+        Some(me) => die(me),
+        None => {
+            let _facts = SYSTEM.facts.lock().unwrap();
+            SYSTEM.sleepers.notify_one();
+        }
+    }
+}
+
+/// The calling thread's process `me` is killed; the thread does nothing more.
+pub(super) fn die(me: Identity) {
+    SYSTEM.facts.lock().unwrap().dead.push(me);
+    let_time_flow();
+}
+
+/// From now on the calling thread's process `me` is killed when it has released a lock, before it wakes anybody.
+pub(super) fn be_killed_before_waking(me: Identity) {
+    KILLED_BEFORE_WAKING.with(|killed| killed.set(Some(me)));
+}
+
+/// All sleeps end when they should.
+pub(super) fn let_time_flow() {
+    SYSTEM.facts.lock().unwrap().time_flows = true;
+    SYSTEM.sleepers.notify_all();
+}
