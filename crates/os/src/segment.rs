@@ -324,3 +324,25 @@ pub(crate) fn retried(mut call: impl FnMut() -> i32) -> Result<i32, FileError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On file systems that can reserve space, nothing else comes here.
+    #[test]
+    fn zeros_back_a_range_and_leave_what_is_around_it() {
+        const LENGTH: usize = 100_000;
+        let segment = Segment::create_unnamed(c"/dev/shm", 0o600, LENGTH).unwrap();
+        segment.back(0, LENGTH).unwrap();
+        // SAFETY: all of it is backed, and nobody else has it.
+        unsafe { segment.base().write_bytes(1, LENGTH) };
+        write_zeros(segment.file(), 10, 70_000).unwrap();
+        let mut bytes = [0; LENGTH];
+        assert_eq!(segment.file().read_at(0, &mut bytes), Ok(LENGTH));
+        assert!(bytes[10..70_000].iter().all(|&byte| byte == 0));
+        assert!(bytes[..10].iter().chain(&bytes[70_000..]).all(|&byte| byte == 1));
+        write_zeros(segment.file(), 5, 5).unwrap();
+        assert_eq!(segment.file().status().map(|status| status.length), Ok(LENGTH as u64));
+    }
+}

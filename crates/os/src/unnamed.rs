@@ -86,3 +86,38 @@ fn link_at(directory: i32, from: &CStr, to: &CStr, flags: i32) -> Result<(), Fil
 fn c_string<const N: usize>(text: &Line<N>) -> &CStr {
     CStr::from_bytes_until_nul(text.bytes()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::fs;
+    use std::string::ToString;
+
+    use super::*;
+
+    /// On file systems that know files without names, nothing else comes here.
+    #[test]
+    fn a_temporary_name_goes_when_the_file_has_its_own_or_is_given_up() {
+        let directory = std::env::temp_dir().join(std::format!("heapwright-os-temporary-{}", process_id()));
+        fs::create_dir_all(&directory).unwrap();
+        let path = |name| CString::new(directory.join(name).to_str().unwrap()).unwrap();
+        let names =
+            || fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect::<std::vec::Vec<_>>();
+
+        let (file, name) = make_temporary(&path("")).unwrap();
+        assert_eq!(names().len(), 1);
+        assert!(names()[0].to_str().unwrap().starts_with(&std::format!(".heapwright-{}-", process_id())));
+        assert_eq!(name.publish(&path("first")), Ok(()));
+        drop(name);
+        assert_eq!(names(), ["first"]);
+
+        let (_other, name) = make_temporary(&path("")).unwrap();
+        assert_eq!(name.publish(&path("first")), Err(FileError::Exists));
+        drop(name);
+        assert_eq!(names(), ["first"]);
+        let found = SegmentFile::open(&path("first")).unwrap();
+        assert_eq!(found.status(), file.status());
+        assert_eq!(make_temporary(&path("missing")).unwrap_err().to_string(), FileError::NotFound.to_string());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
