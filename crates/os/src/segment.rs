@@ -279,19 +279,31 @@ fn stay_within_limit(length: usize) -> Result<(), FileError> {
     if length as u64 > limit.rlim_cur { Err(FileError::TooLong) } else { Ok(()) }
 }
 
-/// A signal makes the system drop all that one call has reserved so far: the more signals, the smaller the steps.
-fn reserve(file: &SegmentFile, mut from: usize, to: usize) -> Result<(), FileError> {
-    const SMALLEST_STEP: usize = 1 << 16;
+fn reserve(file: &SegmentFile, from: usize, to: usize) -> Result<(), FileError> {
+    in_steps(from, to, |from, length| {
+        // SAFETY: the descriptor is ours. Both numbers lie within a mapping, hence below 2⁶³.
+        match unsafe { libc::fallocate(file.descriptor, 0, from as i64, length as i64) } {
+            0 => Ok(()),
+            _ => Err(FileError::last()),
+        }
+    })
+}
+
+/// Covers `from..to` by calls for `(from, length)`. When a signal comes, some systems drop all that one call has
+/// reserved so far: the more signals, the smaller the steps.
+fn in_steps(
+    mut from: usize,
+    to: usize,
+    mut call: impl FnMut(usize, usize) -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    const SMALLEST: usize = 1 << 16;
     let mut step = to.saturating_sub(from);
     while from < to {
         let length = step.min(to - from);
-        // SAFETY: the descriptor is ours. Both numbers lie within a mapping, hence below 2⁶³.
-        if unsafe { libc::fallocate(file.descriptor, 0, from as i64, length as i64) } == 0 {
-            from += length;
-        } else if errno() == libc::EINTR {
-            step = (step / 2).max(SMALLEST_STEP);
-        } else {
-            return Err(FileError::last());
+        match call(from, length) {
+            Ok(()) => from += length,
+            Err(FileError::Other(libc::EINTR)) => step = (step / 2).max(SMALLEST),
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -328,6 +340,28 @@ pub(crate) fn retried(mut call: impl FnMut() -> i32) -> Result<i32, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_is_interrupted_takes_smaller_steps() {
+        const MIB: usize = 1 << 20;
+        for longest in [usize::MAX, 100 * MIB, MIB, 1 << 16] {
+            let (mut covered, mut calls) = (5 * MIB + 3, 0);
+            let outcome = in_steps(covered, 200 * MIB, |from, length| {
+                calls += 1;
+                assert_eq!(from, covered);
+                if length > longest {
+                    return Err(FileError::Other(libc::EINTR));
+                }
+                covered += length;
+                Ok(())
+            });
+            assert_eq!((outcome, covered), (Ok(()), 200 * MIB));
+            assert!(calls <= 2 * (195 * MIB).div_ceil(longest) + 20, "{calls} calls of at most {longest} bytes");
+        }
+        let full = in_steps(0, 10, |_, _| Err(FileError::NoSpace));
+        assert_eq!(full, Err(FileError::NoSpace));
+        assert_eq!(in_steps(10, 10, |_, _| Err(FileError::NoSpace)), Ok(()));
+    }
 
     /// On file systems that can reserve space, nothing else comes here.
     #[test]

@@ -188,19 +188,6 @@ fn a_limit_on_addresses_is_an_error() {
     assert!(child.wait());
 }
 
-/// The system drops what a call has reserved so far when a signal comes.
-#[test]
-fn signals_do_not_keep_a_segment_from_being_backed() {
-    let child = Child::run(|| {
-        let Ok(segment) = Segment::create_unnamed(c"/dev/shm", 0o600, 32 * MIB) else { return Err(line!()) };
-        common::storm_of_signals(500);
-        expect!(segment.back(0, 32 * MIB) == Ok(()));
-        expect!(segment.file().status().is_ok_and(|status| status.allocated == 32 << 20));
-        Ok(())
-    });
-    assert!(child.wait());
-}
-
 /// A file system of one MiB that only the calling child sees.
 fn mount_small(directory: &CString) -> bool {
     let options = c"size=1m";
