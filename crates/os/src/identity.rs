@@ -1,7 +1,7 @@
 //! Which process it is, and whether it lives, told so that a number that is used again is not mistaken.
 
 use core::ffi::CStr;
-use core::fmt::Write;
+use core::fmt::{Arguments, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::errno::{errno, errno_kept};
@@ -118,7 +118,8 @@ fn number_is_used(pid: u32) -> bool {
     unsafe { libc::kill(pid, 0) == 0 || errno() != libc::ESRCH }
 }
 
-/// What `/proc/PID/stat` tells of a process.
+/// What `/proc/PID/task/PID/stat` tells of a process, by its first thread: what `/proc/PID/stat` does, but emulators make
+/// up that one for the process that runs in them, which others would then not recognise.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     pid: u32,
@@ -132,18 +133,19 @@ impl Stat {
     fn of(pid: u32) -> Option<Stat> {
         // A /proc of another namespace tells of other processes.
         Self::mine()?;
-        let mut path = Line::<32>::new();
-        write!(path, "/proc/{pid}/stat\0").ok()?;
-        Self::read(CStr::from_bytes_with_nul(path.bytes()).ok()?).filter(|stat| stat.pid == pid)
+        Self::read(pid, format_args!("/proc/{pid}/task/{pid}/stat\0"))
     }
 
     fn mine() -> Option<Stat> {
-        Self::read(c"/proc/self/stat").filter(|stat| stat.pid == process_id())
+        let pid = process_id();
+        Self::read(pid, format_args!("/proc/self/task/{pid}/stat\0"))
     }
 
-    fn read(path: &CStr) -> Option<Stat> {
-        let mut buffer = [0; 1024];
-        Self::parse(read_small(path, &mut buffer)?)
+    fn read(pid: u32, path: Arguments) -> Option<Stat> {
+        let (mut text, mut buffer) = (Line::<48>::new(), [0; 1024]);
+        text.write_fmt(path).ok()?;
+        let found = read_small(CStr::from_bytes_with_nul(text.bytes()).ok()?, &mut buffer)?;
+        Self::parse(found).filter(|stat| stat.pid == pid)
     }
 
     /// The second field is the program's name in parentheses, which may itself hold spaces and parentheses; nothing
