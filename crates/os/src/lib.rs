@@ -5,7 +5,7 @@
 //! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages.
 //! - [`Reservation`]: a long range of address space that becomes memory as it is committed and can be purged again.
 //! - [`Lock`]: mutual exclusion by a futex, usable in `malloc` and across `fork`.
-//! - [`Segment`], [`SegmentFile`]: files as memory that processes share.
+//! - [`Segment`], [`SegmentFile`]: files as memory that processes share. Not for use in `malloc`: they leave the system's `errno`.
 //! - [`Identity`], [`life`]: which process it is and whether it lives; [`SharedLock`]: mutual exclusion among processes that
 //!   survives their death.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
