@@ -45,15 +45,16 @@ impl BitTree {
         }
     }
 
+    /// Takes a member away; whether that leaves none.
     #[inline]
-    pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, mut member: usize) {
+    pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, mut member: usize) -> bool {
         let (mut level, mut bits) = (self.base, self.bits);
         loop {
             let word = cells.get(level + member / 64) & !(1 << (member % 64));
             cells.set(level + member / 64, word);
             bits = bits.div_ceil(64);
             if word != 0 || bits <= 1 {
-                return;
+                return word == 0;
             }
             level += bits;
             member /= 64;
@@ -96,7 +97,7 @@ impl BitTree {
             let word = cells.get(level + member / 64) & above(member % 64);
             if word != 0 {
                 member = member & !63 | lowest(word);
-                return Some(self.descend(cells, level, height, member, lowest));
+                return self.descend(cells, level, height, member, lowest);
             }
         }
     }
@@ -126,12 +127,13 @@ impl BitTree {
             let word = cells.get(level + member / 64) & below(member % 64);
             if word != 0 {
                 member = member & !63 | highest(word);
-                return Some(self.descend(cells, level, height, member, highest));
+                return self.descend(cells, level, height, member, highest);
             }
         }
     }
 
     /// Follows the extreme bit (`lowest` or `highest`) down from `member` of the level at `height` above the members.
+    /// Where the levels contradict each other, as only damaged ones do, there is no such member.
     #[inline]
     fn descend(
         self,
@@ -140,13 +142,61 @@ impl BitTree {
         mut height: u32,
         mut member: usize,
         extreme: fn(u64) -> usize,
-    ) -> usize {
+    ) -> Option<usize> {
         while height > 0 {
             height -= 1;
             let shift = 6 * (height + 1);
-            level -= (self.bits + (1 << shift) - 1) >> shift;
-            member = member * 64 + extreme(cells.get(level + member));
+            let words = (self.bits + (1 << shift) - 1) >> shift;
+            level -= words;
+            let word = if member < words { cells.get(level + member) } else { 0 };
+            if word == 0 {
+                return None;
+            }
+            member = member * 64 + extreme(word);
         }
-        member
+        Some(member)
     }
+
+    /// How many members there are below `used`; for the checks.
+    pub(crate) fn count(self, cells: &Cells<'_, u64>, used: usize) -> usize {
+        (0..used.div_ceil(64)).map(|word| cells.get(self.base + word).count_ones() as usize).sum()
+    }
+
+    /// Whether the set holds those integers below `used` of which `is_member` is true, and none from there on as far as
+    /// its words go; for the checks. Else the first that it is wrong about.
+    pub(crate) fn check(
+        self,
+        cells: &Cells<'_, u64>,
+        used: usize,
+        is_member: impl Fn(usize) -> bool,
+    ) -> Result<(), usize> {
+        check_level(cells, self.base, used, is_member)?;
+        self.check_above(cells, used)
+    }
+
+    /// Whether the upper levels are right about the lowest one as far as `used` integers go; for the checks. Else a word
+    /// of some level about which they are wrong, as the integer that it begins with.
+    pub(crate) fn check_above(self, cells: &Cells<'_, u64>, mut used: usize) -> Result<(), usize> {
+        let (mut level, mut bits, mut shift) = (self.base, self.bits, 0);
+        while bits > 64 {
+            let below = level;
+            level += bits.div_ceil(64);
+            (bits, used, shift) = (bits.div_ceil(64), used.div_ceil(64), shift + 6);
+            check_level(cells, level, used, |word| cells.get(below + word) != 0).map_err(|word| word << shift)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the words from `level` on say of each of `used` places whether `is_set`, and nothing of others. Else the first
+/// place of a word that is wrong.
+fn check_level(cells: &Cells<'_, u64>, level: usize, used: usize, is_set: impl Fn(usize) -> bool) -> Result<(), usize> {
+    for first in (0..used).step_by(64) {
+        let places = first..used.min(first + 64);
+        let expected = places.rev().fold(0, |word, place| word << 1 | u64::from(is_set(place)));
+        if cells.get(level + first / 64) != expected {
+            return Err(first);
+        }
+    }
+    Ok(())
 }

@@ -324,9 +324,7 @@ impl Engine for Buddy<'_> {
     }
 
     fn usable_size(&self, offset: usize) -> Option<usize> {
-        let start = self.used_block(offset)?;
-        let len = self.map.next_start(start) - start;
-        Some((len - usize::from(self.state.header)) << self.state.shift())
+        lookup::usable_size(self.state, &self.map, offset)
     }
 
     fn block_containing(&self, offset: usize) -> Option<Block> {

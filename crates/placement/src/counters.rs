@@ -170,17 +170,21 @@ pub(crate) fn reconcile(counters: &mut Counters, census: &Census) {
 
 /// Whether the counters satisfy their equations and agree with a walk of the heap.
 pub(crate) fn verify(counters: &Counters, census: &Census) -> Result<(), Violation> {
+    let Counters { mallocs, frees, reuses, grows, splits, coalesces, blocks, holes, live, heap_size, .. } = *counters;
+    let Counters { resizes, requested, rounded, released, unsized_frees, peak_live, peak_heap_size, .. } = *counters;
+    let sums = [mallocs, frees, reuses, grows, splits, coalesces, resizes, requested, rounded, released, unsized_frees];
     let equations = [
-        ("mallocs = reuses + grows", counters.mallocs == counters.reuses + counters.grows),
+        ("no heap counts as far as 2^62", sums.into_iter().all(|sum| sum < 1 << 62)),
+        ("mallocs = reuses + grows", mallocs == reuses.wrapping_add(grows)),
         (
             "blocks = blocks at creation + grows + splits - coalesces",
-            counters.blocks + counters.coalesces == census.at_creation + counters.grows + counters.splits,
+            blocks.wrapping_add(coalesces) == census.at_creation.wrapping_add(grows).wrapping_add(splits),
         ),
-        ("blocks are counted", counters.blocks == census.blocks),
-        ("holes are counted", counters.holes == census.holes),
-        ("used blocks = mallocs - frees", counters.mallocs - counters.frees == census.blocks - census.holes),
-        ("live bytes are counted", counters.live == census.live),
-        ("heap size is counted", counters.heap_size == census.heap_size),
+        ("blocks are counted", blocks == census.blocks),
+        ("holes are counted", holes == census.holes),
+        ("used blocks = mallocs - frees", mallocs.wrapping_sub(frees) == census.blocks - census.holes),
+        ("live bytes are counted", live == census.live && peak_live >= live),
+        ("heap size is counted", heap_size == census.heap_size && peak_heap_size >= heap_size),
     ];
     match equations.into_iter().find(|(_, holds)| !holds) {
         Some((invariant, _)) => Err(Violation { invariant, offset: 0 }),

@@ -97,7 +97,8 @@ pub trait Engine {
     /// The counters, or `None` when the heap was made without statistics.
     fn counters(&self) -> Option<Counters>;
 
-    /// Verifies every invariant of the heap's state, in time proportional to the heap.
+    /// Verifies every invariant of the heap's state, in time proportional to the heap (to its capacity if that is fixed).
+    /// Safe, and as fast, whatever the metadata holds.
     ///
     /// # Errors
     /// The first invariant that does not hold.

@@ -117,13 +117,19 @@ impl<'m, P: Choose> Fit<'m, P> {
 
     /// Takes up the heap whose metadata lies at `metadata`, wherever it was created: metadata holds no pointers.
     ///
+    /// Attaching, [`Engine::check`] and everything else that only asks are safe whatever the bytes are: nothing outside
+    /// the block is touched, and every walk ends. What changes the heap trusts them. Who cannot trust the bytes attaches,
+    /// calls `check`, and only then anything else. (Of a heap that grows by itself the check sees nothing beyond the heap's
+    /// end: [`Fit::recover`] clears that, and trusts less.)
+    ///
     /// # Errors
     /// [`RulesError::NotAHeap`] when the block does not begin like a heap of this policy;
     /// [`RulesError::MetadataTooShort`] when `cells` is less than such a heap takes.
     ///
     /// # Safety
-    /// `metadata` is valid for reads and writes of `cells` cells for `'m`, is used through nothing else, and, when it
-    /// begins like a heap, was written by an engine of this version and by nothing else.
+    /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else. Before the heap
+    /// is changed, it must be known that its bytes were written by an engine of this version and by nothing else, or its
+    /// check must have passed.
     pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
         // SAFETY: the caller's promise.
         let state = unsafe { state_at(metadata, cells, P::KIND) }?;
@@ -331,9 +337,7 @@ impl<P: Choose> Engine for Fit<'_, P> {
 
     #[inline]
     fn usable_size(&self, offset: usize) -> Option<usize> {
-        let start = self.used_block(offset)?;
-        let len = self.map.next_start(start) - start;
-        Some((len - usize::from(self.state.header)) << self.state.shift())
+        lookup::usable_size(self.state, &self.map, offset)
     }
 
     fn block_containing(&self, offset: usize) -> Option<Block> {

@@ -59,12 +59,29 @@ pub trait Index<'m>: Sized {
     /// The root rises from `height` to `height + 1`.
     fn raise(&mut self, map: &BlockMap<'m>, height: u8);
 
-    /// Whether the index knows `hole`; for the checks.
-    fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool;
+    /// Whether the index holds the holes of `map` that it should and nothing else, on all its levels, as far as
+    /// `survey` reaches; else a granule near which it does not. The map and the survey were found sound; the cells of
+    /// the index may hold anything.
+    fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize>;
+}
 
-    /// Whether the index holds nothing but holes: `words` of the map are in use and `long` holes are longer than 64
-    /// granules; for the checks.
-    fn holds_only_holes(&self, map: &BlockMap<'m>, height: u8, words: usize, long: usize) -> bool;
+/// What is known of a heap before its index is checked.
+#[derive(Clone, Copy)]
+pub struct Survey {
+    /// The region's length in granules.
+    pub(crate) capacity: usize,
+    /// [`State::height`], no higher than the region needs.
+    pub(crate) height: u8,
+    /// How many words of the map there are to look at.
+    pub(crate) words: usize,
+    /// How many holes are longer than 64 granules, the pending one left aside.
+    pub(crate) long: usize,
+}
+
+/// How high a root must stand to cover `words` words of the map.
+pub(crate) const fn height_over(words: usize, level_bits: u32) -> u32 {
+    let bits = usize::BITS - (words - 1).leading_zeros();
+    bits.div_ceil(level_bits).saturating_sub(1)
 }
 
 /// A policy among the fits: an index and a choice.

@@ -1,4 +1,7 @@
 //! From an offset to the block it belongs to.
+//!
+//! Nothing here trusts the map: whatever its cells hold, an answer is a range within the heap, and a walk from block to
+//! block comes to the heap's end.
 
 use crate::engine::{Block, BlockState};
 use crate::error::FreeError;
@@ -11,6 +14,14 @@ pub(crate) fn used_block(state: &State, map: &BlockMap<'_>, offset: usize) -> Op
     let granule = (offset >> state.shift()).checked_sub(usize::from(state.header))?;
     let aligned = offset & ((1 << state.shift()) - 1) == 0;
     (aligned && granule < state.top && map.is_start(granule) && !map.is_hole(granule)).then_some(granule)
+}
+
+/// How many payload bytes the used block at `offset` has.
+#[inline(always)]
+pub(crate) fn usable_size(state: &State, map: &BlockMap<'_>, offset: usize) -> Option<usize> {
+    let start = used_block(state, map, offset)?;
+    let len = map.next_start(start).min(state.top) - start;
+    Some(len.saturating_sub(usize::from(state.header)) << state.shift())
 }
 
 /// Why `offset` is not the payload of a used block.
@@ -34,7 +45,7 @@ pub(crate) fn block_containing(state: &State, map: &BlockMap<'_>, offset: usize)
         (state.top, state.end, true)
     } else {
         let start = map.start_of(granule);
-        (start, map.next_start(start), map.is_hole(start))
+        (start, map.next_start(start).clamp(granule + 1, state.top), map.is_hole(start))
     };
     let state = if free { BlockState::Free } else { BlockState::Used };
     Some(Block { offset: start << shift, size: (end - start) << shift, state })

@@ -160,7 +160,8 @@ impl<'m> BlockMap<'m> {
         self.starts(word) << (63 - bit) << 1 | lower >> bit
     }
 
-    /// The first start above `granule`, which is below the heap's top.
+    /// The first start above `granule`, which is below the heap's top. In a damaged map it is some start above
+    /// `granule`, or a number above every granule of the region.
     #[inline(always)]
     pub(crate) fn next_start(&self, granule: usize) -> usize {
         if !self.has_summary() {
@@ -176,8 +177,11 @@ impl<'m> BlockMap<'m> {
         if near != 0 {
             return granule + 1 + lowest(near);
         }
-        let word = self.summary().first_from(&self.cells, (granule + 65) / 64).unwrap_or(self.words - 1);
-        word * 64 + lowest(self.starts(word))
+        let far = self.summary().first_from(&self.cells, (granule + 65) / 64).filter(|&word| word < self.words);
+        match far.map(|word| (word, self.starts(word))) {
+            Some((word, starts)) if starts != 0 => word * 64 + lowest(starts),
+            _ => self.words * 64,
+        }
     }
 
     fn next_start_plain(&self, granule: usize) -> usize {
@@ -185,16 +189,19 @@ impl<'m> BlockMap<'m> {
         let mut starts = self.starts(word) & above(granule % 64);
         while starts == 0 {
             word += 1;
+            if word == self.words {
+                return word * 64;
+            }
             starts = self.starts(word);
         }
         word * 64 + lowest(starts)
     }
 
-    /// The last start below `granule`, which is above 0.
+    /// The last start below `granule`, which is above 0. In a damaged map it is some start below `granule`, or 0.
     #[inline(always)]
     pub(crate) fn prev_start(&self, granule: usize) -> usize {
         let near = self.starts_before(granule);
-        if near != 0 { granule + highest(near) - 64 } else { self.prev_start_far(granule - 64) }
+        if near != 0 { granule + highest(near) - 64 } else { self.prev_start_far(granule.saturating_sub(64)) }
     }
 
     #[inline]
@@ -206,14 +213,20 @@ impl<'m> BlockMap<'m> {
         if near != 0 {
             return granule + highest(near) - 64;
         }
-        let word = self.summary().last_below(&self.cells, (granule - 64).div_ceil(64)).unwrap_or(0);
-        word * 64 + highest(self.starts(word))
+        let far = self.summary().last_below(&self.cells, granule.saturating_sub(64).div_ceil(64));
+        match far.map(|word| (word, self.starts(word))) {
+            Some((word, starts)) if starts != 0 => word * 64 + highest(starts),
+            _ => 0,
+        }
     }
 
     fn prev_start_plain(&self, granule: usize) -> usize {
         let mut word = granule / 64;
         let mut starts = self.starts(word) & below(granule % 64);
         while starts == 0 {
+            if word == 0 {
+                return 0;
+            }
             word -= 1;
             starts = self.starts(word);
         }
@@ -230,6 +243,16 @@ impl<'m> BlockMap<'m> {
     #[inline(always)]
     pub(crate) fn hole_at(&self, granule: usize) -> Hole {
         Hole { start: granule, len: self.next_start(granule) - granule }
+    }
+
+    /// The holes that start in `word`, those in `but` left aside.
+    pub(crate) fn holes_in(&self, word: usize, but: u64) -> impl Iterator<Item = Hole> {
+        let mut holes = self.holes(word) & !but;
+        core::iter::from_fn(move || {
+            let hole = (holes != 0).then(|| self.hole_at(word * 64 + lowest(holes)))?;
+            holes &= holes - 1;
+            Some(hole)
+        })
     }
 
     /// The lowest hole of at least `len` granules among those that start in `word`; when no hole is known to be that
@@ -284,9 +307,41 @@ impl<'m> BlockMap<'m> {
         if hole.len != 0 && hole.start / 64 == word { 1 << (hole.start % 64) } else { 0 }
     }
 
-    /// Whether the summary knows of the starts of `word`; for the checks.
-    pub(crate) fn summary_agrees(&self, word: usize) -> bool {
-        !self.has_summary() || self.summary().contains(&self.cells, word) == (self.starts(word) != 0)
+    /// Whether `top` is marked as it should be, no granule above it is a start, the summary is right and the guards are
+    /// clear, as far as `reach` (a granule not below `top`); else a granule where it is not so. Whatever the cells hold,
+    /// a map that passes answers all questions about granules up to `top` as it should.
+    pub(crate) fn check(&self, top: usize, reach: usize) -> Result<(), usize> {
+        if !self.is_start(0) {
+            return Err(0);
+        }
+        if !self.is_start(top) || self.is_hole(top) || self.starts(top / 64) & above(top % 64) != 0 {
+            return Err(top);
+        }
+        let used = words_for(reach);
+        if let Some(word) = (top / 64 + 1..used).find(|&word| self.starts(word) != 0) {
+            return Err(word * 64);
+        }
+        if !self.has_summary() {
+            return Ok(());
+        }
+        if (2 * self.words..2 * (self.words + GUARDS)).any(|cell| self.cells.get(cell) != 0) {
+            return Err(self.words * 64 - 1);
+        }
+        self.summary().check(&self.cells, used, |word| self.starts(word) != 0).map_err(|word| word * 64)
+    }
+
+    /// Whether the pending hole is none, or a hole of this map, which passed [`BlockMap::check`] with `top`.
+    pub(crate) fn check_pending(&self, top: usize) -> Result<(), usize> {
+        if !self.has_summary() {
+            return Ok(());
+        }
+        let at = 2 * (self.words + GUARDS);
+        let (start, end) = (self.cells.get(at), self.cells.get(at + 1));
+        let is_hole = start < end && end <= top as u64 && {
+            let start = start as usize;
+            self.is_start(start) && self.is_hole(start) && self.next_start(start) as u64 == end
+        };
+        if is_hole || (start, end) == (0, 0) { Ok(()) } else { Err(start.min(top as u64) as usize) }
     }
 
     /// The 64 bits that follow the start of a hole longer than 64 granules.

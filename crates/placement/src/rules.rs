@@ -69,6 +69,9 @@ impl Default for Rules {
 /// The longest header a block may have, in bytes.
 pub const MAX_HEADER: u32 = 4096;
 
+/// The longest minimum remainder, in bytes.
+pub(crate) const MAX_MIN_REMAINDER: u32 = 1 << 20;
+
 /// The most granules a region may hold.
 #[cfg(target_pointer_width = "64")]
 pub const MAX_GRANULES: usize = 1 << 36;
@@ -91,7 +94,7 @@ impl Rules {
         if !self.header.is_multiple_of(self.granule) || self.header > MAX_HEADER {
             return Err(RulesError::Header);
         }
-        if self.min_remainder > 1 << 20 {
+        if self.min_remainder > MAX_MIN_REMAINDER {
             return Err(RulesError::MinRemainder);
         }
         if !self.phase.is_multiple_of(self.granule as usize) {

@@ -1,7 +1,7 @@
 //! What an engine keeps at the head of its metadata, and where the other parts of the metadata lie.
 
 use crate::error::RulesError;
-use crate::rules::{Growth, MAX_GRANULES, MIN_GRANULES, PolicyKind, Rules, Statistics};
+use crate::rules::{Growth, MAX_GRANULES, MAX_HEADER, MAX_MIN_REMAINDER, MIN_GRANULES, PolicyKind, Rules, Statistics};
 
 /// "H" and the version of the metadata's layout.
 const MAGIC: u16 = 0x4801;
@@ -33,6 +33,8 @@ pub struct State {
     growth: u8,
     /// log2 of the granule in bytes, and the top bit when counters are kept.
     shift_and_statistics: u8,
+    /// Always 0: no byte of the metadata is left unwritten.
+    padding: u32,
 }
 
 const COUNTED: u8 = 0x80;
@@ -68,6 +70,7 @@ impl State {
             policy: policy as u8,
             growth,
             shift_and_statistics: rules.granule.trailing_zeros() as u8 | statistics,
+            padding: 0,
         })
     }
 
@@ -81,20 +84,35 @@ impl State {
         Ok(())
     }
 
-    /// Whether this can be the state of an engine of this version under `policy`.
+    /// Whether this can be the state of an engine of this version under `policy`: every field on which arithmetic
+    /// relies is in its range.
     pub(crate) fn is_plausible(&self, policy: PolicyKind) -> bool {
         self.is_recoverable(policy) && self.height <= 8 && self.top <= self.end
     }
 
     /// Whether this can be the state of an engine of this version under `policy` that was left in the middle of an operation:
-    /// what recovery makes anew may be anything.
+    /// what recovery makes anew may be anything. (And any cursor and any phase will do.)
     pub(crate) fn is_recoverable(&self, policy: PolicyKind) -> bool {
+        let shift = self.shift();
         self.magic == MAGIC
+            && self.padding == 0
             && self.policy == policy as u8
-            && self.growth <= 3
-            && self.shift() <= 12
-            && (MIN_GRANULES..=MAX_GRANULES).contains(&self.capacity)
+            && shift <= 12
+            && (MIN_GRANULES..=MAX_GRANULES.min(usize::MAX >> shift)).contains(&self.capacity)
             && self.end <= self.capacity
+            && u32::from(self.header) <= MAX_HEADER >> shift
+            && (1..=(MAX_MIN_REMAINDER >> shift).max(1)).contains(&self.min_remainder)
+            && match self.growth {
+                0..=2 => self.step == 0,
+                3 => (1..=u32::MAX >> shift).contains(&self.step),
+                _ => false,
+            }
+    }
+
+    /// Up to which granule the checks look: all of a fixed heap, but of one that grows by itself only as much as it has
+    /// grown to, since its capacity may be a whole address space.
+    pub(crate) fn reach(&self) -> usize {
+        if self.growth == 0 { self.capacity } else { self.end }
     }
 
     /// The policy whose heap this state describes, if it describes one.

@@ -12,15 +12,18 @@ impl Buddy<'_> {
         if !state.is_plausible(PolicyKind::Buddy) || state.top != state.end {
             return broken("the state describes a buddy heap", 0);
         }
+        if let Err(granule) = self.map.check(state.top, state.reach()) {
+            return broken("the map's words agree with its summary, and no start lies above the top", granule);
+        }
+        if !self.free.are_in_place() {
+            return broken("the free sets lie where they should", 0);
+        }
         let (mut blocks, mut live) = (0, 0);
         let mut free = [0usize; 64];
         let mut at = 0;
         while at < state.end {
-            if !self.map.is_start(at) {
-                return broken("blocks follow one another", at);
-            }
             let next = self.map.next_start(at);
-            if next > state.end || !(next - at).is_power_of_two() || at & (next - at - 1) != 0 {
+            if !(next - at).is_power_of_two() || at & (next - at - 1) != 0 {
                 return broken("a block is a power of two long and lies at a multiple of its length", at);
             }
             let order = (next - at).ilog2();
@@ -33,19 +36,16 @@ impl Buddy<'_> {
                     return broken("no two buddies are free", at);
                 }
                 free[order as usize] += 1;
+            } else if next - at <= usize::from(state.header) {
+                return broken("a used block is longer than its header", at);
             } else {
                 live += next - at;
             }
             blocks += 1;
             at = next;
         }
-        for order in 0..=state.capacity.ilog2() {
-            if self.free.count(order) != free[order as usize] {
-                return broken("the free sets hold nothing but holes", 0);
-            }
-            if self.free.smallest_order_from(order).is_some_and(|found| found == order) != (free[order as usize] > 0) {
-                return broken("the orders with free blocks are known", 0);
-            }
+        if self.free.check(state.reach(), &free).is_err() {
+            return broken("the free sets hold nothing but holes", 0);
         }
         self.check_counters(blocks, free.iter().sum::<usize>() as u64, live)
     }

@@ -16,6 +16,16 @@ fn orders_of(granules: usize) -> usize {
     granules.ilog2() as usize + 1
 }
 
+/// Where the set of each order lies.
+fn bases(granules: usize) -> impl Iterator<Item = usize> {
+    let orders = orders_of(granules);
+    (0..orders).scan(1 + orders, move |base, order| {
+        let here = *base;
+        *base += bit_tree::cells_for(granules >> order);
+        Some(here)
+    })
+}
+
 impl<'m> FreeSets<'m> {
     pub(crate) fn cells_for(granules: usize) -> usize {
         let orders = orders_of(granules);
@@ -25,11 +35,8 @@ impl<'m> FreeSets<'m> {
     /// The sets in `cells`: all zeros, or as an earlier `FreeSets` of the same length left them.
     pub(crate) fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {
         const { assert!(ORDERS <= 64) };
-        let orders = orders_of(granules);
-        let mut base = 1 + orders;
-        for order in 0..orders {
+        for (order, base) in bases(granules).enumerate() {
             cells.set(1 + order, base as u64);
-            base += bit_tree::cells_for(granules >> order);
         }
         FreeSets { cells, granules }
     }
@@ -65,20 +72,28 @@ impl<'m> FreeSets<'m> {
 
     #[inline(always)]
     pub(crate) fn remove(&mut self, order: u32, start: usize) {
-        self.set(order).remove(&mut self.cells, start >> order);
-        if self.lowest(order).is_none() {
+        if self.set(order).remove(&mut self.cells, start >> order) {
             self.cells.set(0, self.cells.get(0) & !(1 << order));
         }
     }
 
-    /// How many free blocks of `order` there are, by looking at each place; for the checks.
-    pub(crate) fn count(&self, order: u32) -> usize {
-        let set = self.set(order);
-        let (mut count, mut at) = (0, 0);
-        while let Some(place) = set.first_from(&self.cells, at) {
-            count += 1;
-            at = place + 1;
+    /// Whether the sets lie where they should, so that they may be looked at; for the checks.
+    pub(crate) fn are_in_place(&self) -> bool {
+        bases(self.granules).enumerate().all(|(order, base)| self.cells.get(1 + order) == base as u64)
+    }
+
+    /// Whether, of a heap that reaches to granule `reach`, the set of each order has as many places as `counts` says and
+    /// is right on all its levels, and the orders that have any are known; for the checks. Else the order that is not so.
+    pub(crate) fn check(&self, reach: usize, counts: &[usize; 64]) -> Result<(), usize> {
+        let orders = orders_of(self.granules);
+        for (order, &count) in counts.iter().enumerate().take(orders) {
+            let (set, used) = (self.set(order as u32), reach >> order);
+            let sound = set.count(&self.cells, used) == count && set.check_above(&self.cells, used).is_ok();
+            let known = self.cells.get(0) >> order & 1 == u64::from(count > 0);
+            if !sound || !known {
+                return Err(order);
+            }
         }
-        count
+        if self.cells.get(0) >> orders == 0 { Ok(()) } else { Err(orders) }
     }
 }

@@ -28,6 +28,7 @@ impl<'m> Buddy<'m> {
         // SAFETY: the caller's promise.
         let mut state = unsafe { state_at(metadata, cells, PolicyKind::Buddy) }?;
         state.set_capacity(capacity)?;
+        state.height = 0;
         let sections = Self::sections(state.capacity, state.statistics());
         if cells < sections.total() {
             return Err(RulesError::MetadataTooShort.into());

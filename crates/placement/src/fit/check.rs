@@ -4,8 +4,8 @@ use super::Fit;
 use crate::counters::{Census, verify};
 use crate::engine::Engine;
 use crate::error::Violation;
-use crate::index::{Choose, Index};
-use crate::map::{BlockMap, Hole, words_for};
+use crate::index::{Choose, Index, Survey, height_over};
+use crate::map::words_for;
 
 /// What a walk of the heap counts.
 #[derive(Default)]
@@ -14,35 +14,31 @@ struct Found {
     holes: u64,
     /// Holes longer than 64 granules that the index should hold.
     long: usize,
-    pending: bool,
     live: usize,
 }
 
 impl<P: Choose> Fit<'_, P> {
+    /// Whatever the metadata holds, nothing outside it is read: each part is held against those that were found sound
+    /// before it, from the state to the index.
     pub(super) fn check_all(&self) -> Result<(), Violation> {
         let state = &*self.state;
-        let broken = |invariant, granule: usize| Err(Violation { invariant, offset: granule << state.shift() });
+        let violation = |invariant| move |granule: usize| Violation { invariant, offset: granule << state.shift() };
         if !state.is_plausible(P::KIND) {
-            return broken("the state describes a heap of this policy", 0);
+            return Err(violation("the state describes a heap of this policy")(0));
         }
-        if !self.map.is_start(0) {
-            return broken("granule 0 is a start", 0);
+        let height = |granules| height_over(words_for(granules), P::Index::LEVEL_BITS);
+        if !(height(state.top)..=height(state.capacity)).contains(&u32::from(state.height)) {
+            return Err(violation("the index is as high as the heap needs")(state.top));
         }
-        if !self.map.is_start(state.top) || self.map.is_hole(state.top) {
-            return broken("the wilderness begins at a start that is not a hole", state.top);
-        }
-        if words_for(state.top) > 1 << (P::Index::LEVEL_BITS * (u32::from(state.height) + 1)) {
-            return broken("the index is high enough", state.top);
-        }
-        check_words(&self.map, state.top)
-            .or_else(|word| broken("words agree with the summary, and no start lies above the top", word * 64))?;
+        self.map
+            .check(state.top, state.reach())
+            .map_err(violation("the map's words agree with its summary, and no start lies above the top"))?;
+        self.map.check_pending(state.top).map_err(violation("the pending hole is a hole"))?;
         let found = self.take_census()?;
-        if self.map.has_summary() && (self.map.pending().len != 0) != found.pending {
-            return broken("the pending hole is a hole", self.map.pending().start);
-        }
-        let words = words_for(state.top);
-        if self.map.has_summary() && !self.index.holds_only_holes(&self.map, state.height, words, found.long) {
-            return broken("the index holds nothing but holes", 0);
+        if self.map.has_summary() {
+            let (capacity, height) = (state.capacity, state.height);
+            let survey = Survey { capacity, height, words: words_for(state.reach()), long: found.long };
+            self.index.check(&self.map, &survey).map_err(violation("the index holds the holes and nothing else"))?;
         }
         self.check_counters(&found)
     }
@@ -54,21 +50,15 @@ impl<P: Choose> Fit<'_, P> {
         let (mut at, mut after_hole) = (0, false);
         while at < state.top {
             let next = self.map.next_start(at);
-            if next > state.top {
-                return broken("blocks end at the next start", at);
-            }
             let hole = self.map.is_hole(at);
             if hole && after_hole {
                 return broken("holes do not touch", at);
             }
             if hole {
-                let hole = Hole { start: at, len: next - at };
-                let pending = self.map.has_summary() && self.map.pending() == hole;
-                if self.map.has_summary() && !pending && !self.index.contains(&self.map, state.height, hole) {
-                    return broken("the index knows every hole", at);
-                }
+                let pending = self.map.has_summary() && self.map.pending().start == at && self.map.pending().len != 0;
                 found.long += usize::from(next - at > 64 && !pending);
-                found.pending |= pending;
+            } else if next - at <= usize::from(state.header) {
+                return broken("a used block is longer than its header", at);
             } else {
                 found.live += next - at;
             }
@@ -100,15 +90,4 @@ impl<P: Choose> Fit<'_, P> {
             },
         )
     }
-}
-
-/// Checks the words of the map one by one; on failure, which one is wrong.
-fn check_words(map: &BlockMap<'_>, top: usize) -> Result<(), usize> {
-    for word in 0..=top / 64 {
-        let beyond = if word == top / 64 { crate::bits::above(top % 64) } else { 0 };
-        if map.starts(word) & beyond != 0 || !map.summary_agrees(word) {
-            return Err(word);
-        }
-    }
-    Ok(())
 }

@@ -6,9 +6,9 @@ use core::marker::PhantomData;
 use crate::bit_tree::{self, BitTree};
 use crate::bits::{below, lowest};
 use crate::cells::Cells;
-use crate::index::Index;
 use crate::index::class_map::{self, CLASSES, ClassMap, exact_in_word};
 use crate::index::min_trie::{self, LengthBits, Node};
+use crate::index::{Index, Survey};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
 use crate::state::Need;
 
@@ -224,25 +224,23 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
         Self::classes(map).raise(&mut self.cells, height);
     }
 
-    fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool {
-        if hole.len <= CLASSES {
-            return Self::classes(map).contains(&self.cells, height, hole.start / 64, hole.len);
+    fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {
+        let bins = B::of_region(survey.capacity);
+        let roots = CLASS_MAP + class_map::cells_for(map.words());
+        if (self.cells.get(BINS), self.cells.get(ROOTS)) != (bins.to_cell(), roots as u64) {
+            return Err(0);
         }
-        let bins = self.bins();
-        let bin = bins.bin(hole.len);
-        min_trie::contains(map, self.root(bin), bins.order(bin), hole)
-    }
-
-    fn holds_only_holes(&self, map: &BlockMap<'m>, height: u8, words: usize, long: usize) -> bool {
-        let classes = Self::classes(map);
-        let classes_agree = (0..words).all(|word| {
-            (1..=CLASSES).all(|len| {
-                !classes.contains(&self.cells, height, word, len)
-                    || exact_in_word(map, word, map.pending_in(word), len) != 0
-            })
-        });
-        let held: usize = (0..self.bins().count()).map(|bin| min_trie::count(map, self.root(bin))).sum();
-        classes_agree && held == long
+        Self::classes(map).check(&self.cells, map, survey)?;
+        let mut held = 0;
+        for bin in 0..bins.count() {
+            let belongs = |hole: Hole| hole.len > CLASSES && bins.bin(hole.len) == bin && hole != map.pending();
+            held += min_trie::count(map, self.root(bin), bins.order(bin), survey.words, &belongs)?;
+        }
+        // Every hole that is held is a long one, and none is held twice.
+        if held != survey.long {
+            return Err(0);
+        }
+        self.occupied().check(&self.cells, bins.count(), |bin| self.root(bin) != Node(0)).map_err(|_| 0)
     }
 }
 

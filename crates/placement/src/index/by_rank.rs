@@ -14,7 +14,7 @@ use crate::generator::Generator;
 use crate::index::class_map::CLASSES;
 use crate::index::counted_classes::{self, CountedClasses, FAN_BITS};
 use crate::index::ordered_tree::{self, OrderedTree};
-use crate::index::{Choice, Index, scan};
+use crate::index::{Choice, Index, Survey, scan};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
 use crate::rules::MAX_GRANULES;
 use crate::state::{Need, State};
@@ -72,6 +72,11 @@ pub struct ByRank<'m> {
 
 const TREE: usize = 0;
 const CLASS_COUNTS: usize = 1;
+
+/// How many holes longer than 64 granules a region can have, with a used block between any two.
+const fn most_long(granules: usize) -> usize {
+    granules / (CLASSES + 2)
+}
 
 impl<'m> ByRank<'m> {
     #[inline(always)]
@@ -178,7 +183,7 @@ impl<'m> Index<'m> for ByRank<'m> {
         if words <= PLAIN_WORDS {
             return 0;
         }
-        CLASS_COUNTS + counted_classes::cells_for(words) + ordered_tree::cells_for(granules / (CLASSES + 2))
+        CLASS_COUNTS + counted_classes::cells_for(words) + ordered_tree::cells_for(most_long(granules))
     }
 
     fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {
@@ -211,19 +216,24 @@ impl<'m> Index<'m> for ByRank<'m> {
         Self::classes(map).raise(&mut self.cells, height);
     }
 
-    fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool {
-        if hole.len <= CLASSES {
-            Self::classes(map).contains(&self.cells, height, hole)
-        } else {
-            self.long().contains(&self.cells, Key::of(hole).0)
+    fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {
+        let tree_at = CLASS_COUNTS + counted_classes::cells_for(map.words());
+        if self.cells.get(TREE) != tree_at as u64 {
+            return Err(0);
         }
-    }
-
-    fn holds_only_holes(&self, map: &BlockMap<'m>, height: u8, words: usize, long: usize) -> bool {
+        Self::classes(map).check(&self.cells, map, survey)?;
         let tree = self.long();
-        Self::classes(map).agree(&self.cells, map, height, words)
-            && tree.is_sound(&self.cells)
-            && tree.size(&self.cells) == long
+        if !tree.is_sound(&self.cells, most_long(survey.capacity)) || tree.size(&self.cells) != survey.long {
+            return Err(0);
+        }
+        // As many keys as long holes, and a key for each.
+        for word in 0..survey.words {
+            let mut long = map.holes_in(word, map.pending_in(word)).filter(|hole| hole.len > CLASSES);
+            if let Some(hole) = long.find(|&hole| !tree.contains(&self.cells, Key::of(hole).0)) {
+                return Err(hole.start);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -4,8 +4,11 @@
 //! the lowest level bit `w` of the word for length `n` says that the `w`-th of the node's 64 map words has a hole of
 //! exactly `n` granules; above, that the child has one. A word over all says which lengths there are.
 
+use core::ops::Range;
+
 use crate::bits::{free_granules, highest, lowest, runs_of};
 use crate::cells::Cells;
+use crate::index::{Survey, height_over};
 use crate::map::{BlockMap, Hole};
 
 /// Lengths up to this many granules are classes.
@@ -164,14 +167,50 @@ impl ClassMap {
         }
     }
 
-    /// Whether `word` is known to have a hole of `len` granules, on every level; for the checks.
-    pub(crate) fn contains(self, cells: &Cells<'_, u64>, height: u8, word: usize, len: usize) -> bool {
-        let levels = self.levels(height);
-        let mut place = word;
-        levels[..=usize::from(height)].iter().all(|level| {
-            let known = cells.get(level + (place & !63) + len - 1) >> (place % 64) & 1 == 1;
-            place /= 64;
-            known
-        }) && self.lengths(cells) >> (len - 1) & 1 == 1
+    /// Whether every level up to the root is that of the map and all above are empty; else a granule near which they
+    /// are not.
+    pub(crate) fn check(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, survey: &Survey) -> Result<(), usize> {
+        let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
+        let (mut nodes, mut granules) = (survey.words.div_ceil(64), 64 * 64);
+        for node in 0..nodes {
+            let expected = node_of_map(map, node * 64..survey.words.min((node + 1) * 64));
+            check_node(cells, level + node * CLASSES, |class| expected[class]).map_err(|()| node * granules)?;
+        }
+        let mut root = level;
+        for height in 1..=height_over(self.words, 6) {
+            let (below, children, kept) = (level, nodes, height <= u32::from(survey.height));
+            (level, width) = Self::up(level, width);
+            (nodes, granules) = (nodes.div_ceil(64), granules * 64);
+            root = if kept { level } else { root };
+            for node in 0..nodes {
+                let among = if kept { node * 64..children.min((node + 1) * 64) } else { 0..0 };
+                let present =
+                    |class| bits_where(among.clone(), |child| cells.get(below + child * CLASSES + class) != 0);
+                check_node(cells, level + node * CLASSES, present).map_err(|()| node * granules)?;
+            }
+        }
+        let lengths = bits_where(0..CLASSES, |class| cells.get(root + class) != 0);
+        if self.lengths(cells) == lengths { Ok(()) } else { Err(0) }
     }
+}
+
+/// The node of the lowest level over `words`, made from the map.
+fn node_of_map(map: &BlockMap<'_>, words: Range<usize>) -> [u64; CLASSES] {
+    let mut node = [0; CLASSES];
+    for word in words {
+        for hole in map.holes_in(word, map.pending_in(word)).filter(|hole| hole.len <= CLASSES) {
+            node[hole.len - 1] |= 1 << (word % 64);
+        }
+    }
+    node
+}
+
+fn check_node(cells: &Cells<'_, u64>, node: usize, expected: impl Fn(usize) -> u64) -> Result<(), ()> {
+    let agrees = (0..CLASSES).all(|class| cells.get(node + class) == expected(class));
+    if agrees { Ok(()) } else { Err(()) }
+}
+
+/// A bit for each of `places` (at most 64 of them) of which it is true, the first as bit 0.
+fn bits_where(places: Range<usize>, is_so: impl Fn(usize) -> bool) -> u64 {
+    places.rev().fold(0, |bits, place| bits << 1 | u64::from(is_so(place)))
 }

@@ -5,9 +5,12 @@
 //! groups, and so on. A node is 16 neighbours of a level, one row per length, so that the search for one length reads
 //! one row per level. Totals stand over all, and over those the totals of eight lengths each; levels from the root's height on are not kept.
 
+use core::ops::Range;
+
 use crate::bits::lowest;
 use crate::cells::Cells;
 use crate::index::class_map::{CLASSES, exact_in_word};
+use crate::index::{Survey, height_over};
 use crate::map::{BlockMap, Hole};
 
 /// How many words make a group, and how many places of a level one of the next.
@@ -81,6 +84,12 @@ impl Level {
         let Spot { cell, lane } = self.spot(class, place);
         let count = cells.get(cell) >> (lane * LANE_BITS);
         (if self.lanes == 1 { count } else { count & ((1 << LANE_BITS) - 1) }) as usize
+    }
+
+    /// Whether the counts at `place` are as `expected` for each class.
+    fn check(self, cells: &Cells<'_, u64>, place: usize, expected: impl Fn(usize) -> usize) -> Result<(), ()> {
+        let agrees = (0..CLASSES).all(|class| self.get(cells, class, place) == expected(class));
+        if agrees { Ok(()) } else { Err(()) }
     }
 
     /// Adds `change` to a count; the sum is not negative and fits, so that no lane reaches into the next.
@@ -183,39 +192,52 @@ impl CountedClasses {
         Hole { start: word * 64 + lowest(holes), len }
     }
 
-    /// Whether a hole is counted where it lies; for the checks.
-    pub(crate) fn contains(self, cells: &Cells<'_, u64>, height: u8, hole: Hole) -> bool {
-        let mut place = hole.start / 64;
-        self.total(cells, hole.len) > 0
-            && self.levels(height)[..usize::from(height)].iter().all(|level| {
-                place /= FAN;
-                level.get(cells, hole.len - 1, place) > 0
-            })
-    }
-
-    /// Whether every count is that of the map, of which the first `words` words are in use; for the checks.
-    pub(crate) fn agree(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, words: usize) -> bool {
-        let of_set = |set: usize| (set * SET + 1..=(set + 1) * SET).map(|len| self.total(cells, len)).sum::<usize>();
-        (0..CLASSES / SET).all(|set| of_set(set) == cells.get(self.set(set)) as usize)
-            && (1..=CLASSES).all(|len| self.agree_on(cells, map, height, words, len))
-    }
-
-    fn agree_on(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, words: usize, len: usize) -> bool {
-        let in_word = |word: usize| exact_in_word(map, word, map.pending_in(word), len).count_ones() as usize;
-        let mut below: Option<Level> = None;
-        let mut width = words;
-        for level in &self.levels(height)[..usize::from(height)] {
-            let count = |place: usize| below.map_or_else(|| in_word(place), |level| level.get(cells, len - 1, place));
-            let sum = |place: usize| (place * FAN..((place + 1) * FAN).min(width)).map(count).sum::<usize>();
-            if !(0..width.div_ceil(FAN)).all(|place| level.get(cells, len - 1, place) == sum(place)) {
-                return false;
+    /// Whether every count is that of the map, and all on levels that are not kept are 0; else a granule near which they
+    /// are not.
+    pub(crate) fn check(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, survey: &Survey) -> Result<(), usize> {
+        let height = height_over(self.words, FAN_BITS);
+        let levels = self.levels(height as u8);
+        let levels = &levels[..height as usize];
+        let mut totals = [0; CLASSES];
+        for group in 0..survey.words.div_ceil(FAN) {
+            let counts = count_group(map, group * FAN..survey.words.min((group + 1) * FAN));
+            if let Some(level) = levels.first() {
+                let kept = survey.height > 0;
+                let expected = |class: usize| if kept { counts[class] } else { 0 };
+                level.check(cells, group, expected).map_err(|()| group * FAN * 64)?;
             }
-            width = width.div_ceil(FAN);
-            below = Some(*level);
+            totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
         }
-        let count = |place: usize| below.map_or_else(|| in_word(place), |level| level.get(cells, len - 1, place));
-        (0..width).map(count).sum::<usize>() == self.total(cells, len)
+        let mut places = survey.words.div_ceil(FAN);
+        for (k, pair) in levels.windows(2).enumerate() {
+            let kept = k + 1 < usize::from(survey.height);
+            for place in 0..places.div_ceil(FAN) {
+                let among = if kept { place * FAN..places.min((place + 1) * FAN) } else { 0..0 };
+                let expected = |class| among.clone().map(|child| pair[0].get(cells, class, child)).sum();
+                pair[1].check(cells, place, expected).map_err(|()| place << (6 + FAN_BITS * (k as u32 + 2)))?;
+            }
+            places = places.div_ceil(FAN);
+        }
+        self.check_totals(cells, &totals)
     }
+
+    fn check_totals(self, cells: &Cells<'_, u64>, totals: &[usize; CLASSES]) -> Result<(), usize> {
+        let of_classes = (0..CLASSES).all(|class| self.total(cells, class + 1) == totals[class]);
+        let mut sets = totals.chunks(SET).enumerate();
+        let of_sets = sets.all(|(set, totals)| cells.get(self.set(set)) == totals.iter().sum::<usize>() as u64);
+        if of_classes && of_sets { Ok(()) } else { Err(0) }
+    }
+}
+
+/// How many holes of each length start in `words`, the pending one left aside.
+fn count_group(map: &BlockMap<'_>, words: Range<usize>) -> [usize; CLASSES] {
+    let mut counts = [0; CLASSES];
+    for word in words {
+        for hole in map.holes_in(word, map.pending_in(word)).filter(|hole| hole.len <= CLASSES) {
+            counts[hole.len - 1] += 1;
+        }
+    }
+    counts
 }
 
 /// Passes over as many of the counts from `place` on as `rank` reaches beyond, lowers it by them, and says where it

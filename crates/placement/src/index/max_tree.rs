@@ -6,7 +6,7 @@
 
 use crate::bits::lowest;
 use crate::cells::Cells;
-use crate::index::Index;
+use crate::index::{Index, Survey};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
 
 mod row;
@@ -23,6 +23,19 @@ pub struct MaxTree<'m> {
 
 fn clamp(len: usize) -> i32 {
     len.min(LONGEST) as i32
+}
+
+/// The row at which each level of a tree over `words` words begins.
+fn first_rows(words: usize) -> impl Iterator<Item = usize> {
+    let (mut row, mut width) = (1, words);
+    core::iter::from_fn(move || {
+        (width > 1).then(|| {
+            let first = row;
+            width = width.div_ceil(WIDTH);
+            row += width;
+            first
+        })
+    })
 }
 
 impl<'m> MaxTree<'m> {
@@ -155,6 +168,15 @@ impl<'m> MaxTree<'m> {
         place
     }
 
+    /// Whether each of the first `places` entries of `level` is as `expected`, and what fills the last row 0; else the
+    /// first that is not.
+    fn check_level(&self, level: usize, places: usize, expected: impl Fn(usize) -> i32) -> Result<(), usize> {
+        let entry = |place: usize| self.entries.get(self.level(level) + place);
+        let wrong = (0..places).find(|&place| entry(place) != expected(place));
+        let beyond = || (places..places.next_multiple_of(WIDTH)).find(|&place| entry(place) != 0);
+        wrong.or_else(beyond).map_or(Ok(()), Err)
+    }
+
     /// The lowest word above `word` whose entry is at least `wanted`.
     fn next_word(&self, height: u8, word: usize, wanted: i32) -> Option<usize> {
         let mut place = word;
@@ -188,14 +210,10 @@ impl<'m> Index<'m> for MaxTree<'m> {
 
     fn new(cells: Cells<'m, u64>, granules: usize) -> Self {
         let mut entries = cells.split();
-        let mut width = words_for(granules);
-        if width > PLAIN_WORDS {
-            let (mut row, mut level) = (1, 0);
-            while width > 1 {
+        let words = words_for(granules);
+        if words > PLAIN_WORDS {
+            for (level, row) in first_rows(words).enumerate() {
                 entries.set(level, row as i32);
-                width = width.div_ceil(WIDTH);
-                row += width;
-                level += 1;
             }
         }
         MaxTree { entries }
@@ -240,18 +258,19 @@ impl<'m> Index<'m> for MaxTree<'m> {
         self.entries.set(self.level(usize::from(height) + 1), largest);
     }
 
-    fn contains(&self, map: &BlockMap<'m>, height: u8, hole: Hole) -> bool {
-        let word = hole.start / 64;
-        let mut place = word;
-        let above_agree = (0..usize::from(height)).all(|level| {
-            let largest = row::max(self.row(level, place));
-            place /= WIDTH;
-            self.entries.get(self.level(level + 1) + place) == largest
-        });
-        self.entry(word) == clamp(Self::largest_in(map, word, map.pending_in(word))) && above_agree
-    }
-
-    fn holds_only_holes(&self, map: &BlockMap<'m>, _height: u8, words: usize, _long: usize) -> bool {
-        (0..words).all(|word| self.entry(word) == clamp(Self::largest_in(map, word, map.pending_in(word))))
+    fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {
+        if first_rows(map.words()).enumerate().any(|(level, row)| self.entries.get(level) != row as i32) {
+            return Err(0);
+        }
+        let largest = |word| clamp(Self::largest_in(map, word, map.pending_in(word)));
+        self.check_level(0, survey.words, largest).map_err(|word| word * 64)?;
+        let (mut places, mut granules) = (survey.words, 64);
+        for level in 1..first_rows(map.words()).count() {
+            (places, granules) = (places.div_ceil(WIDTH), granules * WIDTH);
+            let kept = level <= usize::from(survey.height);
+            let maximum = |place| if kept { row::max(self.row(level - 1, place * WIDTH)) } else { 0 };
+            self.check_level(level, places, maximum).map_err(|place| place * granules)?;
+        }
+        Ok(())
     }
 }

@@ -8,7 +8,8 @@
 //! 64 hole bits of the map behind its start, which mean nothing there ([`BlockMap::note`]).
 
 use crate::bits::highest;
-use crate::map::{BlockMap, Hole};
+use crate::map::{BlockMap, Hole, words_for};
+use crate::rules::MAX_GRANULES;
 
 /// The order of a bin: by address when all its holes are equally long or the length does not matter, else by length
 /// and then address. The number is that of the low bits of a length in which the bin's holes differ.
@@ -20,6 +21,9 @@ pub struct LengthBits(pub(crate) u32);
 pub(crate) struct Node(pub(crate) u32);
 
 const NONE: Node = Node(0);
+
+/// How many bits of a node's word tell it from others.
+const NODE_BITS: u32 = words_for(MAX_GRANULES).ilog2() + 1;
 
 impl Node {
     fn of(hole: Hole) -> Node {
@@ -167,10 +171,6 @@ fn find(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> Option
     Some(slot)
 }
 
-pub(crate) fn contains(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> bool {
-    find(map, root, order, hole).is_some()
-}
-
 /// The first hole of at least `len` granules, in the order of the bin.
 pub(crate) fn first_from(map: &BlockMap<'_>, root: Node, order: LengthBits, len: usize) -> Option<Hole> {
     let (mut at, mut depth) = (root, 0);
@@ -227,11 +227,60 @@ pub(crate) fn first_that(
     best.map(|(_, hole)| hole)
 }
 
-/// How many holes the subtree of `node` holds; for the checks.
-pub(crate) fn count(map: &BlockMap<'_>, node: Node) -> usize {
+/// The way from the root of a trie to a place in it; for the checks.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Which sides were taken, the first as bit 0.
+    sides: u128,
+    depth: u32,
+    /// The key of the node above.
+    above: Option<Key>,
+}
+
+/// How many holes the trie has whose root is `root`, if all are holes of the first `words` words of the map of which
+/// `belongs` is true, each but once, in order and where its key says; else a granule near which something is wrong.
+/// The links may be anything.
+pub(crate) fn count(
+    map: &BlockMap<'_>,
+    root: Node,
+    order: LengthBits,
+    words: usize,
+    belongs: &impl Fn(Hole) -> bool,
+) -> Result<usize, usize> {
+    count_below(map, root, order, words, belongs, Way { sides: 0, depth: 0, above: None })
+}
+
+/// Keys rise on every way down and agree with the sides taken, so that no node is met twice and no way is longer than a
+/// key has bits, which bounds the recursion.
+fn count_below(
+    map: &BlockMap<'_>,
+    node: Node,
+    order: LengthBits,
+    words: usize,
+    belongs: &impl Fn(Hole) -> bool,
+    way: Way,
+) -> Result<usize, usize> {
     if node == NONE {
-        return 0;
+        return Ok(0);
     }
-    let [low, high] = links(map, node.start(map));
-    1 + count(map, low) + count(map, high)
+    let word = node.word();
+    if word >= words || map.starts(word) == 0 {
+        return Err(word.min(words - 1) * 64);
+    }
+    let start = node.start(map);
+    if way.depth > order.0 + NODE_BITS || !map.is_hole(start) || !belongs(map.hole_at(start)) {
+        return Err(start);
+    }
+    let key = order.key(map, node);
+    let sides = (0..way.depth).rev().fold(0, |sides, depth| sides << 1 | order.side(key, depth) as u128);
+    if sides != way.sides || way.above.is_some_and(|above| above >= key) {
+        return Err(start);
+    }
+    let mut count = 1;
+    for (side, child) in links(map, start).into_iter().enumerate() {
+        let sides = way.sides | (side as u128) << way.depth;
+        let further = Way { sides, depth: way.depth + 1, above: Some(key) };
+        count += count_below(map, child, order, words, belongs, further)?;
+    }
+    Ok(count)
 }

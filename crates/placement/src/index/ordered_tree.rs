@@ -14,6 +14,7 @@
 use core::hint::select_unpredictable;
 
 use crate::cells::Cells;
+use crate::rules::MAX_GRANULES;
 
 /// How many cells a node takes.
 const NODE: usize = 64;
@@ -38,6 +39,10 @@ const FRESH: usize = 3;
 /// The node freed last, plus one; each freed node begins with the one freed before it in the same way.
 const FREED: usize = 4;
 const HEADER: usize = 5;
+
+/// No tree is higher: a root has two children and every other node half as many as it may.
+const HIGHEST: u64 = 8;
+const _: () = assert!(2 * FEWEST_CHILDREN.pow(HIGHEST as u32) > MAX_GRANULES / 64);
 
 /// How many cells a tree of at most `keys` keys takes: all nodes as empty as they may be.
 pub(crate) const fn cells_for(keys: usize) -> usize {
@@ -387,31 +392,73 @@ impl OrderedTree {
         cells.set(self.base + FREED, self.number(node) as u64 + 1);
     }
 
-    /// Whether every node is full enough, in order and counted; for the checks.
-    pub(crate) fn is_sound(self, cells: &Cells<'_, u64>) -> bool {
-        let root = self.root(cells);
+    /// Whether every node is full enough, in order and counted, and every other that was ever in use is free, in a tree
+    /// made for `most` keys; for the checks. The cells may hold anything.
+    pub(crate) fn is_sound(self, cells: &Cells<'_, u64>, most: usize) -> bool {
+        let nodes = (cells_for(most) - HEADER) / NODE;
+        let [root, height, fresh] = [ROOT, HEIGHT, FRESH].map(|cell| cells.get(self.base + cell));
+        if root > fresh || fresh >= nodes as u64 || height > HIGHEST {
+            return false;
+        }
+        let (root, fresh) = (self.root(cells), fresh as usize);
         let fewest = if root.height == 0 { 0 } else { 2 };
-        self.weigh(cells, root) == self.size(cells)
-            && self.len(cells, root) >= fewest
-            && self.is_sound_below(cells, root, 0, u64::MAX)
+        self.len(cells, root) >= fewest
+            && self.count_nodes(cells, root, fresh, 0, u64::MAX).is_some_and(|used| {
+                self.weigh(cells, root) == self.size(cells) && self.are_free(cells, fresh, fresh + 1 - used)
+            })
     }
 
-    /// Whether the keys below `node` lie in `from..to` and so on; as deep as the tree is high.
-    fn is_sound_below(self, cells: &Cells<'_, u64>, node: Node, from: u64, to: u64) -> bool {
+    /// How many nodes there are from `node` down, if all have numbers up to `fresh` and their keys lie in `from..to` and
+    /// so on. As deep as the tree is high, and no node is met twice: what lies below neighbours differs.
+    fn count_nodes(self, cells: &Cells<'_, u64>, node: Node, fresh: usize, from: u64, to: u64) -> Option<usize> {
         let len = self.len(cells, node);
+        if len > node.most() {
+            return None;
+        }
         let ordered = (1..len).all(|place| self.key(cells, node, place - 1) < self.key(cells, node, place));
         let bounded = len == 0 || self.key(cells, node, 0) >= from && self.key(cells, node, len - 1) < to;
-        if !ordered || !bounded || len > node.most() || node.height == 0 {
-            return ordered && bounded && len <= node.most();
+        if !ordered || !bounded || node.height > 0 && self.key(cells, node, 0) != from {
+            return None;
         }
-        self.key(cells, node, 0) == from
-            && (0..len).all(|place| {
-                let child = self.child(cells, node, place);
-                let end = if place + 1 < len { self.key(cells, node, place + 1) } else { to };
-                self.len(cells, child) >= child.fewest()
-                    && self.weigh(cells, child) == self.link(cells, node, place).weight()
-                    && self.is_sound_below(cells, child, self.key(cells, node, place), end)
-            })
+        let mut count = 1;
+        for place in (0..len).take_while(|_| node.height > 0) {
+            let link = self.link(cells, node, place);
+            if link.number() > fresh {
+                return None;
+            }
+            let child = self.child(cells, node, place);
+            let end = if place + 1 < len { self.key(cells, node, place + 1) } else { to };
+            if self.len(cells, child) < child.fewest() {
+                return None;
+            }
+            count += self.count_nodes(cells, child, fresh, self.key(cells, node, place), end)?;
+            if self.weigh(cells, child) != link.weight() {
+                return None;
+            }
+        }
+        Some(count)
+    }
+
+    /// Whether the freed nodes are `count` with numbers up to `fresh`, none of them in use.
+    fn are_free(self, cells: &Cells<'_, u64>, fresh: usize, count: usize) -> bool {
+        let mut freed = cells.get(self.base + FREED);
+        for _ in 0..count {
+            if freed == 0 || freed > fresh as u64 + 1 || self.is_in_use(cells, freed as usize - 1) {
+                return false;
+            }
+            freed = cells.get(self.node(freed as usize - 1, 0).at);
+        }
+        freed == 0
+    }
+
+    /// Whether the tree, which is sound, has a node of this number: its own first key would lead to it.
+    fn is_in_use(self, cells: &Cells<'_, u64>, number: usize) -> bool {
+        let key = self.key(cells, self.node(number, 0), 0).min(u64::MAX - 1);
+        let mut node = self.root(cells);
+        while self.number(node) != number && node.height > 0 {
+            node = self.child(cells, node, self.place_of(cells, node, key));
+        }
+        self.number(node) == number
     }
 }
 

@@ -10,14 +10,17 @@ use crate::generator::Generator;
 struct Beside<'m> {
     cells: Cells<'m, u64>,
     tree: OrderedTree,
+    most: usize,
     keys: Vec<u64>,
 }
 
 impl<'m> Beside<'m> {
-    fn new(memory: &'m mut [u64], base: usize) -> Self {
+    /// A tree of at most `most` keys in `memory` from `base` on.
+    fn new(memory: &'m mut [u64], base: usize, most: usize) -> Self {
+        assert_eq!(memory.len(), base + cells_for(most));
         // SAFETY: the slice is borrowed exclusively for 'm.
         let cells = unsafe { Cells::new(memory.as_mut_ptr(), memory.len()) };
-        Beside { cells, tree: OrderedTree::new(base), keys: Vec::new() }
+        Beside { cells, tree: OrderedTree::new(base), most, keys: Vec::new() }
     }
 
     /// Adds the key if it is not there, else takes it away.
@@ -46,7 +49,7 @@ impl<'m> Beside<'m> {
     }
 
     fn agrees(&self) {
-        assert!(self.tree.is_sound(&self.cells));
+        assert!(self.tree.is_sound(&self.cells, self.most));
         for (rank, &key) in self.keys.iter().enumerate() {
             assert_eq!(self.tree.select(&self.cells, rank), key);
         }
@@ -57,7 +60,7 @@ impl<'m> Beside<'m> {
 fn random_keys_have_the_ranks_they_have_in_order() {
     const MOST: usize = 6000;
     let mut memory = vec![0u64; cells_for(MOST)];
-    let mut beside = Beside::new(&mut memory, 0);
+    let mut beside = Beside::new(&mut memory, 0, MOST);
     let mut seed = 1;
     let mut numbers = Generator(&mut seed);
     // Filling and emptying in turn, so that nodes split, lend, join and come back.
@@ -82,7 +85,7 @@ fn random_keys_have_the_ranks_they_have_in_order() {
 fn the_emptiest_tree_fits_its_cells() {
     for most in [1, 62, 63, 64, 500, 961, 5000, 40_000] {
         let mut memory = vec![0u64; cells_for(most)];
-        let mut beside = Beside::new(&mut memory, 0);
+        let mut beside = Beside::new(&mut memory, 0, most);
         // Rising keys leave every node half full; removing all but every other leaf's worth then joins them.
         for key in 1..=most as u64 {
             beside.toggle(key);
@@ -102,7 +105,7 @@ fn the_emptiest_tree_fits_its_cells() {
 #[test]
 fn falling_keys_and_keys_in_the_middle() {
     let mut memory = vec![0u64; 7 + cells_for(4000)];
-    let mut beside = Beside::new(&mut memory, 7);
+    let mut beside = Beside::new(&mut memory, 7, 4000);
     for key in (2001..=4000).rev() {
         beside.toggle(key);
     }
@@ -119,7 +122,7 @@ fn falling_keys_and_keys_in_the_middle() {
 #[test]
 fn a_node_out_of_order_or_miscounted_is_not_sound() {
     let mut memory = vec![0u64; cells_for(500)];
-    let mut beside = Beside::new(&mut memory, 0);
+    let mut beside = Beside::new(&mut memory, 0, 500);
     for key in 1..=500 {
         beside.toggle(key);
     }
@@ -127,9 +130,31 @@ fn a_node_out_of_order_or_miscounted_is_not_sound() {
     let leaf = tree.child(&beside.cells, root, 3);
     let key = tree.key(&beside.cells, leaf, 5);
     beside.cells.set(leaf.keys() + 5, key + 2);
-    assert!(!tree.is_sound(&beside.cells));
+    assert!(!tree.is_sound(&beside.cells, 500));
     beside.cells.set(leaf.keys() + 5, key);
-    assert!(tree.is_sound(&beside.cells));
+    assert!(tree.is_sound(&beside.cells, 500));
     tree.change_weight(&mut beside.cells, root, 3, 1);
-    assert!(!tree.is_sound(&beside.cells));
+    assert!(!tree.is_sound(&beside.cells, 500));
+}
+
+#[test]
+fn a_freed_node_that_is_in_use_or_lost_is_not_sound() {
+    let mut memory = vec![0u64; cells_for(500)];
+    let mut beside = Beside::new(&mut memory, 0, 500);
+    for key in 1..=500 {
+        beside.toggle(key);
+    }
+    for key in 1..=300 {
+        beside.toggle(key);
+    }
+    let (tree, freed) = (beside.tree, beside.cells.get(FREED));
+    let root = tree.root(&beside.cells);
+    let leaf = tree.link(&beside.cells, root, 0).number();
+    assert!(freed != 0 && root.height == 1);
+    for (wrong, what) in [(0, "lost"), (leaf + 1, "a leaf"), (tree.number(root) + 1, "the root"), (500, "nowhere")] {
+        beside.cells.set(FREED, wrong as u64);
+        assert!(!tree.is_sound(&beside.cells, 500), "{what}");
+    }
+    beside.cells.set(FREED, freed);
+    assert!(tree.is_sound(&beside.cells, 500));
 }
