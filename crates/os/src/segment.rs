@@ -239,6 +239,21 @@ impl Segment {
             result => result,
         }
     }
+
+    /// As [`Segment::back`], for what was backed once but may be so no more: a copy of a file may be sparse. On file systems
+    /// that cannot reserve space, nothing is done.
+    ///
+    /// # Errors
+    /// As [`Segment::back`].
+    pub fn back_again(&self, from: usize, to: usize) -> Result<(), FileError> {
+        if to > self.length {
+            return Err(FileError::TooLong);
+        }
+        match reserve(&self.file, from, to) {
+            Err(FileError::Other(libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(()),
+            result => result,
+        }
+    }
 }
 
 impl Drop for Segment {

@@ -111,6 +111,16 @@ impl SharedLock {
         }
     }
 
+    /// Gives the lock back to whom it was taken from: as if it had not been taken, whoever wants it next takes it from the dead.
+    ///
+    /// # Safety
+    /// The caller took the lock from `dead`, has not released it since, and has left what it guards as it was.
+    pub unsafe fn return_to(&self, dead: Identity) {
+        if self.word.swap(dead.word(), Ordering::Release) & WAITERS != 0 {
+            self.wake_one();
+        }
+    }
+
     /// Who holds the lock at this moment, dead or alive.
     #[must_use]
     pub fn holder(&self) -> Option<Identity> {

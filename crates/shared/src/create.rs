@@ -1,6 +1,6 @@
 //! Making segments.
 
-use heapwright_os::{Identity, Segment, fork_count, pid_namespace, unlink};
+use heapwright_os::{Identity, Segment, fork_count, unlink};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine;
@@ -30,7 +30,7 @@ impl SharedHeap {
         let (forks, me) = (fork_count(), Identity::mine());
         let refused = |reason| Error::refused(place, layout.length(), reason);
         let segment = Segment::create_unnamed(&place.directory(), settings.mode, layout.length()).map_err(refused)?;
-        let mut mapping = Mapping { place: place.clone(), layout, segment };
+        let mut mapping = Mapping::of(place, segment, layout);
         let view = furnish(&mapping, settings.seed, me)?;
         mapping.segment.publish(place.c_path()).map_err(refused)?;
         Ok(SharedHeap::new(mapping, settings.patience, forks, me, view))
@@ -70,8 +70,9 @@ fn furnish(mapping: &Mapping, seed: u64, me: Identity) -> Result<View, Error> {
     let size = layout.plan.size;
     layout.backed(size, size)?.into_iter().try_for_each(|(from, to)| mapping.back_range(from, to))?;
     let header = mapping.header();
-    let fixed = Fixed::of(layout, pid_namespace().unwrap_or(0)).encode();
+    let fixed = Fixed::of(layout).encode();
     header.fixed.iter().zip(fixed).for_each(|(word, value)| word.store(value, Relaxed));
+    header.set_our_namespace();
     header.live.set_capacity(size);
     let engine = engine::create(mapping, seed)?;
     let slot = processes::enter(mapping, &engine, me)?;

@@ -3,16 +3,17 @@
 use heapwright_placement::{AnyEngine, Change, Engine, RecoverError};
 
 use crate::error::Error;
-use crate::mapping::Mapping;
+use crate::sections::Sections;
 
 /// The engine as this process sees it; it holds addresses of this process.
 pub(crate) type Placer = AnyEngine<'static>;
 
 /// Makes the heap in a new segment, whose metadata is zero.
-pub(crate) fn create(mapping: &Mapping, seed: u64) -> Result<Placer, Error> {
-    let plan = &mapping.layout.plan;
+pub(crate) fn create(sections: &Sections, seed: u64) -> Result<Placer, Error> {
+    let plan = &sections.layout.plan;
     // SAFETY: the metadata is new, hence zero, as long as the layout says, backed, and the segment has no name yet.
-    let made = unsafe { AnyEngine::create_zeroed(plan.policy, mapping.metadata(), plan.size, &mapping.layout.rules()) };
+    let made =
+        unsafe { AnyEngine::create_zeroed(plan.policy, sections.metadata(), plan.size, &sections.layout.rules()) };
     let mut engine = made.map_err(|_| Error::BadSettings { why: "the engine refuses these rules" })?;
     engine.seed(seed);
     Ok(engine)
@@ -20,45 +21,45 @@ pub(crate) fn create(mapping: &Mapping, seed: u64) -> Result<Placer, Error> {
 
 /// The engine of a heap that others have left, or are using, in order.
 ///
-/// The engine's lifetime is the segment's; whoever has it uses it under the lock only and drops it before the mapping.
-pub(crate) fn attach(mapping: &Mapping) -> Result<Placer, Error> {
-    let capacity = capacity(mapping)?;
-    let cells = mapping.layout.cells(capacity)?;
+/// The engine's lifetime is the segment's; whoever has it uses it under the lock only and drops it before the sections.
+pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
+    let capacity = capacity(sections)?;
+    let cells = sections.layout.cells(capacity)?;
     // SAFETY: so many cells are backed, and engines of this version wrote them: processes that may write to the segment are
     // trusted like threads.
-    let engine = unsafe { AnyEngine::attach(mapping.metadata(), cells) };
-    engine.map_err(|_| corrupted(mapping)).and_then(|engine| fitting(mapping, engine, capacity))
+    let engine = unsafe { AnyEngine::attach(sections.metadata(), cells) };
+    engine.map_err(|_| corrupted(sections)).and_then(|engine| fitting(sections, engine, capacity))
 }
 
 /// The engine of a heap in which somebody died, or whose capacity has become another: completes or undoes `change`, and derives
 /// anew all that is derived. Whatever the metadata holds, the result is an error or a heap that is sound.
-pub(crate) fn recover(mapping: &Mapping, change: Option<Change>) -> Result<Placer, Error> {
-    let capacity = capacity(mapping)?;
-    let cells = mapping.layout.cells(capacity)?;
-    let policy = mapping.layout.plan.policy;
+pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Placer, Error> {
+    let capacity = capacity(sections)?;
+    let cells = sections.layout.cells(capacity)?;
+    let policy = sections.layout.plan.policy;
     // SAFETY: so many cells are backed, and under the lock nobody else uses them.
-    let engine = unsafe { AnyEngine::recover(policy, mapping.metadata(), cells, capacity, change) };
+    let engine = unsafe { AnyEngine::recover(policy, sections.metadata(), cells, capacity, change) };
     engine.map_err(|refused| match refused {
-        RecoverError::Broken(violation) => Error::violated(violation, mapping.layout.data),
-        _ => corrupted(mapping),
+        RecoverError::Broken(violation) => Error::violated(violation, sections.layout.data),
+        _ => corrupted(sections),
     })
 }
 
 /// The capacity that the metadata is, or is to be, laid out for.
-pub(crate) fn capacity(mapping: &Mapping) -> Result<usize, Error> {
-    let plan = &mapping.layout.plan;
-    let capacity = mapping.header().live.capacity();
+pub(crate) fn capacity(sections: &Sections) -> Result<usize, Error> {
+    let plan = &sections.layout.plan;
+    let capacity = sections.header().live.capacity();
     usize::try_from(capacity)
         .ok()
         .filter(|&capacity| (plan.size..=plan.max_size).contains(&capacity) && capacity % plan.granule as usize == 0)
         .ok_or(Error::Corrupted { what: "the engine's capacity is out of range", offset: 0 })
 }
 
-fn fitting(mapping: &Mapping, engine: Placer, capacity: usize) -> Result<Placer, Error> {
-    let fits = engine.policy() == mapping.layout.plan.policy && engine.capacity() == capacity;
-    if fits { Ok(engine) } else { Err(corrupted(mapping)) }
+fn fitting(sections: &Sections, engine: Placer, capacity: usize) -> Result<Placer, Error> {
+    let fits = engine.policy() == sections.layout.plan.policy && engine.capacity() == capacity;
+    if fits { Ok(engine) } else { Err(corrupted(sections)) }
 }
 
-fn corrupted(mapping: &Mapping) -> Error {
-    Error::Corrupted { what: "the engine's metadata is not that of this heap", offset: mapping.layout.metadata as u64 }
+fn corrupted(sections: &Sections) -> Error {
+    Error::Corrupted { what: "the engine's metadata is not that of this heap", offset: sections.layout.metadata as u64 }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
-use heapwright_os::SharedLock;
+use heapwright_os::{SharedLock, pid_namespace};
 use heapwright_placement::PolicyKind;
 
 use crate::layout::{Layout, Plan};
@@ -20,10 +20,10 @@ pub(crate) const VERSION: u32 = 1;
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
 
-/// In [`Live::epoch`]: the heap was found corrupted, nobody may work on it.
-const BROKEN: u64 = u64::MAX;
+/// Set in [`Live::epoch`]: the heap was found corrupted, nobody may work on it.
+const BROKEN: u64 = 1 << 63;
 
-/// In the upper half of [`Live::seal`]: the lower half is a checksum.
+/// The upper half of [`Live::seal`]: the lower half is a checksum.
 const SEALED: u64 = 0x5ea1;
 
 /// The header as it lies in the segment.
@@ -31,7 +31,9 @@ const SEALED: u64 = 0x5ea1;
 pub(crate) struct Header {
     pub(crate) fixed: [AtomicU64; FIXED_WORDS],
     pub(crate) lock: SharedLock,
-    _line: [AtomicU64; 7],
+    /// The namespace of process numbers that users of the segment are in; 0 when its maker did not know.
+    namespace: AtomicU64,
+    _line: [AtomicU64; 6],
     pub(crate) live: Live,
 }
 
@@ -52,6 +54,17 @@ pub(crate) struct Live {
 impl Header {
     /// Where the seal lies, in bytes.
     pub(crate) const SEAL: usize = std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal);
+
+    /// Whether the calling process can judge which of the segment's processes live.
+    pub(crate) fn is_of_our_namespace(&self) -> bool {
+        let namespace = self.namespace.load(Relaxed);
+        namespace == 0 || Some(namespace) == pid_namespace()
+    }
+
+    /// From now on the segment is used in the namespace of the calling process.
+    pub(crate) fn set_our_namespace(&self) {
+        self.namespace.store(pid_namespace().unwrap_or(0), Relaxed);
+    }
 }
 
 const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, live) == 192);
@@ -64,8 +77,6 @@ pub(crate) struct Fixed {
     length: u64,
     metadata: u64,
     data: u64,
-    /// The namespace of process numbers that the maker was in; 0 when it did not know.
-    pub(crate) namespace: u64,
 }
 
 /// Why the words of a fixed part are not one.
@@ -78,20 +89,19 @@ pub(crate) enum Unfit {
 }
 
 impl Fixed {
-    pub(crate) fn of(layout: &Layout, namespace: u64) -> Fixed {
+    pub(crate) fn of(layout: &Layout) -> Fixed {
         Fixed {
             plan: layout.plan,
             length: layout.length() as u64,
             metadata: layout.metadata as u64,
             data: layout.data as u64,
-            namespace,
         }
     }
 
     pub(crate) fn encode(&self) -> [u64; FIXED_WORDS] {
         let Plan { policy, granule, processes, roots, size, max_size } = self.plan;
         let mut words = [0; FIXED_WORDS];
-        words[..12].copy_from_slice(&[
+        words[..11].copy_from_slice(&[
             MAGIC,
             u64::from(VERSION),
             policy as u64,
@@ -103,7 +113,6 @@ impl Fixed {
             self.length,
             self.metadata,
             self.data,
-            self.namespace,
         ]);
         words[FIXED_WORDS - 1] = u64::from(checksum(&words[..FIXED_WORDS - 1]));
         words
@@ -134,7 +143,7 @@ impl Fixed {
             max_size: number(7)?,
         };
         let layout = Layout::of(&plan).ok()?;
-        let fixed = Fixed::of(&layout, words[11]);
+        let fixed = Fixed::of(&layout);
         (fixed.encode() == *words).then_some((fixed, layout))
     }
 
@@ -157,17 +166,17 @@ impl Live {
     }
 
     pub(crate) fn is_broken(&self) -> bool {
-        self.epoch() == BROKEN
+        self.epoch() & BROKEN != 0
     }
 
     /// Nobody may work on the heap any more, until it is repaired: every view is out of date for good.
     pub(crate) fn set_broken(&self) {
-        self.epoch.store(BROKEN, Relaxed);
+        self.epoch.fetch_or(BROKEN, Relaxed);
     }
 
     /// Every process must look anew at how the engine's metadata is laid out before it works on it. Returns the new epoch.
     pub(crate) fn begin_epoch(&self) -> u64 {
-        let next = (self.epoch() % (BROKEN - 1)) + 1;
+        let next = (self.epoch() & !BROKEN) + 1;
         self.epoch.store(next, Relaxed);
         next
     }

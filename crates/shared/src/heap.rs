@@ -104,7 +104,8 @@ impl SharedHeap {
         let (forks, me) = (fork_count(), Identity::mine());
         let (_held, taken) = self.mapping.lock(me, self.patience)?;
         if self.forks.load(Relaxed) == forks {
-            return Ok(());
+            // Another thread was faster.
+            return if taken == Taken::Clean { Ok(()) } else { recover(&self.mapping).map(drop) };
         }
         let view = View::enter(&self.mapping, taken, me)?;
         // SAFETY: under the lock. What is overwritten may be half written by a thread of the parent and is not looked at;
@@ -129,16 +130,16 @@ impl SharedHeap {
     #[inline(always)]
     #[must_use]
     pub fn pointer<T>(&self, offset: Offset<T>) -> NonNull<T> {
-        let address = self.mapping.segment.base().as_ptr().wrapping_add(offset.get() as usize);
+        let address = self.mapping.base().as_ptr().wrapping_add(offset.get() as usize);
         // An offset beyond any segment may wrap to 0: the base is as good an address of nothing.
-        NonNull::new(address).unwrap_or(self.mapping.segment.base()).cast()
+        NonNull::new(address).unwrap_or(self.mapping.base()).cast()
     }
 
     /// The offset of `pointer`, an address in the blocks of this mapping of the segment; `None` for any other.
     #[inline]
     #[must_use]
     pub fn offset_of<T>(&self, pointer: NonNull<T>) -> Option<Offset<T>> {
-        let distance = pointer.addr().get().wrapping_sub(self.mapping.segment.base().addr().get());
+        let distance = pointer.addr().get().wrapping_sub(self.mapping.base().addr().get());
         let layout = &self.mapping.layout;
         (layout.data..layout.length()).contains(&distance).then(|| Offset::new(distance as u64)).flatten()
     }

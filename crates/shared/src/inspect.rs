@@ -1,12 +1,14 @@
 //! What is in a heap.
 
-use heapwright_placement::{BlockState, Counters, Engine, HoleStats};
+use heapwright_placement::{Block, BlockState, Counters, Engine, HoleStats};
 
+use crate::engine::Placer;
 use crate::error::Error;
-use crate::heap::{Section, SharedHeap};
+use crate::heap::SharedHeap;
 use crate::offset::Offset;
 use crate::owners::{Owners, Tally, count_blocks, owner_of};
 use crate::processes::{Owner, ProcessState};
+use crate::sections::Sections;
 
 /// A block, used or free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ impl SharedHeap {
     pub fn blocks(&self) -> Result<Vec<BlockInfo>, Error> {
         let mut section = self.enter()?;
         let owners = Owners::of(section.mapping().slots());
-        Ok(section.blocks(&owners))
+        Ok(describe_blocks(section.mapping(), section.engine(), &owners))
     }
 
     /// Verifies every invariant of the heap. Time: proportional to the heap.
@@ -110,16 +112,14 @@ pub(crate) fn listed(owners: &Owners, tallies: &[Tally; 256]) -> Vec<ProcessInfo
         .collect()
 }
 
-impl Section<'_> {
-    fn blocks(&mut self, owners: &Owners) -> Vec<BlockInfo> {
-        let (mapping, data) = (self.mapping(), self.mapping().layout.data);
-        let describe = |block: heapwright_placement::Block| BlockInfo {
-            // SAFETY: data does not begin at 0.
-            offset: unsafe { Offset::new_unchecked((data + block.offset) as u64) },
-            size: block.size,
-            state: block.state,
-            owner: (block.state == BlockState::Used).then(|| owners.get(owner_of(mapping, block.offset))),
-        };
-        self.engine().blocks().map(describe).collect()
-    }
+/// All blocks in address order.
+pub(crate) fn describe_blocks(sections: &Sections, engine: &Placer, owners: &Owners) -> Vec<BlockInfo> {
+    let describe = |block: Block| BlockInfo {
+        // SAFETY: data does not begin at 0.
+        offset: unsafe { Offset::new_unchecked((sections.layout.data + block.offset) as u64) },
+        size: block.size,
+        state: block.state,
+        owner: (block.state == BlockState::Used).then(|| owners.get(owner_of(sections, block.offset))),
+    };
+    engine.blocks().map(describe).collect()
 }

@@ -3,6 +3,7 @@
 //! - [`SharedHeap`]: a heap in a POSIX shared-memory object or a file ([`Place`]), under any placement policy, made with
 //!   [`Settings`] and opened with [`Access`].
 //! - [`Offset`]: a pointer that means the same in every process, to what is [`Relocatable`].
+//! - [`Snapshot`]: a segment looked at from outside, whatever its condition.
 //! - Named roots, by which processes find each other's data; the owner of every block, and what dead ones left behind.
 //!
 //! ```
@@ -21,11 +22,12 @@
 //! ```
 //!
 //! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record` (what lies in
-//! a segment); `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
+//! a segment); `sections`, `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
 //! `recover`, `view`; `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `grow`, `roots`,
-//! `reclaim`, `inspect` (what handles do). How and why a killed process does no harm is told in `docs/shared-memory.md`.
+//! `reclaim`, `inspect` (what handles do); `snapshot`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
 mod close;
+mod condition;
 mod create;
 mod engine;
 mod error;
@@ -44,11 +46,15 @@ mod processes;
 mod reclaim;
 mod record;
 mod recover;
+mod repair;
 mod roots;
 mod seal;
+mod sections;
 mod settings;
+mod snapshot;
 mod view;
 
+pub use condition::Condition;
 pub use error::Error;
 pub use heap::SharedHeap;
 pub use heapwright_os::FileError;
@@ -58,5 +64,7 @@ pub use offset::{Offset, Relocatable};
 pub use place::Place;
 pub use processes::{Owner as BlockOwner, ProcessState};
 pub use reclaim::{Leavers, Reclaimed};
+pub use repair::{Repaired, Strangers};
 pub use roots::{LONGEST_NAME, Root};
 pub use settings::{Access, MAX_PROCESSES, MAX_ROOTS, Owner, PATIENCE, Settings};
+pub use snapshot::Snapshot;

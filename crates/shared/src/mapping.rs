@@ -1,66 +1,38 @@
-//! The sections of a segment as this process has them mapped.
+//! A segment as this process has it mapped.
 
-use std::ptr::NonNull;
-use std::slice;
-use std::sync::atomic::AtomicU8;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::time::Duration;
 
 use heapwright_os::{Identity, Segment, Taken, TimedOut};
 
 use crate::error::Error;
-use crate::header::Header;
 use crate::layout::Layout;
 use crate::place::Place;
-use crate::processes::ProcessSlot;
-use crate::roots::RootSlot;
+use crate::sections::Sections;
 
 /// A segment of which the fixed part of the header was found in order.
 pub(crate) struct Mapping {
     pub(crate) place: Place,
-    pub(crate) layout: Layout,
     pub(crate) segment: Segment,
+    sections: Sections,
+}
+
+impl Deref for Mapping {
+    type Target = Sections;
+
+    #[inline(always)]
+    fn deref(&self) -> &Sections {
+        &self.sections
+    }
 }
 
 impl Mapping {
-    #[inline(always)]
-    fn at<T>(&self, offset: usize) -> NonNull<T> {
-        debug_assert!(offset <= self.segment.length());
-        // SAFETY: all sections lie within the segment, whose length was compared with the layout's.
-        unsafe { self.segment.base().add(offset).cast() }
-    }
-
-    #[inline(always)]
-    pub(crate) fn header(&self) -> &Header {
-        // SAFETY: the header lies at the start, is backed from the start, and consists of atomic integers.
-        unsafe { self.at(0).as_ref() }
-    }
-
-    pub(crate) fn slots(&self) -> &[ProcessSlot] {
-        // SAFETY: the section is so long, aligned to 8, backed from the start, and consists of atomic integers.
-        unsafe { slice::from_raw_parts(self.at(self.layout.slots).as_ptr(), self.layout.plan.processes) }
-    }
-
-    pub(crate) fn roots(&self) -> &[RootSlot] {
-        // SAFETY: as above.
-        unsafe { slice::from_raw_parts(self.at(self.layout.roots).as_ptr(), self.layout.plan.roots) }
-    }
-
-    /// The owners of all granules; only those of granules of the heap may be touched.
-    #[inline(always)]
-    fn owners(&self) -> &[AtomicU8] {
-        let granules = self.layout.plan.max_size >> self.layout.shift;
-        // SAFETY: as above, for bytes; what is not backed is not touched.
-        unsafe { slice::from_raw_parts(self.at(self.layout.owners).as_ptr(), granules) }
-    }
-
-    /// The owner of the block at `place`, in bytes from the data's start.
-    #[inline(always)]
-    pub(crate) fn owner(&self, place: usize) -> Option<&AtomicU8> {
-        self.owners().get(place >> self.layout.shift)
-    }
-
-    pub(crate) fn metadata(&self) -> NonNull<u64> {
-        self.at(self.layout.metadata)
+    /// The segment that `segment`, as long as `layout` says, holds.
+    pub(crate) fn of(place: &Place, segment: Segment, layout: Layout) -> Mapping {
+        // SAFETY: the sections go with the mapping, and what processes may do to them is the trust that is documented.
+        let sections = unsafe { Sections::at_base(segment.base(), layout) };
+        Mapping { place: place.clone(), segment, sections }
     }
 
     /// Backs all that a heap of `size` bytes within an engine's `capacity` touches, but what one of `had` bytes within
@@ -69,6 +41,14 @@ impl Mapping {
         let before = self.layout.backed(had.0, had.1)?;
         let after = self.layout.backed(size, capacity)?;
         before.into_iter().zip(after).try_for_each(|((_, from), (_, to))| self.back_range(from, to))
+    }
+
+    /// Sees to it that what was backed once still is: a segment may be a sparse copy of one.
+    pub(crate) fn back_again(&self, ranges: &[(usize, usize)]) -> Result<(), Error> {
+        let back = |&(from, to): &(usize, usize)| {
+            self.segment.back_again(from, to).map_err(|reason| Error::refused(&self.place, to - from, reason))
+        };
+        ranges.iter().try_for_each(back)
     }
 
     pub(crate) fn back_range(&self, from: usize, to: usize) -> Result<(), Error> {
@@ -90,6 +70,15 @@ impl Mapping {
 /// The lock, released when dropped.
 pub(crate) struct Held<'m> {
     mapping: &'m Mapping,
+}
+
+impl Held<'_> {
+    /// Gives the lock back to the dead one that it was taken from.
+    pub(crate) fn return_to(self, dead: Identity) {
+        let held = ManuallyDrop::new(self);
+        // SAFETY: whoever made this took the lock, and says from whom.
+        unsafe { held.mapping.header().lock.return_to(dead) };
+    }
 }
 
 impl Drop for Held<'_> {

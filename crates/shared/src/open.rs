@@ -1,6 +1,6 @@
 //! Opening segments that others made: nothing in them is believed before it was looked at.
 
-use heapwright_os::{FileStatus, Identity, SegmentFile, effective_user, fork_count, pid_namespace};
+use heapwright_os::{FileStatus, Identity, SegmentFile, effective_user, fork_count};
 
 use crate::error::Error;
 use crate::header::{FIXED_WORDS, Fixed, Unfit, VERSION};
@@ -29,10 +29,15 @@ impl SharedHeap {
     /// # Errors
     /// As [`SharedHeap::open`].
     pub fn open_with(place: &Place, access: &Access) -> Result<SharedHeap, Error> {
-        let (fixed, mapping) = map(place, access.owner)?;
-        if Some(fixed.namespace) != pid_namespace() && fixed.namespace != 0 {
+        let mapping = map(place, access.owner)?.0;
+        if !mapping.header().is_of_our_namespace() {
             return Err(Error::OtherNamespace { place: place.clone() });
         }
+        Self::attach(mapping, access)
+    }
+
+    /// Takes the lock of a segment that may be used here, and a place among its processes.
+    fn attach(mapping: Mapping, access: &Access) -> Result<SharedHeap, Error> {
         let (forks, me) = (fork_count(), Identity::mine());
         let (held, taken) = mapping.lock(me, access.patience)?;
         let view = View::enter(&mapping, taken, me)?;
@@ -41,8 +46,8 @@ impl SharedHeap {
     }
 }
 
-/// Maps the segment at `place` once the fixed part of its header was found in order.
-pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Fixed, Mapping), Error> {
+/// Maps the segment at `place` once the fixed part of its header was found in order. The header and the tables can be touched.
+pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Mapping, FileStatus), Error> {
     let refused = |reason| Error::refused(place, 0, reason);
     let file = SegmentFile::open(place.c_path()).map_err(refused)?;
     let status = file.status().map_err(refused)?;
@@ -52,7 +57,9 @@ pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Fixed, Mapping), Error
         return Err(Error::WrongLength { place: place.clone(), expected: fixed.length(), found: status.length });
     }
     let segment = file.map(layout.length()).map_err(refused)?;
-    Ok((fixed, Mapping { place: place.clone(), layout, segment }))
+    let mapping = Mapping::of(place, segment, layout);
+    mapping.back_again(&[(0, layout.owners)])?;
+    Ok((mapping, status))
 }
 
 fn trust(place: &Place, owner: Owner, status: &FileStatus) -> Result<(), Error> {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use heapwright_placement::{Block, BlockState, Engine};
 
 use crate::engine::Placer;
-use crate::mapping::Mapping;
 use crate::processes::{Owner, ProcessSlot, ProcessState};
+use crate::sections::Sections;
 
 /// Stands for all who closed the segment and had to make room in the process table.
 pub(crate) const FORGOTTEN_CLOSED: u8 = 254;
@@ -28,31 +28,31 @@ impl Tally {
 }
 
 /// The used blocks and the numbers of their owners, in address order.
-pub(crate) fn owned_blocks<'e>(mapping: &'e Mapping, engine: &'e Placer) -> impl Iterator<Item = (Block, u8)> + 'e {
+pub(crate) fn owned_blocks<'e>(sections: &'e Sections, engine: &'e Placer) -> impl Iterator<Item = (Block, u8)> + 'e {
     engine
         .blocks()
         .filter(|block| block.state == BlockState::Used)
-        .map(|block| (block, owner_of(mapping, block.offset)))
+        .map(|block| (block, owner_of(sections, block.offset)))
 }
 
 /// The number of the owner of the used block at `place`.
-pub(crate) fn owner_of(mapping: &Mapping, place: usize) -> u8 {
-    mapping.owner(place).map_or(FORGOTTEN_DEAD, |owner| owner.load(Relaxed))
+pub(crate) fn owner_of(sections: &Sections, place: usize) -> u8 {
+    sections.owner(place).map_or(FORGOTTEN_DEAD, |owner| owner.load(Relaxed))
 }
 
 /// What each of the 256 possible owners has. Time: proportional to the heap.
-pub(crate) fn count_blocks(mapping: &Mapping, engine: &Placer) -> [Tally; 256] {
+pub(crate) fn count_blocks(sections: &Sections, engine: &Placer) -> [Tally; 256] {
     let mut tallies = [Tally::default(); 256];
-    for (block, owner) in owned_blocks(mapping, engine) {
+    for (block, owner) in owned_blocks(sections, engine) {
         tallies[usize::from(owner)].add(block.size);
     }
     tallies
 }
 
 /// Gives all blocks of `from` to `to`. Cut short, some are given and some not, and `from` still stands in the table.
-pub(crate) fn relabel(mapping: &Mapping, engine: &Placer, from: u8, to: u8) {
-    for (block, _) in owned_blocks(mapping, engine).filter(|&(_, owner)| owner == from) {
-        if let Some(owner) = mapping.owner(block.offset) {
+pub(crate) fn relabel(sections: &Sections, engine: &Placer, from: u8, to: u8) {
+    for (block, _) in owned_blocks(sections, engine).filter(|&(_, owner)| owner == from) {
+        if let Some(owner) = sections.owner(block.offset) {
             owner.store(to, Relaxed);
         }
     }

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler
 
 use heapwright_os::{Identity, Life, life};
 
+use crate::engine::Placer;
 use crate::error::Error;
-use crate::mapping::Mapping;
 use crate::owners::{FORGOTTEN_CLOSED, FORGOTTEN_DEAD, count_blocks, relabel};
+use crate::sections::Sections;
 
 const FREE: u64 = 0;
 const ATTACHED: u64 = 1;
@@ -83,16 +84,16 @@ impl ProcessSlot {
 }
 
 /// Whether somebody is attached who lives.
-pub(crate) fn any_alive(mapping: &Mapping) -> bool {
-    mapping.slots().iter().any(ProcessSlot::is_alive)
+pub(crate) fn any_alive(sections: &Sections) -> bool {
+    sections.slots().iter().any(ProcessSlot::is_alive)
 }
 
 /// Enters `me` into the table and returns the number of its slot. Under the lock, the heap being in order.
-pub(crate) fn enter(mapping: &Mapping, engine: &crate::engine::Placer, me: Identity) -> Result<u8, Error> {
-    let slots = mapping.slots();
+pub(crate) fn enter(sections: &Sections, engine: &Placer, me: Identity) -> Result<u8, Error> {
+    let slots = sections.slots();
     let number = match slots.iter().position(|slot| slot.state.load(Relaxed) == FREE) {
         Some(free) => free,
-        None => vacate(mapping, engine)?,
+        None => vacate(sections, engine)?,
     };
     slots[number].take(me);
     Ok(number as u8)
@@ -101,9 +102,9 @@ pub(crate) fn enter(mapping: &Mapping, engine: &crate::engine::Placer, me: Ident
 /// Makes room in a full table: the slot, of those who have left, that the fewest blocks name. Those blocks are from now on known to
 /// be of somebody who left, but not of whom.
 #[cold]
-fn vacate(mapping: &Mapping, engine: &crate::engine::Placer) -> Result<usize, Error> {
-    let slots = mapping.slots();
-    let blocks = count_blocks(mapping, engine);
+fn vacate(sections: &Sections, engine: &Placer) -> Result<usize, Error> {
+    let slots = sections.slots();
+    let blocks = count_blocks(sections, engine);
     let (number, state) = slots
         .iter()
         .enumerate()
@@ -113,7 +114,7 @@ fn vacate(mapping: &Mapping, engine: &crate::engine::Placer) -> Result<usize, Er
         .ok_or(Error::TooManyProcesses { most: slots.len() })?;
     if blocks[number].blocks > 0 {
         let forgotten = if state == ProcessState::Closed { FORGOTTEN_CLOSED } else { FORGOTTEN_DEAD };
-        relabel(mapping, engine, number as u8, forgotten);
+        relabel(sections, engine, number as u8, forgotten);
     }
     Ok(number)
 }

@@ -72,6 +72,11 @@ impl RootSlot {
         compiler_fence(SeqCst);
     }
 
+    /// The root is not set any more.
+    pub(crate) fn unset(&self) {
+        self.point(None);
+    }
+
     /// Takes an unset slot. Its name means nothing before the offset is stored, which is the commit.
     fn set(&self, name: &Name, offset: Offset) {
         for (word, &value) in self.name.iter().zip(name) {

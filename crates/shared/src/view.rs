@@ -6,8 +6,9 @@ use crate::engine::{self, Placer};
 use crate::error::Error;
 use crate::mapping::Mapping;
 use crate::processes;
-use crate::recover::recover;
+use crate::recover::{recover, take_up};
 use crate::seal;
+use crate::sections::Sections;
 
 /// What a handle works on the heap with; valid under the lock while its epoch is the segment's.
 pub(crate) struct View {
@@ -26,13 +27,10 @@ impl View {
     pub(crate) fn enter(mapping: &Mapping, taken: Taken, me: Identity) -> Result<View, Error> {
         let live = &mapping.header().live;
         refuse_broken(mapping)?;
-        let engine = if let Some(checksum) = live.seal() {
-            seal::verify(mapping, checksum)?;
-            engine::attach(mapping)?
-        } else if taken == Taken::Clean && processes::any_alive(mapping) {
-            engine::attach(mapping)?
+        let engine = if live.seal().is_none() && processes::any_alive(mapping) {
+            if taken == Taken::Clean { engine::attach(mapping)? } else { recover(mapping)? }
         } else {
-            recover(mapping)?
+            take_up(mapping, believe_seal)?
         };
         live.break_seal();
         let slot = processes::enter(mapping, &engine, me)?;
@@ -49,8 +47,19 @@ impl View {
     }
 }
 
-pub(crate) fn refuse_broken(mapping: &Mapping) -> Result<(), Error> {
-    match mapping.header().live.is_broken() {
+/// The engine of a segment that nobody uses: as it is if it has a seal that fits, else put in order.
+fn believe_seal(mapping: &Mapping) -> Result<Placer, Error> {
+    match mapping.header().live.seal() {
+        None => recover(mapping),
+        Some(checksum) => {
+            seal::verify(mapping, checksum)?;
+            engine::attach(mapping)
+        }
+    }
+}
+
+pub(crate) fn refuse_broken(sections: &Sections) -> Result<(), Error> {
+    match sections.header().live.is_broken() {
         true => Err(Error::Corrupted { what: "somebody found the heap's metadata beyond recovery", offset: 0 }),
         false => Ok(()),
     }

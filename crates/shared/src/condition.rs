@@ -1,0 +1,38 @@
+//! In which condition a segment is found.
+
+use heapwright_os::Taken;
+
+use crate::processes;
+use crate::sections::Sections;
+
+/// In which condition a segment was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Everybody has closed it.
+    AtRest,
+    /// Processes are attached and live.
+    InUse,
+    /// A process died while it worked on it; the next to use it will put it in order.
+    Interrupted {
+        /// The number of that process.
+        by: u32,
+    },
+    /// All who were attached died; the next to use it will look through it.
+    Abandoned,
+    /// Somebody found that it contradicts itself; it must be repaired.
+    Broken,
+}
+
+impl Condition {
+    /// The condition of a segment whose lock was got as `taken` says.
+    pub(crate) fn of(sections: &Sections, taken: Taken) -> Condition {
+        let live = &sections.header().live;
+        match taken {
+            _ if live.is_broken() => Condition::Broken,
+            Taken::FromTheDead(dead) => Condition::Interrupted { by: dead.pid },
+            Taken::Clean if live.seal().is_some() => Condition::AtRest,
+            Taken::Clean if processes::any_alive(sections) => Condition::InUse,
+            Taken::Clean => Condition::Abandoned,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Repair: believing what can be believed of a segment that is refused.
+
+use heapwright_os::Identity;
+use heapwright_placement::Engine;
+
+use crate::condition::Condition;
+use crate::engine::{self, Placer};
+use crate::error::Error;
+use crate::heap::SharedHeap;
+use crate::mapping::Mapping;
+use crate::open::map;
+use crate::place::Place;
+use crate::processes;
+use crate::recover::{lay_out, take_up};
+use crate::roots::Root;
+use crate::seal;
+use crate::sections::Sections;
+use crate::settings::Access;
+
+/// Whether a segment of another namespace of process numbers (a container, say) is repaired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strangers {
+    /// It is refused: its processes may live.
+    #[default]
+    Respect,
+    /// It is taken over, all its processes being held for dead. The caller has made sure that nobody uses it there.
+    Displace,
+}
+
+/// What a repair found and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// In which condition the segment was.
+    pub found: Condition,
+    /// The names of roots that pointed at no block and are unset now.
+    pub unset: Vec<String>,
+}
+
+impl SharedHeap {
+    /// Puts the segment at `place` in order even if it is refused: when it was changed at rest, when somebody found it broken, and, on
+    /// request, when it is of another namespace. Nobody is attached to it afterwards who was not before.
+    ///
+    /// What the block map says is believed if it can be true at all; it may have been changed, and blocks with it. The contents of
+    /// blocks are not looked at.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] when there is nothing to be believed; and as [`SharedHeap::open`].
+    pub fn repair(place: &Place, access: &Access, strangers: Strangers) -> Result<Repaired, Error> {
+        let mapping = map(place, access.owner)?.0;
+        let ours = mapping.header().is_of_our_namespace();
+        if !ours && strangers == Strangers::Respect {
+            return Err(Error::OtherNamespace { place: place.clone() });
+        }
+        let (_held, taken) = mapping.lock(Identity::mine(), access.patience)?;
+        let found = Condition::of(&mapping, taken);
+        let engine = if found == Condition::InUse && ours { engine::attach(&mapping)? } else { rebuild(&mapping)? };
+        let unset = unset_dangling(&mapping, &engine);
+        if !processes::any_alive(&mapping) {
+            seal::set(&mapping)?;
+        }
+        Ok(Repaired { found, unset })
+    }
+}
+
+/// Derives anew all that is derived, and makes the segment one of this namespace.
+fn rebuild(mapping: &Mapping) -> Result<Placer, Error> {
+    let (header, live) = (mapping.header(), &mapping.header().live);
+    if live.seal().is_some() {
+        // Nothing was under way when the segment was sealed, whatever the record says now.
+        live.record.clear();
+    }
+    live.break_seal();
+    header.set_our_namespace();
+    take_up(mapping, |mapping| lay_out(mapping))
+}
+
+fn unset_dangling(sections: &Sections, engine: &Placer) -> Vec<String> {
+    let data = sections.layout.data as u64;
+    let dangles = |root: &Root| match root.offset.get().checked_sub(data) {
+        Some(place) => engine.usable_size(place as usize).is_none(),
+        None => true,
+    };
+    let mut unset = Vec::new();
+    for slot in sections.roots() {
+        if let Some(root) = slot.read().filter(dangles) {
+            slot.unset();
+            unset.push(root.name);
+        }
+    }
+    unset
+}

@@ -1,0 +1,73 @@
+//! The sections of a segment, wherever they are mapped.
+
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::AtomicU8;
+
+use crate::header::Header;
+use crate::layout::Layout;
+use crate::processes::ProcessSlot;
+use crate::roots::RootSlot;
+
+/// The sections of a segment, or of a private copy of one.
+pub(crate) struct Sections {
+    pub(crate) layout: Layout,
+    base: NonNull<u8>,
+}
+
+impl Sections {
+    /// The sections that `layout` says lie at `base`, a multiple of the page size.
+    ///
+    /// # Safety
+    /// All that lies below the data is mapped for as long as this is used, and touched by others through atomics or under the
+    /// segment's lock only. What the heap's size and capacity say is backed can be touched.
+    pub(crate) unsafe fn at_base(base: NonNull<u8>, layout: Layout) -> Sections {
+        Sections { layout, base }
+    }
+
+    /// The segment's first byte.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    #[inline(always)]
+    fn at<T>(&self, offset: usize) -> NonNull<T> {
+        // SAFETY: all sections lie within the layout's length, and so within the memory at the base.
+        unsafe { self.base.add(offset).cast() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: the header lies at the start, is backed from the start, and consists of atomic integers.
+        unsafe { self.at(0).as_ref() }
+    }
+
+    pub(crate) fn slots(&self) -> &[ProcessSlot] {
+        // SAFETY: the section is so long, aligned to 8, backed from the start, and consists of atomic integers.
+        unsafe { slice::from_raw_parts(self.at(self.layout.slots).as_ptr(), self.layout.plan.processes) }
+    }
+
+    pub(crate) fn roots(&self) -> &[RootSlot] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts(self.at(self.layout.roots).as_ptr(), self.layout.plan.roots) }
+    }
+
+    /// The owners of all granules; only those of granules of the heap may be touched.
+    #[inline(always)]
+    fn owners(&self) -> &[AtomicU8] {
+        let granules = self.layout.plan.max_size >> self.layout.shift;
+        // SAFETY: as above, for bytes; what is not backed is not touched.
+        unsafe { slice::from_raw_parts(self.at(self.layout.owners).as_ptr(), granules) }
+    }
+
+    /// The owner of the block at `place`, in bytes from the data's start.
+    #[inline(always)]
+    pub(crate) fn owner(&self, place: usize) -> Option<&AtomicU8> {
+        self.owners().get(place >> self.layout.shift)
+    }
+
+    pub(crate) fn metadata(&self) -> NonNull<u64> {
+        self.at(self.layout.metadata)
+    }
+}

@@ -1,0 +1,206 @@
+//! A segment as it is at one moment, looked at without touching it and without believing anything of it.
+
+use std::ptr::NonNull;
+
+use heapwright_os::{Identity, Reservation, Taken, round_to_pages};
+use heapwright_placement::{Counters, Engine, HoleStats, PolicyKind};
+
+use crate::condition::Condition;
+use crate::engine::{self, Placer};
+use crate::error::Error;
+use crate::inspect::{BlockInfo, ProcessInfo, describe_blocks, listed};
+use crate::mapping::Mapping;
+use crate::open::map;
+use crate::owners::{Owners, Tally, count_blocks};
+use crate::place::Place;
+use crate::roots::{Root, RootSlot};
+use crate::seal;
+use crate::sections::Sections;
+use crate::settings::Access;
+
+/// A segment as it is at one moment.
+///
+/// Everything but the data is copied, under the lock, and the copy is examined; nothing in the segment is changed, whatever its
+/// condition, and nobody is attached. Of one in which somebody died, what is told is what the next to use it will find.
+///
+/// ```
+/// use heapwright_shared::{Condition, Place, Settings, SharedHeap, Snapshot};
+/// # let name = format!("heapwright-doc-snapshot-{}", std::process::id());
+/// let place = Place::new(&name)?;
+/// let heap = SharedHeap::create(&place, &Settings::default())?;
+/// heap.allocate(1000)?;
+/// drop(heap);
+/// let snapshot = Snapshot::read(&place)?;
+/// assert_eq!(snapshot.condition, Condition::AtRest);
+/// assert_eq!(snapshot.audit, Ok(()));
+/// assert_eq!(snapshot.processes[0].blocks, 1);
+/// SharedHeap::unlink(&place)?;
+/// # Ok::<(), heapwright_shared::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Where the segment is.
+    pub place: Place,
+    /// The number of the user it belongs to.
+    pub user: u32,
+    /// Its permission bits.
+    pub mode: u32,
+    /// The policy that places blocks.
+    pub policy: PolicyKind,
+    /// The least length and alignment of blocks, in bytes.
+    pub granule: usize,
+    /// How many bytes of blocks it can grow to.
+    pub max_size: usize,
+    /// How many bytes lie before the blocks, backed or not.
+    pub overhead: usize,
+    /// How many processes may be attached at a time.
+    pub max_processes: usize,
+    /// How many roots there is room for.
+    pub max_roots: usize,
+    /// In which condition it was found.
+    pub condition: Condition,
+    /// How often somebody completed or undid what a process left that had died.
+    pub recoveries: u64,
+    /// The roots that are set, wherever they point.
+    pub roots: Vec<Root>,
+    /// Whether all is in order. If not, what follows is empty, but that processes which are attached are listed.
+    pub audit: Result<(), Error>,
+    /// How many bytes of blocks the heap holds.
+    pub size: usize,
+    /// What has happened in the heap.
+    pub counters: Counters,
+    /// The sizes of the holes.
+    pub holes: HoleStats,
+    /// All blocks in address order, used and free.
+    pub blocks: Vec<BlockInfo>,
+    /// The processes that are attached, and those which have left blocks.
+    pub processes: Vec<ProcessInfo>,
+}
+
+impl Snapshot {
+    /// Looks at the segment at `place`, which belongs to the effective user or the superuser.
+    ///
+    /// Time and memory: proportional to the heap's metadata.
+    ///
+    /// # Errors
+    /// As [`SharedHeap::open`](crate::SharedHeap::open) for what does not even begin like a segment of this system;
+    /// what else is wrong is told in [`Snapshot::audit`].
+    pub fn read(place: &Place) -> Result<Snapshot, Error> {
+        Self::read_with(place, &Access::default())
+    }
+
+    /// As [`Snapshot::read`], with a patience of one's own, or for segments of others.
+    ///
+    /// # Errors
+    /// As [`Snapshot::read`].
+    pub fn read_with(place: &Place, access: &Access) -> Result<Snapshot, Error> {
+        let (mapping, status) = map(place, access.owner)?;
+        if !mapping.header().is_of_our_namespace() {
+            return Err(Error::OtherNamespace { place: place.clone() });
+        }
+        let (held, taken) = mapping.lock(Identity::mine(), access.patience)?;
+        let copied = Copy::of(&mapping);
+        match taken {
+            Taken::Clean => drop(held),
+            Taken::FromTheDead(dead) => held.return_to(dead),
+        }
+        let copy = copied?;
+        let plan = &mapping.layout.plan;
+        let condition = Condition::of(&copy.sections, taken);
+        let owners = Owners::of(copy.sections.slots());
+        let mut snapshot = Snapshot {
+            place: place.clone(),
+            user: status.owner,
+            mode: status.mode,
+            policy: plan.policy,
+            granule: plan.granule as usize,
+            max_size: plan.max_size,
+            overhead: mapping.layout.data,
+            max_processes: plan.processes,
+            max_roots: plan.roots,
+            condition,
+            recoveries: copy.sections.header().live.recoveries(),
+            roots: copy.sections.roots().iter().filter_map(RootSlot::read).collect(),
+            audit: Ok(()),
+            size: 0,
+            counters: Counters::default(),
+            holes: HoleStats::default(),
+            blocks: Vec::new(),
+            processes: listed(&owners, &[Tally::default(); 256]),
+        };
+        match audit(&copy, condition) {
+            Ok(engine) => snapshot.describe(&copy, &engine, &owners),
+            Err(error) => snapshot.audit = Err(error),
+        }
+        Ok(snapshot)
+    }
+
+    fn describe(&mut self, copy: &Copy, engine: &Placer, owners: &Owners) {
+        self.size = engine.heap_size();
+        self.counters = engine.counters().unwrap_or_default();
+        self.holes = engine.holes();
+        self.blocks = describe_blocks(&copy.sections, engine, owners);
+        self.processes = listed(owners, &count_blocks(&copy.sections, engine));
+    }
+}
+
+/// The engine over the copy, once all was found in order, or put in order as the next to use the segment would.
+fn audit(copy: &Copy, condition: Condition) -> Result<Placer, Error> {
+    if let Some(error) = &copy.unreadable {
+        return Err(error.clone());
+    }
+    let sections = &copy.sections;
+    let live = &sections.header().live;
+    let seal = live.seal();
+    if let Some(checksum) = seal {
+        seal::verify_copy(sections, checksum)?;
+    }
+    let engine = match condition {
+        Condition::Broken => {
+            return Err(Error::Corrupted { what: "somebody found the heap's metadata beyond recovery", offset: 0 });
+        }
+        Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
+            engine::recover(sections, live.record.read())?
+        }
+        _ => engine::attach(sections)?,
+    };
+    engine.check().map_err(|violation| Error::violated(violation, sections.layout.data))?;
+    Ok(engine)
+}
+
+/// A private copy of all that lies below the data.
+struct Copy {
+    sections: Sections,
+    /// Why only the header and the tables could be copied.
+    unreadable: Option<Error>,
+    /// What the sections lie in.
+    _memory: Reservation,
+}
+
+impl Copy {
+    /// Copies from the file, not from the mapping, which a file that is cut meanwhile does not back.
+    fn of(mapping: &Mapping) -> Result<Copy, Error> {
+        let layout = mapping.layout;
+        let no_space = Error::NoSpace { bytes: layout.data as u64 };
+        let length = round_to_pages(layout.data).ok_or(no_space.clone())?;
+        let memory = Reservation::sparse(length).map_err(|_| no_space)?;
+        copy_range(mapping, memory.base(), (0, layout.owners))?;
+        // SAFETY: all below the data is there, zero where nothing was copied to, and nobody else's.
+        let sections = unsafe { Sections::at_base(memory.base(), layout) };
+        let ranges = engine::capacity(&sections).and_then(|capacity| layout.sealed(capacity));
+        let unreadable = match ranges {
+            Ok(ranges) => {
+                ranges.into_iter().try_for_each(|range| copy_range(mapping, memory.base(), range))?;
+                None
+            }
+            Err(error) => Some(error),
+        };
+        Ok(Copy { sections, unreadable, _memory: memory })
+    }
+}
+
+fn copy_range(mapping: &Mapping, base: NonNull<u8>, (from, to): (usize, usize)) -> Result<(), Error> {
+    // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and nobody else's.
+    let target = unsafe { std::slice::from_raw_parts_mut(base.add(from).as_ptr(), to - from) };
+    seal::read(mapping, from, target)
+}
