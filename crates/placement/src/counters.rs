@@ -142,7 +142,16 @@ pub(crate) struct Census {
 
 /// Makes the counters agree with a walk of the heap and their equations hold, whatever was left of them. An operation
 /// that was cut short and whose counting was not is counted as the allocation or the free that makes them agree.
+/// Counters that cannot be any heap's begin anew.
 pub(crate) fn reconcile(counters: &mut Counters, census: &Census) {
+    make_agree(counters, census);
+    if !counts_below(counters, 1 << 61) {
+        *counters = Counters::default();
+        make_agree(counters, census);
+    }
+}
+
+fn make_agree(counters: &mut Counters, census: &Census) {
     let used = census.blocks - census.holes;
     let counted = counters.mallocs.wrapping_sub(counters.frees);
     if counted < used {
@@ -168,13 +177,20 @@ pub(crate) fn reconcile(counters: &mut Counters, census: &Census) {
     counters.peak_heap_size = counters.peak_heap_size.max(census.heap_size);
 }
 
+/// Whether nothing was counted as far as `limit`.
+fn counts_below(counters: &Counters, limit: u64) -> bool {
+    let Counters { mallocs, frees, reuses, grows, splits, coalesces, resizes, .. } = *counters;
+    let Counters { requested, rounded, released, unsized_frees, .. } = *counters;
+    let sums = [mallocs, frees, reuses, grows, splits, coalesces, resizes, requested, rounded, released, unsized_frees];
+    sums.into_iter().all(|sum| sum < limit)
+}
+
 /// Whether the counters satisfy their equations and agree with a walk of the heap.
 pub(crate) fn verify(counters: &Counters, census: &Census) -> Result<(), Violation> {
     let Counters { mallocs, frees, reuses, grows, splits, coalesces, blocks, holes, live, heap_size, .. } = *counters;
-    let Counters { resizes, requested, rounded, released, unsized_frees, peak_live, peak_heap_size, .. } = *counters;
-    let sums = [mallocs, frees, reuses, grows, splits, coalesces, resizes, requested, rounded, released, unsized_frees];
+    let Counters { peak_live, peak_heap_size, .. } = *counters;
     let equations = [
-        ("no heap counts as far as 2^62", sums.into_iter().all(|sum| sum < 1 << 62)),
+        ("no heap counts as far as 2^62", counts_below(counters, 1 << 62)),
         ("mallocs = reuses + grows", mallocs == reuses.wrapping_add(grows)),
         (
             "blocks = blocks at creation + grows + splits - coalesces",
