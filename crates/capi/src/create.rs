@@ -4,7 +4,6 @@ use core::ffi::{CStr, c_char, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::slice;
-use std::alloc::{Layout, alloc};
 
 use heapwright::{CreateError, FixedHeap, GrowingHeap, PolicyKind, Rules, Settings, Statistics};
 
@@ -14,7 +13,7 @@ use crate::types::{Options, Status};
 /// The granule of a heap whose options do not name one; and of every growing heap.
 const GRANULE: u32 = 16;
 
-fn policy_of(number: u32) -> Result<PolicyKind, Status> {
+pub(crate) fn policy_of(number: u32) -> Result<PolicyKind, Status> {
     PolicyKind::ALL.into_iter().find(|&kind| kind as u32 == number).ok_or(Status::UnknownPolicy)
 }
 
@@ -58,13 +57,16 @@ fn statistics_of(options: &Options) -> Result<Statistics, Status> {
 ///
 /// # Safety
 /// `out` is null or may be written.
-unsafe fn hand_over(out: *mut *mut Handle, make: impl FnOnce() -> Result<*mut Handle, Status>) -> Result<(), Status> {
+pub(crate) unsafe fn hand_over<E: From<Status>>(
+    out: *mut *mut Handle,
+    make: impl FnOnce() -> Result<*mut Handle, E>,
+) -> Result<(), E> {
     if out.is_null() {
-        return Err(Status::NullPointer);
+        return Err(Status::NullPointer.into());
     }
     let made = make();
     // SAFETY: the caller's promise.
-    unsafe { out.write(made.unwrap_or(null_mut())) };
+    unsafe { out.write(made.as_ref().copied().unwrap_or(null_mut())) };
     made.map(drop)
 }
 
@@ -149,12 +151,5 @@ fn place_growing(policy: PolicyKind, options: &Options) -> Result<*mut Handle, S
         CreateError::Rules(error) => error.into(),
         CreateError::Refused => Status::OutOfMemory,
     })?;
-    // SAFETY: handles are not of size 0.
-    let handle = unsafe { alloc(Layout::new::<GrowingHandle>()) }.cast::<GrowingHandle>();
-    if handle.is_null() {
-        return Err(Status::OutOfMemory);
-    }
-    // SAFETY: the memory is new and made for a handle. `handle::destroy` takes it for a box, which is allocated so.
-    unsafe { handle.write(GrowingHandle::growing(heap)) };
-    Ok(handle.cast())
+    GrowingHandle::growing(heap).boxed()
 }

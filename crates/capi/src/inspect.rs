@@ -79,7 +79,7 @@ unsafe fn block_at(handle: *const Handle, at: usize) -> Result<Option<(Block, us
 ///
 /// # Safety
 /// `out` is null or may be written.
-unsafe fn tell<T>(out: *mut T, value: T) -> Result<(), Status> {
+pub(crate) unsafe fn tell<T>(out: *mut T, value: T) -> Result<(), Status> {
     if out.is_null() {
         return Err(Status::NullPointer);
     }

@@ -22,7 +22,7 @@ pub enum Status {
     TooShort = 5,
     /// Nothing fits, and the heap cannot grow.
     Full = 6,
-    /// The alignment is not a power of two, or above 1 GiB.
+    /// The alignment is not a power of two, or above what the heap can grant.
     BadAlignment = 7,
     /// No used block starts at the address.
     NotABlock = 8,
@@ -34,13 +34,45 @@ pub enum Status {
     NoStatistics = 11,
     /// The heap's own data are damaged.
     Damaged = 12,
-    /// The system refused memory or address space.
+    /// The system refused memory, address space or file space.
     OutOfMemory = 13,
+    /// The name cannot be that of a segment.
+    BadName = 14,
+    /// Something of this name is there already.
+    Exists = 15,
+    /// Nothing of this name is there.
+    NotFound = 16,
+    /// The segment belongs to a user who is not trusted.
+    NotOurs = 17,
+    /// What lies there is not a segment.
+    NotASegment = 18,
+    /// The segment was made by another version of the library.
+    OtherVersion = 19,
+    /// The file is not as long as its header says.
+    WrongLength = 20,
+    /// The segment was made in another namespace of process numbers.
+    OtherNamespace = 21,
+    /// As many processes are attached as there is room for.
+    TooManyProcesses = 22,
+    /// The segment's lock was not free in time.
+    TimedOut = 23,
+    /// The block cannot become that long where it is.
+    NoRoom = 24,
+    /// The heap may not become that long.
+    BeyondMaximum = 25,
+    /// The name cannot be that of a root.
+    BadRootName = 26,
+    /// There is no room for another root.
+    RootsFull = 27,
+    /// The root is not what was expected.
+    RootDiffers = 28,
+    /// The system refused a call.
+    Refused = 29,
 }
 
 impl Status {
     /// Every status, in the order of their numbers.
-    pub const ALL: [Status; 14] = [
+    pub const ALL: [Status; 30] = [
         Status::Ok,
         Status::NullPointer,
         Status::NotAHeap,
@@ -55,6 +87,22 @@ impl Status {
         Status::NoStatistics,
         Status::Damaged,
         Status::OutOfMemory,
+        Status::BadName,
+        Status::Exists,
+        Status::NotFound,
+        Status::NotOurs,
+        Status::NotASegment,
+        Status::OtherVersion,
+        Status::WrongLength,
+        Status::OtherNamespace,
+        Status::TooManyProcesses,
+        Status::TimedOut,
+        Status::NoRoom,
+        Status::BeyondMaximum,
+        Status::BadRootName,
+        Status::RootsFull,
+        Status::RootDiffers,
+        Status::Refused,
     ];
 
     /// What the status says, in a few words.
@@ -68,13 +116,29 @@ impl Status {
             Status::BadOptions => c"the options make no sense for this kind of heap",
             Status::TooShort => c"the memory is too short for a heap",
             Status::Full => c"no hole fits the request and the heap cannot grow",
-            Status::BadAlignment => c"the alignment must be a power of two, at most 1 GiB",
+            Status::BadAlignment => c"the alignment must be a power of two, at most 1 GiB (in shared heaps, 4096)",
             Status::NotABlock => c"no used block starts at this address",
             Status::AlreadyFree => c"the block is already free",
             Status::WrongSize => c"the block is too short for the size it is said to have",
             Status::NoStatistics => c"the heap was made without statistics",
             Status::Damaged => c"the heap's own data are damaged",
-            Status::OutOfMemory => c"the system refused memory or address space",
+            Status::OutOfMemory => c"the system refused memory, address space or file space",
+            Status::BadName => c"this cannot be the name of a segment",
+            Status::Exists => c"something of this name exists already",
+            Status::NotFound => c"nothing of this name exists",
+            Status::NotOurs => c"the segment belongs to a user who is not trusted",
+            Status::NotASegment => c"this is not a segment of this library",
+            Status::OtherVersion => c"the segment was made by another version of this library",
+            Status::WrongLength => c"the segment is not as long as it was made",
+            Status::OtherNamespace => c"the segment was made in another namespace of processes",
+            Status::TooManyProcesses => c"as many processes are attached as the segment has room for",
+            Status::TimedOut => c"the segment's lock was not free in time",
+            Status::NoRoom => c"the block cannot become that long where it is",
+            Status::BeyondMaximum => c"the segment was not made to become that long",
+            Status::BadRootName => c"a root's name has 1 to 40 bytes of UTF-8",
+            Status::RootsFull => c"all roots are set",
+            Status::RootDiffers => c"the root is not what was expected",
+            Status::Refused => c"the system refused a call",
         }
     }
 }
@@ -158,7 +222,10 @@ pub struct Block {
 }
 
 /// `hw_visitor`.
-pub(crate) type Visitor = unsafe extern "C" fn(block: *const Block, context: *mut c_void) -> c_int;
+pub(crate) type Visitor = Visit<Block>;
+
+/// What a walk calls for everything that it passes; 0 to go on.
+pub(crate) type Visit<T> = unsafe extern "C" fn(item: *const T, context: *mut c_void) -> c_int;
 
 /// `hw_holes`.
 #[derive(Clone, Copy, Debug)]
@@ -209,10 +276,15 @@ pub struct Violation {
 
 impl From<heapwright::Violation> for Violation {
     fn from(violation: heapwright::Violation) -> Self {
-        let mut invariant = [0; 120];
-        for (to, &from) in invariant[..119].iter_mut().zip(violation.invariant.as_bytes()) {
-            *to = from as c_char;
-        }
-        Violation { offset: violation.offset, invariant }
+        Violation { offset: violation.offset, invariant: cut(violation.invariant) }
     }
+}
+
+/// `text` for C, cut off where it is longer than there is room for.
+pub(crate) fn cut<const N: usize>(text: &str) -> [c_char; N] {
+    let mut characters = [0; N];
+    for (to, &from) in characters.iter_mut().take(N - 1).zip(text.as_bytes()) {
+        *to = from as c_char;
+    }
+    characters
 }

@@ -7,11 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use heapwright::{Counters, PolicyKind};
-use heapwright_c::{Block, Holes, Options, Status, Violation};
+use heapwright_c::{
+    Block, Holes, Options, SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot, SharedSettings,
+    Status, Violation,
+};
 
 const C: [&str; 2] = ["cc", "-std=c11"];
 const CPLUSPLUS: [&str; 4] = ["c++", "-std=c++17", "-x", "c++"];
 const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"];
+
+const HEADERS: [&str; 3] = ["heapwright.h", "mavalloc.h", "sbmem.h"];
 
 /// Where cargo put this test, and the library before it.
 fn built() -> PathBuf {
@@ -50,34 +55,50 @@ fn compiled(compiler: &[&str], source: &str, library: &str) -> String {
 
 #[test]
 fn every_header_compiles_links_and_runs() {
-    for source in ["heapwright", "mavalloc"] {
+    for source in ["heapwright", "mavalloc", "sbmem", "shared", "shared_refusals"] {
         for library in ["libheapwright_c.a", "libheapwright_c.so"] {
             for compiler in [&C[..], &CPLUSPLUS[..]] {
-                assert_eq!(compiled(compiler, source, library), format!("{source}.h: ok\n"));
+                assert_eq!(compiled(compiler, source, library), format!("{source}: ok\n"));
             }
         }
     }
 }
 
 #[test]
-fn the_example_of_the_page_compiles_as_it_says_and_runs() {
+fn every_header_is_c99_and_oldish_cplusplus() {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    for compiler in [["cc", "-std=c99", "c"], ["c++", "-std=c++11", "c++"]] {
+        for header in HEADERS {
+            run(Command::new(compiler[0])
+                .args([compiler[1], "-x", compiler[2], "-fsyntax-only"])
+                .args(["-Wall", "-Wextra", "-Werror", "-pedantic"])
+                .arg(include.join(header)));
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_page_compile_as_it_says_and_print_what_it_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/c-api.md")).expect("the page");
-    let block =
-        |opening: &str| page.split_once(opening).and_then(|(_, rest)| rest.split_once("```")).expect("a block").0;
-    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page");
-    std::fs::create_dir_all(&home).expect("a directory");
-    std::fs::write(home.join("program.c"), block("```c\n")).expect("a file");
+    let blocks = |opening: &str| -> Vec<&str> {
+        page.split(opening).skip(1).map(|rest| rest.split_once("```").expect("a block").0).collect()
+    };
     // The page's own line, with what it builds taken from where this test's build put it.
-    let line = block("```sh\n").lines().find(|line| line.starts_with("cc ")).expect("a line that compiles");
+    let line = blocks("```sh\n")[0].lines().find(|line| line.starts_with("cc ")).expect("a line that compiles");
     let line = line
         .replace("crates/capi/include", &root.join("crates/capi/include").display().to_string())
         .replace("target/release", &built().display().to_string());
-    let output = run(Command::new("sh").current_dir(&home).arg("-c").arg(format!("{line} && ./program")));
-    assert!(
-        output.starts_with("freed twice: the block is already free\n  112 bytes free\n 1008 bytes used\n"),
-        "{output}"
-    );
+    let (programs, outputs) = (blocks("```c\n"), blocks("```text\n"));
+    assert_eq!((programs.len(), outputs.len()), (3, 3));
+    for (number, (program, printed)) in programs.into_iter().zip(outputs).enumerate() {
+        let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{number}"));
+        std::fs::create_dir_all(&home).expect("a directory");
+        std::fs::write(home.join("program.c"), program).expect("a file");
+        let mut shell = Command::new("sh");
+        shell.current_dir(&home).env("HEAPWRIGHT_SBMEM", format!("heapwright-page-{}", std::process::id()));
+        assert_eq!(run(shell.arg("-c").arg(format!("{line} && ./program"))), printed);
+    }
 }
 
 /// `name` and its value, a line each.
@@ -129,6 +150,15 @@ fn the_header_and_the_library_agree() {
             }
         ),
         layout!("hw_violation" = Violation { offset, invariant }),
+        layout!(
+            "hw_shared_settings" =
+                SharedSettings { size, max_size, seed, policy, mode, granule, processes, roots, patience }
+        ),
+        layout!("hw_shared_access" = SharedAccess { patience, owner, user }),
+        layout!("hw_shared_root" = SharedRoot { offset, name }),
+        layout!("hw_shared_block" = SharedBlock { offset, address, size, used, pid, state }),
+        layout!("hw_shared_process" = SharedProcess { pid, state, blocks, bytes }),
+        layout!("hw_shared_reclaimed" = SharedReclaimed { blocks, bytes, kept }),
         lines! {
             "hw_status": size_of::<Status>(),
             "HW_OK": Status::Ok,
@@ -145,6 +175,22 @@ fn the_header_and_the_library_agree() {
             "HW_NO_STATISTICS": Status::NoStatistics,
             "HW_DAMAGED": Status::Damaged,
             "HW_OUT_OF_MEMORY": Status::OutOfMemory,
+            "HW_BAD_NAME": Status::BadName,
+            "HW_EXISTS": Status::Exists,
+            "HW_NOT_FOUND": Status::NotFound,
+            "HW_NOT_OURS": Status::NotOurs,
+            "HW_NOT_A_SEGMENT": Status::NotASegment,
+            "HW_OTHER_VERSION": Status::OtherVersion,
+            "HW_WRONG_LENGTH": Status::WrongLength,
+            "HW_OTHER_NAMESPACE": Status::OtherNamespace,
+            "HW_TOO_MANY_PROCESSES": Status::TooManyProcesses,
+            "HW_TIMED_OUT": Status::TimedOut,
+            "HW_NO_ROOM": Status::NoRoom,
+            "HW_BEYOND_MAXIMUM": Status::BeyondMaximum,
+            "HW_BAD_ROOT_NAME": Status::BadRootName,
+            "HW_ROOTS_FULL": Status::RootsFull,
+            "HW_ROOT_DIFFERS": Status::RootDiffers,
+            "HW_REFUSED": Status::Refused,
             "HW_FIRST": PolicyKind::First,
             "HW_NEXT": PolicyKind::Next,
             "HW_BEST": PolicyKind::Best,
@@ -162,7 +208,7 @@ fn the_header_and_the_library_agree() {
 fn the_library_exports_what_the_headers_declare_and_nothing_else() {
     let symbols = run(Command::new("nm").args(["-D", "--defined-only"]).arg(built().join("libheapwright_c.so")));
     let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').next_back()).collect();
-    let headers = ["heapwright.h", "mavalloc.h"]
+    let headers = HEADERS
         .map(|name| {
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include").join(name)).expect(name)
         })
@@ -170,7 +216,7 @@ fn the_library_exports_what_the_headers_declare_and_nothing_else() {
     let names = headers.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '(');
     let mut declared: Vec<&str> = names
         .filter_map(|word| word.split_once('(').map(|(name, _)| name))
-        .filter(|name| name.starts_with("hw_") || name.starts_with("mavalloc_"))
+        .filter(|name| ["hw_", "mavalloc_", "sbmem_"].iter().any(|prefix| name.starts_with(prefix)))
         .collect();
     exported.sort_unstable();
     declared.sort_unstable();

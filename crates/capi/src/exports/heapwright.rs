@@ -9,18 +9,6 @@ use crate::operate::{self, Size, pointer, store};
 use crate::types::{Holes, Options, Status, Violation, Visitor, status};
 use crate::{create, inspect};
 
-/// Exports functions whose bodies rely on what the header asks of their callers.
-macro_rules! export {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty { $body:expr })*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-            // SAFETY: the header asks for it.
-            #[allow(unused_unsafe, reason = "some of the bodies are safe")]
-            unsafe { $body }
-        }
-    )*};
-}
-
 export! {
     hw_status_text(number: c_int) -> *const c_char { inspect::text_of(number) }
     hw_policy_from_name(name: *const c_char) -> u32 { create::number_of(name) }

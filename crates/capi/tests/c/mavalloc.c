@@ -1,17 +1,11 @@
 /* mavalloc.h as its exercise describes it. Compiles as C11 and as C++17. */
 #include <mavalloc.h>
 
+#include "require.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define REQUIRE(condition)                                                              \
-    do {                                                                                \
-        if (!(condition)) {                                                             \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                    \
-        }                                                                               \
-    } while (0)
 
 static const enum ALGORITHM ALL[] = {BEST_FIT, FIRST_FIT, WORST_FIT, NEXT_FIT};
 
@@ -104,6 +98,6 @@ int main(void) {
     choice(BEST_FIT, 1);
     choice(WORST_FIT, 2);
     choice(NEXT_FIT, 0);
-    puts("mavalloc.h: ok");
+    puts("mavalloc: ok");
     return 0;
 }

@@ -1,0 +1,190 @@
+//! What crosses the border to and from shared heaps, in the layout that `heapwright.h` gives it.
+
+use core::ffi::{c_char, c_void};
+use core::time::Duration;
+
+use heapwright_shared::{
+    Access, BlockInfo, BlockOwner, BlockState, Owner, ProcessInfo, ProcessState, Reclaimed, Root, Settings, SharedHeap,
+};
+
+use crate::create::policy_of;
+use crate::types::{Status, cut};
+
+/// `hw_shared_settings`; all zeros is the default.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct SharedSettings {
+    /// Bytes of blocks at first; 0 stands for 1 MiB.
+    pub size: usize,
+    /// Bytes of blocks at most; 0 for a heap that never grows.
+    pub max_size: usize,
+    /// Of random fit.
+    pub seed: u64,
+    /// 0 stands for best fit.
+    pub policy: u32,
+    /// Permission bits; 0 stands for 0600.
+    pub mode: u32,
+    /// Bytes; 0 stands for 64.
+    pub granule: u32,
+    /// How many may be attached at a time; 0 stands for 64.
+    pub processes: u32,
+    /// How many named roots there is room for; 0 stands for 32.
+    pub roots: u32,
+    /// How long an operation waits for the lock, in milliseconds; 0 stands for 10 seconds.
+    pub patience: u32,
+}
+
+/// `given`, or what is usual where nothing was given.
+fn or_usual<T: Default + PartialEq>(given: T, usual: T) -> T {
+    if given == T::default() { usual } else { given }
+}
+
+fn patience_of(milliseconds: u32, usual: Duration) -> Duration {
+    or_usual(Duration::from_millis(milliseconds.into()), usual)
+}
+
+impl TryFrom<SharedSettings> for Settings {
+    type Error = Status;
+
+    fn try_from(given: SharedSettings) -> Result<Settings, Status> {
+        let usual = Settings::default();
+        Ok(Settings {
+            size: or_usual(given.size, usual.size),
+            max_size: (given.max_size != 0).then_some(given.max_size),
+            policy: policy_of(or_usual(given.policy, usual.policy as u32))?,
+            mode: or_usual(given.mode, usual.mode),
+            granule: or_usual(given.granule, usual.granule),
+            processes: or_usual(given.processes as usize, usual.processes),
+            roots: or_usual(given.roots as usize, usual.roots),
+            seed: given.seed,
+            patience: patience_of(given.patience, usual.patience),
+        })
+    }
+}
+
+/// `hw_shared_access`; all zeros is the default.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct SharedAccess {
+    /// How long an operation waits for the lock, in milliseconds; 0 stands for 10 seconds.
+    pub patience: u32,
+    /// Whose segments are opened. 0: the user's own and the superuser's; 1: also those of `user`; 2: anybody's.
+    pub owner: u32,
+    /// The number of a user.
+    pub user: u32,
+}
+
+impl TryFrom<SharedAccess> for Access {
+    type Error = Status;
+
+    fn try_from(given: SharedAccess) -> Result<Access, Status> {
+        let owner = match given.owner {
+            0 => Owner::Mine,
+            1 => Owner::User(given.user),
+            2 => Owner::Anybody,
+            _ => return Err(Status::BadOptions),
+        };
+        Ok(Access { patience: patience_of(given.patience, Access::default().patience), owner })
+    }
+}
+
+/// The number of a process's state; 0 is nobody's.
+fn number_of(state: ProcessState) -> u32 {
+    match state {
+        ProcessState::Attached => 1,
+        ProcessState::Closed => 2,
+        ProcessState::Dead => 3,
+    }
+}
+
+/// The process number and state of an owner, as C sees them.
+fn parts_of(owner: BlockOwner) -> (u32, u32) {
+    (owner.pid.unwrap_or(0), number_of(owner.state))
+}
+
+/// `hw_shared_block`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SharedBlock {
+    /// Where it starts, in every process.
+    pub offset: u64,
+    /// Where it starts, in this one.
+    pub address: *mut c_void,
+    /// Bytes.
+    pub size: usize,
+    /// 1: used; 0: a hole.
+    pub used: u32,
+    /// The number of the process that allocated it; 0 for a hole, and when it is not known any more.
+    pub pid: u32,
+    /// What became of that process; 0 for a hole.
+    pub state: u32,
+}
+
+impl SharedBlock {
+    pub(crate) fn of(heap: &SharedHeap, block: &BlockInfo) -> SharedBlock {
+        let (pid, state) = block.owner.map_or((0, 0), parts_of);
+        SharedBlock {
+            offset: block.offset.get(),
+            address: heap.pointer(block.offset).as_ptr().cast(),
+            size: block.size,
+            used: u32::from(block.state == BlockState::Used),
+            pid,
+            state,
+        }
+    }
+}
+
+/// `hw_shared_process`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SharedProcess {
+    /// Its number; 0 for those who had to make room in the process table.
+    pub pid: u32,
+    /// What became of it.
+    pub state: u32,
+    /// How many blocks it has.
+    pub blocks: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+}
+
+impl From<ProcessInfo> for SharedProcess {
+    fn from(process: ProcessInfo) -> Self {
+        let (pid, state) = parts_of(process.owner);
+        SharedProcess { pid, state, blocks: process.blocks, bytes: process.bytes }
+    }
+}
+
+/// `hw_shared_root`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SharedRoot {
+    /// Where it points.
+    pub offset: u64,
+    /// Its name, and a zero.
+    pub name: [c_char; 48],
+}
+
+impl From<Root> for SharedRoot {
+    fn from(root: Root) -> Self {
+        SharedRoot { offset: root.offset.get(), name: cut(&root.name) }
+    }
+}
+
+/// `hw_shared_reclaimed`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SharedReclaimed {
+    /// How many blocks were freed.
+    pub blocks: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// How many blocks were kept because a root points at them.
+    pub kept: u64,
+}
+
+impl From<Reclaimed> for SharedReclaimed {
+    fn from(reclaimed: Reclaimed) -> Self {
+        SharedReclaimed { blocks: reclaimed.blocks, bytes: reclaimed.bytes, kept: reclaimed.kept }
+    }
+}

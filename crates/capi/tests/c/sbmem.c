@@ -1,0 +1,302 @@
+/* sbmem.h as its exercise describes it, used well and used badly, by processes that live and die. Compiles as C11 and as
+ * C++17. */
+#include "segment.h"
+
+#include <sbmem.h>
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { KIB = 1024, MOST = 4096, LEAST = 128, PROCESSES = 10 };
+
+static void without_a_segment(void) {
+    REQUIRE(sbmem_remove() == -1);
+    REQUIRE(sbmem_open() == -1);
+    REQUIRE(sbmem_alloc(LEAST) == NULL);
+    sbmem_free(NULL);
+    REQUIRE(sbmem_close() == -1);
+}
+
+static void refuse_bad_sizes(void) {
+    static const int sizes[] = {0,        -1,       1,        127,      16 * KIB,  31 * KIB,     33 * KIB,    48 * KIB,
+                                96 * KIB, 65 * KIB, 65535,    255 * KIB, 257 * KIB, 512 * KIB, 1024 * KIB, INT32_MAX,
+                                INT32_MIN};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+        REQUIRE(sbmem_init(sizes[i]) == -1);
+        REQUIRE(sbmem_open() == -1);
+    }
+    REQUIRE(sbmem_init(32 * KIB) == 0);
+    REQUIRE(sbmem_init(31 * KIB) == -1);
+    /* The refusal left the segment that there is alone. */
+    REQUIRE(sbmem_open() == 0 && sbmem_close() == 0);
+    REQUIRE(sbmem_remove() == 0);
+}
+
+/* Every byte of the segment is for blocks: no headers, and no block that is longer than the next power of two. */
+static void fill(int segment) {
+    static char *blocks[256 * KIB / LEAST];
+    REQUIRE(sbmem_init(segment) == 0 && sbmem_open() == 0);
+    for (int size = LEAST; size <= MOST; size *= 2) {
+        for (int asked = size; asked > size / 2 && asked >= LEAST; asked -= size / 4 + 1) {
+            int count = 0;
+            for (char *block; (block = (char *)sbmem_alloc(asked)) != NULL; ++count) {
+                REQUIRE(count < segment / size && (uintptr_t)block % LEAST == 0);
+                memset(block, count & 0xFF, (size_t)asked);
+                blocks[count] = block;
+            }
+            REQUIRE(count == segment / size);
+            for (int i = 0; i < count; ++i) {
+                REQUIRE((blocks[i][0] & 0xFF) == (i & 0xFF) && (blocks[i][asked - 1] & 0xFF) == (i & 0xFF));
+            }
+            /* In an order of its own; whatever is merged must be whole again in the next turn. */
+            for (int i = 0; i < count; i += 2) sbmem_free(blocks[i]);
+            for (int i = 1; i < count; i += 2) sbmem_free(blocks[i]);
+        }
+    }
+    REQUIRE(sbmem_close() == 0 && sbmem_remove() == 0);
+}
+
+static void refuse_bad_requests(void) {
+    REQUIRE(sbmem_init(32 * KIB) == 0);
+    REQUIRE(sbmem_alloc(LEAST) == NULL);
+    REQUIRE(sbmem_open() == 0 && sbmem_open() == 0);
+    static const int sizes[] = {0, -1, 1, 127, 4097, 8192, 32 * KIB, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+        REQUIRE(sbmem_alloc(sizes[i]) == NULL);
+    }
+    char *first = (char *)sbmem_alloc(LEAST);
+    char *second = (char *)sbmem_alloc(MOST);
+    REQUIRE(first != NULL && second != NULL);
+    memset(second, 7, MOST);
+    /* None of these is a block. */
+    int here = 0;
+    sbmem_free(NULL);
+    sbmem_free(&here);
+    sbmem_free(first + 1);
+    sbmem_free(second + LEAST);
+    sbmem_free(first - 64 * KIB);
+    sbmem_free((void *)(uintptr_t)-1);
+    sbmem_free(first);
+    sbmem_free(first);
+    char *again = (char *)sbmem_alloc(LEAST);
+    REQUIRE(again == first && sbmem_alloc(LEAST) != first);
+    for (int i = 0; i < MOST; ++i) REQUIRE(second[i] == 7);
+    REQUIRE(sbmem_close() == 0 && sbmem_close() == -1);
+    REQUIRE(sbmem_alloc(LEAST) == NULL);
+    sbmem_free(second);
+    REQUIRE(sbmem_remove() == 0 && sbmem_remove() == -1);
+}
+
+static void keep_to_the_user(const char *name) {
+    char path[96];
+    struct stat status;
+    snprintf(path, sizeof path, "/dev/shm/%s", name);
+    umask(0);
+    REQUIRE(sbmem_init(256 * KIB) == 0);
+    REQUIRE(stat(path, &status) == 0);
+    REQUIRE(S_ISREG(status.st_mode) && (status.st_mode & 0777) == 0600);
+    /* All that is not for blocks is 2.5 % at most. */
+    REQUIRE(status.st_size >= 256 * KIB && status.st_size <= 256 * KIB + 256 * KIB / 40);
+    REQUIRE(sbmem_remove() == 0);
+    REQUIRE(stat(path, &status) == -1);
+}
+
+/* Who has a segment open keeps it when it is replaced or removed. */
+static void replace(void) {
+    REQUIRE(sbmem_init(32 * KIB) == 0 && sbmem_open() == 0);
+    char *old = (char *)sbmem_alloc(1000);
+    REQUIRE(old != NULL);
+    strcpy(old, "kept");
+    REQUIRE(sbmem_init(64 * KIB) == 0);
+    REQUIRE(strcmp(old, "kept") == 0);
+    sbmem_free(old);
+    int blocks = 0;
+    while (sbmem_alloc(MOST) != NULL) ++blocks;
+    REQUIRE(blocks == 8);
+    REQUIRE(sbmem_close() == 0 && sbmem_open() == 0);
+    for (blocks = 0; sbmem_alloc(MOST) != NULL; ++blocks) {}
+    REQUIRE(blocks == 16);
+    REQUIRE(sbmem_remove() == 0);
+    REQUIRE(sbmem_alloc(MOST) == NULL && sbmem_close() == 0 && sbmem_open() == -1);
+}
+
+/* Blocks stay when everybody has left. */
+static void come_back(void) {
+    REQUIRE(sbmem_init(32 * KIB) == 0 && sbmem_open() == 0);
+    for (int i = 0; i < 7; ++i) REQUIRE(sbmem_alloc(MOST) != NULL);
+    REQUIRE(sbmem_close() == 0 && sbmem_open() == 0);
+    REQUIRE(sbmem_alloc(MOST) != NULL && sbmem_alloc(LEAST) == NULL);
+    REQUIRE(sbmem_close() == 0 && sbmem_remove() == 0);
+}
+
+static struct steps opened, leave;
+
+static void use_until_told(void *unused) {
+    (void)unused;
+    REQUIRE(sbmem_open() == 0);
+    char *block = (char *)sbmem_alloc(LEAST);
+    REQUIRE(block != NULL);
+    done(&opened);
+    await(&leave);
+    sbmem_free(block);
+    REQUIRE(sbmem_close() == 0);
+}
+
+static void find_it_full(void *unused) {
+    (void)unused;
+    REQUIRE(sbmem_open() == -1);
+    REQUIRE(sbmem_alloc(LEAST) == NULL && sbmem_close() == -1);
+}
+
+static void ten_processes(void) {
+    pid_t users[PROCESSES];
+    opened = steps_of();
+    leave = steps_of();
+    REQUIRE(sbmem_init(64 * KIB) == 0);
+    for (int i = 0; i < PROCESSES; ++i) {
+        users[i] = child(use_until_told, NULL);
+        await(&opened);
+    }
+    ended_well(child(find_it_full, NULL));
+    find_it_full(NULL);
+    /* One that dies makes room, as one that leaves does. */
+    kill_hard(users[3]);
+    users[3] = child(use_until_told, NULL);
+    await(&opened);
+    ended_well(child(find_it_full, NULL));
+    for (int i = 0; i < PROCESSES; ++i) done(&leave);
+    for (int i = 0; i < PROCESSES; ++i) ended_well(users[i]);
+    /* All is free again but the block of the one that died. */
+    REQUIRE(sbmem_open() == 0);
+    int blocks = 0;
+    while (sbmem_alloc(LEAST) != NULL) ++blocks;
+    REQUIRE(blocks == 64 * KIB / LEAST - 1);
+    REQUIRE(sbmem_close() == 0 && sbmem_remove() == 0);
+}
+
+static void inherit(void *block) {
+    /* The child of a fork has its parent's segment at the same address, and counts for itself. */
+    REQUIRE(strcmp((char *)block, "from the parent") == 0);
+    REQUIRE(sbmem_open() == 0);
+    char *mine = (char *)sbmem_alloc(LEAST);
+    REQUIRE(mine != NULL && mine != block);
+    sbmem_free(block);
+    REQUIRE(sbmem_alloc(LEAST) == block);
+    REQUIRE(sbmem_close() == 0);
+}
+
+static void be_one_too_many(void *unused) {
+    (void)unused;
+    REQUIRE(sbmem_open() == -1);
+    REQUIRE(sbmem_alloc(LEAST) == NULL);
+}
+
+static void forks(void) {
+    REQUIRE(sbmem_init(32 * KIB) == 0 && sbmem_open() == 0);
+    char *block = (char *)sbmem_alloc(LEAST);
+    REQUIRE(block != NULL);
+    strcpy(block, "from the parent");
+    ended_well(child(inherit, block));
+    opened = steps_of();
+    leave = steps_of();
+    pid_t users[PROCESSES - 1];
+    for (int i = 0; i < PROCESSES - 1; ++i) {
+        users[i] = child(use_until_told, NULL);
+        await(&opened);
+    }
+    ended_well(child(be_one_too_many, NULL));
+    for (int i = 0; i < PROCESSES - 1; ++i) done(&leave);
+    for (int i = 0; i < PROCESSES - 1; ++i) ended_well(users[i]);
+    REQUIRE(sbmem_close() == 0 && sbmem_remove() == 0);
+}
+
+static void be_busy(void *ready) {
+    REQUIRE(sbmem_open() == 0);
+    done((struct steps *)ready);
+    unsigned random = (unsigned)getpid();
+    char *held[4] = {NULL, NULL, NULL, NULL};
+    for (;;) {
+        random = random * 1664525u + 1013904223u;
+        char **slot = &held[random >> 30];
+        sbmem_free(*slot);
+        *slot = (char *)sbmem_alloc(LEAST + (int)((random >> 8) % (MOST - LEAST + 1)));
+        if (*slot != NULL) memset(*slot, 1, LEAST);
+    }
+}
+
+/* Whenever somebody is killed, the others go on, and no more is lost than what the dead held. */
+static void kill_the_busy(void) {
+    struct steps ready = steps_of();
+    REQUIRE(sbmem_init(256 * KIB) == 0 && sbmem_open() == 0);
+    for (int round = 0; round < 12; ++round) {
+        pid_t busy[3];
+        for (int i = 0; i < 3; ++i) {
+            busy[i] = child(be_busy, &ready);
+            await(&ready);
+        }
+        usleep(2000);
+        for (int i = 0; i < 3; ++i) {
+            kill_hard(busy[i]);
+            char *block = (char *)sbmem_alloc(LEAST);
+            REQUIRE(block != NULL);
+            sbmem_free(block);
+        }
+        /* Each of the dead held four blocks and had one in flight. */
+        int blocks = 0;
+        static void *all[64];
+        while (blocks < 64 && (all[blocks] = sbmem_alloc(MOST)) != NULL) ++blocks;
+        REQUIRE(blocks >= 64 - 15);
+        REQUIRE(sbmem_close() == 0 && sbmem_init(256 * KIB) == 0 && sbmem_open() == 0);
+    }
+    REQUIRE(sbmem_close() == 0 && sbmem_remove() == 0);
+}
+
+static void *pairs(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 5000; ++i) {
+        char *block = (char *)sbmem_alloc(LEAST + i % 900);
+        REQUIRE(block != NULL);
+        *block = 1;
+        sbmem_free(block);
+    }
+    return NULL;
+}
+
+static void nothing(void *unused) {
+    (void)unused;
+    void *block = sbmem_alloc(LEAST);
+    REQUIRE(block != NULL);
+    sbmem_free(block);
+}
+
+/* Threads may all be at it while the process forks. */
+static void threads(void) {
+    pthread_t threads[4];
+    REQUIRE(sbmem_init(64 * KIB) == 0 && sbmem_open() == 0);
+    for (int i = 0; i < 4; ++i) REQUIRE(pthread_create(&threads[i], NULL, pairs, NULL) == 0);
+    for (int i = 0; i < 30; ++i) ended_well(child(nothing, NULL));
+    for (int i = 0; i < 4; ++i) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    REQUIRE(sbmem_close() == 0 && sbmem_remove() == 0);
+}
+
+int main(void) {
+    const char *name = segment_name("sbmem");
+    REQUIRE(setenv("HEAPWRIGHT_SBMEM", "..", 1) == 0);
+    REQUIRE(sbmem_init(32 * KIB) == -1);
+    REQUIRE(setenv("HEAPWRIGHT_SBMEM", name, 1) == 0);
+    without_a_segment();
+    refuse_bad_sizes();
+    for (int segment = 32 * KIB; segment <= 256 * KIB; segment *= 2) fill(segment);
+    refuse_bad_requests();
+    keep_to_the_user(name);
+    replace();
+    come_back();
+    ten_processes();
+    forks();
+    kill_the_busy();
+    threads();
+    puts("sbmem: ok");
+    return 0;
+}

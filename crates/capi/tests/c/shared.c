@@ -1,0 +1,478 @@
+/* Every function of heapwright.h that is about shared heaps, used well and used badly, under every policy. Compiles as C11 and
+ * as C++17. */
+#include "segment.h"
+
+#include <heapwright.h>
+
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *name;
+
+#define SAYS(words) (strstr(hw_shared_last_error(), words) != NULL)
+
+static hw_shared_settings settings_of(unsigned policy) {
+    hw_shared_settings settings;
+    memset(&settings, 0, sizeof settings);
+    settings.policy = policy;
+    settings.size = 64 << 10;
+    return settings;
+}
+
+static hw_shared *created(const hw_shared_settings *settings) {
+    hw_shared *heap = NULL;
+    REQUIRE(hw_shared_create(name, settings, &heap) == HW_OK && heap != NULL);
+    return heap;
+}
+
+static void removed(hw_shared *heap) {
+    REQUIRE(hw_shared_check(heap, NULL) == HW_OK);
+    REQUIRE(hw_shared_close(heap) == HW_OK);
+    REQUIRE(hw_shared_unlink(name) == HW_OK);
+}
+
+struct seen {
+    int used;
+    int holes;
+    size_t bytes;
+    uint64_t end;
+};
+
+static int count(const hw_shared_block *block, void *context) {
+    struct seen *seen = (struct seen *)context;
+    REQUIRE(seen->end == 0 || seen->end == block->offset);
+    seen->end = block->offset + block->size;
+    seen->bytes += block->size;
+    if (block->used) {
+        ++seen->used;
+        REQUIRE(block->pid == (uint32_t)getpid() && block->state == HW_ATTACHED);
+    } else {
+        ++seen->holes;
+        REQUIRE(block->pid == 0 && block->state == 0);
+    }
+    return 0;
+}
+
+static int stop_at_once(const hw_shared_block *block, void *context) {
+    (void)block;
+    ++*(int *)context;
+    return 1;
+}
+
+static int free_what_is_used(const hw_shared_block *block, void *context) {
+    hw_shared *heap = (hw_shared *)context;
+    REQUIRE(hw_shared_pointer_of(heap, block->offset) == block->address);
+    if (block->used) {
+        REQUIRE(hw_shared_free(heap, block->address) == HW_OK);
+    }
+    return 0;
+}
+
+static void by_address(hw_shared *heap) {
+    char *text = (char *)hw_shared_allocate(heap, 100);
+    REQUIRE(text != NULL && (uintptr_t)text % 64 == 0 && hw_shared_usable_size(heap, text) >= 100);
+    strcpy(text, "kept");
+    char *next = (char *)hw_shared_allocate(heap, 1);
+    char *aligned = (char *)hw_shared_allocate_aligned(heap, 10, 64);
+    REQUIRE(next != NULL && aligned != NULL && (uintptr_t)aligned % 64 == 0);
+    text = (char *)hw_shared_resize(heap, text, 5000);
+    REQUIRE(text != NULL && strcmp(text, "kept") == 0 && hw_shared_usable_size(heap, text) >= 5000);
+    void *block = text;
+    REQUIRE(hw_shared_try_resize(heap, &block, 50) == HW_OK && strcmp((char *)block, "kept") == 0);
+    void *fresh = NULL;
+    REQUIRE(hw_shared_try_resize(heap, &fresh, 50) == HW_OK && fresh != NULL);
+    REQUIRE(hw_shared_resize(heap, NULL, 50) != NULL);
+    void *nothing = NULL;
+    REQUIRE(hw_shared_try_allocate(heap, 0, 1, &nothing) == HW_OK && nothing != NULL);
+    REQUIRE(hw_shared_free(heap, next) == HW_OK && hw_shared_free(heap, NULL) == HW_OK);
+    REQUIRE(hw_shared_free(heap, next) == HW_ALREADY_FREE && SAYS("freed twice"));
+    REQUIRE(hw_shared_usable_size(heap, next) == 0);
+}
+
+static void by_offset(hw_shared *heap) {
+    uint64_t block = 0, other = 0;
+    REQUIRE(hw_shared_allocate_offset(heap, 100, 1, &block) == HW_OK && block != 0);
+    REQUIRE(hw_shared_resize_offset(heap, &other, 100) == HW_OK && other != 0 && other != block);
+    char *text = (char *)hw_shared_pointer_of(heap, block);
+    REQUIRE(text != NULL && hw_shared_offset_of(heap, text) == block && hw_shared_offset_of(heap, text + 1) == block + 1);
+    strcpy(text, "kept");
+    REQUIRE(hw_shared_resize_offset(heap, &block, 6000) == HW_OK && hw_shared_usable_size_offset(heap, block) >= 6000);
+    REQUIRE(strcmp((char *)hw_shared_pointer_of(heap, block), "kept") == 0);
+    REQUIRE(hw_shared_resize_in_place(heap, block, 60) == HW_OK && hw_shared_resize_in_place(heap, block, 1) == HW_OK);
+    REQUIRE(hw_shared_resize_in_place(heap, block, 1 << 20) == HW_NO_ROOM && SAYS("let it move"));
+    REQUIRE(hw_shared_free_offset(heap, other) == HW_OK && hw_shared_free_offset(heap, 0) == HW_OK);
+    REQUIRE(hw_shared_free_offset(heap, other) == HW_ALREADY_FREE);
+    REQUIRE(hw_shared_adopt(heap, block) == HW_OK && hw_shared_adopt(heap, other) == HW_NOT_A_BLOCK);
+    REQUIRE(hw_shared_pointer_of(heap, 0) == NULL && hw_shared_offset_of(heap, NULL) == 0);
+}
+
+static void what_is_there(hw_shared *heap) {
+    struct seen seen = {0, 0, 0, 0};
+    hw_holes holes;
+    hw_counters counters;
+    REQUIRE(hw_shared_walk(heap, count, &seen) == HW_OK && seen.used > 0);
+    REQUIRE(seen.bytes == hw_shared_size(heap));
+    REQUIRE(hw_shared_holes_of(heap, &holes) == HW_OK && holes.count == (size_t)seen.holes);
+    REQUIRE(hw_shared_counters_of(heap, &counters) == HW_OK);
+    REQUIRE(counters.blocks == (uint64_t)(seen.used + seen.holes) && counters.holes == holes.count);
+    int calls = 0;
+    REQUIRE(hw_shared_walk(heap, stop_at_once, &calls) == HW_OK && calls == 1);
+    REQUIRE(hw_shared_walk_left_behind(heap, stop_at_once, &calls) == HW_OK && calls == 1);
+    hw_shared_reclaimed reclaimed;
+    REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD_AND_CLOSED, &reclaimed) == HW_OK);
+    REQUIRE(reclaimed.blocks == 0 && reclaimed.bytes == 0 && reclaimed.kept == 0);
+    REQUIRE(hw_shared_walk(heap, free_what_is_used, heap) == HW_OK);
+    REQUIRE(hw_shared_counters_of(heap, &counters) == HW_OK && counters.live == 0);
+    hw_violation violation;
+    REQUIRE(hw_shared_check(heap, &violation) == HW_OK);
+    uint64_t recoveries = 1;
+    REQUIRE(hw_shared_recoveries(heap, &recoveries) == HW_OK && recoveries == 0);
+}
+
+static void refuse_what_is_no_block(hw_shared *heap) {
+    char here = 0;
+    char *block = (char *)hw_shared_allocate(heap, 200);
+    uint64_t offset = hw_shared_offset_of(heap, block);
+    void *wrong[] = {&here, block + 1, block + 64, (void *)(uintptr_t)-1, block - offset, (void *)(uintptr_t)1};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+        void *it = wrong[i];
+        REQUIRE(hw_shared_free(heap, it) == HW_NOT_A_BLOCK && SAYS("block"));
+        REQUIRE(hw_shared_resize(heap, it, 10) == NULL && hw_shared_usable_size(heap, it) == 0);
+        REQUIRE(hw_shared_try_resize(heap, &it, 10) == HW_NOT_A_BLOCK && it == wrong[i]);
+    }
+    uint64_t none[] = {1, 8, offset + 1, offset + 64, (uint64_t)1 << 40, (uint64_t)-1, (uint64_t)1 << 63};
+    for (size_t i = 0; i < sizeof none / sizeof *none; ++i) {
+        uint64_t it = none[i];
+        REQUIRE(hw_shared_free_offset(heap, it) == HW_NOT_A_BLOCK);
+        REQUIRE(hw_shared_resize_offset(heap, &it, 10) == HW_NOT_A_BLOCK && it == none[i]);
+        REQUIRE(hw_shared_resize_in_place(heap, it, 10) == HW_NOT_A_BLOCK);
+        REQUIRE(hw_shared_usable_size_offset(heap, it) == 0);
+        REQUIRE(hw_shared_adopt(heap, it) == HW_NOT_A_BLOCK);
+        REQUIRE(hw_shared_set_root(heap, "wrong", it, NULL) == HW_NOT_A_BLOCK);
+    }
+    REQUIRE(hw_shared_pointer_of(heap, 8) == NULL && hw_shared_pointer_of(heap, (uint64_t)-1) == NULL);
+    REQUIRE(hw_shared_offset_of(heap, &here) == 0);
+    REQUIRE(hw_shared_usable_size_offset(heap, 0) == 0 && hw_shared_adopt(heap, 0) == HW_NOT_A_BLOCK);
+    uint64_t out = 7;
+    void *kept = &here;
+    REQUIRE(hw_shared_allocate_offset(heap, (size_t)-1, 1, &out) == HW_FULL && out == 7 && SAYS("free something"));
+    REQUIRE(hw_shared_try_allocate(heap, (size_t)1 << 40, 1, &kept) == HW_FULL && kept == &here);
+    REQUIRE(hw_shared_try_allocate(heap, 1, 48, &kept) == HW_BAD_ALIGNMENT && SAYS("48"));
+    REQUIRE(hw_shared_try_allocate(heap, 1, 0, &kept) == HW_BAD_ALIGNMENT && kept == &here);
+    REQUIRE(hw_shared_allocate_offset(heap, 1, 8192, &out) == HW_BAD_ALIGNMENT && SAYS("8192"));
+    REQUIRE(hw_shared_allocate_aligned(heap, 1, 3) == NULL);
+    REQUIRE(hw_shared_free(heap, block) == HW_OK);
+}
+
+static int collect(const hw_shared_root *root, void *context) {
+    strcat((char *)context, root->name);
+    strcat((char *)context, root->offset == 0 ? "! " : " ");
+    return 0;
+}
+
+static int stop(const hw_shared_root *root, void *context) {
+    (void)root;
+    ++*(int *)context;
+    return 1;
+}
+
+static void roots(hw_shared *heap) {
+    static const char forty[] = "1234567890123456789012345678901234567890";
+    uint64_t a = 0, b = 0, found = 1, old = 1;
+    REQUIRE(hw_shared_allocate_offset(heap, 1, 1, &a) == HW_OK && hw_shared_allocate_offset(heap, 1, 1, &b) == HW_OK);
+    REQUIRE(hw_shared_get_root(heap, "list", &found) == HW_OK && found == 0);
+    REQUIRE(hw_shared_set_root(heap, "list", a, &old) == HW_OK && old == 0);
+    REQUIRE(hw_shared_set_root(heap, "list", b, &old) == HW_OK && old == a);
+    REQUIRE(hw_shared_set_root(heap, forty, a, NULL) == HW_OK);
+    REQUIRE(hw_shared_get_root(heap, "list", &found) == HW_OK && found == b);
+    REQUIRE(hw_shared_replace_root(heap, "list", a, a) == HW_ROOT_DIFFERS && SAYS("look again"));
+    REQUIRE(hw_shared_replace_root(heap, "list", b, a) == HW_OK);
+    REQUIRE(hw_shared_replace_root(heap, "none", a, b) == HW_ROOT_DIFFERS);
+    char names[200] = "";
+    REQUIRE(hw_shared_walk_roots(heap, collect, names) == HW_OK);
+    REQUIRE(strcmp(names, "list 1234567890123456789012345678901234567890 ") == 0);
+    int calls = 0;
+    REQUIRE(hw_shared_walk_roots(heap, stop, &calls) == HW_OK && calls == 1);
+    REQUIRE(hw_shared_replace_root(heap, "list", a, 0) == HW_OK);
+    REQUIRE(hw_shared_get_root(heap, "list", &found) == HW_OK && found == 0);
+    REQUIRE(hw_shared_remove_root(heap, forty, &old) == HW_OK && old == a);
+    REQUIRE(hw_shared_remove_root(heap, forty, &old) == HW_OK && old == 0);
+    const char *bad[] = {"", "12345678901234567890123456789012345678901", "\xff"};
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(hw_shared_get_root(heap, bad[i], &found) == HW_BAD_ROOT_NAME && SAYS("40"));
+        REQUIRE(hw_shared_set_root(heap, bad[i], a, NULL) == HW_BAD_ROOT_NAME);
+        REQUIRE(hw_shared_replace_root(heap, bad[i], a, b) == HW_BAD_ROOT_NAME);
+        REQUIRE(hw_shared_remove_root(heap, bad[i], NULL) == HW_BAD_ROOT_NAME);
+    }
+    char each[8];
+    for (int i = 0; i < 32; ++i) {
+        snprintf(each, sizeof each, "r%d", i);
+        REQUIRE(hw_shared_set_root(heap, each, a, NULL) == HW_OK);
+    }
+    REQUIRE(hw_shared_set_root(heap, "more", a, NULL) == HW_ROOTS_FULL && SAYS("32"));
+    for (int i = 0; i < 32; ++i) {
+        snprintf(each, sizeof each, "r%d", i);
+        REQUIRE(hw_shared_remove_root(heap, each, NULL) == HW_OK);
+    }
+    REQUIRE(hw_shared_free_offset(heap, a) == HW_OK && hw_shared_free_offset(heap, b) == HW_OK);
+    REQUIRE(hw_shared_set_root(heap, "list", a, NULL) == HW_NOT_A_BLOCK);
+}
+
+static void growth(unsigned policy) {
+    hw_shared_settings settings = settings_of(policy);
+    settings.max_size = 1 << 20;
+    hw_shared *heap = created(&settings);
+    REQUIRE(hw_shared_size(heap) == 64 << 10 && hw_shared_max_size(heap) == 1 << 20);
+    REQUIRE(hw_shared_allocate(heap, 100 << 10) != NULL && hw_shared_size(heap) > 64 << 10);
+    REQUIRE(hw_shared_grow(heap, 500 << 10) == HW_OK && hw_shared_size(heap) >= 500 << 10);
+    REQUIRE(hw_shared_grow(heap, 1) == HW_OK && hw_shared_grow(heap, 1 << 20) == HW_OK);
+    REQUIRE(hw_shared_size(heap) == 1 << 20);
+    REQUIRE(hw_shared_grow(heap, (1 << 20) + 1) == HW_BEYOND_MAXIMUM && SAYS("1048576"));
+    REQUIRE(hw_shared_grow(heap, (size_t)-1) == HW_BEYOND_MAXIMUM);
+    REQUIRE(hw_shared_allocate(heap, 1 << 20) == NULL && SAYS("free something"));
+    removed(heap);
+}
+
+static void exercise(unsigned policy) {
+    hw_shared_settings settings = settings_of(policy);
+    hw_shared *heap = created(&settings);
+    REQUIRE(hw_shared_policy_of(heap) == policy && hw_shared_granule(heap) == 64);
+    REQUIRE(hw_shared_size(heap) == 64 << 10 && hw_shared_max_size(heap) == 64 << 10);
+    REQUIRE(hw_shared_overhead(heap) > 0 && hw_shared_overhead(heap) < 64 << 10);
+    by_address(heap);
+    by_offset(heap);
+    what_is_there(heap);
+    refuse_what_is_no_block(heap);
+    roots(heap);
+    removed(heap);
+    growth(policy);
+}
+
+static void *pairs(void *argument) {
+    hw_shared *heap = (hw_shared *)argument;
+    for (int i = 0; i < 3000; ++i) {
+        char *block = (char *)hw_shared_allocate(heap, 1 + (size_t)i % 500);
+        REQUIRE(block != NULL);
+        memset(block, i & 0xFF, 1 + (size_t)i % 500);
+        REQUIRE(hw_shared_free(heap, block) == HW_OK);
+    }
+    return NULL;
+}
+
+static void threads_share_a_handle(unsigned policy) {
+    hw_shared_settings settings = settings_of(policy);
+    hw_shared *heap = created(&settings);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; ++i) REQUIRE(pthread_create(&threads[i], NULL, pairs, heap) == 0);
+    for (int i = 0; i < 4; ++i) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    hw_counters counters;
+    REQUIRE(hw_shared_counters_of(heap, &counters) == HW_OK && counters.live == 0 && counters.frees == 4 * 3000);
+    removed(heap);
+}
+
+/* What one process puts in a list, another finds at addresses of its own. */
+struct link {
+    uint64_t next;
+    int number;
+};
+
+enum { LINKS = 40 };
+
+static void push(hw_shared *heap, int number) {
+    uint64_t offset = 0;
+    REQUIRE(hw_shared_allocate_offset(heap, sizeof(struct link), 16, &offset) == HW_OK);
+    struct link *link = (struct link *)hw_shared_pointer_of(heap, offset);
+    link->number = number;
+    do {
+        REQUIRE(hw_shared_get_root(heap, "list", &link->next) == HW_OK);
+    } while (hw_shared_replace_root(heap, "list", link->next, offset) == HW_ROOT_DIFFERS);
+}
+
+static void push_all(void *first) {
+    hw_shared *heap = NULL;
+    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
+    for (int i = 0; i < LINKS; ++i) push(heap, *(int *)first + i);
+    REQUIRE(hw_shared_close(heap) == HW_OK);
+}
+
+static int count_closed(const hw_shared_process *process, void *context) {
+    if (process->state == HW_CLOSED) {
+        *(uint64_t *)context += process->blocks;
+        REQUIRE(process->bytes >= process->blocks * sizeof(struct link));
+    } else {
+        REQUIRE(process->state == HW_ATTACHED && process->pid == (uint32_t)getpid() && process->blocks == 0);
+    }
+    return 0;
+}
+
+static void processes_exchange_data(unsigned policy) {
+    hw_shared_settings settings = settings_of(policy);
+    hw_shared *heap = created(&settings);
+    int first = 0, second = LINKS;
+    pid_t pushers[] = {child(push_all, &first), child(push_all, &second)};
+    ended_well(pushers[0]);
+    ended_well(pushers[1]);
+    char seen[2 * LINKS] = {0};
+    uint64_t at = 0;
+    REQUIRE(hw_shared_get_root(heap, "list", &at) == HW_OK);
+    while (at != 0) {
+        struct link *link = (struct link *)hw_shared_pointer_of(heap, at);
+        REQUIRE(link->number >= 0 && link->number < 2 * LINKS && seen[link->number]++ == 0);
+        at = link->next;
+    }
+    REQUIRE(memchr(seen, 0, sizeof seen) == NULL);
+    uint64_t closed = 0;
+    REQUIRE(hw_shared_walk_processes(heap, count_closed, &closed) == HW_OK && closed == 2 * LINKS);
+    hw_shared_reclaimed reclaimed;
+    REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == HW_OK && reclaimed.blocks == 0);
+    REQUIRE(hw_shared_get_root(heap, "list", &at) == HW_OK && hw_shared_adopt(heap, at) == HW_OK);
+    REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD_AND_CLOSED, &reclaimed) == HW_OK);
+    REQUIRE(reclaimed.blocks == 2 * LINKS - 1 && reclaimed.kept == 0);
+    removed(heap);
+}
+
+static struct steps ready;
+
+/* Leaves a block that a root points at, two that nothing does, and dies in the middle of something. */
+static void be_busy_until_killed(void *unused) {
+    (void)unused;
+    hw_shared *heap = NULL;
+    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
+    char *kept = (char *)hw_shared_allocate(heap, 100);
+    strcpy(kept, "kept");
+    REQUIRE(hw_shared_set_root(heap, "kept", hw_shared_offset_of(heap, kept), NULL) == HW_OK);
+    REQUIRE(hw_shared_allocate(heap, 200) != NULL && hw_shared_allocate(heap, 300) != NULL);
+    done(&ready);
+    for (size_t size = 1;; size = size % 2000 + 1) {
+        REQUIRE(hw_shared_free(heap, hw_shared_allocate(heap, size)) == HW_OK);
+    }
+}
+
+static int count_dead(const hw_shared_block *block, void *context) {
+    REQUIRE(block->used && block->state == HW_DEAD && block->pid == *(uint32_t *)context);
+    return 0;
+}
+
+static void outlive_the_killed(unsigned policy) {
+    hw_shared_settings settings = settings_of(policy);
+    hw_shared *heap = created(&settings);
+    for (int round = 0; round < 5; ++round) {
+        pid_t busy = child(be_busy_until_killed, NULL);
+        await(&ready);
+        usleep(500);
+        kill_hard(busy);
+        hw_shared_reclaimed reclaimed;
+        uint32_t pid = (uint32_t)busy;
+        uint64_t root = 0;
+        REQUIRE(hw_shared_check(heap, NULL) == HW_OK);
+        REQUIRE(hw_shared_walk_left_behind(heap, count_dead, &pid) == HW_OK);
+        REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == HW_OK);
+        /* Two, and the one that it may have had in its hands. */
+        REQUIRE(reclaimed.kept == 1 && (reclaimed.blocks == 2 || reclaimed.blocks == 3) && reclaimed.bytes >= 500);
+        REQUIRE(hw_shared_remove_root(heap, "kept", &root) == HW_OK);
+        REQUIRE(strcmp((char *)hw_shared_pointer_of(heap, root), "kept") == 0);
+        REQUIRE(hw_shared_free_offset(heap, root) == HW_OK);
+    }
+    hw_counters counters;
+    REQUIRE(hw_shared_counters_of(heap, &counters) == HW_OK && counters.live == 0);
+    removed(heap);
+}
+
+static void work_as_oneself(void *argument) {
+    hw_shared *heap = (hw_shared *)argument;
+    uint64_t mine = 0;
+    REQUIRE(hw_shared_allocate_offset(heap, 10, 1, &mine) == HW_OK);
+    REQUIRE(hw_shared_set_root(heap, "the child's", mine, NULL) == HW_OK);
+    REQUIRE(hw_shared_close(heap) == HW_OK);
+}
+
+static int owned_by(const hw_shared_block *block, void *context) {
+    if (block->used) REQUIRE(block->state == HW_CLOSED && block->pid == *(uint32_t *)context);
+    return 0;
+}
+
+static void children_count_for_themselves(void) {
+    hw_shared_settings settings = settings_of(HW_GOOD);
+    settings.processes = 2;
+    hw_shared *heap = created(&settings), *other = NULL;
+    pid_t worker = child(work_as_oneself, heap);
+    ended_well(worker);
+    uint32_t pid = (uint32_t)worker;
+    REQUIRE(hw_shared_walk(heap, owned_by, &pid) == HW_OK);
+    REQUIRE(hw_shared_open(name, NULL, &other) == HW_OK);
+    hw_shared *third = NULL;
+    REQUIRE(hw_shared_open(name, NULL, &third) == HW_TOO_MANY_PROCESSES && third == NULL && SAYS("close one"));
+    REQUIRE(hw_shared_close(other) == HW_OK);
+    removed(heap);
+}
+
+static void hold_still(void *unused) {
+    (void)unused;
+    hw_shared *heap = NULL;
+    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
+    done(&ready);
+    for (int calls = 0;;) hw_shared_walk(heap, stop_at_once, &calls);
+}
+
+/* Nobody waits for ever for a process that was stopped with the lock in its hands. */
+static void lose_patience(void) {
+    hw_shared_settings settings = settings_of(HW_FIRST);
+    settings.size = 4 << 20;
+    settings.granule = 16;
+    settings.patience = 50;
+    hw_shared *heap = created(&settings);
+    while (hw_shared_allocate(heap, 1) != NULL) {}
+    pid_t walker = child(hold_still, NULL);
+    await(&ready);
+    hw_status status = HW_OK;
+    for (int attempt = 0; attempt < 100 && status == HW_OK; ++attempt) {
+        REQUIRE(kill(walker, SIGSTOP) == 0);
+        uint64_t root = 0;
+        status = hw_shared_get_root(heap, "r", &root);
+        REQUIRE(status == HW_OK || (status == HW_TIMED_OUT && SAYS("lock")));
+        if (status == HW_OK) {
+            REQUIRE(kill(walker, SIGCONT) == 0);
+            usleep(1000);
+        }
+    }
+    REQUIRE(status == HW_TIMED_OUT);
+    kill_hard(walker);
+    REQUIRE(hw_shared_size(heap) == 4 << 20);
+    removed(heap);
+}
+
+static void keep_to_the_mode(void) {
+    char path[128];
+    struct stat status;
+    hw_shared_settings settings = settings_of(HW_BEST);
+    hw_shared *heap = NULL;
+    snprintf(path, sizeof path, "/tmp/%s", name);
+    umask(077);
+    settings.mode = 0640;
+    REQUIRE(hw_shared_create(path, &settings, &heap) == HW_OK);
+    REQUIRE(stat(path, &status) == 0 && (status.st_mode & 07777) == 0640);
+    REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(path) == HW_OK);
+    umask(0);
+    REQUIRE(hw_shared_create(path, NULL, &heap) == HW_OK);
+    REQUIRE(stat(path, &status) == 0 && (status.st_mode & 07777) == 0600);
+    REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(path) == HW_OK);
+}
+
+int main(void) {
+    name = segment_name("shared");
+    ready = steps_of();
+    for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {
+        exercise(policy);
+        threads_share_a_handle(policy);
+        processes_exchange_data(policy);
+        outlive_the_killed(policy);
+    }
+    children_count_for_themselves();
+    lose_patience();
+    keep_to_the_mode();
+    puts("shared: ok");
+    return 0;
+}
