@@ -51,7 +51,10 @@ impl Section<'_> {
             self.size_to_hold(bytes, align).filter(|&least| least <= most && size < most).ok_or(full.clone())?;
         let ample = (size + (size / LEAST_SHARE).max(LEAST_STEP)).clamp(least, most.max(least));
         // Where the system is short of memory, as much as the request needs may still be had.
-        self.grow(ample).or_else(|_| self.grow(least))?;
+        match self.grow(ample) {
+            Err(Error::NoSpace { .. }) => self.grow(least)?,
+            grown => grown?,
+        }
         match self.place(bytes, align) {
             Ok(place) => Ok(self.offset_at(place)),
             Err(AllocateError::RegionFull | AllocateError::BadAlignment) => Err(full),

@@ -51,6 +51,12 @@ impl Mapping {
         ranges.iter().try_for_each(back)
     }
 
+    /// How many bytes the system holds for the segment.
+    pub(crate) fn allocated(&self) -> Result<u64, Error> {
+        let status = self.segment.file().status();
+        status.map(|status| status.allocated).map_err(|reason| Error::refused(&self.place, 0, reason))
+    }
+
     pub(crate) fn back_range(&self, from: usize, to: usize) -> Result<(), Error> {
         if from >= to {
             return Ok(());

@@ -33,7 +33,7 @@ pub struct Reclaimed {
 }
 
 /// How many blocks are looked at before others get their turn at the lock.
-const BATCH: usize = 4096;
+const BATCH: usize = 1 << 16;
 
 impl SharedHeap {
     /// Frees the blocks of processes that died, but for those that a root points at.

@@ -34,6 +34,10 @@ pub(crate) fn take_up(mapping: &Mapping, order: fn(&Mapping) -> Result<Placer, E
     let capacity = engine::capacity(mapping)?;
     mapping.back_again(&mapping.layout.backed(0, capacity)?)?;
     let engine = order(mapping)?;
-    mapping.back_again(&mapping.layout.backed(engine.heap_size(), capacity)?)?;
+    let backed = mapping.layout.backed(engine.heap_size(), capacity)?;
+    // Asking for what is there takes time for every page: only if less is there than there should be.
+    if mapping.allocated()? < backed.iter().map(|(from, to)| (to - from) as u64).sum() {
+        mapping.back_again(&backed)?;
+    }
     Ok(engine)
 }

@@ -295,3 +295,55 @@ fn snapshots_tell_conditions_and_change_nothing() {
     assert_eq!(Snapshot::read(&spot).unwrap().condition, Condition::AtRest);
     assert_eq!(spot.open().root("block"), Ok(Some(block)));
 }
+
+/// Where the header says in which namespace of process numbers the segment is used.
+const NAMESPACE: u64 = 136;
+
+#[test]
+fn segments_of_other_namespaces_are_taken_over_on_request_only() {
+    let spot = Spot::new("namespace");
+    let heap = spot.create(&Settings::default());
+    let block = heap.allocate(100).unwrap();
+    heap.set_root("block", block).unwrap();
+    drop(heap);
+    let file = fs::File::options().write(true).open(spot.path()).unwrap();
+    file.write_all_at(&12345_u64.to_ne_bytes(), NAMESPACE).unwrap();
+    let refused = Error::OtherNamespace { place: (*spot).clone() };
+    assert_eq!(SharedHeap::open(&spot).unwrap_err(), refused);
+    assert_eq!(Snapshot::read(&spot).unwrap_err(), refused);
+    let repair = |strangers| SharedHeap::repair(&spot, &Access::default(), strangers);
+    assert_eq!(repair(Strangers::Respect), Err(refused));
+    repair(Strangers::Displace).unwrap();
+    assert_eq!(Snapshot::read(&spot).unwrap().condition, Condition::AtRest);
+    let heap = spot.open();
+    assert_eq!(heap.root("block"), Ok(Some(block)));
+    heap.check().unwrap();
+}
+
+#[test]
+fn another_namespace_is_noticed() {
+    let spot = Spot::new("unshared");
+    spot.create(&Settings::default());
+    let child = fork(|| {
+        // SAFETY: from here on, children of this child are in a namespace of their own.
+        if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+            return true;
+        }
+        reap(fork(|| matches!(SharedHeap::open(&spot), Err(Error::OtherNamespace { .. })))) == 0
+    });
+    assert_eq!(reap(child), 0);
+}
+
+#[test]
+fn repair_unsets_roots_that_point_at_nothing() {
+    let spot = Spot::new("dangling");
+    let heap = spot.create(&Settings::default());
+    let (kept, freed) = (heap.allocate(100).unwrap(), heap.allocate(100).unwrap());
+    heap.set_root("kept", kept).unwrap();
+    heap.set_root("freed", freed).unwrap();
+    heap.deallocate(freed).unwrap();
+    let repaired = SharedHeap::repair(&spot, &Access::default(), Strangers::Respect).unwrap();
+    assert_eq!((repaired.found, repaired.unset), (Condition::InUse, vec!["freed".to_owned()]));
+    assert_eq!(heap.roots().unwrap().len(), 1);
+    assert_eq!(heap.root("kept"), Ok(Some(kept)));
+}
