@@ -28,6 +28,7 @@ Examples:
   heapwright run --policy first -- python3 job.py    your program, under first fit
   heapwright reproduce                               the published experiments
   heapwright bench                                   policies and allocators
+  heapwright shm inspect orders                      what is in a shared heap
   heapwright help run                                more on one command";
 
 /// The commands.
@@ -45,6 +46,9 @@ pub enum Command {
     /// Measure one allocator on one workload, as told on standard input.
     #[command(name = crate::bench::worker::COMMAND, hide = true)]
     BenchChild(crate::bench::worker::Task),
+    /// Make segments of shared memory, look into them, and put them in order.
+    #[command(subcommand, after_help = crate::shm::EXAMPLES)]
+    Shm(crate::shm::Command),
     /// Print the completions of a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {

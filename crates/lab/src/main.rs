@@ -15,6 +15,7 @@ mod reproduce;
 mod results;
 mod rules;
 mod run;
+mod shm;
 mod stats;
 mod table;
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),
+        Command::Shm(command) => shm::run(&command),
         Command::Child { job } => child::serve(&job).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

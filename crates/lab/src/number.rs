@@ -33,6 +33,25 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} {}", short(bytes as f64 / 1024_f64.powi(power as i32)), UNITS[power - 1])
 }
 
+/// A number of bytes as people type it: `4096`, `64KiB`, `1M`; units are powers of 1024, in whatever case.
+///
+/// # Errors
+/// What it should look like.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let power = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 1,
+        "m" | "mib" => 2,
+        "g" | "gib" => 3,
+        "t" | "tib" => 4,
+        _ => return Err("a size is a whole number of bytes, KiB, MiB, GiB or TiB, as in 64KiB".to_owned()),
+    };
+    let number: usize =
+        digits.parse().map_err(|_| "a size is a whole number and perhaps a unit, as in 64KiB".to_owned())?;
+    number.checked_mul(1 << (10 * power)).ok_or_else(|| "no machine has so much memory".to_owned())
+}
+
 /// A duration given in seconds, in the unit that suits it.
 pub fn seconds(seconds: f64) -> String {
     let (scale, unit) = match seconds.abs() {
@@ -62,5 +81,23 @@ mod tests {
         assert_eq!(seconds(0.0065), "6.50 ms");
         assert_eq!(seconds(129.15), "129 s");
         assert_eq!(seconds(6.19e-8), "61.9 ns");
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_type_them() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("17B", 17),
+            ("64KiB", 64 << 10),
+            ("1 mib", 1 << 20),
+            ("3G", 3 << 30),
+            ("2t", 2 << 40),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "K", "-1", "1.5M", "1KB", "1 K iB", "99999999999999999999", "99999999T", "0x10"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
     }
 }

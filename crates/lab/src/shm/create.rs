@@ -1,0 +1,44 @@
+//! `heapwright shm create`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use heapwright_shared::{Error, Settings, SharedHeap};
+
+use super::arguments::CreateArgs;
+use crate::cli::Cli;
+use crate::number;
+
+/// Makes a segment, leaves it, and says what it takes.
+pub fn run(args: &CreateArgs) -> Result<ExitCode> {
+    let settings = Settings {
+        size: args.size,
+        max_size: args.max_size,
+        policy: args.policy,
+        mode: args.mode,
+        granule: args.granule,
+        processes: args.processes,
+        roots: args.roots,
+        ..Settings::default()
+    };
+    let heap = match SharedHeap::create(&args.name.place, &settings) {
+        Err(Error::BadSettings { why }) => Cli::command().error(ErrorKind::ValueValidation, why).exit(),
+        made => made?,
+    };
+    let (size, most) = (heap.size()? as u64, heap.max_size() as u64);
+    let growth = match most > size {
+        true => format!(", {} at most", number::bytes(most)),
+        false => String::new(),
+    };
+    anstream::println!(
+        "{}: {} of blocks{growth}, under {} fit, mode {:03o}",
+        args.name.place,
+        number::bytes(size),
+        heap.policy().name(),
+        args.mode,
+    );
+    heap.close()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,61 @@
+//! `heapwright shm`: segments of shared memory, for those who look after them.
+//!
+//! What is shown comes from a [`Snapshot`](heapwright_shared::Snapshot), which changes nothing and is safe whatever a segment holds;
+//! `create`, `repair`, `reclaim` and `remove` are the only commands that change anything.
+
+mod arguments;
+mod check;
+mod create;
+mod grid;
+mod inspect;
+mod json;
+mod list;
+mod look;
+mod map;
+mod reclaim;
+mod remove;
+mod repair;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use heapwright_shared::{BlockInfo, BlockState, Offset};
+
+pub use self::arguments::{Command, EXAMPLES};
+
+/// Does what was typed.
+pub fn run(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Create(args) => create::run(args),
+        Command::List { json } => list::run(*json),
+        Command::Inspect(args) => inspect::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Repair(args) => repair::run(args),
+        Command::Reclaim(args) => reclaim::run(args),
+        Command::Remove(args) => remove::run(args),
+    }
+}
+
+/// The used block that starts at `offset`, among `blocks` in address order.
+fn used_block(blocks: &[BlockInfo], offset: Offset) -> Option<&BlockInfo> {
+    let at = blocks.binary_search_by_key(&offset.get(), |block| block.offset.get()).ok()?;
+    blocks.get(at).filter(|block| block.state == BlockState::Used)
+}
+
+/// A part of a whole, as in "12.5 %".
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        _ => format!("{:.1} %", part as f64 / whole as f64 * 100.0),
+    }
+}
+
+/// So many of a thing: "1 block", "2 processes".
+fn plural(count: u64, thing: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if thing.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {thing}{ending}", crate::number::grouped(count))
+}
