@@ -239,8 +239,7 @@ Examples:
   heapwright shm repair orders                   complete what a dead process began, rebuild, seal
   heapwright shm repair orders --take-over       one that came from another container
 
-Processes that open a segment repair by themselves what the death of others left. This is for segments that they
-refuse, and for those that should be in order before anybody opens them.";
+Processes that open a segment repair by themselves what the death of others left. This is for segments that they refuse, and for those that should be in order before anybody opens them.";
 
 const RECLAIM_EXAMPLES: &str = "\
 Examples:
