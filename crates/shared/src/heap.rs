@@ -139,9 +139,14 @@ impl SharedHeap {
     #[inline]
     #[must_use]
     pub fn offset_of<T>(&self, pointer: NonNull<T>) -> Option<Offset<T>> {
-        let distance = pointer.addr().get().wrapping_sub(self.mapping.base().addr().get());
+        let distance = self.distance_to(pointer.cast());
         let layout = &self.mapping.layout;
         (layout.data..layout.length()).contains(&distance).then(|| Offset::new(distance as u64)).flatten()
+    }
+
+    #[inline]
+    pub(crate) fn distance_to(&self, pointer: NonNull<u8>) -> usize {
+        pointer.addr().get().wrapping_sub(self.mapping.base().addr().get())
     }
 
     /// Where the segment is found.

@@ -164,3 +164,42 @@ fn cells(plan: &Plan, capacity: usize, phase: usize) -> Result<usize, Error> {
         _ => Error::BadSettings { why: "the engine refuses these rules" },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(settings: Settings) -> Layout {
+        Layout::of(&Plan::of(&settings).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn sections_follow_each_other_and_hold_what_they_must() {
+        for policy in PolicyKind::ALL {
+            for granule in [16, 64, 1024, 4096] {
+                for max_size in [None, Some(1 << 22), Some(1 << 36)] {
+                    let layout = layout(Settings { policy, granule, max_size, ..Settings::default() });
+                    let Plan { processes, roots, max_size, .. } = layout.plan;
+                    assert_eq!(layout.slots, 256);
+                    assert_eq!(layout.roots - layout.slots, processes * 16);
+                    assert!(layout.owners - layout.roots >= roots * 48);
+                    assert!(layout.metadata - layout.owners >= max_size / granule as usize);
+                    assert!(layout.data - layout.metadata >= layout.cells(max_size).unwrap() * 8);
+                    assert!(layout.data.is_multiple_of(64) && layout.data.is_multiple_of(granule as usize));
+                    assert!(layout.data.is_multiple_of(layout.max_align()) || policy != PolicyKind::Buddy);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_backed_lies_apart_and_only_grows() {
+        let layout = layout(Settings { max_size: Some(1 << 30), ..Settings::default() });
+        let sizes = [1 << 20, 1 << 21, 1 << 25, 1 << 30];
+        for pair in sizes.windows(2) {
+            let (less, more) = (layout.backed(pair[0], pair[0]).unwrap(), layout.backed(pair[1], pair[1]).unwrap());
+            assert!(less.iter().zip(&more).all(|(less, more)| less.0 == more.0 && less.1 < more.1));
+            assert!(more[0].1 <= more[1].0 && more[1].1 <= more[2].0 && more[2].1 <= layout.length());
+        }
+    }
+}

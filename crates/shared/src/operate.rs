@@ -1,5 +1,6 @@
 //! Allocation and free.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
 use heapwright_placement::{AllocateError, Engine, FreeError, Noted, ResizeError};
@@ -43,6 +44,18 @@ impl SharedHeap {
     #[inline]
     pub fn deallocate(&self, offset: Offset) -> Result<(), Error> {
         self.enter()?.deallocate(offset)
+    }
+
+    /// As [`SharedHeap::deallocate`], for the block that starts at `pointer` in this mapping of the segment.
+    ///
+    /// # Errors
+    /// As [`SharedHeap::deallocate`]; [`Error::NotABlock`] also for a pointer to elsewhere, such as another mapping.
+    #[inline]
+    pub fn deallocate_pointer(&self, pointer: NonNull<u8>) -> Result<(), Error> {
+        match self.offset_of(pointer) {
+            Some(offset) => self.deallocate(offset),
+            None => Err(Error::NotABlock { offset: self.distance_to(pointer) as u64 }),
+        }
     }
 
     /// Makes the block at `offset` hold `bytes` (0 is taken as 1) where it is.

@@ -71,7 +71,13 @@ fn rebuild(mapping: &Mapping) -> Result<Placer, Error> {
     }
     live.break_seal();
     header.set_our_namespace();
-    take_up(mapping, |mapping| lay_out(mapping))
+    take_up(mapping, |mapping| lay_out(mapping).or_else(|_| without_record(mapping)))
+}
+
+/// Lays out the metadata as if nothing had been under way: the last resort when the record contradicts the map.
+fn without_record(mapping: &Mapping) -> Result<Placer, Error> {
+    mapping.header().live.record.clear();
+    lay_out(mapping)
 }
 
 fn unset_dangling(sections: &Sections, engine: &Placer) -> Vec<String> {

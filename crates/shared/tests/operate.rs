@@ -87,6 +87,9 @@ fn contents_are_shared() {
     assert!(seen.iter().enumerate().all(|(index, &byte)| byte == index as u8));
     assert_eq!(there.offset_of(there.pointer(block)), Some(block));
     assert_eq!(there.offset_of(here.pointer(block)), None);
+    assert!(matches!(there.deallocate_pointer(here.pointer(block)), Err(Error::NotABlock { .. })));
+    there.deallocate_pointer(there.pointer(block)).unwrap();
+    assert_eq!(here.deallocate_pointer(here.pointer(block)), Err(Error::AlreadyFree { offset: block.get() }));
 }
 
 #[test]
