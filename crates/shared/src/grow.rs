@@ -5,7 +5,7 @@
 //! laid out anew for twice as much, by the same means by which a heap is recovered.
 
 use heapwright_os::page_size;
-use heapwright_placement::{AllocateError, Engine, Noted, PolicyKind};
+use heapwright_placement::{BlockState, Engine, Noted, PolicyKind};
 
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
@@ -45,38 +45,49 @@ impl Section<'_> {
     #[inline(never)]
     pub(crate) fn allocate_grown(&mut self, bytes: usize, align: usize) -> Result<Offset, Error> {
         let full = Error::Full { bytes };
-        let size = self.engine().heap_size();
-        let most = self.mapping().layout.plan.max_size;
-        let least =
-            self.size_to_hold(bytes, align).filter(|&least| least <= most && size < most).ok_or(full.clone())?;
-        let ample = (size + (size / LEAST_SHARE).max(LEAST_STEP)).clamp(least, most.max(least));
-        // Where the system is short of memory, as much as the request needs may still be had.
-        match self.grow(ample) {
-            Err(Error::NoSpace { .. }) => self.grow(least)?,
-            grown => grown?,
-        }
-        match self.place(bytes, align) {
-            Ok(place) => Ok(self.offset_at(place)),
-            Err(AllocateError::RegionFull | AllocateError::BadAlignment) => Err(full),
-        }
+        let least = self.size_to_hold(bytes, align).ok_or(full.clone())?;
+        self.grow_amply(least)?;
+        self.place(bytes, align).map(|place| self.offset_at(place)).map_err(|_| full)
     }
 
-    /// A size at which the heap's new tail surely holds the request, or its largest if that is less and may do.
+    /// The size above the present one from which on the heap's tail holds the request; `None` when that is more than it may have.
     fn size_to_hold(&mut self, bytes: usize, align: usize) -> Option<usize> {
-        let layout = &self.mapping().layout;
-        let (granule, most) = (layout.plan.granule as usize, layout.plan.max_size);
-        let need = bytes.max(1).checked_next_multiple_of(granule)?;
-        if need > most {
-            return None;
-        }
-        let top = match layout.plan.policy {
+        let plan = &self.mapping().layout.plan;
+        let (size, most) = (self.engine().heap_size(), plan.max_size);
+        let need = bytes.max(1).checked_next_multiple_of(plan.granule as usize).filter(|&need| need <= most)?;
+        let wanted = match plan.policy {
             PolicyKind::Buddy => {
                 let length = need.max(align).checked_next_power_of_two()?;
-                return self.engine().heap_size().checked_next_multiple_of(length)?.checked_add(length);
+                let end = size.checked_next_multiple_of(length)?;
+                // What is new joins what is free before it, if that begins where such a block can.
+                if end > size && self.is_free(end - length, size) { end } else { end.checked_add(length)? }
             }
-            _ => self.engine().top(),
+            // Where the alignment leaves a gap, the last bytes below the maximum may do or not.
+            _ => self.engine().top().checked_add(need).filter(|&end| end <= most)?.saturating_add(align).min(most),
         };
-        Some(top.checked_add(need)?.checked_add(align)?.min(most))
+        (wanted > size && wanted <= most).then_some(wanted)
+    }
+
+    /// Whether no used block lies in the range, which is looked at block by block.
+    fn is_free(&mut self, mut from: usize, to: usize) -> bool {
+        while from < to {
+            match self.engine().block_containing(from) {
+                Some(block) if block.state == BlockState::Free => from = block.offset + block.size,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Makes the heap at least `least` bytes long, and longer so that it need not grow soon if the system has the memory.
+    fn grow_amply(&mut self, least: usize) -> Result<(), Error> {
+        let size = self.engine().heap_size();
+        let most = self.mapping().layout.plan.max_size;
+        let ample = (size + (size / LEAST_SHARE).max(LEAST_STEP)).clamp(least, most.max(least));
+        match self.grow(ample) {
+            Err(Error::NoSpace { .. }) => self.grow(least),
+            grown => grown,
+        }
     }
 
     /// Makes the heap `size` bytes long, rounded up to pages, unless it is.

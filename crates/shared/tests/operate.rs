@@ -192,6 +192,27 @@ fn heaps_grow_while_others_use_them() {
     }
 }
 
+/// A request that fits nowhere, however long the heap becomes, takes no memory; one that fits at last is met.
+#[test]
+fn heaps_grow_for_what_can_be_met_only() {
+    for policy in PolicyKind::ALL {
+        let spot = Spot::new("met");
+        let heap = spot.create(&growing(policy, 1 << 16, 8 << 20));
+        let _low = heap.allocate(64).unwrap();
+        assert_eq!(heap.allocate(8 << 20), Err(Error::Full { bytes: 8 << 20 }));
+        if policy != PolicyKind::Buddy {
+            assert_eq!(heap.allocate((8 << 20) - 63), Err(Error::Full { bytes: (8 << 20) - 63 }));
+        }
+        assert_eq!(heap.size().unwrap(), 1 << 16);
+        // From 4 MiB on all is free, and some of it is there already.
+        heap.grow((4 << 20) + (64 << 10)).unwrap();
+        assert!(heap.size().unwrap() < 5 << 20);
+        let high = heap.allocate(4 << 20).unwrap();
+        assert_eq!(heap.usable_size(high).unwrap(), 4 << 20);
+        heap.check().unwrap();
+    }
+}
+
 #[test]
 fn growth_on_request() {
     let spot = Spot::new("grow-to");
