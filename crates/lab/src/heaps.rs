@@ -8,6 +8,7 @@ use std::{io, slice};
 use anyhow::{Context, Result};
 use heapwright::{Chosen, FixedHeap};
 use heapwright_placement::{AnyEngine, Engine, PolicyKind, Rules};
+use heapwright_shared::{Offset, Place, Settings, SharedHeap};
 
 /// Something that allocates. A block is named by a number that the heap gave out: an offset or an address.
 pub trait Heap {
@@ -202,6 +203,40 @@ impl Heap for Region {
 impl Memory for Region {
     fn address(&self, block: usize) -> NonNull<u8> {
         Malloc.address(block)
+    }
+}
+
+/// The library's heap in a shared-memory object, which has no name any more: it goes with this process.
+pub struct Segment {
+    heap: SharedHeap,
+}
+
+impl Segment {
+    /// A segment with these settings.
+    pub fn create(settings: &Settings) -> Result<Segment> {
+        let place = Place::new(format!("heapwright-{}", std::process::id()))?;
+        let heap = SharedHeap::create(&place, settings)?;
+        SharedHeap::unlink(&place)?;
+        Ok(Segment { heap })
+    }
+}
+
+impl Heap for Segment {
+    #[inline]
+    fn allocate(&mut self, bytes: usize) -> Option<usize> {
+        self.heap.allocate(bytes).ok().map(|offset| offset.get() as usize)
+    }
+
+    #[inline]
+    fn free(&mut self, block: usize) {
+        let freed = Offset::new(block as u64).map(|offset| self.heap.deallocate(offset));
+        debug_assert!(matches!(freed, Some(Ok(()))), "the trait's contract");
+    }
+}
+
+impl Memory for Segment {
+    fn address(&self, block: usize) -> NonNull<u8> {
+        Offset::new(block as u64).map_or(NonNull::dangling(), |offset| self.heap.pointer(offset))
     }
 }
 

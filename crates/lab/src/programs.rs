@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use heapwright_placement::{PolicyKind, Rules};
 use serde::{Deserialize, Serialize};
 
-use crate::heaps::{BareMappings, Heap, Malloc, Memory, Placed, Region, Touched};
+use crate::heaps::{BareMappings, Heap, Malloc, Memory, Placed, Region, Segment, Touched};
 use crate::policy;
 use crate::rules;
 
@@ -22,8 +22,20 @@ pub enum Program {
     /// Report 001: small blocks, large blocks, and one block again and again. Five parts: 10,000 small blocks
     /// allocated, then freed; 100,000 large ones allocated, then freed; 1,000 pairs.
     Arena,
+    /// Report 002: one block of so many bytes again and again, alone or not. One part.
+    SegmentPairs { bytes: usize, company: Company },
     /// Report 004: one small block again and again. One part, the time of a pair.
     Pairs,
+}
+
+/// What is live while report 002's program allocates and frees a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Company {
+    /// Nothing: the worst case of buddies, which split and join the whole segment each time.
+    Nothing,
+    /// A block of the same size: their best case.
+    OneBlock,
 }
 
 /// What a program allocates from, in a child process.
@@ -36,6 +48,8 @@ pub enum Layer {
     Engine(#[serde(with = "policy::by_name")] PolicyKind),
     /// The library's heap in a fixed region under the rules of the program's report.
     Fixed(#[serde(with = "policy::by_name")] PolicyKind),
+    /// A heap in a segment that processes share, as long as report 002's and under buddies, as there.
+    Segment,
     /// A bare mapping of OS pages for each block.
     BareMappings,
 }
@@ -63,6 +77,9 @@ impl Touch {
     }
 }
 
+/// How many pairs report 002 timed.
+pub const SEGMENT_PAIRS: usize = 100_000;
+
 /// How many pairs report 004 timed, and of how many bytes.
 const PAIRS: usize = 10_000;
 const PAIR_BYTES: usize = 128;
@@ -75,6 +92,7 @@ impl Program {
     pub fn time_on(self, layer: Layer, touch: Touch) -> Result<Vec<f64>> {
         match layer {
             Layer::Malloc => self.time_touching(Malloc, touch),
+            Layer::Segment => self.time_touching(Segment::create(&rules::segment())?, touch),
             Layer::BareMappings => self.time_touching(BareMappings { bytes: PAIR_BYTES }, touch),
             Layer::Engine(policy) => {
                 let (capacity, rules) = self.heap();
@@ -99,6 +117,7 @@ impl Program {
         match self {
             Program::Fits => (rules::FITS_CAPACITY, rules::FITS),
             Program::Arena => (rules::ARENA_CAPACITY, rules::ARENA),
+            Program::SegmentPairs { .. } => (rules::segment().size, Rules { granule: 128, ..Rules::default() }),
             Program::Pairs => (1 << 20, Rules::default()),
         }
     }
@@ -111,6 +130,7 @@ impl Program {
                 Ok(vec![timed(|| draws.run(heap, &mut blocks))?])
             }
             Program::Arena => arena(heap),
+            Program::SegmentPairs { bytes, company } => Ok(vec![timed(|| segment_pairs(heap, bytes, company))?]),
             Program::Pairs => {
                 let seconds = timed(|| (0..PAIRS).try_for_each(|_| pair(heap, PAIR_BYTES)))?;
                 Ok(vec![seconds / PAIRS as f64])
@@ -181,6 +201,19 @@ fn fill(heap: &mut impl Heap, blocks: &mut [usize], bytes: usize) -> Result<()> 
 fn drain(heap: &mut impl Heap, blocks: &[usize]) -> Result<()> {
     blocks.iter().for_each(|&block| heap.free(block));
     Ok(())
+}
+
+/// With company, that is the first of all blocks.
+fn segment_pairs(heap: &mut impl Heap, bytes: usize, company: Company) -> Result<()> {
+    match company {
+        Company::Nothing => (0..SEGMENT_PAIRS).try_for_each(|_| pair(heap, bytes)),
+        Company::OneBlock => {
+            let held = take(heap, bytes)?;
+            (1..SEGMENT_PAIRS).try_for_each(|_| pair(heap, bytes))?;
+            heap.free(held);
+            Ok(())
+        }
+    }
 }
 
 fn pair(heap: &mut impl Heap, bytes: usize) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The rules of the heaps that the reports measured.
 
-use heapwright_placement::{Growth, Rules, Statistics};
+use heapwright_placement::{Growth, PolicyKind, Rules, Statistics};
+use heapwright_shared::Settings;
 
 /// Report 000: 24 bytes in front of every block, sizes rounded up to 4 bytes, a hole is split when more than 28 bytes are
 /// left over, and the heap grows by what is asked for.
@@ -16,6 +17,18 @@ pub const ARENA: Rules =
 
 /// What the largest part of report 001's program needs, in bytes.
 pub const ARENA_CAPACITY: usize = 100_000 * 4096;
+
+/// Report 002: 256 KiB under buddies, of which none is shorter than 128 bytes, for ten processes.
+pub fn segment() -> Settings {
+    Settings {
+        size: 256 << 10,
+        policy: PolicyKind::Buddy,
+        granule: 128,
+        processes: 10,
+        roots: 0,
+        ..Settings::default()
+    }
+}
 
 /// Report 003: headers inside the pool, and a remainder that holds nothing but a header stays with the block. All sizes
 /// that it asks for are even.

@@ -113,6 +113,20 @@ fn report_002_is_reproduced_in_distribution() {
 }
 
 #[test]
+fn report_002_is_timed_in_a_real_segment() {
+    let rows = reproduce(&["002", "--rounds", "1", "--seeds", "100"]);
+    for size in [200, 400, 800, 1600, 3200, 6400, 12_800].map(|bytes| format!("{bytes} bytes")) {
+        for contender in ["malloc again", "worst case", "best case"] {
+            let time = cell(&rows, "Experiment 2: 100,000 x (allocate + free)", &size, contender);
+            assert!(time["ours"].as_f64().is_some_and(|seconds| seconds > 0.0), "{time:#}");
+            let ratio = cell(&rows, "Experiment 2: the same, over malloc of the same round", &size, contender);
+            assert!(ratio["ours"].as_f64().is_some_and(|ratio| ratio > 0.0), "{ratio:#}");
+            assert_eq!(ratio["published"].is_number(), contender != "malloc again", "{ratio:#}");
+        }
+    }
+}
+
+#[test]
 fn experiments_without_counts_say_so() {
     let output = heapwright().args(["reproduce", "001", "--no-times"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -16,7 +16,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use self::row::Row;
-use self::timing::Race;
 use crate::cli::{Experiment, ReproduceArgs};
 use crate::results;
 
@@ -53,16 +52,19 @@ fn chosen(args: &ReproduceArgs) -> &[Experiment] {
 }
 
 fn rows_of(experiment: Experiment, seeds: usize, wanted: Wanted) -> Result<Vec<Row>> {
-    let (counts, race): (Vec<Row>, Option<&Race>) = match experiment {
-        Experiment::Fits => (fits::counts()?, Some(&times::FIGURE_6)),
-        Experiment::Arena => (Vec::new(), Some(&times::ARENA)),
-        Experiment::Shared => (segment::fragmentation(seeds)?, None),
-        Experiment::Pool => ([pool::table()?, random_fit::tables()?, buddy_or_list::tables()?].concat(), None),
-        Experiment::Mappings => (Vec::new(), Some(&times::PAIRS)),
+    let counts = match experiment {
+        Experiment::Fits => fits::counts()?,
+        Experiment::Shared => segment::fragmentation(seeds)?,
+        Experiment::Pool => [pool::table()?, random_fit::tables()?, buddy_or_list::tables()?].concat(),
+        Experiment::Arena | Experiment::Mappings => Vec::new(),
     };
-    let times = match (race, wanted) {
-        (Some(race), Wanted::CountsAndTimes(rounds)) => race.run(rounds),
-        _ => Vec::new(),
+    let Wanted::CountsAndTimes(rounds) = wanted else { return Ok(counts) };
+    let times = match experiment {
+        Experiment::Fits => times::FIGURE_6.run(rounds),
+        Experiment::Arena => times::ARENA.run(rounds),
+        Experiment::Shared => segment::times::rows(rounds),
+        Experiment::Mappings => times::PAIRS.run(rounds),
+        Experiment::Pool => Vec::new(),
     };
     Ok([counts, times].concat())
 }

@@ -15,13 +15,15 @@ const DRAWN: &str = "untouched, over system";
 /// Prints all tables of an experiment.
 pub fn print(experiment: Experiment, rows: &[Row]) {
     anstream::println!("{HEADING}Report {}: {}{HEADING:#}\n", experiment.number(), experiment.subject());
-    if experiment == Experiment::Shared {
-        anstream::println!("{}\n", segment::LEGEND);
-    } else if rows.is_empty() {
+    if rows.is_empty() {
         anstream::println!("Times only, which --no-times leaves out.\n");
     }
+    if experiment == Experiment::Shared {
+        anstream::println!("{}\n", segment::LEGEND);
+    }
     if rows.iter().any(|row| row.unit == "seconds") {
-        anstream::println!("{LEGEND}\n");
+        let legend = if experiment == Experiment::Shared { segment::times::LEGEND } else { LEGEND };
+        anstream::println!("{legend}\n");
     }
     for table in in_order(rows, |row| &row.table) {
         print_table(table, &rows.iter().filter(|row| row.table == table).collect::<Vec<_>>());

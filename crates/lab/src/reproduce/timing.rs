@@ -184,7 +184,7 @@ impl Race {
 
 /// The numbers below `count` in an order of this seed's. What one process leaves of the system's memory decides about the
 /// next one's page faults, so nobody is to have the same neighbour in every round.
-fn shuffled(count: usize, mut seed: u64) -> Vec<usize> {
+pub fn shuffled(count: usize, mut seed: u64) -> Vec<usize> {
     let mut random = Generator(&mut seed);
     let mut order: Vec<usize> = (0..count).collect();
     for end in (1..count).rev() {

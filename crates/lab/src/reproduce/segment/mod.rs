@@ -3,6 +3,7 @@
 
 mod fill;
 mod theory;
+pub mod times;
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +25,7 @@ const COLUMNS: [(&str, &str); 4] =
 
 /// What the tables of the first experiment mean, for those who read them.
 pub const LEGEND: &str = "\
-Requests of random sizes fill a segment of 256 KiB until one fails. user: bytes asked for; real: the blocks' lengths;
+Experiment 1: requests of random sizes fill a segment of 256 KiB until one fails. user: bytes asked for; real: the blocks' lengths;
 internal: 1 - user/real; external, as the report has it: 1 - user/segment. The report seeded its generator with the
 time, so every figure is a distribution here: our mean over all seeds, where 99 % of the seeds lie, the percentile of
 the published run among them, and the exact expectation. `no header`: the same requests when a block has nothing in
