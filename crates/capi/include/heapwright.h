@@ -263,6 +263,15 @@ hw_status hw_shared_close(hw_shared *heap);
 /* Removes the segment's name. Those who are attached keep it, nobody else can open it any more. */
 hw_status hw_shared_unlink(const char *name);
 
+enum {
+    HW_STRANGERS_RESPECT = 0, /* a segment of another namespace of processes is refused: its processes may live */
+    HW_STRANGERS_DISPLACE = 1 /* it is taken over; the caller has made sure that nobody uses it there */
+};
+
+/* Puts a segment in order that is refused as damaged, or as one of another namespace. What the segment says of its blocks is
+ * believed if it can be true at all; what they hold is not looked at. Nobody is attached by it. */
+hw_status hw_shared_repair(const char *name, const hw_shared_access *access, unsigned strangers);
+
 /* By address, as this process sees it: as hw_allocate and its kin do. Alignments are up to 4096. A heap that may grow does
  * when nothing fits. */
 void *hw_shared_allocate(hw_shared *heap, size_t size);

@@ -26,6 +26,9 @@ export! {
     }
     hw_shared_close(heap: *mut Handle) -> Status { told(create::close(heap)) }
     hw_shared_unlink(name: *const c_char) -> Status { told(create::unlink(name)) }
+    hw_shared_repair(name: *const c_char, access: *const SharedAccess, strangers: u32) -> Status {
+        told(create::repair(name, access, strangers))
+    }
 
     hw_shared_allocate(heap: *mut Handle, size: usize) -> *mut c_void {
         value_or(null_mut(), operate::allocate(heap, size, 1))

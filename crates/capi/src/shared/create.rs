@@ -1,10 +1,10 @@
-//! Making, opening and leaving segments.
+//! Making, opening, leaving and repairing segments.
 
 use core::ffi::{CStr, c_char};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use heapwright_shared::{Error, Place, Settings, SharedHeap};
+use heapwright_shared::{Access, Error, Place, Settings, SharedHeap, Strangers};
 
 use super::failure::Failure;
 use super::types::{SharedAccess, SharedSettings};
@@ -21,6 +21,13 @@ unsafe fn place_of(name: *const c_char) -> Result<Place, Failure> {
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
     Ok(Place::new(OsStr::from_bytes(name.to_bytes()))?)
+}
+
+/// # Safety
+/// `access` is null or may be read.
+unsafe fn access_of(access: *const SharedAccess) -> Result<Access, Status> {
+    // SAFETY: the caller's promise.
+    unsafe { access.as_ref() }.copied().unwrap_or_default().try_into()
 }
 
 fn handle_of(heap: SharedHeap) -> Result<*mut Handle, Failure> {
@@ -56,7 +63,7 @@ pub(crate) unsafe fn open(
     // SAFETY: the caller's promise.
     unsafe {
         hand_over(out, || {
-            let access = access.as_ref().copied().unwrap_or_default().try_into()?;
+            let access = access_of(access)?;
             handle_of(SharedHeap::open_with(&place_of(name)?, &access)?)
         })
     }
@@ -74,4 +81,18 @@ pub(crate) unsafe fn close(handle: *mut Handle) -> Result<(), Failure> {
 pub(crate) unsafe fn unlink(name: *const c_char) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
     Ok(SharedHeap::unlink(&unsafe { place_of(name) }?)?)
+}
+
+/// # Safety
+/// `name` is null or ends with a zero; `access` is null or may be read.
+pub(crate) unsafe fn repair(name: *const c_char, access: *const SharedAccess, strangers: u32) -> Result<(), Failure> {
+    let strangers = match strangers {
+        0 => Strangers::Respect,
+        1 => Strangers::Displace,
+        _ => return Err(Status::BadOptions.into()),
+    };
+    // SAFETY: the caller's promise.
+    let (place, access) = unsafe { (place_of(name)?, access_of(access)?) };
+    SharedHeap::repair(&place, &access, strangers)?;
+    Ok(())
 }

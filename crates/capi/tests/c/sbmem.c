@@ -2,6 +2,7 @@
  * C++17. */
 #include "segment.h"
 
+#include <heapwright.h>
 #include <sbmem.h>
 
 #include <pthread.h>
@@ -120,6 +121,22 @@ static void replace(void) {
     REQUIRE(blocks == 16);
     REQUIRE(sbmem_remove() == 0);
     REQUIRE(sbmem_alloc(MOST) == NULL && sbmem_close() == 0 && sbmem_open() == -1);
+}
+
+/* A shared heap under the segment's name that sbmem_init has not made is not taken for one. */
+static void refuse_other_heaps(const char *name) {
+    hw_shared_settings settings;
+    hw_shared *heap = NULL;
+    memset(&settings, 0, sizeof settings);
+    settings.size = 64 * KIB;
+    for (int other = 0; other < 4; ++other) {
+        settings.policy = other == 1 ? HW_BEST : HW_BUDDY;
+        settings.granule = other == 2 ? 64 : 128;
+        settings.size = other == 3 ? 512 * KIB : 64 * KIB;
+        REQUIRE(hw_shared_create(name, &settings, &heap) == HW_OK && hw_shared_close(heap) == HW_OK);
+        REQUIRE(sbmem_open() == (other == 0 ? 0 : -1) && sbmem_close() == (other == 0 ? 0 : -1));
+        REQUIRE(sbmem_remove() == 0);
+    }
 }
 
 /* Blocks stay when everybody has left. */
@@ -292,6 +309,7 @@ int main(void) {
     refuse_bad_requests();
     keep_to_the_user(name);
     replace();
+    refuse_other_heaps(name);
     come_back();
     ten_processes();
     forks();

@@ -4,11 +4,10 @@
 
 #include <heapwright.h>
 
-#include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static const char *name;
 
@@ -428,7 +427,9 @@ static void lose_patience(void) {
     pid_t walker = child(hold_still, NULL);
     await(&ready);
     hw_status status = HW_OK;
+    time_t start = 0;
     for (int attempt = 0; attempt < 100 && status == HW_OK; ++attempt) {
+        start = time(NULL);
         REQUIRE(kill(walker, SIGSTOP) == 0);
         uint64_t root = 0;
         status = hw_shared_get_root(heap, "r", &root);
@@ -438,7 +439,11 @@ static void lose_patience(void) {
             usleep(1000);
         }
     }
-    REQUIRE(status == HW_TIMED_OUT);
+    REQUIRE(status == HW_TIMED_OUT && time(NULL) - start < 5);
+    hw_shared *other = NULL;
+    hw_shared_access access = {50, HW_OWNER_MINE, 0};
+    start = time(NULL);
+    REQUIRE(hw_shared_open(name, &access, &other) == HW_TIMED_OUT && other == NULL && time(NULL) - start < 5);
     kill_hard(walker);
     REQUIRE(hw_shared_size(heap) == 4 << 20);
     removed(heap);

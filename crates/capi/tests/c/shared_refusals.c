@@ -249,6 +249,29 @@ static void refuse_null_results(void) {
     REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
 }
 
+static void repair(void) {
+    hw_shared *heap = NULL;
+    uint64_t block = 0;
+    hw_shared_access access = {0, HW_OWNER_ANYBODY + 1, 0};
+    REQUIRE(hw_shared_repair(NULL, NULL, HW_STRANGERS_RESPECT) == HW_NULL_POINTER);
+    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_NOT_FOUND);
+    REQUIRE(hw_shared_create(name, NULL, &heap) == HW_OK);
+    REQUIRE(hw_shared_allocate_offset(heap, 100, 1, &block) == HW_OK && hw_shared_set_root(heap, "r", block, NULL) == HW_OK);
+    overwrite((off_t)block, "kept", 5);
+    size_t overhead = hw_shared_overhead(heap);
+    REQUIRE(hw_shared_close(heap) == HW_OK);
+    overwrite((off_t)overhead - 64, "?", 1);
+    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_DAMAGED && SAYS("repair"));
+    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE + 1) == HW_BAD_OPTIONS);
+    REQUIRE(hw_shared_repair(name, &access, HW_STRANGERS_RESPECT) == HW_BAD_OPTIONS);
+    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_OK);
+    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
+    REQUIRE(hw_shared_get_root(heap, "r", &block) == HW_OK);
+    REQUIRE(strcmp((char *)hw_shared_pointer_of(heap, block), "kept") == 0 && hw_shared_check(heap, NULL) == HW_OK);
+    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE) == HW_OK);
+    REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
+}
+
 /* Damage that is done while the heap is in use is found as well. */
 static void find_damage(void) {
     hw_shared *heap = NULL;
@@ -286,6 +309,7 @@ int main(void) {
     refuse_what_is_no_segment();
     refuse_what_is_no_heap();
     refuse_null_results();
+    repair();
     find_damage();
     errors_are_each_threads_own();
     puts("shared_refusals: ok");
