@@ -55,7 +55,7 @@ fn compiled(compiler: &[&str], source: &str, library: &str) -> String {
 
 #[test]
 fn every_header_compiles_links_and_runs() {
-    for source in ["heapwright", "mavalloc", "sbmem", "shared", "shared_refusals"] {
+    for source in ["heapwright", "mavalloc", "sbmem", "shared", "shared_processes", "shared_refusals"] {
         for library in ["libheapwright_c.a", "libheapwright_c.so"] {
             for compiler in [&C[..], &CPLUSPLUS[..]] {
                 assert_eq!(compiled(compiler, source, library), format!("{source}: ok\n"));

@@ -1,17 +1,10 @@
 /* What shared heaps refuse: settings, names, files that are no segments, handles that are none. Compiles as C11 and as C++17. */
-#include "segment.h"
-
-#include <heapwright.h>
+#include "shared_heap.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/stat.h>
-
-static const char *name;
-
-#define SAYS(words) (strstr(hw_shared_last_error(), words) != NULL)
 
 static hw_shared_settings settings_of_zeros(void) {
     hw_shared_settings settings;
