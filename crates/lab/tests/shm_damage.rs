@@ -1,0 +1,146 @@
+//! `heapwright shm` on segments that were changed, cut or made by somebody else: it never crashes, never believes them, and says
+//! what to do.
+
+mod common;
+#[path = "common/segment.rs"]
+mod segment;
+
+use std::fs;
+
+use heapwright_shared::SharedHeap;
+use segment::{EPOCH, FIRST_ROOT, METADATA, NAMESPACE, Spot};
+
+/// The commands that change nothing, whatever they find.
+const LOOKING: [(&str, &[&str]); 4] =
+    [("inspect", &[]), ("inspect", &["--json", "--blocks"]), ("check", &[]), ("reclaim", &["-n"])];
+
+/// That looking changes nothing and never ends by a signal, and that a check fails for a reason that contains `words`.
+#[track_caller]
+fn is_refused(spot: &Spot, words: &[&str]) {
+    let before = spot.bytes();
+    for (command, options) in LOOKING {
+        let outcome = spot.run(command, options);
+        assert!(matches!(outcome.code, Some(0 | 1)), "{command}: {outcome:?}");
+        assert!(!outcome.err.contains("panicked"), "{command}: {outcome:?}");
+    }
+    spot.run("check", &[]).says(1, &[&[spot.name.as_str()], words].concat());
+    let json = spot.run("check", &["--json"]).json();
+    assert_eq!(json[0]["ok"], false);
+    assert!(!json[0]["problems"][0]["message"].as_str().unwrap().is_empty());
+    spot.listed();
+    assert!(spot.bytes() == before, "who only looks changes nothing");
+}
+
+#[test]
+fn a_byte_changed_at_rest_is_found_and_repaired() {
+    for at in METADATA.step_by(56) {
+        let spot = Spot::at_rest("flipped", 60);
+        spot.flip(at);
+        is_refused(&spot, &["FAILED", "checksum", "repair"]);
+        assert_eq!(spot.listed().unwrap()["state"], "corrupted");
+        spot.run("inspect", &[]).says(0, &["corrupted", "policy", "granule"]);
+        let repaired = spot.run("repair", &[]);
+        // Where nothing can be believed, that is said; what was repaired is in order.
+        match repaired.code {
+            Some(0) => spot.run("check", &[]).says(0, &["ok"]),
+            _ => repaired.says(1, &["corrupted", "remove"]),
+        }
+        spot.run("remove", &["--force"]).says(0, &["removed"]);
+    }
+}
+
+#[test]
+fn a_changed_header_is_refused() {
+    for (at, word) in [(8, "version"), (16, "corrupted"), (48, "corrupted"), (120, "corrupted")] {
+        let spot = Spot::at_rest("header", 3);
+        spot.flip(at);
+        is_refused(&spot, &["FAILED", word]);
+        spot.run("inspect", &[]).says(1, &[word]);
+        spot.run("repair", &[]).says(1, &[word]);
+        spot.run("remove", &[]).says(1, &["--force"]);
+        spot.run("remove", &["--force"]).says(0, &["removed"]);
+    }
+}
+
+#[test]
+fn a_segment_that_was_cut_is_refused() {
+    for length in [40_000, 4096, 128] {
+        let spot = Spot::at_rest("cut", 3);
+        fs::File::options().write(true).open(spot.path()).unwrap().set_len(length).unwrap();
+        is_refused(&spot, &["FAILED", &format!("{length} bytes long"), "remove"]);
+        assert_eq!(spot.listed().unwrap()["state"], "wrong length");
+        spot.run("repair", &[]).says(1, &["bytes long"]);
+        spot.run("remove", &["--force"]).says(0, &["removed"]);
+    }
+}
+
+#[test]
+fn what_is_not_a_segment_is_left_alone() {
+    for contents in [&b""[..], b"hello", &[0x5a; 70_000], &[0; 4096]] {
+        let spot = Spot::new("foreign");
+        fs::write(spot.path(), contents).unwrap();
+        is_refused(&spot, &["FAILED", "not a segment"]);
+        assert!(spot.listed().is_none());
+        for (command, options) in [("repair", &[][..]), ("remove", &[]), ("remove", &["--force"]), ("reclaim", &[])] {
+            spot.run(command, options).says(1, &["not a segment"]);
+        }
+        assert_eq!(spot.bytes(), contents);
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_to_be() {
+    let spot = Spot::new("missing");
+    for command in ["inspect", "check", "repair", "reclaim", "remove"] {
+        spot.run(command, &[]).says(1, &["there is no", &spot.name]);
+    }
+}
+
+#[test]
+fn a_heap_that_was_found_broken_is_repaired() {
+    let (spot, _) = Spot::abandoned("broken");
+    spot.write(EPOCH, &u64::MAX.to_ne_bytes());
+    is_refused(&spot, &["FAILED", "repair"]);
+    assert_eq!(spot.listed().unwrap()["state"], "broken");
+    assert!(SharedHeap::open(&spot.place).is_err());
+    spot.run("repair", &[]).says(0, &["broken", "in order", "10 blocks"]);
+    spot.run("check", &[]).says(0, &["ok"]);
+    SharedHeap::open(&spot.place).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_root_that_points_nowhere_is_found_and_unset() {
+    let (spot, _) = Spot::abandoned("dangling");
+    spot.write(FIRST_ROOT, &64_u64.to_ne_bytes());
+    is_refused(&spot, &["FAILED", "\"kept\"", "0x40", "no block"]);
+    spot.run("inspect", &[]).says(0, &["no block"]);
+    spot.run("repair", &[]).says(0, &["\"kept\"", "not set any more", "in order"]);
+    spot.run("check", &[]).says(0, &["ok", "0 roots"]);
+}
+
+#[test]
+fn a_segment_of_another_namespace_is_taken_over_on_request() {
+    let (spot, _) = Spot::abandoned("namespace");
+    spot.write(NAMESPACE, &77_u64.to_ne_bytes());
+    is_refused(&spot, &["FAILED", "namespace"]);
+    assert_eq!(spot.listed().unwrap()["state"], "other namespace");
+    spot.run("repair", &[]).says(1, &["namespace"]);
+    spot.run("repair", &["--take-over"]).says(0, &["in order", "10 blocks"]);
+    assert_eq!(spot.listed().unwrap()["state"], "at rest");
+    SharedHeap::open(&spot.place).unwrap().close().unwrap();
+}
+
+#[test]
+fn another_users_segment_is_opened_on_request() {
+    let spot = Spot::at_rest("stranger", 3);
+    if std::os::unix::fs::chown(spot.path(), Some(12_345), None).is_err() {
+        // Only the superuser can give files away.
+        return;
+    }
+    spot.run("check", &[]).says(1, &["12345"]);
+    spot.run("check", &["--any-owner"]).says(0, &["ok"]);
+    spot.run("inspect", &["--any-owner"]).says(0, &["user 12345"]);
+    assert!(spot.listed().is_none());
+    spot.run("remove", &["--force"]).says(1, &["12345"]);
+    spot.run("remove", &["--any-owner"]).says(0, &["removed"]);
+}
