@@ -157,8 +157,7 @@ fn an_interrupted_operation_is_told_and_repaired() {
     assert_eq!(spot.bytes(), before, "who only looks changes nothing, not even the lock");
 
     spot.run("repair", &[]).says(0, &[&pid.to_string(), "completed or undone", "10 blocks"]);
-    let row = spot.json("inspect");
-    assert_eq!((&row["state"], &row["recoveries"]), (&"at rest".into(), &1.into()));
+    assert_eq!(spot.json("inspect")["state"], "at rest");
     SharedHeap::open(&spot.place).unwrap().close().unwrap();
 }
 

@@ -8,7 +8,7 @@ mod segment;
 use std::fs;
 
 use heapwright_shared::SharedHeap;
-use segment::{EPOCH, FIRST_ROOT, METADATA, NAMESPACE, Spot};
+use segment::{BROKEN, EPOCH, FIRST_ROOT, METADATA, NAMESPACE, Spot};
 
 /// The commands that change nothing, whatever they find.
 const LOOKING: [(&str, &[&str]); 4] =
@@ -99,7 +99,7 @@ fn what_is_missing_is_said_to_be() {
 #[test]
 fn a_heap_that_was_found_broken_is_repaired() {
     let (spot, _) = Spot::abandoned("broken");
-    spot.write(EPOCH, &u64::MAX.to_ne_bytes());
+    spot.write(EPOCH, &[BROKEN]);
     is_refused(&spot, &["FAILED", "repair"]);
     assert_eq!(spot.listed().unwrap()["state"], "broken");
     assert!(SharedHeap::open(&spot.place).is_err());

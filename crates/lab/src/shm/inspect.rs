@@ -96,7 +96,7 @@ impl<'s> Picture<'s> {
         fact(out, "policy", format_args!("{}, granule {}", s.policy.name(), number::bytes(s.granule as u64)))?;
         if let Ok(file) = fs::metadata(s.place.path()) {
             let [memory, length, overhead] = [file.blocks() * 512, file.len(), s.overhead as u64].map(number::bytes);
-            fact(out, "memory", format_args!("{memory}, file of {length}, blocks from {overhead} on"))?;
+            fact(out, "memory", format_args!("{memory} for a file of {length}, in which blocks begin at {overhead}"))?;
         }
         fact(out, "mode", format_args!("{:03o}, user {}", s.mode, s.user))?;
         fact(

@@ -1,9 +1,10 @@
 //! `heapwright shm reclaim`.
 
+use std::collections::HashMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use heapwright_shared::{BlockInfo, BlockOwner, Leavers, ProcessState, Reclaimed, SharedHeap, Snapshot};
+use heapwright_shared::{BlockInfo, BlockOwner, Leavers, Offset, ProcessState, Reclaimed, SharedHeap, Snapshot};
 
 use super::arguments::ReclaimArgs;
 use super::grid::{Cell, Grid, Side};
@@ -45,14 +46,14 @@ struct Left<'s> {
 }
 
 fn left_behind(snapshot: &Snapshot, leavers: Leavers) -> impl Iterator<Item = Left<'_>> {
+    let roots: HashMap<Offset, &str> = snapshot.roots.iter().map(|root| (root.offset, root.name.as_str())).collect();
     snapshot.blocks.iter().filter_map(move |block| {
         let owner = block.owner.filter(|owner| match owner.state {
             ProcessState::Attached => false,
             ProcessState::Closed => leavers == Leavers::DeadAndClosed,
             ProcessState::Dead => true,
         })?;
-        let root = snapshot.roots.iter().find(|root| root.offset == block.offset).map(|root| root.name.as_str());
-        Some(Left { block, owner, root })
+        Some(Left { block, owner, root: roots.get(&block.offset).copied() })
     })
 }
 

@@ -18,8 +18,10 @@ use super::common::heapwright;
 pub const LOCK: u64 = 128;
 /// The namespace of process numbers.
 pub const NAMESPACE: u64 = 136;
-/// The word that says which state of affairs the heap is in; all ones when it was found broken.
-pub const EPOCH: u64 = 192;
+/// The highest byte of the word that says which state of affairs the heap is in.
+pub const EPOCH: u64 = 192 + 7;
+/// What that byte is when somebody found the heap broken.
+pub const BROKEN: u8 = 0x80;
 /// The first root of a segment with room for 64 processes: its offset.
 pub const FIRST_ROOT: u64 = 256 + 64 * 16;
 /// Bytes that the heap's metadata, in a segment of 64 KiB, certainly has.
