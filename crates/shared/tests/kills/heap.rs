@@ -1,0 +1,232 @@
+//! A shared heap and one operation on it, as the subject of kills.
+
+use std::ops::Range;
+use std::path::Path;
+
+use heapwright_shared::{Error, Offset, Place, PolicyKind, Settings, SharedHeap};
+
+use crate::census::{Census, fill};
+use crate::child;
+use crate::fates::{Fate, Fates, empty};
+use crate::scenario::{Action, Piece, Scenario};
+use crate::subject::Subject;
+use crate::words;
+
+/// Where the redo record lies in a segment's header (`docs/shared-memory.md`). Were it elsewhere, erasing this would break
+/// nothing, and a test would say so.
+const RECORD: Range<usize> = 200..232;
+
+/// One scenario under one policy. Dropping it removes its segment.
+pub struct HeapOperation {
+    scenario: Scenario,
+    policy: PolicyKind,
+    place: Place,
+    /// The blocks of the pieces, by place in the list.
+    blocks: Vec<Option<Offset>>,
+    fates: Fates,
+}
+
+impl HeapOperation {
+    /// Makes the heap once, does the operation without a kill and remembers what it does.
+    pub fn new(scenario: Scenario, policy: PolicyKind, place: Place) -> Result<HeapOperation, String> {
+        let nothing = Census { used: Default::default(), roots: Default::default(), size: 0 };
+        let fates = Fates { before: nothing.clone(), after: nothing, blocks: Vec::new() };
+        let mut operation = HeapOperation { scenario, policy, place, blocks: Vec::new(), fates };
+        operation.blocks = operation.build()?;
+        let heap = operation.open()?;
+        operation.fates.before = Census::take(&heap)?;
+        let mut handle = Some(heap);
+        let moved = operation.act(&mut handle)?;
+        let heap = handle.map_or_else(|| operation.open(), Ok)?;
+        operation.fates.after = Census::take(&heap)?;
+        operation.fates.blocks = operation.blocks_fates(moved);
+        operation.has_the_effect()?;
+        Ok(operation)
+    }
+
+    fn has_the_effect(&self) -> Result<(), String> {
+        let gain = self.fates.after.used.len() as isize - self.fates.before.used.len() as isize;
+        match gain == self.scenario.gain {
+            true => Ok(()),
+            false => Err(format!("{}: {gain} more blocks, not {}", self.name(), self.scenario.gain)),
+        }
+    }
+
+    fn blocks_fates(&self, moved: Option<Offset>) -> Vec<Fate> {
+        let blocks = self.scenario.pieces.iter().zip(&self.blocks).enumerate();
+        let live = blocks.filter_map(|(index, (piece, block))| match piece {
+            Piece::Block(bytes) => Some((index, (*block)?, *bytes)),
+            Piece::Hole(_) | Piece::Orphan(_) => None,
+        });
+        live.map(|(index, block, bytes)| {
+            let after = match self.scenario.action {
+                Action::Free(freed) if freed == index => None,
+                Action::Resize { block: resized, bytes: new } if resized == index => {
+                    Some((moved.unwrap_or(block), new))
+                }
+                _ => Some((block, bytes)),
+            };
+            Fate { tag: index as u64, before: (block, bytes), after }
+        })
+        .collect()
+    }
+
+    /// Makes the segment with its pieces; nobody is attached to it afterwards.
+    fn build(&self) -> Result<Vec<Option<Offset>>, String> {
+        self.remove()?;
+        let Scenario { pieces, root, size, most, .. } = self.scenario;
+        let settings = Settings {
+            size: size.min(64 << 10),
+            max_size: (most > size).then_some(most),
+            policy: self.policy,
+            processes: 8,
+            roots: 4,
+            ..Settings::default()
+        };
+        let heap = SharedHeap::create(&self.place, &settings).map_err(words("create"))?;
+        let mut blocks = Vec::new();
+        for (index, piece) in pieces.iter().enumerate() {
+            let (Piece::Block(bytes) | Piece::Hole(bytes) | Piece::Orphan(bytes)) = *piece;
+            let block = match piece {
+                Piece::Orphan(_) => self.orphan(bytes)?,
+                _ => heap.allocate(bytes).map_err(words("allocate"))?,
+            };
+            fill(&heap, block, bytes, index as u64);
+            blocks.push(Some(block));
+        }
+        for (piece, block) in pieces.iter().zip(&mut blocks) {
+            if let (Piece::Hole(_), Some(hole)) = (piece, block.take_if(|_| matches!(piece, Piece::Hole(_)))) {
+                heap.deallocate(hole).map_err(words("deallocate"))?;
+            }
+        }
+        if let Some(target) = root.and_then(|piece| blocks[piece]) {
+            heap.set_root("root", target).map_err(words("set_root"))?;
+        }
+        if size > heap.size().map_err(words("size"))? {
+            heap.grow(size).map_err(words("grow"))?;
+        }
+        heap.close().map_err(words("close"))?;
+        Ok(blocks)
+    }
+
+    /// Has a process allocate a block and die.
+    fn orphan(&self, bytes: usize) -> Result<Offset, String> {
+        let before = self.offsets()?;
+        child::finish(child::spawn(|| {
+            let heap = self.open()?;
+            heap.allocate(bytes).map_err(words("allocate"))?;
+            std::mem::forget(heap);
+            Ok(())
+        }))?;
+        let new = self.offsets()?.into_iter().find(|offset| !before.contains(offset));
+        new.and_then(Offset::new).ok_or_else(|| "the orphan's block is not there".into())
+    }
+
+    fn offsets(&self) -> Result<Vec<u64>, String> {
+        Ok(Census::take(&self.open()?)?.used.into_keys().collect())
+    }
+
+    fn open(&self) -> Result<SharedHeap, String> {
+        SharedHeap::open(&self.place).map_err(words("open"))
+    }
+
+    fn remove(&self) -> Result<(), String> {
+        match SharedHeap::unlink(&self.place) {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn block(&self, piece: usize) -> Result<Offset, String> {
+        self.blocks.get(piece).copied().flatten().ok_or_else(|| format!("piece {piece} is not a used block"))
+    }
+
+    /// Does the operation; says where a block went, if it moved one.
+    fn act(&self, handle: &mut Option<SharedHeap>) -> Result<Option<Offset>, String> {
+        if let Action::Open = self.scenario.action {
+            *handle = Some(self.open()?);
+            return Ok(None);
+        }
+        let heap = handle.as_ref().ok_or("nobody is attached")?;
+        match self.scenario.action {
+            Action::Allocate { bytes, align } => match heap.allocate_aligned(bytes, align) {
+                Err(Error::Full { .. }) if self.scenario.gain == 0 => {}
+                other => drop(other.map_err(words("allocate"))?),
+            },
+            Action::Free(piece) => heap.deallocate(self.block(piece)?).map_err(words("deallocate"))?,
+            Action::Resize { block, bytes } => {
+                return heap.resize(self.block(block)?, bytes).map(Some).map_err(words("resize"));
+            }
+            Action::Grow(bytes) => heap.grow(bytes).map_err(words("grow"))?,
+            Action::SetRoot { name, block } => {
+                heap.set_root(name, self.block(block)?).map_err(words("set_root"))?;
+            }
+            Action::RemoveRoot(name) => {
+                let expected = heap.root(name).map_err(words("root"))?;
+                heap.replace_root(name, expected, None).map_err(words("replace_root"))?;
+            }
+            Action::ReclaimDead => heap.reclaim_dead().map(drop).map_err(words("reclaim_dead"))?,
+            Action::Close => handle.take().map_or(Ok(()), SharedHeap::close).map_err(words("close"))?,
+            Action::Open => {}
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for HeapOperation {
+    fn drop(&mut self) {
+        // What cannot be removed now was reported by whatever failed before.
+        let _ = self.remove();
+    }
+}
+
+impl Subject for HeapOperation {
+    type Handle = Option<SharedHeap>;
+
+    fn name(&self) -> String {
+        format!("{}, {}", self.policy.name(), self.scenario.name)
+    }
+
+    fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    fn prepare(&self) -> Result<(), String> {
+        self.build().map(drop)
+    }
+
+    fn attach(&self) -> Result<Self::Handle, String> {
+        match self.scenario.action {
+            Action::Open => Ok(None),
+            _ => self.open().map(Some),
+        }
+    }
+
+    fn operate(&self, handle: &mut Self::Handle) -> Result<(), String> {
+        self.act(handle).map(drop)
+    }
+
+    fn recover(&self, handle: &mut Self::Handle) -> Result<(), String> {
+        let heap = match handle {
+            Some(heap) => heap,
+            None => handle.insert(self.open()?),
+        };
+        heap.size().map(drop).map_err(words("size"))
+    }
+
+    fn judge(&self, handle: &mut Self::Handle) -> Result<(), String> {
+        let heap = handle.as_ref().ok_or("nobody is attached")?;
+        match heap.allocate(64) {
+            Ok(block) => heap.deallocate(block).map_err(words("deallocate"))?,
+            Err(Error::Full { .. }) => {}
+            Err(error) => return Err(format!("the survivor's own operation: {error}")),
+        }
+        heap.check().map_err(words("check"))?;
+        self.fates.allow(heap)?;
+        empty(heap)
+    }
+
+    fn record(&self) -> Range<usize> {
+        RECORD
+    }
+}

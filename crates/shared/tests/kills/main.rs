@@ -1,0 +1,47 @@
+//! Kills processes in the middle of operations on a shared heap and sees whether the others can go on.
+//!
+//! `cargo test --package heapwright-shared --test kills` takes about two minutes: every state that every operation passes
+//! through, for buddy and best fit, and real kills at samples. `.ci/kills` runs the full form: all policies, a real SIGKILL at
+//! every instruction, 10,000 kills among busy processes, 100,000 damaged segments, and the time that recovery takes.
+//!
+//! Stepping needs x86-64: on other processors a stop between the two halves of an atomic operation makes it begin again, for
+//! ever, and breakpoints are other instructions.
+
+mod census;
+mod child;
+mod corruption;
+mod creation;
+mod fates;
+mod film;
+mod heap;
+mod ledger;
+mod pin;
+mod random;
+mod recovery_time;
+mod route;
+mod scenario;
+mod stepping;
+mod subject;
+mod toy;
+mod trials;
+mod victim;
+mod witness;
+mod worker;
+
+use std::fmt::Display;
+
+fn main() {
+    if cfg!(not(target_arch = "x86_64")) {
+        println!("kills at single instructions need x86-64: nothing is tested here");
+        return;
+    }
+    let mut arguments = libtest_mimic::Arguments::from_args();
+    // Processes are forked and traced by the thread that made them: there must be only one.
+    arguments.test_threads = Some(1);
+    libtest_mimic::run(&arguments, trials::all()).exit();
+}
+
+/// Says of an error what was being done.
+fn words<E: Display>(doing: &str) -> impl Fn(E) -> String {
+    move |error| format!("{doing}: {error}")
+}

@@ -1,0 +1,113 @@
+//! The operations that are killed, and the heaps that they find.
+
+/// A block of a heap as it is before an operation, in the order in which they are allocated. Sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece {
+    /// Used.
+    Block(usize),
+    /// Allocated and, when all pieces are, freed.
+    Hole(usize),
+    /// Allocated by a process that dies.
+    Orphan(usize),
+}
+
+/// What a victim does. Blocks are named by their place in the list of pieces.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    Allocate { bytes: usize, align: usize },
+    Free(usize),
+    Resize { block: usize, bytes: usize },
+    Grow(usize),
+    SetRoot { name: &'static str, block: usize },
+    RemoveRoot(&'static str),
+    Open,
+    Close,
+    ReclaimDead,
+}
+
+/// An operation and the heap that it finds.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub pieces: &'static [Piece],
+    /// The root `root` points at this piece.
+    pub root: Option<usize>,
+    /// How long the heap is and may become, in bytes.
+    pub size: usize,
+    pub most: usize,
+    pub action: Action,
+    /// How many used blocks there are more afterwards.
+    pub gain: isize,
+}
+
+const fn fixed(name: &'static str, pieces: &'static [Piece], action: Action, gain: isize) -> Scenario {
+    Scenario { name, pieces, root: None, size: 64 << 10, most: 64 << 10, action, gain }
+}
+
+const fn growing(name: &'static str, size: usize, action: Action, gain: isize) -> Scenario {
+    Scenario { name, pieces: &[Block(16384), Block(64)], root: None, size, most: 256 << 10, action, gain }
+}
+
+const fn rooted(name: &'static str, pieces: &'static [Piece], action: Action, gain: isize) -> Scenario {
+    Scenario { root: Some(0), ..fixed(name, pieces, action, gain) }
+}
+
+const fn allocate(bytes: usize) -> Action {
+    Action::Allocate { bytes, align: 1 }
+}
+
+use Piece::{Block, Hole, Orphan};
+
+/// Every operation in every situation that placement tells apart.
+pub const SCENARIOS: &[Scenario] = &[
+    fixed("allocate in an empty heap", &[], allocate(64), 1),
+    fixed(
+        "allocate a hole of that length",
+        &[Block(256), Hole(128), Block(256), Hole(512), Block(64)],
+        allocate(128),
+        1,
+    ),
+    fixed("allocate a part of a hole", &[Block(64), Hole(512), Block(64), Block(512)], allocate(192), 1),
+    fixed("allocate from the wilderness", &[Block(64), Block(192)], allocate(640), 1),
+    fixed(
+        "allocate a part of a long hole",
+        &[Block(64), Hole(8192), Block(64), Hole(12288), Block(64)],
+        allocate(4160),
+        1,
+    ),
+    fixed(
+        "allocate aligned, behind a gap",
+        &[Block(64), Hole(4096), Block(64)],
+        Action::Allocate { bytes: 128, align: 512 },
+        1,
+    ),
+    fixed("fail to allocate", &[Block(64), Hole(64), Block(32768)], allocate(1 << 20), 0),
+    fixed("free between blocks", &[Block(64), Block(128), Block(64)], Action::Free(1), -1),
+    fixed("free behind a hole", &[Block(64), Hole(192), Block(128), Block(64)], Action::Free(2), -1),
+    fixed("free before a hole", &[Block(64), Block(128), Hole(192), Block(64)], Action::Free(1), -1),
+    fixed("free between holes", &[Block(64), Hole(192), Block(128), Hole(64), Block(64)], Action::Free(2), -1),
+    fixed("free between long holes", &[Block(64), Hole(8192), Block(64), Hole(12288), Block(64)], Action::Free(2), -1),
+    fixed("free the last block", &[Block(64), Hole(64), Block(128)], Action::Free(2), -1),
+    fixed("free the only block", &[Block(64)], Action::Free(0), -1),
+    fixed("resize into a hole", &[Block(128), Hole(128), Block(64)], Action::Resize { block: 0, bytes: 192 }, 0),
+    fixed("resize into the wilderness", &[Block(64), Block(128)], Action::Resize { block: 1, bytes: 1000 }, 0),
+    fixed("shrink", &[Block(1024), Block(64)], Action::Resize { block: 0, bytes: 128 }, 0),
+    fixed("shrink before a hole", &[Block(1024), Hole(128), Block(64)], Action::Resize { block: 0, bytes: 128 }, 0),
+    fixed("resize by moving", &[Block(128), Block(64)], Action::Resize { block: 0, bytes: 2048 }, 0),
+    growing("grow within the capacity", 96 << 10, Action::Grow(112 << 10), 0),
+    growing("grow beyond the capacity", 64 << 10, Action::Grow(100 << 10), 0),
+    growing("grow by two doublings", 64 << 10, Action::Grow(200 << 10), 0),
+    growing("grow to allocate", 64 << 10, allocate(60 << 10), 1),
+    fixed("set a new root", &[Block(64)], Action::SetRoot { name: "root", block: 0 }, 0),
+    rooted("replace a root", &[Block(64), Block(64)], Action::SetRoot { name: "root", block: 1 }, 0),
+    rooted("add a root", &[Block(64), Block(64)], Action::SetRoot { name: "another", block: 1 }, 0),
+    rooted("remove a root", &[Block(64)], Action::RemoveRoot("root"), 0),
+    fixed("open", &[Block(64)], Action::Open, 0),
+    fixed("close", &[Block(64)], Action::Close, 0),
+    rooted(
+        "reclaim what the dead left",
+        &[Orphan(128), Orphan(64), Block(64), Orphan(256), Hole(64), Orphan(64)],
+        Action::ReclaimDead,
+        -3,
+    ),
+];

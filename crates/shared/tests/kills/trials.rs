@@ -1,0 +1,210 @@
+//! The list of tests: the short form, and the full form, which is ignored unless asked for.
+
+use std::time::Instant;
+
+use heapwright_shared::{Place, PolicyKind};
+use libtest_mimic::{Failed, Trial as Test};
+
+use crate::corruption::{Damage, Rest, Specimen};
+use crate::creation::Creation;
+use crate::heap::HeapOperation;
+use crate::random::kill_at_random;
+use crate::recovery_time;
+use crate::scenario::{Action, SCENARIOS, Scenario};
+use crate::stepping::{Findings, Trial};
+use crate::subject::{Record, Subject, Survivor};
+use crate::toy::Toy;
+
+const BOTH: [Survivor; 2] = [Survivor::Attached, Survivor::Newcomer];
+const SHORT: [PolicyKind; 2] = [PolicyKind::Buddy, PolicyKind::Best];
+
+const SHORT_STRIDES: Strides = Strides { attached: 997, newcomer: 1499 };
+const FULL_STRIDES: Strides = Strides { attached: 1, newcomer: 10 };
+/// In the short form, so many states of an operation get recoverers that are killed.
+const RECOVERED_STATES: usize = 2;
+
+type Outcome = Result<(), Failed>;
+
+/// All tests.
+pub fn all() -> Vec<Test> {
+    let short = SHORT.into_iter().flat_map(short_form);
+    let full = PolicyKind::ALL.into_iter().flat_map(full_form).map(|trial| trial.with_ignored_flag(true));
+    [Test::test("the toy: its record is needed, and enough", toy)].into_iter().chain(short).chain(full).collect()
+}
+
+fn short_form(policy: PolicyKind) -> Vec<Test> {
+    let named = |what: &str| format!("{}: {what}", policy.name());
+    vec![
+        Test::test(named("every state of every operation"), move || operations(policy, SHORT_STRIDES)),
+        Test::test(named("every state of creating, opening first and closing last"), move || {
+            alone(policy, SHORT_STRIDES)
+        }),
+        Test::test(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
+        Test::test(named("without the record the steps do break"), move || erased_record(policy)),
+        Test::test(named("300 kills at random"), move || random_kills(policy, 300)),
+        Test::test(named("each byte damaged"), move || each_byte(policy)),
+        Test::test(named("1,000 random damages"), move || random_damage(policy, 1000)),
+    ]
+}
+
+fn full_form(policy: PolicyKind) -> Vec<Test> {
+    let named = |what: &str| format!("full, {}: {what}", policy.name());
+    vec![
+        Test::test(named("a kill at every instruction of every operation"), move || operations(policy, FULL_STRIDES)),
+        Test::test(named("a kill at every instruction of creating, opening first and closing last"), move || {
+            alone(policy, FULL_STRIDES)
+        }),
+        Test::test(named("killed recoverers of every state"), move || killed_recoverers(policy, usize::MAX)),
+        Test::test(named("10,000 kills at random"), move || random_kills(policy, 10_000)),
+        Test::test(named("each byte damaged"), move || each_byte(policy)),
+        Test::test(named("100,000 random damages"), move || random_damage(policy, 100_000)),
+        Test::test(named("recovery time"), move || recovery_time(policy)),
+    ]
+}
+
+fn place(what: &str) -> Result<Place, String> {
+    Place::new(format!("heapwright-kills-{}-{what}", std::process::id())).map_err(|error| error.to_string())
+}
+
+fn toy() -> Outcome {
+    let toy = Toy::new(place("toy")?.path().to_owned());
+    for survivor in BOTH {
+        let mut trial = Trial::prepare(&toy, survivor)?;
+        trial.judge_every_state(Record::Kept)?.verdict()?;
+        trial.kill_at_moments(1)?.verdict()?;
+        let broken = trial.judge_every_state(Record::Erased)?.failures;
+        if broken.len() != 1 {
+            return Err(format!("exactly one state of the toy needs the record, not {}", broken.len()).into());
+        }
+        trial.dismiss()?;
+        trial.kill_the_recoverer(survivor, usize::MAX)?.verdict()?;
+    }
+    Ok(())
+}
+
+/// Does `test` with every chosen operation under `policy` and tells what it took.
+fn each_operation(
+    policy: PolicyKind,
+    chosen: impl Fn(&Scenario) -> bool,
+    test: impl Fn(&HeapOperation) -> Result<Findings, String>,
+) -> Outcome {
+    let start = Instant::now();
+    let mut all = Findings::default();
+    for scenario in SCENARIOS.iter().filter(|scenario| chosen(scenario)) {
+        let operation = HeapOperation::new(*scenario, policy, place("heap")?)?;
+        all.add(test(&operation).map_err(|error| format!("{}: {error}", operation.name()))?);
+    }
+    println!("{all}, {:.1} s", start.elapsed().as_secs_f64());
+    Ok(all.verdict()?)
+}
+
+/// What to do with an operation: a real kill at one of so many instructions, by who judges it.
+#[derive(Clone, Copy)]
+struct Strides {
+    attached: usize,
+    newcomer: usize,
+}
+
+/// Every state of an operation, and some real kills, judged by somebody who was there and by newcomers.
+fn every_state(subject: &impl Subject, strides: Strides) -> Result<Findings, String> {
+    let mut trial = Trial::prepare(subject, Survivor::Attached)?;
+    let mut findings = Findings { instructions: trial.instructions(), ..Findings::default() };
+    findings.add(trial.judge_every_state(Record::Kept)?);
+    findings.add(trial.kill_at_moments(strides.attached)?);
+    trial.dismiss()?;
+    findings.add(trial.judge_every_state(Record::Kept)?);
+    findings.add(trial.kill_at_moments(strides.newcomer)?);
+    Ok(findings)
+}
+
+/// The same without anybody else attached: for operations that differ then.
+fn every_state_alone(subject: &impl Subject, strides: Strides) -> Result<Findings, String> {
+    let trial = Trial::prepare(subject, Survivor::Newcomer)?;
+    let mut findings = Findings { instructions: trial.instructions(), ..Findings::default() };
+    findings.add(trial.judge_every_state(Record::Kept)?);
+    findings.add(trial.kill_at_moments(strides.newcomer)?);
+    Ok(findings)
+}
+
+fn operations(policy: PolicyKind, strides: Strides) -> Outcome {
+    each_operation(policy, |_| true, |operation| every_state(operation, strides))
+}
+
+/// The first to open breaks the seal, the last to close sets it, and whoever creates is alone.
+fn alone(policy: PolicyKind, strides: Strides) -> Outcome {
+    every_state_alone(&Creation::new(policy, place("creation")?), strides)?.verdict()?;
+    let seals = |scenario: &Scenario| matches!(scenario.action, Action::Open | Action::Close);
+    each_operation(policy, seals, |operation| every_state_alone(operation, strides))
+}
+
+/// Operations that take most apart, or put most together, under any policy.
+const THOROUGH: [&str; 4] =
+    ["allocate in an empty heap", "allocate a part of a hole", "free the only block", "free between holes"];
+
+fn killed_recoverers(policy: PolicyKind, sample: usize) -> Outcome {
+    each_operation(
+        policy,
+        |scenario| THOROUGH.contains(&scenario.name),
+        |operation| {
+            let trial = Trial::prepare(operation, Survivor::Newcomer)?;
+            let mut findings = trial.kill_the_recoverer(Survivor::Attached, sample)?;
+            findings.add(trial.kill_the_recoverer(Survivor::Newcomer, sample.div_ceil(2))?);
+            Ok(findings)
+        },
+    )
+}
+
+/// The test can fail: with the record erased before survivors come, both kinds of operations leave what cannot be put in
+/// order.
+fn erased_record(policy: PolicyKind) -> Outcome {
+    for name in [THOROUGH[0], THOROUGH[2]] {
+        let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or("no such operation")?;
+        let operation = HeapOperation::new(*scenario, policy, place("heap")?)?;
+        let findings = Trial::prepare(&operation, Survivor::Attached)?.judge_every_state(Record::Erased)?;
+        if findings.failures.is_empty() {
+            return Err(format!("{name}: {} states without a record, and none is broken", findings.judged).into());
+        }
+    }
+    Ok(())
+}
+
+fn random_kills(policy: PolicyKind, kills: usize) -> Outcome {
+    let tally = kill_at_random(policy, kills, place("random")?, fastrand::u64(..))?;
+    println!("\n{tally}");
+    Ok(tally.verdict()?)
+}
+
+fn each_byte(policy: PolicyKind) -> Outcome {
+    for rest in [Rest::Closed, Rest::Abandoned] {
+        let specimen = Specimen::new(policy, rest, place("specimen")?)?;
+        let outcomes = specimen.examine(Damage::EachByte, 0..specimen.description)?;
+        println!("\n{rest:?}: {outcomes}");
+        outcomes.verdict(&specimen)?;
+    }
+    Ok(())
+}
+
+fn random_damage(policy: PolicyKind, count: usize) -> Outcome {
+    let seed = fastrand::u64(..);
+    for rest in [Rest::Closed, Rest::Abandoned] {
+        let specimen = Specimen::new(policy, rest, place("specimen")?)?;
+        let outcomes = specimen.examine(Damage::Random(seed), 0..count / 2)?;
+        println!("\n{rest:?}, seed {seed}: {outcomes}");
+        outcomes.verdict(&specimen)?;
+    }
+    Ok(())
+}
+
+fn recovery_time(policy: PolicyKind) -> Outcome {
+    let time = recovery_time::measure(policy, &place("large")?)?;
+    let milliseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
+    println!(
+        "\n256 MiB, 1,000,000 blocks, the holder of the lock killed: the next operation takes {:.1} ms (median), {:.1} ms (longest)",
+        milliseconds(time.median),
+        milliseconds(time.longest),
+    );
+    if time.recoveries == 0 {
+        return Err("no kill left the lock held".into());
+    }
+    Ok(())
+}
