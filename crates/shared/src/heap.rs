@@ -28,7 +28,8 @@ const DETACHED: u64 = 0;
 /// segment puts them in a row. A process may be killed at any instruction of any of them: whoever needs the lock next completes or
 /// undoes what was half done, and goes on. Nobody waits for the lock longer than their patience.
 ///
-/// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on.
+/// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on. A process that
+/// replaces its program (`exec`) without closing its handles counts as attached until it ends.
 ///
 /// Processes that may write to a segment are trusted like threads: one that writes where it should not can make the others read and
 /// write anything in the segment, and crash. A segment that nobody uses is looked through before it is believed.

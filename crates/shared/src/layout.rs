@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A segment that never grows is packed tightly. In one that may grow, owners, metadata and data are as long as they can ever
-//! become and begin at pages; only prefixes of them are backed by memory.
+//! become and begin at pages, whatever the system's page size; only prefixes of them are backed by memory.
 
 use heapwright_os::page_size;
 use heapwright_placement::{AnyEngine, Growth, PolicyKind, Rules, RulesError, Statistics};
@@ -15,6 +15,9 @@ use crate::header::Header;
 use crate::processes::ProcessSlot;
 use crate::roots::RootSlot;
 use crate::settings::{MAX_PROCESSES, MAX_ROOTS, Settings};
+
+/// Sections of a segment that may grow begin at multiples of this, the largest page size there is.
+const SECTION_ALIGN: usize = 1 << 16;
 
 /// Blocks of data begin at a multiple of this at least.
 const DATA_ALIGN: usize = 64;
@@ -93,7 +96,7 @@ impl Layout {
         if !plan.is_plausible() {
             return Err(Error::BadSettings { why: "they are out of range" });
         }
-        let unit = if plan.grows() { page_size() } else { 8 };
+        let unit = if plan.grows() { SECTION_ALIGN } else { 8 };
         let shift = plan.granule.trailing_zeros();
         let slots = size_of::<Header>();
         let roots = slots + plan.processes * size_of::<ProcessSlot>();
@@ -134,7 +137,10 @@ impl Layout {
             return Ok([(0, self.data), (self.data, self.data)]);
         }
         let [(_, owners_end), (_, metadata_end), _] = self.backed(capacity, capacity)?;
-        Ok([(0, owners_end.next_multiple_of(page_size())), (self.metadata, metadata_end.next_multiple_of(page_size()))])
+        Ok([
+            (0, owners_end.next_multiple_of(SECTION_ALIGN)),
+            (self.metadata, metadata_end.next_multiple_of(SECTION_ALIGN)),
+        ])
     }
 
     /// The ranges of the segment that must be backed by memory while the heap has `size` bytes of an engine's `capacity`.
