@@ -122,7 +122,7 @@ impl Section<'_> {
 }
 
 impl SharedHeap {
-    /// Where the root of this name points; `None` when it is not set.
+    /// Where the root of this name points; `None` when it is not set. Time: proportional to the number of roots, as for all of these.
     ///
     /// # Errors
     /// [`Error::BadRootName`], and those of every operation: [`Error::TimedOut`], [`Error::Corrupted`].
