@@ -1,6 +1,6 @@
 //! What `--json` prints.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
@@ -15,7 +15,9 @@ struct Results<'a, R> {
 
 /// Prints one object to standard output: `{"schema": 1, "results": [ … ]}`, a row per measurement.
 pub fn print<R: Serialize>(rows: &[R]) -> io::Result<()> {
-    write(&mut io::stdout().lock(), rows)
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&mut out, rows)?;
+    out.flush()
 }
 
 /// As [`print()`], to `out`.

@@ -33,7 +33,7 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
         false => String::new(),
     };
     anstream::println!(
-        "{}: {} of blocks{growth}, under {} fit, mode {:03o}",
+        "{}: {} of blocks{growth}, policy {}, mode {:03o}",
         args.name.place,
         number::bytes(size),
         heap.policy().name(),

@@ -11,9 +11,9 @@ use heapwright_shared::{BlockOwner, BlockState, Condition, Snapshot};
 
 use super::arguments::InspectArgs;
 use super::grid::{Cell, Grid, Side};
-use super::json::Listing;
+use super::json::{Listing, Segment};
 use super::map::{Drawing, Ink, Map, Span};
-use super::{json, look, plural, share, used_block};
+use super::{look, plural, share, used_block};
 use crate::number::{self, grouped};
 use crate::results;
 use crate::table::{HEADING, bar_chart};
@@ -30,11 +30,11 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     let snapshot = Snapshot::read_with(&args.name.place, &args.trust.access())?;
     let listing = if args.blocks { Listing::EveryBlock } else { Listing::Summary };
     if args.json {
-        results::print(&[json::segment(&snapshot, listing)])?;
+        results::print(&[Segment::of(&snapshot, listing)])?;
     } else {
         let mut text = String::new();
         Picture::of(&snapshot).write(&mut text, listing)?;
-        anstream::print!("{text}");
+        super::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }

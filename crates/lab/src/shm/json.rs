@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use heapwright_shared::{
     BlockInfo, BlockOwner, BlockState, Condition, Counters, Error, HoleStats, ProcessInfo, Root, Snapshot,
 };
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::look;
@@ -20,7 +21,28 @@ pub enum Listing {
 }
 
 /// Everything that is known of a segment.
-pub fn segment(snapshot: &Snapshot, listing: Listing) -> Value {
+#[derive(Serialize)]
+pub struct Segment<'s> {
+    #[serde(flatten)]
+    facts: Value,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "every_block")]
+    blocks: Option<&'s [BlockInfo]>,
+}
+
+impl<'s> Segment<'s> {
+    /// What `snapshot` tells.
+    pub fn of(snapshot: &'s Snapshot, listing: Listing) -> Segment<'s> {
+        let blocks = (listing == Listing::EveryBlock).then_some(snapshot.blocks.as_slice());
+        Segment { facts: facts(snapshot), blocks }
+    }
+}
+
+/// One after the other: there may be millions.
+fn every_block<S: Serializer>(blocks: &Option<&[BlockInfo]>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(blocks.iter().copied().flatten().map(block))
+}
+
+fn facts(snapshot: &Snapshot) -> Value {
     let mut row = summary(snapshot);
     row["granule"] = json!(snapshot.granule);
     row["overhead"] = json!(snapshot.overhead);
@@ -42,9 +64,6 @@ pub fn segment(snapshot: &Snapshot, listing: Listing) -> Value {
     let known = snapshot.audit.is_ok();
     row["holes"] = if known { holes(&snapshot.holes) } else { Value::Null };
     row["counters"] = if known { counters(&snapshot.counters) } else { Value::Null };
-    if listing == Listing::EveryBlock {
-        row["blocks"] = snapshot.blocks.iter().map(block).collect();
-    }
     row
 }
 

@@ -16,8 +16,11 @@ mod reclaim;
 mod remove;
 mod repair;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use anyhow::Result;
 use heapwright_shared::{BlockInfo, BlockState, Offset};
 
@@ -33,6 +36,15 @@ pub fn run(command: &Command) -> Result<ExitCode> {
         Command::Repair(args) => repair::run(args),
         Command::Reclaim(args) => reclaim::run(args),
         Command::Remove(args) => remove::run(args),
+    }
+}
+
+/// Prints `text` at once, however long it is, without its styles where there are no colours.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match AutoStream::choice(&out) {
+        ColorChoice::Never => out.write_all(strip_str(text).to_string().as_bytes()),
+        _ => out.write_all(text.as_bytes()),
     }
 }
 

@@ -25,7 +25,7 @@ pub fn run(args: &ReclaimArgs) -> Result<ExitCode> {
         anstream::println!("{place}: nothing was left behind");
         return Ok(ExitCode::SUCCESS);
     }
-    anstream::print!("{}", table(&left, if args.dry_run { left.len() } else { LISTED }));
+    super::print(&table(&left, if args.dry_run { left.len() } else { LISTED }))?;
     if args.dry_run {
         anstream::println!("{place}: {}", told(&expected(&left), ("would be", "would stay")));
         return Ok(ExitCode::SUCCESS);
@@ -76,7 +76,7 @@ fn table(left: &[Left], most: usize) -> String {
     }
     match left.len().saturating_sub(most) {
         0 => grid.to_string(),
-        more => format!("{grid}  and {more} more\n"),
+        more => format!("{grid}  and {} more\n", number::grouped(more as u64)),
     }
 }
 
