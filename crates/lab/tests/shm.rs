@@ -41,7 +41,7 @@ fn a_segment_from_its_making_to_its_end() {
     assert_eq!(spot.listed().unwrap()["state"], "at rest");
     spot.run("check", &[]).says(0, &["ok", &spot.name, "0 blocks"]);
     spot.run("reclaim", &[]).says(0, &["nothing"]);
-    spot.run("repair", &[]).says(0, &["in order"]);
+    spot.run("repair", &[]).says(0, &["nothing was wrong", "in order"]);
     spot.run("remove", &[]).says(0, &["removed"]);
     assert!(!spot.path().exists() && spot.listed().is_none());
     spot.run("remove", &[]).says(1, &["there is no"]);
@@ -58,6 +58,7 @@ fn a_name_with_a_slash_is_a_file() {
         shm(&[command, name]).says(0, &[name]);
     }
     assert!(!path.exists());
+    shm(&["create", "/nowhere/at/all"]).says(1, &["no directory", "/nowhere/at/all"]);
 }
 
 #[test]
@@ -191,6 +192,15 @@ fn what_is_typed_wrong_is_answered_with_2() {
 fn help_has_examples() {
     for command in ["create", "inspect", "check", "repair", "reclaim", "remove"] {
         shm(&[command, "--help"]).says(0, &["Examples:", &format!("heapwright shm {command}")]);
+    }
+}
+
+#[test]
+fn shells_complete_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = heapwright().args(["completions", shell]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        ["inspect", "reclaim", "take-over", "max-size"].iter().for_each(|word| assert!(text.contains(word), "{shell}"));
     }
 }
 

@@ -103,7 +103,7 @@ fn a_heap_that_was_found_broken_is_repaired() {
     is_refused(&spot, &["FAILED", "repair"]);
     assert_eq!(spot.listed().unwrap()["state"], "broken");
     assert!(SharedHeap::open(&spot.place).is_err());
-    spot.run("repair", &[]).says(0, &["broken", "in order", "10 blocks"]);
+    spot.run("repair", &[]).says(0, &["damaged", "in order", "10 blocks"]);
     spot.run("check", &[]).says(0, &["ok"]);
     SharedHeap::open(&spot.place).unwrap().close().unwrap();
 }
@@ -125,7 +125,7 @@ fn a_segment_of_another_namespace_is_taken_over_on_request() {
     is_refused(&spot, &["FAILED", "namespace"]);
     assert_eq!(spot.listed().unwrap()["state"], "other namespace");
     spot.run("repair", &[]).says(1, &["namespace"]);
-    spot.run("repair", &["--take-over"]).says(0, &["in order", "10 blocks"]);
+    spot.run("repair", &["--take-over"]).says(0, &["another namespace", "in order", "10 blocks"]);
     assert_eq!(spot.listed().unwrap()["state"], "at rest");
     SharedHeap::open(&spot.place).unwrap().close().unwrap();
 }

@@ -68,8 +68,9 @@ impl<'a> Checked<'a> {
     fn print(&self) {
         let problems = self.problems();
         let (verdict, style) = if problems.is_empty() { ("ok", look::GOOD) } else { ("FAILED", look::BAD) };
-        let (bold, summary) = (Style::new().bold(), self.summary().unwrap_or_default());
-        anstream::println!("{style}{verdict:<6}{style:#}  {bold}{}{bold:#}  {summary}", self.place);
+        let bold = Style::new().bold();
+        let summary = self.summary().map_or_else(String::new, |summary| format!("  {summary}"));
+        anstream::println!("{style}{verdict:<6}{style:#}  {bold}{}{bold:#}{summary}", self.place);
         for problem in &problems {
             anstream::println!("        {}", problem["message"].as_str().unwrap_or_default());
         }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use heapwright_shared::{Error, Settings, SharedHeap};
@@ -24,7 +24,8 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
         ..Settings::default()
     };
     let heap = match SharedHeap::create(&args.name.place, &settings) {
-        Err(Error::BadSettings { why }) => Cli::command().error(ErrorKind::ValueValidation, why).exit(),
+        Err(Error::BadSettings { why }) => refuse_as_mistyped(why),
+        Err(Error::NotFound { place }) => bail!("there is no directory for {place}; make it first"),
         made => made?,
     };
     let (size, most) = (heap.size()? as u64, heap.max_size() as u64);
@@ -41,4 +42,15 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
     );
     heap.close()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the command as any mistyped argument of it does.
+fn refuse_as_mistyped(why: &str) -> ! {
+    let mut command = Cli::command();
+    command.build();
+    let create = ["shm", "create"].into_iter().try_fold(&mut command, |at, name| at.find_subcommand_mut(name));
+    match create {
+        Some(create) => create.error(ErrorKind::ValueValidation, why).exit(),
+        None => Cli::command().error(ErrorKind::ValueValidation, why).exit(),
+    }
 }

@@ -90,8 +90,10 @@ impl<'s> Picture<'s> {
             let figures = format!("{} of {} ({})", number::bytes(used), number::bytes(size), share(used, size));
             fact(out, "used", format_args!("{} {figures}", self.usage_bar()))?;
         }
-        if s.max_size > s.size {
-            fact(out, "may grow to", number::bytes(s.max_size as u64))?;
+        match s.audit {
+            Ok(()) if s.max_size > s.size => fact(out, "may grow to", number::bytes(s.max_size as u64))?,
+            Ok(()) => {}
+            Err(_) => fact(out, "at most", number::bytes(s.max_size as u64))?,
         }
         fact(out, "policy", format_args!("{}, granule {}", s.policy.name(), number::bytes(s.granule as u64)))?;
         if let Ok(file) = fs::metadata(s.place.path()) {

@@ -17,7 +17,7 @@ use crate::{number, results};
 const FOLDER: &str = "/dev/shm";
 
 /// How long a segment's lock is waited for: the others should be listed, too.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A segment, or why it cannot be looked into.
 struct Found {

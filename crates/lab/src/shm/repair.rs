@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use heapwright_shared::{Condition, ProcessState, SharedHeap, Snapshot, Strangers};
+use heapwright_shared::{Condition, Error, ProcessState, SharedHeap, Snapshot, Strangers};
 
 use super::arguments::RepairArgs;
 use super::plural;
@@ -11,14 +11,13 @@ use super::plural;
 /// Puts a segment in order, and says what was found and done.
 pub fn run(args: &RepairArgs) -> Result<ExitCode> {
     let (place, access) = (&args.name.place, args.trust.access());
-    if let Ok(snapshot) = Snapshot::read_with(place, &access) {
-        refuse_in_use(&snapshot)?;
-    }
+    let before = Snapshot::read_with(place, &access);
+    before.as_ref().map_or(Ok(()), refuse_in_use)?;
     let strangers = if args.take_over { Strangers::Displace } else { Strangers::Respect };
     let repaired = SharedHeap::repair(place, &access, strangers)?;
     let after = Snapshot::read_with(place, &access)?;
     after.audit.clone()?;
-    anstream::println!("{place}: {}", found(repaired.found));
+    anstream::println!("{place}: {}", found(&before, repaired.found));
     for name in &repaired.unset {
         anstream::println!("{place}: the root {name:?} pointed at no block, and is not set any more");
     }
@@ -41,13 +40,22 @@ fn refuse_in_use(snapshot: &Snapshot) -> Result<()> {
     )
 }
 
-fn found(condition: Condition) -> String {
+fn found(before: &Result<Snapshot, Error>, condition: Condition) -> String {
+    let was_sound = before.as_ref().is_ok_and(|snapshot| snapshot.audit.is_ok());
     match condition {
+        _ if matches!(before, Err(Error::OtherNamespace { .. })) => {
+            "it came from another namespace of processes, and is of this one now; all that can be was derived anew"
+                .into()
+        }
+        _ if !was_sound => {
+            "it was damaged: what it says of blocks was believed as far as it can be true, all else derived \
+                            anew; what blocks contain was not looked at"
+                .into()
+        }
         Condition::Interrupted { by } => {
             format!("process {by} died in an operation, which was completed or undone; all else was derived anew")
         }
-        Condition::Abandoned => "all who used it died; everything was looked through and derived anew".to_owned(),
-        Condition::Broken => "it had been found broken; everything was looked through and derived anew".to_owned(),
-        Condition::AtRest | Condition::InUse => "everything was looked through and derived anew".to_owned(),
+        Condition::Abandoned => "all who used it died; everything was looked through and derived anew".into(),
+        Condition::AtRest | Condition::InUse | Condition::Broken => "nothing was wrong with it".into(),
     }
 }
