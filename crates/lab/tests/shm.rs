@@ -96,6 +96,15 @@ fn inspect_shows_what_is_there() {
 }
 
 #[test]
+fn names_are_printed_so_that_no_terminal_obeys_them() {
+    let spot = Spot::new("escape\x1b[2J");
+    spot.run("create", &[]);
+    let list = shm(&["list"]);
+    list.says(0, &["heapwright-lab-escape\\u{1b}[2J"]);
+    assert!(!list.out.contains('\x1b'));
+}
+
+#[test]
 fn a_map_is_coloured_where_colours_are() {
     let spot = Spot::at_rest("colour", 40);
     let coloured = heapwright().args(["--color", "always", "shm", "inspect", &spot.name]).output().unwrap();

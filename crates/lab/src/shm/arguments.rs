@@ -225,7 +225,9 @@ Examples:
   heapwright shm inspect orders --blocks         with every block
   heapwright shm inspect orders --json --blocks  all there is, for a program to read
 
-Segments that are in use, interrupted or corrupted can be inspected as well: what is shown is a copy.";
+Segments that are in use, interrupted or corrupted can be inspected as well: what is shown is a copy.
+
+Exit code: 0 when there is something to show, though it be corrupted; 1 when it is no segment, or none of yours.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:

@@ -63,7 +63,8 @@ impl Found {
 
     fn name(&self) -> String {
         let path = self.place.path();
-        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+        // A name may contain whatever a terminal would obey.
+        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().escape_debug().to_string()
     }
 
     /// What somebody should see to.

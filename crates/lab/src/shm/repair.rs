@@ -22,7 +22,7 @@ pub fn run(args: &RepairArgs) -> Result<ExitCode> {
         anstream::println!("{place}: the root {name:?} pointed at no block, and is not set any more");
     }
     let used = after.counters.blocks - after.counters.holes;
-    anstream::println!("{place}: in order, {} used", plural(used, "block"));
+    anstream::println!("{place}: in order and sealed, {} used", plural(used, "block"));
     Ok(ExitCode::SUCCESS)
 }
 
