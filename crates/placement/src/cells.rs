@@ -5,7 +5,8 @@ use core::marker::PhantomData;
 /// A run of `T` inside the metadata block, reached without bounds checks in release builds.
 ///
 /// Every index that the engine uses is derived from a granule below the capacity for which the block's size was
-/// computed; debug builds (and so the tests, Miri and the fuzzers) assert it at every access.
+/// computed, or was written into the block by the engine itself. The checks, which trust no bytes, use one of the latter
+/// only once they have verified it. Debug builds (and so the tests, Miri and the fuzzers) assert it at every access.
 pub struct Cells<'m, T> {
     base: *mut T,
     #[cfg(debug_assertions)]

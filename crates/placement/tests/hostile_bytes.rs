@@ -15,13 +15,13 @@ const STATE: usize = 7;
 const MAP: usize = 24;
 
 /// Regions that are scanned, that are indexed, and whose index has a second and a third level.
-const LENGTHS: &[usize] = if cfg!(miri) { &[70, 1030] } else { &[16, 700, 1100, 5000, 20_000] };
+const LENGTHS: &[usize] = if cfg!(miri) { &[1030] } else { &[16, 700, 1100, 5000, 20_000] };
 
 /// How many damages of many bytes are tried for each policy.
-const DAMAGES: usize = if cfg!(miri) { 24 } else { 100_000 };
+const DAMAGES: usize = if cfg!(miri) { 8 } else { 15_000 };
 
 /// In how many steps single bytes are damaged: 1 is each of them.
-const STRIDE: usize = if cfg!(miri) { 997 } else { 1 };
+const STRIDE: usize = if cfg!(miri) { 9973 } else { 1 };
 
 /// A heap in some state, as the bytes of its metadata.
 struct Specimen {
@@ -114,11 +114,9 @@ impl Specimen {
         let recovered = unsafe { AnyEngine::recover(self.policy, NonNull::from(cells).cast(), len, capacity, change) };
         let Ok(mut heap) = recovered else { return };
         walk(&heap, random);
-        // Recovery believes lengths of blocks and totals of counters that the check does not.
         match heap.check() {
-            Err(violation) => {
-                assert!(heap.counters().is_some() || violation.invariant.contains("header"), "{violation}");
-            }
+            // The length of a header is believed, and that of a block.
+            Err(violation) => assert!(violation.invariant.contains("header"), "{violation}"),
             Ok(()) => {
                 exercise(&mut heap, &self.rules, 30, random);
                 heap.check().expect("a heap that was recovered stays sound");
@@ -244,7 +242,7 @@ fn what_matters_is_noticed(policy: PolicyKind) {
                 assert_ne!(specimen.damaged(&mut random, flip), Verdict::Passed, "bit {bit} of cell {cell}");
             }
         }
-        for granule in (0..=granules).step_by(STRIDE) {
+        for granule in 0..=granules {
             let flip = |cells: &mut [u64], _: &mut _| cells[MAP + granule / 64 * 2] ^= 1 << (granule % 64);
             assert_ne!(specimen.damaged(&mut random, flip), Verdict::Passed, "granule {granule} of {granules}");
         }
@@ -273,6 +271,7 @@ macro_rules! tests_of {
             }
 
             #[test]
+            #[cfg_attr(miri, ignore = "says nothing about undefined behaviour")]
             fn what_matters_is_noticed() {
                 super::what_matters_is_noticed(PolicyKind::$policy);
             }

@@ -284,3 +284,6 @@ fn count_below(
     }
     Ok(count)
 }
+
+#[cfg(test)]
+mod tests;
