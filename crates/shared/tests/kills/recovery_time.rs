@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use heapwright_shared::{Place, PolicyKind, Settings, SharedHeap};
 
+use crate::route::Route;
 use crate::victim::{Step, Victim};
 use crate::words;
 
 const SIZE: usize = 256 << 20;
 const BLOCKS: usize = 1_000_000;
 /// At how many places in the operation the holder is killed.
-const MOMENTS: usize = 20;
+pub const MOMENTS: usize = 20;
 
 /// The longest and the median wait for an operation after the holder of the lock was killed, in a heap of 256 MiB with a
 /// million blocks; and how many of the kills left the lock held.
@@ -32,9 +33,7 @@ pub fn measure(policy: PolicyKind, place: &Place) -> Result<RecoveryTime, String
     let before = heap.recoveries().map_err(words("recoveries"))?;
     for moment in 1..=MOMENTS {
         let victim = victim(place)?;
-        for _ in 0..total * moment / (MOMENTS + 1) {
-            victim.step()?;
-        }
+        victim.follow(Route { anchor: None, steps: total * moment / (MOMENTS + 1) })?;
         drop(victim);
         let start = Instant::now();
         let block = heap.allocate(64).map_err(words("allocate"))?;

@@ -9,7 +9,7 @@ use crate::corruption::{Damage, Rest, Specimen};
 use crate::creation::Creation;
 use crate::heap::HeapOperation;
 use crate::random::kill_at_random;
-use crate::recovery_time;
+use crate::recovery_time::{self, MOMENTS};
 use crate::scenario::{Action, SCENARIOS, Scenario};
 use crate::stepping::{Findings, Trial};
 use crate::subject::{Record, Subject, Survivor};
@@ -199,7 +199,8 @@ fn recovery_time(policy: PolicyKind) -> Outcome {
     let time = recovery_time::measure(policy, &place("large")?)?;
     let milliseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
     println!(
-        "\n256 MiB, 1,000,000 blocks, the holder of the lock killed: the next operation takes {:.1} ms (median), {:.1} ms (longest)",
+        "\n256 MiB, 1,000,000 blocks, {} of {MOMENTS} killed held the lock: the next operation takes {:.1} ms (median), {:.1} ms (longest)",
+        time.recoveries,
         milliseconds(time.median),
         milliseconds(time.longest),
     );
