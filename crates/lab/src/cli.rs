@@ -46,6 +46,9 @@ pub enum Command {
     /// Measure one allocator on one workload, as told on standard input.
     #[command(name = crate::bench::worker::COMMAND, hide = true)]
     BenchChild(crate::bench::worker::Task),
+    /// Work on a heap that processes share, as told on standard input.
+    #[command(name = crate::bench::shared::worker::COMMAND, hide = true)]
+    BenchSharedWorker(crate::bench::shared::task::Task),
     /// Make segments of shared memory, look into them, and put them in order.
     #[command(subcommand, after_help = crate::shm::EXAMPLES)]
     Shm(crate::shm::Command),

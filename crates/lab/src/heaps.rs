@@ -206,18 +206,23 @@ impl Memory for Region {
     }
 }
 
-/// The library's heap in a shared-memory object, which has no name any more: it goes with this process.
+/// The library's heap in a shared-memory object.
 pub struct Segment {
     heap: SharedHeap,
 }
 
 impl Segment {
-    /// A segment with these settings.
+    /// A segment with these settings, which has no name any more: it goes with this process.
     pub fn create(settings: &Settings) -> Result<Segment> {
         let place = Place::new(format!("heapwright-{}", std::process::id()))?;
         let heap = SharedHeap::create(&place, settings)?;
         SharedHeap::unlink(&place)?;
-        Ok(Segment { heap })
+        Ok(Segment::of(heap))
+    }
+
+    /// The segment of this handle.
+    pub fn of(heap: SharedHeap) -> Segment {
+        Segment { heap }
     }
 }
 

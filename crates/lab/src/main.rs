@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),
         Command::Shm(command) => shm::run(&command),
+        Command::BenchSharedWorker(task) => bench::shared::worker::serve(&task).map(|()| ExitCode::SUCCESS),
         Command::Child { job } => child::serve(&job).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::path::Path;
+use std::process::Stdio;
+
 use common::heapwright;
 use serde_json::Value;
 
@@ -68,9 +71,53 @@ fn a_library_that_was_not_loaded_is_not_measured() {
     assert!(row(rows, "malloc", "system")["ns_per_op"].is_number());
 }
 
+fn bench_shared(compiler: Option<&str>) -> Vec<Value> {
+    let mut command = heapwright();
+    command.args(["bench", "shared", "--json", "--processes", "1,2", "--repeat", "1"]);
+    if let Some(compiler) = compiler {
+        command.env("CXX", compiler);
+    }
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let segment = format!("/dev/shm/heapwright-bench-{}", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!Path::new(&segment).exists(), "a segment was left behind");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    json["results"].as_array().unwrap().clone()
+}
+
+#[test]
+fn processes_share_heaps_and_boost_is_measured_or_missing() {
+    let rows = bench_shared(None);
+    let of = |subject: &'static str| rows.iter().filter(move |row| row["subject"] == subject);
+    for policy in ["first", "best", "good", "buddy"] {
+        assert_eq!(of(policy).count(), 2 * 2 * 2, "two patterns, two ranges of sizes, two numbers of processes");
+        assert!(of(policy).all(|row| row["ns_per_op"].as_f64() > Some(0.0)), "{rows:#?}");
+    }
+    for row in of("boost rbtree") {
+        assert!(row["ns_per_op"].is_number() != row["note"].is_string(), "{row:#}");
+    }
+}
+
+#[test]
+fn without_a_compiler_boost_is_missing_and_never_nothing() {
+    let rows = bench_shared(Some("/nowhere/c++"));
+    let boost: Vec<&Value> = rows.iter().filter(|row| row["subject"] == "boost rbtree").collect();
+    assert_eq!(boost.len(), 8);
+    for row in boost {
+        assert!(row["ns_per_op"].is_null() && row["note"].as_str().unwrap().contains("apt-get install"), "{row:#}");
+    }
+    assert!(rows.iter().all(|row| row["over_boost"].is_null()));
+}
+
 #[test]
 fn names_that_nobody_has_are_a_matter_of_usage() {
-    for arguments in [["bench", "nothing"], ["bench", "--allocators=nobody"], ["bench", "--policies=none"]] {
+    for arguments in [
+        &["bench", "nothing"][..],
+        &["bench", "--allocators=nobody"],
+        &["bench", "--policies=none"],
+        &["bench", "shared", "--processes=0"],
+    ] {
         let output = heapwright().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty());

@@ -16,6 +16,7 @@ mod plan;
 mod probe;
 mod report;
 mod runner;
+pub mod shared;
 mod subject;
 mod subjects;
 pub mod worker;
@@ -45,6 +46,7 @@ Examples:
   heapwright bench comb --policies first,best --repeat 9   two policies, more rounds
   heapwright bench --allocators talc,mimalloc --json       for a program to read
   heapwright bench --bars                                  does the project keep what it promises?
+  heapwright bench shared                                  several processes on one heap
 
 An operation is one allocate or one free; its time is processor time and contains the row `no-op`, which is what the
 measuring itself takes. Latencies are read from a clock whose own cost is taken off. `system (A/A)` is the system's malloc
@@ -52,7 +54,12 @@ measured a second time: what differs there is noise.";
 
 /// What may be typed after `heapwright bench`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    /// Something else to measure.
+    #[command(subcommand)]
+    other: Option<Other>,
+
     /// The workloads; all of them if none is named.
     #[arg(value_name = "WORKLOAD", value_enum)]
     workloads: Vec<Kind>,
@@ -88,6 +95,14 @@ pub struct Arguments {
     /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
+}
+
+/// What is measured in a way of its own.
+#[derive(Debug, clap::Subcommand)]
+enum Other {
+    /// Measure heaps that several processes share, beside Boost.Interprocess.
+    #[command(after_help = shared::EXAMPLES)]
+    Shared(shared::Arguments),
 }
 
 impl Arguments {
@@ -128,6 +143,9 @@ impl Arguments {
 
 /// Measures what `arguments` ask for and prints it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(Other::Shared(arguments)) = &arguments.other {
+        return shared::run(arguments);
+    }
     let extent = arguments.extent();
     let mut cases = plan::cases(&arguments.kinds(), extent, &arguments.field());
     if arguments.bars {

@@ -6,7 +6,7 @@ mod fits;
 mod pool;
 mod random_fit;
 mod render;
-mod row;
+pub mod row;
 mod segment;
 mod times;
 mod timing;
@@ -26,6 +26,11 @@ enum Wanted {
     Counts,
     /// Counts and times, from so many rounds.
     CountsAndTimes(usize),
+}
+
+/// Report 002's second experiment, from so many rounds: the times over malloc's, by size (rows) and case (columns).
+pub fn segment_ratios(rounds: usize) -> Vec<Row> {
+    segment::times::rows(rounds).into_iter().filter(|row| row.table == segment::times::RATIOS).collect()
 }
 
 /// Runs the experiments and prints their tables.
