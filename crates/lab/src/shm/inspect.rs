@@ -21,7 +21,7 @@ use crate::table::{HEADING, bar_chart};
 /// How many columns of a terminal a map's cells take, at most and at least.
 const COLUMNS: (u64, u64) = (64, 16);
 /// How many characters the bar of what is used has.
-const BAR: u64 = 40;
+const BAR: u64 = 32;
 /// What stands beside the cells of a map.
 const MARGIN: u64 = 16;
 
@@ -98,7 +98,7 @@ impl<'s> Picture<'s> {
         fact(out, "policy", format_args!("{}, granule {}", s.policy.name(), number::bytes(s.granule as u64)))?;
         if let Ok(file) = fs::metadata(s.place.path()) {
             let [memory, length, overhead] = [file.blocks() * 512, file.len(), s.overhead as u64].map(number::bytes);
-            fact(out, "memory", format_args!("{memory} for a file of {length}, in which blocks begin at {overhead}"))?;
+            fact(out, "memory", format_args!("{memory}, file of {length}, blocks from {overhead} on"))?;
         }
         fact(out, "mode", format_args!("{:03o}, user {}", s.mode, s.user))?;
         fact(
@@ -144,7 +144,7 @@ impl<'s> Picture<'s> {
         write!(out, "{map}")?;
         let legend = match self.drawing {
             Drawing::Shades => "█ full  ▓ ▒ ░ less  · free; the colour is that of who has most of it",
-            Drawing::Letters => "A full  a less than half  · free; the letter is that of who has most of it",
+            Drawing::Letters => "A half or more  a less  · free; the letter is that of who has most of it",
         };
         writeln!(out, "  {}", dim(legend))
     }
@@ -210,8 +210,8 @@ impl<'s> Picture<'s> {
         let bytes = |bytes: usize| number::bytes(bytes as u64);
         writeln!(
             out,
-            "  {} of {} in all: least {}, mean {}, largest {}; external fragmentation {:.1} %",
-            grouped(holes.count as u64),
+            "  {}, {} in all: least {}, mean {}, largest {}\n  external fragmentation {:.1} %",
+            plural(holes.count as u64, "hole"),
             bytes(holes.total),
             bytes(holes.min),
             number::bytes(mean as u64),
