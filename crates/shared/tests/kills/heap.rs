@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use heapwright_shared::{Error, Offset, Place, PolicyKind, Settings, SharedHeap};
+use heapwright_shared::{Access, Error, Offset, Place, PolicyKind, Settings, SharedHeap, Strangers};
 
 use crate::census::{Census, fill};
 use crate::child;
@@ -12,7 +12,7 @@ use crate::scenario::{Action, Piece, Scenario};
 use crate::subject::Subject;
 use crate::words;
 
-/// Where the redo record lies in a segment's header (`docs/shared-memory.md`). Were it elsewhere, erasing this would break
+/// Where the redo record lies in a segment's header (`record`, in `live`). Were it elsewhere, erasing this would break
 /// nothing, and a test would say so.
 const RECORD: Range<usize> = 200..232;
 
@@ -147,6 +147,10 @@ impl HeapOperation {
             *handle = Some(self.open()?);
             return Ok(None);
         }
+        if let Action::Repair = self.scenario.action {
+            let repaired = SharedHeap::repair(&self.place, &Access::default(), Strangers::Respect);
+            return repaired.map(|_| None).map_err(words("repair"));
+        }
         let heap = handle.as_ref().ok_or("nobody is attached")?;
         match self.scenario.action {
             Action::Allocate { bytes, align } => match heap.allocate_aligned(bytes, align) {
@@ -167,7 +171,8 @@ impl HeapOperation {
             }
             Action::ReclaimDead => heap.reclaim_dead().map(drop).map_err(words("reclaim_dead"))?,
             Action::Close => handle.take().map_or(Ok(()), SharedHeap::close).map_err(words("close"))?,
-            Action::Open => {}
+            Action::Adopt(piece) => heap.adopt(self.block(piece)?).map_err(words("adopt"))?,
+            Action::Open | Action::Repair => {}
         }
         Ok(None)
     }
@@ -197,7 +202,7 @@ impl Subject for HeapOperation {
 
     fn attach(&self) -> Result<Self::Handle, String> {
         match self.scenario.action {
-            Action::Open => Ok(None),
+            Action::Open | Action::Repair => Ok(None),
             _ => self.open().map(Some),
         }
     }

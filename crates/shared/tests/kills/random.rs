@@ -27,6 +27,8 @@ const TOLD: usize = 10;
 pub struct Tally {
     pub kills: usize,
     pub operations: u64,
+    /// How often somebody was killed in the middle of an operation, which another one completed or undid.
+    pub recoveries: u64,
     /// Waits above the limit.
     pub hangs: usize,
     /// Segments that could not be used any more.
@@ -71,6 +73,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>8} kills", self.kills)?;
         writeln!(f, "{:>8} operations", self.operations)?;
+        writeln!(f, "{:>8} recoveries", self.recoveries)?;
         writeln!(f, "{:>8} hangs", self.hangs)?;
         writeln!(f, "{:>8} lost segments", self.lost)?;
         writeln!(f, "{:>8} corrupted payloads", self.corrupted)?;
@@ -251,6 +254,7 @@ impl Battle {
         }
         let pages = self.ledger.pages();
         self.tally.operations = pages.iter().map(|page| page.operations.load(Ordering::Relaxed)).sum();
+        self.tally.recoveries = self.heap.recoveries().unwrap_or_default();
         drop(SharedHeap::unlink(&self.place));
         self.tally
     }

@@ -22,7 +22,9 @@ pub enum Action {
     RemoveRoot(&'static str),
     Open,
     Close,
+    Adopt(usize),
     ReclaimDead,
+    Repair,
 }
 
 /// An operation and the heap that it finds.
@@ -104,6 +106,8 @@ pub const SCENARIOS: &[Scenario] = &[
     rooted("remove a root", &[Block(64)], Action::RemoveRoot("root"), 0),
     fixed("open", &[Block(64)], Action::Open, 0),
     fixed("close", &[Block(64)], Action::Close, 0),
+    fixed("adopt a block of the dead", &[Orphan(64), Block(64)], Action::Adopt(0), 0),
+    rooted("repair", &[Block(64), Hole(512), Block(64)], Action::Repair, 0),
     rooted(
         "reclaim what the dead left",
         &[Orphan(128), Orphan(64), Block(64), Orphan(256), Hole(64), Orphan(64)],

@@ -133,7 +133,7 @@ fn operations(policy: PolicyKind, strides: Strides) -> Outcome {
 /// The first to open breaks the seal, the last to close sets it, and whoever creates is alone.
 fn alone(policy: PolicyKind, strides: Strides) -> Outcome {
     every_state_alone(&Creation::new(policy, place("creation")?), strides)?.verdict()?;
-    let seals = |scenario: &Scenario| matches!(scenario.action, Action::Open | Action::Close);
+    let seals = |scenario: &Scenario| matches!(scenario.action, Action::Open | Action::Close | Action::Repair);
     each_operation(policy, seals, |operation| every_state_alone(operation, strides))
 }
 
