@@ -30,35 +30,70 @@ impl BitTree {
         BitTree { base, bits }
     }
 
-    #[inline]
-    pub(crate) fn insert(self, cells: &mut Cells<'_, u64>, mut member: usize) {
-        let (mut level, mut bits) = (self.base, self.bits);
-        loop {
-            let word = cells.get(level + member / 64);
-            cells.set(level + member / 64, word | 1 << (member % 64));
-            bits = bits.div_ceil(64);
-            if word != 0 || bits <= 1 {
-                return;
-            }
-            level += bits;
-            member /= 64;
+    #[inline(always)]
+    pub(crate) fn insert(self, cells: &mut Cells<'_, u64>, member: usize) {
+        let cell = self.base + member / 64;
+        let word = cells.get(cell);
+        cells.set(cell, word | 1 << (member % 64));
+        if word == 0 && self.bits > 64 {
+            self.insert_above(cells, member / 64);
         }
     }
 
-    /// Takes a member away; whether that leaves none.
+    /// The word, on the lowest level, is not empty any more.
     #[inline]
-    pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, mut member: usize) -> bool {
+    fn insert_above(self, cells: &mut Cells<'_, u64>, mut word: usize) {
         let (mut level, mut bits) = (self.base, self.bits);
-        loop {
-            let word = cells.get(level + member / 64) & !(1 << (member % 64));
-            cells.set(level + member / 64, word);
+        while bits > 64 {
             bits = bits.div_ceil(64);
-            if word != 0 || bits <= 1 {
-                return word == 0;
-            }
             level += bits;
-            member /= 64;
+            let cell = level + word / 64;
+            let before = cells.get(cell);
+            cells.set(cell, before | 1 << (word % 64));
+            if before != 0 {
+                return;
+            }
+            word /= 64;
         }
+    }
+
+    /// Adds the members of one word, which has some already.
+    #[inline(always)]
+    pub(crate) fn insert_into_word(self, cells: &mut Cells<'_, u64>, word: usize, members: u64) {
+        cells.set(self.base + word, cells.get(self.base + word) | members);
+    }
+
+    /// Takes members of one word away, which has others.
+    #[inline(always)]
+    pub(crate) fn remove_from_word(self, cells: &mut Cells<'_, u64>, word: usize, members: u64) {
+        cells.set(self.base + word, cells.get(self.base + word) & !members);
+    }
+
+    /// Takes a member away; whether that leaves none.
+    #[inline(always)]
+    pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, member: usize) -> bool {
+        let cell = self.base + member / 64;
+        let word = cells.get(cell) & !(1 << (member % 64));
+        cells.set(cell, word);
+        word == 0 && (self.bits <= 64 || self.remove_above(cells, member / 64))
+    }
+
+    /// The word, on the lowest level, is empty now; whether all are.
+    #[inline]
+    fn remove_above(self, cells: &mut Cells<'_, u64>, mut word: usize) -> bool {
+        let (mut level, mut bits) = (self.base, self.bits);
+        while bits > 64 {
+            bits = bits.div_ceil(64);
+            level += bits;
+            let cell = level + word / 64;
+            let after = cells.get(cell) & !(1 << (word % 64));
+            cells.set(cell, after);
+            if after != 0 {
+                return false;
+            }
+            word /= 64;
+        }
+        true
     }
 
     #[inline]

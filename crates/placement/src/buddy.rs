@@ -200,11 +200,11 @@ impl<'m> Buddy<'m> {
 
     /// Halves the used block at `start` from order `from` down to order `to`; the high halves become free.
     fn cut(&mut self, start: usize, from: u32, to: u32) {
-        for order in (to..from).rev() {
-            let high = start + (1 << order);
-            self.map.mark_hole(high);
-            self.free.insert(order, high);
+        if from == to {
+            return;
         }
+        self.map.mark_high_halves(start, from, to);
+        self.free.insert_high_halves(start, from, to);
         if let Some(counters) = &mut self.counters {
             let cuts = u64::from(from - to);
             counters.splits += cuts;
@@ -213,30 +213,24 @@ impl<'m> Buddy<'m> {
         }
     }
 
-    /// The block of `order` at `start` becomes free and joins its buddy, the pair its buddy, and so on; returns what it
+    /// The block of order `from` at `start` becomes free and joins its buddy, the pair its buddy, and so on; returns what it
     /// became part of.
     #[inline]
-    fn join(&mut self, mut start: usize, mut order: u32) -> (usize, u32) {
-        let mut merges = 0;
-        loop {
-            let buddy = start ^ (1 << order);
-            if buddy + (1 << order) > self.state.end || !self.free.contains(order, buddy) {
-                break;
-            }
-            self.free.remove(order, buddy);
-            self.map.unmark(start.max(buddy));
-            start = start.min(buddy);
-            order += 1;
-            merges += 1;
+    fn join(&mut self, start: usize, from: u32) -> (usize, u32) {
+        let to = self.free.remove_buddies(start, from);
+        let whole = start >> to << to;
+        if to > from {
+            self.map.unmark_buddies(start, from, to);
         }
-        self.map.mark_hole(start);
-        self.free.insert(order, start);
+        self.map.mark_hole(whole);
+        self.free.insert(to, whole);
         if let Some(counters) = &mut self.counters {
+            let merges = u64::from(to - from);
             counters.coalesces += merges;
             counters.blocks -= merges;
             counters.holes = counters.holes + 1 - merges;
         }
-        (start, order)
+        (whole, to)
     }
 
     /// Blocks that existed before the first request.

@@ -12,6 +12,7 @@ use crate::bit_tree::{self, BitTree};
 use crate::bits::{above, below, free_granules, highest, lowest, runs_of};
 use crate::cells::Cells;
 
+mod halves;
 mod rebuild;
 
 /// A run of free granules.

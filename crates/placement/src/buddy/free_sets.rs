@@ -77,6 +77,32 @@ impl<'m> FreeSets<'m> {
         }
     }
 
+    /// The high halves that are left when a block at `start` is halved from order `from` down to order `to`.
+    #[inline(always)]
+    pub(crate) fn insert_high_halves(&mut self, start: usize, from: u32, to: u32) {
+        for order in to..from {
+            self.set(order).insert(&mut self.cells, start >> order | 1);
+        }
+        self.cells.set(0, self.cells.get(0) | ((1 << from) - (1 << to)));
+    }
+
+    /// Takes away the free buddy of the block of order `from` at `start`, that of the pair, and so on as long as they are free
+    /// and within the region; returns the order of what they are together.
+    #[inline(always)]
+    pub(crate) fn remove_buddies(&mut self, start: usize, from: u32) -> u32 {
+        let (mut order, mut emptied) = (from, 0u64);
+        loop {
+            let (set, buddy) = (self.set(order), start >> order ^ 1);
+            if buddy >= self.granules >> order || !set.contains(&self.cells, buddy) {
+                break;
+            }
+            emptied |= u64::from(set.remove(&mut self.cells, buddy)) << order;
+            order += 1;
+        }
+        self.cells.set(0, self.cells.get(0) & !emptied);
+        order
+    }
+
     /// Whether the sets lie where they should, so that they may be looked at; for the checks.
     pub(crate) fn are_in_place(&self) -> bool {
         bases(self.granules).enumerate().all(|(order, base)| self.cells.get(1 + order) == base as u64)
