@@ -178,7 +178,7 @@ impl Live {
 
     /// Every process must look anew at how the engine's metadata is laid out before it works on it. Returns the new epoch.
     pub(crate) fn begin_epoch(&self) -> u64 {
-        let next = (self.epoch() & !BROKEN) + 1;
+        let next = self.epoch().wrapping_add(1) & !BROKEN;
         self.epoch.store(next, Relaxed);
         next
     }
