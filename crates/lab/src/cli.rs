@@ -198,6 +198,7 @@ const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   heapwright reproduce                    every table of every report
   heapwright reproduce 000 --rounds 20    one report, as many runs as it made
+  heapwright reproduce 002 --seeds 5000   finer distributions
   heapwright reproduce --no-times --json  all counts, for a program to read
 
 Verdicts:

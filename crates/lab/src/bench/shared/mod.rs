@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: Option<u16>,
 
-    /// Also ten times the blocks, and written to as well; more and longer rounds: a quarter of an hour.
+    /// Also ten times the blocks, and written to as well; more and longer rounds: twenty minutes.
     #[arg(long)]
     full: bool,
 
@@ -132,7 +132,15 @@ impl Arguments {
 
 /// Measures what `arguments` ask for and prints it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if cfg!(debug_assertions) && !arguments.json {
+        anstream::println!(
+            "This command was built for debugging: its own times are no measure (use cargo --release).\n"
+        );
+    }
+    let building = Progress::new("building the driver of Boost.Interprocess", 1);
+    building.at("a few seconds");
     let comparator = Comparator::build();
+    drop(building);
     if let (Err(error), false) = (&comparator, arguments.json) {
         anstream::println!("Boost.Interprocess is not measured: {error:#}\n");
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::contender::{BOOST, Contender};
+use super::contender::{BOOST, BOOST_AGAIN, Contender};
 use super::task::{Load, Pattern, Sizes, Touch};
 use super::{Case, Rounds};
 use crate::number;
@@ -111,6 +111,7 @@ pub fn print(load: Load, rows: &[Row], boost: Option<&str>) {
     }
     anstream::println!("{HEADING}{load}{HEADING:#}: {}\n{table}", describe(load));
     print_notes(rows);
+    print_noise(rows);
 }
 
 fn time(row: &Row) -> Option<String> {
@@ -148,6 +149,25 @@ fn print_notes(rows: &[Row]) {
             anstream::println!("  {}: {note}\n", row.subject);
             told.push(note);
         }
+    }
+}
+
+/// How far Boost may be from itself before a reader is warned.
+const NOISE: f64 = 0.1;
+
+/// Where the ratios are not to be trusted, because Boost was not as fast as itself.
+fn print_noise(rows: &[Row]) {
+    let again = rows.iter().filter(|row| row.subject == BOOST_AGAIN);
+    let noisy = again.filter_map(|row| Some((row.processes, row.over_boost?)));
+    let noisy: Vec<String> = noisy
+        .filter(|(_, ratio)| (ratio - 1.0).abs() > NOISE)
+        .map(|(processes, noise)| format!("{} with {processes}", ratio(noise)))
+        .collect();
+    if !noisy.is_empty() {
+        anstream::println!(
+            "  Boost over itself (A/A) is {}: the machine did something else, too, and the ratios are as uncertain.\n",
+            noisy.join(", ")
+        );
     }
 }
 
