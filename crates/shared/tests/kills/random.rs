@@ -93,8 +93,8 @@ struct Battle {
 }
 
 /// Kills `kills` times one of four busy processes under `policy`.
-pub fn kill_at_random(policy: PolicyKind, kills: usize, place: Place, seed: u64) -> Result<Tally, String> {
-    let mut battle = Battle::begin(policy, place, seed)?;
+pub fn kill_at_random(policy: PolicyKind, kills: usize, place: &Place, seed: u64) -> Result<Tally, String> {
+    let mut battle = Battle::begin(policy, place.clone(), seed)?;
     while battle.tally.kills < kills {
         for _ in 0..ROUND {
             battle.kill_one();
@@ -255,7 +255,6 @@ impl Battle {
         let pages = self.ledger.pages();
         self.tally.operations = pages.iter().map(|page| page.operations.load(Ordering::Relaxed)).sum();
         self.tally.recoveries = self.heap.recoveries().unwrap_or_default();
-        drop(SharedHeap::unlink(&self.place));
         self.tally
     }
 }

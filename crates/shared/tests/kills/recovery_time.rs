@@ -43,7 +43,6 @@ pub fn measure(policy: PolicyKind, place: &Place) -> Result<RecoveryTime, String
     heap.check().map_err(words("check"))?;
     waits.sort();
     let recoveries = heap.recoveries().map_err(words("recoveries"))? - before;
-    SharedHeap::unlink(place).map_err(words("unlink"))?;
     Ok(RecoveryTime { longest: waits[MOMENTS - 1], median: waits[MOMENTS / 2], recoveries })
 }
 

@@ -65,7 +65,7 @@ impl TwoWords {
     }
 }
 
-/// The toy as the subject of kills.
+/// The toy as the subject of kills. Dropping it removes its file.
 pub struct Toy {
     path: PathBuf,
 }
@@ -73,6 +73,13 @@ pub struct Toy {
 impl Toy {
     pub fn new(path: PathBuf) -> Toy {
         Toy { path }
+    }
+}
+
+impl Drop for Toy {
+    fn drop(&mut self) {
+        // There is none when it could not be made, which was reported.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

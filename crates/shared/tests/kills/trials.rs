@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use heapwright_shared::{Place, PolicyKind};
+use heapwright_shared::{Place, PolicyKind, SharedHeap};
 use libtest_mimic::{Failed, Trial as Test};
 
 use crate::corruption::{Damage, Rest, Specimen};
@@ -169,7 +169,10 @@ fn erased_record(policy: PolicyKind) -> Outcome {
 }
 
 fn random_kills(policy: PolicyKind, kills: usize) -> Outcome {
-    let tally = kill_at_random(policy, kills, place("random")?, fastrand::u64(..))?;
+    let place = place("random")?;
+    let tally = kill_at_random(policy, kills, &place, fastrand::u64(..));
+    SharedHeap::unlink(&place).map_err(|error| error.to_string())?;
+    let tally = tally?;
     println!("\n{tally}");
     Ok(tally.verdict()?)
 }
@@ -196,7 +199,10 @@ fn random_damage(policy: PolicyKind, count: usize) -> Outcome {
 }
 
 fn recovery_time(policy: PolicyKind) -> Outcome {
-    let time = recovery_time::measure(policy, &place("large")?)?;
+    let place = place("large")?;
+    let time = recovery_time::measure(policy, &place);
+    SharedHeap::unlink(&place).map_err(|error| error.to_string())?;
+    let time = time?;
     let milliseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
     println!(
         "\n256 MiB, 1,000,000 blocks, {} of {MOMENTS} killed held the lock: the next operation takes {:.1} ms (median), {:.1} ms (longest)",
