@@ -42,7 +42,7 @@ const HEADER: usize = 5;
 
 /// No tree is higher: a root has two children and every other node half as many as it may.
 const HIGHEST: u64 = 8;
-const _: () = assert!(2 * FEWEST_CHILDREN.pow(HIGHEST as u32) > MAX_GRANULES / 64);
+const _: () = assert!(2 * (FEWEST_CHILDREN as u64).pow(HIGHEST as u32) > MAX_GRANULES as u64 / 64);
 
 /// How many cells a tree of at most `keys` keys takes: all nodes as empty as they may be.
 pub(crate) const fn cells_for(keys: usize) -> usize {
