@@ -1,0 +1,93 @@
+//! Frames: packed runs of events, each readable without those before.
+//!
+//! ```text
+//! 0   u32  "hwFR"
+//! 4   u32  kind
+//! 8   u64  number of the first event in it
+//! 16  u64  number of the first block that appears in it
+//! 24  u32  events
+//! 28  u32  length before packing, in bytes
+//! 32  u32  length behind this header, in bytes
+//! 36  u32  checksum of the header up to here
+//! 40  a zstd frame with a checksum of its contents
+//! ```
+
+use crate::error::Fault;
+
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"hwFR");
+pub(crate) const HEADER: usize = 40;
+
+/// The longest contents of a frame, in bytes: what a reader is ready to hold.
+pub(crate) const LONGEST: usize = 4 << 20;
+
+/// Hard enough that more effort gains little, quick enough to keep up with a recording.
+const EFFORT: i32 = 6;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    About = 0,
+    Events = 1,
+    Index = 2,
+}
+
+/// A frame's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: u32,
+    pub(crate) first_event: u64,
+    pub(crate) first_block: u64,
+    pub(crate) events: u32,
+    pub(crate) length: u32,
+    pub(crate) packed: u32,
+}
+
+impl Header {
+    pub(crate) fn to_bytes(self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.kind.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.first_event.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first_block.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.events.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.length.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.packed.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..36]);
+        bytes[36..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; HEADER]) -> Result<Header, Fault> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        if word(0) != MAGIC || word(36) != crc32fast::hash(&bytes[..36]) {
+            return Err(Fault::Header);
+        }
+        let header = Header {
+            kind: word(4),
+            first_event: long(8),
+            first_block: long(16),
+            events: word(24),
+            length: word(28),
+            packed: word(32),
+        };
+        let bound = zstd::zstd_safe::compress_bound(header.length as usize);
+        if header.length as usize > LONGEST || header.packed as usize > bound {
+            return Err(Fault::TooLong);
+        }
+        Ok(header)
+    }
+}
+
+/// Packs `contents`, with a checksum.
+pub(crate) fn pack(contents: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packer = zstd::bulk::Compressor::new(EFFORT)?;
+    packer.include_checksum(true)?;
+    packer.compress(contents)
+}
+
+/// Unpacks what must become `length` bytes.
+pub(crate) fn unpack(packed: &[u8], length: usize) -> Result<Vec<u8>, Fault> {
+    let contents = zstd::bulk::decompress(packed, length).map_err(|_| Fault::Contents)?;
+    if contents.len() == length { Ok(contents) } else { Err(Fault::Contents) }
+}

@@ -1,0 +1,64 @@
+//! Integers of variable length: seven bits to a byte, the lowest first, the top bit set in all but the last.
+
+/// The longest form of a `u64`, in bytes.
+const LONGEST: usize = 10;
+
+pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Takes an integer off the front of `bytes`; `None` when it is cut off or longer than a `u64`.
+#[inline]
+pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let (&first, rest) = bytes.split_first()?;
+    if first < 0x80 {
+        *bytes = rest;
+        return Some(u64::from(first));
+    }
+    take_long(bytes)
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for (at, &byte) in bytes.iter().take(LONGEST).enumerate() {
+        let (bits, shift) = (u64::from(byte & 0x7f), 7 * at as u32);
+        if shift == 63 && bits > 1 {
+            return None;
+        }
+        value |= bits << shift;
+        if byte < 0x80 {
+            *bytes = &bytes[at + 1..];
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        let values = (0..64).flat_map(|shift| [1u64 << shift, (1u64 << shift) - 1, u64::MAX >> shift]);
+        for value in values {
+            let mut bytes = Vec::new();
+            put(&mut bytes, value);
+            bytes.push(7);
+            let mut rest = &bytes[..];
+            assert_eq!((take(&mut rest), rest), (Some(value), &[7][..]));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_too_long_is_no_number() {
+        assert_eq!(take(&mut &[][..]), None);
+        assert_eq!(take(&mut &[0x80][..]), None);
+        assert_eq!(take(&mut &[0xff; 11][..]), None);
+        assert_eq!(take(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2][..]), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! Writing a trace as it comes.
+
+use std::io::Write;
+
+use crate::about::About;
+use crate::columns::Columns;
+use crate::error::WriteError;
+use crate::event::{Event, Kind};
+use crate::frame::{self, Contents, Header};
+use crate::number;
+use crate::{VERSION, reader};
+
+/// A frame is written when its events take this many bytes.
+const FRAME: usize = 1 << 20;
+
+/// Writes a trace. Memory: one frame, whatever the trace's length, and 16 bytes per frame for the index.
+///
+/// What is not [finished](Writer::finish) lacks its last frame and the index, and can be read up to there.
+pub struct Writer<W: Write> {
+    file: W,
+    columns: Columns,
+    /// Bytes written.
+    written: u64,
+    events: u64,
+    /// The number of the next block that appears.
+    next: u64,
+    /// What the frame under way began with.
+    first: (u64, u64),
+    thread: u64,
+    /// Where each frame of events begins: offset in the file, number of its first event.
+    frames: Vec<(u64, u64)>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a trace.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`].
+    pub fn new(file: W, about: &About) -> Result<Writer<W>, WriteError> {
+        let mut writer = Writer {
+            file,
+            columns: Columns::default(),
+            written: 0,
+            events: 0,
+            next: 0,
+            first: (0, 0),
+            thread: 0,
+            frames: Vec::new(),
+        };
+        writer.put(reader::MAGIC)?;
+        writer.put(&VERSION.to_le_bytes())?;
+        writer.put_frame(Contents::About, 0, &about.to_bytes())?;
+        Ok(writer)
+    }
+
+    /// A block appears; returns its number.
+    ///
+    /// # Errors
+    /// [`WriteError::BadAlignment`] for [`Kind::Aligned`], [`WriteError::Io`].
+    pub fn allocate(&mut self, kind: Kind, size: u64, align: u64) -> Result<u64, WriteError> {
+        if !align.is_power_of_two() {
+            return Err(WriteError::BadAlignment { align });
+        }
+        let block = self.next;
+        self.push(Event::Allocate { block, kind, size, align })?;
+        Ok(block)
+    }
+
+    /// A block becomes another; returns that one's number.
+    ///
+    /// # Errors
+    /// [`WriteError::NoSuchBlock`], [`WriteError::Io`].
+    pub fn resize(&mut self, block: u64, size: u64) -> Result<u64, WriteError> {
+        self.require(block)?;
+        let becomes = self.next;
+        self.push(Event::Resize { block, becomes, size })?;
+        Ok(becomes)
+    }
+
+    /// A block goes.
+    ///
+    /// # Errors
+    /// [`WriteError::NoSuchBlock`], [`WriteError::Io`].
+    pub fn free(&mut self, block: u64) -> Result<(), WriteError> {
+        self.require(block)?;
+        self.push(Event::Free { block })
+    }
+
+    /// What follows happens in this thread; a trace begins in thread 0.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`].
+    pub fn in_thread(&mut self, thread: u64) -> Result<(), WriteError> {
+        if thread == self.thread {
+            return Ok(());
+        }
+        self.thread = thread;
+        self.push(Event::Thread { thread })
+    }
+
+    /// Writes what is left and the index, and returns the file.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`].
+    pub fn finish(mut self) -> Result<W, WriteError> {
+        self.put_events()?;
+        let mut index = Vec::new();
+        for &(offset, event) in &self.frames {
+            number::put(&mut index, offset);
+            number::put(&mut index, event);
+        }
+        let at = self.written;
+        // An index longer than a frame may be is left out: reading from the front needs none.
+        if index.len() <= frame::LONGEST {
+            self.put_frame(Contents::Index, 0, &index)?;
+            self.put(&at.to_le_bytes())?;
+            self.put(reader::INDEXED)?;
+        }
+        self.file.flush()?;
+        Ok(self.file)
+    }
+
+    fn require(&self, block: u64) -> Result<(), WriteError> {
+        if block < self.next { Ok(()) } else { Err(WriteError::NoSuchBlock { block }) }
+    }
+
+    fn push(&mut self, event: Event) -> Result<(), WriteError> {
+        // Whoever begins to read at this frame must know the thread.
+        if self.columns.events() == 0 && self.thread != 0 && !matches!(event, Event::Thread { .. }) {
+            self.put_into_columns(Event::Thread { thread: self.thread });
+        }
+        self.put_into_columns(event);
+        if self.columns.length() >= FRAME { self.put_events() } else { Ok(()) }
+    }
+
+    fn put_into_columns(&mut self, event: Event) {
+        self.columns.push(event, &mut self.next);
+        self.events += 1;
+    }
+
+    fn put_events(&mut self) -> Result<(), WriteError> {
+        if self.columns.events() == 0 {
+            return Ok(());
+        }
+        let events = self.columns.events() as u32;
+        self.frames.push((self.written, self.first.0));
+        let contents = self.columns.take_bytes();
+        self.put_frame(Contents::Events, events, &contents)?;
+        self.first = (self.events, self.next);
+        Ok(())
+    }
+
+    fn put_frame(&mut self, kind: Contents, events: u32, contents: &[u8]) -> Result<(), WriteError> {
+        let packed = frame::pack(contents)?;
+        let header = Header {
+            kind: kind as u32,
+            first_event: self.first.0,
+            first_block: self.first.1,
+            events,
+            length: contents.len() as u32,
+            packed: packed.len() as u32,
+        };
+        self.put(&header.to_bytes())?;
+        self.put(&packed)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.file.write_all(bytes)?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+}

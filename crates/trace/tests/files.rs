@@ -1,0 +1,183 @@
+//! Traces come back as they were written; what is damaged is said, and what is before it is read.
+
+use heapwright_trace::{About, Event, Kind, ReadError, Reader, Writer};
+use proptest::prelude::*;
+
+/// What a program did, blocks chosen by how long ago they appeared.
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate(Kind, u64, u32),
+    Resize(u64, u64),
+    Free(u64),
+    Thread(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let size = prop_oneof![0u64..300, 0u64..1 << 20, any::<u64>()];
+    let kind = prop_oneof![Just(Kind::Malloc), Just(Kind::Calloc), Just(Kind::Aligned)];
+    let ago = prop_oneof![0u64..4, 0u64..1000, any::<u64>()];
+    let step = prop_oneof![
+        4 => (kind, size.clone(), 0u32..64).prop_map(|(kind, size, log)| Step::Allocate(kind, size, log)),
+        1 => (ago.clone(), size).prop_map(|(ago, size)| Step::Resize(ago, size)),
+        3 => ago.prop_map(Step::Free),
+        1 => (0u64..5).prop_map(Step::Thread),
+    ];
+    prop::collection::vec(step, 0..400)
+}
+
+/// Writes the steps; returns the file, and the events that a reader must see (threads as a number beside each).
+fn write(steps: &[Step]) -> (Vec<u8>, Vec<(u64, Event)>) {
+    let mut file = Vec::new();
+    let mut writer = Writer::new(&mut file, &About::of_program("test")).unwrap();
+    let (mut events, mut thread, mut blocks) = (Vec::new(), 0, 0u64);
+    for step in steps {
+        let named = |ago: u64| (blocks > 0).then(|| blocks - 1 - ago % blocks.max(1));
+        match *step {
+            Step::Allocate(kind, size, log) => {
+                let align = if kind == Kind::Aligned { 1 << log } else { 16 };
+                let block = writer.allocate(kind, size, align).unwrap();
+                events.push((thread, Event::Allocate { block, kind, size, align }));
+                blocks += 1;
+            }
+            Step::Resize(ago, size) => {
+                let Some(block) = named(ago) else { continue };
+                let becomes = writer.resize(block, size).unwrap();
+                events.push((thread, Event::Resize { block, becomes, size }));
+                blocks += 1;
+            }
+            Step::Free(ago) => {
+                let Some(block) = named(ago) else { continue };
+                writer.free(block).unwrap();
+                events.push((thread, Event::Free { block }));
+            }
+            Step::Thread(number) => {
+                writer.in_thread(number).unwrap();
+                thread = number;
+            }
+        }
+    }
+    writer.finish().unwrap();
+    (file, events)
+}
+
+/// Reads until the end or an error.
+fn read(file: &[u8]) -> (Vec<(u64, Event)>, Option<ReadError>) {
+    let mut reader = match Reader::new(file) {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let (mut events, mut thread) = (Vec::new(), 0);
+    loop {
+        match reader.next_event() {
+            Ok(Some(Event::Thread { thread: number })) => thread = number,
+            Ok(Some(event)) => events.push((thread, event)),
+            Ok(None) => return (events, None),
+            Err(error) => {
+                assert!(matches!(reader.next_event(), Ok(None)), "nothing is read behind an error");
+                return (events, Some(error));
+            }
+        }
+    }
+}
+
+/// A trace of several frames.
+fn long_trace(events: u64) -> (Vec<u8>, u64) {
+    let mut file = Vec::new();
+    let mut writer = Writer::new(&mut file, &About::default()).unwrap();
+    let mut random = fastrand::Rng::with_seed(1);
+    writer.in_thread(3).unwrap();
+    for number in 0..events {
+        writer.allocate(Kind::Malloc, random.u64(..1 << 40), 16).unwrap();
+        writer.free(random.u64(..=number)).unwrap();
+    }
+    writer.finish().unwrap();
+    (file, 2 * events)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_written_is_read(steps in steps()) {
+        let (file, events) = write(&steps);
+        let (found, error) = read(&file);
+        prop_assert!(error.is_none(), "{error:?}");
+        prop_assert_eq!(found, events);
+    }
+
+    #[test]
+    fn a_cut_or_changed_file_is_read_up_to_the_damage(steps in steps(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
+        let (file, events) = write(&steps);
+        let at = at.index(file.len());
+        let (found, _) = read(&file[..at]);
+        prop_assert!(events.starts_with(&found));
+        let mut changed = file.clone();
+        changed[at] ^= 1 << bit;
+        let (found, error) = read(&changed);
+        prop_assert!(events.starts_with(&found));
+        // What is behind the last frame of events is not needed to read from the front.
+        prop_assert!(error.is_some() || found == events);
+    }
+
+    #[test]
+    fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(read(&bytes).1.is_some());
+        let mut disguised = b"hwtrace\0\x01\0\0\0".to_vec();
+        disguised.extend(bytes);
+        prop_assert!(read(&disguised).1.is_some());
+    }
+}
+
+#[test]
+fn an_error_names_the_frame_and_keeps_what_is_before() {
+    let (file, _) = long_trace(400_000);
+    let (events, error) = read(&file);
+    assert!(error.is_none() && events.len() == 800_000);
+    assert!(events.iter().all(|&(thread, _)| thread == 3));
+    let mut damaged = file.clone();
+    damaged[file.len() * 2 / 3] ^= 1;
+    let (found, error) = read(&damaged);
+    let Some(ReadError::Damaged { frame, offset, events_before, .. }) = error else { panic!("{error:?}") };
+    assert!(frame >= 2 && offset > 0 && (offset as usize) < file.len());
+    // The one event that is not in `found` says which thread it is.
+    assert!(events_before > 100_000 && found.len() as u64 <= events_before && found.len() as u64 + 8 > events_before);
+    assert_eq!(found, events[..found.len()]);
+}
+
+#[test]
+fn a_trace_that_was_cut_off_between_frames_is_not_finished() {
+    let (file, _) = long_trace(400_000);
+    let ends = (12..=file.len()).filter(|&end| {
+        let (_, error) = if file[end..].starts_with(b"hwFR") { read(&file[..end]) } else { return false };
+        error.is_none()
+    });
+    let mut boundaries = 0;
+    for end in ends {
+        let mut reader = Reader::new(&file[..end]).unwrap();
+        while reader.next_event().unwrap().is_some() {}
+        assert!(!reader.is_finished());
+        boundaries += 1;
+    }
+    assert!(boundaries >= 3);
+    let mut reader = Reader::new(&file[..]).unwrap();
+    while reader.next_event().unwrap().is_some() {}
+    assert!(reader.is_finished());
+}
+
+#[test]
+fn other_files_and_newer_traces_are_told_apart() {
+    assert!(matches!(Reader::new(&b"#!/bin/sh\necho no trace\n"[..]), Err(ReadError::NotATrace)));
+    assert!(matches!(Reader::new(&b""[..]), Err(ReadError::NotATrace)));
+    assert!(matches!(Reader::new(&b"hwtrace\0\x02\0\0\0"[..]), Err(ReadError::Version { found: 2 })));
+}
+
+#[test]
+fn a_writer_refuses_what_cannot_be() {
+    let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+    assert!(writer.free(0).is_err());
+    assert!(writer.resize(0, 1).is_err());
+    assert!(writer.allocate(Kind::Aligned, 1, 3).is_err());
+    assert_eq!(writer.allocate(Kind::Aligned, 1, 4096).unwrap(), 0);
+    assert!(writer.free(1).is_err());
+    writer.free(0).unwrap();
+}
