@@ -13,7 +13,7 @@ pub(crate) fn errno() -> i32 {
 }
 
 /// Runs `call` and leaves `errno` as it was: `free` must not change it, and nobody here reports by it.
-pub(crate) fn errno_kept<R>(call: impl FnOnce() -> R) -> R {
+pub fn errno_kept<R>(call: impl FnOnce() -> R) -> R {
     let before = errno();
     let result = call();
     set_errno(before);

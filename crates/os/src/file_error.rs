@@ -32,7 +32,9 @@ impl FileError {
         Self::of(errno())
     }
 
-    fn of(code: i32) -> FileError {
+    /// What an error number of the system means.
+    #[must_use]
+    pub fn of(code: i32) -> FileError {
         match code {
             libc::ENOENT | libc::ENOTDIR => FileError::NotFound,
             libc::EEXIST => FileError::Exists,
@@ -42,6 +44,23 @@ impl FileError {
             libc::EFBIG => FileError::TooLong,
             libc::ENOMEM | libc::EAGAIN | libc::EMFILE | libc::ENFILE => FileError::Refused,
             other => FileError::Other(other),
+        }
+    }
+}
+
+impl FileError {
+    /// The system's error number; where several mean the same, one of them.
+    #[must_use]
+    pub fn code(self) -> i32 {
+        match self {
+            FileError::NotFound => libc::ENOENT,
+            FileError::Exists => libc::EEXIST,
+            FileError::Denied => libc::EACCES,
+            FileError::NotAFile => libc::EISDIR,
+            FileError::NoSpace => libc::ENOSPC,
+            FileError::TooLong => libc::EFBIG,
+            FileError::Refused => libc::ENOMEM,
+            FileError::Other(code) => code,
         }
     }
 }

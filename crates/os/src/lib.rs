@@ -5,7 +5,7 @@
 //! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages.
 //! - [`Reservation`]: a long range of address space that becomes memory as it is committed and can be purged again.
 //! - [`Lock`]: mutual exclusion by a futex, usable in `malloc` and across `fork`.
-//! - [`Segment`], [`SegmentFile`]: files as memory that processes share. Not for use in `malloc`: they leave the system's `errno`.
+//! - [`Segment`], [`SegmentFile`]: files as memory that processes share; [`Window`]: a part of one. Not for use in `malloc`: they leave the system's `errno`.
 //! - [`Identity`], [`life`]: which process it is and whether it lives; [`SharedLock`]: mutual exclusion among processes that
 //!   survives their death.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
@@ -27,18 +27,27 @@ pub mod refusals;
 mod reservation;
 mod segment;
 mod shared_lock;
+mod thread_number;
 mod threads;
 mod unnamed;
+mod waiting;
+mod window;
 
-pub use errno::set_errno;
+pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use forks::fork_count;
 pub use identity::{Identity, Life, life, pid_namespace};
 pub use lock::{Lock, Locked};
 pub use output::{Line, Output};
 pub use pages::{Refused, map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
-pub use process::{abort, at_fork, current_directory, exit_at_once, peak_resident, process_id, program_name, variable};
+pub use process::{
+    abort, at_fork, current_directory, exit_at_once, parent_process_id, peak_resident, process_id, program_name,
+    variable,
+};
 pub use reservation::Reservation;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
+pub use thread_number::thread_number;
 pub use threads::is_single_threaded;
+pub use waiting::{sleep_for_a_millisecond, uncancelled};
+pub use window::Window;

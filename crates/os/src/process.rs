@@ -48,6 +48,13 @@ pub fn process_id() -> u32 {
     unsafe { libc::getpid() as u32 }
 }
 
+/// The number of the process that started this one.
+#[must_use]
+pub fn parent_process_id() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::getppid() as u32 }
+}
+
 /// The name of the program as it was called, without its folders; empty when not known.
 #[must_use]
 pub fn program_name() -> &'static [u8] {

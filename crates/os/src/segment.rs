@@ -234,10 +234,7 @@ impl Segment {
         if to > self.length {
             return Err(FileError::TooLong);
         }
-        match reserve(&self.file, from, to) {
-            Err(FileError::Other(libc::EOPNOTSUPP | libc::ENOSYS)) => write_zeros(&self.file, from, to),
-            result => result,
-        }
+        back(&self.file, from, to)
     }
 
     /// As [`Segment::back`], for what was backed once but may be so no more: a copy of a file may be sparse. On file systems
@@ -279,6 +276,14 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// See [`Segment::back`].
+pub(crate) fn back(file: &SegmentFile, from: usize, to: usize) -> Result<(), FileError> {
+    match reserve(file, from, to) {
+        Err(FileError::Other(libc::EOPNOTSUPP | libc::ENOSYS)) => write_zeros(file, from, to),
+        result => result,
+    }
+}
+
 fn lengthen(file: &SegmentFile, length: usize) -> Result<(), FileError> {
     stay_within_limit(length)?;
     let length = length.try_into().map_err(|_| FileError::TooLong)?;
@@ -287,7 +292,7 @@ fn lengthen(file: &SegmentFile, length: usize) -> Result<(), FileError> {
 }
 
 /// A file made longer than the process's limit would not be refused but end the process by `SIGXFSZ`.
-fn stay_within_limit(length: usize) -> Result<(), FileError> {
+pub(crate) fn stay_within_limit(length: usize) -> Result<(), FileError> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: the limit is written to a local variable.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };

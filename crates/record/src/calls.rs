@@ -1,0 +1,116 @@
+//! The malloc family as glibc has it, recorded: frees before the real call, allocations after it.
+//!
+//! The operators of C++ need no hooks: libstdc++'s and libc++'s call `malloc`, `aligned_alloc` and `free`.
+
+use core::ptr::null_mut;
+
+use heapwright_os::{page_size, set_errno};
+use heapwright_stream::Call;
+
+use crate::glibc;
+use crate::state::note;
+
+const ENOMEM: i32 = 12;
+const EINVAL: i32 = 22;
+
+/// What every block is aligned to.
+const ALIGN: usize = 16;
+
+/// Records what came of a request for a new block.
+#[inline(always)]
+fn noted(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
+    let call = if block.is_null() { Call::Failed } else { call };
+    note(call, align, size, block);
+    block
+}
+
+/// A request that is refused without asking glibc.
+#[cold]
+fn refused(size: usize, errno: i32) -> *mut u8 {
+    note(Call::Failed, ALIGN, size, null_mut());
+    set_errno(errno);
+    null_mut()
+}
+
+#[inline(always)]
+pub(crate) fn allocate(size: usize) -> *mut u8 {
+    noted(Call::Malloc, ALIGN, size, glibc::malloc(size))
+}
+
+#[inline(always)]
+pub(crate) fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
+    noted(Call::Calloc, ALIGN, count.saturating_mul(size), glibc::calloc(count, size))
+}
+
+/// # Safety
+/// As for C's `free`.
+#[inline(always)]
+pub(crate) unsafe fn free(block: *mut u8) {
+    if !block.is_null() {
+        note(Call::Free, ALIGN, 0, block);
+        // SAFETY: the caller's promise.
+        unsafe { glibc::free(block) };
+    }
+}
+
+/// # Safety
+/// As for C's `realloc`.
+#[inline(always)]
+pub(crate) unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
+    if block.is_null() {
+        return allocate(size);
+    }
+    note(Call::ResizeBegins, ALIGN, size, block);
+    // SAFETY: the caller's promise.
+    let new = unsafe { glibc::realloc(block, size) };
+    note(Call::ResizeEnds, ALIGN, size, new);
+    new
+}
+
+/// # Safety
+/// As for C's `realloc`.
+pub(crate) unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize) -> *mut u8 {
+    match count.checked_mul(size) {
+        // SAFETY: the caller's promise.
+        Some(size) => unsafe { reallocate(block, size) },
+        None => refused(usize::MAX, ENOMEM),
+    }
+}
+
+/// As glibc's `memalign`, which takes the next power of two.
+pub(crate) fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
+    let meant = align.checked_next_power_of_two().unwrap_or(ALIGN);
+    noted(Call::Aligned, meant, size, glibc::memalign(align, size))
+}
+
+/// As C says and glibc has it from 2.38 on: an alignment that is not a power of two is an error.
+pub(crate) fn allocate_aligned_strictly(align: usize, size: usize) -> *mut u8 {
+    if align.is_power_of_two() { allocate_aligned(align, size) } else { refused(size, EINVAL) }
+}
+
+pub(crate) fn allocate_pages(size: usize) -> *mut u8 {
+    allocate_aligned(page_size(), size)
+}
+
+pub(crate) fn allocate_whole_pages(size: usize) -> *mut u8 {
+    match size.checked_next_multiple_of(page_size()) {
+        Some(size) => allocate_pages(size),
+        None => refused(size, ENOMEM),
+    }
+}
+
+/// # Safety
+/// `place` is valid for a write.
+pub(crate) unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i32 {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
+        note(Call::Failed, ALIGN, size, null_mut());
+        return EINVAL;
+    }
+    let block = allocate_aligned(align, size);
+    if block.is_null() {
+        return ENOMEM;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { place.write(block) };
+    0
+}

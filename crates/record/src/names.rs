@@ -1,0 +1,35 @@
+//! The names of the family. `malloc_usable_size` and whatever else asks about the heap stay glibc's.
+// SAFETY: of every function here, the caller keeps to the C library's manual, which asks for what is asked for in `calls`.
+
+use crate::calls;
+
+macro_rules! names {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? => $function:ident($($passed:ident),*);)*) => { $(
+        #[doc = concat!("`", stringify!($name), "`, recorded.")]
+        ///
+        /// # Safety
+        /// As the C library's manual says.
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe, reason = "not all of them are unsafe inside")]
+        pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the caller's promise.
+            unsafe { calls::$function($($passed),*) }
+        }
+    )* };
+}
+
+names! {
+    malloc(size: usize) -> *mut u8 => allocate(size);
+    calloc(count: usize, size: usize) -> *mut u8 => allocate_zeroed(count, size);
+    realloc(block: *mut u8, size: usize) -> *mut u8 => reallocate(block, size);
+    reallocarray(block: *mut u8, count: usize, size: usize) -> *mut u8 => reallocate_array(block, count, size);
+    free(block: *mut u8) => free(block);
+    cfree(block: *mut u8) => free(block);
+    free_sized(block: *mut u8, _size: usize) => free(block);
+    free_aligned_sized(block: *mut u8, _align: usize, _size: usize) => free(block);
+    posix_memalign(place: *mut *mut u8, align: usize, size: usize) -> i32 => allocate_into(place, align, size);
+    aligned_alloc(align: usize, size: usize) -> *mut u8 => allocate_aligned_strictly(align, size);
+    memalign(align: usize, size: usize) -> *mut u8 => allocate_aligned(align, size);
+    valloc(size: usize) -> *mut u8 => allocate_pages(size);
+    pvalloc(size: usize) -> *mut u8 => allocate_whole_pages(size);
+}
