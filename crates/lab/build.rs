@@ -1,4 +1,4 @@
-//! Builds the drop-in library that the command carries inside, by the same cargo, and leaves it in `OUT_DIR`.
+//! Builds the libraries that the command carries inside, by the same cargo, and leaves them in `OUT_DIR`.
 
 use std::env;
 use std::error::Error;
@@ -6,10 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the drop-in library is made of, beside the workspace's manifest and lock file.
-const SOURCES: [&str; 5] = ["placement", "os", "heapwright", "process", "malloc"];
+/// What the libraries are made of, beside the workspace's manifest and lock file.
+const SOURCES: [&str; 7] = ["placement", "os", "heapwright", "process", "malloc", "stream", "record"];
 
-const LIBRARY: &str = "libheapwright.so";
+/// The packages, and the library that each becomes.
+const LIBRARIES: [(&str, &str); 2] =
+    [("heapwright-malloc", "libheapwright.so"), ("heapwright-record", "libheapwright_record.so")];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
@@ -20,25 +22,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.toml").display());
 
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
-    let built = build_library(workspace, &target_dir(&out_dir)?)?;
-    fs::copy(built, out_dir.join(LIBRARY))?;
+    let built = build_libraries(workspace, &target_dir(&out_dir)?)?;
+    for (_, library) in LIBRARIES {
+        fs::copy(built.join(library), out_dir.join(library))?;
+    }
     Ok(())
 }
 
 /// A target directory beside the running cargo's own, which that cargo has locked; the same one for every profile, so
-/// that the library is built once for all of them.
+/// that the libraries are built once for all of them.
 fn target_dir(out_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     // .../target/[<triple>/]<profile>/build/<package>/out
     let target = out_dir.ancestors().nth(4).ok_or("OUT_DIR is not where cargo puts it")?;
     Ok(target.join("embedded"))
 }
 
-/// Builds the library in the profile made for it, whatever the profile of the command, and returns where it is.
-fn build_library(workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
+/// Builds the libraries in the profile made for them, whatever the profile of the command, and returns where they are.
+fn build_libraries(workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let triple = env::var("TARGET")?;
+    let packages = LIBRARIES.map(|(package, _)| ["--package", package]);
     let status = Command::new(env::var("CARGO")?)
         .current_dir(workspace)
-        .args(["build", "--locked", "--profile", "preload", "--package", "heapwright-malloc", "--target", &triple])
+        .args(["build", "--locked", "--profile", "preload", "--target", &triple])
+        .args(packages.as_flattened())
         .arg("--target-dir")
         .arg(target_dir)
         // Set when the command itself is being checked by clippy or by a compiler wrapper of the workspace.
@@ -47,9 +53,7 @@ fn build_library(workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn
         .env_remove("CARGO_BUILD_TARGET")
         .status()?;
     if !status.success() {
-        return Err(
-            format!("cannot build {LIBRARY}: `cargo build --profile preload -p heapwright-malloc` failed").into()
-        );
+        return Err(format!("`cargo build --profile preload {}` failed", packages.as_flattened().join(" ")).into());
     }
-    Ok(target_dir.join(triple).join("preload").join(LIBRARY))
+    Ok(target_dir.join(triple).join("preload"))
 }

@@ -11,6 +11,7 @@ mod policy;
 mod preload;
 mod programs;
 mod progress;
+mod record;
 mod reproduce;
 mod results;
 mod rules;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Run(args) => Ok(run::run(&args)),
+        Command::Record(args) => Ok(record::run(&args)),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),

@@ -1,6 +1,6 @@
-//! The drop-in library that the command carries inside, put where the dynamic linker can load it.
+//! The drop-in library and the recorder that the command carries inside, put where the dynamic linker can load it.
 //!
-//! It is written once, under the hash of its content, into a folder that only the user can enter, and is compared with
+//! Each is written once, under the hash of its content, into a folder that only the user can enter, and is compared with
 //! what is carried inside before every use. A file, not a memfd: `LD_PRELOAD` is inherited, and children of children
 //! have to find it too.
 
@@ -25,6 +25,8 @@ pub const STATS: &str = "HEAPWRIGHT_STATS";
 pub const SEED: &str = "HEAPWRIGHT_SEED";
 /// What the drop-in library does when a program frees what is not a block.
 pub const ON_BAD_FREE: &str = "HEAPWRIGHT_ON_BAD_FREE";
+/// The directory in which recorded processes make their streams.
+pub const RECORD: &str = "HEAPWRIGHT_RECORD";
 /// A drop-in library to use instead of the one inside.
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 
@@ -32,6 +34,7 @@ pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 pub const VARIABLES: [&str; 5] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE];
 
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright.so"));
+static EMBEDDED_RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright_record.so"));
 
 /// The path of the drop-in library: `chosen`, else what the environment names, else the one carried inside.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
@@ -43,6 +46,11 @@ pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
             .with_context(|| format!("cannot use the drop-in library {}", path.display())),
         None => extracted(EMBEDDED),
     }
+}
+
+/// The path of the recorder, which is carried inside too.
+pub fn recorder() -> Result<PathBuf> {
+    extracted(EMBEDDED_RECORDER)
 }
 
 /// Whether `path` can stand in LD_PRELOAD, which the linker splits at spaces and colons and has no way to quote.

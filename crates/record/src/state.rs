@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use heapwright_os::{Line, Lock, Output, at_fork, errno_kept, thread_number, uncancelled, variable};
+use heapwright_os::{FileError, Line, Lock, Output, at_fork, errno_kept, thread_number, uncancelled, variable};
 use heapwright_stream::{Call, Limits, Origin, Record, Recording, VARIABLE};
 
 /// What there is to record to.
@@ -66,6 +66,8 @@ fn open(origin: Origin) -> State {
     let begun = variable(VARIABLE, |directory| Recording::begin(directory, origin, Limits::USUAL));
     match begun {
         Some(Ok(recording)) => State::On(recording),
+        // The collector has gone, which has told whoever wants to know.
+        Some(Err(FileError::NotFound)) => State::Off,
         Some(Err(error)) => {
             let mut line = Line::<512>::new();
             let _ = writeln!(line, "heapwright: this process is not recorded: no stream can be made: {error}");

@@ -1,7 +1,7 @@
 //! `heapwright run`: any program, unchanged, under a policy, with the statistics of its heap at the end.
 
-mod launch;
-mod program;
+pub mod launch;
+pub mod program;
 mod statistics;
 
 use std::env;
@@ -20,7 +20,7 @@ use crate::cli::RunArgs;
 use crate::preload;
 
 /// Exit codes as `env` and shells have them, apart from any that the program gives.
-const FAILED: u8 = 125;
+pub const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -81,7 +81,7 @@ fn prepared(args: &RunArgs, reports: &TempDir) -> Result<Command> {
 }
 
 /// The list of libraries to preload: ours, then what the caller preloads already.
-fn in_front(library: &Path) -> OsString {
+pub fn in_front(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = env::var_os(preload::LD_PRELOAD).filter(|others| !others.is_empty()) {
         list.push(":");
@@ -90,7 +90,8 @@ fn in_front(library: &Path) -> OsString {
     list
 }
 
-fn not_started(name: &OsStr, error: &io::Error) -> ExitCode {
+/// Says why the program could not be started, and returns the exit code for that.
+pub fn not_started(name: &OsStr, error: &io::Error) -> ExitCode {
     let found = program::find(name).is_some();
     let (code, why) = match error.kind() {
         ErrorKind::NotFound if found => (NOT_FOUND, "the interpreter that it names is missing".to_owned()),

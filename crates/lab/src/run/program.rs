@@ -35,9 +35,8 @@ fn is_executable(path: &Path) -> bool {
 
 /// One sentence on why the program left no statistics, the likeliest reason that can be found out.
 pub fn why_unheard(name: &OsStr, status: ExitStatus) -> String {
-    let path = find(name).map_or_else(|| PathBuf::from(name), interpreter_of);
-    if let Some(obstacle) = obstacle(&path) {
-        return format!("nothing was intercepted: {} {obstacle}", path.display());
+    if let Some(obstacle) = obstacle_of(name) {
+        return format!("nothing was intercepted: {obstacle}");
     }
     let name = name.display();
     if status.signal().is_some() {
@@ -47,6 +46,12 @@ pub fn why_unheard(name: &OsStr, status: ExitStatus) -> String {
         "no statistics: {name} ended without its exit handlers (as _exit does), or was started anew without \
          LD_PRELOAD (as env -i and sudo do)"
     )
+}
+
+/// What keeps a library from being preloaded into the program, if its file shows it; begins with the file's path.
+pub fn obstacle_of(name: &OsStr) -> Option<String> {
+    let path = find(name).map_or_else(|| PathBuf::from(name), interpreter_of);
+    obstacle(&path).map(|obstacle| format!("{} {obstacle}", path.display()))
 }
 
 /// The program that a script is run by, through all scripts on the way; a program that is no script is its own.

@@ -1,0 +1,266 @@
+//! All streams of a recording, read while the program runs: a thread that looks for new ones, and one for each.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+use heapwright_trace::{About, Writer};
+
+use super::source::Source;
+use super::traces::Traces;
+use super::translation::{Figures, Translation};
+
+/// How often it is looked for new streams, and how long a stream without anything new is left alone at most.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long processes that the program has left behind may go on telling.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// What became of one stream.
+pub struct Recorded {
+    /// The process.
+    pub pid: u32,
+    /// Which program of the process it was, from 0.
+    pub image: u32,
+    /// The program's name.
+    pub program: String,
+    /// Whether this is the program that was to be recorded.
+    pub is_the_program: bool,
+    /// Whether the process began with its parent's blocks.
+    pub forked: bool,
+    /// Its trace.
+    pub path: PathBuf,
+    /// The length of the trace in bytes.
+    pub length: u64,
+    /// What was seen.
+    pub figures: Figures,
+    /// The system's error number for what ended the recording before the process did.
+    pub failure: Option<i32>,
+    /// How many calls came after that.
+    pub lost: u64,
+    /// Whether the process went on after the recording.
+    pub outlived: bool,
+    /// Why the trace is not complete, if it is the collector's doing.
+    pub error: Option<anyhow::Error>,
+}
+
+/// What became of all of them.
+pub struct Collected {
+    /// Those in which something was called.
+    pub recorded: Vec<Recorded>,
+    /// Whether the program itself was heard of, even if it called nothing.
+    pub program_was_heard: bool,
+}
+
+/// The threads that read streams.
+pub struct Collector {
+    /// Set when the program has ended.
+    ended: Arc<AtomicBool>,
+    watcher: JoinHandle<Result<Collected>>,
+}
+
+impl Collector {
+    /// Begins to read the streams that come up in `folder`; of all processes, or of the program's own only.
+    pub fn start(folder: PathBuf, traces: Traces, main_only: bool) -> Collector {
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen_by_watcher = ended.clone();
+        let watch = move || Watcher::new(folder, traces, main_only).watch(&seen_by_watcher);
+        let watcher = without_signals(|| thread::spawn(watch));
+        Collector { ended, watcher }
+    }
+
+    /// The program has ended: reads what is left and returns what became of all streams.
+    pub fn finish(self) -> Result<Collected> {
+        self.ended.store(true, Ordering::Release);
+        self.watcher.join().unwrap_or_else(|_| Err(anyhow!("internal error of the recorder, please report it")))
+    }
+}
+
+/// Finds streams.
+struct Watcher {
+    folder: PathBuf,
+    traces: Traces,
+    /// Whether streams of other processes than the program's are refused.
+    main_only: bool,
+    /// The program's process, when it has been seen.
+    main: Option<u32>,
+    known: HashSet<PathBuf>,
+    readers: Vec<JoinHandle<Option<Recorded>>>,
+    /// Set when the readers are to come to an end.
+    stop: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    fn new(folder: PathBuf, traces: Traces, main_only: bool) -> Watcher {
+        let (known, readers, stop) = (HashSet::new(), Vec::new(), Arc::default());
+        Watcher { folder, traces, main_only, main: None, known, readers, stop }
+    }
+
+    fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
+        loop {
+            // Asked first: what came up before the program ended is found after it.
+            let last = ended.load(Ordering::Acquire);
+            self.take_up_new_streams().context("the directory for streams is gone")?;
+            if last {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end && self.readers.iter().any(|reader| !reader.is_finished()) {
+            thread::sleep(PAUSE / 10);
+        }
+        self.stop.store(true, Ordering::Release);
+        let recorded = self.readers.into_iter().filter_map(|reader| reader.join().ok().flatten()).collect();
+        Ok(Collected { recorded, program_was_heard: self.main.is_some() })
+    }
+
+    fn take_up_new_streams(&mut self) -> Result<()> {
+        let found: HashSet<PathBuf> =
+            fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        // Names that are gone can come again, with the number of a process.
+        let known = std::mem::replace(&mut self.known, found.clone());
+        for path in found.difference(&known).filter(|path| !is_temporary(path)) {
+            match Source::open(path) {
+                Ok(source) => self.take_up(source),
+                Err(error) => anstream::eprintln!("heapwright: a process is not recorded: its stream: {error:#}"),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_up(&mut self, source: Source) {
+        if self.main.is_none() && source.header().parent == std::process::id() {
+            self.main = Some(source.pid());
+        }
+        if self.main_only && self.main != Some(source.pid()) {
+            return;
+        }
+        let path = self.traces.path_of(source.pid(), source.image());
+        let stop = self.stop.clone();
+        self.readers.push(thread::spawn(move || record(source, path, &stop)));
+    }
+}
+
+/// Runs `start`, which starts a thread: it and those that it starts leave signals to the thread that waits for them. The
+/// signal for a file that reaches the limit on file sizes goes to the thread that writes, where the write fails instead.
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: signal sets are plain integers, filled before they are used; masks are the calling thread's own.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
+}
+
+/// Whether a stream is being made, on a file system that knows no files without names.
+fn is_temporary(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Writes the trace of one stream to its end, or until `stop`; `None` when nothing was called.
+fn record(mut source: Source, path: PathBuf, stop: &AtomicBool) -> Option<Recorded> {
+    let mut recorded = Recorded {
+        pid: source.pid(),
+        image: source.image(),
+        program: program(&source),
+        is_the_program: false,
+        forked: source.header().forked != 0,
+        path,
+        length: 0,
+        figures: Figures::default(),
+        failure: None,
+        lost: 0,
+        outlived: false,
+        error: None,
+    };
+    if !has_records(&source, stop) {
+        return None;
+    }
+    let written = write(&mut source, &mut recorded, stop);
+    recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.display())).err();
+    recorded.length = fs::metadata(&recorded.path).map_or(0, |found| found.len());
+    recorded.failure = source.header().failure();
+    recorded.lost = source.header().lost();
+    Some(recorded)
+}
+
+/// Waits for the first record; `false` when none will come.
+fn has_records(source: &Source, stop: &AtomicBool) -> bool {
+    loop {
+        let over = source.is_over() || stop.load(Ordering::Acquire);
+        if source.header().committed() > 0 || over {
+            return source.header().committed() > 0;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn write(source: &mut Source, recorded: &mut Recorded, stop: &AtomicBool) -> Result<()> {
+    let about = about(source, &recorded.program);
+    let mut translation = Translation::to(Writer::new(create(&recorded.path)?, &about)?);
+    let outcome = read_to_the_end(source, &mut translation, stop);
+    recorded.figures = translation.figures().clone();
+    recorded.outlived = outcome?;
+    translation.finish()?;
+    Ok(())
+}
+
+fn create(path: &Path) -> Result<File> {
+    Ok(File::create(path)?)
+}
+
+/// Returns whether the process went on.
+fn read_to_the_end(source: &mut Source, translation: &mut Translation<File>, stop: &AtomicBool) -> Result<bool> {
+    let mut take = |record| Ok(translation.take(record)?);
+    let mut over = false;
+    while !over {
+        // Asked before it is read: what came before the end is read after it.
+        over = source.is_over();
+        if !over && stop.load(Ordering::Acquire) {
+            // It will come to rest soon: it adds at most one window of records to what there is now.
+            source.close();
+            while source.read(&mut take)? {}
+            return Ok(true);
+        }
+        // A process that never rests is not followed for ever.
+        while source.read(&mut take)? && (over || !stop.load(Ordering::Acquire)) {}
+        if !over {
+            thread::sleep(PAUSE);
+        }
+    }
+    Ok(false)
+}
+
+fn program(source: &Source) -> String {
+    let name = source.header().arguments().next().unwrap_or_default();
+    let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// What the trace tells besides events.
+fn about(source: &Source, program: &str) -> About {
+    let arguments: Vec<_> = source.header().arguments().skip(1).map(String::from_utf8_lossy).collect();
+    let mut about = About::of_program(program);
+    about.set("arguments", &arguments.join(" "));
+    about.set("pid", &source.pid().to_string());
+    about.set("parent", &source.header().parent.to_string());
+    about.set("date", &humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    about.set("machine", &machine());
+    about.set("recorder", concat!("heapwright ", env!("CARGO_PKG_VERSION")));
+    about
+}
+
+/// The kind of system and processor.
+fn machine() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
+}

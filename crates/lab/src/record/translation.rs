@@ -1,0 +1,207 @@
+//! The calls of a process as the events of a trace: addresses become numbers of blocks.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io::Write;
+
+use heapwright_stream::{Call, Record};
+use heapwright_trace::{Kind, WriteError, Writer};
+
+/// What was seen of a process's heap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Blocks that appeared by allocation.
+    pub allocations: u64,
+    /// Blocks that became others.
+    pub resizes: u64,
+    /// Blocks that were freed.
+    pub frees: u64,
+    /// Requests that failed; no event of the trace.
+    pub failed: u64,
+    /// Frees and resizes of addresses at which no block had been seen to appear; of the frees there is no event.
+    pub unknown: u64,
+    /// Blocks whose address was given out again though nobody was seen to free them; the trace frees them then.
+    pub unseen_frees: u64,
+    /// The most bytes that were in use at once, as asked for.
+    pub peak_live: u64,
+    /// How many threads made calls.
+    pub threads: u64,
+    live: u64,
+}
+
+impl Figures {
+    /// How many events there are, without those that only name a thread.
+    pub fn events(&self) -> u64 {
+        self.allocations + self.resizes + self.frees
+    }
+
+    /// How many blocks appeared.
+    pub fn blocks(&self) -> u64 {
+        self.allocations + self.resizes
+    }
+}
+
+/// A block in use.
+#[derive(Clone, Copy)]
+struct Block {
+    number: u64,
+    size: u64,
+}
+
+/// A `realloc` that has begun: the old address, and the block there if it is known.
+struct Resizing {
+    address: u64,
+    block: Option<Block>,
+}
+
+/// Writes a trace from what a process tells.
+pub struct Translation<W: Write> {
+    writer: Writer<W>,
+    blocks: HashMap<u64, Block, BuildHasherDefault<AddressHasher>>,
+    /// By thread.
+    resizing: HashMap<u16, Resizing>,
+    threads: HashMap<u16, u64>,
+    /// The thread of the last event and its number in the trace.
+    thread: Option<(u16, u64)>,
+    figures: Figures,
+}
+
+impl<W: Write> Translation<W> {
+    /// Begins to write.
+    pub fn to(writer: Writer<W>) -> Translation<W> {
+        Translation {
+            writer,
+            blocks: HashMap::default(),
+            resizing: HashMap::new(),
+            threads: HashMap::new(),
+            thread: None,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Writes what one call comes to.
+    pub fn take(&mut self, record: Record) -> Result<(), WriteError> {
+        let Record { call, log2_align, size, thread, address } = record;
+        let align = 1 << log2_align;
+        match call {
+            Call::Malloc => self.allocate(thread, address, Kind::Malloc, size, align),
+            Call::Calloc => self.allocate(thread, address, Kind::Calloc, size, align),
+            Call::Aligned => self.allocate(thread, address, Kind::Aligned, size, align),
+            Call::Free => match self.blocks.remove(&address) {
+                Some(block) => self.free(thread, block),
+                None => {
+                    self.figures.unknown += 1;
+                    Ok(())
+                }
+            },
+            Call::ResizeBegins => {
+                let block = self.blocks.remove(&address);
+                self.resizing.insert(thread, Resizing { address, block });
+                Ok(())
+            }
+            Call::ResizeEnds => self.resize(record),
+            Call::Failed => {
+                self.figures.failed += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the trace.
+    pub fn finish(self) -> Result<(W, Figures), WriteError> {
+        Ok((self.writer.finish()?, self.figures))
+    }
+
+    /// What was seen so far.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    fn allocate(&mut self, thread: u16, address: u64, kind: Kind, size: u64, align: u64) -> Result<(), WriteError> {
+        self.in_thread(thread)?;
+        let number = self.writer.allocate(kind, size, align)?;
+        self.figures.allocations += 1;
+        self.appear(address, Block { number, size })
+    }
+
+    fn free(&mut self, thread: u16, block: Block) -> Result<(), WriteError> {
+        self.in_thread(thread)?;
+        self.figures.frees += 1;
+        self.figures.live -= block.size;
+        self.writer.free(block.number)
+    }
+
+    fn resize(&mut self, record: Record) -> Result<(), WriteError> {
+        let Record { size, thread, address, .. } = record;
+        let old = self.resizing.remove(&thread);
+        let (from, block) = old.map_or((0, None), |old| (old.address, old.block));
+        match (address, block) {
+            (0, Some(block)) if size == 0 => self.free(thread, block),
+            (0, block) => {
+                self.figures.failed += u64::from(size != 0);
+                self.figures.unknown += u64::from(size == 0);
+                // The block stays what it was.
+                block.map(|block| self.blocks.insert(from, block));
+                Ok(())
+            }
+            (_, Some(block)) => {
+                self.in_thread(thread)?;
+                let number = self.writer.resize(block.number, size)?;
+                self.figures.resizes += 1;
+                self.figures.live -= block.size;
+                self.appear(address, Block { number, size })
+            }
+            (_, None) => {
+                self.figures.unknown += 1;
+                self.allocate(thread, address, Kind::Malloc, size, 16)
+            }
+        }
+    }
+
+    /// A block is at `address` from now on.
+    fn appear(&mut self, address: u64, block: Block) -> Result<(), WriteError> {
+        if let Some(old) = self.blocks.insert(address, block) {
+            self.figures.unseen_frees += 1;
+            self.figures.frees += 1;
+            self.figures.live -= old.size;
+            self.writer.free(old.number)?;
+        }
+        self.figures.live += block.size;
+        self.figures.peak_live = self.figures.peak_live.max(self.figures.live);
+        Ok(())
+    }
+
+    /// What follows happens in this thread of the process.
+    fn in_thread(&mut self, thread: u16) -> Result<(), WriteError> {
+        if self.thread.is_some_and(|(last, _)| last == thread) {
+            return Ok(());
+        }
+        let next = self.threads.len() as u64;
+        let number = *self.threads.entry(thread).or_insert(next);
+        self.figures.threads = self.threads.len() as u64;
+        self.thread = Some((thread, number));
+        self.writer.in_thread(number)
+    }
+}
+
+/// Spreads addresses, which are multiples of 16, over all bits.
+#[derive(Default)]
+struct AddressHasher {
+    hash: u64,
+}
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(self.hash ^ u64::from(byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, address: u64) {
+        let product = u128::from(address) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+        self.hash = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+}
