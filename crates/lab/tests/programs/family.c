@@ -1,0 +1,125 @@
+// Calls every function of the malloc family: `all` in order, `threads`, `fork`, `exec`, `forever`.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void require(int holds, const char *what) {
+    if (holds) return;
+    dprintf(2, "family: %s\n", what);
+    _exit(1);
+}
+
+static void *seen(void *block) {
+    require(block != 0, "an allocation failed");
+    require((uintptr_t)block % 16 == 0, "a block is not aligned");
+    return block;
+}
+
+// 14 blocks appear, 2 become others, 2 requests fail, everything is freed.
+static void all(void) {
+    void *place = 0;
+    free(seen(malloc(1001)));
+    char *zeros = seen(calloc(7, 143));
+    for (int at = 0; at < 1001; at++) require(zeros[at] == 0, "calloc left something");
+    char *block = seen(realloc(0, 10));
+    strcpy(block, "contents!");
+    block = seen(realloc(block, 100000));
+    block = seen(reallocarray(block, 3, 1000));
+    require(strcmp(block, "contents!") == 0, "contents were lost");
+    require(malloc_usable_size(block) >= 3000, "the usable size is too small");
+    require(realloc(block, 0) == 0, "realloc to 0 bytes frees");
+    free(zeros);
+    require(posix_memalign(&place, 4096, 100) == 0 && (uintptr_t)place % 4096 == 0, "posix_memalign");
+    free(place);
+    void *aligned[] = {aligned_alloc(64, 128), memalign(256, 10), valloc(10), pvalloc(10)};
+    for (int at = 0; at < 4; at++) free(seen(aligned[at]));
+    require((uintptr_t)aligned[1] % 256 == 0, "memalign");
+
+    place = &place;
+    require(posix_memalign(&place, 24, 8) == EINVAL && place == &place, "posix_memalign refuses and changes nothing");
+    errno = 0;
+    require(malloc(PTRDIFF_MAX) == 0 && errno == ENOMEM, "malloc of too much");
+    errno = 0;
+    require(calloc(SIZE_MAX / 2, 3) == 0 && errno == ENOMEM, "calloc of too much");
+    errno = 0;
+    block = seen(malloc(1));
+    require(reallocarray(block, SIZE_MAX / 2, 3) == 0 && errno == ENOMEM, "reallocarray of too much");
+    require(realloc(block, PTRDIFF_MAX) == 0, "realloc of too much");
+    errno = 123;
+    free(block);
+    free(0);
+    require(errno == 123, "free changed errno");
+}
+
+#define THREADS 4
+#define ROUNDS 20000
+
+// Blocks go from thread to thread, so that addresses are used again across them.
+static void *slots[64];
+
+static void *churn(void *seed) {
+    unsigned state = (unsigned)(uintptr_t)seed;
+    for (int round = 0; round < ROUNDS; round++) {
+        state = state * 1103515245 + 12345;
+        void *block = malloc(state >> 16 & 255);
+        if (state & 4096) block = realloc(block, (state >> 20 & 1023) + 1);
+        free(__atomic_exchange_n(&slots[state >> 24 & 63], block, __ATOMIC_ACQ_REL));
+    }
+    return 0;
+}
+
+static void threads(void) {
+    pthread_t all[THREADS];
+    for (intptr_t at = 0; at < THREADS; at++) pthread_create(&all[at], 0, churn, (void *)(at + 1));
+    for (int at = 0; at < THREADS; at++) pthread_join(all[at], 0);
+    for (int at = 0; at < 64; at++) free(slots[at]);
+}
+
+static void end_of(pid_t child) {
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0, "the child failed");
+}
+
+static void of_fork(void) {
+    void *inherited = seen(malloc(77));
+    pid_t child = fork();
+    if (child == 0) {
+        free(inherited);
+        for (int at = 0; at < 10; at++) free(seen(malloc(5001)));
+        _exit(0);
+    }
+    for (int at = 0; at < 20; at++) free(seen(malloc(5002)));
+    free(inherited);
+    end_of(child);
+}
+
+int main(int count, char **arguments) {
+    const char *what = count > 1 ? arguments[1] : "all";
+    if (!strcmp(what, "all")) all();
+    if (!strcmp(what, "threads")) threads();
+    if (!strcmp(what, "fork")) of_fork();
+    if (!strcmp(what, "exec")) {
+        seen(malloc(33));
+        execl(arguments[0], arguments[0], "all", (char *)0);
+    }
+    if (!strcmp(what, "forever")) {
+        for (unsigned long number = 0;; number++) {
+            free(seen(malloc(number % 1000)));
+            if (number == 1000000) write(1, "going\n", 6);
+        }
+    }
+    if (!strcmp(what, "kill")) {
+        for (int at = 0; at < 12345; at++) seen(malloc(40));
+        seen(malloc(41));
+        kill(getpid(), 9);
+    }
+    return 0;
+}

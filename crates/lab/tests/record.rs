@@ -1,0 +1,294 @@
+//! `heapwright record` writes down what a program asks of its heap, whatever becomes of the program.
+
+mod common;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::{compiled, heapwright};
+use heapwright_trace::{About, Event, Kind, Reader};
+use tempfile::TempDir;
+
+/// The program that calls the whole family.
+fn family(folder: &Path) -> PathBuf {
+    compiled(folder, "family", include_str!("programs/family.c"), &["-O1", "-w", "-fno-builtin", "-pthread"])
+}
+
+fn record(trace: &Path) -> Command {
+    let mut command = heapwright();
+    command.args(["record", "-o"]).arg(trace).arg("--");
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a trace holds, every event of it checked: no block goes that is not there.
+struct Trace {
+    about: About,
+    /// The size of every block that appeared, and how it did.
+    blocks: Vec<(u64, Option<Kind>, u64)>,
+    live: HashMap<u64, u64>,
+    threads: BTreeSet<u64>,
+    frees: u64,
+    finished: bool,
+}
+
+impl Trace {
+    fn at(path: &Path) -> Trace {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let (blocks, live) = (Vec::new(), HashMap::new());
+        let about = reader.about().clone();
+        let mut trace = Trace { about, blocks, live, threads: BTreeSet::new(), frees: 0, finished: false };
+        while let Some(event) = reader.next_event().unwrap() {
+            trace.take(event);
+        }
+        trace.finished = reader.is_finished();
+        trace
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Allocate { block, kind, size, align } => self.appear(block, size, Some(kind), align),
+            Event::Resize { block, becomes, size } => {
+                assert!(self.live.remove(&block).is_some(), "block {block} is resized but not there");
+                self.appear(becomes, size, None, 16);
+            }
+            Event::Free { block } => {
+                assert!(self.live.remove(&block).is_some(), "block {block} is freed but not there");
+                self.frees += 1;
+            }
+            Event::Thread { thread } => {
+                self.threads.insert(thread);
+            }
+        }
+    }
+
+    fn appear(&mut self, block: u64, size: u64, kind: Option<Kind>, align: u64) {
+        assert_eq!(block, self.blocks.len() as u64);
+        self.blocks.push((size, kind, align));
+        assert!(self.live.insert(block, size).is_none());
+    }
+
+    fn count(&self, size: u64) -> usize {
+        self.blocks.iter().filter(|block| block.0 == size).count()
+    }
+}
+
+/// The traces in a folder beside the program's own.
+fn others(folder: &TempDir) -> Vec<Trace> {
+    let paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = paths.filter(|path| path.to_str().unwrap().ends_with(".hwt")).collect();
+    paths.retain(|path| path.file_name().unwrap() != "t.hwt");
+    paths.iter().map(|path| Trace::at(path)).collect()
+}
+
+/// Records `family WHAT`, which must succeed without a word, and reads its trace.
+fn recorded(folder: &TempDir, what: &str) -> (Trace, String) {
+    let trace = folder.path().join("t.hwt");
+    let output = record(&trace).arg(family(folder.path())).arg(what).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    (Trace::at(&trace), stderr(&output))
+}
+
+#[test]
+fn the_whole_family_is_recorded_as_it_was_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, said) = recorded(&folder, "all");
+    let kinds =
+        |size| trace.blocks.iter().filter(|block| block.0 == size).map(|block| (block.1, block.2)).collect::<Vec<_>>();
+    assert_eq!(kinds(1001), [(Some(Kind::Malloc), 16), (Some(Kind::Calloc), 16)]);
+    assert_eq!(kinds(100_000), [(None, 16)]);
+    assert_eq!(kinds(3000), [(None, 16)]);
+    assert_eq!(kinds(100), [(Some(Kind::Aligned), 4096)]);
+    assert_eq!(kinds(128), [(Some(Kind::Aligned), 64)]);
+    assert_eq!(kinds(4096), [(Some(Kind::Aligned), 4096)]);
+    assert_eq!(kinds(10), [(Some(Kind::Malloc), 16), (Some(Kind::Aligned), 256), (Some(Kind::Aligned), 4096)]);
+    assert!(trace.live.is_empty() && trace.finished);
+    assert_eq!(trace.threads, BTreeSet::new(), "a trace begins in thread 0");
+    assert!(said.contains("refused memory 5 times"), "{said}");
+    assert!(!said.contains("nobody was seen"), "{said}");
+}
+
+#[test]
+fn a_trace_tells_whose_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, _) = recorded(&folder, "all");
+    let about = |name| trace.about.get(name).unwrap_or_else(|| panic!("{name} is there"));
+    assert_eq!((about("program"), about("arguments")), ("family", "all"));
+    assert!(about("pid").parse::<u32>().unwrap() != about("parent").parse::<u32>().unwrap());
+    assert!(about("date").starts_with("20") && about("date").ends_with('Z'));
+    assert!(about("machine").starts_with("linux ") && about("recorder").starts_with("heapwright "));
+}
+
+#[test]
+fn threads_are_told_apart_and_their_blocks_are_consistent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, said) = recorded(&folder, "threads");
+    assert_eq!(trace.threads, BTreeSet::from([0, 1, 2, 3, 4]), "the first thread and four more");
+    assert!(trace.blocks.len() > 4 * 20_000);
+    assert!(!said.contains("other means") && !said.contains("nobody was seen"), "{said}");
+    assert!(trace.live.len() < 10, "only what the C library keeps is left: {:?}", trace.live);
+}
+
+#[test]
+fn a_forked_child_has_a_trace_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, said) = recorded(&folder, "fork");
+    let others = others(&folder);
+    assert_eq!(others.len(), 1);
+    assert_eq!((trace.count(77), trace.count(5001), trace.count(5002)), (1, 0, 20));
+    assert_eq!((others[0].count(77), others[0].count(5001), others[0].count(5002)), (0, 10, 0));
+    assert_eq!(others[0].about.get("parent"), trace.about.get("pid"));
+    assert!(said.contains("1 forked processes freed or resized 1 of their parents' blocks"), "{said}");
+}
+
+#[test]
+fn the_program_is_what_its_process_runs_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, _) = recorded(&folder, "exec");
+    let others = others(&folder);
+    assert_eq!((trace.about.get("arguments"), trace.count(1001)), (Some("all"), 2));
+    assert_eq!(others.len(), 1);
+    assert_eq!((others[0].about.get("arguments"), others[0].count(33)), (Some("exec"), 1));
+    assert_eq!(others[0].about.get("pid"), trace.about.get("pid"));
+}
+
+#[test]
+fn other_processes_can_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let script = format!("{} all; {} all; exit 5", family(folder.path()).display(), family(folder.path()).display());
+    let output =
+        heapwright().args(["record", "--main-only", "-o"]).arg(&trace).args(["--", "sh", "-c", &script]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert_eq!(others(&folder).len(), 0);
+    assert_eq!(Trace::at(&trace).about.get("program"), Some("sh"));
+}
+
+#[test]
+fn a_kill_loses_nothing_that_was_called_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let output = record(&trace).arg(family(folder.path())).arg("kill").output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGKILL), "{}", stderr(&output));
+    let trace = Trace::at(&trace);
+    assert_eq!((trace.count(40), trace.count(41)), (12_345, 1));
+    assert!(trace.finished);
+}
+
+#[test]
+fn a_program_that_is_killed_from_outside_leaves_a_sound_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let mut command = record(&trace);
+    command.arg(family(folder.path())).arg("forever").stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "going\n");
+    // SAFETY: kill has no preconditions, and the child has not been waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+    let trace = Trace::at(&trace);
+    assert!(trace.blocks.len() > 1_000_000 && trace.live.len() <= 1 && trace.finished);
+}
+
+#[test]
+fn where_no_space_is_left_the_recording_ends_and_the_program_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let script = format!("ulimit -f 256; {} threads; echo code $?", family(folder.path()).display());
+    let output = record(&trace).args(["bash", "-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "code 0\n");
+    let said = stderr(&output);
+    assert!(said.contains("ended before it did") && said.contains("calls are missing"), "{said}");
+    let cut: Vec<_> = others(&folder).into_iter().filter(|one| one.about.get("program") == Some("family")).collect();
+    assert_eq!(cut.len(), 1, "{said}");
+    assert!(cut[0].blocks.len() > 1000 && cut[0].finished);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_does_not_stop_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let mut command = record(&trace);
+    command.arg(family(folder.path())).arg("threads");
+    let limit = libc::rlimit { rlim_cur: 20 << 10, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: setting a limit is all that is done between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
+            Ok(())
+        });
+    }
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+}
+
+#[test]
+fn a_static_program_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(
+        folder.path(),
+        "static",
+        "#include <stdlib.h>\nint main(void) { free(malloc(9)); return 3; }",
+        &["-static"],
+    );
+    let trace = folder.path().join("t.hwt");
+    let output = record(&trace).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("nothing was recorded") && stderr(&output).contains("statically linked"));
+    assert!(!trace.exists());
+}
+
+#[test]
+fn a_program_that_calls_nothing_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "idle", "int main(void) { return 3; }", &[]);
+    let trace = folder.path().join("t.hwt");
+    let output = record(&trace).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("called nothing of the malloc family"), "{}", stderr(&output));
+    assert!(!trace.exists());
+}
+
+#[test]
+fn real_programs_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    for (program, least) in [(&["ls", "/"][..], 50), (&["python3", "-c", "print(sum(range(10)))"], 1000)] {
+        let path = folder.path().join("t.hwt");
+        let output = record(&path).args(program).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let trace = Trace::at(&path);
+        assert!(trace.blocks.len() > least, "{program:?}: {}", trace.blocks.len());
+        assert!(trace.about.get("program").unwrap().starts_with(program[0]), "{program:?}");
+    }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, said) = recorded(&folder, "fork");
+    let names: BTreeSet<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 4, "source, program, two traces: {names:?} {said}");
+}
+
+#[test]
+fn what_cannot_be_run_or_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let output = record(&trace).arg("no-such-program-anywhere").output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+    assert!(!trace.exists());
+    let output = record(Path::new("/nowhere/t.hwt")).args(["echo", "started"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(output.stdout.is_empty());
+}
