@@ -216,7 +216,7 @@ fn where_no_space_is_left_the_recording_ends_and_the_program_does_not() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_written_does_not_stop_the_program() {
+fn where_there_is_no_space_at_all_that_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.hwt");
     let mut command = record(&trace);
@@ -230,7 +230,30 @@ fn a_trace_that_cannot_be_written_does_not_stop_the_program() {
         });
     }
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("calls are missing: longer than the limit"), "{}", stderr(&output));
+    assert_eq!(Trace::at(&trace).blocks.len(), 0);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_does_not_stop_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let script = format!("echo ready; read line; {} threads; echo code $?", family(folder.path()).display());
+    let mut command = record(&trace);
+    command.args(["sh", "-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().as_deref(), Some("ready"));
+    let limit = libc::rlimit { rlim_cur: 1000, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is only read, and the child has not been waited for.
+    let limited = unsafe { libc::prlimit(child.id() as i32, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
+    assert_eq!(limited, 0);
+    drop(child.stdin.take());
+    assert_eq!(said.next().as_deref(), Some("code 0"));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("is not complete: cannot write"), "{}", stderr(&output));
 }
 
 #[test]

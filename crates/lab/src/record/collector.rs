@@ -81,6 +81,9 @@ impl Collector {
     }
 }
 
+/// A thread that reads a stream.
+type Reader = JoinHandle<Option<Recorded>>;
+
 /// Finds streams.
 struct Watcher {
     folder: PathBuf,
@@ -90,15 +93,16 @@ struct Watcher {
     /// The program's process, when it has been seen.
     main: Option<u32>,
     known: HashSet<PathBuf>,
-    readers: Vec<JoinHandle<Option<Recorded>>>,
+    readers: Vec<Reader>,
+    recorded: Vec<Recorded>,
     /// Set when the readers are to come to an end.
     stop: Arc<AtomicBool>,
 }
 
 impl Watcher {
     fn new(folder: PathBuf, traces: Traces, main_only: bool) -> Watcher {
-        let (known, readers, stop) = (HashSet::new(), Vec::new(), Arc::default());
-        Watcher { folder, traces, main_only, main: None, known, readers, stop }
+        let (readers, recorded, stop) = (Vec::new(), Vec::new(), Arc::default());
+        Watcher { folder, traces, main_only, main: None, known: HashSet::new(), readers, recorded, stop }
     }
 
     fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
@@ -109,6 +113,7 @@ impl Watcher {
             if last {
                 break;
             }
+            self.let_go_readers(JoinHandle::is_finished);
             thread::sleep(PAUSE);
         }
         let end = Instant::now() + GRACE;
@@ -116,8 +121,8 @@ impl Watcher {
             thread::sleep(PAUSE / 10);
         }
         self.stop.store(true, Ordering::Release);
-        let recorded = self.readers.into_iter().filter_map(|reader| reader.join().ok().flatten()).collect();
-        Ok(Collected { recorded, program_was_heard: self.main.is_some() })
+        self.let_go_readers(|_| true);
+        Ok(Collected { recorded: self.recorded, program_was_heard: self.main.is_some() })
     }
 
     fn take_up_new_streams(&mut self) -> Result<()> {
@@ -132,6 +137,13 @@ impl Watcher {
             }
         }
         Ok(())
+    }
+
+    /// Waits for those readers that are `chosen` and keeps what they have to say: until then they have their stacks.
+    fn let_go_readers(&mut self, chosen: fn(&Reader) -> bool) {
+        for reader in self.readers.extract_if(.., |reader| chosen(reader)) {
+            self.recorded.extend(reader.join().ok().flatten());
+        }
     }
 
     fn take_up(&mut self, source: Source) {
@@ -193,12 +205,14 @@ fn record(mut source: Source, path: PathBuf, stop: &AtomicBool) -> Option<Record
     Some(recorded)
 }
 
-/// Waits for the first record; `false` when none will come.
+/// Waits for the first record, or for the reason why there is none; `false` when neither will come.
 fn has_records(source: &Source, stop: &AtomicBool) -> bool {
     loop {
+        // Asked first: what came before the end is seen after it.
         let over = source.is_over() || stop.load(Ordering::Acquire);
-        if source.header().committed() > 0 || over {
-            return source.header().committed() > 0;
+        let begun = source.header().committed() > 0 || source.header().failure().is_some();
+        if begun || over {
+            return begun;
         }
         thread::sleep(PAUSE);
     }

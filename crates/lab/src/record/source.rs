@@ -63,7 +63,12 @@ impl Source {
 
     /// Whether the process has begun to run another program.
     fn is_replaced(&self) -> bool {
-        self.path.with_file_name(format!("{}-{}", self.pid(), self.image() + 1)).exists()
+        self.path_of(self.image() + 1).exists()
+    }
+
+    /// Where the stream of a program of this process is.
+    fn path_of(&self, image: u32) -> PathBuf {
+        self.path.with_file_name(format!("{}-{image}", self.pid()))
     }
 
     /// Tells the process that nobody reads any further.
@@ -107,9 +112,13 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         self.close();
-        // Should this fail, the directory goes with all that is in it at the end. The name of a program that another has
-        // replaced stays: the process's programs are told apart by what names are taken.
-        let _ = if self.is_replaced() { self.file.set_len(0) } else { fs::remove_file(&self.path) };
+        // The name of a program that another has replaced stays until that one is done with: the process's programs are
+        // told apart by what names are taken. Should any of this fail, the directory goes with all that is in it.
+        if self.is_replaced() {
+            let _ = self.file.set_len(0);
+        } else {
+            (0..=self.image()).for_each(|image| drop(fs::remove_file(self.path_of(image))));
+        }
     }
 }
 
