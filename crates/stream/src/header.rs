@@ -1,6 +1,6 @@
 //! The first page of a stream.
 
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The first bytes of every stream.
 pub const MAGIC: [u8; 8] = *b"hwstream";
@@ -11,8 +11,14 @@ pub const VERSION: u32 = 1;
 /// What [`Header::consumed`] holds when the collector wants no more.
 pub const CLOSED: u64 = u64::MAX;
 
+/// The length of a window of the stream in bytes: each has its place in the file, and takes that of one that has been read.
+pub const WINDOW: u64 = 4 << 20;
+
+/// How many windows can be under way.
+pub(crate) const PLACES: u64 = 256;
+
 /// How much of a command line is kept, in bytes.
-const COMMAND: usize = 3072;
+const COMMAND: usize = 2048;
 
 /// What the process tells of itself, and how far both sides have come. Each side writes to cache lines of its own.
 #[repr(C, align(64))]
@@ -39,11 +45,12 @@ pub struct Header {
 
 /// What the process writes as it goes.
 #[repr(C, align(64))]
-#[derive(Default)]
 struct Written {
     committed: AtomicU64,
     lost: AtomicU64,
     failure: AtomicI32,
+    /// Where windows are in the file, by their number modulo the length of this table.
+    places: [AtomicU32; PLACES as usize],
 }
 
 /// What the collector writes.
@@ -67,7 +74,12 @@ impl Header {
             parent,
             forked,
             command_length: 0,
-            written: Written::default(),
+            written: Written {
+                committed: AtomicU64::new(0),
+                lost: AtomicU64::new(0),
+                failure: AtomicI32::new(0),
+                places: [const { AtomicU32::new(0) }; PLACES as usize],
+            },
             read: Read::default(),
             command: [0; COMMAND],
         }
@@ -95,6 +107,20 @@ impl Header {
     #[inline(always)]
     pub(crate) fn commit(&self, records: u64) {
         self.written.committed.store(records, Ordering::Release);
+    }
+
+    /// Where in the file the record at byte `at` of the stream is. Valid for what is committed and not consumed.
+    #[must_use]
+    pub fn place_of(&self, at: u64) -> u64 {
+        u64::from(self.records_at) + u64::from(self.place(at / WINDOW)) * WINDOW + at % WINDOW
+    }
+
+    pub(crate) fn place(&self, window: u64) -> u32 {
+        self.written.places[(window % PLACES) as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_place(&self, window: u64, place: u32) {
+        self.written.places[(window % PLACES) as usize].store(place, Ordering::Relaxed);
     }
 
     /// The system's error number for what ended the recording, if anything has.

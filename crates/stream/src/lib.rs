@@ -1,9 +1,9 @@
 //! The stream from a recorded process to whoever writes its trace: every call of the malloc family, in order.
 //!
-//! A stream is a file in a directory of the collector's, one per program image: a [`Header`] page, then [`Record`]s of 16
-//! bytes, one behind the other. The process maps the file and stores into it, so that everything up to
-//! [`Header::committed`] is there for the collector whatever happens to the process, `kill -9` included. The collector may drop what
-//! it has read (punch a hole) and says in [`Header::consumed`] how far it has come.
+//! A stream is a file in a directory of the collector's, one per program image: a [`Header`] page, then windows of 4 MiB of
+//! [`Record`]s of 16 bytes. The process maps a window of the file and stores into it, so that everything up to
+//! [`Header::committed`] is there for the collector whatever happens to the process, `kill -9` included. The collector says in
+//! [`Header::consumed`] how far it has read; the process uses windows that have been read again, and makes the file longer only when it is ahead.
 //!
 //! The order of the records is one in which the calls can have happened: a free is recorded before the real call, an
 //! allocation after it, and a `realloc` by two records around it. So an address never appears before it has gone, whatever the
@@ -21,7 +21,7 @@ mod header;
 mod record;
 mod recording;
 
-pub use header::{CLOSED, Header, MAGIC, VERSION};
+pub use header::{CLOSED, Header, MAGIC, VERSION, WINDOW};
 pub use record::{Call, RECORD, Record};
 pub use recording::{Limits, Origin, Recording};
 

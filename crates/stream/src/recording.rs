@@ -9,15 +9,14 @@ use heapwright_os::{
     FileError, Identity, Line, SegmentFile, Window, page_size, parent_process_id, sleep_for_a_millisecond, uncancelled,
 };
 
-use crate::header::{CLOSED, Header};
+use crate::header::{CLOSED, Header, PLACES, WINDOW};
 use crate::record::{RECORD, Record};
 
 /// The longest path that a process can open.
 const PATH_LENGTH: usize = 4096;
 
-/// The windows through which a stream is written: each as long as all before it, within these bounds.
-const FIRST_WINDOW: u64 = 64 << 10;
-const LONGEST_WINDOW: u64 = 4 << 20;
+/// The first window is mapped in parts, each as long as all before it, for most processes need little of it.
+const FIRST_PART: u64 = 64 << 10;
 
 /// How a process came to run its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub enum Origin {
 /// How far a process goes on when its collector does not follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many records the collector may be behind; the process waits for it then.
+    /// How many records the collector may be behind; the process waits for it then. Not more than 254 windows hold.
     pub behind: u64,
     /// For how many milliseconds it waits without seeing any progress.
     pub patience: u32,
@@ -51,8 +50,10 @@ pub struct Recording {
     records: u64,
     header: Window,
     window: Option<Window>,
-    /// Where in the file the next window begins, in bytes.
-    reach: u64,
+    /// How many places for windows the file has.
+    places: u32,
+    /// The window whose place comes to be used again next.
+    oldest: u64,
     path: Line<PATH_LENGTH>,
     limits: Limits,
     ended: bool,
@@ -88,9 +89,18 @@ impl Recording {
                     Err(error) => return Err(error),
                 }
             };
-            let (next, end) = (null_mut(), null_mut());
-            let reach = length as u64;
-            Ok(Recording { next, end, records: 0, header, window: None, reach, path, limits, ended: false })
+            Ok(Recording {
+                next: null_mut(),
+                end: null_mut(),
+                records: 0,
+                header,
+                window: None,
+                places: 1,
+                oldest: 0,
+                path,
+                limits,
+                ended: false,
+            })
         })
     }
 
@@ -129,26 +139,46 @@ impl Recording {
         false
     }
 
+    /// Maps the next window, or the next part of the first one.
     fn open_window(&mut self) -> Result<(), Reason> {
         self.wait_for_collector()?;
-        let length = (self.reach - self.reach % FIRST_WINDOW).clamp(FIRST_WINDOW, LONGEST_WINDOW);
-        let length = length.next_multiple_of(page_size() as u64);
+        let at = self.records * RECORD as u64;
+        let length = if at < WINDOW {
+            at.max(FIRST_PART).min(WINDOW - at)
+        } else {
+            let place = self.take_place();
+            self.header().set_place(at / WINDOW, place);
+            WINDOW
+        };
+        let from = self.header().place_of(at);
         // The old window goes first: a process that is short of addresses needs room for one only.
         self.window = None;
-        let window = Window::open(c_string(&self.path), self.reach, length as usize).map_err(Reason::Refused)?;
+        let window = Window::open(c_string(&self.path), from, length as usize).map_err(Reason::Refused)?;
         self.next = window.base().as_ptr().cast();
         // SAFETY: the end of the window.
         self.end = unsafe { self.next.add(window.length() / RECORD) };
-        self.reach += length;
         self.window = Some(window);
         Ok(())
+    }
+
+    /// The place of a window that the collector is done with, so that a collector that keeps up makes do with a few, whose memory
+    /// stays warm; else a new one at the end of the file.
+    fn take_place(&mut self) -> u32 {
+        let read = self.header().consumed().saturating_mul(RECORD as u64) / WINDOW;
+        if self.oldest < read {
+            self.oldest += 1;
+            return self.header().place(self.oldest - 1);
+        }
+        self.places += 1;
+        self.places - 1
     }
 
     /// Waits while the collector is too far behind.
     fn wait_for_collector(&self) -> Result<(), Reason> {
         let mut consumed = self.header().consumed();
         let mut waited = 0;
-        while consumed != CLOSED && self.records.saturating_sub(consumed) > self.limits.behind {
+        let behind = self.limits.behind.min((PLACES - 2) * WINDOW / RECORD as u64);
+        while consumed != CLOSED && self.records.saturating_sub(consumed) > behind {
             if waited == self.limits.patience {
                 return Err(Reason::CollectorGone);
             }
@@ -232,7 +262,9 @@ mod tests {
     fn records_in(path: &Path, count: u64) -> Vec<Record> {
         let file = fs::read(path).unwrap();
         let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
-        let at = |number: u64| page_size().max(size_of::<Header>()) + number as usize * RECORD;
+        // SAFETY: any bytes are a header.
+        let header = unsafe { core::ptr::read_unaligned(file.as_ptr().cast::<Header>()) };
+        let at = |number: u64| header.place_of(number * RECORD as u64) as usize;
         (0..count).map(|number| Record::from_words([word(at(number)), word(at(number) + 8)]).unwrap()).collect()
     }
 
@@ -281,6 +313,7 @@ mod tests {
 
     #[test]
     fn a_collector_that_follows_is_waited_for() {
+        const COUNT: u64 = 5_000_000;
         let (path, text) = directory("followed");
         let limits = Limits { behind: 10_000, patience: 10_000 };
         let mut recording = Recording::begin(&text, Origin::Exec, limits).unwrap();
@@ -288,15 +321,17 @@ mod tests {
         let collector = std::thread::spawn(move || {
             // SAFETY: the recording keeps its header mapped until this thread has ended; what changes in it is atomic.
             let header = unsafe { &*core::ptr::with_exposed_provenance::<Header>(header) };
-            while header.consumed() < 100_000 {
+            while header.consumed() < COUNT {
                 header.consume(header.committed());
                 sleep_for_a_millisecond();
             }
         });
         let _ = recording.header.base().expose_provenance();
-        (0..100_000).for_each(|number| recording.append(record(number)));
+        (0..COUNT).for_each(|number| recording.append(record(number)));
         collector.join().unwrap();
-        assert_eq!((recording.header().committed(), recording.header().failure()), (100_000, None));
+        assert_eq!((recording.header().committed(), recording.header().failure()), (COUNT, None));
+        let length = fs::metadata(only_file(&path)).unwrap().len();
+        assert!(length < 4 * WINDOW, "places are used again: {length}");
         fs::remove_dir_all(path).unwrap();
     }
 

@@ -1,13 +1,12 @@
 //! The stream of a process, as the collector sees it.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use heapwright_os::{Identity, Life, life};
-use heapwright_stream::{CLOSED, Header, RECORD, Record};
+use heapwright_stream::{CLOSED, Header, RECORD, Record, WINDOW};
 use memmap2::{MmapMut, MmapOptions};
 
 /// How many records are read at once.
@@ -20,8 +19,6 @@ pub struct Source {
     header: MmapMut,
     /// How many records have been read.
     read: u64,
-    /// Up to which byte the file's space has been given back.
-    dropped: u64,
     bytes: Vec<u8>,
 }
 
@@ -33,7 +30,7 @@ impl Source {
         ensure!(file.metadata()?.len() >= length as u64, "it is too short");
         // SAFETY: the process that made the file does not shorten it, nor does anybody else in this private directory.
         let header = unsafe { MmapOptions::new().len(length).map_mut(&file)? };
-        let source = Source { path: path.to_owned(), file, header, read: 0, dropped: 0, bytes: Vec::new() };
+        let source = Source { path: path.to_owned(), file, header, read: 0, bytes: Vec::new() };
         ensure!(source.header().is_known(), "it comes from another version of the recorder");
         Ok(source)
     }
@@ -78,8 +75,10 @@ impl Source {
 
     /// Reads some of what there is up to now; whatever is read is given to `take`. Returns whether there was anything.
     pub fn read(&mut self, mut take: impl FnMut(Record) -> Result<()>) -> Result<bool> {
-        let count = self.header().committed().saturating_sub(self.read).min(BATCH);
-        let at = u64::from(self.header().records_at) + self.read * RECORD as u64;
+        let start = self.read * RECORD as u64;
+        let in_window = (WINDOW - start % WINDOW) / RECORD as u64;
+        let count = self.header().committed().saturating_sub(self.read).min(BATCH).min(in_window);
+        let at = self.header().place_of(start);
         self.bytes.resize(count as usize * RECORD, 0);
         self.file.read_exact_at(&mut self.bytes, at).context("the stream cannot be read")?;
         for bytes in self.bytes.chunks_exact(RECORD) {
@@ -88,24 +87,8 @@ impl Source {
         self.read += count;
         if count > 0 && self.header().consumed() != CLOSED {
             self.header().consume(self.read);
-            self.give_back(at + count * RECORD as u64);
         }
         Ok(count > 0)
-    }
-
-    /// Gives the space of the file before `end` back to the system, in large steps. Where that is not possible it comes
-    /// back at the end.
-    fn give_back(&mut self, end: u64) {
-        const STEP: u64 = 4 << 20;
-        let start = self.dropped.max(u64::from(self.header().records_at));
-        let end = end - end % STEP;
-        if end <= start {
-            return;
-        }
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: the descriptor is open; both numbers are far below 2⁶³.
-        unsafe { libc::fallocate(self.file.as_raw_fd(), mode, start as i64, (end - start) as i64) };
-        self.dropped = end;
     }
 }
 
