@@ -1,8 +1,9 @@
 //! `heapwright record`: any program, unchanged, with every call of the malloc family of every process written to a trace.
 //!
-//! From the bottom up: `room` (where streams lie), `source` (the stream of a process, read), `translation` (its calls as events of a
+//! From the bottom up: `room` (where streams lie), `source` (the stream of a process, read), `blocks` (by address), `translation` (its calls as events of a
 //! trace), `traces` (the files), `collector` (all streams while the program runs), `summary` (what is said at the end).
 
+mod blocks;
 mod collector;
 mod room;
 mod source;

@@ -1,11 +1,12 @@
 //! The calls of a process as the events of a trace: addresses become numbers of blocks.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io::Write;
 
 use heapwright_stream::{Call, Record};
 use heapwright_trace::{Kind, WriteError, Writer};
+
+use super::blocks::{Block, Blocks};
 
 /// What was seen of a process's heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,13 +42,6 @@ impl Figures {
     }
 }
 
-/// A block in use.
-#[derive(Clone, Copy)]
-struct Block {
-    number: u64,
-    size: u64,
-}
-
 /// A `realloc` that has begun: the old address, and the block there if it is known.
 struct Resizing {
     address: u64,
@@ -57,7 +51,7 @@ struct Resizing {
 /// Writes a trace from what a process tells.
 pub struct Translation<W: Write> {
     writer: Writer<W>,
-    blocks: HashMap<u64, Block, BuildHasherDefault<AddressHasher>>,
+    blocks: Blocks,
     /// By thread.
     resizing: HashMap<u16, Resizing>,
     threads: HashMap<u16, u64>,
@@ -71,7 +65,7 @@ impl<W: Write> Translation<W> {
     pub fn to(writer: Writer<W>) -> Translation<W> {
         Translation {
             writer,
-            blocks: HashMap::default(),
+            blocks: Blocks::default(),
             resizing: HashMap::new(),
             threads: HashMap::new(),
             thread: None,
@@ -87,7 +81,7 @@ impl<W: Write> Translation<W> {
             Call::Malloc => self.allocate(thread, address, Kind::Malloc, size, align),
             Call::Calloc => self.allocate(thread, address, Kind::Calloc, size, align),
             Call::Aligned => self.allocate(thread, address, Kind::Aligned, size, align),
-            Call::Free => match self.blocks.remove(&address) {
+            Call::Free => match self.blocks.remove(address) {
                 Some(block) => self.free(thread, block),
                 None => {
                     self.figures.unknown += 1;
@@ -95,7 +89,7 @@ impl<W: Write> Translation<W> {
                 }
             },
             Call::ResizeBegins => {
-                let block = self.blocks.remove(&address);
+                let block = self.blocks.remove(address);
                 self.resizing.insert(thread, Resizing { address, block });
                 Ok(())
             }
@@ -181,27 +175,5 @@ impl<W: Write> Translation<W> {
         self.figures.threads = self.threads.len() as u64;
         self.thread = Some((thread, number));
         self.writer.in_thread(number)
-    }
-}
-
-/// Spreads addresses, which are multiples of 16, over all bits.
-#[derive(Default)]
-struct AddressHasher {
-    hash: u64,
-}
-
-impl Hasher for AddressHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(self.hash ^ u64::from(byte)));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, address: u64) {
-        let product = u128::from(address) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
-        self.hash = (product >> 64) as u64 ^ product as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.hash
     }
 }
