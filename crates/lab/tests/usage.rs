@@ -39,7 +39,7 @@ fn what_is_nearly_right_is_suggested() {
 
 #[test]
 fn help_has_examples() {
-    for command in ["run", "reproduce"] {
+    for command in ["run", "record", "reproduce"] {
         let output = heapwright().args([command, "--help"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success());
