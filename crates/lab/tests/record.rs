@@ -257,6 +257,25 @@ fn a_trace_that_cannot_be_written_does_not_stop_the_program() {
 }
 
 #[test]
+fn a_recorder_that_is_killed_leaves_the_program_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        format!("echo $HEAPWRIGHT_RECORD; read line; {} threads; echo code $?", family(folder.path()).display());
+    let mut command = record(&folder.path().join("t.hwt"));
+    command.args(["sh", "-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let room = PathBuf::from(said.next().unwrap());
+    let input = child.stdin.take();
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    drop(input);
+    assert_eq!(said.next().as_deref(), Some("code 0"));
+    // The next recording would, after a minute.
+    fs::remove_dir_all(room).unwrap();
+}
+
+#[test]
 fn a_static_program_is_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(

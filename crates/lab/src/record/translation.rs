@@ -177,3 +177,66 @@ impl<W: Write> Translation<W> {
         self.writer.in_thread(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use heapwright_trace::{About, Event, Reader};
+
+    use super::*;
+
+    const fn call(call: Call, size: u64, address: u64) -> Record {
+        Record { call, log2_align: 4, size, thread: 0, address }
+    }
+
+    fn translated(records: &[Record]) -> (Vec<Event>, Figures) {
+        let mut file = Vec::new();
+        let mut translation = Translation::to(Writer::new(&mut file, &About::default()).unwrap());
+        records.iter().for_each(|&record| translation.take(record).unwrap());
+        let (_, figures) = translation.finish().unwrap();
+        (Reader::new(&file[..]).unwrap().map(Result::unwrap).collect(), figures)
+    }
+
+    fn malloc(block: u64, size: u64) -> Event {
+        Event::Allocate { block, kind: Kind::Malloc, size, align: 16 }
+    }
+
+    #[test]
+    fn a_block_that_failed_to_be_resized_is_still_there() {
+        let (events, figures) = translated(&[
+            call(Call::Malloc, 10, 0x100),
+            call(Call::ResizeBegins, 1 << 50, 0x100),
+            call(Call::ResizeEnds, 1 << 50, 0),
+            call(Call::Free, 0, 0x100),
+        ]);
+        assert_eq!(events, [malloc(0, 10), Event::Free { block: 0 }]);
+        assert_eq!((figures.failed, figures.unknown, figures.peak_live), (1, 0, 10));
+    }
+
+    #[test]
+    fn an_address_may_be_used_by_another_while_its_block_moves() {
+        let other = Record { thread: 7, ..call(Call::Malloc, 20, 0x100) };
+        let (events, figures) = translated(&[
+            call(Call::Malloc, 10, 0x100),
+            call(Call::ResizeBegins, 30, 0x100),
+            other,
+            call(Call::ResizeEnds, 30, 0x200),
+        ]);
+        let threads = [Event::Thread { thread: 1 }, Event::Thread { thread: 0 }];
+        let resize = Event::Resize { block: 0, becomes: 2, size: 30 };
+        assert_eq!(events, [malloc(0, 10), threads[0], malloc(1, 20), threads[1], resize]);
+        assert_eq!((figures.peak_live, figures.threads, figures.unseen_frees), (50, 2, 0));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_counted() {
+        let (events, figures) = translated(&[
+            call(Call::Free, 0, 0x500),
+            call(Call::ResizeBegins, 30, 0x600),
+            call(Call::ResizeEnds, 30, 0x600),
+            call(Call::Malloc, 40, 0x600),
+            call(Call::Failed, 1 << 50, 0),
+        ]);
+        assert_eq!(events, [malloc(0, 30), malloc(1, 40), Event::Free { block: 0 }]);
+        assert_eq!((figures.unknown, figures.unseen_frees, figures.failed, figures.peak_live), (2, 1, 1, 40));
+    }
+}
