@@ -40,6 +40,9 @@ pub enum Command {
     /// Run a program and write down every call of its malloc family, as a trace.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordArgs),
+    /// Replay a recorded program's heap under every policy.
+    #[command(after_help = crate::replay::EXAMPLES)]
+    Replay(crate::replay::Arguments),
     /// Run the published experiments again and set every figure beside ours.
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),

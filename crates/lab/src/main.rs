@@ -12,6 +12,7 @@ mod preload;
 mod programs;
 mod progress;
 mod record;
+mod replay;
 mod reproduce;
 mod results;
 mod rules;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         }
         Command::Run(args) => Ok(run::run(&args)),
         Command::Record(args) => Ok(record::run(&args)),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),

@@ -8,7 +8,7 @@
 mod bars;
 mod clock;
 mod contender;
-mod lazy;
+pub mod lazy;
 mod measure;
 mod memory;
 mod numbers;
