@@ -24,13 +24,15 @@
 //! ```
 //!
 //! From the bottom up: `number` (integers of variable length), `event` (what happens), `columns` (events as bytes), `frame`
-//! (their packing), `about` (what else a trace tells), `writer` and `reader`.
+//! (their packing), `about` (what else a trace tells), `writer` and `reader`, `import` (what other
+//! tools wrote).
 
 mod about;
 mod columns;
 mod error;
 mod event;
 mod frame;
+pub mod import;
 mod number;
 mod reader;
 mod writer;

@@ -1,0 +1,165 @@
+//! Traces of other tools, each as its documentation or its own output has them.
+
+use heapwright_trace::import::{Format, Summary, import};
+use heapwright_trace::{About, Event, Kind, Reader, Writer};
+
+fn events(format: Format, text: &str) -> (Vec<Event>, Summary) {
+    let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+    let summary = import(format, text.as_bytes(), &mut writer).unwrap();
+    let file = writer.finish().unwrap();
+    (Reader::new(&file[..]).unwrap().map(Result::unwrap).collect(), summary)
+}
+
+fn malloc(block: u64, size: u64) -> Event {
+    Event::Allocate { block, kind: Kind::Malloc, size, align: 16 }
+}
+
+fn aligned(block: u64, size: u64, align: u64) -> Event {
+    Event::Allocate { block, kind: Kind::Aligned, size, align }
+}
+
+fn calloc(block: u64, size: u64) -> Event {
+    Event::Allocate { block, kind: Kind::Calloc, size, align: 16 }
+}
+
+#[test]
+fn csv() {
+    let (events, summary) = events(
+        Format::Csv,
+        "# ours\nop,id,size\nmalloc,5,100\r\ncalloc,6,40\naligned,7,64,4096\nrealloc,5,0x200\nfree,6\nfree,5\n",
+    );
+    let expected = [
+        malloc(0, 100),
+        calloc(1, 40),
+        aligned(2, 64, 4096),
+        Event::Resize { block: 0, becomes: 3, size: 512 },
+        Event::Free { block: 1 },
+        Event::Free { block: 3 },
+    ];
+    assert_eq!(events, expected);
+    assert_eq!((summary.events, summary.passed_over, summary.not_understood.count), (6, 2, 0));
+}
+
+#[test]
+fn rep_with_headers_of_two_three_and_four_integers() {
+    for header in ["2\n4\n", "20000\n2\n4\n", "20000\n2\n4\n1\n"] {
+        let (events, summary) = events(Format::Rep, &format!("{header}a 0 512\na 1 128\nr 0 640\nf -1\nf 1\nf 0\n"));
+        let expected = [
+            malloc(0, 512),
+            malloc(1, 128),
+            Event::Resize { block: 0, becomes: 2, size: 640 },
+            Event::Free { block: 1 },
+            Event::Free { block: 2 },
+        ];
+        assert_eq!(events, expected);
+        assert_eq!(summary.not_understood.count, 0);
+    }
+    // A lone number behind the header is no event.
+    assert_eq!(events(Format::Rep, "1\n1\na 0 8\n77\n").1.not_understood.first, [(4, "77".to_owned())]);
+}
+
+#[test]
+fn memory_replay() {
+    let text = "186: malloc 0xb6038060 20\n186: free 0xb6038060\n187: calloc 0xb609f080 32 4\n187: realloc 0xb609f180 0xb609f080 12\n\
+                186: memalign 0xae9d1080 16 104 1000 1010\n187: realloc 0xb6000000 0x0 7\n186: free 0x0\n186: thread_done 0x0\n186: dance 1\n";
+    let (events, summary) = events(Format::MemoryReplay, text);
+    let expected = [
+        malloc(0, 20),
+        Event::Free { block: 0 },
+        Event::Thread { thread: 1 },
+        calloc(1, 128),
+        Event::Resize { block: 1, becomes: 2, size: 12 },
+        Event::Thread { thread: 0 },
+        aligned(3, 104, 16),
+        Event::Thread { thread: 1 },
+        malloc(4, 7),
+        Event::Thread { thread: 0 },
+    ];
+    assert_eq!(events, expected);
+    assert_eq!((summary.passed_over, summary.not_understood.count), (2, 1));
+}
+
+#[test]
+fn logalloc() {
+    let text = "18545 18545 malloc(32)=#1\n18545 18546 calloc(4,10)=#2\n18545 18545 realloc(#1,64)=#1\n18545 18545 memalign(64, 100)=#3\n\
+                18545 18545 free(#2)\n18545 18545 free(#0)\n18545 18545 malloc(9)=#0\n18545 18545 jemalloc_stats()\n18545 18545 realloc(#0,5)=#2\nhello\n";
+    let (events, summary) = events(Format::Logalloc, text);
+    let expected = [
+        malloc(0, 32),
+        Event::Thread { thread: 1 },
+        calloc(1, 40),
+        Event::Thread { thread: 0 },
+        Event::Resize { block: 0, becomes: 2, size: 64 },
+        aligned(3, 100, 64),
+        Event::Free { block: 1 },
+        malloc(4, 5),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!((summary.passed_over, summary.not_understood.count), (3, 1));
+}
+
+#[test]
+fn mtrace() {
+    let text = "= Start\n@ ./a.out:[0x4005e6] + 0x602460 0x64\n@ /lib/x y.so:(f+0x1a)[0x7f] < 0x602460\n@ /lib/x y.so:(f+0x1a)[0x7f] > 0x602500 0xc8\n\
+                @ ./a.out:[0x40] - 0x602500\n@ ./a.out:[0x40] - 0x77\n= End\n";
+    let (events, summary) = events(Format::Mtrace, text);
+    let expected = [malloc(0, 100), Event::Resize { block: 0, becomes: 1, size: 200 }, Event::Free { block: 1 }];
+    assert_eq!(events, expected);
+    assert_eq!((summary.passed_over, summary.unknown_blocks.count, summary.not_understood.count), (2, 1, 0));
+}
+
+#[test]
+fn rmm() {
+    let text = "Thread,Time,Action,Pointer,Size,Stream\n18,10:23:11.9,allocate,0x7f2a00000000,1048576,0\n18,10:23:11.9,allocate failure,(nil),99,0\n\
+                19,10:23:12.1,free,0x7f2a00000000,1048576,0\n";
+    let (events, summary) = events(Format::Rmm, text);
+    assert_eq!(events, [aligned(0, 1 << 20, 256), Event::Thread { thread: 1 }, Event::Free { block: 0 }]);
+    assert_eq!(summary.passed_over, 2);
+}
+
+#[test]
+fn a_place_that_is_given_out_twice_was_freed_unseen() {
+    let (events, summary) = events(Format::Csv, "malloc,1,10\nmalloc,1,20\nfree,1\n");
+    assert_eq!(events, [malloc(0, 10), malloc(1, 20), Event::Free { block: 0 }, Event::Free { block: 1 }]);
+    assert_eq!(summary.reused_places.first, [(2, "malloc,1,20".to_owned())]);
+}
+
+#[test]
+fn whatever_comes_is_counted_and_does_no_harm() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let pieces = [
+        "malloc",
+        "a",
+        "f",
+        "r",
+        "(",
+        ")",
+        "=#",
+        ",",
+        " ",
+        "0x",
+        ":",
+        "@",
+        "+",
+        "<",
+        ">",
+        "-1",
+        "7",
+        "99999999999999999999",
+        "\u{fffd}",
+        "free",
+    ];
+    for format in Format::ALL {
+        for _ in 0..2000 {
+            let text: String = (0..random.usize(..12)).map(|_| pieces[random.usize(..pieces.len())]).collect();
+            let (_, summary) = events(format, &text);
+            assert!(summary.lines <= 1);
+        }
+        let mut bytes = vec![0u8; 4096];
+        random.fill(&mut bytes);
+        let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+        import(format, &bytes[..], &mut writer).unwrap();
+        let long = vec![b'x'; 3 << 20];
+        assert!(import(format, &long[..], &mut writer).is_err());
+    }
+}
