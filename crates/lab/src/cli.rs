@@ -43,6 +43,9 @@ pub enum Command {
     /// Replay a recorded program's heap under every policy.
     #[command(after_help = crate::replay::EXAMPLES)]
     Replay(crate::replay::Arguments),
+    /// Turn a trace that another tool wrote into one of ours.
+    #[command(after_help = crate::import::EXAMPLES)]
+    Import(crate::import::Arguments),
     /// Run the published experiments again and set every figure beside ours.
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),

@@ -5,6 +5,7 @@ mod bench;
 mod child;
 mod cli;
 mod heaps;
+mod import;
 mod number;
 mod peers;
 mod policy;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Run(args) => Ok(run::run(&args)),
         Command::Record(args) => Ok(record::run(&args)),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),

@@ -1,0 +1,89 @@
+//! Traces are replayed as the policies are defined, whoever wrote them.
+
+use std::fs::{self, File};
+
+use assert_cmd::Command;
+use heapwright_trace::{About, Kind, Writer};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn heapwright() -> Command {
+    Command::new(assert_cmd::cargo_bin!("heapwright"))
+}
+
+fn rows(output: &[u8]) -> Vec<Value> {
+    serde_json::from_slice::<Value>(output).unwrap()["results"].as_array().unwrap().clone()
+}
+
+/// Two holes, a long one before a short one, and a request that fits both.
+fn two_holes(folder: &TempDir) -> std::path::PathBuf {
+    let path = folder.path().join("two.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("two")).unwrap();
+    let blocks: Vec<u64> =
+        [256, 16, 64, 16].map(|size| writer.allocate(Kind::Malloc, size, 16).unwrap()).into_iter().collect();
+    writer.free(blocks[0]).unwrap();
+    writer.free(blocks[2]).unwrap();
+    let last = writer.allocate(Kind::Malloc, 64, 16).unwrap();
+    let longer = writer.resize(last, 200).unwrap();
+    writer.free(longer).unwrap();
+    writer.finish().unwrap();
+    path
+}
+
+#[test]
+fn counters_are_those_of_the_policy() {
+    let folder = TempDir::new().unwrap();
+    let path = two_holes(&folder);
+    let output = heapwright().args(["replay", "--json"]).arg(&path).assert().success().get_output().stdout.clone();
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 7);
+    let row = |policy: &str| rows.iter().find(|row| row["policy"] == policy).unwrap();
+    // First fit cuts the long hole and lengthens the block there; best fit takes the short one whole and has to move.
+    assert_eq!((&row("first")["moved"], &row("first")["resized"]), (&0.into(), &1.into()));
+    assert_eq!((&row("best")["moved"], &row("best")["resized"]), (&1.into(), &0.into()));
+    for row in &rows {
+        assert_eq!(row["events"], 9);
+        assert_eq!(row["peak_requested"], 352);
+        assert_eq!(row["live"], 32);
+        assert_eq!((&row["refused"], &row["unknown"]), (&0.into(), &0.into()));
+    }
+}
+
+#[test]
+fn a_table_for_people_names_every_policy() {
+    let folder = TempDir::new().unwrap();
+    let output = heapwright().args(["replay", "-p", "first", "-p", "worst"]).arg(two_holes(&folder)).assert().success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("first") && text.contains("worst") && !text.contains("buddy"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_replayed_is_an_error_that_says_why() {
+    let folder = TempDir::new().unwrap();
+    let path = two_holes(&folder);
+    let missing = heapwright().arg("replay").arg(folder.path().join("none.hwt")).assert().code(1);
+    assert!(String::from_utf8_lossy(&missing.get_output().stderr).contains("none.hwt"));
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let damaged = heapwright().arg("replay").arg(&path).assert().code(1);
+    assert!(String::from_utf8_lossy(&damaged.get_output().stderr).contains("frame"));
+    fs::write(&path, "no trace").unwrap();
+    let other = heapwright().arg("replay").arg(&path).assert().code(1);
+    assert!(String::from_utf8_lossy(&other.get_output().stderr).contains("no trace"));
+    heapwright().args(["replay", "--granule", "3"]).arg(&path).assert().code(1);
+}
+
+#[test]
+fn what_was_imported_is_replayed() {
+    let folder = TempDir::new().unwrap();
+    let (source, trace) = (folder.path().join("a.rep"), folder.path().join("a.hwt"));
+    fs::write(&source, "20000\n2\n5\n1\na 0 512\na 1 128\nr 0 640\nf 1\nf 0\nwhat?\n").unwrap();
+    let output = heapwright().args(["import", "--from", "rep"]).arg(&source).arg("-o").arg(&trace).assert().success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("5 events") && text.contains("line 10: what?"), "{text}");
+    let output = heapwright().args(["replay", "--json", "-p", "best"]).arg(&trace).assert().success();
+    let rows = rows(&output.get_output().stdout);
+    assert_eq!((&rows[0]["events"], &rows[0]["live"]), (&5.into(), &0.into()));
+}
