@@ -90,6 +90,31 @@ pub(crate) unsafe fn state_at(base: NonNull<u64>, cells: usize, policy: PolicyKi
     if state.is_recoverable(policy) { Ok(state) } else { Err(RulesError::NotAHeap) }
 }
 
+/// The state of the heap of `policy` that is to be put together again at `base`, for a region of `capacity` bytes, whose
+/// parts are as long as `sections` says. Its index is empty then.
+///
+/// # Safety
+/// `base` is valid for reads and writes of `cells` cells and used through nothing else.
+pub(crate) unsafe fn begin_recovery(
+    base: NonNull<u64>,
+    cells: usize,
+    policy: PolicyKind,
+    capacity: usize,
+    sections: fn(usize, Statistics) -> Sections,
+) -> Result<State, RulesError> {
+    // SAFETY: the caller's promise.
+    let mut state = unsafe { state_at(base, cells, policy) }?;
+    state.set_capacity(capacity)?;
+    state.height = 0;
+    let sections = sections(state.capacity, state.statistics());
+    if cells < sections.total() {
+        return Err(RulesError::MetadataTooShort);
+    }
+    // SAFETY: the block was just found to be as long as all its parts.
+    unsafe { sections.zero_index(base) };
+    Ok(state)
+}
+
 /// The policy of the heap whose metadata lies at `base`.
 ///
 /// # Safety

@@ -4,11 +4,11 @@ use core::ptr::NonNull;
 
 use super::{Buddy, order_at};
 use crate::counters::{Census, reconcile};
-use crate::error::{RulesError, Violation};
+use crate::error::Violation;
 use crate::noted::Change;
 use crate::recover::{RecoverError, settle};
 use crate::rules::PolicyKind;
-use crate::store::state_at;
+use crate::store::begin_recovery;
 
 impl<'m> Buddy<'m> {
     /// Takes up a heap whose last user may have died in the middle of an operation: see
@@ -25,17 +25,10 @@ impl<'m> Buddy<'m> {
         capacity: usize,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
-        // SAFETY: the caller's promise.
-        let mut state = unsafe { state_at(metadata, cells, PolicyKind::Buddy) }?;
-        state.set_capacity(capacity)?;
-        state.height = 0;
-        let sections = Self::sections(state.capacity, state.statistics());
-        if cells < sections.total() {
-            return Err(RulesError::MetadataTooShort.into());
-        }
-        // SAFETY: the block is as long as all its parts; whatever it contains, integers are read from it.
+        // SAFETY: the caller's promise; the block is found to be as long as all its parts, and whatever it contains,
+        // integers are read from it.
         let mut buddy = unsafe {
-            sections.zero_index(metadata);
+            let state = begin_recovery(metadata, cells, PolicyKind::Buddy, capacity, Self::sections)?;
             Self::over(metadata, state)
         };
         settle(&mut buddy.map, buddy.state, change)?;

@@ -5,12 +5,11 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use super::Fit;
 use crate::counters::{Census, reconcile};
-use crate::error::RulesError;
 use crate::index::{Choose, Index};
 use crate::map::Hole;
 use crate::noted::Change;
 use crate::recover::{RecoverError, settle};
-use crate::store::state_at;
+use crate::store::begin_recovery;
 
 impl<'m, P: Choose> Fit<'m, P> {
     /// Takes up a heap whose last user may have died in the middle of an operation: see
@@ -27,16 +26,10 @@ impl<'m, P: Choose> Fit<'m, P> {
         capacity: usize,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
-        // SAFETY: the caller's promise.
-        let mut state = unsafe { state_at(metadata, cells, P::KIND) }?;
-        state.set_capacity(capacity)?;
-        let sections = Self::sections(state.capacity, state.statistics());
-        if cells < sections.total() {
-            return Err(RulesError::MetadataTooShort.into());
-        }
-        // SAFETY: the block is as long as all its parts; whatever it contains, integers are read from it.
+        // SAFETY: the caller's promise; the block is found to be as long as all its parts, and whatever it contains,
+        // integers are read from it.
         let mut fit = unsafe {
-            sections.zero_index(metadata);
+            let state = begin_recovery(metadata, cells, P::KIND, capacity, Self::sections)?;
             Self::over(metadata, state)
         };
         settle(&mut fit.map, fit.state, change)?;
@@ -84,7 +77,6 @@ impl<'m, P: Choose> Fit<'m, P> {
 
     /// Tells the index, which is empty, of every hole but the wilderness.
     fn index_holes(&mut self) {
-        self.state.height = 0;
         self.raise_index();
         if !self.map.has_summary() {
             return;
