@@ -1,0 +1,224 @@
+//! The live blocks of a replay, by number.
+//!
+//! Blocks are numbered as they appear, so neighbours in number are neighbours in time and mostly die near one another: a
+//! table of pages, each of 1024 numbers, keeps them together in memory. A page of which few blocks are left becomes a short
+//! sorted list, one of which none is left goes. So memory grows with the live blocks, not with the trace: at most 64
+//! bytes per live block, and 32 bytes per 1024 blocks between the oldest that lives and the youngest.
+
+use std::collections::VecDeque;
+
+/// How many numbers a page has; a power of two.
+const PAGE: usize = 1024;
+
+/// A full page that nothing more is added to becomes a list when fewer blocks than this are left of it.
+const FEW: u32 = 256;
+
+/// A live block: where its payload is, and how many bytes were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Bytes from the region's start.
+    pub offset: usize,
+    /// In bytes, as asked, not rounded.
+    pub size: usize,
+}
+
+/// In place of a block that does not live: no offset is that large.
+const NOBODY: Placed = Placed { offset: usize::MAX, size: 0 };
+
+type Places = Box<[Placed; PAGE]>;
+
+/// Blocks with neighbouring numbers.
+enum Page {
+    /// None.
+    Empty,
+    /// Each number has its place.
+    Wide { live: u32, places: Places },
+    /// The few that live or lately lived, by the low bits of their numbers.
+    Narrow { live: u32, numbers: Vec<u16>, places: Vec<Placed> },
+}
+
+/// Live blocks, by number.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    pages: VecDeque<Page>,
+    /// The number of the first page over [`PAGE`].
+    first: u64,
+    /// Pages to use again, all [`NOBODY`].
+    spare: Vec<Places>,
+}
+
+impl Blocks {
+    /// A block appears. Numbers come in ascending order, but may leave some out.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, number: u64, block: Placed) {
+        let (page, at) = (number / PAGE as u64, number as usize % PAGE);
+        if page.wrapping_sub(self.first) as usize + 1 != self.pages.len() || self.pages.is_empty() {
+            self.open_page(page);
+        }
+        if let Some(Page::Wide { live, places }) = self.pages.back_mut() {
+            places[at] = block;
+            *live += 1;
+        }
+    }
+
+    /// Makes `page` the last, and wide.
+    #[cold]
+    #[inline(never)]
+    fn open_page(&mut self, page: u64) {
+        self.settle_last();
+        if self.pages.is_empty() {
+            self.first = page;
+        }
+        while self.first + (self.pages.len() as u64) < page {
+            self.pages.push_back(Page::Empty);
+        }
+        let places = self.spare.pop().unwrap_or_else(|| Box::new([NOBODY; PAGE]));
+        self.pages.push_back(Page::Wide { live: 0, places });
+    }
+
+    /// Nothing more is added to the last page: it may be that few of its blocks live.
+    fn settle_last(&mut self) {
+        if let Some(at) = self.pages.len().checked_sub(1) {
+            self.narrow(at);
+        }
+        while let Some(Page::Empty) = self.pages.front() {
+            self.pages.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Where block `number` lies, if it lives.
+    #[inline]
+    pub(crate) fn get(&self, number: u64) -> Option<Placed> {
+        let at = number as usize % PAGE;
+        let page = self.pages.get((number / PAGE as u64).checked_sub(self.first)? as usize)?;
+        let block = match page {
+            Page::Empty => NOBODY,
+            Page::Wide { places, .. } => places[at],
+            Page::Narrow { numbers, places, .. } => numbers.binary_search(&(at as u16)).map_or(NOBODY, |at| places[at]),
+        };
+        (block != NOBODY).then_some(block)
+    }
+
+    /// A block goes; `None` when it does not live.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Placed> {
+        let at = number as usize % PAGE;
+        let index = (number / PAGE as u64).checked_sub(self.first)? as usize;
+        let (live, place) = match self.pages.get_mut(index)? {
+            Page::Empty => return None,
+            Page::Wide { live, places } => (live, &mut places[at]),
+            Page::Narrow { live, numbers, places } => (live, &mut places[numbers.binary_search(&(at as u16)).ok()?]),
+        };
+        let block = std::mem::replace(place, NOBODY);
+        if block == NOBODY {
+            return None;
+        }
+        *live -= 1;
+        if *live < FEW && index + 1 != self.pages.len() {
+            self.narrow(index);
+        }
+        Some(block)
+    }
+
+    /// Takes memory from a page of which little is left.
+    #[cold]
+    #[inline(never)]
+    fn narrow(&mut self, index: usize) {
+        let page = &mut self.pages[index];
+        match page {
+            Page::Wide { live, .. } if *live >= FEW => {}
+            Page::Wide { live: 0, .. } | Page::Narrow { live: 0, .. } => self.drop_page(index),
+            Page::Wide { live, places } => {
+                let left = |place: &(usize, &Placed)| *place.1 != NOBODY;
+                let (numbers, few) =
+                    places.iter().enumerate().filter(left).map(|(number, &place)| (number as u16, place)).unzip();
+                let narrow = Page::Narrow { live: *live, numbers, places: few };
+                self.put(index, narrow);
+            }
+            Page::Narrow { live, numbers, places } if (*live as usize) < numbers.len() / 2 => {
+                let mut lives = places.iter().map(|&place| place != NOBODY);
+                numbers.retain(|_| lives.next() == Some(true));
+                places.retain(|&place| place != NOBODY);
+                numbers.shrink_to_fit();
+                places.shrink_to_fit();
+            }
+            Page::Empty | Page::Narrow { .. } => {}
+        }
+    }
+
+    fn drop_page(&mut self, index: usize) {
+        self.put(index, Page::Empty);
+        while let Some(Page::Empty) = self.pages.front() {
+            self.pages.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Replaces a page, and keeps a wide one's memory for later.
+    fn put(&mut self, index: usize, page: Page) {
+        /// So many are kept.
+        const SPARE: usize = 64;
+        if let Page::Wide { mut places, .. } = std::mem::replace(&mut self.pages[index], page)
+            && self.spare.len() < SPARE
+        {
+            places.fill(NOBODY);
+            self.spare.push(places);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn block(number: u64) -> Placed {
+        Placed { offset: number as usize * 16, size: number as usize }
+    }
+
+    #[test]
+    fn blocks_are_found_once_whatever_the_order() {
+        let (mut blocks, mut shadow) = (Blocks::default(), HashMap::new());
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut number = 0;
+        for _ in 0..300_000 {
+            if random.u8(..) < 150 {
+                number += if random.u16(..) == 0 { 5000 } else { 1 + random.u64(..3) };
+                blocks.insert(number, block(number));
+                shadow.insert(number, block(number));
+            }
+            let age = random.u32(0..18);
+            let asked = number.saturating_sub(random.u64(..1 << age));
+            assert_eq!(blocks.get(asked), shadow.get(&asked).copied(), "{asked}");
+            assert_eq!(blocks.remove(asked), shadow.remove(&asked), "{asked}");
+        }
+        for number in 0..=number {
+            assert_eq!(blocks.remove(number), shadow.remove(&number), "{number}");
+        }
+        assert!(shadow.is_empty() && blocks.pages.len() <= 1);
+    }
+
+    #[test]
+    fn memory_follows_the_live_blocks() {
+        let mut blocks = Blocks::default();
+        let bytes = |blocks: &Blocks| -> usize {
+            let page = |page: &Page| match page {
+                Page::Empty => 0,
+                Page::Wide { .. } => size_of::<[Placed; PAGE]>(),
+                Page::Narrow { numbers, places, .. } => 2 * numbers.capacity() + 16 * places.capacity(),
+            };
+            blocks.pages.iter().map(page).sum()
+        };
+        // One block of every thousand stays.
+        for number in 0..10_000_000 {
+            blocks.insert(number, block(number));
+            if number % 1000 != 0 {
+                assert_eq!(blocks.remove(number), Some(block(number)));
+            }
+        }
+        let live = 10_000;
+        assert!(bytes(&blocks) < live * 100, "{}", bytes(&blocks));
+    }
+}

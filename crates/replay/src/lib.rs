@@ -1,0 +1,41 @@
+//! Traces replayed in the engine's own address space: what would have become of a recorded heap under another policy or
+//! other rules.
+//!
+//! Nothing is allocated: blocks are placed in a region that may be far longer than this machine's memory, and the
+//! result is exact. [`replay()`] runs a whole trace; a [`Simulation`] is taken event by event and tells what each did.
+//!
+//! ```
+//! use heapwright_placement::PolicyKind;
+//! use heapwright_replay::{Effect, Model, Simulation};
+//! use heapwright_trace::{Event, Kind};
+//!
+//! let mut simulation = Simulation::new(&Model::usual(PolicyKind::First))?;
+//! let request = |block, size| Event::Allocate { block, kind: Kind::Malloc, size, align: 16 };
+//! let Effect::Placed(first) = simulation.apply(&request(0, 100)) else { panic!("an empty heap grows") };
+//! simulation.apply(&request(1, 50));
+//! simulation.apply(&Event::Free { block: 0 });
+//! let Effect::Placed(again) = simulation.apply(&request(2, 80)) else { panic!("there is a hole") };
+//! assert_eq!(again.offset, first.offset);
+//! assert_eq!(simulation.outcome().peak_requested, 150);
+//! # Ok::<(), heapwright_replay::ReplayError>(())
+//! ```
+//!
+//! From the bottom up: `blocks` (the live blocks by number), `model` (what is simulated), `heap` (the engine and its
+//! metadata), `steps` (one event after another), `simulation` (with a look at each), `whole` (a trace at once).
+
+mod blocks;
+mod error;
+mod heap;
+mod model;
+mod outcome;
+mod simulation;
+mod steps;
+mod whole;
+
+pub use blocks::Placed;
+pub use error::ReplayError;
+pub use model::Model;
+pub use outcome::Outcome;
+pub use simulation::Simulation;
+pub use steps::Effect;
+pub use whole::replay;
