@@ -36,6 +36,7 @@ struct Trace {
     live: HashMap<u64, u64>,
     threads: BTreeSet<u64>,
     frees: u64,
+    failed: u64,
     finished: bool,
 }
 
@@ -44,7 +45,7 @@ impl Trace {
         let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
         let (blocks, live) = (Vec::new(), HashMap::new());
         let about = reader.about().clone();
-        let mut trace = Trace { about, blocks, live, threads: BTreeSet::new(), frees: 0, finished: false };
+        let mut trace = Trace { about, blocks, live, threads: BTreeSet::new(), frees: 0, failed: 0, finished: false };
         while let Some(event) = reader.next_event().unwrap() {
             trace.take(event);
         }
@@ -63,6 +64,7 @@ impl Trace {
                 assert!(self.live.remove(&block).is_some(), "block {block} is freed but not there");
                 self.frees += 1;
             }
+            Event::Failed { .. } => self.failed += 1,
             Event::Thread { thread } => {
                 self.threads.insert(thread);
             }
@@ -112,6 +114,7 @@ fn the_whole_family_is_recorded_as_it_was_called() {
     assert!(trace.live.is_empty() && trace.finished);
     assert_eq!(trace.threads, BTreeSet::new(), "a trace begins in thread 0");
     assert!(said.contains("refused memory 5 times"), "{said}");
+    assert_eq!(trace.failed, 5);
     assert!(!said.contains("nobody was seen"), "{said}");
 }
 

@@ -61,7 +61,8 @@ impl Steps {
             Event::Allocate { block, size, align, .. } => self.allocate(engine, block, size, align),
             Event::Resize { block, becomes, size } => self.resize(engine, block, becomes, size),
             Event::Free { block } => self.free(engine, block),
-            Event::Thread { .. } => Effect::Nothing,
+            // What was refused there has no place here either.
+            Event::Failed { .. } | Event::Thread { .. } => Effect::Nothing,
         }
     }
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::frame;
+use crate::texts;
+
 /// Named texts: which program it was, with which arguments, on what, and whatever else somebody wants to note.
 ///
 /// ```
@@ -15,6 +18,9 @@ pub struct About {
 }
 
 impl About {
+    /// The most that the texts of a trace may take, in bytes.
+    pub(crate) const LONGEST: usize = frame::LONGEST;
+
     /// What is told of a program of this name.
     #[must_use]
     pub fn of_program(name: &str) -> About {
@@ -29,7 +35,8 @@ impl About {
         self.texts.get(name).map(String::as_str)
     }
 
-    /// Sets the text of this name. Zero bytes, which separate texts in files, become spaces.
+    /// Sets the text of this name. Zero bytes, which separate texts in files, become spaces. All texts of a trace together may
+    /// take 4 MiB.
     pub fn set(&mut self, name: &str, text: &str) {
         self.texts.insert(name.replace('\0', " "), text.replace('\0', " "));
     }
@@ -40,16 +47,20 @@ impl About {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        self.iter().flat_map(|(name, text)| [name, "\0", text, "\0"]).flat_map(str::bytes).collect()
+        let mut bytes = Vec::new();
+        self.iter().for_each(|(name, text)| texts::put(&mut bytes, name, text));
+        bytes
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<About> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let parts: Vec<&str> = text.strip_suffix('\0').map_or_else(Vec::new, |text| text.split('\0').collect());
-        if !parts.len().is_multiple_of(2) || (parts.is_empty() && !bytes.is_empty()) {
-            return None;
-        }
-        let texts = parts.chunks_exact(2).map(|pair| (pair[0].to_owned(), pair[1].to_owned())).collect();
-        Some(About { texts })
+    /// Adds the texts of a frame; `false` when it holds something else, or there are too many of them by now.
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) -> bool {
+        let Some(pairs) = texts::pairs(bytes) else { return false };
+        pairs.for_each(|(name, text)| self.set(name, text));
+        self.length() <= Self::LONGEST
+    }
+
+    /// How many bytes they take in a file.
+    pub(crate) fn length(&self) -> usize {
+        self.iter().map(|(name, text)| name.len() + text.len() + 2).sum()
     }
 }

@@ -17,6 +17,7 @@ const ALIGNED: u8 = 2;
 const RESIZE: u8 = 3;
 const FREE: u8 = 4;
 const THREAD: u8 = 5;
+const FAILED: u8 = 6;
 
 /// Events on their way into a frame.
 #[derive(Default)]
@@ -53,6 +54,11 @@ impl Columns {
                 self.opcodes.push(FREE);
                 number::put(&mut self.distances, *next - block);
             }
+            Event::Failed { size, align } => {
+                self.opcodes.push(FAILED);
+                number::put(&mut self.sizes, size);
+                self.rest.push(align.trailing_zeros() as u8);
+            }
             Event::Thread { thread } => {
                 self.opcodes.push(THREAD);
                 number::put(&mut self.rest, thread);
@@ -84,76 +90,116 @@ impl Columns {
     }
 }
 
+/// A column of a frame that is being read: what is left of it.
+#[derive(Clone, Copy, Default)]
+struct Column {
+    at: usize,
+    end: usize,
+}
+
+impl Column {
+    fn is_empty(self) -> bool {
+        self.at == self.end
+    }
+
+    #[inline]
+    fn byte(&mut self, bytes: &[u8]) -> Result<u8, Fault> {
+        if self.at >= self.end {
+            return Err(Fault::Event);
+        }
+        let byte = *bytes.get(self.at).ok_or(Fault::Event)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    #[inline]
+    fn number(&mut self, bytes: &[u8]) -> Result<u64, Fault> {
+        let mut rest = bytes.get(self.at..self.end).ok_or(Fault::Event)?;
+        let number = number::take(&mut rest).ok_or(Fault::Event)?;
+        self.at = self.end - rest.len();
+        Ok(number)
+    }
+}
+
 /// Events on their way out of a frame.
 #[derive(Default)]
 pub(crate) struct Cursor {
     bytes: Vec<u8>,
-    /// What is left of each column.
-    columns: [std::ops::Range<usize>; 4],
+    opcodes: Column,
+    sizes: Column,
+    distances: Column,
+    rest: Column,
 }
 
 impl Cursor {
-    pub(crate) fn new(bytes: Vec<u8>, events: u32) -> Result<Cursor, Fault> {
-        let mut rest = &bytes[..];
+    /// Goes on to the events that `fill` puts into the memory of the last ones, so many of them.
+    pub(crate) fn refill(
+        &mut self,
+        events: u32,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        self.clear();
+        fill(&mut self.bytes)?;
+        let mut rest = &self.bytes[..];
         let mut lengths = [0; 4];
         for length in &mut lengths {
             *length = number::take(&mut rest).and_then(|length| usize::try_from(length).ok()).ok_or(Fault::Event)?;
         }
-        let mut at = bytes.len() - rest.len();
-        let mut columns = [const { 0..0 }; 4];
+        let mut at = self.bytes.len() - rest.len();
+        let mut columns = [Column::default(); 4];
         for (column, length) in columns.iter_mut().zip(lengths) {
-            let end = at.checked_add(length).filter(|&end| end <= bytes.len()).ok_or(Fault::Event)?;
-            *column = at..end;
+            let end = at.checked_add(length).filter(|&end| end <= self.bytes.len()).ok_or(Fault::Event)?;
+            *column = Column { at, end };
             at = end;
         }
-        if at != bytes.len() || lengths[0] != events as usize {
+        if at != self.bytes.len() || lengths[0] != events as usize {
             return Err(Fault::Event);
         }
-        Ok(Cursor { bytes, columns })
+        [self.opcodes, self.sizes, self.distances, self.rest] = columns;
+        Ok(())
     }
 
-    /// A byte of the column, if one is left.
-    fn byte(&mut self, column: usize) -> Option<u8> {
-        let range = &mut self.columns[column];
-        let byte = self.bytes[range.clone()].first().copied()?;
-        range.start += 1;
-        Some(byte)
+    /// Forgets what is left.
+    pub(crate) fn clear(&mut self) {
+        [self.opcodes, self.sizes, self.distances, self.rest] = [Column::default(); 4];
+    }
+
+    /// Whether all columns are used up, as they are behind the last event.
+    fn is_empty(&self) -> bool {
+        [self.opcodes, self.sizes, self.distances, self.rest].iter().all(|column| column.is_empty())
     }
 
     #[inline]
-    fn number(&mut self, column: usize) -> Option<u64> {
-        let range = &mut self.columns[column];
-        let mut rest = &self.bytes[range.clone()];
-        let value = number::take(&mut rest)?;
-        range.start = range.end - rest.len();
-        Some(value)
-    }
-
     fn size(&mut self) -> Result<u64, Fault> {
-        self.number(1).ok_or(Fault::Event)
+        self.sizes.number(&self.bytes)
     }
 
+    #[inline]
     fn block(&mut self, next: u64) -> Result<u64, Fault> {
-        let distance = self.number(2).filter(|&distance| distance != 0).ok_or(Fault::Event)?;
-        next.checked_sub(distance).ok_or(Fault::Event)
+        match self.distances.number(&self.bytes)? {
+            0 => Err(Fault::Event),
+            distance => next.checked_sub(distance).ok_or(Fault::Event),
+        }
+    }
+
+    fn align(&mut self) -> Result<u64, Fault> {
+        let log = self.rest.byte(&self.bytes)?;
+        1u64.checked_shl(u32::from(log)).ok_or(Fault::Event)
     }
 
     /// The next event; `next` is the number of the next block that appears.
+    #[inline]
     pub(crate) fn next_event(&mut self, next: &mut u64) -> Result<Option<Event>, Fault> {
-        let Some(opcode) = self.byte(0) else {
+        if self.opcodes.is_empty() {
             // Nothing may be left over: it would belong to events that are not there.
-            return if self.columns.iter().all(|column| column.is_empty()) { Ok(None) } else { Err(Fault::Event) };
-        };
-        let event = match opcode {
-            MALLOC | CALLOC | ALIGNED => {
-                let size = self.size()?;
-                let (kind, align) = match opcode {
-                    MALLOC => (Kind::Malloc, USUAL_ALIGN),
-                    CALLOC => (Kind::Calloc, USUAL_ALIGN),
-                    _ => (Kind::Aligned, 1 << self.byte(3).filter(|&log| log < 64).ok_or(Fault::Event)?),
-                };
-                *next += 1;
-                Event::Allocate { block: *next - 1, kind, size, align }
+            return if self.is_empty() { Ok(None) } else { Err(Fault::Event) };
+        }
+        let event = match self.opcodes.byte(&self.bytes)? {
+            MALLOC => self.appear(Kind::Malloc, USUAL_ALIGN, next)?,
+            CALLOC => self.appear(Kind::Calloc, USUAL_ALIGN, next)?,
+            ALIGNED => {
+                let align = self.align()?;
+                self.appear(Kind::Aligned, align, next)?
             }
             RESIZE => {
                 let block = self.block(*next)?;
@@ -161,9 +207,17 @@ impl Cursor {
                 Event::Resize { block, becomes: *next - 1, size: self.size()? }
             }
             FREE => Event::Free { block: self.block(*next)? },
-            THREAD => Event::Thread { thread: self.number(3).ok_or(Fault::Event)? },
+            THREAD => Event::Thread { thread: self.rest.number(&self.bytes)? },
+            FAILED => Event::Failed { size: self.size()?, align: self.align()? },
             _ => return Err(Fault::Event),
         };
         Ok(Some(event))
+    }
+
+    #[inline]
+    fn appear(&mut self, kind: Kind, align: u64, next: &mut u64) -> Result<Event, Fault> {
+        let size = self.size()?;
+        *next += 1;
+        Ok(Event::Allocate { block: *next - 1, kind, size, align })
     }
 }

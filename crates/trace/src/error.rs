@@ -12,6 +12,9 @@ pub(crate) enum Fault {
     Contents,
     Event,
     Order,
+    Side,
+    Site,
+    Texts,
 }
 
 impl fmt::Display for Fault {
@@ -23,6 +26,9 @@ impl fmt::Display for Fault {
             Fault::Contents => "its contents are damaged: the checksum differs",
             Fault::Event => "it holds something that is no event",
             Fault::Order => "it does not follow the frame before it",
+            Fault::Side => "its times or call sites are not those of its events",
+            Fault::Site => "it holds something that is no call site, or more of them than a trace may",
+            Fault::Texts => "it holds something that is no texts, or more of them than a trace may",
         })
     }
 }
@@ -104,6 +110,18 @@ pub enum WriteError {
         /// The alignment.
         align: u64,
     },
+    /// A call site was named that has not been defined.
+    NoSuchSite {
+        /// Its number.
+        site: u32,
+    },
+    /// There are more call sites, or more texts, than a trace may hold.
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// How much of it a trace may hold, in bytes.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for WriteError {
@@ -112,6 +130,12 @@ impl fmt::Display for WriteError {
             WriteError::Io(error) => write!(f, "the trace cannot be written: {error}"),
             WriteError::NoSuchBlock { block } => {
                 write!(f, "block {block} has not been allocated at this point of the trace")
+            }
+            WriteError::NoSuchSite { site } => {
+                write!(f, "call site {site} has not been defined at this point of the trace")
+            }
+            WriteError::TooMuch { what, limit } => {
+                write!(f, "these are more {what} than a trace may hold ({limit} bytes): leave some out")
             }
             WriteError::BadAlignment { align } => write!(f, "{align} is no alignment: not a power of two"),
         }

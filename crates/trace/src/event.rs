@@ -39,6 +39,13 @@ pub enum Event {
         /// Its number.
         block: u64,
     },
+    /// A block of `size` bytes was asked for and refused.
+    Failed {
+        /// How many bytes were asked for.
+        size: u64,
+        /// The alignment that was asked for, a power of two, or what every block has (16).
+        align: u64,
+    },
     /// What follows happens in this thread.
     Thread {
         /// Its number, from 0 in the order in which threads first appear.

@@ -12,6 +12,8 @@
 //! 40  a zstd frame with a checksum of its contents
 //! ```
 
+use std::io;
+
 use crate::error::Fault;
 
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"hwFR");
@@ -26,9 +28,21 @@ const EFFORT: i32 = 6;
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    About = 0,
+    Texts = 0,
     Events = 1,
     Index = 2,
+    Times = 3,
+    Definitions = 4,
+    Sites = 5,
+    Names = 6,
+}
+
+impl Contents {
+    /// What a frame of this kind holds; `None` when it is of a newer format.
+    pub(crate) fn of_kind(kind: u32) -> Option<Contents> {
+        use Contents::{Definitions, Events, Index, Names, Sites, Texts, Times};
+        [Texts, Events, Index, Times, Definitions, Sites, Names].into_iter().find(|&contents| contents as u32 == kind)
+    }
 }
 
 /// A frame's header.
@@ -80,14 +94,27 @@ impl Header {
 }
 
 /// Packs `contents`, with a checksum.
-pub(crate) fn pack(contents: &[u8]) -> std::io::Result<Vec<u8>> {
+pub(crate) fn pack(contents: &[u8]) -> io::Result<Vec<u8>> {
     let mut packer = zstd::bulk::Compressor::new(EFFORT)?;
     packer.include_checksum(true)?;
     packer.compress(contents)
 }
 
-/// Unpacks what must become `length` bytes.
-pub(crate) fn unpack(packed: &[u8], length: usize) -> Result<Vec<u8>, Fault> {
-    let contents = zstd::bulk::decompress(packed, length).map_err(|_| Fault::Contents)?;
-    if contents.len() == length { Ok(contents) } else { Err(Fault::Contents) }
+/// Unpacks one frame after the other, with the same memory.
+pub(crate) struct Unpacker {
+    zstd: zstd::bulk::Decompressor<'static>,
+}
+
+impl Unpacker {
+    pub(crate) fn new() -> io::Result<Unpacker> {
+        Ok(Unpacker { zstd: zstd::bulk::Decompressor::new()? })
+    }
+
+    /// Unpacks what must become `length` bytes, at most [`LONGEST`], into `contents`.
+    pub(crate) fn unpack(&mut self, packed: &[u8], length: usize, contents: &mut Vec<u8>) -> Result<(), Fault> {
+        contents.clear();
+        contents.reserve(length);
+        self.zstd.decompress_to_buffer(packed, contents).map_err(|_| Fault::Contents)?;
+        if contents.len() == length { Ok(()) } else { Err(Fault::Contents) }
+    }
 }

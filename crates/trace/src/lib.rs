@@ -24,7 +24,8 @@
 //! ```
 //!
 //! From the bottom up: `number` (integers of variable length), `event` (what happens), `columns` (events as bytes), `frame`
-//! (their packing), `about` (what else a trace tells), `writer` and `reader`, `import` (what other
+//! (their packing) and `frames` (their row), `texts` and `about` (what else a trace
+//! tells), `sites` (where calls come from) and `side` (times and sites of events), `writer` and `reader`, `import` (what other
 //! tools wrote).
 
 mod about;
@@ -32,15 +33,20 @@ mod columns;
 mod error;
 mod event;
 mod frame;
+mod frames;
 pub mod import;
 mod number;
 mod reader;
+mod side;
+mod sites;
+mod texts;
 mod writer;
 
 pub use about::About;
 pub use error::{ReadError, WriteError};
 pub use event::{Event, Kind};
 pub use reader::Reader;
+pub use sites::SiteId;
 pub use writer::Writer;
 
 /// The version of the format that this crate writes, and the newest that it reads.

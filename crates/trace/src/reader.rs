@@ -1,35 +1,38 @@
 //! Reading a trace from its front.
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use crate::VERSION;
 use crate::about::About;
 use crate::columns::Cursor;
 use crate::error::{Fault, ReadError};
 use crate::event::Event;
-use crate::frame::{self, Contents, HEADER, Header};
+use crate::frame::{Contents, Header};
+use crate::frames::{Frames, Stop, fill};
+use crate::side::Side;
+use crate::sites::SiteId;
+use crate::texts;
 
 /// The first bytes of every trace.
 pub(crate) const MAGIC: &[u8; 8] = b"hwtrace\0";
 /// The last bytes of a trace that has an index, behind the index's offset.
 pub(crate) const INDEXED: &[u8; 8] = b"hwindex\0";
 
-/// Reads a trace, event by event. Memory: one frame, at most 4 MiB, whatever the file says.
+/// Reads a trace, event by event. Memory: one frame, at most 4 MiB, whatever the file says; with [times](Reader::with_times) or
+/// [sites](Reader::with_sites) as much again for each, and up to 128 MiB for sites and the names of their stack frames.
 ///
-/// Frames of kinds that are not known are passed over, so that a trace with side streams can be read by those who do
-/// not know them.
+/// Frames that are not wanted, or of kinds that are not known, are passed over without unpacking.
 pub struct Reader<R: Read> {
-    file: R,
+    frames: Frames<R>,
     about: About,
     events: Cursor,
+    /// Present when times or sites are wanted.
+    side: Option<Box<Side>>,
+    /// Contents of frames of other kinds than events.
+    contents: Vec<u8>,
     /// The number of the next event, and of the next block that appears.
     next_event: u64,
     next_block: u64,
-    /// The frame under way: its number and where it begins.
-    frame: u64,
-    offset: u64,
-    /// Where the next frame begins.
-    position: u64,
     ended: bool,
     finished: bool,
 }
@@ -49,24 +52,37 @@ impl<R: Read> Reader<R> {
             return Err(ReadError::Version { found: version });
         }
         let mut reader = Reader {
-            file,
+            frames: Frames::new(file, start.len() as u64)?,
             about: About::default(),
             events: Cursor::default(),
+            side: None,
+            contents: Vec::new(),
             next_event: 0,
             next_block: 0,
-            frame: 0,
-            offset: start.len() as u64,
-            position: start.len() as u64,
             ended: false,
             finished: false,
         };
-        let Some((header, contents)) = reader.next_frame()? else { return Err(reader.damaged(Fault::CutOff)) };
-        let about = (header.kind == Contents::About as u32).then(|| About::from_bytes(&contents)).flatten();
-        reader.about = about.ok_or_else(|| reader.damaged(Fault::Contents))?;
-        Ok(reader)
+        match reader.read_texts() {
+            Ok(()) => Ok(reader),
+            Err(stop) => Err(reader.end(stop)),
+        }
     }
 
-    /// What the trace tells besides events.
+    /// Reads times too, where there are some: for [`Reader::time`].
+    #[must_use]
+    pub fn with_times(mut self) -> Reader<R> {
+        self.side.get_or_insert_default().wants_times = true;
+        self
+    }
+
+    /// Reads call sites too, where there are some: for [`Reader::site`].
+    #[must_use]
+    pub fn with_sites(mut self) -> Reader<R> {
+        self.side.get_or_insert_default().wants_sites = true;
+        self
+    }
+
+    /// What the trace tells besides events. Some of it may stand at the end, and is here when all events have been read.
     pub fn about(&self) -> &About {
         &self.about
     }
@@ -83,7 +99,34 @@ impl<R: Read> Reader<R> {
 
     /// How many bytes of the file have been read.
     pub fn bytes_read(&self) -> u64 {
-        self.position
+        self.frames.position()
+    }
+
+    /// When the event that was read last happened, in nanoseconds since the beginning; `None` when the trace does not tell,
+    /// or [times](Reader::with_times) are not read.
+    pub fn time(&self) -> Option<u64> {
+        self.side.as_ref()?.time
+    }
+
+    /// From where the block of the event that was read last was asked for; `None` when the trace does not tell, or
+    /// [sites](Reader::with_sites) are not read.
+    pub fn site(&self) -> Option<SiteId> {
+        self.side.as_ref()?.site
+    }
+
+    /// How many sites are defined in what has been read.
+    pub fn sites(&self) -> usize {
+        self.side.as_ref().map_or(0, |side| side.table.len())
+    }
+
+    /// The stack frames of a site, the innermost first, each a text such as `libfoo.so+0x1234`.
+    pub fn site_frames(&self, site: SiteId) -> impl Iterator<Item = &str> {
+        self.side.iter().flat_map(move |side| side.table.frames(site))
+    }
+
+    /// What is known of a stack frame: a function, a file, a line. Names stand at the end of a trace.
+    pub fn frame_name(&self, frame: &str) -> Option<&str> {
+        self.side.as_ref()?.table.name(frame)
     }
 
     /// The next event; `None` at the end.
@@ -95,12 +138,17 @@ impl<R: Read> Reader<R> {
         loop {
             match self.events.next_event(&mut self.next_block) {
                 Ok(Some(event)) => {
+                    if let Some(side) = &mut self.side
+                        && let Err(fault) = side.advance(&event)
+                    {
+                        return Err(self.end(fault.into()));
+                    }
                     self.next_event += 1;
                     return Ok(Some(event));
                 }
                 Ok(None) if self.ended => return Ok(None),
                 Ok(None) => self.open_frame()?,
-                Err(fault) => return Err(self.damaged(fault)),
+                Err(fault) => return Err(self.end(fault.into())),
             }
         }
     }
@@ -108,53 +156,76 @@ impl<R: Read> Reader<R> {
     /// Goes on to the next frame, if there is one.
     #[cold]
     fn open_frame(&mut self) -> Result<(), ReadError> {
-        let Some((header, contents)) = self.next_frame()? else {
+        self.read_frame().map_err(|stop| self.end(stop))
+    }
+
+    fn read_frame(&mut self) -> Result<(), Stop> {
+        if let Some(side) = &mut self.side {
+            side.close()?;
+        }
+        let Some(header) = self.frames.next_header()? else {
             self.ended = true;
             return Ok(());
         };
-        if header.kind == Contents::Index as u32 {
-            (self.ended, self.finished) = (true, true);
+        match Contents::of_kind(header.kind) {
+            Some(Contents::Events) => self.open_events(&header)?,
+            Some(Contents::Texts) => self.add_texts(&header)?,
+            Some(Contents::Index) => (self.ended, self.finished) = (true, true),
+            Some(contents) => self.read_side(&header, contents)?,
+            None => {}
         }
-        if header.kind != Contents::Events as u32 {
-            return Ok(());
-        }
-        if (header.first_event, header.first_block) != (self.next_event, self.next_block) {
-            return Err(self.damaged(Fault::Order));
-        }
-        self.events = Cursor::new(contents, header.events).map_err(|fault| self.damaged(fault))?;
         Ok(())
     }
 
-    /// The next frame, unpacked; `None` at the end of the file.
-    fn next_frame(&mut self) -> Result<Option<(Header, Vec<u8>)>, ReadError> {
-        let mut header = [0; HEADER];
-        self.offset = self.position;
-        match fill(&mut self.file, &mut header)? {
-            0 => return Ok(None),
-            HEADER => {}
-            _ => return Err(self.damaged(Fault::CutOff)),
+    fn open_events(&mut self, header: &Header) -> Result<(), Fault> {
+        if (header.first_event, header.first_block) != (self.next_event, self.next_block) {
+            return Err(Fault::Order);
         }
-        let header = Header::from_bytes(&header).map_err(|fault| self.damaged(fault))?;
-        let mut packed = vec![0; header.packed as usize];
-        if fill(&mut self.file, &mut packed)? < packed.len() {
-            return Err(self.damaged(Fault::CutOff));
+        if let Some(side) = &mut self.side {
+            side.open(header.first_event)?;
         }
-        let contents = frame::unpack(&packed, header.length as usize).map_err(|fault| self.damaged(fault))?;
-        self.position += (HEADER + packed.len()) as u64;
-        self.frame += 1;
-        Ok(Some((header, contents)))
+        self.events.refill(header.events, |bytes| self.frames.unpack(header, bytes))
+    }
+
+    /// Every trace begins with texts.
+    fn read_texts(&mut self) -> Result<(), Stop> {
+        let header = self.frames.next_header()?.ok_or(Fault::CutOff)?;
+        if header.kind != Contents::Texts as u32 {
+            return Err(Fault::Contents.into());
+        }
+        Ok(self.add_texts(&header)?)
+    }
+
+    fn add_texts(&mut self, header: &Header) -> Result<(), Fault> {
+        self.frames.unpack(header, &mut self.contents)?;
+        if self.about.add_bytes(&self.contents) { Ok(()) } else { Err(Fault::Texts) }
+    }
+
+    /// Reads a frame of a side stream, if it is wanted.
+    fn read_side(&mut self, header: &Header, contents: Contents) -> Result<(), Fault> {
+        let Some(side) = &mut self.side else { return Ok(()) };
+        let mut unpack = |bytes: &mut Vec<u8>| self.frames.unpack(header, bytes);
+        match contents {
+            Contents::Times if side.wants_times => side.refill_times(header.first_event, unpack),
+            Contents::Sites if side.wants_sites => side.refill_sites(header.first_event, unpack),
+            Contents::Definitions if side.wants_sites => {
+                unpack(&mut self.contents)?;
+                side.table.define(&self.contents)
+            }
+            Contents::Names if side.wants_sites => {
+                unpack(&mut self.contents)?;
+                side.table.name_frames(texts::pairs(&self.contents).ok_or(Fault::Texts)?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// An error in the frame under way, after which nothing more is read.
-    fn damaged(&mut self, fault: Fault) -> ReadError {
+    #[cold]
+    fn end(&mut self, stop: Stop) -> ReadError {
         self.ended = true;
-        self.events = Cursor::default();
-        ReadError::Damaged {
-            frame: self.frame,
-            offset: self.offset,
-            events_before: self.next_event,
-            what: fault.to_string(),
-        }
+        self.events.clear();
+        self.frames.error(stop, self.next_event)
     }
 }
 
@@ -164,18 +235,4 @@ impl<R: Read> Iterator for Reader<R> {
     fn next(&mut self) -> Option<Self::Item> {
         self.next_event().transpose()
     }
-}
-
-/// Reads until `bytes` is full or the file ends; returns how many bytes that were.
-fn fill(file: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read(&mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }

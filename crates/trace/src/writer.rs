@@ -8,17 +8,28 @@ use crate::error::WriteError;
 use crate::event::{Event, Kind};
 use crate::frame::{self, Contents, Header};
 use crate::number;
+use crate::side::SideColumns;
+use crate::sites::{Definitions, SiteId};
+use crate::texts;
 use crate::{VERSION, reader};
 
 /// A frame is written when its events take this many bytes.
 const FRAME: usize = 1 << 20;
 
-/// Writes a trace. Memory: one frame, whatever the trace's length, and 16 bytes per frame for the index.
+/// Writes a trace. Memory: one frame, whatever the trace's length, 16 bytes per frame for the index, and up to 128 MiB for
+/// call sites where there are some.
 ///
 /// What is not [finished](Writer::finish) lacks its last frame and the index, and can be read up to there.
 pub struct Writer<W: Write> {
     file: W,
     columns: Columns,
+    side: SideColumns,
+    definitions: Definitions,
+    /// Names of stack frames, for the end.
+    names: Vec<u8>,
+    /// All texts, and those that are written at the end.
+    told: usize,
+    texts: About,
     /// Bytes written.
     written: u64,
     events: u64,
@@ -35,11 +46,16 @@ impl<W: Write> Writer<W> {
     /// Begins a trace.
     ///
     /// # Errors
-    /// [`WriteError::Io`].
+    /// [`WriteError::TooMuch`] when the texts are more than a trace may hold, [`WriteError::Io`].
     pub fn new(file: W, about: &About) -> Result<Writer<W>, WriteError> {
         let mut writer = Writer {
             file,
             columns: Columns::default(),
+            side: SideColumns::default(),
+            definitions: Definitions::default(),
+            names: Vec::new(),
+            told: 0,
+            texts: About::default(),
             written: 0,
             events: 0,
             next: 0,
@@ -49,7 +65,8 @@ impl<W: Write> Writer<W> {
         };
         writer.put(reader::MAGIC)?;
         writer.put(&VERSION.to_le_bytes())?;
-        writer.put_frame(Contents::About, 0, &about.to_bytes())?;
+        writer.tell(about.length())?;
+        writer.put_frame(Contents::Texts, 0, &about.to_bytes())?;
         Ok(writer)
     }
 
@@ -98,12 +115,79 @@ impl<W: Write> Writer<W> {
         self.push(Event::Thread { thread })
     }
 
+    /// A block is asked for and refused.
+    ///
+    /// # Errors
+    /// [`WriteError::BadAlignment`], [`WriteError::Io`].
+    pub fn fail(&mut self, size: u64, align: u64) -> Result<(), WriteError> {
+        if !align.is_power_of_two() {
+            return Err(WriteError::BadAlignment { align });
+        }
+        self.push(Event::Failed { size, align })
+    }
+
+    /// What follows happens this many nanoseconds after the beginning. Time does not run backwards in a trace: what is earlier
+    /// than what was told before is taken for the same.
+    pub fn at(&mut self, nanoseconds: u64) {
+        self.side.at(nanoseconds);
+    }
+
+    /// Defines a call site by its stack frames, the innermost first, each a text such as `libfoo.so+0x1234`. The same frames
+    /// again are another site: whoever writes knows which are the same.
+    ///
+    /// # Errors
+    /// [`WriteError::TooMuch`], [`WriteError::Io`].
+    pub fn define_site(&mut self, frames: &[&str]) -> Result<SiteId, WriteError> {
+        let site = self.definitions.define(frames)?;
+        if self.definitions.length() >= FRAME {
+            self.put_definitions()?;
+        }
+        Ok(site)
+    }
+
+    /// The next request (an allocation, a resize or a failure) comes from there.
+    ///
+    /// # Errors
+    /// [`WriteError::NoSuchSite`].
+    pub fn from_site(&mut self, site: SiteId) -> Result<(), WriteError> {
+        if !self.definitions.has(site) {
+            return Err(WriteError::NoSuchSite { site: site.index() });
+        }
+        self.side.at_site(site);
+        Ok(())
+    }
+
+    /// What is known of a stack frame of call sites: a function, a file, a line.
+    ///
+    /// # Errors
+    /// [`WriteError::TooMuch`], [`WriteError::Io`].
+    pub fn name_frame(&mut self, frame: &str, name: &str) -> Result<(), WriteError> {
+        self.definitions.name(frame, name)?;
+        texts::put(&mut self.names, frame, name);
+        if self.names.len() >= FRAME { self.put_names() } else { Ok(()) }
+    }
+
+    /// Tells something that was not known at the beginning; it is written at the end, in place of what was told under this
+    /// name.
+    ///
+    /// # Errors
+    /// [`WriteError::TooMuch`].
+    pub fn add_text(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
+        self.tell(name.len() + text.len() + 2)?;
+        self.texts.set(name, text);
+        Ok(())
+    }
+
     /// Writes what is left and the index, and returns the file.
     ///
     /// # Errors
     /// [`WriteError::Io`].
     pub fn finish(mut self) -> Result<W, WriteError> {
         self.put_events()?;
+        self.put_names()?;
+        if self.texts.length() > 0 {
+            self.put_frame(Contents::Texts, 0, &self.texts.to_bytes())?;
+        }
         let mut index = Vec::new();
         for &(offset, event) in &self.frames {
             number::put(&mut index, offset);
@@ -120,6 +204,13 @@ impl<W: Write> Writer<W> {
         Ok(self.file)
     }
 
+    /// So many bytes of texts are told.
+    fn tell(&mut self, length: usize) -> Result<(), WriteError> {
+        self.told = self.told.saturating_add(length);
+        let limit = About::LONGEST;
+        if self.told <= limit { Ok(()) } else { Err(WriteError::TooMuch { what: "texts", limit }) }
+    }
+
     fn require(&self, block: u64) -> Result<(), WriteError> {
         if block < self.next { Ok(()) } else { Err(WriteError::NoSuchBlock { block }) }
     }
@@ -130,10 +221,11 @@ impl<W: Write> Writer<W> {
             self.put_into_columns(Event::Thread { thread: self.thread });
         }
         self.put_into_columns(event);
-        if self.columns.length() >= FRAME { self.put_events() } else { Ok(()) }
+        if self.columns.length().max(self.side.length()) >= FRAME { self.put_events() } else { Ok(()) }
     }
 
     fn put_into_columns(&mut self, event: Event) {
+        self.side.push(&event, self.columns.events());
         self.columns.push(event, &mut self.next);
         self.events += 1;
     }
@@ -143,11 +235,33 @@ impl<W: Write> Writer<W> {
             return Ok(());
         }
         let events = self.columns.events() as u32;
+        // Whoever begins to read at this frame finds its side streams there.
         self.frames.push((self.written, self.first.0));
+        self.put_definitions()?;
+        let (times, sites) = (self.side.take_times(), self.side.take_sites());
+        self.put_unless_empty(Contents::Times, events, &times)?;
+        self.put_unless_empty(Contents::Sites, events, &sites)?;
         let contents = self.columns.take_bytes();
         self.put_frame(Contents::Events, events, &contents)?;
         self.first = (self.events, self.next);
         Ok(())
+    }
+
+    fn put_definitions(&mut self) -> Result<(), WriteError> {
+        if self.definitions.length() == 0 {
+            return Ok(());
+        }
+        let contents = self.definitions.take_bytes();
+        self.put_frame(Contents::Definitions, 0, &contents)
+    }
+
+    fn put_names(&mut self) -> Result<(), WriteError> {
+        let contents = std::mem::take(&mut self.names);
+        self.put_unless_empty(Contents::Names, 0, &contents)
+    }
+
+    fn put_unless_empty(&mut self, kind: Contents, events: u32, contents: &[u8]) -> Result<(), WriteError> {
+        if contents.is_empty() { Ok(()) } else { self.put_frame(kind, events, contents) }
     }
 
     fn put_frame(&mut self, kind: Contents, events: u32, contents: &[u8]) -> Result<(), WriteError> {

@@ -9,6 +9,7 @@ enum Step {
     Allocate(Kind, u64, u32),
     Resize(u64, u64),
     Free(u64),
+    Failed(u64, u32),
     Thread(u64),
 }
 
@@ -18,8 +19,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ago = prop_oneof![0u64..4, 0u64..1000, any::<u64>()];
     let step = prop_oneof![
         4 => (kind, size.clone(), 0u32..64).prop_map(|(kind, size, log)| Step::Allocate(kind, size, log)),
-        1 => (ago.clone(), size).prop_map(|(ago, size)| Step::Resize(ago, size)),
+        1 => (ago.clone(), size.clone()).prop_map(|(ago, size)| Step::Resize(ago, size)),
         3 => ago.prop_map(Step::Free),
+        1 => (size, 0u32..64).prop_map(|(size, log)| Step::Failed(size, log)),
         1 => (0u64..5).prop_map(Step::Thread),
     ];
     prop::collection::vec(step, 0..400)
@@ -49,6 +51,10 @@ fn write(steps: &[Step]) -> (Vec<u8>, Vec<(u64, Event)>) {
                 let Some(block) = named(ago) else { continue };
                 writer.free(block).unwrap();
                 events.push((thread, Event::Free { block }));
+            }
+            Step::Failed(size, log) => {
+                writer.fail(size, 1 << log).unwrap();
+                events.push((thread, Event::Failed { size, align: 1 << log }));
             }
             Step::Thread(number) => {
                 writer.in_thread(number).unwrap();
@@ -179,5 +185,6 @@ fn a_writer_refuses_what_cannot_be() {
     assert!(writer.allocate(Kind::Aligned, 1, 3).is_err());
     assert_eq!(writer.allocate(Kind::Aligned, 1, 4096).unwrap(), 0);
     assert!(writer.free(1).is_err());
+    assert!(writer.fail(1, 6).is_err());
     writer.free(0).unwrap();
 }

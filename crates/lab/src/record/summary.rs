@@ -87,8 +87,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
         ));
     }
     if figures.failed > 0 {
-        remarks
-            .push(format!("{who} was refused memory {} times; no event of its trace", number::grouped(figures.failed)));
+        remarks.push(format!("{who} was refused memory {} times", number::grouped(figures.failed)));
     }
     remarks
 }

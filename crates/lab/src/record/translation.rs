@@ -17,7 +17,7 @@ pub struct Figures {
     pub resizes: u64,
     /// Blocks that were freed.
     pub frees: u64,
-    /// Requests that failed; no event of the trace.
+    /// Requests that failed.
     pub failed: u64,
     /// Frees and resizes of addresses at which no block had been seen to appear; of the frees there is no event.
     pub unknown: u64,
@@ -33,7 +33,7 @@ pub struct Figures {
 impl Figures {
     /// How many events there are, without those that only name a thread.
     pub fn events(&self) -> u64 {
-        self.allocations + self.resizes + self.frees
+        self.allocations + self.resizes + self.frees + self.failed
     }
 
     /// How many blocks appeared.
@@ -94,10 +94,7 @@ impl<W: Write> Translation<W> {
                 Ok(())
             }
             Call::ResizeEnds => self.resize(record),
-            Call::Failed => {
-                self.figures.failed += 1;
-                Ok(())
-            }
+            Call::Failed => self.fail(thread, size, align),
         }
     }
 
@@ -125,18 +122,27 @@ impl<W: Write> Translation<W> {
         self.writer.free(block.number)
     }
 
+    fn fail(&mut self, thread: u16, size: u64, align: u64) -> Result<(), WriteError> {
+        self.in_thread(thread)?;
+        self.figures.failed += 1;
+        self.writer.fail(size, align)
+    }
+
     fn resize(&mut self, record: Record) -> Result<(), WriteError> {
-        let Record { size, thread, address, .. } = record;
+        let Record { log2_align, size, thread, address, .. } = record;
+        let align = 1 << log2_align;
         let old = self.resizing.remove(&thread);
         let (from, block) = old.map_or((0, None), |old| (old.address, old.block));
         match (address, block) {
             (0, Some(block)) if size == 0 => self.free(thread, block),
+            (0, None) if size == 0 => {
+                self.figures.unknown += 1;
+                Ok(())
+            }
             (0, block) => {
-                self.figures.failed += u64::from(size != 0);
-                self.figures.unknown += u64::from(size == 0);
                 // The block stays what it was.
                 block.map(|block| self.blocks.insert(from, block));
-                Ok(())
+                self.fail(thread, size, align)
             }
             (_, Some(block)) => {
                 self.in_thread(thread)?;
@@ -147,7 +153,7 @@ impl<W: Write> Translation<W> {
             }
             (_, None) => {
                 self.figures.unknown += 1;
-                self.allocate(thread, address, Kind::Malloc, size, 16)
+                self.allocate(thread, address, Kind::Malloc, size, align)
             }
         }
     }
@@ -208,7 +214,8 @@ mod tests {
             call(Call::ResizeEnds, 1 << 50, 0),
             call(Call::Free, 0, 0x100),
         ]);
-        assert_eq!(events, [malloc(0, 10), Event::Free { block: 0 }]);
+        let failed = Event::Failed { size: 1 << 50, align: 16 };
+        assert_eq!(events, [malloc(0, 10), failed, Event::Free { block: 0 }]);
         assert_eq!((figures.failed, figures.unknown, figures.peak_live), (1, 0, 10));
     }
 
@@ -236,7 +243,8 @@ mod tests {
             call(Call::Malloc, 40, 0x600),
             call(Call::Failed, 1 << 50, 0),
         ]);
-        assert_eq!(events, [malloc(0, 30), malloc(1, 40), Event::Free { block: 0 }]);
+        let failed = Event::Failed { size: 1 << 50, align: 16 };
+        assert_eq!(events, [malloc(0, 30), malloc(1, 40), Event::Free { block: 0 }, failed]);
         assert_eq!((figures.unknown, figures.unseen_frees, figures.failed, figures.peak_live), (2, 1, 1, 40));
     }
 }
