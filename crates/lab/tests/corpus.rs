@@ -55,6 +55,7 @@ impl Seen {
                 self.appear(becomes, size);
             }
             Event::Free { block } => self.go(block),
+            Event::Failed { .. } => {}
             Event::Thread { thread } => {
                 self.threads.insert(thread);
                 return;
