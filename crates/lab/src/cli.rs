@@ -38,8 +38,8 @@ pub enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// Run a program and write down every call of its malloc family, as a trace.
-    #[command(after_help = RECORD_EXAMPLES)]
-    Record(RecordArgs),
+    #[command(after_help = crate::record::EXAMPLES)]
+    Record(crate::record::Arguments),
     /// Replay a recorded program's heap under every policy.
     #[command(after_help = crate::replay::EXAMPLES)]
     Replay(crate::replay::Arguments),
@@ -145,39 +145,6 @@ The program's children run under the policy too, and report as well.
 
 Exit code: the program's own, or its signal. 127: there is no such program.
 126: it cannot be executed. 125: heapwright itself failed. 2: wrong usage.";
-
-/// What `record` may be told.
-#[derive(Args)]
-pub struct RecordArgs {
-    /// Where the program's trace goes [default: PROGRAM.hwt in the current directory].
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// Leave out the processes that the program starts.
-    #[arg(long)]
-    pub main_only: bool,
-
-    /// The program.
-    #[arg(value_name = "PROGRAM")]
-    pub program: OsString,
-
-    /// Its arguments.
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub args: Vec<OsString>,
-}
-
-const RECORD_EXAMPLES: &str = "\
-Examples:
-  heapwright record -- python3 job.py                writes python3.hwt
-  heapwright record -o build.hwt -- make             make, and all that it runs
-  heapwright record --main-only -o sh.hwt -- sh x.sh the shell alone
-
-Every other process has a trace of its own beside the program's: T.PID.hwt beside T.hwt, and
-T.PID-2.hwt when it replaces its program (exec). A program that is killed, crashes or runs out of
-disk leaves all that was called until then. The program itself is T.hwt: the last one, where the
-first replaces itself (as env does).
-
-Exit code: as of run; 125 also when nothing was recorded, or a trace could not be written.";
 
 /// The form of statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

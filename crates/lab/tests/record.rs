@@ -20,7 +20,7 @@ fn family(folder: &Path) -> PathBuf {
 
 fn record(trace: &Path) -> Command {
     let mut command = heapwright();
-    command.args(["record", "-o"]).arg(trace).arg("--");
+    command.args(["record", "--min-events", "0", "-o"]).arg(trace).arg("--");
     command
 }
 
@@ -173,6 +173,43 @@ fn other_processes_can_be_left_out() {
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
     assert_eq!(others(&folder).len(), 0);
     assert_eq!(Trace::at(&trace).about.get("program"), Some("sh"));
+}
+
+#[test]
+fn other_processes_that_call_little_leave_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let family = family(folder.path());
+    let script = format!("{0} all; {0} threads; true", family.display());
+    let output =
+        heapwright().args(["record", "-o"]).arg(folder.path().join("t.hwt")).args(["sh", "-c", &script]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let others = others(&folder);
+    assert_eq!(others.len(), 1);
+    assert_eq!(others[0].about.get("arguments"), Some("threads"));
+    let said = stderr(&output);
+    assert!(said.contains("1 more processes called little"), "{said}");
+    assert!(said.contains("most by far was called by family: see "), "{said}");
+}
+
+#[test]
+fn programs_can_be_chosen_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let family = family(folder.path());
+    let script = format!("ls / >/dev/null; {0} all; exit 5", family.display());
+    let record = |name: &str| {
+        let trace = folder.path().join("t.hwt");
+        let mut command = heapwright();
+        command.args(["record", "--min-events", "0", "--only", name, "-o"]).arg(trace).args(["sh", "-c", &script]);
+        command.output().unwrap()
+    };
+    let output = record("family");
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert_eq!(others(&folder).len(), 1);
+    assert_eq!(others(&folder)[0].about.get("program"), Some("family"));
+    let output = record("no-such-program");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("no process ran no-such-program"), "{}", stderr(&output));
 }
 
 #[test]

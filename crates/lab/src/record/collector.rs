@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, anyhow};
 use heapwright_trace::{About, Writer};
 
+use super::program::Options;
 use super::source::Source;
 use super::traces::Traces;
 use super::translation::{Figures, Translation};
@@ -49,6 +50,13 @@ pub struct Recorded {
     pub error: Option<anyhow::Error>,
 }
 
+impl Recorded {
+    /// Whether nothing is missing that the process called.
+    pub fn is_whole(&self) -> bool {
+        self.failure.is_none() && self.error.is_none()
+    }
+}
+
 /// What became of all of them.
 pub struct Collected {
     /// Those in which something was called.
@@ -65,11 +73,11 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Begins to read the streams that come up in `folder`; of all processes, or of the program's own only.
-    pub fn start(folder: PathBuf, traces: Traces, main_only: bool) -> Collector {
+    /// Begins to read the streams that come up in `folder`, of those processes that the options ask for.
+    pub fn start(folder: PathBuf, traces: Traces, options: Options) -> Collector {
         let ended = Arc::new(AtomicBool::new(false));
         let seen_by_watcher = ended.clone();
-        let watch = move || Watcher::new(folder, traces, main_only).watch(&seen_by_watcher);
+        let watch = move || Watcher::new(folder, traces, options).watch(&seen_by_watcher);
         let watcher = without_signals(|| thread::spawn(watch));
         Collector { ended, watcher }
     }
@@ -88,8 +96,7 @@ type Reader = JoinHandle<Option<Recorded>>;
 struct Watcher {
     folder: PathBuf,
     traces: Traces,
-    /// Whether streams of other processes than the program's are refused.
-    main_only: bool,
+    options: Options,
     /// The program's process, when it has been seen.
     main: Option<u32>,
     known: HashSet<PathBuf>,
@@ -100,9 +107,9 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(folder: PathBuf, traces: Traces, main_only: bool) -> Watcher {
+    fn new(folder: PathBuf, traces: Traces, options: Options) -> Watcher {
         let (readers, recorded, stop) = (Vec::new(), Vec::new(), Arc::default());
-        Watcher { folder, traces, main_only, main: None, known: HashSet::new(), readers, recorded, stop }
+        Watcher { folder, traces, options, main: None, known: HashSet::new(), readers, recorded, stop }
     }
 
     fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
@@ -150,12 +157,22 @@ impl Watcher {
         if self.main.is_none() && source.header().parent == std::process::id() {
             self.main = Some(source.pid());
         }
-        if self.main_only && self.main != Some(source.pid()) {
+        if !self.is_wanted(&source) {
             return;
         }
         let path = self.traces.path_of(source.pid(), source.image());
         let stop = self.stop.clone();
         self.readers.push(thread::spawn(move || record(source, path, &stop)));
+    }
+
+    /// Whether the process is to be recorded; who lets go of its stream tells it that it is not.
+    fn is_wanted(&self, source: &Source) -> bool {
+        let Options { only, main_only, .. } = &self.options;
+        let by_process = !main_only || self.main == Some(source.pid());
+        by_process
+            && (only.is_empty()
+                || only.contains(&program(source))
+                || executable(source).is_some_and(|name| only.contains(&name)))
     }
 }
 
@@ -258,6 +275,12 @@ fn program(source: &Source) -> String {
     let name = source.header().arguments().next().unwrap_or_default();
     let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// The name of the file that the process runs, while it lives: what a script is run by, and what links point to.
+fn executable(source: &Source) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{}/exe", source.pid())).ok()?;
+    Some(path.file_name()?.to_string_lossy().into_owned())
 }
 
 /// What the trace tells besides events.

@@ -1,11 +1,11 @@
 //! What is said of a recording at its end.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use heapwright_os::FileError;
 
 use super::collector::Recorded;
+use super::program::Recording;
 use crate::number;
 use crate::table::Table;
 
@@ -13,7 +13,8 @@ use crate::table::Table;
 const LISTED: usize = 12;
 
 /// Prints a line per trace, and what is missing or odd, on standard error.
-pub fn print(recorded: &[Recorded], elapsed: Duration) -> io::Result<()> {
+pub fn print(recording: &Recording) -> io::Result<()> {
+    let recorded = &recording.traces;
     let mut table = Table::new(["trace", "program", "events", "blocks", "peak live", "threads", "bytes/event"]);
     for one in recorded.iter().take(LISTED) {
         let figures = &one.figures;
@@ -29,10 +30,17 @@ pub fn print(recorded: &[Recorded], elapsed: Duration) -> io::Result<()> {
     }
     let mut out = anstream::stderr().lock();
     let traces = if recorded.len() == 1 { "1 trace".to_owned() } else { format!("{} traces", recorded.len()) };
-    writeln!(out, "heapwright: {traces} in {}", number::seconds(elapsed.as_secs_f64()))?;
+    writeln!(out, "heapwright: {traces} in {}", number::seconds(recording.elapsed.as_secs_f64()))?;
     write!(out, "{table}")?;
     if let Some(more) = recorded.len().checked_sub(LISTED).filter(|&more| more > 0) {
         writeln!(out, "  and {more} more")?;
+    }
+    if let Some(remark) = whose(recording) {
+        writeln!(out, "heapwright: {remark}")?;
+    }
+    if recording.left_out > 0 {
+        let count = number::grouped(recording.left_out as u64);
+        writeln!(out, "heapwright: {count} more processes called little; --min-events 0 keeps their traces")?;
     }
     let remarks: Vec<String> = recorded.iter().flat_map(remarks).chain(inherited(recorded)).collect();
     remarks.iter().take(LISTED).try_for_each(|remark| writeln!(out, "heapwright: {remark}"))?;
@@ -50,6 +58,13 @@ fn inherited(recorded: &[Recorded]) -> Option<String> {
     (count > 0).then(|| {
         format!("{heirs} forked processes freed or resized {blocks} of their parents' blocks; not in their traces")
     })
+}
+
+/// Which trace is the one to look at, if it is not the first.
+fn whose(recording: &Recording) -> Option<String> {
+    let main = recording.main();
+    let first = recording.traces.first().is_some_and(|first| first.path == main.path);
+    (!first).then(|| format!("most by far was called by {}: see {}", main.program, main.path.display()))
 }
 
 fn bytes_per_event(one: &Recorded) -> String {

@@ -39,8 +39,9 @@ impl Traces {
     }
 
     /// Gives the trace of the program, which is what process `pid` ran last, the name that was asked for. Puts it
-    /// first, and the others by the number of their events.
-    pub fn name_after(&self, pid: u32, mut recorded: Vec<Recorded>) -> Result<Vec<Recorded>> {
+    /// first, and the others by the number of their events; of these, such as have fewer than `least` and nothing to
+    /// complain of are removed. Returns the traces, and how many were removed.
+    pub fn settle(&self, pid: u32, mut recorded: Vec<Recorded>, least: u64) -> Result<(Vec<Recorded>, usize)> {
         match recorded.iter_mut().filter(|one| one.pid == pid).max_by_key(|one| one.image) {
             Some(last) => {
                 fs::rename(&last.path, &self.output)
@@ -51,7 +52,14 @@ impl Traces {
             None => self.discard(),
         }
         recorded.sort_by_key(|one| (Reverse(one.is_the_program), Reverse(one.figures.events()), one.pid, one.image));
-        Ok(recorded)
+        let before = recorded.len();
+        recorded.retain(|one| {
+            let kept = one.is_the_program || one.figures.events() >= least || !one.is_whole();
+            // One that cannot be removed is in nobody's way.
+            kept || fs::remove_file(&one.path).is_err()
+        });
+        let left_out = before - recorded.len();
+        Ok((recorded, left_out))
     }
 
     /// Removes the file that was made beforehand.

@@ -6,6 +6,7 @@ mod statistics;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -28,10 +29,7 @@ const NOT_FOUND: u8 = 127;
 pub fn run(args: &RunArgs) -> ExitCode {
     match run_and_report(args) {
         Ok(code) => code,
-        Err(error) => {
-            anstream::eprintln!("heapwright: {error:#}");
-            ExitCode::from(FAILED)
-        }
+        Err(error) => failed(&error),
     }
 }
 
@@ -42,7 +40,7 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
     let mut command = prepared(args, &reports)?;
     let finished = match launch::to_the_end(&mut command) {
         Ok(finished) => finished,
-        Err(error) => return Ok(not_started(&args.program, &error)),
+        Err(error) => return Err(NotStarted::because(&args.program, &error).into()),
     };
     let gathered = Gathered::from(reports.path(), finished.pid)?;
     if gathered.own.is_none() {
@@ -90,18 +88,40 @@ pub fn in_front(library: &Path) -> OsString {
     list
 }
 
-/// Says why the program could not be started, and returns the exit code for that.
-pub fn not_started(name: &OsStr, error: &io::Error) -> ExitCode {
-    let found = program::find(name).is_some();
-    let (code, why) = match error.kind() {
-        ErrorKind::NotFound if found => (NOT_FOUND, "the interpreter that it names is missing".to_owned()),
-        ErrorKind::NotFound => (NOT_FOUND, "there is no such program".to_owned()),
-        ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
-        _ => (NOT_EXECUTABLE, error.to_string()),
-    };
-    anstream::eprintln!("heapwright: cannot run {}: {why}", name.display());
-    ExitCode::from(code)
+/// Says what failed, and returns the exit code for it.
+pub fn failed(error: &anyhow::Error) -> ExitCode {
+    anstream::eprintln!("heapwright: {error:#}");
+    ExitCode::from(error.downcast_ref::<NotStarted>().map_or(FAILED, |not_started| not_started.code))
 }
+
+/// A program that could not be started, and why.
+#[derive(Debug)]
+pub struct NotStarted {
+    code: u8,
+    what: String,
+}
+
+impl NotStarted {
+    /// The reason in words, from what the system said.
+    pub fn because(name: &OsStr, error: &io::Error) -> NotStarted {
+        let found = program::find(name).is_some();
+        let (code, why) = match error.kind() {
+            ErrorKind::NotFound if found => (NOT_FOUND, "the interpreter that it names is missing".to_owned()),
+            ErrorKind::NotFound => (NOT_FOUND, "there is no such program".to_owned()),
+            ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
+            _ => (NOT_EXECUTABLE, error.to_string()),
+        };
+        NotStarted { code, what: format!("cannot run {}: {why}", name.display()) }
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for NotStarted {}
 
 /// How a program ended, in words.
 fn ending(status: ExitStatus) -> String {
