@@ -118,7 +118,7 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     dirty: DirtyPages,
     returns: PageReturns,
     /// What the engine's metadata lies in; goes after the engine.
-    _metadata: Reservation,
+    metadata: Reservation,
 }
 
 // SAFETY: the heap owns its engine, its metadata and its memory; nothing of it is tied to a thread.
@@ -177,7 +177,7 @@ impl<P: Policy> GrowingHeap<P> {
         // SAFETY: the metadata is fresh, thus zero, long enough, and kept for as long as the engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.base().cast(), capacity, &rules) }?;
         P::seed(&mut engine, settings.seed);
-        Ok(GrowingHeap { engine, region, dirty, returns: PageReturns::default(), _metadata: metadata })
+        Ok(GrowingHeap { engine, region, dirty, returns: PageReturns::default(), metadata })
     }
 
     /// A block for `layout` (a size of 0 is taken as 1); its contents are whatever they were.

@@ -33,7 +33,7 @@ pub use mapped::{Mapped, MappedHeap};
 pub use policy::{Buddies, Chosen, Policy};
 
 pub use heapwright_placement::{
-    AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, GoodFit, Growth,
+    AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,
     HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation, WorstFit,
 };
 

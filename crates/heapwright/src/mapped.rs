@@ -199,6 +199,12 @@ impl MappedHeap {
         self.counters
     }
 
+    /// The counters where they are, for whoever looks at them from outside the process.
+    #[must_use]
+    pub fn counters_in_place(&self) -> &Counters {
+        &self.counters
+    }
+
     /// The holes: there never are any.
     #[must_use]
     pub fn holes(&self) -> HoleStats {

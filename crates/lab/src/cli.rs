@@ -40,6 +40,9 @@ pub enum Command {
     /// Run a program and write down every call of its malloc family, as a trace.
     #[command(after_help = crate::record::EXAMPLES)]
     Record(crate::record::Arguments),
+    /// Watch a program's heap on the terminal while it runs.
+    #[command(after_help = crate::watch::EXAMPLES)]
+    Watch(crate::watch::Arguments),
     /// Replay a recorded program's heap under every policy.
     #[command(after_help = crate::replay::EXAMPLES)]
     Replay(crate::replay::Arguments),

@@ -21,6 +21,7 @@ mod run;
 mod shm;
 mod stats;
 mod table;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Run(args) => Ok(run::run(&args)),
         Command::Record(args) => Ok(record::run(&args)),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Watch(arguments) => watch::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),

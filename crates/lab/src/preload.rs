@@ -25,13 +25,15 @@ pub const STATS: &str = "HEAPWRIGHT_STATS";
 pub const SEED: &str = "HEAPWRIGHT_SEED";
 /// What the drop-in library does when a program frees what is not a block.
 pub const ON_BAD_FREE: &str = "HEAPWRIGHT_ON_BAD_FREE";
+/// The directory in which the drop-in library leaves its heap's last state.
+pub const WATCH: &str = "HEAPWRIGHT_WATCH";
 /// The directory in which recorded processes make their streams.
 pub const RECORD: &str = "HEAPWRIGHT_RECORD";
 /// A drop-in library to use instead of the one inside.
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 
 /// All variables that decide about a process' malloc.
-pub const VARIABLES: [&str; 5] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE];
+pub const VARIABLES: [&str; 6] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE, WATCH];
 
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright.so"));
 static EMBEDDED_RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright_record.so"));

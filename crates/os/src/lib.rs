@@ -8,6 +8,7 @@
 //! - [`Segment`], [`SegmentFile`]: files as memory that processes share; [`Window`]: a part of one. Not for use in `malloc`: they leave the system's `errno`.
 //! - [`Identity`], [`life`]: which process it is and whether it lives; [`SharedLock`]: mutual exclusion among processes that
 //!   survives their death.
+//! - [`read_foreign`]: the memory of another process.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
 #![no_std]
 
@@ -16,6 +17,7 @@ extern crate std;
 
 mod errno;
 mod file_error;
+mod foreign;
 mod forks;
 mod identity;
 mod lock;
@@ -35,6 +37,7 @@ mod window;
 
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
+pub use foreign::{ForeignError, read_foreign};
 pub use forks::fork_count;
 pub use identity::{Identity, Life, life, pid_namespace};
 pub use lock::{Lock, Locked};

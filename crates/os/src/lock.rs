@@ -42,6 +42,12 @@ impl<T> Lock<T> {
         Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
+    /// Where the word is that is 0 while the lock is free: for a debugger, or whoever else looks at the process from outside.
+    #[must_use]
+    pub fn word(&self) -> *const u32 {
+        self.word.as_ptr()
+    }
+
     /// Waits until the lock is free and takes it.
     #[inline(always)]
     pub fn lock(&self) -> Locked<'_, T> {

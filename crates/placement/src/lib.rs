@@ -6,7 +6,7 @@
 //! - [`Fit`] with [`FirstFit`], [`NextFit`], [`BestFit`], [`WorstFit`], [`RandomFit`] or [`GoodFit`], and [`Buddy`]:
 //!   the policies as types; [`AnyEngine`] when it is chosen at run time.
 //! - [`Engine`]: what all of them do. [`Rules`]: what is decided before a heap exists.
-//! - [`Counters`] and [`HoleStats`]: what happened, and what is left.
+//! - [`Counters`] and [`HoleStats`]: what happened, and what is left. [`Glance`]: the same from a copy of part of the metadata.
 //!
 //! ```
 //! use heapwright_placement::{AnyEngine, Engine, PolicyKind, Rules};
@@ -46,6 +46,7 @@ mod engine;
 mod error;
 mod fit;
 mod generator;
+mod glance;
 mod index;
 mod lookup;
 mod map;
@@ -63,6 +64,7 @@ pub use engine::{Block, BlockState, Blocks, Engine, Freed};
 pub use error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 pub use fit::Fit;
 pub use generator::Generator;
+pub use glance::Glance;
 pub use noted::{Change, Noted};
 pub use policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
 pub use recover::RecoverError;

@@ -9,6 +9,7 @@ const MAGIC: u16 = 0x4801;
 /// The scalar state of an engine. Positions and lengths are in granules.
 ///
 /// Invariant: `top <= end <= capacity`.
+#[derive(Clone)]
 #[repr(C)]
 pub struct State {
     /// The region's length.

@@ -9,7 +9,7 @@ use crate::rules::{PolicyKind, Statistics};
 use crate::state::State;
 
 pub(crate) const STATE_CELLS: usize = size_of::<State>().div_ceil(8);
-const COUNTER_CELLS: usize = size_of::<Counters>().div_ceil(8);
+pub(crate) const COUNTER_CELLS: usize = size_of::<Counters>().div_ceil(8);
 
 /// The lengths of the parts, in cells of 8 bytes, in the order in which they lie.
 #[derive(Clone, Copy)]

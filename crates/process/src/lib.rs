@@ -6,12 +6,14 @@
 //! - `heap`: a growing heap under any policy, or one mapping per allocation, behind one set of verbs.
 //! - `state`: that heap behind one lock, made by whoever comes first; fork and exit.
 //! - `complaint`: what is said about a pointer that is not a block.
+//! - `beacon`: where a watcher finds the heap, and the last state that is left for one.
 //! - `statistics`: the table and the JSON that are written at exit.
 //! - the functions of this page: the malloc family, without its names.
 //!
 //! Nothing here calls a function of the malloc family, and nothing here allocates.
 #![no_std]
 
+mod beacon;
 mod calls;
 mod complaint;
 mod heap;

@@ -58,11 +58,13 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) on_bad_free: OnBadFree,
     pub(crate) report: Report,
+    /// The directory in which the heap's last state is left for a watcher.
+    pub(crate) watch: Option<Line<PATH_LENGTH>>,
 }
 
 impl Settings {
-    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_ON_BAD_FREE` and `HEAPWRIGHT_STATS`. A value that means
-    /// nothing ends the process.
+    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. A value
+    /// that means nothing ends the process.
     pub(crate) fn read() -> Settings {
         const POLICIES: &str = "one of first, next, best, worst, random, buddy, good, mapped";
         let best = Placement::Policy(PolicyKind::Best);
@@ -71,6 +73,7 @@ impl Settings {
             seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok()).unwrap_or(0),
             on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(OnBadFree::Abort),
             report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes())).unwrap_or(Report::Nothing),
+            watch: variable(c"HEAPWRIGHT_WATCH", |value| watch(value.to_bytes())).flatten(),
         }
     }
 }
@@ -90,6 +93,10 @@ fn report(value: &[u8]) -> Report {
         (_, Some(path)) if !path.is_empty() => Report::Json(absolute(path)),
         _ => refuse(c"HEAPWRIGHT_STATS", value, "0, 1 or json:PATH"),
     }
+}
+
+fn watch(directory: &[u8]) -> Option<Line<PATH_LENGTH>> {
+    if directory.is_empty() { None } else { Some(absolute(directory)) }
 }
 
 /// `path` as it is seen from the directory in which the process started.

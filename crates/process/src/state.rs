@@ -2,6 +2,7 @@
 
 use heapwright_os::{Lock, Output, abort, at_fork};
 
+use crate::beacon;
 use crate::heap::Heap;
 use crate::settings::{OnBadFree, Settings};
 use crate::statistics;
@@ -42,7 +43,10 @@ fn begin() {
     }
     let settings = Settings::read();
     match Heap::new(&settings) {
-        Ok(heap) => *state = Some(State { heap, settings, bad_frees: 0 }),
+        Ok(heap) => {
+            let state = state.insert(State { heap, settings, bad_frees: 0 });
+            beacon::light(state, STATE.word());
+        }
         Err(_) => {
             Output::standard_error()
                 .write(b"heapwright: there is no address space for a heap: raise the limit on it (ulimit -v)\n");
@@ -64,7 +68,10 @@ pub fn start() {
 
 /// Called when the process exits.
 pub fn finish() {
-    with(|state| statistics::report(state));
+    with(|state| {
+        statistics::report(state);
+        beacon::leave_last_state(state);
+    });
 }
 
 extern "C" fn before_fork() {

@@ -20,6 +20,14 @@ impl<P: Policy> GrowingHeap<P> {
         self.region.base()
     }
 
+    /// The engine's metadata, for whoever looks at it from outside the process (see [`Glance`](heapwright_placement::Glance)). It
+    /// stays where it is for as long as the heap lives, and the heap writes to it.
+    #[must_use]
+    pub fn metadata(&self) -> NonNull<[u64]> {
+        let metadata = &self.metadata;
+        NonNull::slice_from_raw_parts(metadata.base().cast(), metadata.length() / size_of::<u64>())
+    }
+
     /// How many bytes of address space the heap has.
     #[must_use]
     pub fn capacity(&self) -> usize {

@@ -47,9 +47,14 @@ fn pass_on(child: &Child, signal: i32) {
 
 /// Ends this process by the signal that ended the program; otherwise returns the program's exit code.
 pub fn end_as(status: ExitStatus) -> ExitCode {
-    let Some(signal) = status.signal() else {
-        return ExitCode::from(status.code().map_or(1, |code| code as u8));
-    };
+    match status.signal() {
+        Some(signal) => end_by(signal),
+        None => ExitCode::from(status.code().map_or(1, |code| code as u8)),
+    }
+}
+
+/// Ends this process by `signal`.
+pub fn end_by(signal: i32) -> ExitCode {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the first call only reads `no_core` (the program has left its core already, ours is of no interest); the
     // others have no preconditions.

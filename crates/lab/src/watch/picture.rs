@@ -1,0 +1,98 @@
+//! A heap as a picture: a character for so many bytes, addresses from left to right and top to bottom.
+
+use heapwright_placement::Block;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::view::{Cell, Frame, View, cells};
+
+/// What is not the point.
+pub const QUIET: Style = Style::new().add_modifier(Modifier::DIM);
+
+/// Nothing but holes.
+const HOLE: &str = "·";
+/// Nothing but the free tail.
+const TAIL: &str = "╌";
+
+/// A picture of a heap.
+pub struct Picture {
+    frame: Frame,
+    start: usize,
+    scale: usize,
+    cells: Vec<Cell>,
+}
+
+/// The frame that a picture of a heap of so many bytes has in `area`.
+pub fn frame(heap: usize, granule: usize, area: Rect) -> Frame {
+    let room = usize::from(area.width).saturating_sub(label_width(heap) + 2);
+    // Rows that begin at round offsets are easier to read than rows that use the last column.
+    let columns = if room >= 16 { room / 16 * 16 } else { room.max(1) };
+    Frame { heap, granule, columns, rows: usize::from(area.height).max(1) }
+}
+
+/// How wide the offsets in front of the rows are.
+fn label_width(heap: usize) -> usize {
+    format!("{heap:#x}").len()
+}
+
+impl Picture {
+    /// The picture of `blocks` as `view` has them in `frame`; the free tail begins at `top`.
+    pub fn new(blocks: impl Iterator<Item = Block>, top: usize, view: View, frame: Frame) -> Picture {
+        let (start, scale) = view.resolve(&frame);
+        let cells = cells(blocks, top, (start, scale), frame.columns * frame.rows);
+        Picture { frame, start, scale, cells }
+    }
+
+    fn style(cell: &Cell) -> Option<(&'static str, Style)> {
+        let share = cell.share()?;
+        let (glyph, color) = match share {
+            0.0 if cell.free == 0 => (TAIL, Color::DarkGray),
+            0.0 => (HOLE, Color::Red),
+            1.0 => ("█", Color::Green),
+            share if share >= 0.9 => ("▓", Color::Green),
+            share if share >= 0.7 => ("▓", Color::Cyan),
+            share if share >= 0.4 => ("▒", Color::Yellow),
+            _ => ("░", Color::Red),
+        };
+        let style = Style::new().fg(color);
+        Some((glyph, style))
+    }
+}
+
+impl Widget for Picture {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let width = label_width(self.frame.heap);
+        for (row, cells) in self.cells.chunks(self.frame.columns).take(usize::from(area.height)).enumerate() {
+            let first = row * self.frame.columns;
+            let offset = self.start + first * self.scale;
+            if offset >= self.frame.heap.max(1) {
+                break;
+            }
+            let y = area.y + row as u16;
+            buffer.set_stringn(area.x, y, format!("{offset:#0width$x}"), usize::from(area.width), QUIET);
+            let room = usize::from(area.width).saturating_sub(width + 1);
+            for (column, cell) in cells.iter().enumerate().take(room) {
+                if let Some((glyph, style)) = Self::style(cell) {
+                    buffer.set_string(area.x + (width + 1 + column) as u16, y, glyph, style);
+                }
+            }
+        }
+    }
+}
+
+/// What the characters mean.
+pub fn legend() -> Line<'static> {
+    let part = |glyph, color, text| [Span::styled(glyph, Style::new().fg(color)), Span::styled(text, QUIET)];
+    let parts = [
+        part(" █", Color::Green, " used "),
+        part("▓", Color::Cyan, ""),
+        part("▒", Color::Yellow, ""),
+        part("░", Color::Red, " mixed "),
+        part(HOLE, Color::Red, " hole "),
+        part(TAIL, Color::DarkGray, " tail "),
+    ];
+    Line::from_iter(parts.into_iter().flatten())
+}

@@ -1,0 +1,212 @@
+//! A heap as it was at one moment, copied from the process it belongs to.
+
+use std::fs;
+use std::path::Path;
+
+use heapwright_beacon::{Beacon, Sighting};
+use heapwright_os::read_foreign;
+use heapwright_placement::{Block, BlockState, Counters, Glance, HoleStats, PolicyKind};
+
+use super::sight::{Sight, Unseen};
+
+/// How often a copy is made anew because the program worked on its heap meanwhile.
+const ATTEMPTS: usize = 4;
+
+/// The longest map that is copied, in cells of 8 bytes: that of 16 GiB in granules of 16 bytes.
+const LONGEST_MAP: usize = 32 << 20;
+
+/// How many cells counters take.
+const COUNTERS: usize = size_of::<Counters>() / 8;
+
+/// Whether a copy shows the heap as it was between two operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clarity {
+    /// Nobody worked on the heap while it was copied.
+    Sharp,
+    /// Somebody did, every time: parts may be from before an operation and parts from after it.
+    Blurred,
+}
+
+/// A heap at one moment.
+#[derive(Clone)]
+pub struct Sample {
+    /// The policy's name.
+    pub policy: &'static str,
+    /// What happened so far; `None` when the heap does not count.
+    pub counters: Option<Counters>,
+    /// The holes, of the part that is known.
+    pub holes: HoleStats,
+    /// The address of the heap's first byte.
+    pub region: u64,
+    /// Whether an operation was under way.
+    pub clarity: Clarity,
+    /// The engine's; `None` where every block is a mapping of its own.
+    pub layout: Option<Layout>,
+}
+
+/// Where blocks lie.
+#[derive(Clone)]
+pub struct Layout {
+    glance: Glance,
+    map: Vec<u64>,
+}
+
+impl Layout {
+    /// Bytes from the region's start to the heap's end.
+    pub fn heap_size(&self) -> usize {
+        self.glance.heap_size()
+    }
+
+    /// Where the free tail begins.
+    pub fn top(&self) -> usize {
+        self.glance.top()
+    }
+
+    /// The smallest unit of placement, in bytes.
+    pub fn granule(&self) -> usize {
+        self.glance.granule()
+    }
+
+    /// How many bytes of the heap are known; all of it unless it is very long.
+    pub fn known(&self) -> usize {
+        if self.map.len() < self.glance.map().len() {
+            self.map.len() / 2 * 64 * self.granule()
+        } else {
+            self.heap_size()
+        }
+    }
+
+    /// The blocks in the part that is known, in address order.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> {
+        let known = self.known();
+        let within = self.glance.blocks(&self.map).take_while(move |block| block.offset < known);
+        within.map(move |block| Block { size: block.size.min(known - block.offset), ..block })
+    }
+}
+
+impl Sample {
+    /// Copies the heap at `sight` as it is now; again when the program works on it meanwhile, but not for ever.
+    pub fn take(sight: &Sight) -> Result<Sample, Unseen> {
+        let mut sample = attempt(sight)?;
+        for _ in 1..ATTEMPTS {
+            if sample.clarity == Clarity::Sharp {
+                break;
+            }
+            sample = attempt(sight)?;
+        }
+        sample.survey();
+        Ok(sample)
+    }
+
+    /// How long the heap at `sight` is, in bytes, and nothing else.
+    pub fn heap_size(sight: &Sight) -> Result<usize, Unseen> {
+        let told = &sight.told;
+        if told.metadata == 0 {
+            let cells = read_cells(sight.pid, told.counters, COUNTERS)?;
+            return Ok(of_counters(&cells)
+                .and_then(|sample| sample.counters)
+                .map_or(0, |found| found.heap_size as usize));
+        }
+        let head = read_cells(sight.pid, told.metadata, Glance::HEAD)?;
+        Glance::of(&head).map(|glance| glance.heap_size()).map_err(|_| Unseen::NotAHeap)
+    }
+
+    /// Reads the last state that a process left in `file`; `None` when it left none, or not all of it.
+    pub fn left_in(file: &Path) -> Option<Sample> {
+        let bytes = fs::read(file).ok()?;
+        let told = Beacon::read(&bytes).ok()?;
+        let cells = cells_of(bytes.get(Beacon::LENGTH..)?);
+        let mut sample = match told.metadata {
+            0 => of_counters(&cells)?,
+            _ => {
+                let glance = Glance::of(&cells).ok()?;
+                let map = cells.get(glance.map())?.to_vec();
+                of_engine(&told, glance, map, Clarity::Sharp)
+            }
+        };
+        sample.survey();
+        Some(sample)
+    }
+
+    /// Looks at every hole.
+    fn survey(&mut self) {
+        let Some(layout) = &self.layout else { return };
+        let mut holes = HoleStats::default();
+        for block in layout.blocks().filter(|block| block.state == BlockState::Free) {
+            holes.add(block.size);
+        }
+        self.holes = holes;
+    }
+}
+
+/// Copies the heap once. The lock and the head, which counts every operation, are looked at before and after.
+fn attempt(sight: &Sight) -> Result<Sample, Unseen> {
+    let told = &sight.told;
+    let idle_before = is_idle(sight)?;
+    if told.metadata == 0 {
+        let cells = read_cells(sight.pid, told.counters, COUNTERS)?;
+        let same = read_cells(sight.pid, told.counters, COUNTERS)? == cells;
+        let mut sample = of_counters(&cells).ok_or(Unseen::NotAHeap)?;
+        sample.clarity = clarity(idle_before && same && is_idle(sight)?);
+        return Ok(sample);
+    }
+    let head = read_cells(sight.pid, told.metadata, Glance::HEAD)?;
+    let glance = Glance::of(&head).map_err(|_| Unseen::NotAHeap)?;
+    if PolicyKind::ALL.into_iter().all(|kind| kind as u64 != told.policy || kind != glance.policy()) {
+        return Err(Unseen::NotAHeap);
+    }
+    let cells = glance.map();
+    if cells.end as u64 > told.cells {
+        return Err(Unseen::NotAHeap);
+    }
+    let map = read_cells(sight.pid, told.metadata + 8 * cells.start as u64, cells.len().min(LONGEST_MAP))?;
+    let same = read_cells(sight.pid, told.metadata, Glance::HEAD)? == head;
+    Ok(of_engine(told, glance, map, clarity(idle_before && same && is_idle(sight)?)))
+}
+
+fn clarity(undisturbed: bool) -> Clarity {
+    if undisturbed { Clarity::Sharp } else { Clarity::Blurred }
+}
+
+fn is_idle(sight: &Sight) -> Result<bool, Unseen> {
+    let mut word = [0; 4];
+    read_foreign(sight.pid, sight.told.lock as usize, &mut word)?;
+    Ok(word == [0; 4])
+}
+
+fn of_engine(told: &Sighting, glance: Glance, map: Vec<u64>, clarity: Clarity) -> Sample {
+    Sample {
+        policy: glance.policy().name(),
+        counters: glance.counters(),
+        holes: HoleStats::default(),
+        region: told.region,
+        clarity,
+        layout: Some(Layout { glance, map }),
+    }
+}
+
+/// The sample of a heap that has counters and nothing else to show.
+fn of_counters(cells: &[u64]) -> Option<Sample> {
+    let cells: &[u64; COUNTERS] = cells.first_chunk()?;
+    // SAFETY: counters are `repr(C)` and consist of as many whole numbers of 8 bytes.
+    let counters = unsafe { cells.as_ptr().cast::<Counters>().read() };
+    let (policy, holes, region) = ("mapped", HoleStats::default(), 0);
+    Some(Sample { policy, counters: Some(counters), holes, region, clarity: Clarity::Sharp, layout: None })
+}
+
+/// Reads `count` cells at `address` of process `pid`.
+fn read_cells(pid: u32, address: u64, count: usize) -> Result<Vec<u64>, Unseen> {
+    let mut bytes = vec![0; 8 * count];
+    let mut read = 0;
+    while read < bytes.len() {
+        match read_foreign(pid, address as usize + read, &mut bytes[read..])? {
+            0 => return Err(Unseen::NotAHeap),
+            more => read += more,
+        }
+    }
+    Ok(cells_of(&bytes))
+}
+
+fn cells_of(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|&cell| u64::from_ne_bytes(cell)).collect()
+}

@@ -1,0 +1,173 @@
+//! The picture of a running program.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Wrap};
+
+use super::live::{Live, Question, ending};
+use super::panels::{Figures, Holes, Past, section};
+use super::picture::{self, Picture, QUIET, legend};
+use super::sample::Sample;
+use super::watched::Watched;
+use crate::number;
+
+/// The figures need so many rows, their rule among them.
+const FIGURES: u16 = 10;
+
+/// The counters need so many columns.
+const COUNTERS: u16 = 38;
+
+/// Where the parts of the picture are.
+struct Parts {
+    title: Rect,
+    map: Rect,
+    figures: Rect,
+    output: Rect,
+    keys: Rect,
+}
+
+fn parts(area: Rect) -> Parts {
+    let output = (area.height / 6).clamp(2, 10);
+    let [title, map, figures, output, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(FIGURES),
+        Constraint::Length(output),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    Parts { title, map, figures, output, keys }
+}
+
+/// The part of a terminal in which the heap's picture lies.
+pub fn map_area(area: Rect) -> Rect {
+    section("").inner(parts(area).map)
+}
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame, live: &Live) {
+    let parts = parts(frame.area());
+    let shown = live.family.shown();
+    draw_title(frame, live, parts.title);
+    match &shown.sample {
+        Some(sample) => draw_map(frame, live, sample, parts.map),
+        None => draw_reason(frame, shown, parts.map),
+    }
+    draw_figures(frame, shown, parts.figures);
+    draw_output(frame, live, parts.output);
+    frame.render_widget(Paragraph::new(keys(live)), parts.keys);
+}
+
+fn draw_title(frame: &mut Frame, live: &Live, area: Rect) {
+    let shown = live.family.shown();
+    let policy = shown.sample.as_ref().map_or("-", |sample| sample.policy);
+    let mut spans = vec![
+        Span::from(format!(" {} ", shown.name)).bold().reversed(),
+        Span::from(format!(" {} ", shown.pid)),
+        Span::styled("under ", QUIET),
+        Span::from(policy).bold(),
+        Span::styled(" · ", QUIET),
+    ];
+    spans.push(state(live));
+    frame.render_widget(Line::from(spans), area);
+    let (place, count) = live.family.place();
+    let mut right = duration(live.ran);
+    if count > 1 {
+        right = format!("process {place} of {count} · {right}");
+    }
+    frame.render_widget(Line::from(format!("{right} ")).right_aligned(), area);
+}
+
+/// What the program does.
+fn state(live: &Live) -> Span<'static> {
+    let shown = live.family.shown();
+    match live.ended {
+        Some(status) if status.success() => Span::styled(ending(status), Style::new().fg(Color::Green)),
+        Some(status) => Span::styled(ending(status), Style::new().fg(Color::Red)),
+        None if shown.is_gone() => Span::styled("this process has ended", Style::new().fg(Color::Yellow)),
+        None if shown.is_blurred() => Span::styled("running, seen amid an operation", Style::new().fg(Color::Yellow)),
+        None if live.is_paused => Span::styled("paused", Style::new().fg(Color::Yellow)),
+        None => Span::styled("running", Style::new().fg(Color::Green)),
+    }
+}
+
+/// Minutes and seconds, hours when there are any.
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
+}
+
+fn draw_map(frame: &mut Frame, live: &Live, sample: &Sample, area: Rect) {
+    let Some(layout) = &sample.layout else {
+        frame.render_widget(section("no heap to draw"), area);
+        let text =
+            "Every block is a mapping of its own here: there is no heap that could be drawn, and there are no holes.";
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), section("").inner(area));
+        return;
+    };
+    let inner = section("").inner(area);
+    let shape = picture::frame(layout.heap_size(), layout.granule(), inner);
+    let (_, scale) = live.view.resolve(&shape);
+    let mut title = format!("{} a cell from {:#x}", number::bytes(scale as u64), sample.region);
+    if layout.known() < layout.heap_size() {
+        title = format!("the first {}, {title}", number::bytes(layout.known() as u64));
+    }
+    frame.render_widget(section(&title).title_top(legend().right_aligned()), area);
+    frame.render_widget(Picture::new(layout.blocks(), layout.top(), live.view, shape), inner);
+}
+
+fn draw_reason(frame: &mut Frame, shown: &Watched, area: Rect) {
+    let text = match shown.unseen {
+        Some(unseen) => format!("No heap to be seen of process {}: {unseen}.", shown.pid),
+        None => "Looking for the heap …".to_owned(),
+    };
+    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }).block(section("heap")), area);
+}
+
+fn draw_figures(frame: &mut Frame, shown: &Watched, area: Rect) {
+    let [counters, holes, past] =
+        Layout::horizontal([Constraint::Length(COUNTERS), Constraint::Fill(1), Constraint::Fill(1)])
+            .spacing(1)
+            .areas(area);
+    let stats = shown.sample.as_ref().map(|sample| sample.holes).unwrap_or_default();
+    frame.render_widget(
+        Figures { counters: shown.counters(), rates: (!shown.is_gone()).then_some(&shown.rates) },
+        counters,
+    );
+    frame.render_widget(Holes { holes: stats }, holes);
+    frame.render_widget(Past { history: &shown.history }, past);
+}
+
+fn draw_output(frame: &mut Frame, live: &Live, area: Rect) {
+    let block = section("output");
+    let rows = block.inner(area).height;
+    let lines = match &live.program {
+        Some(program) => program.last_lines(rows.into()),
+        None => vec!["(goes where it went before: this process was started by somebody else)".to_owned()],
+    };
+    let lines: Vec<Line> = lines.into_iter().map(Line::from).collect();
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+/// What the keys do now.
+fn keys(live: &Live) -> Line<'static> {
+    let question = live.question == Question::End && live.ended.is_none();
+    let keys: &[(&str, &str)] = match (question, live.program.as_ref().is_some_and(|program| program.can_be_left())) {
+        (true, true) => &[("e", "end the program"), ("l", "leave it running"), ("Esc", "go on watching")],
+        (true, false) => &[("e", "end the program"), ("Esc", "go on watching")],
+        _ => &[("q", "quit"), ("+ -", "zoom"), ("0", "all"), ("↑ ↓", "move"), ("Tab", "process"), ("space", "pause")],
+    };
+    let spans = keys
+        .iter()
+        .flat_map(|&(key, does)| [Span::from(format!(" {key} ")).bold().reversed(), Span::from(format!(" {does}  "))]);
+    let asked =
+        question.then(|| Span::styled(" The program is still running. ", Style::new().fg(Color::Yellow).bold()));
+    Line::from_iter(asked.into_iter().chain(spans))
+}

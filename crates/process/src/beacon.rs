@@ -1,0 +1,64 @@
+//! Where a watcher finds this process's heap, and the last state that is left for one.
+
+use core::ffi::CStr;
+use core::fmt::Write;
+use core::slice;
+
+use heapwright::Glance;
+use heapwright_beacon::{Beacon, Sighting};
+use heapwright_os::{Output, process_id};
+
+use crate::heap::Heap;
+use crate::settings::Placement;
+use crate::state::State;
+
+static BEACON: Beacon = Beacon::new();
+
+/// Tells where the heap of `state` is, which stays there; `lock` is the word that is 0 while nobody works on it.
+pub(crate) fn light(state: &State, lock: *const u32) {
+    let mut sighting = Sighting { lock: lock.addr() as u64, ..Sighting::default() };
+    if let Placement::Policy(kind) = state.settings.placement {
+        sighting.policy = kind as u64;
+    }
+    match &state.heap {
+        Heap::Growing(heap) => {
+            let metadata = heap.metadata();
+            sighting.region = heap.base().addr().get() as u64;
+            sighting.metadata = metadata.addr().get() as u64;
+            sighting.cells = metadata.len() as u64;
+        }
+        Heap::Mapped(heap) => sighting.counters = core::ptr::from_ref(heap.counters_in_place()).addr() as u64,
+    }
+    BEACON.light(&sighting);
+}
+
+/// Leaves the heap's state in a file named by this process's number, if the environment named a directory for it.
+pub(crate) fn leave_last_state(state: &State) {
+    let Some(directory) = &state.settings.watch else { return };
+    let mut path = directory.clone();
+    let _ = write!(path, "/{}\0", process_id());
+    let Some(output) = CStr::from_bytes_until_nul(path.bytes()).ok().and_then(Output::file) else {
+        // The watcher may be gone, and its directory with it: that is nobody's fault.
+        return;
+    };
+    output.write(&BEACON.bytes());
+    match &state.heap {
+        Heap::Growing(heap) => write_map(output, heap.metadata().cast(), heap.metadata().len()),
+        Heap::Mapped(heap) => {
+            let counters = core::ptr::from_ref(heap.counters_in_place());
+            // SAFETY: counters are plain integers without gaps, and nobody writes to them while the heap is borrowed.
+            output.write(unsafe { slice::from_raw_parts(counters.cast(), size_of_val(&*counters)) });
+        }
+    }
+    output.close();
+}
+
+/// Writes the metadata of `cells` cells up to the end of the block map's used part.
+fn write_map(output: Output, metadata: core::ptr::NonNull<u64>, cells: usize) {
+    // SAFETY: the metadata is that long, readable as a whole, and nobody writes to it while the heap is locked.
+    let metadata = unsafe { slice::from_raw_parts(metadata.as_ptr(), cells) };
+    if let Some(used) = Glance::of(metadata).ok().and_then(|glance| metadata.get(..glance.map().end)) {
+        // SAFETY: cells are plain integers.
+        output.write(unsafe { slice::from_raw_parts(used.as_ptr().cast(), size_of_val(used)) });
+    }
+}
