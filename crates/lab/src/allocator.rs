@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::peers::Peer;
+use crate::peers::{self, Peer};
+use crate::policy;
 use crate::preload;
 
 /// Whose malloc a child process runs on.
@@ -17,6 +18,18 @@ pub enum Allocator {
     Heapwright(&'static str),
     /// Another allocator's library.
     Peer(Peer),
+    /// Nobody's: what is measured is the cost of measuring.
+    NoOp,
+}
+
+/// Everybody there is: nobody and the system's malloc first, then the policies, then the allocators that are given, and
+/// those found on this machine that have not the name of one given.
+pub fn all(given: &[Peer]) -> Vec<Allocator> {
+    let found = peers::find().into_iter().filter(|peer| given.iter().all(|other| other.name != peer.name));
+    let mut all = vec![Allocator::NoOp, Allocator::System];
+    all.extend(policy::names().map(Allocator::Heapwright));
+    all.extend(given.iter().cloned().chain(found).map(Allocator::Peer));
+    all
 }
 
 impl Allocator {
@@ -25,16 +38,23 @@ impl Allocator {
         match self {
             Allocator::System => "system",
             Allocator::Heapwright(policy) => policy,
-            Allocator::Peer(peer) => peer.name,
+            Allocator::Peer(peer) => &peer.name,
+            Allocator::NoOp => "no-op",
         }
     }
 
     /// The library that has to be loaded before the C library, if any.
+    ///
+    /// # Errors
+    /// When there is no such file, or the dynamic linker could not be told of it.
     pub fn library(&self) -> Result<Option<PathBuf>> {
         match self {
-            Allocator::System => Ok(None),
+            Allocator::System | Allocator::NoOp => Ok(None),
             Allocator::Heapwright(_) => preload::library(None).map(Some),
-            Allocator::Peer(peer) => Ok(Some(peer.library.clone())),
+            Allocator::Peer(peer) => {
+                let path = preload::listed(&peer.library);
+                path.map(Some).with_context(|| format!("cannot use the library {}", peer.library.display()))
+            }
         }
     }
 

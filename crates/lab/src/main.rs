@@ -12,6 +12,7 @@ mod policy;
 mod preload;
 mod programs;
 mod progress;
+mod real;
 mod record;
 mod replay;
 mod reproduce;
@@ -33,6 +34,9 @@ use crate::cli::{Cli, Command};
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
+    if real::worker::is_wanted() {
+        return real::worker::main();
+    }
     end_quietly_with_the_reader();
     let cli = Cli::parse();
     cli.color.write_global();

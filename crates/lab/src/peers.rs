@@ -10,9 +10,24 @@ use std::process::Command;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The allocator's name, as in tables.
-    pub name: &'static str,
+    pub name: String,
     /// Its shared library.
     pub library: PathBuf,
+}
+
+impl Peer {
+    /// An allocator as it is given on a command line: `NAME=PATH`.
+    ///
+    /// # Errors
+    /// What it should look like.
+    pub fn parse(text: &str) -> Result<Peer, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+                Ok(Peer { name: name.to_owned(), library: PathBuf::from(path) })
+            }
+            _ => Err("an allocator is a name for it and its library, as in mine=./libmine.so".to_owned()),
+        }
+    }
 }
 
 /// Allocators and the beginning of their libraries' file names; of several flavours of one allocator the first is taken.
@@ -55,7 +70,7 @@ fn choose(candidates: impl Iterator<Item = PathBuf>) -> Vec<Peer> {
     for (rank, library) in by_prefix {
         let name = KNOWN[rank].0;
         if peers.iter().all(|peer| peer.name != name) {
-            peers.push(Peer { name, library });
+            peers.push(Peer { name: name.to_owned(), library });
         }
     }
     peers
@@ -103,7 +118,16 @@ mod tests {
     fn of_two_flavours_the_preferred_one_is_chosen_once() {
         let paths = ["/l/libtcmalloc.so.4", "/l/libtcmalloc_minimal.so.4", "/m/libtcmalloc_minimal.so", "/l/libm.so.6"];
         let peers = choose(paths.into_iter().map(PathBuf::from));
-        assert_eq!(peers, [Peer { name: "tcmalloc", library: PathBuf::from("/l/libtcmalloc_minimal.so.4") }]);
+        assert_eq!(peers, [Peer { name: "tcmalloc".to_owned(), library: PathBuf::from("/l/libtcmalloc_minimal.so.4") }]);
+    }
+
+    #[test]
+    fn an_allocator_is_given_by_name_and_path() {
+        let mine = Peer { name: "mine".to_owned(), library: PathBuf::from("./a=b.so") };
+        assert_eq!(Peer::parse("mine=./a=b.so"), Ok(mine));
+        for text in ["", "mine", "=./a.so", "mine="] {
+            assert!(Peer::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -41,10 +41,7 @@ static EMBEDDED_RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libh
 /// The path of the drop-in library: `chosen`, else what the environment names, else the one carried inside.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
-        Some(path) => path
-            .canonicalize()
-            .map_err(anyhow::Error::from)
-            .and_then(|path| can_be_listed(&path).map(|()| path))
+        Some(path) => listed(&path)
             .with_context(|| format!("cannot use the drop-in library {}", path.display())),
         None => extracted(EMBEDDED),
     }
@@ -53,6 +50,16 @@ pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
 /// The path of the recorder, which is carried inside too.
 pub fn recorder() -> Result<PathBuf> {
     extracted(EMBEDDED_RECORDER)
+}
+
+/// The absolute path of a library that the dynamic linker can be told to load.
+///
+/// # Errors
+/// When there is no such file, or its path has what the linker splits lists at.
+pub fn listed(path: &Path) -> Result<PathBuf> {
+    let path = path.canonicalize()?;
+    can_be_listed(&path)?;
+    Ok(path)
 }
 
 /// Whether `path` can stand in LD_PRELOAD, which the linker splits at spaces and colons and has no way to quote.

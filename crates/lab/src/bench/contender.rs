@@ -128,7 +128,7 @@ impl Field {
 
     fn mallocs(&self) -> impl Iterator<Item = Contender> {
         let ours = self.policies.iter().map(|&name| Contender::malloc(name, Allocator::Heapwright(name)));
-        let others = self.peers.iter().filter(|peer| self.wants(peer.name));
-        ours.chain(others.map(|peer| Contender::malloc(peer.name, Allocator::Peer(peer.clone()))))
+        let others = self.peers.iter().filter(|peer| self.wants(&peer.name));
+        ours.chain(others.map(|peer| Contender::malloc(&peer.name, Allocator::Peer(peer.clone()))))
     }
 }

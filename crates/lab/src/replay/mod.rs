@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::{Growth, PolicyKind, Rules};
@@ -45,7 +45,10 @@ pub struct Arguments {
     #[command(flatten)]
     pub rules: RuleArguments,
 
-    /// Print one JSON object: {"schema": 1, "results": [ ... ]}, a row per policy.
+    #[command(flatten)]
+    pub real: crate::real::command::Arguments,
+
+    /// Print one JSON object: {"schema": 1, "results": [ ... ]}, a row per policy or allocator.
     #[arg(long)]
     pub json: bool,
 }
@@ -99,6 +102,11 @@ struct Row {
 
 /// Replays a trace and prints what came of it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.real.real {
+        return arguments.real.run(&arguments.trace, &arguments.policy, arguments.json);
+    }
+    let is_mapped = |name: &String| name == policy::MAPPED;
+    ensure!(!arguments.policy.iter().any(is_mapped), "mapped places nothing, so it is not simulated: add --real");
     let policies = chosen(&arguments.policy);
     let progress = Progress::new("replay", policies.len());
     let mut rows = Vec::new();

@@ -148,7 +148,7 @@ impl Race {
         if self.program == Program::Pairs {
             runners.push(inside("bare mmap + munmap", Layer::BareMappings));
         }
-        runners.extend(peers::find().into_iter().map(|peer| malloc(peer.name, Allocator::Peer(peer.clone()))));
+        runners.extend(peers::find().into_iter().map(|peer| malloc(&peer.name, Allocator::Peer(peer.clone()))));
         runners
     }
 

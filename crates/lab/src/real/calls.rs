@@ -1,0 +1,138 @@
+//! The functions that a worker calls: whoever's malloc the dynamic linker has found, or none at all.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::hint::black_box;
+
+use anyhow::{Context, Result};
+
+use super::resident::library_of;
+use crate::bench::lazy::Lazy;
+
+type Block = *mut u8;
+
+/// A malloc family.
+#[derive(Clone, Copy)]
+pub struct Calls {
+    pub malloc: unsafe extern "C" fn(usize) -> Block,
+    pub calloc: unsafe extern "C" fn(usize, usize) -> Block,
+    /// Alignment, then size.
+    pub aligned: unsafe extern "C" fn(usize, usize) -> Block,
+    pub realloc: unsafe extern "C" fn(Block, usize) -> Block,
+    pub free: unsafe extern "C" fn(Block),
+}
+
+impl Calls {
+    /// This process' own, by their addresses, so that the compiler cannot know what they do.
+    ///
+    /// # Errors
+    /// When the family is incomplete.
+    pub fn of_this_process() -> Result<Calls> {
+        let malloc = symbol(c"malloc").context("this process has no malloc")?;
+        let library = library_of(malloc);
+        let own = |name: &CStr| symbol(name).filter(|&function| library_of(function) == library);
+        let need = |name: &CStr| own(name).with_context(|| format!("the library of malloc has no {name:?}"));
+        let aligned = own(c"memalign").or_else(|| own(c"aligned_alloc"));
+        let aligned: unsafe extern "C" fn(usize, usize) -> Block = match aligned {
+            // SAFETY: the functions of these names are of this type, as C and its manuals have it.
+            Some(function) => unsafe { std::mem::transmute::<*const c_void, _>(function) },
+            None => no_aligned,
+        };
+        // SAFETY: as above.
+        unsafe {
+            Ok(Calls {
+                malloc: std::mem::transmute::<*const c_void, _>(malloc),
+                calloc: std::mem::transmute::<*const c_void, _>(need(c"calloc")?),
+                aligned,
+                realloc: std::mem::transmute::<*const c_void, _>(need(c"realloc")?),
+                free: std::mem::transmute::<*const c_void, _>(need(c"free")?),
+            })
+        }
+    }
+
+    /// Functions that go to no allocator: every block lies somewhere in `scratch`, whoever else lies there.
+    pub fn to_nobody(scratch: &Scratch) -> Calls {
+        NOBODY.set(Place { start: scratch.memory.as_ptr().cast_mut(), len: scratch.memory.len(), next: 0 });
+        black_box(Calls {
+            malloc: nobody_malloc,
+            calloc: nobody_calloc,
+            aligned: nobody_aligned,
+            realloc: nobody_realloc,
+            free: nobody_free,
+        })
+    }
+}
+
+fn symbol(name: &CStr) -> Option<*const c_void> {
+    // SAFETY: the name ends with a zero byte.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then_some(address.cast_const())
+}
+
+/// Of a library that has no aligned allocation at all: it refuses.
+unsafe extern "C" fn no_aligned(_: usize, _: usize) -> Block {
+    std::ptr::null_mut()
+}
+
+/// Memory for blocks of nobody's, touched beforehand.
+pub struct Scratch {
+    memory: Lazy<u8>,
+}
+
+/// Blocks of nobody's lie on steps of this many bytes, within so many.
+const STEP: usize = 64;
+const SPREAD: usize = 1 << 14;
+
+/// A longer block is refused: to touch the memory for it beforehand would take longer than the run.
+const LONGEST: usize = 1 << 28;
+
+impl Scratch {
+    /// Room for blocks of up to `longest` bytes.
+    pub fn for_blocks_of(longest: usize) -> Result<Scratch> {
+        Ok(Scratch { memory: Lazy::committed(longest.min(LONGEST) + 2 * SPREAD)? })
+    }
+}
+
+/// Where the next block of nobody's lies.
+#[derive(Clone, Copy)]
+struct Place {
+    start: Block,
+    len: usize,
+    next: usize,
+}
+
+thread_local! {
+    static NOBODY: Cell<Place> = const { Cell::new(Place { start: std::ptr::null_mut(), len: 0, next: 0 }) };
+}
+
+#[inline(always)]
+fn nobodys(align: usize, size: usize) -> Block {
+    let place = NOBODY.get();
+    let next = (place.next + STEP) % SPREAD;
+    NOBODY.set(Place { next, ..place });
+    let start = place.start.addr();
+    let aligned = if align <= STEP { Some(start + next) } else { (start + next).checked_next_multiple_of(align) };
+    let fits = |offset: &usize| offset.checked_add(size).is_some_and(|end| end <= place.len);
+    match aligned.map(|address| address - start).filter(fits) {
+        Some(offset) => place.start.wrapping_add(offset),
+        None => std::ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn nobody_malloc(size: usize) -> Block {
+    nobodys(1, size)
+}
+
+unsafe extern "C" fn nobody_calloc(count: usize, size: usize) -> Block {
+    nobodys(1, count * size)
+}
+
+unsafe extern "C" fn nobody_aligned(align: usize, size: usize) -> Block {
+    nobodys(align, size)
+}
+
+unsafe extern "C" fn nobody_realloc(_: Block, size: usize) -> Block {
+    nobodys(1, size)
+}
+
+unsafe extern "C" fn nobody_free(_: Block) {}
