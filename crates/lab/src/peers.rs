@@ -118,7 +118,10 @@ mod tests {
     fn of_two_flavours_the_preferred_one_is_chosen_once() {
         let paths = ["/l/libtcmalloc.so.4", "/l/libtcmalloc_minimal.so.4", "/m/libtcmalloc_minimal.so", "/l/libm.so.6"];
         let peers = choose(paths.into_iter().map(PathBuf::from));
-        assert_eq!(peers, [Peer { name: "tcmalloc".to_owned(), library: PathBuf::from("/l/libtcmalloc_minimal.so.4") }]);
+        assert_eq!(
+            peers,
+            [Peer { name: "tcmalloc".to_owned(), library: PathBuf::from("/l/libtcmalloc_minimal.so.4") }]
+        );
     }
 
     #[test]

@@ -41,8 +41,7 @@ static EMBEDDED_RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libh
 /// The path of the drop-in library: `chosen`, else what the environment names, else the one carried inside.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
-        Some(path) => listed(&path)
-            .with_context(|| format!("cannot use the drop-in library {}", path.display())),
+        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.display())),
         None => extracted(EMBEDDED),
     }
 }

@@ -124,7 +124,8 @@ impl Arguments {
     /// Who takes part. A name that nobody has ends the command as any other mistyped argument does.
     fn field(&self) -> Field {
         let peers = peers::find();
-        let known: Vec<&str> = Crate::ALL.map(Crate::name).into_iter().chain(peers.iter().map(|it| it.name.as_str())).collect();
+        let known: Vec<&str> =
+            Crate::ALL.map(Crate::name).into_iter().chain(peers.iter().map(|it| it.name.as_str())).collect();
         if let Some(name) = self.allocators.iter().flatten().find(|name| !known.contains(&name.as_str())) {
             let message = format!("there is no allocator {name:?} here; there are {}", known.join(", "));
             Cli::command().error(ErrorKind::InvalidValue, message).exit();

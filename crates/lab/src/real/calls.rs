@@ -10,16 +10,20 @@ use super::resident::library_of;
 use crate::bench::lazy::Lazy;
 
 type Block = *mut u8;
+type BySize = unsafe extern "C" fn(usize) -> Block;
+type ByTwo = unsafe extern "C" fn(usize, usize) -> Block;
+type Resizing = unsafe extern "C" fn(Block, usize) -> Block;
+type Freeing = unsafe extern "C" fn(Block);
 
 /// A malloc family.
 #[derive(Clone, Copy)]
 pub struct Calls {
-    pub malloc: unsafe extern "C" fn(usize) -> Block,
-    pub calloc: unsafe extern "C" fn(usize, usize) -> Block,
+    pub malloc: BySize,
+    pub calloc: ByTwo,
     /// Alignment, then size.
-    pub aligned: unsafe extern "C" fn(usize, usize) -> Block,
-    pub realloc: unsafe extern "C" fn(Block, usize) -> Block,
-    pub free: unsafe extern "C" fn(Block),
+    pub aligned: ByTwo,
+    pub realloc: Resizing,
+    pub free: Freeing,
 }
 
 impl Calls {
@@ -33,19 +37,19 @@ impl Calls {
         let own = |name: &CStr| symbol(name).filter(|&function| library_of(function) == library);
         let need = |name: &CStr| own(name).with_context(|| format!("the library of malloc has no {name:?}"));
         let aligned = own(c"memalign").or_else(|| own(c"aligned_alloc"));
-        let aligned: unsafe extern "C" fn(usize, usize) -> Block = match aligned {
+        let aligned: ByTwo = match aligned {
             // SAFETY: the functions of these names are of this type, as C and its manuals have it.
-            Some(function) => unsafe { std::mem::transmute::<*const c_void, _>(function) },
+            Some(function) => unsafe { std::mem::transmute::<*const c_void, ByTwo>(function) },
             None => no_aligned,
         };
         // SAFETY: as above.
         unsafe {
             Ok(Calls {
-                malloc: std::mem::transmute::<*const c_void, _>(malloc),
-                calloc: std::mem::transmute::<*const c_void, _>(need(c"calloc")?),
+                malloc: std::mem::transmute::<*const c_void, BySize>(malloc),
+                calloc: std::mem::transmute::<*const c_void, ByTwo>(need(c"calloc")?),
                 aligned,
-                realloc: std::mem::transmute::<*const c_void, _>(need(c"realloc")?),
-                free: std::mem::transmute::<*const c_void, _>(need(c"free")?),
+                realloc: std::mem::transmute::<*const c_void, Resizing>(need(c"realloc")?),
+                free: std::mem::transmute::<*const c_void, Freeing>(need(c"free")?),
             })
         }
     }

@@ -20,6 +20,7 @@ const FIDELITY: f64 = 0.05;
 
 /// What `replay` may be told about real replay.
 #[derive(Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Make the calls of real allocators, each in a process of its own: the policies, the system's malloc and all that
     /// are found.
@@ -71,6 +72,9 @@ struct Row {
     allocator: String,
     events: u64,
     operations: u64,
+    blocks: u64,
+    threads: u64,
+    left_out: u64,
     peak_requested: u64,
     /// The most that glibc had from the system in the run that was recorded.
     recorded_system_peak: Option<u64>,
@@ -106,7 +110,11 @@ fn replay(request: &Request<'_>) -> Result<ExitCode> {
 impl Request<'_> {
     fn wants(&self, allocator: &Allocator) -> bool {
         match allocator {
-            Allocator::Heapwright(policy) => self.policies.is_empty() || self.policies.iter().any(|name| name == policy),
+            Allocator::Heapwright(policy) => {
+                self.policies.is_empty() || self.policies.iter().any(|name| name == policy)
+            }
+            // Nobody's blocks lie over one another, so that there is nothing to look at.
+            Allocator::NoOp => self.settings.payload != Payload::Full,
             _ => true,
         }
     }
@@ -122,6 +130,9 @@ impl Row {
             allocator: allocator.name().to_owned(),
             events: script.events(),
             operations: script.operations(),
+            blocks: script.blocks(),
+            threads: script.threads(),
+            left_out: script.left_out(),
             peak_requested: script.peak_requested(),
             recorded_system_peak: script.recorded_peak(),
             run,
@@ -176,8 +187,16 @@ fn print(script: &Script, rows: &[Row], fidelity: Option<Fidelity>) {
 }
 
 fn times(script: &Script, rows: &[Row]) -> Table {
-    let mut table =
-        Table::new(["allocator", "time", "ns/call", "peak RSS", "peak RSS / asked", "average RSS", "faults", "refused"]);
+    let mut table = Table::new([
+        "allocator",
+        "time",
+        "ns/call",
+        "peak RSS",
+        "peak RSS / asked",
+        "average RSS",
+        "faults",
+        "refused",
+    ]);
     for row in rows {
         let cell = |figure: &dyn Fn(&Run) -> String| row.run.as_ref().map_or("-".to_owned(), figure);
         let asked = script.peak_requested().max(1) as f64;
@@ -202,7 +221,8 @@ fn latencies(rows: &[Row]) -> Table {
         for (calls, latency) in
             [("all", run.latency), ("allocate", run.allocations), ("resize", run.resizes), ("free", run.frees)]
         {
-            let cell = |figure: fn(&Latency) -> f64| latency.map_or("-".to_owned(), |l| number::seconds(figure(&l) / 1e9));
+            let cell =
+                |figure: fn(&Latency) -> f64| latency.map_or("-".to_owned(), |l| number::seconds(figure(&l) / 1e9));
             let name = if calls == "all" { row.allocator.as_str() } else { "" };
             table.row([
                 name.to_owned(),

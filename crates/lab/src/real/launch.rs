@@ -67,6 +67,10 @@ fn perform(script: &Script, allocator: &Allocator, settings: &Settings) -> Resul
 
 fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<Task> {
     ensure!(settings.threads == Threads::TotalOrder, "threads are replayed in total order only");
+    ensure!(
+        *allocator != Allocator::NoOp || settings.payload != Payload::Full,
+        "blocks of nobody lie over one another: none of them can keep every byte"
+    );
     let allowance = memory::budget()? as u64;
     ensure!(
         settings.payload == Payload::None || script.peak_requested() <= allowance,
@@ -147,7 +151,9 @@ fn check_library(allocator: &Allocator, report: &Report, complaints: &str) -> Re
 fn crashed(status: ExitStatus, report: &Report, complaints: &str) -> String {
     let done = number::grouped(report.done.load(Ordering::Relaxed));
     let end = match status.signal() {
-        Some(signal) => format!("it was ended by signal {signal} ({}) some time after event {done}", signal_name(signal)),
+        Some(signal) => {
+            format!("it was ended by signal {signal} ({}) some time after event {done}", signal_name(signal))
+        }
         None => format!("it ended with {status}"),
     };
     if complaints.is_empty() { end } else { format!("{end}: {complaints}") }

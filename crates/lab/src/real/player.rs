@@ -24,7 +24,6 @@ pub struct Player<P, W> {
     pub refused: u64,
 }
 
-
 impl<P: Payload, W: Watch> Player<P, W> {
     /// Performs `ops`, the first of which is event `first`, on the blocks in `table`.
     pub fn perform_all(&mut self, ops: &[Op], first: u64, table: &mut [Entry]) -> Result<(), Violation> {
@@ -84,11 +83,9 @@ impl<P: Payload, W: Watch> Player<P, W> {
             return Ok(());
         }
         let tag = tag(op, *entry);
-        if P::THOROUGH {
-            // SAFETY: the block lives and has so many bytes.
-            let whole = unsafe { self.payload.check(old, before, tag) };
-            whole.map_err(|difference| violation(op, event, old, before, (kind::OVERWRITTEN, difference)))?;
-        }
+        // SAFETY: the block lives and has so many bytes.
+        let whole = unsafe { self.payload.check_kept(old, before, before, tag) };
+        whole.map_err(|difference| violation(op, event, old, before, (kind::OVERWRITTEN, difference)))?;
         self.watch.goes(old);
         // SAFETY: the block lives and came from this family.
         let new = unsafe { self.watch.call(RESIZE, || (calls.realloc)(old, size)) };

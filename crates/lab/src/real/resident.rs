@@ -46,9 +46,11 @@ impl Resident {
                 number_after(text, COUNTED[0]).map(|_| kilobytes * 1024)
             }
             Source::Statm(file) => {
-                let mut numbers = read(file, &mut buffer)?.split(|&byte| byte == b' ').map(|word| leading_number(word));
+                let mut numbers = read(file, &mut buffer)?.split(|&byte| byte == b' ').map(leading_number);
                 let (resident, shared) = (numbers.nth(1).flatten(), numbers.next().flatten());
-                resident.zip(shared).map(|(resident, shared)| resident.saturating_sub(shared) * heapwright_os::page_size() as u64)
+                resident
+                    .zip(shared)
+                    .map(|(resident, shared)| resident.saturating_sub(shared) * heapwright_os::page_size() as u64)
             }
         };
         total.context("/proc does not tell how much memory is resident")

@@ -20,18 +20,9 @@ const RECORDED_PEAK: &str = "glibc peak system bytes";
 pub struct Script {
     file: File,
     counts: Counts,
-    spans: Vec<Span>,
+    threads: usize,
     slots: usize,
     recorded_peak: Option<u64>,
-}
-
-/// The events in which a thread was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// The number of the first.
-    pub first: u64,
-    /// The number of the last.
-    pub last: u64,
 }
 
 /// What is counted on the way.
@@ -69,11 +60,18 @@ impl Script {
         let mut out = BufWriter::with_capacity(1 << 18, file);
         while let Some(event) = trace.next_event()? {
             let op = compiler.compile(event)?;
-            out.write_all(&op.to_bytes()).context("cannot write the operations to a temporary file: is its disk full?")?;
+            out.write_all(&op.to_bytes())
+                .context("cannot write the operations to a temporary file: is its disk full?")?;
         }
         let file = out.into_inner().context("cannot write the operations to a temporary file: is its disk full?")?;
-        let Compiler { counts, slots, spans, .. } = compiler;
-        Ok(Script { file, counts, spans, slots: slots.len(), recorded_peak: recorded_peak(trace.about()) })
+        let Compiler { counts, slots, numbers, .. } = compiler;
+        Ok(Script {
+            file,
+            counts,
+            threads: numbers.len(),
+            slots: slots.len(),
+            recorded_peak: recorded_peak(trace.about()),
+        })
     }
 
     /// Events of the trace.
@@ -98,7 +96,7 @@ impl Script {
 
     /// Threads seen.
     pub fn threads(&self) -> u64 {
-        self.spans.len().max(1) as u64
+        self.threads.max(1) as u64
     }
 
     /// The most bytes, as asked, that lived at one time.
@@ -136,10 +134,6 @@ impl Script {
         self.slots
     }
 
-    pub(super) fn spans(&self) -> &[Span] {
-        &self.spans
-    }
-
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -158,8 +152,7 @@ fn recorded_peak(about: &About) -> Option<u64> {
 struct Compiler {
     counts: Counts,
     slots: Slots,
-    /// Of each thread, in the order in which they are first seen.
-    spans: Vec<Span>,
+    /// The threads by their numbers in the trace, numbered anew in the order in which they are first seen.
     numbers: HashMap<u64, u32, FixedState>,
     thread: usize,
 }
@@ -173,7 +166,9 @@ impl Compiler {
             Event::Free { block } => self.free(block),
             Event::Failed { .. } => Op::default(),
         };
-        self.see_thread();
+        if self.numbers.is_empty() {
+            self.numbers.insert(0, 0);
+        }
         self.counts.events += 1;
         Ok(op)
     }
@@ -223,18 +218,6 @@ impl Compiler {
         let number = *self.numbers.entry(thread).or_insert(next);
         self.thread = number as usize;
         Op::thread(number)
-    }
-
-    /// The event under way is the thread's latest, and perhaps its first.
-    fn see_thread(&mut self) {
-        let now = self.counts.events;
-        if self.numbers.is_empty() {
-            self.numbers.insert(0, 0);
-        }
-        match self.spans.get_mut(self.thread) {
-            Some(span) => span.last = now,
-            None => self.spans.push(Span { first: now, last: now }),
-        }
     }
 }
 

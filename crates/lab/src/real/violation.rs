@@ -44,7 +44,9 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Violation { address, size, offset, expected, found, .. } = *self;
         let held = |what: &str| {
-            format!("{what}: byte {offset} on holds {found:#018x} instead of {expected:#018x} (address {address:#x}, {size} bytes)")
+            format!(
+                "{what}: byte {offset} on holds {found:#018x} instead of {expected:#018x} (address {address:#x}, {size} bytes)"
+            )
         };
         match self.kind {
             kind::MISALIGNED => write!(f, "is at {address:#x}, which is not a multiple of {expected} ({size} bytes)"),

@@ -15,6 +15,7 @@ use heapwright_trace::Reader;
 use serde::Serialize;
 
 use crate::number;
+use crate::policy;
 use crate::progress::Progress;
 use crate::results;
 use crate::table::Table;
@@ -39,7 +40,7 @@ pub struct Arguments {
     pub trace: PathBuf,
 
     /// A policy; may be given several times. All of them if none is given.
-    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
+    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::values()))]
     pub policy: Vec<String>,
 
     #[command(flatten)]

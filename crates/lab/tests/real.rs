@@ -1,0 +1,206 @@
+//! Real replay: every allocator does what the trace says, and one that does it wrongly is caught.
+
+mod common;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::heapwright;
+use heapwright_trace::{About, Kind, Writer};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A trace of every kind of event, with some 2 MiB alive at most.
+fn mixed(folder: &TempDir, rounds: u64) -> PathBuf {
+    let path = folder.path().join("mixed.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("mixed")).unwrap();
+    let mut live = Vec::new();
+    let mut state = 1u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for _ in 0..rounds {
+        let size = [random(16), random(200), random(9_000)][random(3) as usize];
+        match random(8) {
+            0..=2 => live.push(writer.allocate(Kind::Malloc, size, 16).unwrap()),
+            3 => live.push(writer.allocate(Kind::Calloc, size, 16).unwrap()),
+            4 => live.push(writer.allocate(Kind::Aligned, size, 1 << random(13)).unwrap()),
+            5 if !live.is_empty() => {
+                let at = random(live.len() as u64) as usize;
+                live[at] = writer.resize(live[at], size + 1).unwrap();
+            }
+            _ if !live.is_empty() => writer.free(live.swap_remove(random(live.len() as u64) as usize)).unwrap(),
+            _ => {}
+        }
+        if live.len() > 600 {
+            live.drain(..300).for_each(|block| writer.free(block).unwrap());
+        }
+    }
+    writer.finish().unwrap();
+    path
+}
+
+fn rows(arguments: &[&str], trace: &Path) -> Vec<Value> {
+    let output = heapwright().args(["replay", "--real", "--json"]).args(arguments).arg(trace).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()["results"].as_array().unwrap().clone()
+}
+
+fn row<'a>(rows: &'a [Value], allocator: &str) -> &'a Value {
+    rows.iter().find(|row| row["allocator"] == allocator).unwrap()
+}
+
+#[test]
+fn every_allocator_does_the_same_with_every_byte_in_place() {
+    let folder = TempDir::new().unwrap();
+    for payload in ["touch", "full", "none"] {
+        let rows = rows(&["--payload", payload], &mixed(&folder, 6_000));
+        assert_eq!(rows.iter().any(|row| row["allocator"] == "no-op"), payload != "full");
+        for name in ["system", "first", "next", "best", "worst", "random", "buddy", "good", "mapped"] {
+            let row = row(&rows, name);
+            assert_eq!(row["error"], Value::Null, "{name} {payload}");
+            assert_eq!(row["refused"], 0, "{name} {payload}");
+            assert!(row["seconds"].as_f64().unwrap() > 0.0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn memory_is_that_of_the_heap_alone() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("long.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("long")).unwrap();
+    for _ in 0..2 {
+        let blocks: Vec<u64> = (0..1000).map(|_| writer.allocate(Kind::Malloc, 8192, 16).unwrap()).collect();
+        blocks.into_iter().for_each(|block| writer.free(block).unwrap());
+    }
+    writer.finish().unwrap();
+    let rows = rows(&["-p", "first"], &path);
+    for (name, most) in [("system", 9 << 20), ("first", 9 << 20), ("no-op", 64 << 10)] {
+        let peak = row(&rows, name)["peak_rss"].as_u64().unwrap();
+        assert!(peak <= most, "{name}: {peak}");
+        assert!(name == "no-op" || peak >= 8000 << 10, "{name}: {peak}");
+    }
+    let samples = row(&rows, "system")["samples"].as_array().unwrap();
+    assert!(samples.len() > 4 && samples.last().unwrap()["event"] == 4000, "{samples:?}");
+    assert!(row(&rows, "system")["faults"].as_u64().unwrap() >= 2000);
+}
+
+#[test]
+fn latencies_and_the_memory_from_the_system_are_told_when_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let rows = rows(&["-p", "best", "--latencies"], &mixed(&folder, 6_000));
+    for name in ["system", "best", "no-op"] {
+        let latency = &row(&rows, name)["latency"];
+        let figure = |name: &str| latency[name].as_f64().unwrap();
+        assert!(figure("p50") <= figure("p99") && figure("p99") <= figure("p9999"), "{latency}");
+        assert!(figure("p9999") <= figure("max"), "{latency}");
+    }
+    assert!(row(&rows, "system")["system_peak"].as_u64().unwrap() > 100 << 10);
+    assert_eq!(row(&rows, "best")["system_peak"], Value::Null);
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_is_a_row_that_says_so() {
+    let folder = TempDir::new().unwrap();
+    let trace = mixed(&folder, 100);
+    let rows = rows(&["-p", "best", "--allocator", "missing=/nowhere/lib.so"], &trace);
+    assert!(row(&rows, "missing")["error"].as_str().unwrap().contains("/nowhere/lib.so"));
+    assert_eq!(row(&rows, "system")["error"], Value::Null);
+    let text = format!("text={}", trace.display());
+    let rows = self::rows(&["-p", "best", "--allocator", &text], &trace);
+    assert!(row(&rows, "text")["error"].as_str().unwrap().contains("was not loaded"), "{}", row(&rows, "text"));
+    let output = heapwright().args(["replay", "--real", "--allocator", "nameless"]).arg(&trace).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("mine=./libmine.so"));
+}
+
+/// glibc's functions with one mistake each, as `-DMISTAKE`.
+const BROKEN: &str = r#"
+#include <stddef.h>
+#include <string.h>
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
+void *malloc(size_t n) {
+#ifdef OVERLAP
+    static char *last; static int count;
+    if (n >= 2000 && n < 4000 && ++count % 20 == 0 && last) return last;
+    if (n >= 4000) return last = __libc_malloc(n);
+#endif
+#ifdef MISALIGN
+    static int count;
+    if (n > 3000 && ++count % 50 == 0) return (char *)__libc_malloc(n + 16) + 8;
+#endif
+#ifdef CRASH
+    static int count;
+    if (n > 3000 && ++count == 50) __builtin_trap();
+#endif
+#ifdef REFUSE
+    static int count;
+    if (n > 8000 && ++count > 10) return 0;
+#endif
+    return __libc_malloc(n);
+}
+void *calloc(size_t c, size_t n) {
+    void *block = __libc_calloc(c, n);
+#ifdef DIRTY
+    if (block && c * n > 3000) memset(block, 1, c * n);
+#endif
+    return block;
+}
+void *realloc(void *old, size_t n) {
+#ifdef FORGET
+    if (old && n > 3000) { __libc_free(old); return __libc_malloc(n); }
+#endif
+    return __libc_realloc(old, n);
+}
+void *memalign(size_t align, size_t n) { return __libc_memalign(align, n); }
+void free(void *block) {
+#ifndef OVERLAP
+    __libc_free(block);
+#endif
+}
+"#;
+
+/// The row of glibc with one mistake; `None` where there is no C compiler.
+fn broken(folder: &TempDir, mistake: &str, payload: &str) -> Option<Value> {
+    if Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("not tested: there is no cc");
+        return None;
+    }
+    let define = format!("-D{mistake}");
+    let library = common::compiled(folder.path(), "libbroken.so", BROKEN, &["-shared", "-fPIC", "-O1", "-w", &define]);
+    let given = format!("broken={}", library.display());
+    let arguments = ["-p", "best", "--payload", payload, "--allocator", &given];
+    Some(row(&rows(&arguments, &mixed(folder, 6_000)), "broken").clone())
+}
+
+#[test]
+fn what_no_allocator_may_do_is_caught() {
+    let folder = TempDir::new().unwrap();
+    let caught = [
+        ("OVERLAP", "overwritten while it lived"),
+        ("MISALIGN", "not a multiple of 16"),
+        ("DIRTY", "not zero although calloc made it"),
+        ("FORGET", "lost its contents when it was resized"),
+        ("CRASH", "signal"),
+    ];
+    for payload in ["touch", "full"] {
+        for (mistake, complaint) in caught {
+            let Some(row) = broken(&folder, mistake, payload) else { return };
+            let error = row["error"].as_str().unwrap_or_else(|| panic!("{mistake} {payload} was not noticed"));
+            assert!(error.contains(complaint) && error.contains("event"), "{mistake} {payload}: {error}");
+            assert_eq!(row.get("seconds"), None);
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_refused_is_counted_and_its_block_passed_over() {
+    let folder = TempDir::new().unwrap();
+    let Some(row) = broken(&folder, "REFUSE", "full") else { return };
+    assert_eq!(row["error"], Value::Null);
+    assert!(row["refused"].as_u64().unwrap() > 100, "{row}");
+}
