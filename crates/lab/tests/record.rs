@@ -133,10 +133,43 @@ fn a_trace_tells_whose_it_is() {
 fn threads_are_told_apart_and_their_blocks_are_consistent() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, said) = recorded(&folder, "threads");
-    assert_eq!(trace.threads, BTreeSet::from([0, 1, 2, 3, 4]), "the first thread and four more");
-    assert!(trace.blocks.len() > 4 * 20_000);
+    assert_eq!(trace.threads, (0..9).collect(), "the first thread and eight more");
+    assert!(trace.blocks.len() > 8 * 20_000);
     assert!(!said.contains("other means") && !said.contains("nobody was seen"), "{said}");
     assert!(trace.live.len() < 10, "only what the C library keeps is left: {:?}", trace.live);
+}
+
+#[test]
+fn short_threads_one_after_another_are_all_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, said) = recorded(&folder, "short");
+    // A thread's calls, its destructor's, and what the first thread frees.
+    assert_eq!((trace.count(24), trace.count(72), trace.count(96)), (5000, 5000, 5000));
+    assert_eq!(trace.threads.len(), 5001);
+    assert!(!said.contains("other means") && !said.contains("nobody was seen"), "{said}");
+}
+
+#[test]
+fn more_threads_than_buffers_are_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, said) = recorded(&folder, "many");
+    assert_eq!((trace.count(48), trace.threads.len()), (2200, 1101));
+    assert!(!said.contains("other means") && !said.contains("nobody was seen"), "{said}");
+}
+
+#[test]
+fn what_a_signal_handler_calls_is_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, _) = recorded(&folder, "signals");
+    assert!(trace.count(112) >= 500 && trace.finished);
+    assert!(trace.failed > 1000);
+}
+
+#[test]
+fn a_child_that_shares_its_parents_memory_writes_to_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, _) = recorded(&folder, "vfork");
+    assert_eq!((trace.count(6001), trace.count(6002)), (1, 1));
 }
 
 #[test]
@@ -224,6 +257,19 @@ fn a_kill_loses_nothing_that_was_called_before_it() {
 }
 
 #[test]
+fn a_kill_amid_many_threads_leaves_a_sound_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let output = record(&trace).arg(family(folder.path())).arg("killed").output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGKILL), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(!said.contains("other means") && !said.contains("missing"), "{said}");
+    let trace = Trace::at(&trace);
+    assert!(trace.blocks.len() > 10_000 && trace.threads.len() >= 8 && trace.finished);
+    assert!(trace.live.len() < 200, "a thread's block and the slots: {}", trace.live.len());
+}
+
+#[test]
 fn a_program_that_is_killed_from_outside_leaves_a_sound_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.hwt");
@@ -261,7 +307,7 @@ fn where_there_is_no_space_at_all_that_is_said() {
     let trace = folder.path().join("t.hwt");
     let mut command = record(&trace);
     command.arg(family(folder.path())).arg("threads");
-    let limit = libc::rlimit { rlim_cur: 20 << 10, rlim_max: libc::RLIM_INFINITY };
+    let limit = libc::rlimit { rlim_cur: 50 << 10, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: setting a limit is all that is done between fork and exec.
     unsafe {
         command.pre_exec(move || {

@@ -44,13 +44,13 @@ pub use lock::{Lock, Locked};
 pub use output::{Line, Output};
 pub use pages::{Refused, map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
 pub use process::{
-    abort, at_fork, current_directory, exit_at_once, parent_process_id, peak_resident, process_id, program_name,
-    variable,
+    abort, at_fork, current_directory, exit_at_once, has_thread, parent_process_id, peak_resident, process_id,
+    program_name, thread_id, variable,
 };
 pub use reservation::Reservation;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
-pub use thread_number::thread_number;
+pub use thread_number::{set_thread_word, thread_number, thread_word};
 pub use threads::is_single_threaded;
-pub use waiting::{sleep_for_a_millisecond, uncancelled};
+pub use waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
 pub use window::Window;

@@ -2,6 +2,7 @@
 
 use core::ffi::{CStr, c_char};
 
+use crate::errno::{errno, errno_kept};
 use crate::pages::Refused;
 
 unsafe extern "C" {
@@ -46,6 +47,23 @@ pub fn exit_at_once(code: i32) -> ! {
 pub fn process_id() -> u32 {
     // SAFETY: no preconditions.
     unsafe { libc::getpid() as u32 }
+}
+
+/// The system's number of the calling thread, which another thread may have when this one has ended.
+#[must_use]
+pub fn thread_id() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Whether this process has a thread of this number, as [`thread_id`] has it; `true` when that cannot be told.
+#[must_use]
+pub fn has_thread(id: u32) -> bool {
+    errno_kept(|| {
+        // SAFETY: signal 0 is sent to nobody.
+        let found = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id as libc::pid_t, 0) };
+        found == 0 || errno() != libc::ESRCH
+    })
 }
 
 /// The number of the process that started this one.

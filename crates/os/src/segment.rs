@@ -284,7 +284,7 @@ pub(crate) fn back(file: &SegmentFile, from: usize, to: usize) -> Result<(), Fil
     }
 }
 
-fn lengthen(file: &SegmentFile, length: usize) -> Result<(), FileError> {
+pub(crate) fn lengthen(file: &SegmentFile, length: usize) -> Result<(), FileError> {
     stay_within_limit(length)?;
     let length = length.try_into().map_err(|_| FileError::TooLong)?;
     // SAFETY: the descriptor is ours.

@@ -1,4 +1,4 @@
-//! Numbers for threads, in the order in which they ask.
+//! What a thread has of its own: a number, in the order in which threads ask, and a word for whoever needs one.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,7 +24,21 @@ fn give_number() -> u32 {
     number
 }
 
-/// A word of each thread's own, 0 when the thread starts. In the static block of thread-local storage: `thread_local!`
+/// A word of the calling thread's own, 0 when it starts, for whatever a library wants to keep there: there is one, and it is the
+/// caller's affair that nobody else uses it. Where the platform has no such word, it is always 0.
+#[inline(always)]
+#[must_use]
+pub fn thread_word() -> usize {
+    word::get_spare()
+}
+
+/// Sets the word that [`thread_word`] returns.
+#[inline(always)]
+pub fn set_thread_word(value: usize) {
+    word::set_spare(value);
+}
+
+/// Two words of each thread's own, 0 when the thread starts. In the static block of thread-local storage: `thread_local!`
 /// calls `__tls_get_addr` in a library, which may allocate.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod word {
@@ -33,10 +47,10 @@ mod word {
         ".globl heapwright_thread_number",
         ".hidden heapwright_thread_number",
         ".type heapwright_thread_number, %object",
-        ".size heapwright_thread_number, 8",
+        ".size heapwright_thread_number, 16",
         ".p2align 3",
         "heapwright_thread_number:",
-        ".zero 8",
+        ".zero 16",
         ".popsection",
     );
 
@@ -44,13 +58,14 @@ mod word {
     #[inline(always)]
     fn place() -> *mut u32 {
         let place: *mut u32;
-        // SAFETY: reads the word's distance from the thread pointer, and the thread pointer, which stands in its own block.
+        // SAFETY: reads the word's distance from the thread pointer, and the thread pointer, which stands in its own block; neither
+        // changes while the thread lives.
         unsafe {
             core::arch::asm!(
                 "mov {place}, qword ptr [rip + heapwright_thread_number@GOTTPOFF]",
                 "add {place}, qword ptr fs:[0]",
                 place = out(reg) place,
-                options(pure, readonly, nostack)
+                options(pure, nomem, nostack)
             );
         }
         place
@@ -60,7 +75,8 @@ mod word {
     #[inline(always)]
     fn place() -> *mut u32 {
         let place: *mut u32;
-        // SAFETY: reads the word's distance from the thread pointer, and the thread pointer.
+        // SAFETY: reads the word's distance from the thread pointer, and the thread pointer, which do not change while the
+        // thread lives.
         unsafe {
             core::arch::asm!(
                 "mrs {thread}, tpidr_el0",
@@ -69,7 +85,7 @@ mod word {
                 "add {place}, {place}, {thread}",
                 place = out(reg) place,
                 thread = out(reg) _,
-                options(pure, readonly, nostack)
+                options(pure, nomem, nostack)
             );
         }
         place
@@ -86,6 +102,18 @@ mod word {
         // SAFETY: the word is this thread's own.
         unsafe { place().write(number) }
     }
+
+    #[inline(always)]
+    pub(super) fn get_spare() -> usize {
+        // SAFETY: the second word is this thread's own too; a signal handler may change it between any two instructions.
+        unsafe { place().cast::<usize>().add(1).read_volatile() }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_spare(value: usize) {
+        // SAFETY: as above.
+        unsafe { place().cast::<usize>().add(1).write_volatile(value) }
+    }
 }
 
 /// Elsewhere the system's number of the thread stands in, at the cost of a system call.
@@ -98,6 +126,12 @@ mod word {
 
     /// Never needed: no thread has the number 0.
     pub(super) fn set(_number: u32) {}
+
+    pub(super) fn get_spare() -> usize {
+        0
+    }
+
+    pub(super) fn set_spare(_value: usize) {}
 }
 
 #[cfg(test)]
@@ -106,6 +140,19 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no such word")]
+    fn every_thread_has_a_word_that_is_0_at_first() {
+        let both = |value| {
+            let before = thread_word();
+            set_thread_word(value);
+            (before, thread_word())
+        };
+        assert_eq!(both(7), (0, 7));
+        assert_eq!(thread::spawn(move || both(8)).join().unwrap(), (0, 8));
+        assert_eq!(both(0), (7, 0));
+    }
 
     #[test]
     fn every_thread_has_its_number_and_keeps_it() {

@@ -1,25 +1,26 @@
-//! A part of a file as memory, without keeping the file open.
+//! A file as memory, without keeping the file open.
 
 use core::ffi::CStr;
 use core::ptr::{NonNull, null_mut};
 
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
-use crate::segment::{Segment, SegmentFile, back, stay_within_limit};
+use crate::segment::{SegmentFile, back, lengthen, stay_within_limit};
+use crate::unnamed::{link_descriptor, make_unnamed};
 
-/// A shared mapping of a part of a file, unmapped when dropped. All of it is backed, so that touching it cannot fail.
+/// A shared mapping of a file that grows, unmapped when dropped. What is backed can be touched.
 ///
-/// The file is open only while the window is made: there is no descriptor that a program which closes all of them could
-/// close, or give to another file.
+/// The file is open only while the window is made or the file grows: there is no descriptor that a program which closes
+/// all of them could close, or give to another file.
 ///
 /// ```
 /// use heapwright_os::{SegmentFile, Window, unlink};
 /// # let path = std::ffi::CString::new(format!("/dev/shm/heapwright-window-{}", std::process::id())).unwrap();
 /// # let path = path.as_c_str();
-/// let first = Window::create(c"/dev/shm", path, 4096, |start| unsafe { start.write(7) })?;
-/// let second = Window::open(path, 4096, 8192)?;
-/// // SAFETY: the window is ours, and nobody else has the file.
-/// unsafe { second.base().write(8) };
+/// let window = Window::create(c"/dev/shm", path, 4096, 1 << 20, |start| unsafe { start.write(7) })?;
+/// window.back(path, 4096, 8192)?;
+/// // SAFETY: what is backed is ours, and nobody else has the file.
+/// unsafe { window.base().add(4096).write(8) };
 /// let mut bytes = [0; 4097];
 /// SegmentFile::open_read_only(path)?.read_at(0, &mut bytes)?;
 /// assert_eq!((bytes[0], bytes[4096]), (7, 8));
@@ -36,54 +37,69 @@ pub struct Window {
 unsafe impl Send for Window {}
 
 impl Window {
-    /// Makes a file of `length` bytes at `path`, which is on the file system of `directory`, and maps it. `fill` is called with the first
-    /// byte, all of the bytes being zero, before the file gets its name.
+    /// Makes a file of `length` bytes at `path`, which is on the file system of `directory`, and maps it with room for it to grow to
+    /// `room` bytes; both are multiples of the page size. `fill` is called with the first byte, all of the bytes being zero,
+    /// before the file gets its name.
     ///
     /// # Errors
-    /// [`FileError::Exists`] when something has the name already; others as the system says.
+    /// [`FileError::Exists`] when something has the name already; [`FileError::Refused`], typically by the process's limit
+    /// on address space; others as the system says.
     pub fn create(
         directory: &CStr,
         path: &CStr,
         length: usize,
+        room: usize,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Result<Window, FileError> {
         errno_kept(|| {
-            let mut segment = Segment::create_unnamed(directory, 0o600, length)?;
-            segment.back(0, length)?;
-            fill(segment.base());
-            let window = Window::over(segment.file(), 0, length)?;
-            segment.publish(path)?;
+            let (file, temporary) = make_unnamed(directory)?;
+            lengthen(&file, length)?;
+            back(&file, 0, length)?;
+            let window = Window::over(&file, room)?;
+            window.touch(0, length);
+            fill(window.base());
+            match temporary {
+                None => link_descriptor(&file, path)?,
+                Some(name) => name.publish(path)?,
+            }
             Ok(window)
         })
     }
 
-    /// Maps the bytes `from..from + length` of the file at `path`, which is made longer if need be; both are multiples of
-    /// the page size.
+    /// Has the file at `path`, which is the window's, take on the bytes `from..to`, so that touching them cannot fail;
+    /// multiples of the page size.
     ///
     /// # Errors
     /// [`FileError::NoSpace`], [`FileError::TooLong`]: the file cannot be made that long. Others as the system says.
-    pub fn open(path: &CStr, from: u64, length: usize) -> Result<Window, FileError> {
+    pub fn back(&self, path: &CStr, from: usize, to: usize) -> Result<(), FileError> {
         errno_kept(|| {
+            if to > self.length {
+                return Err(FileError::TooLong);
+            }
             let file = SegmentFile::open(path)?;
-            let start = usize::try_from(from).map_err(|_| FileError::TooLong)?;
-            let end = start.checked_add(length).ok_or(FileError::TooLong)?;
-            stay_within_limit(end)?;
-            back(&file, start, end)?;
-            Self::over(&file, from, length)
+            stay_within_limit(to)?;
+            back(&file, from, to)?;
+            self.touch(from, to);
+            Ok(())
         })
     }
 
-    fn over(file: &SegmentFile, from: u64, length: usize) -> Result<Window, FileError> {
-        let from = from.try_into().map_err(|_| FileError::TooLong)?;
+    fn over(file: &SegmentFile, length: usize) -> Result<Window, FileError> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // Touching the pages one by one would cost a fault each.
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the system's choice changes no existing memory.
-        let address = unsafe { libc::mmap(null_mut(), length, protection, flags, file.descriptor, from) };
+        let address = unsafe { libc::mmap(null_mut(), length, protection, flags, file.descriptor, 0) };
         if address == libc::MAP_FAILED {
             return Err(FileError::last());
         }
         Ok(Window { base: NonNull::new(address.cast()).ok_or(FileError::Refused)?, length })
+    }
+
+    /// Has the system set up the pages `from..to`, which are backed, at once: one by one, each would cost a fault. Systems
+    /// that do not know how (before Linux 5.14) leave it at that.
+    fn touch(&self, from: usize, to: usize) {
+        // SAFETY: the range lies within the mapping, and no contents change.
+        unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, libc::MADV_POPULATE_WRITE) };
     }
 
     /// The first byte.

@@ -19,9 +19,7 @@ const ALIGN: usize = 16;
 /// Records what came of a request for a new block.
 #[inline(always)]
 fn noted(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
-    let call = if block.is_null() { Call::Failed } else { call };
-    note(call, align, size, block);
-    block
+    note(if block.is_null() { Call::Failed } else { call }, align, size, block)
 }
 
 /// A request that is refused without asking glibc.
@@ -47,9 +45,8 @@ pub(crate) fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
 #[inline(always)]
 pub(crate) unsafe fn free(block: *mut u8) {
     if !block.is_null() {
-        note(Call::Free, ALIGN, 0, block);
         // SAFETY: the caller's promise.
-        unsafe { glibc::free(block) };
+        unsafe { glibc::free(note(Call::Free, ALIGN, 0, block)) };
     }
 }
 
@@ -60,11 +57,9 @@ pub(crate) unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
-    note(Call::ResizeBegins, ALIGN, size, block);
     // SAFETY: the caller's promise.
-    let new = unsafe { glibc::realloc(block, size) };
-    note(Call::ResizeEnds, ALIGN, size, new);
-    new
+    let new = unsafe { glibc::realloc(note(Call::ResizeBegins, ALIGN, size, block), size) };
+    note(Call::ResizeEnds, ALIGN, size, new)
 }
 
 /// # Safety

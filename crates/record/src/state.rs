@@ -1,10 +1,14 @@
 //! The stream of this process, from its first call to its end.
 
 use core::fmt::Write;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provenance_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
-use heapwright_os::{FileError, Line, Lock, Output, at_fork, errno_kept, thread_number, uncancelled, variable};
-use heapwright_stream::{Call, Limits, Origin, Record, Recording, VARIABLE};
+use heapwright_os::{
+    FileError, Line, Lock, Output, at_fork, errno_kept, set_thread_word, thread_number, thread_word, uncancelled,
+    undisturbed, variable,
+};
+use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
 /// What there is to record to.
 #[expect(clippy::large_enum_variant, reason = "there is one of them, in static memory, and no heap to put the path in")]
@@ -22,43 +26,124 @@ static STATE: Lock<State> = Lock::new(State::New(Origin::Exec));
 /// Whether nothing is recorded, so that nobody need take the lock to learn it.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// Records a call of this thread.
+/// The header of a stream that has ended, for calls are still counted; null while there is none.
+static ENDED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
+
+/// Added to the address of a thread's buffer in its word: the thread is not writing to it. A word without it is 0 in a
+/// thread that has no buffer, or belongs to a thread whose writing was interrupted by a signal.
+const AT_REST: usize = 1;
+
+/// Records a call of this thread; returns the block's address. (So that whatever takes longer is the last that is called,
+/// and nothing need be saved for it.)
 #[inline(always)]
-pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) {
-    if OFF.load(Ordering::Relaxed) {
-        return;
-    }
+pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
     let log2_align = align.trailing_zeros() as u8;
-    let thread = thread_number() as u16;
-    let record = Record { call, log2_align, size: size as u64, thread, address: block.addr() as u64 };
-    let mut state = STATE.lock();
-    match &mut *state {
-        State::On(recording) => recording.append(record),
-        State::Off => {}
-        State::New(_) => {
-            drop(state);
-            begin(Some(record));
+    let record = Record { call, log2_align, size: size as u64, address: block.expose_provenance() as u64 }.packed();
+    let word = thread_word();
+    if word & AT_REST == 0 {
+        return note_without_buffer(record);
+    }
+    let buffer = with_exposed_provenance::<Buffer>(word - AT_REST);
+    set_thread_word(word - AT_REST);
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: the buffer is mapped as long as the thread has its address, and the thread's own; that it is at rest means that
+    // nothing else of this thread is writing.
+    match unsafe { (*buffer).append(record) } {
+        Appended::Yes => {
+            compiler_fence(Ordering::SeqCst);
+            set_thread_word(word);
+            block
         }
+        Appended::Full => note_in_next_buffer(record),
+        Appended::Far { ticket } => note_far(record, ticket),
     }
 }
 
 /// Called when the library is loaded.
 pub(crate) extern "C" fn start() {
-    begin(None);
+    undisturbed(begin);
 }
 
-/// Makes the stream, if it has not been made, and records the call that came first.
+/// Records a call whose ticket is far from those before.
 #[cold]
 #[inline(never)]
-fn begin(first: Option<Record>) {
+fn note_far(record: Packed, ticket: u64) -> *mut u8 {
+    let buffer = thread_word();
+    // SAFETY: as in `note`.
+    unsafe { (*with_exposed_provenance::<Buffer>(buffer)).append_far(record, ticket) };
+    compiler_fence(Ordering::SeqCst);
+    set_thread_word(buffer + AT_REST);
+    block_of(record)
+}
+
+/// Goes on to the next buffer; this one is full.
+#[cold]
+#[inline(never)]
+fn note_in_next_buffer(record: Packed) -> *mut u8 {
+    undisturbed(|| {
+        let full = with_exposed_provenance::<Buffer>(thread_word());
+        set_thread_word(0);
+        let mut state = STATE.lock();
+        let State::On(recording) = &mut *state else { return };
+        // SAFETY: as in `note`.
+        let next = recording.renew(unsafe { &*full });
+        write(recording, next, record);
+    });
+    block_of(record)
+}
+
+/// Records a call of a thread that has no buffer yet, or whose word says that it is writing to it.
+#[cold]
+#[inline(never)]
+fn note_without_buffer(record: Packed) -> *mut u8 {
+    if OFF.load(Ordering::Relaxed) {
+        return block_of(record);
+    }
+    if let Some(header) = NonNull::new(ENDED.load(Ordering::Acquire)) {
+        // SAFETY: it is mapped until a child of this process makes a stream of its own.
+        unsafe { header.as_ref() }.lose_call();
+        return block_of(record);
+    }
+    undisturbed(|| {
+        begin();
+        let mut state = STATE.lock();
+        let State::On(recording) = &mut *state else { return };
+        let own = if thread_word() == 0 { recording.attach(thread_number()) } else { None };
+        write(recording, own, record);
+    });
+    block_of(record)
+}
+
+fn block_of(record: Packed) -> *mut u8 {
+    with_exposed_provenance_mut(record.address() as usize)
+}
+
+/// Writes to `own`, which is the thread's from now on, or else to what all threads share.
+fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed) {
+    match own {
+        Some(buffer) => {
+            // SAFETY: it is this thread's, as of now.
+            let appended = unsafe { buffer.as_ref().append(record) };
+            if let Appended::Far { ticket } = appended {
+                // SAFETY: as above.
+                unsafe { buffer.as_ref().append_far(record, ticket) };
+            }
+            set_thread_word(buffer.as_ptr().expose_provenance() | AT_REST);
+        }
+        None => recording.append(thread_number(), record),
+    }
+    if recording.has_ended() {
+        ENDED.store(core::ptr::from_ref(recording.header()).cast_mut(), Ordering::Release);
+    }
+}
+
+/// Makes the stream, if it has not been made.
+fn begin() {
     watch_forks();
     let mut state = STATE.lock();
     if let State::New(origin) = *state {
         *state = errno_kept(|| uncancelled(|| open(origin)));
         OFF.store(matches!(*state, State::Off), Ordering::Relaxed);
-    }
-    if let (State::On(recording), Some(record)) = (&mut *state, first) {
-        recording.append(record);
     }
 }
 
@@ -103,6 +188,8 @@ extern "C" fn after_fork_in_parent() {
 extern "C" fn after_fork_in_child() {
     // SAFETY: this thread's likeness in the parent took the lock before it forked.
     unsafe { STATE.let_go_in_child() };
+    set_thread_word(0);
+    ENDED.store(null_mut(), Ordering::Relaxed);
     let mut state = STATE.lock();
     if !matches!(*state, State::Off) {
         *state = State::New(Origin::Fork);

@@ -1,28 +1,32 @@
 //! The stream from a recorded process to whoever writes its trace: every call of the malloc family, in order.
 //!
-//! A stream is a file in a directory of the collector's, one per program image: a [`Header`] page, then windows of 4 MiB of
-//! [`Record`]s of 16 bytes. The process maps a window of the file and stores into it, so that everything up to
-//! [`Header::committed`] is there for the collector whatever happens to the process, `kill -9` included. The collector says in
-//! [`Header::consumed`] how far it has read; the process uses windows that have been read again, and makes the file longer only when it is ahead.
+//! A stream is a file in a directory of the collector's, one per program image: a [`Header`], then [`Buffer`]s of 64 KiB. Each thread
+//! has a buffer of its own and stores [records](Record) of 16 bytes into it, without a lock; everything up to
+//! [`Buffer::count`] is there for the collector whatever happens to the process, `kill -9` included. A buffer that is full
+//! and has been read is used again, so that the file grows only when the process is ahead.
 //!
-//! The order of the records is one in which the calls can have happened: a free is recorded before the real call, an
-//! allocation after it, and a `realloc` by two records around it. So an address never appears before it has gone, whatever the
-//! threads do.
+//! The order of all calls is that of their tickets, numbers that one counter gives out. A free takes its ticket before the real call, an
+//! allocation after it, and a `realloc` is two records around it: so an address never appears before it has gone,
+//! whatever the threads do. Whoever reads takes the record with the next ticket from wherever it is, and waits for it
+//! when a thread has a ticket and has not written yet. When the process is dead, tickets that nobody wrote are passed over.
 //!
-//! There is one stream per process, behind one lock; a program of many threads that allocate all the time is slowed down by it.
+//! A thread that has ended leaves its buffer to the next that begins. Threads that have none, because there are too many
+//! or because a signal came while they were writing to theirs, share one behind a lock.
 //!
-//! From the bottom up: [`Record`], [`Header`], [`Recording`] (the process's side).
+//! From the bottom up: [`Record`], [`Buffer`], [`Header`], [`Recording`] (the process's side).
 #![no_std]
 
 #[cfg(test)]
 extern crate std;
 
+mod buffer;
 mod header;
 mod record;
 mod recording;
 
-pub use header::{CLOSED, Header, MAGIC, VERSION, WINDOW};
-pub use record::{Call, RECORD, Record};
+pub use buffer::{Appended, BUFFER, Buffer, SLOTS, State};
+pub use header::{BUFFERS, Header, MAGIC, VERSION};
+pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
 
 /// The environment variable that names the directory for streams; without it nothing is recorded.

@@ -1,7 +1,7 @@
-//! One call in 16 bytes.
+//! One call in 16 bytes, and what stands between calls.
 
-/// The length of a record in bytes.
-pub const RECORD: usize = 16;
+/// The length of a slot in bytes: of a record, or of part of what stands between them.
+pub const SLOT: usize = 16;
 
 /// What was called, and when it was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +38,6 @@ impl Call {
 }
 
 /// A call of the malloc family.
-///
-/// ```text
-/// bit 63       60 59          54 53            0      63       48 47             0
-///     call        log2 of align  size                 thread      address
-/// ```
-///
-/// ```
-/// use heapwright_stream::{Call, Record};
-/// let record = Record { call: Call::Malloc, log2_align: 4, size: 100, thread: 1, address: 0x7f00_1234_5670 };
-/// assert_eq!(Record::from_words(record.to_words()), Some(record));
-/// assert_eq!(Record::from_words([0, 0]), None);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// What was called.
@@ -58,37 +46,109 @@ pub struct Record {
     pub log2_align: u8,
     /// How many bytes were asked for; whatever is 2⁵⁴ or more, which no system grants, counts as 2⁵⁴ - 1.
     pub size: u64,
-    /// The thread; numbers repeat after 65,536 threads.
-    pub thread: u16,
-    /// The block's address, the low 48 bits of it.
+    /// The block's address, a multiple of 16 below 2⁴⁸.
     pub address: u64,
 }
 
+/// How far a ticket may be from its buffer's base.
+pub(crate) const TICKETS: u64 = 1 << 20;
+
+const BASE: u64 = 8;
+const THREAD: u64 = 9;
+
 impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
-    const ADDRESS: u64 = (1 << 48) - 1;
+    const ADDRESS: u64 = (1 << 44) - 1;
 
-    /// The record as two words.
+    /// The record as it is stored, but for its ticket.
     #[inline(always)]
     #[must_use]
-    pub const fn to_words(self) -> [u64; 2] {
+    pub const fn packed(self) -> Packed {
         let size = if self.size < Self::LARGEST { self.size } else { Self::LARGEST };
-        [
-            (self.call as u64) << 60 | (self.log2_align as u64 & 63) << 54 | size,
-            (self.thread as u64) << 48 | self.address & Self::ADDRESS,
-        ]
+        let what = (self.call as u64) << 60 | (self.log2_align as u64 & 63) << 54 | size;
+        Packed { what, address: self.address }
+    }
+}
+
+/// A [`Record`] in two words: they stay in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed {
+    what: u64,
+    address: u64,
+}
+
+impl Packed {
+    /// The block's address.
+    #[inline(always)]
+    #[must_use]
+    pub const fn address(self) -> u64 {
+        self.address
     }
 
-    /// The record that two words stand for; `None` when they stand for none.
+    /// The words of the record with its ticket.
+    #[inline(always)]
+    pub(crate) const fn to_words(self, since_base: u64) -> [u64; 2] {
+        [self.what, self.address >> 4 & Record::ADDRESS | since_base << 44]
+    }
+}
+
+/// What a slot of a buffer holds.
+///
+/// ```text
+/// bit 63       60 59          54 53            0      63         44 43             0
+///     call        log2 of align  size                 ticket - base address / 16
+///     8 (base)    0                                   ticket
+///     9 (thread)  0                                   number
+/// ```
+///
+/// ```
+/// use heapwright_stream::{Call, Entry, Record};
+/// let record = Record { call: Call::Malloc, log2_align: 4, size: 100, address: 0x7f00_1234_5670 };
+/// let entry = Entry::Call { record, since_base: 7 };
+/// assert_eq!(Entry::from_words(entry.to_words()), Some(entry));
+/// assert_eq!(Entry::from_words([0, 0]), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A call, and its ticket as a distance from the base; below 2²⁰.
+    Call {
+        /// The call.
+        record: Record,
+        /// The distance of its ticket from the base.
+        since_base: u64,
+    },
+    /// The base of what follows in this buffer: a ticket.
+    Base(u64),
+    /// The thread of what follows in this buffer.
+    Thread(u32),
+}
+
+impl Entry {
+    /// The entry as two words.
+    #[must_use]
+    pub const fn to_words(self) -> [u64; 2] {
+        match self {
+            Entry::Call { record, since_base } => record.packed().to_words(since_base),
+            Entry::Base(ticket) => [BASE << 60, ticket],
+            Entry::Thread(number) => [THREAD << 60, number as u64],
+        }
+    }
+
+    /// The entry that two words stand for; `None` when they stand for none.
     #[inline(always)]
     #[must_use]
-    pub fn from_words([what, whose]: [u64; 2]) -> Option<Record> {
-        Some(Record {
-            call: Call::from_number(what >> 60)?,
-            log2_align: (what >> 54 & 63) as u8,
-            size: what & Self::LARGEST,
-            thread: (whose >> 48) as u16,
-            address: whose & Self::ADDRESS,
+    pub fn from_words([what, more]: [u64; 2]) -> Option<Entry> {
+        Some(match what >> 60 {
+            BASE => Entry::Base(more),
+            THREAD => Entry::Thread(more as u32),
+            call => {
+                let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
+                let address = (more & Record::ADDRESS) << 4;
+                Entry::Call {
+                    record: Record { call: Call::from_number(call)?, log2_align, size, address },
+                    since_base: more >> 44,
+                }
+            }
         })
     }
 }

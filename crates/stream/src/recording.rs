@@ -1,22 +1,30 @@
-//! The process's side of its stream.
+//! The process's side of its stream: who writes where.
 
 use core::ffi::CStr;
 use core::fmt::Write;
 use core::mem::size_of;
-use core::ptr::null_mut;
+use core::ptr::NonNull;
 
 use heapwright_os::{
-    FileError, Identity, Line, SegmentFile, Window, page_size, parent_process_id, sleep_for_a_millisecond, uncancelled,
+    FileError, Identity, Line, SegmentFile, Window, parent_process_id, round_to_pages, sleep_for_a_millisecond,
+    uncancelled,
 };
 
-use crate::header::{CLOSED, Header, PLACES, WINDOW};
-use crate::record::{RECORD, Record};
+use crate::buffer::{self, Appended, BUFFER, Buffer, State, Whose};
+use crate::header::{BUFFERS, Header};
+use crate::record::Packed;
 
 /// The longest path that a process can open.
 const PATH_LENGTH: usize = 4096;
 
-/// The first window is mapped in parts, each as long as all before it, for most processes need little of it.
-const FIRST_PART: u64 = 64 << 10;
+/// By how many buffers the file grows at once, at most; it doubles until then.
+const STEP: u32 = 64;
+
+/// How many buffers are looked at for one to use before the file is made longer.
+const LOOKS: u32 = 8;
+
+/// How many threads at once have a buffer of their own.
+const OWNERS: u32 = 1024;
 
 /// How a process came to run its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,32 +38,34 @@ pub enum Origin {
 /// How far a process goes on when its collector does not follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many records the collector may be behind; the process waits for it then. Not more than 254 windows hold.
-    pub behind: u64,
+    /// How many buffers there may be; when all are in use, the process waits for the collector. At most [`BUFFERS`].
+    pub buffers: u32,
     /// For how many milliseconds it waits without seeing any progress.
     pub patience: u32,
 }
 
 impl Limits {
     /// 512 MiB and ten seconds.
-    pub const USUAL: Limits = Limits { behind: (512 << 20) / RECORD as u64, patience: 10_000 };
+    pub const USUAL: Limits = Limits { buffers: BUFFERS, patience: 10_000 };
 }
 
-/// A stream under way. Nothing here allocates or changes `errno`.
+/// A stream under way. Nothing here allocates or changes `errno`. All of it is behind a lock, but the threads' writing to
+/// their buffers.
 pub struct Recording {
-    /// Where the next record goes, and the end of the window; equal when the window is full or there is none.
-    next: *mut [u64; 2],
-    end: *mut [u64; 2],
-    /// How many records there are.
-    records: u64,
-    header: Window,
-    window: Option<Window>,
-    /// How many places for windows the file has.
-    places: u32,
-    /// The window whose place comes to be used again next.
-    oldest: u64,
+    file: Window,
+    /// Where the buffers begin.
+    buffers_at: usize,
+    /// How many buffers the file has, and how many it may have.
+    buffers: u32,
+    limit: u32,
+    /// Where it is looked for a buffer next.
+    hand: u32,
+    /// How many buffers belong to a thread.
+    owned: u32,
+    /// The buffer of those that have none.
+    shared: Option<NonNull<Buffer>>,
     path: Line<PATH_LENGTH>,
-    limits: Limits,
+    patience: u32,
     ended: bool,
 }
 
@@ -69,136 +79,197 @@ impl Recording {
     /// [`FileError`].
     pub fn begin(directory: &CStr, origin: Origin, limits: Limits) -> Result<Recording, FileError> {
         let process = Identity::mine();
-        let length = page_size().max(size_of::<Header>());
-        let header = |forked| Header::new(process.word(), parent_process_id(), forked, length as u32);
+        let forked = u32::from(origin == Origin::Fork);
+        let buffers_at = round_to_pages(size_of::<Header>()).unwrap_or(size_of::<Header>());
+        let fill = |start: NonNull<u8>| {
+            let start = start.cast::<Header>();
+            // SAFETY: the file is at least as long as a header, aligned to a page, and nobody else has it.
+            unsafe {
+                let parent = parent_process_id();
+                start.write(Header::new(process.word(), parent, forked, buffers_at as u32, buffer::next_ticket()));
+                note_command(&mut *start.as_ptr());
+            }
+        };
+        let mut limit = limits.buffers.clamp(2, BUFFERS);
+        let mut attempt = 0;
         uncancelled(|| {
-            let mut attempt = 0;
-            let (path, header) = loop {
+            loop {
                 let path = path_of(directory, process.pid, attempt)?;
-                let made = Window::create(directory, c_string(&path), length, |start| {
-                    let start = start.cast::<Header>();
-                    // SAFETY: the file is at least as long as a header, aligned to a page, and nobody else has it.
-                    unsafe {
-                        start.write(header(u32::from(origin == Origin::Fork)));
-                        note_command(&mut *start.as_ptr());
-                    }
-                });
-                match made {
-                    Ok(header) => break (path, header),
+                let room = buffers_at + limit as usize * BUFFER;
+                match Window::create(directory, c_string(&path), buffers_at, room, fill) {
+                    Ok(file) => return Ok(Recording::over(file, buffers_at, limit, path, limits.patience)),
                     Err(FileError::Exists) => attempt += 1,
+                    // A process that is short of addresses does with less.
+                    Err(FileError::Refused) if limit > 2 => limit = (limit / 4).max(2),
                     Err(error) => return Err(error),
                 }
-            };
-            Ok(Recording {
-                next: null_mut(),
-                end: null_mut(),
-                records: 0,
-                header,
-                window: None,
-                places: 1,
-                oldest: 0,
-                path,
-                limits,
-                ended: false,
-            })
+            }
         })
     }
 
-    /// Adds a record; when the stream cannot be continued it ends, and the record counts as lost.
-    #[inline(always)]
-    pub fn append(&mut self, record: Record) {
-        if self.next == self.end && !self.make_room() {
-            return;
-        }
-        // SAFETY: `next` lies within the window, which is backed and ours, and has room for a record up to `end`.
-        unsafe {
-            self.next.write(record.to_words());
-            self.next = self.next.add(1);
-        }
-        self.records += 1;
-        self.header().commit(self.records);
+    fn over(file: Window, buffers_at: usize, limit: u32, path: Line<PATH_LENGTH>, patience: u32) -> Recording {
+        let (buffers, hand, owned, shared, ended) = (0, 0, 0, None, false);
+        Recording { file, buffers_at, buffers, limit, hand, owned, shared, path, patience, ended }
     }
 
-    #[inline(always)]
-    fn header(&self) -> &Header {
+    /// What the process tells of itself; lies where it is as long as the recording.
+    #[must_use]
+    pub fn header(&self) -> &Header {
         // SAFETY: the window holds a header, and whatever changes in it is atomic.
-        unsafe { self.header.base().cast().as_ref() }
+        unsafe { self.file.base().cast().as_ref() }
     }
 
-    /// Goes on to the next window; `false` when the recording has ended.
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self) -> bool {
-        if !self.ended {
-            match uncancelled(|| self.open_window()) {
-                Ok(()) => return true,
-                Err(reason) => self.end(reason),
+    /// Whether calls are only counted from now on.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// A buffer of its own for the calling thread, whose number is `thread`: `None` when there are too many threads or the
+    /// recording has ended. Valid until the recording is dropped.
+    pub fn attach(&mut self, thread: u32) -> Option<NonNull<Buffer>> {
+        if let Some(left) = self.find(Buffer::is_abandoned) {
+            self.buffer(left).hand_over(thread);
+            return Some(self.place(left));
+        }
+        if self.owned >= OWNERS {
+            return None;
+        }
+        let own = self.begin_buffer(thread, Whose::TheCallers)?;
+        self.owned += 1;
+        Some(own)
+    }
+
+    /// The next buffer for the calling thread, whose last one is `full`; `None` when the recording has ended.
+    pub fn renew(&mut self, full: &Buffer) -> Option<NonNull<Buffer>> {
+        full.end();
+        let next = self.begin_buffer(full.thread(), Whose::TheCallers);
+        self.owned -= u32::from(next.is_none());
+        next
+    }
+
+    /// Adds a call of a thread that has no buffer. When the stream cannot be continued it counts as lost.
+    pub fn append(&mut self, thread: u32, record: Packed) {
+        let Some(buffer) = self.shared_buffer(thread) else { return self.header().lose_call() };
+        // SAFETY: buffers lie where they are as long as the recording.
+        let buffer = unsafe { buffer.as_ref() };
+        if buffer.thread() != thread {
+            buffer.set_thread(thread);
+        }
+        // SAFETY: it is nobody's, and whoever has the recording has the lock.
+        if let Appended::Far { ticket } = unsafe { buffer.append(record) } {
+            // SAFETY: as above.
+            unsafe { buffer.append_far(record, ticket) };
+        }
+    }
+
+    /// The buffer of those threads that have none, with room for a call.
+    fn shared_buffer(&mut self, thread: u32) -> Option<NonNull<Buffer>> {
+        // SAFETY: buffers lie where they are as long as the recording.
+        match self.shared.map(|buffer| unsafe { buffer.as_ref() }) {
+            Some(buffer) if buffer.has_room() => return self.shared,
+            Some(buffer) => buffer.end(),
+            None => {}
+        }
+        self.shared = self.begin_buffer(thread, Whose::Everybodys);
+        self.shared
+    }
+
+    /// Opens a free buffer; `None` when the recording has ended.
+    fn begin_buffer(&mut self, thread: u32, whose: Whose) -> Option<NonNull<Buffer>> {
+        if self.ended {
+            return None;
+        }
+        match uncancelled(|| self.free_buffer()) {
+            Ok(number) => {
+                self.buffer(number).begin(thread, whose);
+                self.header().add_begun(number);
+                Some(self.place(number))
+            }
+            Err(reason) => {
+                self.end(reason);
+                None
             }
         }
-        self.header().lose_one();
-        false
     }
 
-    /// Maps the next window, or the next part of the first one.
-    fn open_window(&mut self) -> Result<(), Reason> {
-        self.wait_for_collector()?;
-        let at = self.records * RECORD as u64;
-        let length = if at < WINDOW {
-            at.max(FIRST_PART).min(WINDOW - at)
-        } else {
-            let place = self.take_place();
-            self.header().set_place(at / WINDOW, place);
-            WINDOW
-        };
-        let from = self.header().place_of(at);
-        // The old window goes first: a process that is short of addresses needs room for one only.
-        self.window = None;
-        let window = Window::open(c_string(&self.path), from, length as usize).map_err(Reason::Refused)?;
-        self.next = window.base().as_ptr().cast();
-        // SAFETY: the end of the window.
-        self.end = unsafe { self.next.add(window.length() / RECORD) };
-        self.window = Some(window);
-        Ok(())
-    }
-
-    /// The place of a window that the collector is done with, so that a collector that keeps up makes do with a few, whose memory
-    /// stays warm; else a new one at the end of the file.
-    fn take_place(&mut self) -> u32 {
-        let read = self.header().consumed().saturating_mul(RECORD as u64) / WINDOW;
-        if self.oldest < read {
-            self.oldest += 1;
-            return self.header().place(self.oldest - 1);
+    /// One that the collector is done with, so that a collector that keeps up makes do with a few, whose memory stays warm;
+    /// else a new one at the end of the file; else the next that the collector is done with.
+    fn free_buffer(&mut self) -> Result<u32, Reason> {
+        if self.header().is_closed() {
+            return Err(Reason::Closed);
         }
-        self.places += 1;
-        self.places - 1
+        if let Some(free) = self.find(|buffer| buffer.state() == State::Free) {
+            return Ok(free);
+        }
+        if self.buffers < self.limit {
+            return self.grow();
+        }
+        self.wait_for_collector()
     }
 
-    /// Waits while the collector is too far behind.
-    fn wait_for_collector(&self) -> Result<(), Reason> {
-        let mut consumed = self.header().consumed();
+    /// Looks at a few buffers, each time at others.
+    fn find(&mut self, is_it: impl Fn(&Buffer) -> bool) -> Option<u32> {
+        for _ in 0..LOOKS.min(self.buffers) {
+            let number = self.hand;
+            self.hand = (number + 1) % self.buffers;
+            if is_it(self.buffer(number)) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Makes the file longer; returns the first new buffer.
+    fn grow(&mut self) -> Result<u32, Reason> {
+        let first = self.buffers;
+        let step = first.clamp(1, STEP).min(self.limit - first);
+        let at = |number: u32| self.buffers_at + number as usize * BUFFER;
+        self.file.back(c_string(&self.path), at(first), at(first + step)).map_err(Reason::Refused)?;
+        self.buffers += step;
+        self.hand = (first + 1) % self.buffers;
+        Ok(first)
+    }
+
+    fn wait_for_collector(&mut self) -> Result<u32, Reason> {
+        let mut freed = self.header().freed();
         let mut waited = 0;
-        let behind = self.limits.behind.min((PLACES - 2) * WINDOW / RECORD as u64);
-        while consumed != CLOSED && self.records.saturating_sub(consumed) > behind {
-            if waited == self.limits.patience {
+        loop {
+            if let Some(free) = (0..self.buffers).find(|&number| self.buffer(number).state() == State::Free) {
+                return Ok(free);
+            }
+            if self.header().is_closed() {
+                return Err(Reason::Closed);
+            }
+            if waited == self.patience {
                 return Err(Reason::CollectorGone);
             }
             sleep_for_a_millisecond();
-            waited = if self.header().consumed() == consumed { waited + 1 } else { 0 };
-            consumed = self.header().consumed();
+            waited = if self.header().freed() == freed { waited + 1 } else { 0 };
+            freed = self.header().freed();
         }
-        if consumed == CLOSED { Err(Reason::Closed) } else { Ok(()) }
+    }
+
+    fn buffer(&self, number: u32) -> &Buffer {
+        // SAFETY: the file has that many buffers, backed, and what changes in them is atomic or somebody's own.
+        unsafe { self.place(number).as_ref() }
+    }
+
+    fn place(&self, number: u32) -> NonNull<Buffer> {
+        debug_assert!(number < self.buffers);
+        // SAFETY: lies within the mapping.
+        unsafe { self.file.base().add(self.buffers_at + number as usize * BUFFER).cast() }
     }
 
     #[cold]
     fn end(&mut self, reason: Reason) {
-        (self.next, self.end) = (null_mut(), null_mut());
-        self.window = None;
         self.ended = true;
+        let ticket = buffer::next_ticket();
         match reason {
             Reason::Closed => {}
-            Reason::Refused(error) => self.header().fail(error.code()),
+            Reason::Refused(error) => self.header().end_at(ticket, error.code()),
             Reason::CollectorGone => {
-                self.header().fail(TIMED_OUT);
+                self.header().end_at(ticket, TIMED_OUT);
                 // Nobody else will.
                 let _ = uncancelled(|| heapwright_os::unlink(c_string(&self.path)));
             }
@@ -241,11 +312,12 @@ fn note_command(header: &mut Header) {
 mod tests {
     use std::ffi::CString;
     use std::path::{Path, PathBuf};
+    use std::sync::{Arc, Mutex};
     use std::vec::Vec;
-    use std::{format, fs};
+    use std::{format, fs, thread};
 
     use super::*;
-    use crate::record::Call;
+    use crate::record::{Call, Entry, Record};
 
     fn directory(name: &str) -> (PathBuf, CString) {
         let path = std::env::temp_dir().join(format!("heapwright-stream-{name}-{}", std::process::id()));
@@ -256,16 +328,65 @@ mod tests {
     }
 
     fn record(number: u64) -> Record {
-        Record { call: Call::Malloc, log2_align: 4, size: number, thread: number as u16, address: number << 4 }
+        Record { call: Call::Malloc, log2_align: 4, size: number, address: number << 4 }
     }
 
-    fn records_in(path: &Path, count: u64) -> Vec<Record> {
-        let file = fs::read(path).unwrap();
-        let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
-        // SAFETY: any bytes are a header.
-        let header = unsafe { core::ptr::read_unaligned(file.as_ptr().cast::<Header>()) };
-        let at = |number: u64| header.place_of(number * RECORD as u64) as usize;
-        (0..count).map(|number| Record::from_words([word(at(number)), word(at(number) + 8)]).unwrap()).collect()
+    /// A thread that records, as the library does it.
+    struct Thread {
+        recording: Arc<Mutex<Recording>>,
+        number: u32,
+        own: Option<NonNull<Buffer>>,
+    }
+
+    impl Thread {
+        fn of(recording: &Arc<Mutex<Recording>>, number: u32) -> Thread {
+            Thread { recording: recording.clone(), number, own: recording.lock().unwrap().attach(number) }
+        }
+
+        fn append(&mut self, record: Record) {
+            self.append_packed(record.packed());
+        }
+
+        fn append_packed(&mut self, record: Packed) {
+            // SAFETY: the recording lives, and the buffer is this thread's own.
+            let Some(own) = self.own.map(|own| unsafe { own.as_ref() }) else {
+                return self.recording.lock().unwrap().append(self.number, record);
+            };
+            // SAFETY: as above.
+            match unsafe { own.append(record) } {
+                Appended::Yes => {}
+                // SAFETY: as above.
+                Appended::Far { ticket } => unsafe { own.append_far(record, ticket) },
+                Appended::Full => {
+                    self.own = self.recording.lock().unwrap().renew(own);
+                    self.append_packed(record);
+                }
+            }
+        }
+    }
+
+    fn begun(directory: &CStr, limits: Limits) -> Arc<Mutex<Recording>> {
+        Arc::new(Mutex::new(Recording::begin(directory, Origin::Exec, limits).unwrap()))
+    }
+
+    /// All calls in a buffer by their tickets, with their threads.
+    fn calls_in(buffer: &Buffer) -> Vec<(u64, u32, Record)> {
+        let (mut base, mut thread, mut calls) = (0, 0, Vec::new());
+        for number in 0..buffer.count() {
+            match buffer.entry(number).unwrap() {
+                Entry::Base(ticket) => base = ticket,
+                Entry::Thread(number) => thread = number,
+                Entry::Call { record, since_base } => calls.push((base + since_base, thread, record)),
+            }
+        }
+        calls
+    }
+
+    fn calls(recording: &Recording) -> Vec<(u64, u32, Record)> {
+        let buffers = (0..recording.buffers).map(|number| recording.buffer(number));
+        let mut all: Vec<_> = buffers.filter(|buffer| buffer.state() != State::Free).flat_map(calls_in).collect();
+        all.sort_by_key(|call| call.0);
+        all
     }
 
     fn only_file(directory: &Path) -> PathBuf {
@@ -275,15 +396,87 @@ mod tests {
     }
 
     #[test]
-    fn records_come_in_order_through_many_windows() {
-        const COUNT: u64 = 1_000_000;
-        let (path, text) = directory("windows");
-        let mut recording = Recording::begin(&text, Origin::Exec, Limits::USUAL).unwrap();
-        (0..COUNT).for_each(|number| recording.append(record(number)));
-        assert_eq!((recording.header().committed(), recording.header().lost()), (COUNT, 0));
+    fn calls_come_in_order_through_many_buffers() {
+        const COUNT: u64 = 100_000;
+        let (path, text) = directory("buffers");
+        let recording = begun(&text, Limits::USUAL);
+        let mut thread = Thread::of(&recording, 5);
+        (0..COUNT).for_each(|number| thread.append(record(number)));
+        let recording = recording.lock().unwrap();
+        assert_eq!((recording.header().lost(), recording.header().failure()), (0, None));
         assert!(recording.header().arguments().next().is_some_and(|name| !name.is_empty()));
-        let found = records_in(&only_file(&path), COUNT);
-        assert!((0..COUNT).all(|number| found[number as usize] == record(number)));
+        let found = calls(&recording);
+        assert_eq!(found.len() as u64, COUNT);
+        assert!(found.iter().zip(0..).all(|(&(_, thread, found), number)| thread == 5 && found == record(number)));
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn threads_at_once_each_have_their_tickets() {
+        const COUNT: u64 = 50_000;
+        let (path, text) = directory("threads");
+        let recording = begun(&text, Limits::USUAL);
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let recording = &recording;
+                scope.spawn(move || {
+                    let mut thread = Thread::of(recording, number);
+                    (0..COUNT).for_each(|number| thread.append(record(number)));
+                });
+            }
+        });
+        let found = calls(&recording.lock().unwrap());
+        assert_eq!(found.len() as u64, 4 * COUNT);
+        assert!(found.windows(2).all(|pair| pair[0].0 < pair[1].0), "a ticket was given twice");
+        for number in 0..4 {
+            let own = found.iter().filter(|call| call.1 == number).map(|call| call.2);
+            assert!(own.eq((0..COUNT).map(record)));
+        }
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn threads_one_after_another_need_no_more_room_than_a_few() {
+        let (path, text) = directory("short");
+        let recording = begun(&text, Limits::USUAL);
+        for number in 0..500 {
+            let recording = recording.clone();
+            thread::spawn(move || Thread::of(&recording, number).append(record(7))).join().unwrap();
+        }
+        let recording = recording.lock().unwrap();
+        assert!(recording.buffers <= 16, "{}", recording.buffers);
+        let found = calls(&recording);
+        assert!(found.iter().map(|call| call.1).eq(0..500));
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn where_there_are_too_many_threads_they_share_a_buffer() {
+        let (path, text) = directory("many");
+        let recording = begun(&text, Limits::USUAL);
+        let mut threads: Vec<Thread> = (0..OWNERS + 50).map(|number| Thread::of(&recording, number)).collect();
+        assert_eq!(threads.iter().filter(|thread| thread.own.is_none()).count(), 50);
+        for _ in 0..200 {
+            threads.iter_mut().rev().take(100).for_each(|thread| thread.append(record(u64::from(thread.number))));
+        }
+        let found = calls(&recording.lock().unwrap());
+        assert_eq!(found.len(), 100 * 200);
+        assert!(found.iter().all(|&(_, thread, found)| found == record(u64::from(thread))));
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_was_idle_for_long_goes_on_in_its_buffer() {
+        let (path, text) = directory("idle");
+        let recording = begun(&text, Limits::USUAL);
+        let (mut idle, mut busy) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
+        idle.append(record(1));
+        (0..crate::record::TICKETS + 10).for_each(|number| busy.append(record(number)));
+        idle.append(record(2));
+        let found = calls(&recording.lock().unwrap());
+        assert_eq!((found[0].1, found[0].2), (1, record(1)));
+        let last = found.last().unwrap();
+        assert_eq!((last.1, last.2), (1, record(2)));
         fs::remove_dir_all(path).unwrap();
     }
 
@@ -300,48 +493,67 @@ mod tests {
     #[test]
     fn a_collector_that_does_not_follow_ends_the_recording_and_leaves_nothing() {
         let (path, text) = directory("behind");
-        let limits = Limits { behind: 10_000, patience: 20 };
-        let mut recording = Recording::begin(&text, Origin::Exec, limits).unwrap();
-        (0..100_000).for_each(|number| recording.append(record(number)));
+        let recording = begun(&text, Limits { buffers: 3, patience: 20 });
+        let mut thread = Thread::of(&recording, 0);
+        (0..100_000).for_each(|number| thread.append(record(number)));
+        let recording = recording.lock().unwrap();
         let header = recording.header();
         assert_eq!(header.failure(), Some(TIMED_OUT));
-        assert!(header.committed() > limits.behind && header.lost() > 0);
-        assert_eq!(header.committed() + header.lost(), 100_000);
+        let found = calls(&recording);
+        assert!(recording.has_ended() && found.iter().all(|call| call.0 < header.end()));
+        assert!(found.len() > 10_000 && header.lost() > 0);
+        assert_eq!(found.len() as u64 + header.lost(), 100_000);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
         fs::remove_dir_all(path).unwrap();
     }
 
     #[test]
     fn a_collector_that_follows_is_waited_for() {
-        const COUNT: u64 = 5_000_000;
+        const COUNT: u64 = 2_000_000;
         let (path, text) = directory("followed");
-        let limits = Limits { behind: 10_000, patience: 10_000 };
-        let mut recording = Recording::begin(&text, Origin::Exec, limits).unwrap();
-        let header = recording.header.base().addr().get();
-        let collector = std::thread::spawn(move || {
-            // SAFETY: the recording keeps its header mapped until this thread has ended; what changes in it is atomic.
-            let header = unsafe { &*core::ptr::with_exposed_provenance::<Header>(header) };
-            while header.consumed() < COUNT {
-                header.consume(header.committed());
+        let recording = begun(&text, Limits { buffers: 20, patience: 10_000 });
+        let mut thread = Thread::of(&recording, 0);
+        let address = recording.lock().unwrap().file.base().expose_provenance().get();
+        let buffers_at = recording.lock().unwrap().buffers_at;
+        let collector = thread::spawn(move || {
+            // SAFETY: the recording lives until this thread has ended; what changes is atomic.
+            let header = unsafe { &*core::ptr::with_exposed_provenance::<Header>(address) };
+            let (mut read, mut seen) = (Vec::new(), 0);
+            while read.len() < COUNT as usize {
+                while seen < header.begun() {
+                    let at = address + buffers_at + header.buffer_begun(seen) as usize * BUFFER;
+                    // SAFETY: as above.
+                    let buffer = unsafe { &*core::ptr::with_exposed_provenance::<Buffer>(at) };
+                    if buffer.state() != State::Full && read.len() + (buffer.count() as usize) < COUNT as usize {
+                        break;
+                    }
+                    read.extend(calls_in(buffer));
+                    buffer.free();
+                    header.add_freed();
+                    seen += 1;
+                }
                 sleep_for_a_millisecond();
             }
+            read
         });
-        let _ = recording.header.base().expose_provenance();
-        (0..COUNT).for_each(|number| recording.append(record(number)));
-        collector.join().unwrap();
-        assert_eq!((recording.header().committed(), recording.header().failure()), (COUNT, None));
+        (0..COUNT).for_each(|number| thread.append(record(number)));
+        let read = collector.join().unwrap();
+        assert!(read.iter().zip(0..).all(|(call, number)| call.2 == record(number)));
+        assert_eq!(recording.lock().unwrap().header().failure(), None);
         let length = fs::metadata(only_file(&path)).unwrap().len();
-        assert!(length < 4 * WINDOW, "places are used again: {length}");
+        assert!(length <= 20 * BUFFER as u64 + (1 << 20), "buffers are used again: {length}");
         fs::remove_dir_all(path).unwrap();
     }
 
     #[test]
     fn a_collector_that_wants_no_more_is_left_alone() {
         let (path, text) = directory("closed");
-        let mut recording = Recording::begin(&text, Origin::Exec, Limits::USUAL).unwrap();
-        recording.append(record(0));
-        recording.header().consume(CLOSED);
-        (0..100_000).for_each(|number| recording.append(record(number)));
+        let recording = begun(&text, Limits::USUAL);
+        let mut thread = Thread::of(&recording, 0);
+        thread.append(record(0));
+        recording.lock().unwrap().header().close();
+        (0..100_000).for_each(|number| thread.append(record(number)));
+        let recording = recording.lock().unwrap();
         assert_eq!(recording.header().failure(), None);
         assert!(recording.header().lost() > 0);
         fs::remove_dir_all(path).unwrap();

@@ -218,7 +218,7 @@ fn record(mut source: Source, path: PathBuf, stop: &AtomicBool) -> Option<Record
     recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.display())).err();
     recorded.length = fs::metadata(&recorded.path).map_or(0, |found| found.len());
     recorded.failure = source.header().failure();
-    recorded.lost = source.header().lost();
+    recorded.lost = source.lost();
     Some(recorded)
 }
 
@@ -227,7 +227,7 @@ fn has_records(source: &Source, stop: &AtomicBool) -> bool {
     loop {
         // Asked first: what came before the end is seen after it.
         let over = source.is_over() || stop.load(Ordering::Acquire);
-        let begun = source.header().committed() > 0 || source.header().failure().is_some();
+        let begun = source.header().begun() > 0 || source.header().failure().is_some();
         if begun || over {
             return begun;
         }
@@ -251,19 +251,19 @@ fn create(path: &Path) -> Result<File> {
 
 /// Returns whether the process went on.
 fn read_to_the_end(source: &mut Source, translation: &mut Translation<File>, stop: &AtomicBool) -> Result<bool> {
-    let mut take = |record| Ok(translation.take(record)?);
+    let mut take = |call| Ok(translation.take(call)?);
     let mut over = false;
     while !over {
         // Asked before it is read: what came before the end is read after it.
         over = source.is_over();
         if !over && stop.load(Ordering::Acquire) {
-            // It will come to rest soon: it adds at most one window of records to what there is now.
+            // It will come to rest soon: each thread adds at most one buffer to what there is now.
             source.close();
-            while source.read(&mut take)? {}
+            while source.read(over, &mut take)? {}
             return Ok(true);
         }
         // A process that never rests is not followed for ever.
-        while source.read(&mut take)? && (over || !stop.load(Ordering::Acquire)) {}
+        while source.read(over, &mut take)? && (over || !stop.load(Ordering::Acquire)) {}
         if !over {
             thread::sleep(PAUSE);
         }

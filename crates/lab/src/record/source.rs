@@ -1,45 +1,42 @@
 //! The stream of a process, as the collector sees it.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use heapwright_os::{Identity, Life, life};
-use heapwright_stream::{CLOSED, Header, RECORD, Record, WINDOW};
+use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header};
 use memmap2::{MmapMut, MmapOptions};
 
-/// How many records are read at once.
-const BATCH: u64 = 1 << 16;
+use super::merge::{Buffers, Call, DAMAGED, Merge};
 
 /// A stream that is being read.
 pub struct Source {
     path: PathBuf,
     file: File,
-    header: MmapMut,
-    /// How many records have been read.
-    read: u64,
-    bytes: Vec<u8>,
+    stream: Mapped,
+    merge: Merge,
+    /// How many buffers have been seen to be begun.
+    begun: u64,
+    /// How many buffers the file is long enough for.
+    buffers: u32,
+    /// How many calls were made after the recording had ended but are in the stream.
+    late: u64,
 }
 
 impl Source {
     /// Begins to read the stream at `path`.
     pub fn open(path: &Path) -> Result<Source> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let length = size_of::<Header>();
-        ensure!(file.metadata()?.len() >= length as u64, "it is too short");
-        // SAFETY: the process that made the file does not shorten it, nor does anybody else in this private directory.
-        let header = unsafe { MmapOptions::new().len(length).map_mut(&file)? };
-        let source = Source { path: path.to_owned(), file, header, read: 0, bytes: Vec::new() };
-        ensure!(source.header().is_known(), "it comes from another version of the recorder");
-        Ok(source)
+        ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");
+        let stream = Mapped::over(&file)?;
+        let merge = Merge::from(stream.header().first_ticket);
+        Ok(Source { path: path.to_owned(), file, stream, merge, begun: 0, buffers: 0, late: 0 })
     }
 
     /// What the process tells of itself.
     pub fn header(&self) -> &Header {
-        // SAFETY: the mapping begins at a page and is as long as a header, for which any bytes are valid; the process
-        // changes what is atomic only.
-        unsafe { &*self.header.as_ptr().cast() }
+        self.stream.header()
     }
 
     /// The number of the process.
@@ -51,6 +48,11 @@ impl Source {
     pub fn image(&self) -> u32 {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.rsplit_once('-').and_then(|(_, image)| image.parse().ok()).unwrap_or(0)
+    }
+
+    /// How many calls came after the recording had ended.
+    pub fn lost(&self) -> u64 {
+        self.header().lost() + self.late
     }
 
     /// Whether nothing more can come: the process is dead or runs another program.
@@ -70,25 +72,46 @@ impl Source {
 
     /// Tells the process that nobody reads any further.
     pub fn close(&self) {
-        self.header().consume(CLOSED);
+        self.header().close();
     }
 
-    /// Reads some of what there is up to now; whatever is read is given to `take`. Returns whether there was anything.
-    pub fn read(&mut self, mut take: impl FnMut(Record) -> Result<()>) -> Result<bool> {
-        let start = self.read * RECORD as u64;
-        let in_window = (WINDOW - start % WINDOW) / RECORD as u64;
-        let count = self.header().committed().saturating_sub(self.read).min(BATCH).min(in_window);
-        let at = self.header().place_of(start);
-        self.bytes.resize(count as usize * RECORD, 0);
-        self.file.read_exact_at(&mut self.bytes, at).context("the stream cannot be read")?;
-        for bytes in self.bytes.chunks_exact(RECORD) {
-            take(Record::from_words(words(bytes)).context("the stream is damaged: the program has overwritten it")?)?;
+    /// Reads some of what there is up to now; whatever is read is given to `take`. Returns whether there was anything. When
+    /// the process is `over`, what it began to write and did not finish is passed over.
+    pub fn read(&mut self, over: bool, mut take: impl FnMut(Call) -> Result<()>) -> Result<bool> {
+        self.see_new_buffers()?;
+        let end = self.header().end();
+        let late = &mut self.late;
+        let any = self.merge.read(&self.stream, |call, ticket| {
+            if ticket >= end {
+                *late += 1;
+                return Ok(());
+            }
+            take(call)
+        })?;
+        Ok(any || self.merge.pass_over(over))
+    }
+
+    fn see_new_buffers(&mut self) -> Result<()> {
+        let begun = self.header().begun();
+        while self.begun < begun {
+            let buffer = self.header().buffer_begun(self.begun);
+            self.require(buffer)?;
+            self.merge.add(buffer);
+            self.begun += 1;
         }
-        self.read += count;
-        if count > 0 && self.header().consumed() != CLOSED {
-            self.header().consume(self.read);
+        Ok(())
+    }
+
+    /// Makes sure that the file has a buffer: touching what it has not would end this process.
+    fn require(&mut self, buffer: u32) -> Result<()> {
+        if buffer >= self.buffers {
+            let length = self.file.metadata()?.len().saturating_sub(self.stream.buffers_at as u64);
+            self.buffers = u32::try_from(length / BUFFER as u64)?.min(BUFFERS);
         }
-        Ok(count > 0)
+        if buffer >= self.buffers {
+            bail!(DAMAGED);
+        }
+        Ok(())
     }
 }
 
@@ -105,7 +128,44 @@ impl Drop for Source {
     }
 }
 
-fn words(bytes: &[u8]) -> [u64; 2] {
-    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
-    [word(0), word(8)]
+/// A stream in memory: as much of it as the file ever has.
+struct Mapped {
+    map: MmapMut,
+    buffers_at: usize,
+}
+
+impl Mapped {
+    fn over(file: &File) -> Result<Mapped> {
+        /// More than any header takes, whatever the size of pages.
+        const HEADER: usize = 1 << 20;
+        // SAFETY: the process that made the file does not shorten it, nor does anybody else in this private directory; what
+        // lies behind its end is not touched.
+        let map = unsafe { MmapOptions::new().len(HEADER + BUFFERS as usize * BUFFER).map_mut(file)? };
+        let mut mapped = Mapped { map, buffers_at: 0 };
+        ensure!(mapped.header().is_known(), "it comes from another version of the recorder");
+        mapped.buffers_at = mapped.header().buffers_at as usize;
+        ensure!(mapped.buffers_at <= HEADER, DAMAGED);
+        Ok(mapped)
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping begins at a page and the file is as long as a header, for which any bytes are valid; the
+        // process changes what is atomic only.
+        unsafe { &*self.map.as_ptr().cast() }
+    }
+}
+
+impl Buffers for Mapped {
+    fn buffer(&self, number: u32) -> &Buffer {
+        debug_assert!(number < BUFFERS);
+        let at = self.buffers_at + number as usize * BUFFER;
+        // SAFETY: `Source::require` has seen that the file is long enough, and the mapping is as long as any. Any bytes are a
+        // buffer; the process changes what is atomic, and slots that are not read.
+        unsafe { &*self.map.as_ptr().add(at).cast() }
+    }
+
+    fn release(&self, number: u32) {
+        self.buffer(number).free();
+        self.header().add_freed();
+    }
 }

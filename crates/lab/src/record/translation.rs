@@ -7,6 +7,7 @@ use heapwright_stream::{Call, Record};
 use heapwright_trace::{Kind, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
+use super::merge;
 
 /// What was seen of a process's heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,10 +54,10 @@ pub struct Translation<W: Write> {
     writer: Writer<W>,
     blocks: Blocks,
     /// By thread.
-    resizing: HashMap<u16, Resizing>,
-    threads: HashMap<u16, u64>,
+    resizing: HashMap<u32, Resizing>,
+    threads: HashMap<u32, u64>,
     /// The thread of the last event and its number in the trace.
-    thread: Option<(u16, u64)>,
+    thread: Option<(u32, u64)>,
     figures: Figures,
 }
 
@@ -74,8 +75,9 @@ impl<W: Write> Translation<W> {
     }
 
     /// Writes what one call comes to.
-    pub fn take(&mut self, record: Record) -> Result<(), WriteError> {
-        let Record { call, log2_align, size, thread, address } = record;
+    pub fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
+        let merge::Call { thread, record } = call;
+        let Record { call, log2_align, size, address } = record;
         let align = 1 << log2_align;
         match call {
             Call::Malloc => self.allocate(thread, address, Kind::Malloc, size, align),
@@ -93,7 +95,7 @@ impl<W: Write> Translation<W> {
                 self.resizing.insert(thread, Resizing { address, block });
                 Ok(())
             }
-            Call::ResizeEnds => self.resize(record),
+            Call::ResizeEnds => self.resize(thread, record),
             Call::Failed => self.fail(thread, size, align),
         }
     }
@@ -108,28 +110,28 @@ impl<W: Write> Translation<W> {
         &self.figures
     }
 
-    fn allocate(&mut self, thread: u16, address: u64, kind: Kind, size: u64, align: u64) -> Result<(), WriteError> {
+    fn allocate(&mut self, thread: u32, address: u64, kind: Kind, size: u64, align: u64) -> Result<(), WriteError> {
         self.in_thread(thread)?;
         let number = self.writer.allocate(kind, size, align)?;
         self.figures.allocations += 1;
         self.appear(address, Block { number, size })
     }
 
-    fn free(&mut self, thread: u16, block: Block) -> Result<(), WriteError> {
+    fn free(&mut self, thread: u32, block: Block) -> Result<(), WriteError> {
         self.in_thread(thread)?;
         self.figures.frees += 1;
         self.figures.live -= block.size;
         self.writer.free(block.number)
     }
 
-    fn fail(&mut self, thread: u16, size: u64, align: u64) -> Result<(), WriteError> {
+    fn fail(&mut self, thread: u32, size: u64, align: u64) -> Result<(), WriteError> {
         self.in_thread(thread)?;
         self.figures.failed += 1;
         self.writer.fail(size, align)
     }
 
-    fn resize(&mut self, record: Record) -> Result<(), WriteError> {
-        let Record { log2_align, size, thread, address, .. } = record;
+    fn resize(&mut self, thread: u32, record: Record) -> Result<(), WriteError> {
+        let Record { log2_align, size, address, .. } = record;
         let align = 1 << log2_align;
         let old = self.resizing.remove(&thread);
         let (from, block) = old.map_or((0, None), |old| (old.address, old.block));
@@ -172,7 +174,7 @@ impl<W: Write> Translation<W> {
     }
 
     /// What follows happens in this thread of the process.
-    fn in_thread(&mut self, thread: u16) -> Result<(), WriteError> {
+    fn in_thread(&mut self, thread: u32) -> Result<(), WriteError> {
         if self.thread.is_some_and(|(last, _)| last == thread) {
             return Ok(());
         }
@@ -190,14 +192,14 @@ mod tests {
 
     use super::*;
 
-    const fn call(call: Call, size: u64, address: u64) -> Record {
-        Record { call, log2_align: 4, size, thread: 0, address }
+    const fn call(call: Call, size: u64, address: u64) -> merge::Call {
+        merge::Call { thread: 0, record: Record { call, log2_align: 4, size, address } }
     }
 
-    fn translated(records: &[Record]) -> (Vec<Event>, Figures) {
+    fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {
         let mut file = Vec::new();
         let mut translation = Translation::to(Writer::new(&mut file, &About::default()).unwrap());
-        records.iter().for_each(|&record| translation.take(record).unwrap());
+        calls.iter().for_each(|&call| translation.take(call).unwrap());
         let (_, figures) = translation.finish().unwrap();
         (Reader::new(&file[..]).unwrap().map(Result::unwrap).collect(), figures)
     }
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn an_address_may_be_used_by_another_while_its_block_moves() {
-        let other = Record { thread: 7, ..call(Call::Malloc, 20, 0x100) };
+        let other = merge::Call { thread: 7, ..call(Call::Malloc, 20, 0x100) };
         let (events, figures) = translated(&[
             call(Call::Malloc, 10, 0x100),
             call(Call::ResizeBegins, 30, 0x100),

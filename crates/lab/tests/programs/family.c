@@ -1,4 +1,4 @@
-// Calls every function of the malloc family: `all` in order, `threads`, `fork`, `exec`, `forever`.
+// Calls every function of the malloc family: `all` in order, `threads`, `fork`, `exec`, `forever` and so on.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,7 +60,7 @@ static void all(void) {
     require(errno == 123, "free changed errno");
 }
 
-#define THREADS 4
+#define THREADS 8
 #define ROUNDS 20000
 
 // Blocks go from thread to thread, so that addresses are used again across them.
@@ -83,6 +84,81 @@ static void threads(void) {
     for (int at = 0; at < 64; at++) free(slots[at]);
 }
 
+static void *forever(void *seed) {
+    for (;;) churn(seed);
+}
+
+// Killed from within, amid all threads' calls.
+static void killed(void) {
+    pthread_t all[THREADS];
+    for (intptr_t at = 0; at < THREADS; at++) pthread_create(&all[at], 0, forever, (void *)(at + 1));
+    usleep(100000);
+    kill(getpid(), 9);
+}
+
+static pthread_key_t key;
+
+static void *last_words(void *argument) {
+    pthread_setspecific(key, malloc(24));
+    return malloc(72);
+}
+
+// Threads one after another, whose destructors allocate too; every block that a thread leaves is freed by the first.
+static void destroyed(void *block) {
+    free(block);
+    free(malloc(96));
+}
+
+static void short_threads(void) {
+    pthread_key_create(&key, destroyed);
+    for (int at = 0; at < 5000; at++) {
+        pthread_t thread;
+        void *left;
+        require(pthread_create(&thread, 0, last_words, 0) == 0, "a thread is started");
+        pthread_join(thread, &left);
+        free(left);
+    }
+}
+
+static pthread_barrier_t barrier;
+
+static void *waits(void *argument) {
+    free(seen(malloc(48)));
+    pthread_barrier_wait(&barrier);
+    free(seen(malloc(48)));
+    return 0;
+}
+
+// More threads at once than have buffers of their own.
+static void many_threads(void) {
+    enum { MANY = 1100 };
+    static pthread_t all[MANY];
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 64 << 10);
+    pthread_barrier_init(&barrier, 0, MANY);
+    for (int at = 0; at < MANY; at++) require(pthread_create(&all[at], &attributes, waits, 0) == 0, "a thread is started");
+    for (int at = 0; at < MANY; at++) pthread_join(all[at], 0);
+}
+
+static volatile sig_atomic_t ticks;
+
+static void tick(int signal) {
+    free(malloc(112));
+    ticks++;
+}
+
+// A handler that allocates while the program allocates. (It may find the C library's malloc at work, as a program must not do:
+// therefore the program's own calls are such as do no work there.)
+static void signals(void) {
+    struct itimerval often = {{0, 100}, {0, 100}};
+    signal(SIGALRM, tick);
+    setitimer(ITIMER_REAL, &often, 0);
+    while (ticks < 500) require(malloc(PTRDIFF_MAX) == 0, "malloc of too much");
+    often = (struct itimerval){{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, 0);
+}
+
 static void end_of(pid_t child) {
     int status;
     require(waitpid(child, &status, 0) == child && status == 0, "the child failed");
@@ -101,10 +177,27 @@ static void of_fork(void) {
     end_of(child);
 }
 
+// A child that shares its parent's memory, and so its buffer, until it runs another program.
+static void of_vfork(void) {
+    pid_t child = vfork();
+    if (child == 0) {
+        free(malloc(6001));
+        execl("/bin/true", "true", (char *)0);
+        _exit(1);
+    }
+    free(seen(malloc(6002)));
+    end_of(child);
+}
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "all";
     if (!strcmp(what, "all")) all();
     if (!strcmp(what, "threads")) threads();
+    if (!strcmp(what, "killed")) killed();
+    if (!strcmp(what, "short")) short_threads();
+    if (!strcmp(what, "many")) many_threads();
+    if (!strcmp(what, "signals")) signals();
+    if (!strcmp(what, "vfork")) of_vfork();
     if (!strcmp(what, "fork")) of_fork();
     if (!strcmp(what, "exec")) {
         seen(malloc(33));

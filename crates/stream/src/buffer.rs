@@ -1,0 +1,213 @@
+//! What a thread writes to: a buffer of its own, without a lock.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use heapwright_os::{has_thread, is_single_threaded, thread_id};
+
+use crate::record::{Entry, Packed, SLOT, TICKETS};
+
+/// The length of a buffer in bytes.
+pub const BUFFER: usize = 64 << 10;
+
+/// How many slots a buffer has.
+pub const SLOTS: u32 = ((BUFFER - 64) / SLOT) as u32;
+
+/// How many slots one call takes at most: a base, and its record.
+const LARGEST_CALL: u32 = 2;
+
+/// Nobody's: for whoever has the lock.
+const NOBODY: u32 = 0;
+
+/// The next ticket. The first ones are so large that no base is near them: every buffer begins with a base.
+static TICKET: AtomicU64 = AtomicU64::new(2 * TICKETS);
+
+/// What becomes of a buffer. It goes from one state to the next, and from the last to the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// To be used: it was never begun, or all of it has been read. The collector puts it into this state, the process the other two.
+    Free = 0,
+    /// Something may be added.
+    Open = 1,
+    /// Nothing will be added.
+    Full = 2,
+}
+
+/// A buffer: one thread writes, the collector reads up to [`Buffer::count`].
+#[repr(C, align(64))]
+pub struct Buffer {
+    count: AtomicU32,
+    state: AtomicU32,
+    base: AtomicU64,
+    thread: AtomicU32,
+    /// The system's number of the thread that writes, or [`NOBODY`].
+    owner: AtomicU32,
+    _unused: [u32; 10],
+    slots: [UnsafeCell<[u64; 2]>; SLOTS as usize],
+}
+
+const _: () = assert!(size_of::<Buffer>() == BUFFER);
+
+// SAFETY: whatever changes is atomic, but the slots; those below `count` do not change while it is open, and those above belong
+// to one writer.
+unsafe impl Sync for Buffer {}
+
+/// What a call's ticket would be that comes now.
+pub(crate) fn next_ticket() -> u64 {
+    TICKET.load(Ordering::Relaxed)
+}
+
+/// Takes a ticket: each is given once, and what happens after what has another's has a higher one.
+#[inline(always)]
+fn take_ticket() -> u64 {
+    if is_single_threaded() {
+        let ticket = TICKET.load(Ordering::Relaxed);
+        TICKET.store(ticket + 1, Ordering::Relaxed);
+        ticket
+    } else {
+        TICKET.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Buffer {
+    /// How many slots are complete. Whoever sees the number sees what is in them.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Its state; what it was is in the slots, see [`Buffer::count`], which is to be asked after it.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.state.load(Ordering::Acquire) {
+            0 => State::Free,
+            1 => State::Open,
+            _ => State::Full,
+        }
+    }
+
+    /// What slot `number` holds, which is below [`Buffer::count`]; `None` when that is nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self, number: u32) -> Option<Entry> {
+        let slot = self.slots.get(number as usize)?;
+        // SAFETY: the slot is complete: nobody writes to it.
+        Entry::from_words(unsafe { slot.get().read() })
+    }
+
+    /// Says that all of a full buffer has been read.
+    pub fn free(&self) {
+        self.state.store(State::Free as u32, Ordering::Release);
+    }
+
+    /// Adds a call, with the next ticket.
+    ///
+    /// # Safety
+    /// The buffer is open, and the caller is its owner and not within another call of this function; or it is nobody's, and
+    /// the caller has the lock.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn append(&self, record: Packed) -> Appended {
+        let count = self.count.load(Ordering::Relaxed);
+        if count > SLOTS - LARGEST_CALL {
+            return Appended::Full;
+        }
+        let ticket = take_ticket();
+        let since_base = ticket.wrapping_sub(self.base.load(Ordering::Relaxed));
+        if since_base >= TICKETS {
+            return Appended::Far { ticket };
+        }
+        self.put(count, record.to_words(since_base));
+        self.count.store(count + 1, Ordering::Release);
+        Appended::Yes
+    }
+
+    /// Adds a call whose ticket is far from the buffer's base.
+    ///
+    /// # Safety
+    /// As for [`Buffer::append`], which has returned [`Appended::Far`].
+    pub unsafe fn append_far(&self, record: Packed, ticket: u64) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.base.store(ticket, Ordering::Relaxed);
+        self.put(count, Entry::Base(ticket).to_words());
+        self.put(count + 1, record.to_words(0));
+        self.count.store(count + 2, Ordering::Release);
+    }
+
+    /// Whether there is room for another thread's call.
+    pub(crate) fn has_room(&self) -> bool {
+        self.count.load(Ordering::Relaxed) <= SLOTS - LARGEST_CALL - 1
+    }
+
+    /// What follows is called by this thread. There has to be room, and the caller may write, as for [`Buffer::append`].
+    pub(crate) fn set_thread(&self, thread: u32) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.put(count, Entry::Thread(thread).to_words());
+        self.thread.store(thread, Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Release);
+    }
+
+    /// The thread of what is added now.
+    pub(crate) fn thread(&self) -> u32 {
+        self.thread.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn put(&self, number: u32, words: [u64; 2]) {
+        let slot = self.slots.as_ptr().wrapping_add(number as usize);
+        // SAFETY: `append` has seen that there are slots up to here, and they are this writer's until they are counted.
+        unsafe { UnsafeCell::raw_get(slot).write(words) }
+    }
+
+    /// Whether another thread can go on here: it is open, its owner has ended, and there is room.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        self.state() == State::Open && owner != NOBODY && self.has_room() && !has_thread(owner)
+    }
+
+    /// Makes the calling thread, whose number is `thread`, the owner.
+    pub(crate) fn hand_over(&self, thread: u32) {
+        self.owner.store(thread_id(), Ordering::Relaxed);
+        self.set_thread(thread);
+    }
+
+    /// Opens a free buffer, for the calling thread or for nobody.
+    pub(crate) fn begin(&self, thread: u32, for_whom: Whose) {
+        let owner = if for_whom == Whose::TheCallers { thread_id() } else { NOBODY };
+        self.owner.store(owner, Ordering::Relaxed);
+        self.base.store(0, Ordering::Relaxed);
+        self.count.store(0, Ordering::Relaxed);
+        self.set_thread(thread);
+        self.state.store(State::Open as u32, Ordering::Release);
+    }
+
+    /// Nothing more is added.
+    pub(crate) fn end(&self) {
+        self.owner.store(NOBODY, Ordering::Relaxed);
+        self.state.store(State::Full as u32, Ordering::Release);
+    }
+}
+
+/// What became of a call that was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It is there.
+    Yes,
+    /// There is no room; no ticket was taken.
+    Full,
+    /// It has this ticket and needs another base: [`Buffer::append_far`] is to be called.
+    Far {
+        /// The ticket.
+        ticket: u64,
+    },
+}
+
+/// Whose a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The calling thread's.
+    TheCallers,
+    /// Nobody's: all threads that have none write to it, behind the lock.
+    Everybodys,
+}
