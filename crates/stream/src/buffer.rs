@@ -137,7 +137,7 @@ impl Buffer {
 
     /// Whether there is room for another thread's call.
     pub(crate) fn has_room(&self) -> bool {
-        self.count.load(Ordering::Relaxed) <= SLOTS - LARGEST_CALL - 1
+        self.count.load(Ordering::Relaxed) < SLOTS - LARGEST_CALL
     }
 
     /// What follows is called by this thread. There has to be room, and the caller may write, as for [`Buffer::append`].
