@@ -37,6 +37,20 @@ enum Page {
     Narrow { live: u32, numbers: Vec<u16>, places: Vec<Placed> },
 }
 
+impl Page {
+    /// Those that live, by the low bits of their numbers.
+    fn iter(&self) -> impl Iterator<Item = (usize, Placed)> {
+        let (numbers, places): (Option<&[u16]>, &[Placed]) = match self {
+            Page::Empty => (None, &[]),
+            Page::Wide { places, .. } => (None, &places[..]),
+            Page::Narrow { numbers, places, .. } => (Some(numbers), places),
+        };
+        let number = move |at: usize| numbers.map_or(at, |numbers| usize::from(numbers[at]));
+        let block = move |(at, &block)| (block != NOBODY).then(|| (number(at), block));
+        places.iter().enumerate().filter_map(block)
+    }
+}
+
 /// Live blocks, by number.
 #[derive(Default)]
 pub(crate) struct Blocks {
@@ -121,6 +135,12 @@ impl Blocks {
         Some(block)
     }
 
+    /// Those that live, by ascending number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Placed)> {
+        let pages = (self.first..).zip(&self.pages);
+        pages.flat_map(|(page, blocks)| blocks.iter().map(move |(at, block)| (page * PAGE as u64 + at as u64, block)))
+    }
+
     /// Takes memory from a page of which little is left.
     #[cold]
     #[inline(never)]
@@ -188,6 +208,11 @@ mod tests {
                 number += if random.u16(..) == 0 { 5000 } else { 1 + random.u64(..3) };
                 blocks.insert(number, block(number));
                 shadow.insert(number, block(number));
+            }
+            if number % 10_000 == 0 {
+                let mut all: Vec<_> = shadow.iter().map(|(&number, &block)| (number, block)).collect();
+                all.sort_unstable_by_key(|(number, _)| *number);
+                assert_eq!(blocks.iter().collect::<Vec<_>>(), all);
             }
             let age = random.u32(0..18);
             let asked = number.saturating_sub(random.u64(..1 << age));

@@ -26,6 +26,7 @@
 mod blocks;
 mod error;
 mod heap;
+pub mod history;
 mod model;
 mod outcome;
 mod simulation;

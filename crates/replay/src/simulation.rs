@@ -46,6 +46,11 @@ impl Simulation {
         self.steps.blocks.get(number)
     }
 
+    /// The live blocks, by ascending number.
+    pub fn live_blocks(&self) -> impl Iterator<Item = (u64, Placed)> {
+        self.steps.blocks.iter()
+    }
+
     /// Bytes, as asked, that live now.
     #[inline]
     #[must_use]

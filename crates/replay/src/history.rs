@@ -1,0 +1,48 @@
+//! What a heap looked like while a trace was replayed: sizes over time, a map of its addresses, its holes and what keeps
+//! them apart.
+//!
+//! Two passes over a trace: a [`Census`] of what is true under any policy, then one [`History`] per policy. Memory does not
+//! grow with the trace's length: a [`Series`] doubles the width of its buckets, a [`HeapMap`] has so many cells, and the
+//! rest is at most 64 bytes per live block.
+//!
+//! ```
+//! use heapwright_placement::PolicyKind;
+//! use heapwright_replay::history::{Census, History, Resolution};
+//! use heapwright_replay::{Model, replay};
+//! use heapwright_trace::{About, Kind, Reader, Writer};
+//!
+//! let mut file = Vec::new();
+//! let mut writer = Writer::new(&mut file, &About::default())?;
+//! let blocks: Vec<u64> = (0..9).map(|_| writer.allocate(Kind::Malloc, 100, 16)).collect::<Result<_, _>>()?;
+//! for &block in blocks.iter().step_by(2) {
+//!     writer.free(block)?;
+//! }
+//! writer.finish()?;
+//!
+//! let census = Census::take(&mut Reader::new(&file[..])?)?;
+//! let model = Model::usual(PolicyKind::First);
+//! let outcome = replay(&mut Reader::new(&file[..])?, &model)?;
+//! let history = History::of(&mut Reader::new(&file[..])?, &model, &outcome, &census, Resolution::default())?;
+//! assert_eq!(history.heap.max(), Some(9 * 112));
+//! assert_eq!(history.end.holes.count, 5);
+//! // Four blocks of one granule row keep five holes from being one.
+//! assert_eq!(history.end.pins.len(), 4);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod census;
+mod extents;
+mod histogram;
+mod map;
+mod moment;
+mod pins;
+mod series;
+mod whole;
+
+pub use census::{Census, Life, lives};
+pub use histogram::Histogram;
+pub use map::{Cell, HeapMap, Layer};
+pub use moment::Moment;
+pub use pins::{Pin, kept_apart};
+pub use series::{Bucket, Series};
+pub use whole::{History, Resolution};

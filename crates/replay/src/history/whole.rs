@@ -1,0 +1,180 @@
+//! The history of a heap during a whole trace.
+
+use std::io::Read;
+
+use heapwright_placement::{Engine, Growth};
+use heapwright_trace::Reader;
+
+use super::census::Census;
+use super::extents::{self, Exchange, Extent};
+use super::map::HeapMap;
+use super::moment::Moment;
+use super::series::Series;
+use crate::error::ReplayError;
+use crate::model::Model;
+use crate::outcome::Outcome;
+use crate::simulation::Simulation;
+
+/// How finely a history is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// The most buckets of a series.
+    pub buckets: usize,
+    /// The most rows of the map.
+    pub rows: usize,
+    /// The most columns of the map.
+    pub columns: usize,
+}
+
+impl Default for Resolution {
+    /// 1024 buckets, as in a [`Census`]; 400 by 800 cells.
+    fn default() -> Self {
+        Resolution { buckets: Census::BUCKETS, rows: 400, columns: 800 }
+    }
+}
+
+/// What a heap was like under one policy. Sizes in bytes; a value of a series is the one after an event, so what
+/// comes and goes within one (a block that is moved lives twice) is not in it.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// From the heap's start to its end.
+    pub heap: Series,
+    /// In used blocks.
+    pub live: Series,
+    /// The number of holes, the free tail included.
+    pub holes: Series,
+    /// Addresses against time. Its layers: by size ([`History::size_class`]), by age ([`History::age_class`]).
+    pub map: HeapMap,
+    /// When the heap was longest: just after it grew for the last time, or, in a region that does not grow, after
+    /// most bytes were asked for, for the first time. Holes of this moment are what growing could have been spared by.
+    pub peak: Option<Moment>,
+    /// After the last event.
+    pub end: Moment,
+}
+
+impl History {
+    /// How many classes of size and of age there are.
+    pub const CLASSES: usize = 8;
+
+    /// The class of a block by the bytes asked for: up to 16, 64, 256 bytes, 1, 4, 16, 64 KiB, and more.
+    ///
+    /// ```
+    /// use heapwright_replay::history::History;
+    /// assert_eq!([0, 16, 17, 65_536, 65_537].map(History::size_class), [0, 0, 1, 6, 7]);
+    /// ```
+    #[must_use]
+    pub fn size_class(size: u64) -> u8 {
+        let power = size.saturating_sub(1).checked_ilog2().map_or(0, |power| power + 1);
+        (power.saturating_sub(3) / 2).min(Self::CLASSES as u32 - 1) as u8
+    }
+
+    /// The class of a block by age: which eighth of all `blocks` of the trace it is in, the oldest first.
+    ///
+    /// ```
+    /// use heapwright_replay::history::History;
+    /// assert_eq!([0, 124, 125, 999].map(|block| History::age_class(block, 1000)), [0, 0, 1, 7]);
+    /// ```
+    #[must_use]
+    pub fn age_class(block: u64, blocks: u64) -> u8 {
+        let class = u128::from(block) * Self::CLASSES as u128 / u128::from(blocks.max(1));
+        class.min(Self::CLASSES as u128 - 1) as u8
+    }
+
+    /// Replays all of a trace under `model` and looks at every step. `outcome` is what [`replay`](crate::replay())
+    /// made of the same, and `census` what the trace is: they tell how far the map goes, and when the peak is.
+    ///
+    /// Memory: that of a [`Simulation`], 24 bytes per live block at two moments, 9 bytes per cell and layer. Time: some three
+    /// times that of a replay.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn of(
+        trace: &mut Reader<impl Read>,
+        model: &Model,
+        outcome: &Outcome,
+        census: &Census,
+        resolution: Resolution,
+    ) -> Result<History, ReplayError> {
+        let mut observer = Observer::new(model, outcome, census, resolution)?;
+        while let Some(event) = trace.next_event()? {
+            let exchange = extents::apply(&mut observer.simulation, &event, model.rules.header as usize);
+            observer.note(exchange);
+        }
+        Ok(observer.finish())
+    }
+}
+
+/// A history under way.
+struct Observer<'t> {
+    simulation: Simulation,
+    outcome: &'t Outcome,
+    census: &'t Census,
+    growth: Growth,
+    heap: Series,
+    live: Series,
+    holes: Series,
+    map: HeapMap,
+    peak: Option<Moment>,
+}
+
+impl<'t> Observer<'t> {
+    fn new(
+        model: &Model,
+        outcome: &'t Outcome,
+        census: &'t Census,
+        resolution: Resolution,
+    ) -> Result<Observer<'t>, ReplayError> {
+        let series = || Series::new(resolution.buckets);
+        let (granule, events) = (u64::from(model.rules.granule), census.events);
+        let classes = [History::CLASSES; 2];
+        Ok(Observer {
+            simulation: Simulation::new(model)?,
+            outcome,
+            census,
+            growth: model.rules.growth,
+            heap: series(),
+            live: series(),
+            holes: series(),
+            map: HeapMap::new(outcome.peak_heap, granule, events, resolution.rows, resolution.columns, &classes),
+            peak: None,
+        })
+    }
+
+    /// Takes note of one event.
+    #[inline]
+    fn note(&mut self, exchange: Exchange) {
+        if let Some(extent) = exchange.gone {
+            self.map.vacate(extent.start as u64..extent.end as u64, &self.classes(extent));
+        }
+        if let Some(extent) = exchange.came {
+            self.map.occupy(extent.start as u64..extent.end as u64, &self.classes(extent));
+        }
+        self.map.end_event();
+        let counters = self.simulation.engine().counters().unwrap_or_default();
+        self.heap.push(counters.heap_size);
+        self.live.push(counters.live);
+        self.holes.push(counters.holes);
+        if self.peak.is_none() && self.is_peak(counters.heap_size) {
+            self.peak = Some(Moment::of(&self.simulation));
+        }
+    }
+
+    #[inline]
+    fn is_peak(&self, heap: u64) -> bool {
+        match self.growth {
+            Growth::Fixed => self.simulation.requested() == self.outcome.peak_requested,
+            _ => heap == self.outcome.peak_heap,
+        }
+    }
+
+    #[inline]
+    fn classes(&self, extent: Extent) -> [u8; 2] {
+        [History::size_class(extent.size as u64), History::age_class(extent.block, self.census.blocks)]
+    }
+
+    fn finish(self) -> History {
+        let end = Moment::of(&self.simulation);
+        let Observer { heap, live, holes, map, peak, .. } = self;
+        History { heap, live, holes, map, peak, end }
+    }
+}
