@@ -46,6 +46,9 @@ pub enum Command {
     /// Replay a recorded program's heap under every policy.
     #[command(after_help = crate::replay::EXAMPLES)]
     Replay(crate::replay::Arguments),
+    /// Show on one page what a recorded program does to its heap, under every policy.
+    #[command(after_help = crate::report::EXAMPLES)]
+    Report(crate::report::Arguments),
     /// Turn a trace that another tool wrote into one of ours.
     #[command(after_help = crate::import::EXAMPLES)]
     Import(crate::import::Arguments),

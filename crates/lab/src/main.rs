@@ -15,6 +15,7 @@ mod progress;
 mod real;
 mod record;
 mod replay;
+mod report;
 mod reproduce;
 mod results;
 mod rules;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Record(args) => Ok(record::run(&args)),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Watch(arguments) => watch::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),

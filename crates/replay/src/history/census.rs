@@ -5,6 +5,7 @@ use std::io::Read;
 
 use heapwright_trace::{Event, ReadError, Reader};
 
+use super::extents::blocks_of;
 use super::histogram::Histogram;
 use super::series::Series;
 
@@ -85,7 +86,7 @@ impl Counting {
                 self.appear(becomes, size);
             }
             Event::Free { block } => self.go(block),
-            Event::Thread { .. } => {}
+            Event::Failed { .. } | Event::Thread { .. } => {}
         }
         let census = &mut self.census;
         census.events += 1;
@@ -138,12 +139,7 @@ pub fn lives(
     let mut lives: HashMap<u64, Life> = blocks.into_iter().map(|block| (block, unborn)).collect();
     let mut now = 0;
     while let Some(event) = trace.next_event()? {
-        let (gone, came) = match event {
-            Event::Allocate { block, .. } => (None, Some(block)),
-            Event::Resize { block, becomes, .. } => (Some(block), Some(becomes)),
-            Event::Free { block } => (Some(block), None),
-            Event::Thread { .. } => (None, None),
-        };
+        let (gone, came) = blocks_of(&event);
         if let Some(life) = came.and_then(|block| lives.get_mut(&block)) {
             life.born = now;
         }

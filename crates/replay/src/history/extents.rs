@@ -24,15 +24,21 @@ pub(super) struct Exchange {
     pub(super) came: Option<Extent>,
 }
 
-/// Lets an event happen and says what it did to the heap's bytes.
+/// The numbers of the block that an event takes away and of the one that it brings.
 #[inline]
-pub(super) fn apply(simulation: &mut Simulation, event: &Event, header: usize) -> Exchange {
-    let (gone, came) = match *event {
+pub(super) fn blocks_of(event: &Event) -> (Option<u64>, Option<u64>) {
+    match *event {
         Event::Allocate { block, .. } => (None, Some(block)),
         Event::Resize { block, becomes, .. } => (Some(block), Some(becomes)),
         Event::Free { block } => (Some(block), None),
-        Event::Thread { .. } => (None, None),
-    };
+        Event::Failed { .. } | Event::Thread { .. } => (None, None),
+    }
+}
+
+/// Lets an event happen and says what it did to the heap's bytes.
+#[inline]
+pub(super) fn apply(simulation: &mut Simulation, event: &Event, header: usize) -> Exchange {
+    let (gone, came) = blocks_of(event);
     let gone = gone.and_then(|block| extent(simulation, block, header));
     simulation.apply(event);
     Exchange { gone, came: came.and_then(|block| extent(simulation, block, header)) }

@@ -1,0 +1,100 @@
+//! `heapwright report`: one page that shows what a program does to its heap, and what each policy makes of it.
+
+mod data;
+mod gather;
+mod page;
+mod planes;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use heapwright_placement::PolicyKind;
+
+use self::data::{Report, RuleFigures, Trace};
+use crate::number;
+use crate::progress::Progress;
+use crate::replay::{RuleArguments, chosen};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  heapwright report gcc.hwt                          writes gcc.html
+  heapwright report gcc.hwt -p first -p best         two policies
+  heapwright report gcc.hwt -o r.html --title GCC    another name, another title
+  heapwright report gcc.hwt --granule 8 --header 8   other rules
+
+The page is one file: it needs no network and no other file, and loads nothing.
+
+Exit code: 0, or 1 when the trace is damaged or cannot be read, or the page cannot be written.";
+
+/// What `report` may be told.
+#[derive(Args)]
+pub struct Arguments {
+    /// The trace, as written by `heapwright record` or `heapwright import`.
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// Where the page goes [default: the trace's name with .html, in the current directory].
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// A policy; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
+    pub policy: Vec<String>,
+
+    /// The title of the page [default: the program's name].
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+
+    #[command(flatten)]
+    pub rules: RuleArguments,
+}
+
+/// Makes the page.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let page = page::html(&gather(arguments)?)?;
+    let output = output(arguments);
+    fs::write(&output, &page).with_context(|| format!("{} cannot be written", output.display()))?;
+    anstream::println!("{}: {}", output.display(), number::bytes(page.len() as u64));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn gather(arguments: &Arguments) -> Result<Report> {
+    let policies = chosen(&arguments.policy);
+    let progress = Progress::new("report", policies.len());
+    let (census, trace) = gather::census(&arguments.trace)?;
+    let simulated = gather::simulate(&arguments.trace, &census, &arguments.rules, &policies, &progress)?;
+    let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&census);
+    let rules = &arguments.rules;
+    Ok(Report {
+        schema: 1,
+        title: arguments.title.clone().unwrap_or_else(|| title(&trace)),
+        trace,
+        rules: RuleFigures {
+            granule: rules.granule,
+            header: rules.header,
+            min_remainder: rules.min_remainder,
+            region: rules.region,
+        },
+        sizes,
+        lifetimes,
+        lifetimes_in_bytes,
+        policies: simulated.iter().map(gather::policy).collect::<Result<_>>()?,
+    })
+}
+
+/// The name of the program, or of the trace.
+fn title(trace: &Trace) -> String {
+    let program = trace.about.iter().find(|(name, _)| name == "program").map(|(_, text)| text.as_str());
+    program.filter(|name| !name.is_empty()).unwrap_or(&trace.file).to_owned()
+}
+
+fn output(arguments: &Arguments) -> PathBuf {
+    arguments.output.clone().unwrap_or_else(|| {
+        let stem = arguments.trace.file_stem().unwrap_or_default();
+        PathBuf::from(stem).with_extension("html")
+    })
+}

@@ -1,0 +1,111 @@
+//! A report is one page that holds all that it shows, whatever the trace says.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use heapwright_trace::{About, Kind, Writer};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn heapwright() -> Command {
+    Command::new(assert_cmd::cargo_bin!("heapwright"))
+}
+
+/// A program with a hostile name and a torn heap.
+fn torn(folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("torn.hwt");
+    let mut about = About::of_program("</script><b>torn</b>");
+    about.set("arguments", "<!--<script>\" {{data}} \u{2028}");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &about).unwrap();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut live = Vec::new();
+    for _ in 0..5000 {
+        if random.u8(..10) < 6 || live.is_empty() {
+            live.push(writer.allocate(Kind::Malloc, random.u64(1..2000), 16).unwrap());
+        } else {
+            writer.free(live.swap_remove(random.usize(..live.len()))).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    path
+}
+
+/// The page of a trace.
+fn page(trace: &Path, more: &[&str]) -> String {
+    let output = trace.with_extension("html");
+    heapwright().arg("report").arg(trace).arg("-o").arg(&output).args(more).assert().success();
+    fs::read_to_string(output).unwrap()
+}
+
+/// What the page carries.
+fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_page_has_the_figures_of_a_replay() {
+    let folder = TempDir::new().unwrap();
+    let trace = torn(&folder);
+    let data = data(&page(&trace, &[]));
+    let replay = heapwright().args(["replay", "--json"]).arg(&trace).assert().success();
+    let replay: Value = serde_json::from_slice(&replay.get_output().stdout).unwrap();
+    let (policies, rows) = (data["policies"].as_array().unwrap(), replay["results"].as_array().unwrap());
+    assert_eq!((policies.len(), rows.len()), (7, 7));
+    for (policy, row) in policies.iter().zip(rows) {
+        for figure in ["policy", "events", "peak_heap", "peak_requested", "holes", "splits", "external_fragmentation"] {
+            assert_eq!(policy[figure], row[figure], "{figure}");
+        }
+        let most = |line: &Value| line["max"].as_array().unwrap().iter().filter_map(Value::as_u64).max();
+        assert_eq!(most(&policy["lines"]["heap"]), policy["peak_heap"].as_u64());
+        assert_eq!(policy["at_end"]["holes"], policy["holes"]);
+        assert_eq!(policy["at_peak"]["heap"], policy["peak_heap"]);
+    }
+}
+
+#[test]
+fn what_a_trace_says_stays_text() {
+    let folder = TempDir::new().unwrap();
+    let page = page(&torn(&folder), &["--title", "a <i>title</i> & \"more\""]);
+    assert!(page.contains("<title>a &lt;i&gt;title&lt;/i&gt; &amp; &quot;more&quot;"));
+    assert!(!page.contains("<b>torn") && !page.contains("<i>title"));
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script>").count(), 2);
+    let data = data(&page);
+    let about = data["trace"]["about"].as_array().unwrap();
+    assert!(about.contains(&serde_json::json!(["program", "</script><b>torn</b>"])));
+    assert!(about.contains(&serde_json::json!(["arguments", "<!--<script>\" {{data}} \u{2028}"])));
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let page = page(&torn(&folder), &["-p", "first"]);
+    assert!(page.contains("default-src 'none'") && !page.contains("unsafe-inline"));
+    for outside in ["https://", "http://", "src=\"", "href=\"", "@import", "url("] {
+        let namespace = page.matches("http://www.w3.org/2000/svg").count();
+        let expected = if outside == "http://" { namespace } else { 0 };
+        assert_eq!(page.matches(outside).count(), expected, "{outside}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    let missing = heapwright().arg("report").arg(folder.path().join("none.hwt")).assert().code(1);
+    assert!(String::from_utf8_lossy(&missing.get_output().stderr).contains("none.hwt"));
+    let nowhere = folder.path().join("no/folder.html");
+    let unwritten = heapwright().arg("report").arg(torn(&folder)).arg("-o").arg(nowhere).assert().code(1);
+    assert!(String::from_utf8_lossy(&unwritten.get_output().stderr).contains("folder.html"));
+}
+
+#[test]
+fn a_trace_of_nothing_has_a_page_too() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("empty.hwt");
+    Writer::new(File::create(&path).unwrap(), &About::default()).unwrap().finish().unwrap();
+    let data = data(&page(&path, &[]));
+    assert_eq!((&data["title"], &data["trace"]["events"]), (&"empty.hwt".into(), &0.into()));
+    assert_eq!(data["policies"][0]["at_peak"], Value::Null);
+}
