@@ -21,22 +21,33 @@
 //! ```
 //!
 //! From the bottom up: `blocks` (the live blocks by number), `model` (what is simulated), `heap` (the engine and its
-//! metadata), `steps` (one event after another), `simulation` (with a look at each), `whole` (a trace at once).
+//! metadata), `steps` (one event after another), `simulation` (with a look at each), `whole` (a trace at once);
+//! `recording` (events to be replayed often), `until` (as much as a heap grants), `demand` (what a trace asks for), `bounds` (what theory
+//! says of that), `fit` (the shortest region).
 
 mod blocks;
+mod bounds;
+mod demand;
 mod error;
+mod fit;
 mod heap;
 pub mod history;
 mod model;
 mod outcome;
+mod recording;
 mod simulation;
 mod steps;
+mod until;
 mod whole;
 
 pub use blocks::Placed;
+pub use bounds::{About, Bound, Says};
+pub use demand::Demand;
 pub use error::ReplayError;
+pub use fit::{Certainty, Effort, Fit, Trial};
 pub use model::Model;
 pub use outcome::Outcome;
+pub use recording::Recording;
 pub use simulation::Simulation;
 pub use steps::Effect;
 pub use whole::replay;

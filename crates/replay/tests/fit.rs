@@ -1,0 +1,175 @@
+//! The shortest region, against trying every one.
+
+use std::fs::File;
+
+use heapwright_placement::{PolicyKind, Rules};
+use heapwright_replay::{About, Bound, Certainty, Demand, Effort, Fit, Model, Recording};
+use heapwright_trace::{About as Texts, Event, Kind, Writer};
+
+/// What a random trace is made of.
+#[derive(Clone, Copy)]
+struct Mix {
+    events: usize,
+    longest: u64,
+    resizes: bool,
+    alignments: bool,
+}
+
+const PLAIN: Mix = Mix { events: 60, longest: 200, resizes: false, alignments: false };
+
+/// A random trace, in which about half of what was allocated lives.
+fn random_events(seed: u64, mix: Mix) -> Vec<Event> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut events, mut live, mut next) = (Vec::new(), Vec::new(), 0);
+    let mut appear = |live: &mut Vec<u64>| {
+        live.push(next);
+        next += 1;
+        next - 1
+    };
+    while events.len() < mix.events {
+        let size = random.u64(0..=mix.longest);
+        events.push(match random.u8(0..10) {
+            0..4 if !live.is_empty() => Event::Free { block: live.swap_remove(random.usize(..live.len())) },
+            4 if mix.resizes && !live.is_empty() => {
+                let block = live.swap_remove(random.usize(..live.len()));
+                Event::Resize { block, becomes: appear(&mut live), size }
+            }
+            _ => {
+                let align = if mix.alignments && random.bool() { 1 << random.u8(0..9) } else { 16 };
+                Event::Allocate { block: appear(&mut live), kind: Kind::Malloc, size, align }
+            }
+        });
+    }
+    events
+}
+
+/// The mixes that every property is tried on.
+fn mixes() -> [Mix; 3] {
+    [PLAIN, Mix { resizes: true, ..PLAIN }, Mix { resizes: true, alignments: true, ..PLAIN }]
+}
+
+fn rules(seed: u64) -> Rules {
+    let granule = [8, 16, 32][seed as usize % 3];
+    let (header, min_remainder) = if seed.is_multiple_of(2) { (0, 1) } else { (granule, 3 * granule) };
+    Rules { granule, header, min_remainder, ..Rules::default() }
+}
+
+fn in_region(recording: &Recording, model: &Model, region: u64) -> bool {
+    let rules = Rules { growth: heapwright_placement::Growth::Fixed, ..model.rules };
+    recording.fits(&Model { rules, capacity: region as usize, ..*model }).unwrap()
+}
+
+#[test]
+fn what_is_found_is_what_trying_every_region_finds() {
+    let mut local = 0;
+    for seed in 0..40 {
+        for (mix, policy) in mixes().into_iter().flat_map(|mix| PolicyKind::ALL.map(|policy| (mix, policy))) {
+            let recording = Recording::of(random_events(seed, mix));
+            let model = Model { seed, ..Model::with(policy, rules(seed)) };
+            let granule = u64::from(model.rules.granule);
+            let least = Demand::of(&recording, &model.rules).unwrap().least_region(policy, &model.rules);
+            let Some(scanned) = Fit::search(&recording, &model, Effort::Exhaustive, |_| ()).unwrap() else {
+                // Among buddies with headers, no payload lies at an alignment above the header's.
+                assert!(
+                    policy == PolicyKind::Buddy && model.rules.header != 0 && !in_region(&recording, &model, 1 << 30)
+                );
+                continue;
+            };
+            let mut regions = (least..=scanned.region).step_by(granule as usize);
+            let shortest = regions.find(|&region| in_region(&recording, &model, region)).unwrap();
+
+            assert_eq!(scanned.region, shortest, "{policy:?}, seed {seed}");
+            assert_ne!(scanned.certainty, Certainty::Local);
+
+            let sampled = Fit::search(&recording, &model, Effort::Samples(4), |_| ()).unwrap().unwrap();
+            assert!(in_region(&recording, &model, sampled.region));
+            assert!(sampled.region == least || !in_region(&recording, &model, sampled.region - granule));
+            for &fails in &sampled.fails_above {
+                assert!(fails > sampled.region && !in_region(&recording, &model, fails));
+            }
+            if sampled.certainty != Certainty::Local {
+                assert_eq!(sampled.region, shortest, "{policy:?}, seed {seed}, {:?}", sampled.certainty);
+            }
+            local += u32::from(sampled.region != shortest);
+        }
+    }
+    // Otherwise nothing here would tell a search that only bisects from one that is exact.
+    assert!(local > 0, "every search by samples met the shortest region");
+}
+
+#[test]
+fn from_the_length_that_is_always_enough_every_fit_succeeds() {
+    for seed in 0..60 {
+        for mix in mixes() {
+            let recording = Recording::of(random_events(seed, mix));
+            let rules = rules(seed);
+            let enough = Demand::of(&recording, &rules).unwrap().always_enough;
+            for policy in PolicyKind::ALL.into_iter().filter(|&policy| About::Fits.includes(policy)) {
+                let model = Model { seed, ..Model::with(policy, rules) };
+                for more in [0, 1, 2, 5, 40] {
+                    let region = enough + more * u64::from(rules.granule);
+                    assert!(in_region(&recording, &model, region.max(16 * 32)), "{policy:?}, seed {seed}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_trace_exceeds_what_no_program_exceeds() {
+    for seed in 0..200 {
+        let recording = Recording::of(random_events(seed, PLAIN));
+        let rules = Rules::default();
+        let demand = Demand::of(&recording, &rules).unwrap();
+        assert!(Bound::premises_hold(&demand, &rules));
+        for policy in [PolicyKind::First, PolicyKind::Best, PolicyKind::Worst, PolicyKind::Buddy] {
+            let fit =
+                Fit::search(&recording, &Model::with(policy, rules), Effort::Samples(0), |_| ()).unwrap().unwrap();
+            let most = Bound::all(&demand, &rules)
+                .into_iter()
+                .filter(|bound| {
+                    bound.about.includes(policy) && bound.says == heapwright_replay::Says::NoProgramNeedsMore
+                })
+                .map(|bound| bound.bytes)
+                .min();
+            assert!(fit.region <= most.unwrap().max(256), "{policy:?}, seed {seed}: {} {most:?}", fit.region);
+        }
+    }
+}
+
+#[test]
+fn a_request_that_nothing_grants_has_no_region() {
+    let absurd = |size, align| {
+        let request = Event::Allocate { block: 0, kind: Kind::Malloc, size, align };
+        Fit::search(&Recording::of([request]), &Model::usual(PolicyKind::Best), Effort::Samples(4), |_| ()).unwrap()
+    };
+    assert_eq!(absurd(u64::MAX, 16), None);
+    assert_eq!(absurd(1 << 45, 16), None);
+    let nothing = Fit::search(&Recording::of([]), &Model::usual(PolicyKind::Best), Effort::Samples(4), |_| ());
+    assert_eq!(nothing.unwrap().map(|fit| (fit.region, fit.certainty)), Some((256, Certainty::LowerBound)));
+}
+
+#[test]
+fn a_trace_that_is_read_anew_each_time_gives_the_same() {
+    let path = std::env::temp_dir().join(format!("heapwright-fit-{}.hwt", std::process::id()));
+    let mut writer = Writer::new(File::create(&path).unwrap(), &Texts::default()).unwrap();
+    let events = random_events(3, Mix { events: 500, resizes: true, ..PLAIN });
+    for event in &events {
+        match *event {
+            Event::Allocate { kind, size, align, .. } => drop(writer.allocate(kind, size, align).unwrap()),
+            Event::Resize { block, size, .. } => drop(writer.resize(block, size).unwrap()),
+            Event::Free { block } => writer.free(block).unwrap(),
+            _ => {}
+        }
+    }
+    writer.finish().unwrap();
+    let (held, read) = (Recording::open(&path, 1 << 20).unwrap(), Recording::open(&path, 100).unwrap());
+    assert!(held.is_held() && !read.is_held());
+    for policy in PolicyKind::ALL {
+        let search = |recording| Fit::search(recording, &Model::usual(policy), Effort::Samples(3), |_| ()).unwrap();
+        assert_eq!(search(&held), search(&read));
+        assert!(search(&held).is_some());
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(Recording::open(&path, 100).is_err());
+}
