@@ -49,6 +49,9 @@ pub enum Command {
     /// Show on one page what a recorded program does to its heap, under every policy.
     #[command(after_help = crate::report::EXAMPLES)]
     Report(crate::report::Arguments),
+    /// Search the shortest region in which a recorded program succeeds, under every policy.
+    #[command(after_help = crate::fit::EXAMPLES)]
+    Fit(crate::fit::Arguments),
     /// Turn a trace that another tool wrote into one of ours.
     #[command(after_help = crate::import::EXAMPLES)]
     Import(crate::import::Arguments),

@@ -4,9 +4,11 @@ mod allocator;
 mod bench;
 mod child;
 mod cli;
+mod fit;
 mod heaps;
 mod import;
 mod number;
+mod parallel;
 mod peers;
 mod policy;
 mod preload;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Fit(arguments) => fit::run(&arguments),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),

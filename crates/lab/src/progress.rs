@@ -27,6 +27,12 @@ impl Progress {
         self.bar.suspend(print)
     }
 
+    /// So many of so many steps are done.
+    pub fn is_at(&self, done: u64, steps: u64) {
+        self.bar.set_length(steps);
+        self.bar.set_position(done);
+    }
+
     /// One step is done.
     pub fn step(&self) {
         self.bar.inc(1);

@@ -10,7 +10,7 @@ use crate::demand::Demand;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bound {
     /// Which heaps it is about.
-    pub about: About,
+    pub heaps: Heaps,
     /// Which side of the worst case it is on.
     pub says: Says,
     /// The length of a region, in bytes; `u64::MAX` when it is more.
@@ -24,7 +24,7 @@ pub struct Bound {
 /// Which heaps a theorem is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum About {
+pub enum Heaps {
     /// Every heap that does not move blocks.
     Every,
     /// First fit.
@@ -45,15 +45,26 @@ pub enum Says {
     NoProgramNeedsMore,
 }
 
-impl About {
+impl Heaps {
+    /// What people call them.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Heaps::Every => "every heap",
+            Heaps::FirstFit => "first fit",
+            Heaps::Fits => "every fit but good fit",
+            Heaps::Buddies => "buddies",
+        }
+    }
+
     /// Whether the theorem is about heaps under `policy`.
     #[must_use]
     pub fn includes(self, policy: PolicyKind) -> bool {
         match self {
-            About::Every => true,
-            About::FirstFit => policy == PolicyKind::First,
-            About::Fits => !matches!(policy, PolicyKind::Buddy | PolicyKind::Good),
-            About::Buddies => policy == PolicyKind::Buddy,
+            Heaps::Every => true,
+            Heaps::FirstFit => policy == PolicyKind::First,
+            Heaps::Fits => !matches!(policy, PolicyKind::Buddy | PolicyKind::Good),
+            Heaps::Buddies => policy == PolicyKind::Buddy,
         }
     }
 }
@@ -83,7 +94,7 @@ impl Bound {
         let bytes = |granules: u128| u64::try_from(granules.saturating_mul(granule.into())).unwrap_or(u64::MAX);
         vec![
             Bound {
-                about: About::Every,
+                heaps: Heaps::Every,
                 says: Says::SomeProgramNeeds,
                 bytes: bytes(every(peak.into(), largest)),
                 formula: "M (1 + log2(n) / 2) - n + 1; n rounded down to a power of two, M to a multiple of it",
@@ -91,7 +102,7 @@ impl Bound {
                          J. ACM 18 (1971), and Bounds for some functions concerning dynamic storage allocation, J. ACM 21 (1974)",
             },
             Bound {
-                about: About::FirstFit,
+                heaps: Heaps::FirstFit,
                 says: Says::NoProgramNeedsMore,
                 bytes: bytes(first_fit(peak, largest)),
                 formula: "M H(n) / ln 2; H(n) = 1 + 1/2 + ... + 1/n",
@@ -99,7 +110,7 @@ impl Bound {
                          fragmentation of first fit and best fit storage allocation strategies, Computer J. 20 (1977)",
             },
             Bound {
-                about: About::Fits,
+                heaps: Heaps::Fits,
                 says: Says::NoProgramNeedsMore,
                 bytes: bytes(fits(peak.into(), largest.into())),
                 formula: "(M - n + 1) n; n at most (M + 1) / 2",
@@ -107,7 +118,7 @@ impl Bound {
                          shorter than n; best fit comes near it (Robson 1977; Knuth, exercise 42)",
             },
             Bound {
-                about: About::Buddies,
+                heaps: Heaps::Buddies,
                 says: Says::NoProgramNeedsMore,
                 bytes: bytes(buddies(doubled.into(), largest_doubled)),
                 formula: "(1 + log2(n)) M; M rounded up to a multiple of n",

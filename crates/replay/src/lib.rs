@@ -41,7 +41,7 @@ mod until;
 mod whole;
 
 pub use blocks::Placed;
-pub use bounds::{About, Bound, Says};
+pub use bounds::{Bound, Heaps, Says};
 pub use demand::Demand;
 pub use error::ReplayError;
 pub use fit::{Certainty, Effort, Fit, Trial};

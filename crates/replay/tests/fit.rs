@@ -3,8 +3,8 @@
 use std::fs::File;
 
 use heapwright_placement::{PolicyKind, Rules};
-use heapwright_replay::{About, Bound, Certainty, Demand, Effort, Fit, Model, Recording};
-use heapwright_trace::{About as Texts, Event, Kind, Writer};
+use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Heaps, Model, Recording, Says};
+use heapwright_trace::{About, Event, Kind, Writer};
 
 /// What a random trace is made of.
 #[derive(Clone, Copy)]
@@ -104,7 +104,7 @@ fn from_the_length_that_is_always_enough_every_fit_succeeds() {
             let recording = Recording::of(random_events(seed, mix));
             let rules = rules(seed);
             let enough = Demand::of(&recording, &rules).unwrap().always_enough;
-            for policy in PolicyKind::ALL.into_iter().filter(|&policy| About::Fits.includes(policy)) {
+            for policy in PolicyKind::ALL.into_iter().filter(|&policy| Heaps::Fits.includes(policy)) {
                 let model = Model { seed, ..Model::with(policy, rules) };
                 for more in [0, 1, 2, 5, 40] {
                     let region = enough + more * u64::from(rules.granule);
@@ -127,9 +127,7 @@ fn no_trace_exceeds_what_no_program_exceeds() {
                 Fit::search(&recording, &Model::with(policy, rules), Effort::Samples(0), |_| ()).unwrap().unwrap();
             let most = Bound::all(&demand, &rules)
                 .into_iter()
-                .filter(|bound| {
-                    bound.about.includes(policy) && bound.says == heapwright_replay::Says::NoProgramNeedsMore
-                })
+                .filter(|bound| bound.heaps.includes(policy) && bound.says == Says::NoProgramNeedsMore)
                 .map(|bound| bound.bytes)
                 .min();
             assert!(fit.region <= most.unwrap().max(256), "{policy:?}, seed {seed}: {} {most:?}", fit.region);
@@ -152,7 +150,7 @@ fn a_request_that_nothing_grants_has_no_region() {
 #[test]
 fn a_trace_that_is_read_anew_each_time_gives_the_same() {
     let path = std::env::temp_dir().join(format!("heapwright-fit-{}.hwt", std::process::id()));
-    let mut writer = Writer::new(File::create(&path).unwrap(), &Texts::default()).unwrap();
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::default()).unwrap();
     let events = random_events(3, Mix { events: 500, resizes: true, ..PLAIN });
     for event in &events {
         match *event {
