@@ -31,6 +31,7 @@ fn stderr(output: &Output) -> String {
 /// What a trace holds, every event of it checked: no block goes that is not there.
 struct Trace {
     about: About,
+    about_at_the_end: About,
     /// The size of every block that appeared, and how it did.
     blocks: Vec<(u64, Option<Kind>, u64)>,
     live: HashMap<u64, u64>,
@@ -45,11 +46,22 @@ impl Trace {
         let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
         let (blocks, live) = (Vec::new(), HashMap::new());
         let about = reader.about().clone();
-        let mut trace = Trace { about, blocks, live, threads: BTreeSet::new(), frees: 0, failed: 0, finished: false };
+        let about_at_the_end = About::default();
+        let mut trace = Trace {
+            about,
+            about_at_the_end,
+            blocks,
+            live,
+            threads: BTreeSet::new(),
+            frees: 0,
+            failed: 0,
+            finished: false,
+        };
         while let Some(event) = reader.next_event().unwrap() {
             trace.take(event);
         }
         trace.finished = reader.is_finished();
+        trace.about_at_the_end = reader.about().clone();
         trace
     }
 
@@ -170,6 +182,21 @@ fn a_child_that_shares_its_parents_memory_writes_to_its_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, _) = recorded(&folder, "vfork");
     assert_eq!((trace.count(6001), trace.count(6002)), (1, 1));
+}
+
+#[test]
+fn what_the_program_had_from_the_system_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let output = record(&trace).arg(family(folder.path())).arg("system").output().unwrap();
+    let grown: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
+    let about = Trace::at(&trace).about_at_the_end;
+    let peak: u64 = about.get("glibc peak system bytes").expect("it is told").parse().unwrap();
+    let least = grown + (20 << 20);
+    assert!((least..least + (1 << 20)).contains(&peak), "{peak} bytes, and {grown} by the break since main began");
+    // With a second arena there is no telling.
+    let (trace, _) = recorded(&folder, "threads");
+    assert_eq!(trace.about_at_the_end.get("glibc peak system bytes"), None);
 }
 
 #[test]

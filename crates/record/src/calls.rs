@@ -9,6 +9,7 @@ use heapwright_stream::Call;
 
 use crate::glibc;
 use crate::state::note;
+use crate::system;
 
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
@@ -19,7 +20,12 @@ const ALIGN: usize = 16;
 /// Records what came of a request for a new block.
 #[inline(always)]
 fn noted(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
-    note(if block.is_null() { Call::Failed } else { call }, align, size, block)
+    if block.is_null() {
+        return note(Call::Failed, align, size, block);
+    }
+    // SAFETY: glibc has just given it out.
+    unsafe { system::see(block) };
+    note(call, align, size, block)
 }
 
 /// A request that is refused without asking glibc.
@@ -46,7 +52,10 @@ pub(crate) fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
 pub(crate) unsafe fn free(block: *mut u8) {
     if !block.is_null() {
         // SAFETY: the caller's promise.
-        unsafe { glibc::free(note(Call::Free, ALIGN, 0, block)) };
+        unsafe {
+            system::forget(system::mapped_bytes(block));
+            glibc::free(note(Call::Free, ALIGN, 0, block));
+        }
     }
 }
 
@@ -57,9 +66,18 @@ pub(crate) unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
-    // SAFETY: the caller's promise.
-    let new = unsafe { glibc::realloc(note(Call::ResizeBegins, ALIGN, size, block), size) };
-    note(Call::ResizeEnds, ALIGN, size, new)
+    // SAFETY: the caller's promise, and what glibc gives out.
+    unsafe {
+        let mapped = system::mapped_bytes(block);
+        let new = glibc::realloc(note(Call::ResizeBegins, ALIGN, size, block), size);
+        if !new.is_null() || size == 0 {
+            system::forget(mapped);
+        }
+        if !new.is_null() {
+            system::see(new);
+        }
+        note(Call::ResizeEnds, ALIGN, size, new)
+    }
 }
 
 /// # Safety
@@ -108,4 +126,11 @@ pub(crate) unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usiz
     // SAFETY: the caller's promise.
     unsafe { place.write(block) };
     0
+}
+
+/// # Safety
+/// As for the C library's `malloc_usable_size`.
+pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { system::usable_size(block) }
 }

@@ -5,7 +5,7 @@
 //! Nothing here allocates, changes `errno` or is a point of cancellation beyond what glibc's malloc does itself. Recording
 //! may end (no space, no collector); the program goes on.
 //!
-//! From the bottom up: `glibc` (the real functions), `state` (the process's stream), `calls` (the family, recorded), `names` (the same,
+//! From the bottom up: `glibc` (the real functions), `system` (what they have from the system), `state` (the process's stream), `calls` (the family, recorded), `names` (the same,
 //! exported).
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
@@ -14,6 +14,7 @@ mod calls;
 mod glibc;
 mod names;
 mod state;
+mod system;
 
 /// Begins to record when the library is loaded, so that a process that never allocates is heard of too.
 #[used]

@@ -1,4 +1,5 @@
-//! The names of the family. `malloc_usable_size` and whatever else asks about the heap stay glibc's.
+//! The names of the family. Whatever else asks about the heap stays glibc's, but for `malloc_usable_size`: in a program that is linked
+//! with another malloc it would be that one's.
 // SAFETY: of every function here, the caller keeps to the C library's manual, which asks for what is asked for in `calls`.
 
 use crate::calls;
@@ -32,4 +33,5 @@ names! {
     memalign(align: usize, size: usize) -> *mut u8 => allocate_aligned(align, size);
     valloc(size: usize) -> *mut u8 => allocate_pages(size);
     pvalloc(size: usize) -> *mut u8 => allocate_whole_pages(size);
+    malloc_usable_size(block: *mut u8) -> usize => usable_size(block);
 }

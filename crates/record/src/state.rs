@@ -10,6 +10,8 @@ use heapwright_os::{
 };
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
+use crate::system;
+
 /// What there is to record to.
 #[expect(clippy::large_enum_variant, reason = "there is one of them, in static memory, and no heap to put the path in")]
 enum State {
@@ -150,7 +152,10 @@ fn begin() {
 fn open(origin: Origin) -> State {
     let begun = variable(VARIABLE, |directory| Recording::begin(directory, origin, Limits::USUAL));
     match begun {
-        Some(Ok(recording)) => State::On(recording),
+        Some(Ok(recording)) => {
+            system::tell(recording.header());
+            State::On(recording)
+        }
         // The collector has gone, which has told whoever wants to know.
         Some(Err(FileError::NotFound)) => State::Off,
         Some(Err(error)) => {
@@ -190,6 +195,7 @@ extern "C" fn after_fork_in_child() {
     unsafe { STATE.let_go_in_child() };
     set_thread_word(0);
     ENDED.store(null_mut(), Ordering::Relaxed);
+    system::tell_nobody();
     let mut state = STATE.lock();
     if !matches!(*state, State::Off) {
         *state = State::New(Origin::Fork);

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What allocates or frees. `malloc_usable_size` and the like stay glibc's.
+/// What allocates or frees, and what asks about one block. Whatever else asks about the heap stays glibc's.
 const FAMILY: &str = "
     malloc calloc realloc free posix_memalign aligned_alloc memalign valloc pvalloc reallocarray cfree
-    free_sized free_aligned_sized";
+    free_sized free_aligned_sized malloc_usable_size";
 
 /// Names that start so are looked for but not needed.
 const WEAK: [&str; 4] = ["_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_single_threaded"];
 
 /// What the library asks of the C library; beside the real functions, none of it allocates.
 const NEEDED: &str = "
-    __libc_malloc __libc_calloc __libc_realloc __libc_memalign __libc_free
+    __libc_malloc __libc_calloc __libc_realloc __libc_memalign __libc_free __curbrk
     __errno_location __register_atfork __xpg_strerror_r abort pthread_setcancelstate pthread_sigmask sigfillset secure_getenv
     close fallocate fchmod fcntl fstat fstat64 ftruncate ftruncate64 getpid getppid getrlimit linkat mmap munmap nanosleep
     madvise open openat pread pread64 pwrite pwrite64 read syscall sysconf unlink unlinkat write

@@ -158,14 +158,10 @@ impl Header {
         Some(self.written.peak.load(Ordering::Relaxed)).filter(|&peak| counts && peak != 0)
     }
 
-    /// Notes that the C library's malloc has so many bytes from the system.
-    pub fn see_system_bytes(&self, bytes: u64) {
+    /// Notes that the C library's malloc has so many bytes from the system, but for other arenas', if there are any.
+    pub fn see_system_bytes(&self, bytes: u64, has_others: bool) {
         self.written.peak.fetch_max(bytes, Ordering::Relaxed);
-    }
-
-    /// Notes that there are arenas whose bytes are not counted.
-    pub fn see_other_arenas(&self) {
-        self.written.arenas.store(1, Ordering::Relaxed);
+        self.written.arenas.fetch_or(u32::from(has_others), Ordering::Relaxed);
     }
 
     /// How many buffers have been read to their ends.

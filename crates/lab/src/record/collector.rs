@@ -22,6 +22,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How long processes that the program has left behind may go on telling.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// Under which name a trace tells how many bytes the recorded process's malloc had from the system at most.
+const SYSTEM_PEAK: &str = "glibc peak system bytes";
+
 /// What became of one stream.
 pub struct Recorded {
     /// The process.
@@ -241,6 +244,9 @@ fn write(source: &mut Source, recorded: &mut Recorded, stop: &AtomicBool) -> Res
     let outcome = read_to_the_end(source, &mut translation, stop);
     recorded.figures = translation.figures().clone();
     recorded.outlived = outcome?;
+    if let Some(bytes) = source.header().peak_system_bytes() {
+        translation.tell(SYSTEM_PEAK, &bytes.to_string())?;
+    }
     translation.finish()?;
     Ok(())
 }

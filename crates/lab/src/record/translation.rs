@@ -100,6 +100,11 @@ impl<W: Write> Translation<W> {
         }
     }
 
+    /// Tells something of the process that was not known at the beginning.
+    pub fn tell(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
+        self.writer.add_text(name, text)
+    }
+
     /// Ends the trace.
     pub fn finish(self) -> Result<(W, Figures), WriteError> {
         Ok((self.writer.finish()?, self.figures))

@@ -189,11 +189,22 @@ static void of_vfork(void) {
     end_of(child);
 }
 
+// What the C library's malloc has from the system: its break, and blocks with mappings of their own.
+static void of_system(void) {
+    char *first = sbrk(0);
+    char *mapped = seen(malloc(10 << 20));
+    mapped = seen(realloc(mapped, 20 << 20));
+    for (int at = 0; at < 1000; at++) seen(malloc(4000));
+    printf("%ld\n", (long)((char *)sbrk(0) - first));
+    free(mapped);
+}
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "all";
     if (!strcmp(what, "all")) all();
     if (!strcmp(what, "threads")) threads();
     if (!strcmp(what, "killed")) killed();
+    if (!strcmp(what, "system")) of_system();
     if (!strcmp(what, "short")) short_threads();
     if (!strcmp(what, "many")) many_threads();
     if (!strcmp(what, "signals")) signals();
