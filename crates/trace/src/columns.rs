@@ -90,41 +90,49 @@ impl Columns {
     }
 }
 
-/// A column of a frame that is being read: what is left of it.
-#[derive(Clone, Copy, Default)]
+/// A column of a frame that is being read.
+#[derive(Default)]
 struct Column {
+    bytes: Vec<u8>,
     at: usize,
-    end: usize,
 }
 
 impl Column {
-    fn is_empty(self) -> bool {
-        self.at == self.end
+    /// Takes a column of this length off the front of `rest`.
+    fn refill(&mut self, rest: &mut &[u8], length: u64) -> Result<(), Fault> {
+        let length = usize::try_from(length).map_err(|_| Fault::Event)?;
+        let (bytes, behind) = rest.split_at_checked(length).ok_or(Fault::Event)?;
+        self.clear();
+        self.bytes.extend_from_slice(bytes);
+        *rest = behind;
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.at = 0;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
     }
 
     #[inline]
-    fn byte(&mut self, bytes: &[u8]) -> Result<u8, Fault> {
-        if self.at >= self.end {
-            return Err(Fault::Event);
-        }
-        let byte = *bytes.get(self.at).ok_or(Fault::Event)?;
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
         self.at += 1;
-        Ok(byte)
+        Some(byte)
     }
 
     #[inline]
-    fn number(&mut self, bytes: &[u8]) -> Result<u64, Fault> {
-        let mut rest = bytes.get(self.at..self.end).ok_or(Fault::Event)?;
-        let number = number::take(&mut rest).ok_or(Fault::Event)?;
-        self.at = self.end - rest.len();
-        Ok(number)
+    fn number(&mut self) -> Result<u64, Fault> {
+        number::take_at(&self.bytes, &mut self.at).ok_or(Fault::Event)
     }
 }
 
 /// Events on their way out of a frame.
 #[derive(Default)]
 pub(crate) struct Cursor {
-    bytes: Vec<u8>,
     opcodes: Column,
     sizes: Column,
     distances: Column,
@@ -132,69 +140,62 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Goes on to the events that `fill` puts into the memory of the last ones, so many of them.
-    pub(crate) fn refill(
-        &mut self,
-        events: u32,
-        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+    /// Goes on to the events of a frame of these contents, so many of them.
+    pub(crate) fn refill(&mut self, events: u32, contents: &[u8]) -> Result<(), Fault> {
         self.clear();
-        fill(&mut self.bytes)?;
-        let mut rest = &self.bytes[..];
+        let mut rest = contents;
         let mut lengths = [0; 4];
         for length in &mut lengths {
-            *length = number::take(&mut rest).and_then(|length| usize::try_from(length).ok()).ok_or(Fault::Event)?;
+            *length = number::take(&mut rest).ok_or(Fault::Event)?;
         }
-        let mut at = self.bytes.len() - rest.len();
-        let mut columns = [Column::default(); 4];
-        for (column, length) in columns.iter_mut().zip(lengths) {
-            let end = at.checked_add(length).filter(|&end| end <= self.bytes.len()).ok_or(Fault::Event)?;
-            *column = Column { at, end };
-            at = end;
-        }
-        if at != self.bytes.len() || lengths[0] != events as usize {
+        if lengths[0] != u64::from(events) {
             return Err(Fault::Event);
         }
-        [self.opcodes, self.sizes, self.distances, self.rest] = columns;
-        Ok(())
+        for (column, length) in self.all().into_iter().zip(lengths) {
+            column.refill(&mut rest, length)?;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(Fault::Event) }
+    }
+
+    fn all(&mut self) -> [&mut Column; 4] {
+        [&mut self.opcodes, &mut self.sizes, &mut self.distances, &mut self.rest]
     }
 
     /// Forgets what is left.
     pub(crate) fn clear(&mut self) {
-        [self.opcodes, self.sizes, self.distances, self.rest] = [Column::default(); 4];
+        self.all().into_iter().for_each(Column::clear);
     }
 
-    /// Whether all columns are used up, as they are behind the last event.
-    fn is_empty(&self) -> bool {
-        [self.opcodes, self.sizes, self.distances, self.rest].iter().all(|column| column.is_empty())
+    /// Nothing may be left over behind the last event: it would belong to events that are not there.
+    #[cold]
+    fn end(&self) -> Result<Option<Event>, Fault> {
+        let used_up = self.sizes.is_empty() && self.distances.is_empty() && self.rest.is_empty();
+        if used_up { Ok(None) } else { Err(Fault::Event) }
     }
 
     #[inline]
     fn size(&mut self) -> Result<u64, Fault> {
-        self.sizes.number(&self.bytes)
+        self.sizes.number()
     }
 
     #[inline]
     fn block(&mut self, next: u64) -> Result<u64, Fault> {
-        match self.distances.number(&self.bytes)? {
+        match self.distances.number()? {
             0 => Err(Fault::Event),
             distance => next.checked_sub(distance).ok_or(Fault::Event),
         }
     }
 
     fn align(&mut self) -> Result<u64, Fault> {
-        let log = self.rest.byte(&self.bytes)?;
+        let log = self.rest.byte().ok_or(Fault::Event)?;
         1u64.checked_shl(u32::from(log)).ok_or(Fault::Event)
     }
 
     /// The next event; `next` is the number of the next block that appears.
     #[inline]
     pub(crate) fn next_event(&mut self, next: &mut u64) -> Result<Option<Event>, Fault> {
-        if self.opcodes.is_empty() {
-            // Nothing may be left over: it would belong to events that are not there.
-            return if self.is_empty() { Ok(None) } else { Err(Fault::Event) };
-        }
-        let event = match self.opcodes.byte(&self.bytes)? {
+        let Some(opcode) = self.opcodes.byte() else { return self.end() };
+        let event = match opcode {
             MALLOC => self.appear(Kind::Malloc, USUAL_ALIGN, next)?,
             CALLOC => self.appear(Kind::Calloc, USUAL_ALIGN, next)?,
             ALIGNED => {
@@ -207,7 +208,7 @@ impl Cursor {
                 Event::Resize { block, becomes: *next - 1, size: self.size()? }
             }
             FREE => Event::Free { block: self.block(*next)? },
-            THREAD => Event::Thread { thread: self.rest.number(&self.bytes)? },
+            THREAD => Event::Thread { thread: self.rest.number()? },
             FAILED => Event::Failed { size: self.size()?, align: self.align()? },
             _ => return Err(Fault::Event),
         };

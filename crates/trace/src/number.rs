@@ -12,26 +12,34 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Takes an integer off the front of `bytes`; `None` when it is cut off or longer than a `u64`.
-#[inline]
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let (&first, rest) = bytes.split_first()?;
-    if first < 0x80 {
-        *bytes = rest;
-        return Some(u64::from(first));
-    }
-    take_long(bytes)
+    let mut at = 0;
+    let value = take_at(bytes, &mut at)?;
+    *bytes = &bytes[at..];
+    Some(value)
 }
 
-fn take_long(bytes: &mut &[u8]) -> Option<u64> {
+/// The integer that begins at `at`, which goes on to behind it; `None` when it is cut off or longer than a `u64`.
+#[inline]
+pub(crate) fn take_at(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(u64::from(first));
+    }
+    take_long(bytes, at)
+}
+
+fn take_long(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0u64;
-    for (at, &byte) in bytes.iter().take(LONGEST).enumerate() {
-        let (bits, shift) = (u64::from(byte & 0x7f), 7 * at as u32);
+    for (place, &byte) in bytes[*at..].iter().take(LONGEST).enumerate() {
+        let (bits, shift) = (u64::from(byte & 0x7f), 7 * place as u32);
         if shift == 63 && bits > 1 {
             return None;
         }
         value |= bits << shift;
         if byte < 0x80 {
-            *bytes = &bytes[at + 1..];
+            *at += place + 1;
             return Some(value);
         }
     }

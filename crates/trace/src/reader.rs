@@ -28,7 +28,7 @@ pub struct Reader<R: Read> {
     events: Cursor,
     /// Present when times or sites are wanted.
     side: Option<Box<Side>>,
-    /// Contents of frames of other kinds than events.
+    /// Of the frame that was unpacked last.
     contents: Vec<u8>,
     /// The number of the next event, and of the next block that appears.
     next_event: u64,
@@ -184,7 +184,8 @@ impl<R: Read> Reader<R> {
         if let Some(side) = &mut self.side {
             side.open(header.first_event)?;
         }
-        self.events.refill(header.events, |bytes| self.frames.unpack(header, bytes))
+        self.frames.unpack(header, &mut self.contents)?;
+        self.events.refill(header.events, &self.contents)
     }
 
     /// Every trace begins with texts.
