@@ -93,11 +93,22 @@ impl Header {
     }
 }
 
-/// Packs `contents`, with a checksum.
-pub(crate) fn pack(contents: &[u8]) -> io::Result<Vec<u8>> {
-    let mut packer = zstd::bulk::Compressor::new(EFFORT)?;
-    packer.include_checksum(true)?;
-    packer.compress(contents)
+/// Packs one frame after the other, with the same memory.
+pub(crate) struct Packer {
+    zstd: zstd::bulk::Compressor<'static>,
+}
+
+impl Packer {
+    pub(crate) fn new() -> io::Result<Packer> {
+        let mut zstd = zstd::bulk::Compressor::new(EFFORT)?;
+        zstd.include_checksum(true)?;
+        Ok(Packer { zstd })
+    }
+
+    /// Packs `contents`, with a checksum.
+    pub(crate) fn pack(&mut self, contents: &[u8]) -> io::Result<Vec<u8>> {
+        self.zstd.compress(contents)
+    }
 }
 
 /// Unpacks one frame after the other, with the same memory.

@@ -24,14 +24,14 @@
 //! ```
 //!
 //! From the bottom up: `number` (integers of variable length), `event` (what happens), `columns` (events as bytes), `frame`
-//! (their packing) and `frames` (their row), `texts` and `about` (what else a trace
-//! tells), `sites` (where calls come from) and `side` (times and sites of events), `writer` and `reader`, `import` (what other
-//! tools wrote).
+//! (their packing) and `frames` (their row), `texts` and `about` (what else a trace tells), `sites` (where requests come from) and
+//! `side` (times and sites of events), `writer` and `reader`, `import` (what other tools wrote) and `export` (what they read).
 
 mod about;
 mod columns;
 mod error;
 mod event;
+pub mod export;
 mod frame;
 mod frames;
 pub mod import;

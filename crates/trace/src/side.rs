@@ -137,6 +137,8 @@ pub(crate) struct Side {
     /// Of the event that was read last.
     pub(crate) time: Option<u64>,
     pub(crate) site: Option<SiteId>,
+    /// The latest time so far: that of a frame begins anew.
+    latest: u64,
     pub(crate) table: SiteTable,
 }
 
@@ -173,7 +175,9 @@ impl Side {
     /// Goes on to what is told of this event.
     pub(crate) fn advance(&mut self, event: &Event) -> Result<(), Fault> {
         if let Some(passed) = self.times.next_number()? {
-            self.time = Some(self.time.unwrap_or(0).checked_add(passed).ok_or(Fault::Side)?);
+            let now = self.time.unwrap_or(0).checked_add(passed).filter(|&now| now >= self.latest);
+            self.latest = now.ok_or(Fault::Side)?;
+            self.time = now;
         }
         self.site = None;
         if is_request(event)
@@ -182,5 +186,46 @@ impl Side {
             self.site = Some(self.table.site(number - 1).ok_or(Fault::Site)?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: Event = Event::Free { block: 0 };
+
+    /// Reads a frame of events that begins with event `first`, has these times, and one event for each.
+    fn read(side: &mut Side, first: u64, times: &[u8]) -> Result<(), Fault> {
+        side.refill_times(first, |bytes| {
+            bytes.clear();
+            bytes.extend(times);
+            Ok(())
+        })?;
+        side.open(first)?;
+        times.iter().try_for_each(|_| side.advance(&FREE))?;
+        side.close()
+    }
+
+    #[test]
+    fn time_that_runs_backwards_from_frame_to_frame_is_damage() {
+        let mut side = Side::default();
+        assert_eq!(read(&mut side, 0, &[5, 3]), Ok(()));
+        assert_eq!(read(&mut side, 2, &[8, 0]), Ok(()));
+        assert_eq!(side.time, Some(8));
+        assert_eq!(read(&mut side, 4, &[7]), Err(Fault::Side));
+    }
+
+    #[test]
+    fn times_of_other_events_are_damage() {
+        assert_eq!(read(&mut Side::default(), 0, &[1, 0x80]), Err(Fault::Side));
+        let mut side = Side::default();
+        assert_eq!(read(&mut side, 0, &[1]), Ok(()));
+        side.refill_times(1, |bytes| {
+            bytes.push(1);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(side.open(2), Err(Fault::Order));
     }
 }

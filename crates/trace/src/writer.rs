@@ -6,7 +6,7 @@ use crate::about::About;
 use crate::columns::Columns;
 use crate::error::WriteError;
 use crate::event::{Event, Kind};
-use crate::frame::{self, Contents, Header};
+use crate::frame::{self, Contents, Header, Packer};
 use crate::number;
 use crate::side::SideColumns;
 use crate::sites::{Definitions, SiteId};
@@ -22,6 +22,7 @@ const FRAME: usize = 1 << 20;
 /// What is not [finished](Writer::finish) lacks its last frame and the index, and can be read up to there.
 pub struct Writer<W: Write> {
     file: W,
+    packer: Packer,
     columns: Columns,
     side: SideColumns,
     definitions: Definitions,
@@ -50,6 +51,7 @@ impl<W: Write> Writer<W> {
     pub fn new(file: W, about: &About) -> Result<Writer<W>, WriteError> {
         let mut writer = Writer {
             file,
+            packer: Packer::new()?,
             columns: Columns::default(),
             side: SideColumns::default(),
             definitions: Definitions::default(),
@@ -265,7 +267,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn put_frame(&mut self, kind: Contents, events: u32, contents: &[u8]) -> Result<(), WriteError> {
-        let packed = frame::pack(contents)?;
+        let packed = self.packer.pack(contents)?;
         let header = Header {
             kind: kind as u32,
             first_event: self.first.0,

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use super::{ImportError, Line, Summary};
+use crate::error::WriteError;
 use crate::event::{Kind, USUAL_ALIGN};
+use crate::sites::SiteId;
 use crate::writer::Writer;
 
 /// A trace being written, and the blocks that live in it by the format's names for them.
@@ -42,6 +44,53 @@ impl<'w, W: Write> Book<'w, W> {
         let next = self.threads.len() as u64;
         let thread = *self.threads.entry(name).or_insert(next);
         Ok(self.writer.in_thread(thread)?)
+    }
+
+    /// What follows happens this many nanoseconds after the beginning.
+    pub(super) fn at(&mut self, nanoseconds: u64) {
+        self.writer.at(nanoseconds);
+    }
+
+    /// A text about the trace, as far as there is room for it.
+    pub(super) fn tell(&mut self, name: &str, text: &str) -> Result<(), ImportError> {
+        match self.writer.add_text(name, text) {
+            Err(WriteError::TooMuch { .. }) => Ok(()),
+            told => Ok(told?),
+        }
+    }
+
+    /// Defines a call site; `None` when there are as many as a trace may hold.
+    pub(super) fn define_site(&mut self, frames: &[&str]) -> Result<Option<SiteId>, ImportError> {
+        match self.writer.define_site(frames) {
+            Err(WriteError::TooMuch { .. }) => {
+                self.summary.sites_left_out += 1;
+                Ok(None)
+            }
+            site => Ok(Some(site?)),
+        }
+    }
+
+    /// The next request comes from there.
+    pub(super) fn at_site(&mut self, site: Option<SiteId>) -> Result<(), ImportError> {
+        site.map_or(Ok(()), |site| Ok(self.writer.from_site(site)?))
+    }
+
+    /// What is known of a stack frame, as far as there is room for it.
+    pub(super) fn name_frame(&mut self, frame: &str, name: &str) -> Result<(), ImportError> {
+        match self.writer.name_frame(frame, name) {
+            Err(WriteError::TooMuch { .. }) => Ok(()),
+            named => Ok(named?),
+        }
+    }
+
+    /// A request is refused.
+    pub(super) fn fail(&mut self, size: u64, align: u64) -> Result<Line, ImportError> {
+        if !align.is_power_of_two() {
+            return Ok(Line::NotUnderstood);
+        }
+        self.writer.fail(size, align)?;
+        self.summary.events += 1;
+        Ok(Line::Done)
     }
 
     /// A block appears under `name`.

@@ -1,4 +1,4 @@
-//! `op,id,size[,align]`.
+//! `op,id,size[,align[,thread]]`.
 
 use std::io::Write;
 
@@ -7,19 +7,43 @@ use super::lines::number;
 use super::{ImportError, Line};
 use crate::event::{Kind, USUAL_ALIGN};
 
+/// What follows the operation; a column that is empty, or not there, is not said.
+struct Columns {
+    id: Option<u64>,
+    size: Option<u64>,
+    align: Option<u64>,
+    thread: Option<u64>,
+}
+
+impl Columns {
+    fn parse<'l>(fields: impl Iterator<Item = &'l str>) -> Option<Columns> {
+        let mut columns = [None; 4];
+        for (at, field) in fields.enumerate() {
+            let column = columns.get_mut(at)?;
+            *column = if field.is_empty() { None } else { Some(number(field)?) };
+        }
+        let [id, size, align, thread] = columns;
+        Some(Columns { id, size, align, thread })
+    }
+}
+
 pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line, ImportError> {
     if line.is_empty() || line.starts_with('#') || line.starts_with("op,") {
         return Ok(Line::PassedOver);
     }
     let mut fields = line.split(',').map(str::trim);
     let operation = fields.next().unwrap_or_default();
-    let numbers: Option<Vec<u64>> = fields.map(number).collect();
-    match (operation, numbers.as_deref()) {
-        ("malloc" | "alloc" | "a", Some(&[id, size])) => book.malloc(id, size),
-        ("calloc", Some(&[id, size])) => book.allocate(id, Kind::Calloc, size, USUAL_ALIGN),
-        ("aligned" | "memalign", Some(&[id, size, align])) => book.allocate(id, Kind::Aligned, size, align),
-        ("realloc" | "r", Some(&[id, size])) => book.resize(id, id, size),
-        ("free" | "f", Some(&[id])) => book.free(id),
+    let Some(Columns { id, size, align, thread }) = Columns::parse(fields) else { return Ok(Line::NotUnderstood) };
+    if let Some(thread) = thread {
+        book.in_thread(thread)?;
+    }
+    match (operation, id, size, align) {
+        ("malloc" | "alloc" | "a", Some(id), Some(size), None) => book.malloc(id, size),
+        ("calloc", Some(id), Some(size), None) => book.allocate(id, Kind::Calloc, size, USUAL_ALIGN),
+        ("aligned" | "memalign", Some(id), Some(size), Some(align)) => book.allocate(id, Kind::Aligned, size, align),
+        ("realloc" | "r", Some(id), Some(size), None) => book.resize(id, id, size),
+        ("free" | "f", Some(id), None, None) => book.free(id),
+        ("failed", None, Some(size), align) => book.fail(size, align.unwrap_or(USUAL_ALIGN)),
         _ => Ok(Line::NotUnderstood),
     }
 }

@@ -43,3 +43,20 @@ pub(super) fn number(text: &str) -> Option<u64> {
         None => text.parse().ok(),
     }
 }
+
+/// As glibc prints addresses: hexadecimal after `0x`, or `(nil)`.
+pub(super) fn address(text: &str) -> Option<u64> {
+    if text == "(nil)" { Some(0) } else { number(text) }
+}
+
+/// The most of a name that is kept, in bytes.
+const LONGEST_NAME: usize = 300;
+
+/// A name, cut when it is very long.
+pub(super) fn cut(name: &str) -> &str {
+    let mut end = name.len().min(LONGEST_NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}

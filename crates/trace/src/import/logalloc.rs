@@ -41,28 +41,43 @@ fn block(text: &str) -> Option<u64> {
 }
 
 fn enter<W: Write>(call: &Call<'_>, book: &mut Book<'_, W>) -> Option<Result<Line, ImportError>> {
-    let number_at = |at: usize| call.arguments.get(at).copied().and_then(number);
     if matches!(call.name, "free" | "jemalloc_stats" | "moz_dispose_arena") {
         return match (call.name, call.arguments.first().copied().and_then(block)) {
             ("free", Some(name)) => Some(book.free(name)),
             _ => Some(Ok(Line::PassedOver)),
         };
     }
-    // A request that failed has no block.
+    let request = request(call)?;
     let Some(result) = call.result.and_then(block) else {
-        let known = ["malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc"];
-        return known.contains(&call.name).then_some(Ok(Line::PassedOver));
+        // A request that failed has no block.
+        return Some(book.fail(request.size, request.align));
     };
+    let Request { kind, size, align, old } = request;
+    Some(match old {
+        Some(old) => book.resize(old, result, size),
+        None => book.allocate(result, kind, size, align),
+    })
+}
+
+/// What a call asks for.
+struct Request {
+    kind: Kind,
+    size: u64,
+    align: u64,
+    /// The block that is resized.
+    old: Option<u64>,
+}
+
+fn request(call: &Call<'_>) -> Option<Request> {
+    let number_at = |at: usize| call.arguments.get(at).copied().and_then(number);
+    let plain = |kind, size| Request { kind, size, align: USUAL_ALIGN, old: None };
     Some(match (call.name, call.arguments.len()) {
-        ("malloc" | "valloc", 1) => book.malloc(result, number_at(0)?),
-        ("calloc", 2) => book.allocate(result, Kind::Calloc, number_at(0)?.checked_mul(number_at(1)?)?, USUAL_ALIGN),
+        ("malloc" | "valloc", 1) => plain(Kind::Malloc, number_at(0)?),
+        ("calloc", 2) => plain(Kind::Calloc, number_at(0)?.checked_mul(number_at(1)?)?),
         ("memalign" | "aligned_alloc" | "posix_memalign", 2) => {
-            book.allocate(result, Kind::Aligned, number_at(1)?, number_at(0)?)
+            Request { align: number_at(0)?, ..plain(Kind::Aligned, number_at(1)?) }
         }
-        ("realloc", 2) => match block(call.arguments[0]) {
-            Some(old) => book.resize(old, result, number_at(1)?),
-            None => book.malloc(result, number_at(1)?),
-        },
+        ("realloc", 2) => Request { old: block(call.arguments[0]), ..plain(Kind::Malloc, number_at(1)?) },
         _ => return None,
     })
 }

@@ -1,10 +1,11 @@
-//! glibc's mtrace: `@ where sign address [size]`, `+` an allocation, `-` a free, `<` and `>` the two sides of a realloc.
+//! glibc's mtrace: `@ where sign address [size]`, `+` an allocation, `-` a free, `<` and `>` the two sides of a realloc, `!` one that failed.
 
 use std::io::Write;
 
 use super::book::Book;
-use super::lines::number;
+use super::lines::address;
 use super::{ImportError, Line};
+use crate::event::USUAL_ALIGN;
 
 pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line, ImportError> {
     let mut fields: Vec<&str> = line.split_whitespace().collect();
@@ -17,10 +18,9 @@ pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line,
         let Some(sign) = sign else { return Ok(Line::NotUnderstood) };
         fields.drain(..sign);
     }
-    let numbers: Option<Vec<u64>> = fields[1..].iter().map(|field| number(field)).collect();
+    let numbers: Option<Vec<u64>> = fields[1..].iter().map(|field| address(field)).collect();
     match (fields[0], numbers.as_deref()) {
-        // What failed.
-        ("+" | ">", Some(&[0, _])) | ("!", Some(_)) => Ok(Line::PassedOver),
+        ("+" | ">", Some(&[0, size])) | ("!", Some(&[_, size])) => book.fail(size, USUAL_ALIGN),
         ("+", Some(&[address, size])) => book.malloc(address, size),
         ("-", Some(&[address])) => book.free(address),
         ("<", Some(&[address])) => Ok(book.leave(address)),

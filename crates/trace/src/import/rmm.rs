@@ -21,7 +21,7 @@ pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line,
     };
     book.in_thread(thread)?;
     match action {
-        "allocate failure" => Ok(Line::PassedOver),
+        "allocate failure" => book.fail(size, ALIGN),
         "allocate" => book.allocate(pointer, Kind::Aligned, size, ALIGN),
         "free" => book.free(pointer),
         _ => Ok(Line::NotUnderstood),

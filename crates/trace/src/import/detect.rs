@@ -1,0 +1,93 @@
+//! What wrote a source, as far as its first bytes and its name tell.
+
+use super::Format;
+use super::lines::number;
+
+/// How many lines are looked at.
+const LINES: usize = 30;
+
+impl Format {
+    /// The format of a source that begins with these bytes, unpacked, in a file of this name; `None` when it is not clear.
+    ///
+    /// ```
+    /// use heapwright_trace::import::Format;
+    ///
+    /// assert_eq!(Format::detect(b"= Start\n@ ./a.out:[0x4005e6] + 0x602460 0x64\n", "log"), Some(Format::Mtrace));
+    /// assert_eq!(Format::detect(b"2\n4\n20000\na 0 512\n", "short.rep"), Some(Format::Rep));
+    /// assert_eq!(Format::detect(b"Dear all,\n", "letter"), None);
+    /// ```
+    #[must_use]
+    pub fn detect(first: &[u8], name: &str) -> Option<Format> {
+        if let [0x80, 2..=5, ..] = first {
+            return Some(Format::PyTorch);
+        }
+        let text = String::from_utf8_lossy(first);
+        let whole = text.rfind('\n').map_or(&*text, |end| &text[..end]);
+        let lines = whole.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES);
+        let mut lines = lines.peekable();
+        if lines.peek().is_some_and(|line| is_heaptrack(line)) {
+            return Some(Format::Heaptrack);
+        }
+        let said: Vec<Format> = lines.filter_map(of_line).collect();
+        let by_name = name.ends_with(".rep").then_some(Format::Rep);
+        let first = said.first().copied().or(by_name)?;
+        said.iter().all(|&format| format == first).then_some(first)
+    }
+}
+
+/// The only format in which there are such lines.
+fn of_line(line: &str) -> Option<Format> {
+    let mut of_format = Format::ALL.into_iter().filter(|&format| is_of(format, line));
+    of_format.next().filter(|_| of_format.next().is_none())
+}
+
+fn is_of(format: Format, line: &str) -> bool {
+    match format {
+        Format::Csv => line == "op,id,size" || is_csv(line),
+        Format::Rep => is_rep(line),
+        Format::MemoryReplay => is_memory_replay(line),
+        Format::Logalloc => is_logalloc(line),
+        Format::Mtrace => line == "= Start" || (line.starts_with("@ ") && line.contains(" 0x")),
+        Format::Rmm => line.starts_with("Thread,Time,Action,Pointer,Size"),
+        // Known by how they begin.
+        Format::Heaptrack | Format::PyTorch => false,
+    }
+}
+
+fn is_csv(line: &str) -> bool {
+    let mut fields = line.split(',').map(str::trim);
+    let operations = ["malloc", "calloc", "realloc", "aligned", "free", "failed"];
+    fields.next().is_some_and(|operation| operations.contains(&operation))
+        && fields.all(|field| number(field).is_some())
+}
+
+/// An event; the integers in front could be anything.
+fn is_rep(line: &str) -> bool {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    match fields[..] {
+        ["a" | "r", id, size] => id.parse::<u64>().is_ok() && size.parse::<u64>().is_ok(),
+        ["f", id] => id.parse::<i64>().is_ok(),
+        _ => false,
+    }
+}
+
+fn is_memory_replay(line: &str) -> bool {
+    let Some((thread, said)) = line.split_once(": ") else { return false };
+    let call = said.split_whitespace().next().unwrap_or_default();
+    number(thread).is_some() && ["malloc", "calloc", "realloc", "memalign", "free", "thread_done"].contains(&call)
+}
+
+fn is_logalloc(line: &str) -> bool {
+    let mut fields = line.splitn(3, ' ');
+    let numbers = fields.by_ref().take(2).filter(|field| number(field).is_some()).count();
+    let call = fields.next().and_then(|said| said.split_once('(')).map(|(call, _)| call);
+    let calls = ["malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "free"];
+    numbers == 2 && call.is_some_and(|call| calls.contains(&call))
+}
+
+/// The line in front: the versions of the program and of the file.
+fn is_heaptrack(line: &str) -> bool {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let is_version = |field: &&str| u32::from_str_radix(field, 16).is_ok();
+    matches!(fields[..], ["v", _] | ["v", _, _]) && fields[1..].iter().all(is_version)
+}
