@@ -55,6 +55,9 @@ pub enum Command {
     /// Turn a trace that another tool wrote into one of ours.
     #[command(after_help = crate::import::EXAMPLES)]
     Import(crate::import::Arguments),
+    /// Turn a trace of ours into one that other tools read.
+    #[command(after_help = crate::export::EXAMPLES)]
+    Export(crate::export::Arguments),
     /// Run the published experiments again and set every figure beside ours.
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),

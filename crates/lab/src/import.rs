@@ -2,23 +2,25 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_trace::import::{Format, LeftOut, Summary, import};
+use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
 use heapwright_trace::{About, Writer};
 
 use crate::number;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  heapwright import --from rep amptjp.rep -o amptjp.hwt      the malloc lab's
-  heapwright import --from mtrace mtrace.log -o t.hwt        glibc's
-  heapwright import --from csv trace.csv -o t.hwt            lines like malloc,1,100 and free,1
+  heapwright import amptjp.rep -o amptjp.hwt                 the malloc lab's
+  heapwright import heaptrack.gcc.1234.zst -o gcc.hwt        heaptrack's, call sites included
+  heapwright import snapshot.pickle --device 1 -o gpu.hwt    PyTorch's, of its second GPU
+  heapwright import --from csv trace.txt -o t.hwt            lines like malloc,1,100 and free,1
 
+What a source is packed with (gzip, zstd, zip) is seen from its first bytes, and mostly so is its format.
 Lines that are not understood, and frees of what does not live, are counted and the first few are shown.
 
 Exit code: 0, or 1 when the source cannot be read or the trace cannot be written.";
@@ -26,9 +28,13 @@ Exit code: 0, or 1 when the source cannot be read or the trace cannot be written
 /// What `import` may be told.
 #[derive(Args)]
 pub struct Arguments {
-    /// Whose form the source has.
+    /// Whose form the source has, where its first bytes leave that open.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)))]
-    pub from: String,
+    pub from: Option<String>,
+
+    /// Of a snapshot of several devices: which, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub device: usize,
 
     /// The source.
     #[arg(value_name = "SOURCE")]
@@ -41,20 +47,36 @@ pub struct Arguments {
 
 /// Imports a trace and says what became of it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let format = Format::from_name(&arguments.from).context("there is no such format")?;
-    let source =
-        File::open(&arguments.source).with_context(|| format!("{} cannot be opened", arguments.source.display()))?;
-    let output =
-        File::create(&arguments.output).with_context(|| format!("{} cannot be written", arguments.output.display()))?;
+    let Arguments { from, device, source, output } = arguments;
+    let file = File::open(source).with_context(|| format!("{} cannot be opened", source.display()))?;
+    let options = Options {
+        format: from.as_deref().and_then(Format::from_name),
+        name: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        device: *device,
+    };
     let mut about = About::default();
-    about.set("imported from", format.name());
-    about.set("source", &arguments.source.to_string_lossy());
-    let mut writer = Writer::new(BufWriter::new(output), &about)?;
-    let summary =
-        import(format, BufReader::new(source), &mut writer).with_context(|| arguments.source.display().to_string())?;
+    about.set("source", &options.name);
+    let trace = File::create(output).with_context(|| format!("{} cannot be written", output.display()))?;
+    let mut writer = Writer::new(BufWriter::new(trace), &about)?;
+    let summary = import(&options, BufReader::new(file), &mut writer).map_err(|error| explain(error, source))?;
+    let format = summary.format.map_or("", Format::name);
+    writer.add_text("imported from", format)?;
     writer.finish()?;
+    if from.is_none() {
+        anstream::println!("{} is taken for {format}", source.display());
+    }
     print(&summary);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what to do where the command can be told more.
+fn explain(error: ImportError, source: &Path) -> anyhow::Error {
+    let what_to_do = match error {
+        ImportError::UnknownFormat => format!(" with --from: {}", Format::ALL.map(Format::name).join(", ")),
+        ImportError::NoSuchDevice { .. } => " with --device".to_owned(),
+        _ => String::new(),
+    };
+    anyhow!("{}: {error}{what_to_do}", source.display())
 }
 
 fn print(summary: &Summary) {
@@ -64,6 +86,12 @@ fn print(summary: &Summary) {
         number::grouped(summary.lines),
         number::grouped(summary.passed_over)
     );
+    if summary.before > 0 {
+        anstream::println!("{} blocks lived before and are allocated first", number::grouped(summary.before));
+    }
+    if summary.sites_left_out > 0 {
+        anstream::println!("{} call sites are left out: there are too many", number::grouped(summary.sites_left_out));
+    }
     print_left_out("not understood", &summary.not_understood);
     print_left_out("of a block that does not live", &summary.unknown_blocks);
     print_left_out("at a place where a block still lived, which was taken as freed", &summary.reused_places);

@@ -4,6 +4,7 @@ mod allocator;
 mod bench;
 mod child;
 mod cli;
+mod export;
 mod fit;
 mod heaps;
 mod import;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Fit(arguments) => fit::run(&arguments),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -1,0 +1,95 @@
+//! `heapwright import` and `export`.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/samples").join(name)
+}
+
+fn heapwright(arguments: &[&str], folder: &Path) -> Output {
+    common::heapwright().current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn import(name: &str, more: &[&str], folder: &Path) -> Output {
+    let source = sample(name);
+    heapwright(&[&["import", source.to_str().unwrap(), "-o", "t.hwt"], more].concat(), folder)
+}
+
+#[test]
+fn samples_are_imported_without_being_told_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, format, events) in [
+        ("heaptrack.zst", "heaptrack", 52),
+        ("heaptrack.raw.zst", "heaptrack", 52),
+        ("mtrace.log", "mtrace", 23),
+        ("memory-replay.zip", "memory-replay", 6),
+        ("short.rep", "rep", 5),
+    ] {
+        let output = import(name, &[], folder.path());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stdout(&output);
+        assert!(said.contains(&format!("{name} is taken for {format}\n")), "{said}");
+        assert!(said.contains(&format!("{events} events from")), "{said}");
+    }
+}
+
+#[test]
+fn a_device_is_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = stdout(&import("pytorch.pickle", &["--device", "1"], folder.path()));
+    assert!(said.contains("2 blocks lived before"), "{said}");
+    let output = import("pytorch.pickle", &["--device", "2"], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("2 devices") && stderr(&output).contains("--device"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_not_clear_is_an_error_that_names_the_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = import("README.md", &[], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--from: csv, rep, memory-replay"), "{}", stderr(&output));
+    // Told what it is, it is read, and what is not understood is shown.
+    let output = import("README.md", &["--from", "csv"], folder.path());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("lines not understood, such as\n  line 3: | sample"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_is_exported_can_be_imported_again() {
+    let folder = tempfile::tempdir().unwrap();
+    import("plain.csv", &[], folder.path());
+    let output = heapwright(&["export", "--to", "csv", "t.hwt"], folder.path());
+    assert_eq!(stdout(&output), fs::read_to_string(sample("plain.csv")).unwrap());
+    assert!(stderr(&output).contains("6 operations as csv"), "{}", stderr(&output));
+
+    let output = heapwright(&["export", "--to", "rep", "t.hwt", "-o", "t.rep"], folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rep = fs::read_to_string(folder.path().join("t.rep")).unwrap();
+    assert!(rep.starts_with("304\n3\n6\n1\na 0 100\n"), "{rep}");
+    for lost in ["2 changes of the thread", "1 alignments", "1 blocks that are zeroed", "1 requests that were refused"]
+    {
+        assert!(stderr(&output).contains(lost), "{lost} is not in {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_trace_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let readme = sample("README.md");
+    let output = heapwright(&["export", "--to", "csv", readme.to_str().unwrap()], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("this is no trace"), "{}", stderr(&output));
+}
