@@ -1,0 +1,67 @@
+//! What holds of everything that a reader returns.
+
+use heapwright_trace::{About, Event, Kind, Reader, Writer};
+
+/// Reads all of a file that may be damaged, and checks every event.
+pub fn read(file: &[u8]) -> Vec<Event> {
+    let Ok(reader) = Reader::new(file) else { return Vec::new() };
+    let mut reader = reader.with_times().with_sites();
+    let (mut events, mut blocks, mut time) = (Vec::new(), 0, 0);
+    while let Ok(Some(event)) = reader.next_event() {
+        check(&event, &mut blocks);
+        assert!(reader.time().unwrap_or(time) >= time || reader.events_read() == 1, "time runs backwards");
+        time = reader.time().unwrap_or(time);
+        if let Some(site) = reader.site() {
+            assert!((site.index() as usize) < reader.sites());
+            assert!(
+                reader.site_frames(site).all(|frame| reader.frame_name(frame).is_none_or(|name| !name.contains('\0')))
+            );
+        }
+        events.push(event);
+    }
+    assert!(matches!(reader.next_event(), Ok(None)), "nothing is read behind the end");
+    assert_eq!(reader.events_read(), events.len() as u64);
+    assert!(reader.bytes_read() <= file.len() as u64);
+    events
+}
+
+fn check(event: &Event, blocks: &mut u64) {
+    match *event {
+        Event::Allocate { block, kind, align, .. } => {
+            assert!(block == *blocks && align.is_power_of_two() && (align == 16 || kind == Kind::Aligned));
+            *blocks += 1;
+        }
+        Event::Resize { block, becomes, .. } => {
+            assert!(block < *blocks && becomes == *blocks);
+            *blocks += 1;
+        }
+        Event::Free { block } => assert!(block < *blocks),
+        Event::Failed { align, .. } => assert!(align.is_power_of_two()),
+        Event::Thread { .. } => {}
+    }
+}
+
+/// Writes events and reads them again: they must be the same, but for repetitions of the thread.
+pub fn write_again(events: &[Event]) {
+    let mut writer = Writer::new(Vec::new(), &About::default()).expect("there is memory");
+    let (mut expected, mut thread) = (Vec::new(), 0);
+    for &event in events {
+        match event {
+            Event::Allocate { kind, size, align, .. } => writer.allocate(kind, size, align).map(drop),
+            Event::Resize { block, size, .. } => writer.resize(block, size).map(drop),
+            Event::Free { block } => writer.free(block),
+            Event::Failed { size, align } => writer.fail(size, align),
+            Event::Thread { thread } => writer.in_thread(thread),
+        }
+        .expect("what was read can be written");
+        if let Event::Thread { thread: number } = event {
+            if number == thread {
+                continue;
+            }
+            thread = number;
+        }
+        expected.push(event);
+    }
+    let file = writer.finish().expect("there is memory");
+    assert_eq!(read(&file), expected);
+}
