@@ -152,6 +152,14 @@ fn what_cannot_be_said_is_counted() {
 }
 
 #[test]
+fn what_is_exported_is_found_out() {
+    let trace = trace(&[Step::Allocate(Kind::Malloc, 10, 0), Step::Free(0)]);
+    for format in FORMATS {
+        assert_eq!(Format::detect(exported(format, &trace).0.as_bytes(), "t"), Some(format));
+    }
+}
+
+#[test]
 fn formats_that_are_only_read_are_refused() {
     let trace = trace(&[]);
     let reader = Reader::new(&trace[..]).unwrap();

@@ -43,7 +43,7 @@ fn of_line(line: &str) -> Option<Format> {
 
 fn is_of(format: Format, line: &str) -> bool {
     match format {
-        Format::Csv => line == "op,id,size" || is_csv(line),
+        Format::Csv => line.starts_with("op,id,size") || is_csv(line),
         Format::Rep => is_rep(line),
         Format::MemoryReplay => is_memory_replay(line),
         Format::Logalloc => is_logalloc(line),
