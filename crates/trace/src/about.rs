@@ -18,8 +18,8 @@ pub struct About {
 }
 
 impl About {
-    /// The most that the texts of a trace may take, in bytes.
-    pub(crate) const LONGEST: usize = frame::LONGEST;
+    /// The most that the texts of a trace may take in memory, in bytes.
+    pub(crate) const LIMIT: usize = frame::LONGEST;
 
     /// What is told of a program of this name.
     #[must_use]
@@ -36,7 +36,7 @@ impl About {
     }
 
     /// Sets the text of this name. Zero bytes, which separate texts in files, become spaces. All texts of a trace together may
-    /// take 4 MiB.
+    /// take 4 MiB, 64 bytes more being counted for each.
     pub fn set(&mut self, name: &str, text: &str) {
         self.texts.insert(name.replace('\0', " "), text.replace('\0', " "));
     }
@@ -52,15 +52,24 @@ impl About {
         bytes
     }
 
-    /// Adds the texts of a frame; `false` when it holds something else, or there are too many of them by now.
+    /// Adds the texts of a frame; `false` when it holds something else, or more than a trace may.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) -> bool {
-        let Some(pairs) = texts::pairs(bytes) else { return false };
-        pairs.for_each(|(name, text)| self.set(name, text));
-        self.length() <= Self::LONGEST
+        let Some(mut pairs) = texts::pairs(bytes) else { return false };
+        let mut held = self.cost();
+        pairs.all(|(name, text)| {
+            held += cost(name, text);
+            self.set(name, text);
+            held <= Self::LIMIT
+        })
     }
 
-    /// How many bytes they take in a file.
-    pub(crate) fn length(&self) -> usize {
-        self.iter().map(|(name, text)| name.len() + text.len() + 2).sum()
+    /// What they take in memory, in bytes.
+    pub(crate) fn cost(&self) -> usize {
+        self.iter().map(|(name, text)| cost(name, text)).sum()
     }
+}
+
+/// What a text and its name take in memory, in bytes.
+pub(crate) fn cost(name: &str, text: &str) -> usize {
+    name.len() + text.len() + 64
 }

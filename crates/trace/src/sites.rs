@@ -28,7 +28,7 @@ impl SiteId {
 
 /// What it takes to hold a text or a site of this length, in bytes.
 fn cost(length: usize) -> usize {
-    length + 16
+    length + 32
 }
 
 /// The definitions of a trace that is being written.

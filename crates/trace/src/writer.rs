@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::about::About;
+use crate::about::{self, About};
 use crate::columns::Columns;
 use crate::error::WriteError;
 use crate::event::{Event, Kind};
@@ -67,7 +67,7 @@ impl<W: Write> Writer<W> {
         };
         writer.put(reader::MAGIC)?;
         writer.put(&VERSION.to_le_bytes())?;
-        writer.tell(about.length())?;
+        writer.tell(about.cost())?;
         writer.put_frame(Contents::Texts, 0, &about.to_bytes())?;
         Ok(writer)
     }
@@ -175,7 +175,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// [`WriteError::TooMuch`].
     pub fn add_text(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
-        self.tell(name.len() + text.len() + 2)?;
+        self.tell(about::cost(name, text))?;
         self.texts.set(name, text);
         Ok(())
     }
@@ -187,9 +187,8 @@ impl<W: Write> Writer<W> {
     pub fn finish(mut self) -> Result<W, WriteError> {
         self.put_events()?;
         self.put_names()?;
-        if self.texts.length() > 0 {
-            self.put_frame(Contents::Texts, 0, &self.texts.to_bytes())?;
-        }
+        let texts = self.texts.to_bytes();
+        self.put_unless_empty(Contents::Texts, 0, &texts)?;
         let mut index = Vec::new();
         for &(offset, event) in &self.frames {
             number::put(&mut index, offset);
@@ -209,7 +208,7 @@ impl<W: Write> Writer<W> {
     /// So many bytes of texts are told.
     fn tell(&mut self, length: usize) -> Result<(), WriteError> {
         self.told = self.told.saturating_add(length);
-        let limit = About::LONGEST;
+        let limit = About::LIMIT;
         if self.told <= limit { Ok(()) } else { Err(WriteError::TooMuch { what: "texts", limit }) }
     }
 

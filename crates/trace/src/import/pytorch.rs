@@ -21,6 +21,9 @@ const ALIGN: u64 = 512;
 /// The most stack frames of a call site that are kept.
 const DEEPEST: usize = 128;
 
+/// How long the texts of stack frames may be that are kept for the next time, in bytes.
+const TEXTS: usize = 64 << 20;
+
 /// An entry of a trace.
 #[derive(Clone, Copy)]
 enum Action {
@@ -198,6 +201,8 @@ impl<'v> Snapshot<'v> {
 struct Sites {
     sites: HashMap<u32, Option<SiteId>>,
     texts: HashMap<u32, String>,
+    /// How long the texts are, in bytes.
+    held: usize,
 }
 
 impl Sites {
@@ -214,8 +219,16 @@ impl Sites {
         let frames = values.list(frames).unwrap_or_default().iter();
         let frames = frames.filter_map(|&frame| if let Value::Dict(number) = frame { Some(number) } else { None });
         let frames: Vec<u32> = frames.take(DEEPEST).collect();
+        if self.held > TEXTS {
+            self.texts.clear();
+            self.held = 0;
+        }
         for &frame in &frames {
-            self.texts.entry(frame).or_insert_with(|| text(values, Value::Dict(frame)));
+            self.texts.entry(frame).or_insert_with(|| {
+                let text = text(values, Value::Dict(frame));
+                self.held += text.len();
+                text
+            });
         }
         let texts: Vec<&str> = frames.iter().map(|frame| self.texts[frame].as_str()).collect();
         let site = if texts.is_empty() { None } else { book.define_site(&texts)? };
