@@ -100,6 +100,14 @@ fn logalloc() {
 }
 
 #[test]
+fn a_block_that_is_resized_to_nothing_is_freed() {
+    let freed = [malloc(0, 20), Event::Free { block: 0 }];
+    let (by_android, _) = events(Format::MemoryReplay, "1: malloc 0x10 20\n1: realloc 0x0 0x10 0\n");
+    let (by_mozilla, _) = events(Format::Logalloc, "1 1 malloc(20)=#1\n1 1 realloc(#1,0)=#0\n");
+    assert_eq!((by_android, by_mozilla), (freed.to_vec(), freed.to_vec()));
+}
+
+#[test]
 fn mtrace() {
     let text = "= Start\n@ ./a.out:[0x4005e6] + 0x602460 0x64\n@ /lib/x y.so:(f+0x1a)[0x7f] < 0x602460\n@ /lib/x y.so:(f+0x1a)[0x7f] > 0x602500 0xc8\n\
                 @ ./a.out:[0x40] - 0x602500\n@ ./a.out:[0x40] - 0x77\n= End\n";

@@ -4,7 +4,7 @@
 use heapwright_trace::import::{Format, ImportError, Options, Summary, import};
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
 
-/// An event, when it happened in milliseconds, and its call site from the innermost frame, names instead of addresses.
+/// An event, when it happened in nanoseconds, and its call site from the innermost frame, names instead of addresses.
 type Told = (Event, Option<u64>, Vec<String>);
 
 fn file(name: &str) -> Vec<u8> {
@@ -33,7 +33,7 @@ fn told(trace: &[u8]) -> Vec<Told> {
     while let Some(event) = reader.next_event().unwrap() {
         let site = reader.site().into_iter().flat_map(|site| reader.site_frames(site));
         let frames = site.map(|frame| names.frame_name(frame).unwrap_or(frame).to_owned()).collect();
-        told.push((event, reader.time().map(|time| time / 1_000_000), frames));
+        told.push((event, reader.time(), frames));
     }
     told
 }
@@ -125,6 +125,7 @@ fn pytorch() {
     assert_eq!(events(&told), expected);
     assert_eq!(told[3].2, ["forward layers.py:12", "step train.py:40"]);
     assert_eq!(told[4].2, ["main train.py:7"]);
+    assert_eq!((told[2].1, told[6].1), (Some(1000), Some(7000)));
     assert_eq!((summary.format, summary.before, summary.lines), (Some(Format::PyTorch), 2, 10));
     assert_eq!((summary.passed_over, summary.unknown_blocks.count), (5, 0));
     // An older protocol says the same.
@@ -144,6 +145,7 @@ fn memory_replay_zipped_and_not() {
     assert_eq!(summary.format, Some(Format::MemoryReplay));
     assert_eq!(sizes(&told), [20, 128, 104, 7]);
     assert!(events(&told).contains(&Event::Failed { size: 4_000_000_000, align: 16 }));
+    assert_eq!((told[0].1, told[1].1), (Some(0), Some(1000)));
     assert_eq!(read("memory-replay.txt"), (told, summary));
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Book<'w, W: Write> {
     threads: HashMap<u64, u64>,
     /// The block that a realloc has taken from its place and not put anywhere yet.
     under_way: Option<u64>,
+    /// The first time that was told.
+    start: Option<u64>,
     line: (u64, String),
     pub(super) summary: Summary,
 }
@@ -27,6 +29,7 @@ impl<'w, W: Write> Book<'w, W> {
             live: HashMap::new(),
             threads: HashMap::new(),
             under_way: None,
+            start: None,
             line: (0, String::new()),
             summary: Summary::default(),
         }
@@ -49,6 +52,12 @@ impl<'w, W: Write> Book<'w, W> {
     /// What follows happens this many nanoseconds after the beginning.
     pub(super) fn at(&mut self, nanoseconds: u64) {
         self.writer.at(nanoseconds);
+    }
+
+    /// What follows happens at this time, in nanoseconds since whenever; the first that is told is the beginning.
+    pub(super) fn at_time_of_day(&mut self, nanoseconds: u64) {
+        let start = *self.start.get_or_insert(nanoseconds);
+        self.at(nanoseconds.saturating_sub(start));
     }
 
     /// A text about the trace, as far as there is room for it.

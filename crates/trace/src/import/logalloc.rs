@@ -49,8 +49,12 @@ fn enter<W: Write>(call: &Call<'_>, book: &mut Book<'_, W>) -> Option<Result<Lin
     }
     let request = request(call)?;
     let Some(result) = call.result.and_then(block) else {
-        // A request that failed has no block.
-        return Some(book.fail(request.size, request.align));
+        return Some(match request {
+            // To no bytes: the block is freed.
+            Request { old: Some(old), size: 0, .. } => book.free(old),
+            // A request that failed has no block.
+            Request { size, align, .. } => book.fail(size, align),
+        });
     };
     let Request { kind, size, align, old } = request;
     Some(match old {

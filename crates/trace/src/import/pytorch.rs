@@ -51,7 +51,6 @@ pub(super) fn read<W: Write>(source: impl BufRead, device: usize, book: &mut Boo
         book.summary.before += 1;
     }
     let mut sites = Sites::default();
-    let mut start = None;
     for (number, &value) in (1..).zip(entries) {
         book.summary.lines = number;
         let said = snapshot.describe(value);
@@ -61,8 +60,7 @@ pub(super) fn read<W: Write>(source: impl BufRead, device: usize, book: &mut Boo
             continue;
         };
         if let Some(now) = entry.microseconds {
-            let start = *start.get_or_insert(now);
-            book.at(now.saturating_sub(start).saturating_mul(1000));
+            book.at_time_of_day(now.saturating_mul(1000));
         }
         if let (Action::Alloc | Action::OutOfMemory, Some(frames)) = (entry.action, entry.frames) {
             let site = sites.of(&values, frames, book)?;
