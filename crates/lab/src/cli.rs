@@ -52,6 +52,15 @@ pub enum Command {
     /// Search the shortest region in which a recorded program succeeds, under every policy.
     #[command(after_help = crate::fit::EXAMPLES)]
     Fit(crate::fit::Arguments),
+    /// Make a trace as small as it can be while it still shows something.
+    #[command(after_help = crate::minimize::EXAMPLES)]
+    Minimize(crate::minimize::Arguments),
+    /// Simulate every combination of policies, rules and regions, a row each.
+    #[command(after_help = crate::sweep::EXAMPLES)]
+    Sweep(crate::sweep::Arguments),
+    /// Put the shards of a sweep together.
+    #[command(after_help = crate::sweep::merge::EXAMPLES)]
+    Merge(crate::sweep::merge::Arguments),
     /// Turn a trace that another tool wrote into one of ours.
     #[command(after_help = crate::import::EXAMPLES)]
     Import(crate::import::Arguments),

@@ -8,6 +8,7 @@ mod export;
 mod fit;
 mod heaps;
 mod import;
+mod minimize;
 mod number;
 mod parallel;
 mod peers;
@@ -25,6 +26,7 @@ mod rules;
 mod run;
 mod shm;
 mod stats;
+mod sweep;
 mod table;
 mod watch;
 
@@ -57,6 +59,9 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Fit(arguments) => fit::run(&arguments),
+        Command::Minimize(arguments) => minimize::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Merge(arguments) => sweep::merge::run(&arguments),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),

@@ -23,7 +23,8 @@
 //! From the bottom up: `blocks` (the live blocks by number), `model` (what is simulated), `heap` (the engine and its
 //! metadata), `steps` (one event after another), `simulation` (with a look at each), `whole` (a trace at once);
 //! `recording` (events to be replayed often), `until` (as much as a heap grants), `demand` (what a trace asks for), `bounds` (what theory
-//! says of that), `fit` (the shortest region).
+//! says of that), `fit` (the shortest region), `minimize` (the
+//! smallest trace of which something still holds).
 
 mod blocks;
 mod bounds;
@@ -32,6 +33,7 @@ mod error;
 mod fit;
 mod heap;
 pub mod history;
+mod minimize;
 mod model;
 mod outcome;
 mod recording;
@@ -45,6 +47,7 @@ pub use bounds::{Bound, Heaps, Says};
 pub use demand::Demand;
 pub use error::ReplayError;
 pub use fit::{Certainty, Effort, Fit, Trial};
+pub use minimize::{Lives, Minimized};
 pub use model::Model;
 pub use outcome::Outcome;
 pub use recording::Recording;

@@ -82,6 +82,12 @@ impl Recording {
         matches!(self.source, Source::Held(_))
     }
 
+    /// How many bytes of memory the events take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        if let Source::Held(words) = &self.source { words.capacity() * size_of::<u64>() } else { 0 }
+    }
+
     /// Calls `see` with every event, until it breaks off.
     ///
     /// # Errors

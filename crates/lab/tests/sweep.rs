@@ -1,0 +1,186 @@
+//! Grids of parameters, in shards or not, interrupted or not: the same rows.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use heapwright_trace::{About, Kind, Writer};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn heapwright() -> Command {
+    Command::new(assert_cmd::cargo_bin!("heapwright"))
+}
+
+/// Blocks of growing sizes, of which every other goes before the larger ones come.
+fn trace(folder: &TempDir, name: &str, blocks: u64) -> PathBuf {
+    let path = folder.path().join(name);
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program(name)).unwrap();
+    for round in 1..4 {
+        let some: Vec<u64> =
+            (1..=blocks).map(|size| writer.allocate(Kind::Malloc, size * 10 * round, 16).unwrap()).collect();
+        some.iter().step_by(2).for_each(|&block| writer.free(block).unwrap());
+    }
+    writer.finish().unwrap();
+    path
+}
+
+fn sweep(folder: &TempDir, output: &str, arguments: &[&str]) -> (PathBuf, String) {
+    let output = folder.path().join(output);
+    let trace = folder.path().join("a.hwt");
+    let done = heapwright().arg("sweep").arg(trace).args(arguments).arg("-o").arg(&output).assert().success();
+    (output, String::from_utf8(done.get_output().stdout.clone()).unwrap())
+}
+
+fn merge(folder: &TempDir, output: &str, shards: &[&Path]) -> PathBuf {
+    let output = folder.path().join(output);
+    heapwright().arg("merge").args(shards).arg("-o").arg(&output).assert().success();
+    output
+}
+
+fn rows(path: &Path) -> Vec<HashMap<String, String>> {
+    csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect()
+}
+
+const GRID: [&str; 8] =
+    ["--granule", "8,16", "--min-remainder", "1,64", "--growth", "extend,pages:4096", "--seed", "1..3"];
+
+#[test]
+fn a_row_says_what_replay_says() {
+    let folder = TempDir::new().unwrap();
+    let trace = trace(&folder, "a.hwt", 30);
+    let (output, _) = sweep(&folder, "all.csv", &["--granule", "8,32", "--region", "6KiB,1M", "--header", "32"]);
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 7 * 2 * 2);
+    for row in rows {
+        let mut replay = heapwright();
+        replay.args(["replay", "--json", "-p", &row["policy"]]);
+        for option in ["granule", "header", "region"] {
+            replay.arg(format!("--{option}")).arg(&row[option]);
+        }
+        let done = replay.arg(&trace).assert().success();
+        let results: Value = serde_json::from_slice(&done.get_output().stdout).unwrap();
+        let result = &results["results"][0];
+        for figure in [
+            "events",
+            "refused",
+            "unknown",
+            "peak_requested",
+            "peak_live",
+            "peak_heap",
+            "splits",
+            "coalesces",
+            "holes",
+            "moved",
+        ] {
+            assert_eq!(row[figure], result[figure].to_string(), "{figure} of {row:?}");
+        }
+        let external = result["external_fragmentation"].as_f64();
+        assert_eq!(row["external_fragmentation"].parse().ok(), external, "{row:?}");
+        assert_eq!((row["trace"].as_str(), row["growth"].as_str()), ("a", "fixed"));
+    }
+}
+
+#[test]
+fn shards_together_are_the_whole() {
+    let folder = TempDir::new().unwrap();
+    trace(&folder, "a.hwt", 30);
+    let (whole, _) = sweep(&folder, "whole.csv", &[&GRID[..], &["--jobs", "1"]].concat());
+    assert_eq!(rows(&whole).len(), (6 + 3) * 2 * 2 * 2);
+    let shards: Vec<PathBuf> = (0..3)
+        .map(|shard| {
+            let (name, which) = (format!("part-{shard}.{}", ["csv", "parquet", "csv"][shard]), format!("{shard}/3"));
+            sweep(&folder, &name, &[&GRID[..], &["--shard", &which, "--jobs", "3"]].concat()).0
+        })
+        .collect();
+    let paths: Vec<&Path> = shards.iter().rev().map(PathBuf::as_path).collect();
+    let merged = merge(&folder, "merged.csv", &paths);
+    assert_eq!(fs::read_to_string(&whole).unwrap(), fs::read_to_string(merged).unwrap());
+    // By way of Parquet, too.
+    let parquet = merge(&folder, "merged.parquet", &paths);
+    assert_eq!(&fs::read(&parquet).unwrap()[..4], b"PAR1");
+    let back = merge(&folder, "back.csv", &[&parquet]);
+    assert_eq!(fs::read_to_string(&whole).unwrap(), fs::read_to_string(back).unwrap());
+}
+
+#[test]
+fn shards_that_do_not_make_a_whole_are_told_apart() {
+    let folder = TempDir::new().unwrap();
+    trace(&folder, "a.hwt", 10);
+    let part = |name: &str, more: &[&str]| sweep(&folder, name, &[&["-p", "first,best"], more].concat()).0;
+    let (zero, one) = (part("0.csv", &["--shard", "0/2"]), part("1.csv", &["--shard", "1/2"]));
+    let other = part("other.csv", &["--granule", "8"]);
+    let fails = |shards: &[&Path], says: &str| {
+        let output = folder.path().join("merged.csv");
+        let done = heapwright().arg("merge").args(shards).arg("-o").arg(&output).assert().code(1);
+        let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert!(text.contains(says) && !output.exists(), "{text}");
+    };
+    fails(&[&one], "1 of 2 points are missing: 0");
+    fails(&[&zero, &one, &zero], "there twice: 0");
+    fails(&[&zero, &other], "another sweep");
+    let text = folder.path().join("text.csv");
+    fs::write(&text, "a,b\n1,2\n").unwrap();
+    fails(&[&zero, &text], "no file of a sweep");
+    fails(&[&folder.path().join("none.csv")], "none.csv");
+}
+
+#[test]
+fn an_interrupted_sweep_is_taken_up_again() {
+    let folder = TempDir::new().unwrap();
+    trace(&folder, "a.hwt", 30);
+    let (whole, _) = sweep(&folder, "whole.csv", &GRID);
+    let bytes = fs::read(&whole).unwrap();
+    let output = folder.path().join("again.csv");
+    for length in [0, 10, 500, bytes.len() / 2, bytes.len() - 1, bytes.len()] {
+        fs::write(&output, &bytes[..length]).unwrap();
+        sweep(&folder, "again.csv", &[&GRID[..], &["--resume"]].concat());
+        assert_eq!(fs::read(&output).unwrap(), bytes, "torn off after {length} bytes");
+    }
+    // As Parquet: what was written until then is beside it, and finished is finished.
+    fs::write(folder.path().join("again.parquet.part"), &bytes[..bytes.len() / 3]).unwrap();
+    let (parquet, _) = sweep(&folder, "again.parquet", &[&GRID[..], &["--resume"]].concat());
+    assert!(!folder.path().join("again.parquet.part").exists());
+    let (_, said) = sweep(&folder, "again.parquet", &[&GRID[..], &["--resume"]].concat());
+    assert!(said.contains("there already"), "{said}");
+    assert_eq!(fs::read(merge(&folder, "back.csv", &[&parquet])).unwrap(), bytes);
+}
+
+#[test]
+fn what_is_not_this_sweeps_is_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let trace = trace(&folder, "a.hwt", 10);
+    let (whole, _) = sweep(&folder, "whole.csv", &["-p", "first"]);
+    let fails = |output: &Path, arguments: &[&str], says: &str| {
+        let before = fs::read(output).ok();
+        let done = heapwright().arg("sweep").arg(&trace).args(arguments).arg("-o").arg(output).assert().code(1);
+        let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert!(text.contains(says), "{text}");
+        assert_eq!(fs::read(output).ok(), before);
+    };
+    fails(&whole, &["-p", "first"], "--resume");
+    fails(&whole, &["-p", "best", "--resume"], "another sweep");
+    fails(&whole, &["-p", "first", "--shard", "1/2", "--resume"], "another s");
+    let diary = folder.path().join("diary.csv");
+    fs::write(&diary, "day,what\nmonday,nothing\n").unwrap();
+    fails(&diary, &["--resume"], "no file of a sweep");
+    fails(&folder.path().join("rows.txt"), &[], ".csv or .parquet");
+    fails(&folder.path().join("x.csv"), &["--granule", "x"], "--granule");
+    fails(&folder.path().join("x.csv"), &["--growth", "much"], "--growth");
+    fails(&folder.path().join("x.csv"), &["--seed", "9..1"], "--seed");
+}
+
+#[test]
+fn rules_that_make_no_sense_have_rows_that_say_so() {
+    let folder = TempDir::new().unwrap();
+    trace(&folder, "a.hwt", 10);
+    let (output, said) = sweep(&folder, "all.csv", &["-p", "first,best", "--granule", "16,24", "--header", "0,8"]);
+    assert!(said.contains("4 points were not simulated") && said.contains("2 points were not simulated"), "{said}");
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let sensible = row["granule"] == "16" && row["header"] == "0";
+        assert_eq!((row["not_simulated"].is_empty(), !row["peak_heap"].is_empty()), (sensible, sensible), "{row:?}");
+    }
+}
