@@ -170,6 +170,32 @@ fn a_trace_that_was_cut_off_between_frames_is_not_finished() {
     assert!(reader.is_finished());
 }
 
+/// A frame of a kind that nobody knows yet, made of one that is known.
+fn unknown(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame[4..8].copy_from_slice(&99u32.to_le_bytes());
+    let checksum = crc32fast::hash(&frame[..36]);
+    frame[36..40].copy_from_slice(&checksum.to_le_bytes());
+    // Nobody unpacks it.
+    frame[40..].fill(0xaa);
+    frame
+}
+
+#[test]
+fn frames_of_unknown_kinds_are_passed_over() {
+    let (file, _) = long_trace(200_000);
+    let starts: Vec<usize> = (12..file.len()).filter(|&at| file[at..].starts_with(b"hwFR")).collect();
+    assert!(starts.len() > 3);
+    let mut newer = file[..starts[1]].to_vec();
+    for frame in starts[1..].iter().zip(starts[2..].iter().chain([&file.len()])) {
+        newer.extend(unknown(&file[starts[0]..starts[1]]));
+        newer.extend(&file[*frame.0..*frame.1]);
+    }
+    let (events, error) = read(&newer);
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(events, read(&file).0);
+}
+
 #[test]
 fn other_files_and_newer_traces_are_told_apart() {
     assert!(matches!(Reader::new(&b"#!/bin/sh\necho no trace\n"[..]), Err(ReadError::NotATrace)));
