@@ -34,7 +34,7 @@ fn samples_are_imported_without_being_told_what_they_are() {
         ("heaptrack.zst", "heaptrack", 52),
         ("heaptrack.raw.zst", "heaptrack", 52),
         ("mtrace.log", "mtrace", 23),
-        ("memory-replay.zip", "memory-replay", 6),
+        ("memory-replay.zip", "memory-replay", 7),
         ("short.rep", "rep", 5),
     ] {
         let output = import(name, &[], folder.path());
