@@ -38,6 +38,12 @@ impl Family {
         &self.members[self.shown]
     }
 
+    /// The same, to be changed.
+    #[cfg(test)]
+    pub fn shown_mut(&mut self) -> &mut Watched {
+        &mut self.members[self.shown]
+    }
+
     /// Which of how many processes is shown, from 1.
     pub fn place(&self) -> (usize, usize) {
         (self.shown + 1, self.members.len())

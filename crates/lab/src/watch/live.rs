@@ -227,8 +227,8 @@ impl Live {
 pub fn steered(view: View, key: KeyCode, frame: &super::view::Frame) -> View {
     let page = frame.rows as isize;
     match key {
-        KeyCode::Char('+' | '=') => view.closer(frame),
-        KeyCode::Char('-') => view.farther(frame),
+        KeyCode::Char('z' | '+' | '=') => view.closer(frame),
+        KeyCode::Char('Z' | '-') => view.farther(frame),
         KeyCode::Up => view.scrolled(-1, frame),
         KeyCode::Down => view.scrolled(1, frame),
         KeyCode::PageUp => view.scrolled(-page, frame),

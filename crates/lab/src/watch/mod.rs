@@ -1,4 +1,4 @@
-//! `heapwright watch`: a program's heap on the terminal while it runs.
+//! `heapwright watch`: a program's heap on the terminal while it runs, or that of a trace, explained (`trace`).
 //!
 //! The program does nothing for it. Its drop-in library says in its own memory where the heap's metadata is (a beacon); we
 //! read the memory of the process from outside. From the bottom up: `sight` (the beacon, found), `sample` (a copy of what
@@ -18,6 +18,9 @@ mod sample;
 mod screen;
 mod sight;
 mod terminal;
+#[cfg(test)]
+mod tests;
+mod trace;
 mod view;
 mod watched;
 
@@ -27,9 +30,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use heapwright_placement::PolicyKind;
 
 use self::live::{End, Live};
 use self::program::{Output, Plan, Program, Session};
@@ -42,10 +46,11 @@ Examples:
   heapwright watch -- python3 job.py                 under best fit
   heapwright watch -p worst -- g++ -c big.cpp        the compiler proper is found, too
   heapwright watch --pid 4711                        a process under `heapwright run`, say
+  heapwright watch gcc.hwt -p first -p best          a trace, explained, under two policies
   heapwright watch --once --after 2 -- python3 x.py  one picture after two seconds, as text
 
-Keys: q quit, + and - zoom, arrows and PgUp/PgDn move, 0 the whole heap, Tab another process,
-space pause.
+Keys: q quit, z and Z zoom, up, down, PgUp and PgDn move, 0 the whole heap, Tab another process (another
+policy), space pause. For a trace: left and right step, + and - speed, g go to an event, s other policy.
 
 The program is not slowed down: its memory is read from outside. Its output is shown below its heap,
 or goes to a file; it reads standard input unless that is the terminal.
@@ -56,9 +61,17 @@ executed. 125: heapwright itself failed. With --pid: 0, or 1 when its heap canno
 /// What `watch` may be told.
 #[derive(Args)]
 pub struct Arguments {
-    /// How blocks are placed.
-    #[arg(long, short, value_name = "POLICY", default_value = "best", value_parser = PossibleValuesParser::new(policy::values()))]
-    pub policy: String,
+    /// A trace, as written by `heapwright record`, to be replayed and explained instead of a program.
+    #[arg(value_name = "TRACE", conflicts_with_all = ["program", "pid", "output", "detach", "seed", "json", "after"])]
+    pub trace: Option<PathBuf>,
+
+    /// How blocks are placed: best fit unless told otherwise. For a trace: first fit; two policies are shown side by side.
+    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::values()))]
+    pub policy: Vec<String>,
+
+    /// Begin after this event of the trace, and stand still.
+    #[arg(long, value_name = "EVENT", requires = "trace")]
+    pub at: Option<u64>,
 
     /// The seed of random fit.
     #[arg(long, value_name = "N")]
@@ -100,12 +113,17 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Watches what was asked for.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(path) = &arguments.trace {
+        let Arguments { policy, at, once, .. } = arguments;
+        return trace::run(&trace::Plan { path, policies: policy, at: *at, once: *once });
+    }
     if let Some(pid) = arguments.pid {
         return watch_process(arguments, pid);
     }
     if arguments.program.is_empty() {
-        bail!("what is to be watched? `heapwright watch -- PROGRAM`, or `heapwright watch --pid PID`");
+        bail!("what is to be watched? `heapwright watch -- PROGRAM`, `--pid PID` or a trace");
     }
+    ensure!(arguments.policy.len() < 2, "a program runs under one policy; a trace of it can be watched under two");
     Ok(watch_program(arguments).unwrap_or_else(|error| failed(&error)))
 }
 
@@ -130,7 +148,7 @@ fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
     // Taken before the program starts, which would run for nobody otherwise.
     let mut terminal = if arguments.once { None } else { Some(Terminal::take()?) };
     let plan = Plan {
-        policy: &arguments.policy,
+        policy: arguments.policy.first().map_or(PolicyKind::Best.name(), String::as_str),
         seed: arguments.seed,
         output: match &arguments.output {
             Some(path) => Output::File(path),

@@ -19,6 +19,19 @@ pub fn section(title: &str) -> Block<'_> {
     Block::new().borders(Borders::TOP).border_style(QUIET).title(format!(" {title} ").bold())
 }
 
+/// Keys, and what they do.
+pub fn keys(keys: &[(&'static str, &'static str)]) -> Line<'static> {
+    let parts =
+        keys.iter().map(|&(key, does)| [Span::from(format!(" {key} ")).bold().reversed(), format!(" {does} ").into()]);
+    Line::from_iter(parts.flatten())
+}
+
+/// So many columns the counters need.
+pub const COUNTERS: u16 = 38;
+
+/// So many rows the figures need, their rule among them.
+pub const FIGURES: u16 = 10;
+
 /// The counters and how fast they grow.
 pub struct Figures<'f> {
     /// The counters; `None` when they are not known.

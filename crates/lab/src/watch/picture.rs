@@ -1,5 +1,7 @@
 //! A heap as a picture: a character for so many bytes, addresses from left to right and top to bottom.
 
+use std::ops::Range;
+
 use heapwright_placement::Block;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -18,11 +20,13 @@ const HOLE: &str = "·";
 const TAIL: &str = "╌";
 
 /// A picture of a heap.
-pub struct Picture {
+pub struct Picture<'p> {
     frame: Frame,
     start: usize,
     scale: usize,
     cells: Vec<Cell>,
+    /// Bytes that stand out.
+    mark: Option<&'p Range<usize>>,
 }
 
 /// The frame that a picture of a heap of so many bytes has in `area`.
@@ -38,15 +42,20 @@ fn label_width(heap: usize) -> usize {
     format!("{heap:#x}").len()
 }
 
-impl Picture {
+impl<'p> Picture<'p> {
     /// The picture of `blocks` as `view` has them in `frame`; the free tail begins at `top`.
-    pub fn new(blocks: impl Iterator<Item = Block>, top: usize, view: View, frame: Frame) -> Picture {
+    pub fn new(blocks: impl Iterator<Item = Block>, top: usize, view: View, frame: Frame) -> Picture<'p> {
         let (start, scale) = view.resolve(&frame);
         let cells = cells(blocks, top, (start, scale), frame.columns * frame.rows);
-        Picture { frame, start, scale, cells }
+        Picture { frame, start, scale, cells, mark: None }
     }
 
-    fn style(cell: &Cell) -> Option<(&'static str, Style)> {
+    /// The picture with some bytes standing out.
+    pub fn marking(self, mark: Option<&'p Range<usize>>) -> Picture<'p> {
+        Picture { mark, ..self }
+    }
+
+    fn style(&self, number: usize, cell: &Cell) -> Option<(&'static str, Style)> {
         let share = cell.share()?;
         let (glyph, color) = match share {
             0.0 if cell.free == 0 => (TAIL, Color::DarkGray),
@@ -58,11 +67,16 @@ impl Picture {
             _ => ("░", Color::Red),
         };
         let style = Style::new().fg(color);
-        Some((glyph, style))
+        Some((glyph, if self.is_marked(number) { style.fg(Color::Black).bg(Color::White) } else { style }))
+    }
+
+    fn is_marked(&self, number: usize) -> bool {
+        let from = self.start + number * self.scale;
+        self.mark.is_some_and(|mark| mark.start < from + self.scale && from < mark.end)
     }
 }
 
-impl Widget for Picture {
+impl Widget for Picture<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let width = label_width(self.frame.heap);
         for (row, cells) in self.cells.chunks(self.frame.columns).take(usize::from(area.height)).enumerate() {
@@ -75,7 +89,7 @@ impl Widget for Picture {
             buffer.set_stringn(area.x, y, format!("{offset:#0width$x}"), usize::from(area.width), QUIET);
             let room = usize::from(area.width).saturating_sub(width + 1);
             for (column, cell) in cells.iter().enumerate().take(room) {
-                if let Some((glyph, style)) = Self::style(cell) {
+                if let Some((glyph, style)) = self.style(first + column, cell) {
                     buffer.set_string(area.x + (width + 1 + column) as u16, y, glyph, style);
                 }
             }

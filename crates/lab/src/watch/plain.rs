@@ -1,7 +1,9 @@
 //! A heap as text, once.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
+use heapwright_placement::Engine;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
@@ -9,7 +11,7 @@ use serde::Serialize;
 
 use super::picture::{self, Picture};
 use super::sample::{Clarity, Sample};
-use super::view::View;
+use super::view::{Frame, View};
 use super::watched::Watched;
 use crate::number;
 use crate::results;
@@ -108,16 +110,41 @@ pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
         number::bytes(row.hole_bytes as u64)
     )?;
     if let Some(layout) = &sample.layout {
-        let frame = picture::frame(layout.heap_size(), layout.granule(), AREA);
-        let (_, scale) = View::Whole.resolve(&frame);
-        writeln!(out, "\n  {} a cell: █ used ▓▒░ mixed · hole ╌ free tail", number::bytes(scale as u64))?;
-        let mut buffer = Buffer::empty(AREA);
-        Picture::new(layout.blocks(), layout.top(), View::Whole, frame).render(AREA, &mut buffer);
-        for line in lines_of(&buffer) {
-            writeln!(out, "  {line}")?;
-        }
+        writeln!(out)?;
+        draw(&mut out, picture::frame(layout.heap_size(), layout.granule(), AREA), |frame| {
+            Picture::new(layout.blocks(), layout.top(), View::Whole, frame)
+        })?;
     }
     out.flush()
+}
+
+/// Prints the heap of `engine`, with the bytes of `mark` standing out where there are colours.
+pub fn print_heap(
+    out: &mut impl Write,
+    engine: &impl Engine,
+    granule: usize,
+    mark: Option<&Range<usize>>,
+) -> io::Result<()> {
+    let holes = engine.holes();
+    let external = holes.external_fragmentation().map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+    let (size, free) = (number::bytes(engine.heap_size() as u64), number::bytes(holes.total as u64));
+    let count = number::grouped(holes.count as u64);
+    writeln!(out, "  heap {size}, {count} holes of {free} in all, fragmented {external}")?;
+    draw(out, picture::frame(engine.heap_size(), granule, AREA), |frame| {
+        Picture::new(engine.blocks(), engine.top(), View::Whole, frame).marking(mark)
+    })
+}
+
+/// Writes the picture that `paint` makes in `frame`.
+fn draw<'p>(out: &mut impl Write, frame: Frame, paint: impl FnOnce(Frame) -> Picture<'p>) -> io::Result<()> {
+    let (_, scale) = View::Whole.resolve(&frame);
+    writeln!(out, "  {} a cell: █ used ▓▒░ mixed · hole ╌ free tail", number::bytes(scale as u64))?;
+    let mut buffer = Buffer::empty(AREA);
+    paint(frame).render(AREA, &mut buffer);
+    for line in lines_of(&buffer) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
 }
 
 /// The text of a picture, without the empty lines at its end.

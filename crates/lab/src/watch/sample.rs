@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use heapwright_beacon::{Beacon, Sighting};
+use heapwright_beacon::Beacon;
 use heapwright_os::read_foreign;
 use heapwright_placement::{Block, BlockState, Counters, Glance, HoleStats, PolicyKind};
 
@@ -94,7 +94,6 @@ impl Sample {
             }
             sample = attempt(sight)?;
         }
-        sample.survey();
         Ok(sample)
     }
 
@@ -116,26 +115,23 @@ impl Sample {
         let bytes = fs::read(file).ok()?;
         let told = Beacon::read(&bytes).ok()?;
         let cells = cells_of(bytes.get(Beacon::LENGTH..)?);
-        let mut sample = match told.metadata {
-            0 => of_counters(&cells)?,
-            _ => {
-                let glance = Glance::of(&cells).ok()?;
-                let map = cells.get(glance.map())?.to_vec();
-                of_engine(&told, glance, map, Clarity::Sharp)
-            }
-        };
-        sample.survey();
-        Some(sample)
+        if told.metadata == 0 {
+            return of_counters(&cells);
+        }
+        let glance = Glance::of(&cells).ok()?;
+        let map = cells.get(glance.map())?.to_vec();
+        Some(Sample::of_engine(told.region, glance, map, Clarity::Sharp))
     }
 
-    /// Looks at every hole.
-    fn survey(&mut self) {
-        let Some(layout) = &self.layout else { return };
+    /// The heap at address `region` that `glance` and `map`, a copy of its cells, show. Time: a walk of the heap.
+    pub fn of_engine(region: u64, glance: Glance, map: Vec<u64>, clarity: Clarity) -> Sample {
+        let (policy, counters) = (glance.policy().name(), glance.counters());
+        let layout = Layout { glance, map };
         let mut holes = HoleStats::default();
         for block in layout.blocks().filter(|block| block.state == BlockState::Free) {
             holes.add(block.size);
         }
-        self.holes = holes;
+        Sample { policy, counters, holes, region, clarity, layout: Some(layout) }
     }
 }
 
@@ -161,7 +157,7 @@ fn attempt(sight: &Sight) -> Result<Sample, Unseen> {
     }
     let map = read_cells(sight.pid, told.metadata + 8 * cells.start as u64, cells.len().min(LONGEST_MAP))?;
     let same = read_cells(sight.pid, told.metadata, Glance::HEAD)? == head;
-    Ok(of_engine(told, glance, map, clarity(idle_before && same && is_idle(sight)?)))
+    Ok(Sample::of_engine(told.region, glance, map, clarity(idle_before && same && is_idle(sight)?)))
 }
 
 fn clarity(undisturbed: bool) -> Clarity {
@@ -172,17 +168,6 @@ fn is_idle(sight: &Sight) -> Result<bool, Unseen> {
     let mut word = [0; 4];
     read_foreign(sight.pid, sight.told.lock as usize, &mut word)?;
     Ok(word == [0; 4])
-}
-
-fn of_engine(told: &Sighting, glance: Glance, map: Vec<u64>, clarity: Clarity) -> Sample {
-    Sample {
-        policy: glance.policy().name(),
-        counters: glance.counters(),
-        holes: HoleStats::default(),
-        region: told.region,
-        clarity,
-        layout: Some(Layout { glance, map }),
-    }
 }
 
 /// The sample of a heap that has counters and nothing else to show.

@@ -9,17 +9,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
 use super::live::{Live, Question, ending};
-use super::panels::{Figures, Holes, Past, section};
+use super::panels::{COUNTERS, FIGURES, Figures, Holes, Past, keys, section};
 use super::picture::{self, Picture, QUIET, legend};
+use super::program::Program;
 use super::sample::Sample;
 use super::watched::Watched;
 use crate::number;
-
-/// The figures need so many rows, their rule among them.
-const FIGURES: u16 = 10;
-
-/// The counters need so many columns.
-const COUNTERS: u16 = 38;
 
 /// Where the parts of the picture are.
 struct Parts {
@@ -59,7 +54,7 @@ pub fn draw(frame: &mut Frame, live: &Live) {
     }
     draw_figures(frame, shown, parts.figures);
     draw_output(frame, live, parts.output);
-    frame.render_widget(Paragraph::new(keys(live)), parts.keys);
+    frame.render_widget(Paragraph::new(footer(live)), parts.keys);
 }
 
 fn draw_title(frame: &mut Frame, live: &Live, area: Rect) {
@@ -157,17 +152,21 @@ fn draw_output(frame: &mut Frame, live: &Live, area: Rect) {
 }
 
 /// What the keys do now.
-fn keys(live: &Live) -> Line<'static> {
-    let question = live.question == Question::End && live.ended.is_none();
-    let keys: &[(&str, &str)] = match (question, live.program.as_ref().is_some_and(|program| program.can_be_left())) {
-        (true, true) => &[("e", "end the program"), ("l", "leave it running"), ("Esc", "go on watching")],
-        (true, false) => &[("e", "end the program"), ("Esc", "go on watching")],
-        _ => &[("q", "quit"), ("+ -", "zoom"), ("0", "all"), ("↑ ↓", "move"), ("Tab", "process"), ("space", "pause")],
+fn footer(live: &Live) -> Line<'static> {
+    if live.question == Question::None || live.ended.is_some() {
+        return keys(&[
+            ("q", "quit"),
+            ("z Z", "zoom"),
+            ("0", "all"),
+            ("↑ ↓", "move"),
+            ("Tab", "process"),
+            ("space", "pause"),
+        ]);
+    }
+    let answers = match live.program.as_ref().is_some_and(Program::can_be_left) {
+        true => keys(&[("e", "end the program"), ("l", "leave it running"), ("Esc", "go on watching")]),
+        false => keys(&[("e", "end the program"), ("Esc", "go on watching")]),
     };
-    let spans = keys
-        .iter()
-        .flat_map(|&(key, does)| [Span::from(format!(" {key} ")).bold().reversed(), Span::from(format!(" {does}  "))]);
-    let asked =
-        question.then(|| Span::styled(" The program is still running. ", Style::new().fg(Color::Yellow).bold()));
-    Line::from_iter(asked.into_iter().chain(spans))
+    let asked = Span::styled(" It still runs. ", Style::new().fg(Color::Yellow).bold());
+    Line::from_iter([asked].into_iter().chain(answers.spans))
 }

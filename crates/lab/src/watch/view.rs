@@ -80,6 +80,11 @@ impl View {
         View::at(start, scale, frame)
     }
 
+    /// Looks so closely at the byte at `offset`, as far as possible in the middle.
+    pub fn around(offset: usize, scale: usize, frame: &Frame) -> View {
+        View::at(offset.saturating_sub(frame.cells() / 2 * scale), scale, frame)
+    }
+
     /// The view from `start` on, moved so that it begins with a row and does not leave the heap.
     fn at(start: usize, scale: usize, frame: &Frame) -> View {
         let row = frame.columns.max(1) * scale;
@@ -181,6 +186,7 @@ mod tests {
         assert_eq!(close.scrolled(100, &FRAME), View::Part { start: 512 << 10, scale: 1024 });
         assert_eq!(close.scrolled(1, &FRAME), View::Part { start: (256 << 10) + (64 << 10), scale: 1024 });
         assert_eq!(View::Whole.scrolled(1, &FRAME), View::Whole);
+        assert_eq!(View::around((1 << 20) - 16, 16, &FRAME), View::Part { start: (1 << 20) - 8192, scale: 16 });
     }
 
     #[test]

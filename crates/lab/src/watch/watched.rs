@@ -112,7 +112,8 @@ impl Watched {
         Ok(*self.sight.insert(sight))
     }
 
-    fn put(&mut self, sample: Sample) {
+    /// This is the heap now.
+    pub fn put(&mut self, sample: Sample) {
         if let Some(counters) = sample.counters {
             let external = sample.holes.external_fragmentation();
             self.history.add(Point { heap: counters.heap_size, live: counters.live, external });

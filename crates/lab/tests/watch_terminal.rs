@@ -1,0 +1,168 @@
+//! `heapwright watch` on a real terminal: what it takes it gives back.
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::heapwright;
+
+/// What a terminal is told when a program takes the whole screen, and when it gives it back.
+const TAKEN: &str = "\x1b[?1049h";
+const GIVEN_BACK: &str = "\x1b[?1049l";
+
+/// Nothing takes longer than this, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A terminal of 80 columns and 24 rows, and the command on it.
+struct Session {
+    terminal: File,
+    child: Child,
+    before: libc::termios,
+    /// What was written to the terminal.
+    shown: String,
+    pieces: Receiver<Vec<u8>>,
+}
+
+fn attributes(terminal: &impl AsRawFd) -> libc::termios {
+    // SAFETY: attributes are plain integers; the call fills them or fails.
+    unsafe {
+        let mut found = std::mem::zeroed();
+        assert_eq!(libc::tcgetattr(terminal.as_raw_fd(), &mut found), 0);
+        found
+    }
+}
+
+/// Both sides of a new terminal: ours, and that of the programs on it.
+fn open_terminal() -> (File, OwnedFd) {
+    let size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: both descriptors are written, and they are ours from then on.
+    unsafe {
+        let null = std::ptr::null_mut();
+        assert_eq!(libc::openpty(&mut ours, &mut theirs, null, std::ptr::null(), &size), 0);
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    }
+}
+
+impl Session {
+    fn start(arguments: &[&str]) -> Session {
+        let (terminal, theirs) = open_terminal();
+        let before = attributes(&terminal);
+        let mut command = heapwright();
+        command.arg("watch").args(arguments).env("TERM", "xterm-256color");
+        command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
+        // SAFETY: both calls are safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                libc::ioctl(0, libc::TIOCSCTTY, 0);
+                Ok(())
+            });
+        }
+        let child = command.spawn().unwrap();
+        drop(command);
+        let (sender, pieces) = channel();
+        let mut reader = terminal.try_clone().unwrap();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // A terminal that nobody has open any more cannot be read.
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Session { terminal, child, before, shown: String::new(), pieces }
+    }
+
+    /// Waits until `text` has been written since the last wait.
+    fn wait_for(&mut self, text: &str) {
+        let start = Instant::now();
+        while !self.shown.contains(text) {
+            let left =
+                PATIENCE.checked_sub(start.elapsed()).unwrap_or_else(|| panic!("no {text:?} in {:?}", self.shown));
+            match self.pieces.recv_timeout(left) {
+                Ok(bytes) => self.shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!("no {text:?} in {:?}", self.shown),
+            }
+        }
+        let end = self.shown.find(text).unwrap() + text.len();
+        self.shown.drain(..end);
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end, and checks that the terminal is as it was.
+    fn end(mut self) -> ExitStatus {
+        self.wait_for(GIVEN_BACK);
+        let status = self.child.wait().unwrap();
+        let after = attributes(&self.terminal);
+        assert_eq!(
+            (after.c_lflag, after.c_iflag, after.c_oflag),
+            (self.before.c_lflag, self.before.c_iflag, self.before.c_oflag)
+        );
+        status
+    }
+}
+
+const LOOP: [&str; 4] = ["--", "sh", "-c", "echo it has begun; while :; do sleep 0.05; done"];
+
+#[test]
+fn q_asks_and_then_ends_the_program() {
+    let mut session = Session::start(&LOOP);
+    session.wait_for(TAKEN);
+    session.wait_for("running");
+    session.wait_for("it has begun");
+    session.press("q");
+    session.wait_for("still runs");
+    session.press("e");
+    assert_eq!(session.end().signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn a_program_that_ended_is_shown_until_q_and_its_exit_code_passed_on() {
+    let mut session = Session::start(&["-p", "worst", "--", "sh", "-c", "exit 7"]);
+    session.wait_for(TAKEN);
+    session.wait_for("code");
+    session.press("q");
+    assert_eq!(session.end().code(), Some(7));
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
+        let mut session = Session::start(&LOOP);
+        session.wait_for("it has begun");
+        // SAFETY: kill has no preconditions, and the child has not been waited for.
+        unsafe { libc::kill(session.child.id() as libc::pid_t, signal) };
+        assert_eq!(session.end().signal(), Some(signal));
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_said_on_the_terminal_that_was() {
+    let mut session = Session::start(&["--", "no-such-program"]);
+    session.wait_for(GIVEN_BACK);
+    session.wait_for("no such program");
+    assert_eq!(session.child.wait().unwrap().code(), Some(127));
+}
+
+#[test]
+fn a_trace_is_played_stepped_and_left() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/sqlite.hwt");
+    let mut session = Session::start(&[trace, "-p", "best", "--at", "100"]);
+    session.wait_for("paused");
+    session.press("\x1b[C");
+    session.wait_for("101");
+    session.press("q");
+    assert_eq!(session.end().code(), Some(0));
+}
