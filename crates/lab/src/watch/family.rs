@@ -49,6 +49,11 @@ impl Family {
         (self.shown + 1, self.members.len())
     }
 
+    /// Whether all of them have ended.
+    pub fn is_over(&self) -> bool {
+        self.members.iter().all(Watched::is_gone)
+    }
+
     /// Whether process `pid` is among them.
     pub fn has(&self, pid: u32) -> bool {
         self.members.iter().any(|member| member.pid == pid)

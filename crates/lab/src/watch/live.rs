@@ -93,7 +93,7 @@ impl Live {
 
     /// Whether nothing will change any more.
     pub fn is_over(&self) -> bool {
-        self.ended.is_some() || (self.program.is_none() && self.family.shown().is_gone())
+        self.ended.is_some() || (self.program.is_none() && self.family.is_over())
     }
 
     /// Looks at the processes.

@@ -296,7 +296,7 @@ fn one_policy_at_80_by_24() {
         "resizes                 0                                   fragmented 40.0 %",
         "live             1.11 KiB of 1.27 KiB",
         "heap             1.27 KiB of 1.27 KiB                             ▆▆",
-        "  73 % ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━─────────────────────",
+        "  73 % ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━────────────────────",
         " q  quit  space  play  + -  speed  ← →  step  g  go to  s  policy  z Z  zoom",
     ];
     assert_eq!(lines.len(), expected.len());
