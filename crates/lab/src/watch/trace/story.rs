@@ -106,11 +106,8 @@ impl<E: Engine> Teller<'_, E> {
     /// What is left of the hole around the block.
     fn rest(&self, hole: Hole, block: &Range<usize>) -> String {
         if self.engine.policy() == PolicyKind::Buddy {
-            return match (hole.len / block.len()).ilog2() {
-                0 => "It is as long.".to_owned(),
-                1 => "Halved once.".to_owned(),
-                times => format!("Halved {times} times."),
-            };
+            let sentence = halved(hole.len / block.len().max(1));
+            return format!("{}.", capitalised(&sentence));
         }
         let (gap, remainder) = (block.start - hole.start, hole.end() - block.end);
         match (gap, remainder) {
@@ -139,7 +136,7 @@ impl<E: Engine> Teller<'_, E> {
     /// What the bytes of `freed`, which are free now, have become part of.
     fn joined(&self, freed: &Range<usize>) -> String {
         let Some(hole) = self.engine.block_containing(freed.start).filter(|hole| hole.state == BlockState::Free) else {
-            return "Its bytes were used again for the same call.".to_owned();
+            return String::new();
         };
         let now = format!("{} free at {:#x}", bytes(hole.size as u64), hole.offset);
         if self.engine.policy() == PolicyKind::Buddy {
@@ -163,8 +160,13 @@ impl<E: Engine> Teller<'_, E> {
     fn resized(&self, block: u64, new: Placed) -> Story {
         let (was, is) = (self.before.block.clone(), self.range(new));
         let grown = self.grown_end() - self.before.end;
+        let is_buddy = self.engine.policy() == PolicyKind::Buddy;
         let why = match is.end.cmp(&was.end) {
             Ordering::Equal => "It has room enough where it is, and nothing to give back.".to_owned(),
+            Ordering::Less if is_buddy => {
+                format!("Shorter where it is: {}.", halved(was.len() / is.len().max(1)))
+            }
+            Ordering::Greater if is_buddy => "Longer where it is: joined with the free buddies behind it.".to_owned(),
             Ordering::Less => {
                 let rest = is.end..was.end;
                 format!("Shorter where it is: {} go. {}", bytes(rest.len() as u64), self.joined(&rest))
@@ -200,6 +202,15 @@ impl<E: Engine> Teller<'_, E> {
     fn range(&self, placed: Placed) -> Range<usize> {
         let size = self.engine.usable_size(placed.offset).unwrap_or(placed.size);
         placed.offset..placed.offset + size
+    }
+}
+
+/// How a block of buddies became shorter by this factor.
+fn halved(factor: usize) -> String {
+    match factor.checked_ilog2() {
+        Some(0) | None => "it is as long".to_owned(),
+        Some(1) => "halved once".to_owned(),
+        Some(times) => format!("halved {times} times"),
     }
 }
 

@@ -71,14 +71,14 @@ fn verify(why: Why, before: &Before, (size, align): (usize, usize), chosen: Opti
     let lower: Vec<&Hole> = holes.iter().filter(|hole| hole.start < taken.start).collect();
     let as_long: Vec<&Hole> = holes.iter().filter(|hole| hole.len == taken.len && has_room(hole, len, align)).collect();
     match why {
-        Why::Lowest { lower: count } => assert!(count == lower.len() && !lower.iter().any(|hole| fits(hole))),
+        Why::Lowest { lower: count } => assert!(count == lower.len() && !lower.iter().any(&fits)),
         Why::NextUp { rover, between } => {
             let passed: Vec<_> = lower.into_iter().filter(|hole| hole.end() > rover).collect();
-            assert!(taken.end() > rover && passed.len() == between && !passed.iter().any(|hole| fits(hole)));
+            assert!(taken.end() > rover && passed.len() == between && !passed.iter().any(&fits));
         }
         Why::NextAround { rover, lower: count } => {
             assert!(!holes.iter().filter(|hole| hole.end() > rover).any(|hole| fits(&hole)));
-            assert!(count == lower.len() && !lower.iter().any(|hole| fits(hole)));
+            assert!(count == lower.len() && !lower.iter().any(&fits));
         }
         Why::Shortest { fitting, equals } => {
             assert_eq!(fitting, holes.iter().filter(fits).count());
@@ -258,6 +258,32 @@ fn events_are_told_with_what_was_chosen_and_why() {
     assert_eq!(
         told(First, 11),
         "free of block 1 at 0xa0 (16 B) | Joined with the hole before and the hole behind: 176 B free at 0x60."
+    );
+}
+
+#[test]
+fn resizing_is_told_too() {
+    let told = |policy, sizes: &[u64]| {
+        let mut lane = Lane::new(policy).unwrap();
+        lane.tell(&Event::Allocate { block: 0, kind: Kind::Malloc, size: sizes[0], align: 16 });
+        for (number, &size) in (0..).zip(&sizes[1..]) {
+            lane.tell(&Event::Resize { block: number, becomes: number + 1, size });
+        }
+        lane.story.unwrap().why
+    };
+    let (first, buddy) = (PolicyKind::First, PolicyKind::Buddy);
+    assert_eq!(told(first, &[200, 50]), "Shorter where it is: 144 B go. It is the free tail now: 144 B free at 0x40.");
+    assert_eq!(
+        told(first, &[200, 50, 40]),
+        "Shorter where it is: 16 B go. Joined with the free tail: 160 B free at 0x30."
+    );
+    assert_eq!(told(first, &[200, 50, 60]), "It has room enough where it is, and nothing to give back.");
+    assert_eq!(told(first, &[200, 50, 100]), "Longer where it is: 48 B are taken from the free tail behind it.");
+    assert_eq!(told(buddy, &[200, 50]), "Shorter where it is: halved 2 times.");
+    assert_eq!(told(buddy, &[200, 50, 100]), "Longer where it is: joined with the free buddies behind it.");
+    assert_eq!(
+        told(buddy, &[200, 300]),
+        "No room behind it. There is no hole: the heap grows by 768 B. Then the old one goes. Joined with its buddy: 512 B free at 0x0."
     );
 }
 
