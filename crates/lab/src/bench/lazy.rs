@@ -11,7 +11,7 @@ use memmap2::{MmapMut, MmapOptions};
 ///
 /// # Safety
 /// Every bit pattern of zeroes is a valid value of the type, and its alignment is at most a page.
-pub unsafe trait Plain: Copy {}
+pub unsafe trait Plain {}
 
 // SAFETY: integers.
 unsafe impl Plain for u8 {}

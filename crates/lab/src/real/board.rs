@@ -23,12 +23,17 @@ pub struct Task {
     pub events: u64,
     /// Places that the operations name.
     pub slots: u64,
-    /// The operation after which most bytes live.
-    pub peak_event: u64,
+    /// How many operations have been done when most bytes live; 0 where that is no moment of its own.
+    pub peak: u64,
     /// The longest block, in bytes.
     pub longest: u64,
+    /// Operations that are read at a time.
+    pub window: u64,
     /// Operations between two samples.
     pub stride: u64,
+    /// Threads of the trace, and how many of them are there in one window at most; 0 when one thread makes all calls.
+    pub threads: u64,
+    pub lanes: u64,
     /// The heap may become so long, in bytes.
     pub allowance: u64,
     /// One of the constants of [`super::worker`]: from whom, what is written, how it is watched.

@@ -54,9 +54,8 @@ impl Calls {
         }
     }
 
-    /// Functions that go to no allocator: every block lies somewhere in `scratch`, whoever else lies there.
-    pub fn to_nobody(scratch: &Scratch) -> Calls {
-        NOBODY.set(Place { start: scratch.memory.as_ptr().cast_mut(), len: scratch.memory.len(), next: 0 });
+    /// Functions that go to no allocator: every block lies somewhere in the thread's scratch, whoever else lies there.
+    pub fn to_nobody() -> Calls {
         black_box(Calls {
             malloc: nobody_malloc,
             calloc: nobody_calloc,
@@ -94,6 +93,11 @@ impl Scratch {
     /// Room for blocks of up to `longest` bytes.
     pub fn for_blocks_of(longest: usize) -> Result<Scratch> {
         Ok(Scratch { memory: Lazy::committed(longest.min(LONGEST) + 2 * SPREAD)? })
+    }
+
+    /// Has the blocks of nobody's that this thread asks for lie here, for as long as the scratch lives.
+    pub fn adopt(&self) {
+        NOBODY.set(Place { start: self.memory.as_ptr().cast_mut(), len: self.memory.len(), next: 0 });
     }
 }
 

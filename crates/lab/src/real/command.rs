@@ -190,7 +190,7 @@ fn times(script: &Script, rows: &[Row]) -> Table {
     let mut table = Table::new([
         "allocator",
         "time",
-        "ns/call",
+        "CPU ns/call",
         "peak RSS",
         "peak RSS / asked",
         "average RSS",
@@ -203,7 +203,7 @@ fn times(script: &Script, rows: &[Row]) -> Table {
         table.row([
             row.allocator.clone(),
             cell(&|run| number::seconds(run.seconds)),
-            cell(&|run| number::short(run.seconds * 1e9 / script.operations().max(1) as f64)),
+            cell(&|run| number::short(run.cpu_seconds * 1e9 / script.operations().max(1) as f64)),
             cell(&|run| number::bytes(run.peak_rss)),
             cell(&|run| format!("{:.3}", run.peak_rss as f64 / asked)),
             cell(&|run| number::bytes(run.average_rss)),

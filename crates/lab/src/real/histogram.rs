@@ -1,5 +1,7 @@
 //! How often an operation took how long, in a table of fixed length: exact below 64 ticks, to 1 in 64 above.
 
+use crate::bench::lazy::Plain;
+
 /// Buckets for each power of two.
 const STEPS: u64 = 64;
 const STEPS_BITS: u32 = STEPS.trailing_zeros();
@@ -14,6 +16,9 @@ pub struct Histogram {
     counts: [u64; BUCKETS],
     longest: u64,
 }
+
+// SAFETY: integers.
+unsafe impl Plain for Histogram {}
 
 impl Histogram {
     /// One more operation.

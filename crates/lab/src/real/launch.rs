@@ -29,6 +29,11 @@ const SAMPLES: u64 = 256;
 /// Operations between samples at least: looking at memory disturbs what comes after.
 const SHORTEST_STRIDE: u64 = 512;
 
+/// Operations read at a time at most.
+const LONGEST_WINDOW: u64 = 1 << 16;
+/// Threads at a time at most.
+const MOST_LANES: u64 = 512;
+
 /// Complaints of a child that are kept, in bytes.
 const MOST_COMPLAINTS: u64 = 1 << 14;
 
@@ -55,7 +60,8 @@ fn perform(script: &Script, allocator: &Allocator, settings: &Settings) -> Resul
     check_library(allocator, report, &complaints)?;
     match (status.success(), report.ending.load(Ordering::Acquire)) {
         (true, ending::DONE) => Ok(Run::of(report, script, settings)),
-        (true, ending::VIOLATION) => bail!(told(script, report)?),
+        // Whatever came of it later: the heap is not to be trusted any more.
+        (_, ending::VIOLATION) => bail!(told(script, report)?),
         (true, ending::TOO_LONG) => bail!(
             "the heap became longer than {}, half of the memory that is available, after {} events",
             number::bytes(task.allowance),
@@ -66,7 +72,6 @@ fn perform(script: &Script, allocator: &Allocator, settings: &Settings) -> Resul
 }
 
 fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<Task> {
-    ensure!(settings.threads == Threads::TotalOrder, "threads are replayed in total order only");
     ensure!(
         *allocator != Allocator::NoOp || settings.payload != Payload::Full,
         "blocks of nobody lie over one another: none of them can keep every byte"
@@ -80,12 +85,16 @@ fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<T
         number::bytes(allowance)
     );
     let counts = script.counts();
+    let rhythm = Rhythm::of(script, settings.threads)?;
     Ok(Task {
         events: script.events(),
         slots: script.slots() as u64,
-        peak_event: counts.peak_event,
+        peak: rhythm.peak,
         longest: counts.longest,
-        stride: script.events().div_ceil(SAMPLES).max(SHORTEST_STRIDE),
+        window: rhythm.window,
+        stride: rhythm.stride,
+        threads: script.thread_numbers(),
+        lanes: rhythm.lanes,
         allowance,
         source: match allocator {
             Allocator::System => source::SYSTEM,
@@ -102,6 +111,33 @@ fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<T
             Latencies::On => worker::watch::EACH,
         },
     })
+}
+
+/// In which portions a script is performed.
+struct Rhythm {
+    window: u64,
+    stride: u64,
+    peak: u64,
+    lanes: u64,
+}
+
+impl Rhythm {
+    fn of(script: &Script, threads: Threads) -> Result<Rhythm> {
+        let events = script.events();
+        if threads == Threads::TotalOrder || events == 0 {
+            let stride = events.div_ceil(SAMPLES).max(SHORTEST_STRIDE);
+            return Ok(Rhythm { window: LONGEST_WINDOW, stride, peak: script.counts().peak_event + 1, lanes: 0 });
+        }
+        // Long enough that waiting for one another at its end does not count.
+        let window = events.div_ceil(64).next_power_of_two().clamp(LONGEST_WINDOW / 16, LONGEST_WINDOW);
+        let stride = events.div_ceil(SAMPLES).next_multiple_of(window);
+        let lanes = script.threads_at_once(window) as u64;
+        ensure!(
+            lanes <= MOST_LANES,
+            "{lanes} threads are there at one time, and {MOST_LANES} can be: replay without --threads"
+        );
+        Ok(Rhythm { window, stride, peak: 0, lanes })
+    }
 }
 
 /// Waits until the worker ends, and returns how it did and what it complained of.

@@ -7,7 +7,10 @@
 mod board;
 mod calls;
 pub mod command;
+mod crew;
+mod futex;
 mod histogram;
+mod lane;
 mod launch;
 mod op;
 mod payload;
@@ -15,6 +18,7 @@ mod player;
 mod resident;
 mod script;
 mod slots;
+mod team;
 mod violation;
 mod watch;
 pub mod worker;

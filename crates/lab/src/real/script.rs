@@ -20,9 +20,21 @@ const RECORDED_PEAK: &str = "glibc peak system bytes";
 pub struct Script {
     file: File,
     counts: Counts,
-    threads: usize,
+    spans: Vec<Span>,
     slots: usize,
     recorded_peak: Option<u64>,
+}
+
+/// The events in which a thread was seen, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    first: u64,
+    last: u64,
+}
+
+impl Span {
+    /// Of a thread that was not seen.
+    const NEVER: Span = Span { first: u64::MAX, last: 0 };
 }
 
 /// What is counted on the way.
@@ -56,22 +68,20 @@ impl Script {
     /// As there.
     pub fn from_reader(mut trace: Reader<impl Read>) -> Result<Script> {
         let file = tempfile::tempfile().context("cannot make a temporary file for the operations")?;
-        let mut compiler = Compiler::default();
+        let mut compiler = Compiler::new();
         let mut out = BufWriter::with_capacity(1 << 18, file);
         while let Some(event) = trace.next_event()? {
             let op = compiler.compile(event)?;
             out.write_all(&op.to_bytes())
                 .context("cannot write the operations to a temporary file: is its disk full?")?;
         }
+        let Compiler { counts, slots, spans, .. } = compiler;
+        for span in &spans {
+            out.write_all(&span.last.to_ne_bytes())
+                .context("cannot write the operations to a temporary file: is its disk full?")?;
+        }
         let file = out.into_inner().context("cannot write the operations to a temporary file: is its disk full?")?;
-        let Compiler { counts, slots, numbers, .. } = compiler;
-        Ok(Script {
-            file,
-            counts,
-            threads: numbers.len(),
-            slots: slots.len(),
-            recorded_peak: recorded_peak(trace.about()),
-        })
+        Ok(Script { file, counts, spans, slots: slots.len(), recorded_peak: recorded_peak(trace.about()) })
     }
 
     /// Events of the trace.
@@ -94,9 +104,9 @@ impl Script {
         self.counts.left_out
     }
 
-    /// Threads seen.
+    /// Threads in which something happens.
     pub fn threads(&self) -> u64 {
-        self.threads.max(1) as u64
+        self.spans.iter().filter(|span| span.first <= span.last).count() as u64
     }
 
     /// The most bytes, as asked, that lived at one time.
@@ -129,6 +139,25 @@ impl Script {
         Ok(found)
     }
 
+    /// How many threads there are numbers for; the program's first has number 0, whether it is seen or not.
+    pub(super) fn thread_numbers(&self) -> u64 {
+        self.spans.len() as u64
+    }
+
+    /// The most threads that are seen in one window of so many events; the program's first is always there.
+    pub(super) fn threads_at_once(&self, window: u64) -> usize {
+        let begins = self.spans.iter().skip(1).map(|span| (span.first / window, 1));
+        let ends = self.spans.iter().skip(1).map(|span| (span.last / window + 1, -1));
+        let mut changes: Vec<(u64, i64)> = begins.chain(ends).collect();
+        // Those that end before a window are gone when it begins.
+        changes.sort_unstable();
+        let there = changes.iter().scan(0, |there, (_, change)| {
+            *there += change;
+            Some(*there)
+        });
+        1 + there.max().unwrap_or(0) as usize
+    }
+
     /// The most blocks that live at one time.
     pub(super) fn slots(&self) -> usize {
         self.slots
@@ -148,16 +177,22 @@ fn recorded_peak(about: &About) -> Option<u64> {
 }
 
 /// A trace on its way to operations.
-#[derive(Default)]
 struct Compiler {
     counts: Counts,
     slots: Slots,
+    spans: Vec<Span>,
     /// The threads by their numbers in the trace, numbered anew in the order in which they are first seen.
     numbers: HashMap<u64, u32, FixedState>,
     thread: usize,
 }
 
 impl Compiler {
+    /// A trace begins in thread 0, the program's first.
+    fn new() -> Compiler {
+        let (counts, slots) = (Counts::default(), Slots::default());
+        Compiler { counts, slots, spans: vec![Span::NEVER], numbers: HashMap::from_iter([(0, 0)]), thread: 0 }
+    }
+
     fn compile(&mut self, event: Event) -> Result<Op> {
         let op = match event {
             Event::Thread { thread } => self.go_to(thread),
@@ -166,9 +201,7 @@ impl Compiler {
             Event::Free { block } => self.free(block),
             Event::Failed { .. } => Op::default(),
         };
-        if self.numbers.is_empty() {
-            self.numbers.insert(0, 0);
-        }
+        self.see_thread();
         self.counts.events += 1;
         Ok(op)
     }
@@ -213,9 +246,19 @@ impl Compiler {
         }
     }
 
+    /// The event under way is the thread's latest, and perhaps its first.
+    fn see_thread(&mut self) {
+        let now = self.counts.events;
+        let span = &mut self.spans[self.thread];
+        *span = Span { first: span.first.min(now), last: now };
+    }
+
     fn go_to(&mut self, thread: u64) -> Op {
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(thread).or_insert(next);
+        if number == next {
+            self.spans.push(Span::NEVER);
+        }
         self.thread = number as usize;
         Op::thread(number)
     }

@@ -1,7 +1,12 @@
 //! How a run is watched: not at all, for its time, or call by call.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Result;
+
 use super::histogram::Histogram;
 use crate::bench::clock::ticks;
+use crate::bench::lazy::Lazy;
 
 /// Kinds of calls that are told apart, as indices of histograms.
 pub const ALLOCATE: usize = 0;
@@ -38,9 +43,17 @@ impl Watch for Blind {
 
 /// Times every call by itself.
 pub struct Each<'a> {
-    pub histograms: &'a mut [Histogram; 3],
+    /// Of allocations, resizes and frees.
+    pub histograms: Lazy<Histogram>,
     /// For glibc's malloc only.
-    pub glibc: Option<Glibc>,
+    glibc: Option<&'a Glibc>,
+}
+
+impl<'a> Each<'a> {
+    /// Has seen nothing.
+    pub fn new(glibc: Option<&'a Glibc>) -> Result<Each<'a>> {
+        Ok(Each { histograms: Lazy::committed(3)?, glibc })
+    }
 }
 
 impl Watch for Each<'_> {
@@ -55,14 +68,14 @@ impl Watch for Each<'_> {
 
     #[inline(always)]
     fn came(&mut self, block: *mut u8) {
-        if let Some(glibc) = &mut self.glibc {
+        if let Some(glibc) = self.glibc {
             glibc.came(block);
         }
     }
 
     #[inline(always)]
     fn goes(&mut self, block: *mut u8) {
-        if let Some(glibc) = &mut self.glibc {
+        if let Some(glibc) = self.glibc {
             glibc.goes(block);
         }
     }
@@ -72,30 +85,31 @@ impl Watch for Each<'_> {
 /// mappings of their own, as the words in front of them tell.
 pub struct Glibc {
     start_of_break: u64,
-    mapped: u64,
-    peak: u64,
+    mapped: AtomicU64,
+    peak: AtomicU64,
 }
 
 impl Glibc {
     /// Begins to watch.
     pub fn new(start_of_break: u64) -> Glibc {
-        Glibc { start_of_break, mapped: 0, peak: 0 }
+        Glibc { start_of_break, mapped: AtomicU64::new(0), peak: AtomicU64::new(0) }
     }
 
     /// The most that it had, in bytes.
     pub fn peak(&self) -> u64 {
-        self.peak
+        self.peak.load(Ordering::Relaxed)
     }
 
-    fn came(&mut self, block: *mut u8) {
-        self.mapped += mapping_of(block);
+    fn came(&self, block: *mut u8) {
+        let mapping = mapping_of(block);
+        let mapped = self.mapped.fetch_add(mapping, Ordering::Relaxed) + mapping;
         // SAFETY: sbrk(0) moves nothing; glibc answers it without a system call.
         let end = unsafe { libc::sbrk(0) }.addr() as u64;
-        self.peak = self.peak.max(self.mapped + end.saturating_sub(self.start_of_break));
+        self.peak.fetch_max(mapped + end.saturating_sub(self.start_of_break), Ordering::Relaxed);
     }
 
-    fn goes(&mut self, block: *mut u8) {
-        self.mapped = self.mapped.saturating_sub(mapping_of(block));
+    fn goes(&self, block: *mut u8) {
+        self.mapped.fetch_sub(mapping_of(block), Ordering::Relaxed);
     }
 }
 

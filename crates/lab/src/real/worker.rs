@@ -11,15 +11,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::board::{Board, MOST_SAMPLES, Report, Sample, Shared, Task, ending};
+use super::board::{MOST_SAMPLES, Report, Sample, Shared, Task, ending};
 use super::calls::{Calls, Scratch};
+use super::crew::{Crew, Size};
+use super::lane::Lane;
 use super::op::Op;
 use super::payload::{Full, Payload, Touched, Untouched};
-use super::player::{Entry, Player};
+use super::player::Player;
 use super::resident::{self, Resident};
+use super::team::{Solo, Team};
 use super::watch::{Blind, Each, Glibc, Watch};
 use crate::bench::clock::Calibration;
-use crate::bench::lazy::Lazy;
+use crate::bench::lazy::{Lazy, Plain};
 
 /// The one argument under which this command is a worker. Nothing else is parsed then: it would leave the heap used.
 pub const COMMAND: &str = "replay-worker";
@@ -52,9 +55,6 @@ pub mod watch {
     pub const EACH: u32 = 1;
 }
 
-/// Operations read at a time.
-const CHUNK: usize = 1 << 16;
-
 /// Sampling may take so long more than the run itself before samples are left out.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -85,15 +85,14 @@ fn serve() -> Result<()> {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let own = Calls::of_this_process()?;
     note_library(own, &mut board.report);
-    let (scratch, believed) = match task.source {
-        source::NOBODY => (Some(Scratch::for_blocks_of(task.longest as usize)?), 0),
-        _ => (None, u64::MAX),
-    };
-    let stage = Stage { calls: scratch.as_ref().map_or(own, Calls::to_nobody), script };
+    let nobody = task.source == source::NOBODY;
+    let calls = if nobody { Calls::to_nobody() } else { own };
+    let believed = if nobody { 0 } else { u64::MAX };
+    let stage = Stage { calls, script, task };
     match task.payload {
-        payload::NONE => stage.watched(Untouched, board),
-        payload::TOUCH => stage.watched(Touched { believed }, board),
-        payload::FULL => stage.watched(Full, board),
+        payload::NONE => stage.watched(Untouched, &mut board.report),
+        payload::TOUCH => stage.watched(Touched { believed }, &mut board.report),
+        payload::FULL => stage.watched(Full, &mut board.report),
         other => bail!("no payload has the number {other}"),
     }
 }
@@ -109,70 +108,117 @@ fn note_library(calls: Calls, report: &mut Report) {
 struct Stage {
     calls: Calls,
     script: File,
+    task: Task,
 }
 
 impl Stage {
-    fn watched(self, payload: impl Payload, board: &mut Board) -> Result<()> {
-        let Board { task, report } = board;
-        if task.watch == watch::BLIND {
-            return self.performed(payload, Blind, task, report).map(|_| ());
+    fn watched(self, payload: impl Payload, report: &mut Report) -> Result<()> {
+        if self.task.watch == watch::BLIND {
+            return self.teamed(payload, || Ok(Blind), report, |_, _| ());
         }
         let calibration = Calibration::measure();
         (report.tick, report.clock_cost) = (calibration.tick, calibration.cost);
-        let glibc = (task.source == source::SYSTEM).then(resident::start_of_break).flatten().map(Glibc::new);
-        let mut histograms = report.histograms;
-        let each = self.performed(payload, Each { histograms: &mut histograms, glibc }, task, report)?;
-        report.system_peak = each.glibc.map_or(0, |glibc| glibc.peak());
-        report.histograms = histograms;
+        let is_glibc = self.task.source == source::SYSTEM;
+        let glibc = is_glibc.then(resident::start_of_break).flatten().map(Glibc::new);
+        self.teamed(
+            payload,
+            || Each::new(glibc.as_ref()),
+            report,
+            |each, report| {
+                report.histograms.iter_mut().zip(&each.histograms[..]).for_each(|(all, one)| all.add(one));
+            },
+        )?;
+        report.system_peak = glibc.map_or(0, |glibc| glibc.peak());
         Ok(())
     }
 
-    fn performed<P: Payload, W: Watch>(self, payload: P, watch: W, task: &Task, report: &mut Report) -> Result<W> {
-        let mut ops = Lazy::<Op>::committed(CHUNK)?;
-        let mut table = Lazy::<Entry>::committed(task.slots as usize)?;
-        let mut player = Player { calls: self.calls, payload, watch, refused: 0 };
-        let mut sampler = Sampler::start(task)?;
-        let mut clock = Clock::start();
-        let faults = Faults::so_far();
-        let mut at = 0;
-        while at < task.events {
-            let read = read_ops(&self.script, at, task.events, &mut ops)?;
-            let mut rest = &ops[..read];
-            while !rest.is_empty() {
-                let (batch, others) = rest.split_at(sampler.distance(at).min(rest.len()));
-                let played = clock.time(|| player.perform_all(batch, at, &mut table));
-                (at, rest) = (at + batch.len() as u64, others);
-                report.note_progress(at);
-                if let Err(violation) = played {
-                    report.violation = violation;
-                    report.end(ending::VIOLATION);
-                    return Ok(player.watch);
-                }
-                if !sampler.look(at, clock.wall, report)? {
-                    report.end(ending::TOO_LONG);
-                    return Ok(player.watch);
-                }
-            }
+    /// Performs the script with as many threads as the task says, each watched by what `watch` makes.
+    fn teamed<P: Payload, W: Watch>(
+        self,
+        payload: P,
+        watch: impl Fn() -> Result<W>,
+        report: &mut Report,
+        told: impl Fn(&W, &mut Report),
+    ) -> Result<()> {
+        let task = self.task;
+        let player = || -> Result<_> { Ok(Player { calls: self.calls, payload, watch: watch()?, refused: 0 }) };
+        let scratch = || match task.source {
+            source::NOBODY => Scratch::for_blocks_of(task.longest as usize).map(Some),
+            _ => Ok(None),
+        };
+        let own = scratch()?;
+        own.iter().for_each(Scratch::adopt);
+        if task.lanes == 0 {
+            let solo = Solo::new(task.slots as usize, player()?)?;
+            return perform(&task, &self.script, solo, report, told);
         }
-        let now = Faults::so_far();
-        (report.minor_faults, report.major_faults) = (now.minor - faults.minor, now.major - faults.major);
-        report.high_water = sampler.high_water();
-        report.nanoseconds = clock.wall.as_nanos() as u64;
-        report.processor_nanoseconds = clock.processor.as_nanos() as u64;
-        report.refused = player.refused;
-        report.end(ending::DONE);
-        Ok(player.watch)
+        let size = Size {
+            threads: task.threads as usize,
+            lanes: task.lanes as usize,
+            slots: task.slots as usize,
+            window: task.window as usize,
+        };
+        let mut last = Lazy::<u64>::committed(size.threads)?;
+        read_at(&self.script, task.events * size_of::<Op>() as u64, &mut last)?;
+        let crew = Crew::new(size, last, || Lane::new(player()?, scratch()?))?;
+        perform(&task, &self.script, crew, report, told)
     }
 }
 
-/// Reads operations from number `at` on; returns how many.
-fn read_ops(script: &File, at: u64, events: u64, ops: &mut [Op]) -> Result<usize> {
-    let wanted = usize::try_from(events - at).unwrap_or(usize::MAX).min(ops.len());
-    let start = ops.as_mut_ptr().cast::<u8>();
-    // SAFETY: the operations are integers without gaps, of which any bytes are values.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(start, wanted * size_of::<Op>()) };
-    script.read_exact_at(bytes, at * size_of::<Op>() as u64).context("the script is shorter than it should be")?;
-    Ok(wanted)
+/// Performs a script, and writes down what comes of it.
+fn perform<T: Team>(
+    task: &Task,
+    script: &File,
+    mut team: T,
+    report: &mut Report,
+    told: impl Fn(&T::Watch, &mut Report),
+) -> Result<()> {
+    let mut ops = Lazy::<Op>::committed(task.window as usize)?;
+    let mut sampler = Sampler::start(task)?;
+    let mut clock = Clock::start();
+    let faults = Faults::so_far();
+    let mut at = 0;
+    while at < task.events {
+        let wanted = usize::try_from(task.events - at).unwrap_or(usize::MAX).min(ops.len());
+        read_at(script, at * size_of::<Op>() as u64, &mut ops[..wanted])?;
+        let mut rest = &ops[..wanted];
+        while !rest.is_empty() {
+            let (batch, others) = rest.split_at(sampler.distance(at).min(rest.len()));
+            team.prepare(batch)?;
+            let performed = clock.time(|| team.perform(batch, at));
+            (at, rest) = (at + batch.len() as u64, others);
+            report.note_progress(at);
+            if let Err(violation) = performed {
+                report.violation = violation;
+                report.end(ending::VIOLATION);
+                return Ok(());
+            }
+            team.settle(at);
+            if !sampler.look(at, clock.wall, report)? {
+                report.end(ending::TOO_LONG);
+                return Ok(());
+            }
+        }
+    }
+    let now = Faults::so_far();
+    (report.minor_faults, report.major_faults) = (now.minor - faults.minor, now.major - faults.major);
+    report.high_water = sampler.high_water();
+    report.nanoseconds = clock.wall.as_nanos() as u64;
+    report.processor_nanoseconds = clock.processor.as_nanos() as u64;
+    for player in team.players() {
+        report.refused += player.refused;
+        told(&player.watch, report);
+    }
+    report.end(ending::DONE);
+    Ok(())
+}
+
+/// Fills `items` with what stands in the script from a byte on.
+fn read_at<T: Plain>(script: &File, at: u64, items: &mut [T]) -> Result<()> {
+    let start = items.as_mut_ptr().cast::<u8>();
+    // SAFETY: what is plain and read here is made of integers without gaps, of which any bytes are values.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(start, size_of_val(items)) };
+    script.read_exact_at(bytes, at).context("the script is shorter than it should be")
 }
 
 /// The time of batches alone.
@@ -249,14 +295,14 @@ impl Sampler {
 
     /// How many operations may be done before the next look.
     fn distance(&self, at: u64) -> usize {
-        let peak = (self.task.peak_event + 1).checked_sub(at).filter(|&distance| distance > 0);
+        let peak = self.task.peak.checked_sub(at).filter(|&distance| distance > 0);
         let regular = self.task.stride - at % self.task.stride;
         peak.map_or(regular, |peak| peak.min(regular)) as usize
     }
 
     /// Takes a sample if it is time for one; `false` when the heap has become too long.
     fn look(&mut self, at: u64, ran: Duration, report: &mut Report) -> Result<bool> {
-        let matters = at == self.task.peak_event + 1 || at == self.task.events;
+        let matters = at == self.task.peak || at == self.task.events;
         let due = at.is_multiple_of(self.task.stride) && self.spent <= ran + PATIENCE;
         if !(matters || due) {
             return Ok(true);
