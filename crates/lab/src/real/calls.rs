@@ -54,7 +54,7 @@ impl Calls {
         }
     }
 
-    /// Functions that go to no allocator: every block lies somewhere in the thread's scratch, whoever else lies there.
+    /// Functions that go to no allocator: every block lies in the thread's scratch, where all others lie too.
     pub fn to_nobody() -> Calls {
         black_box(Calls {
             malloc: nobody_malloc,
@@ -82,65 +82,49 @@ pub struct Scratch {
     memory: Lazy<u8>,
 }
 
-/// Blocks of nobody's lie on steps of this many bytes, within so many.
-const STEP: usize = 64;
-const SPREAD: usize = 1 << 14;
-
 /// A longer block is refused: to touch the memory for it beforehand would take longer than the run.
 const LONGEST: usize = 1 << 28;
 
 impl Scratch {
     /// Room for blocks of up to `longest` bytes.
     pub fn for_blocks_of(longest: usize) -> Result<Scratch> {
-        Ok(Scratch { memory: Lazy::committed(longest.min(LONGEST) + 2 * SPREAD)? })
+        Ok(Scratch { memory: Lazy::committed(longest.min(LONGEST))? })
     }
 
     /// Has the blocks of nobody's that this thread asks for lie here, for as long as the scratch lives.
     pub fn adopt(&self) {
-        NOBODY.set(Place { start: self.memory.as_ptr().cast_mut(), len: self.memory.len(), next: 0 });
+        NOBODY.set((self.memory.as_ptr().cast_mut(), self.memory.len()));
     }
-}
-
-/// Where the next block of nobody's lies.
-#[derive(Clone, Copy)]
-struct Place {
-    start: Block,
-    len: usize,
-    next: usize,
 }
 
 thread_local! {
-    static NOBODY: Cell<Place> = const { Cell::new(Place { start: std::ptr::null_mut(), len: 0, next: 0 }) };
+    /// Where all blocks of nobody's lie, and how much room there is.
+    static NOBODY: Cell<(Block, usize)> = const { Cell::new((std::ptr::null_mut(), 0)) };
 }
 
 #[inline(always)]
-fn nobodys(align: usize, size: usize) -> Block {
-    let place = NOBODY.get();
-    let next = (place.next + STEP) % SPREAD;
-    NOBODY.set(Place { next, ..place });
-    let start = place.start.addr();
-    let aligned = if align <= STEP { Some(start + next) } else { (start + next).checked_next_multiple_of(align) };
-    let fits = |offset: &usize| offset.checked_add(size).is_some_and(|end| end <= place.len);
-    match aligned.map(|address| address - start).filter(fits) {
-        Some(offset) => place.start.wrapping_add(offset),
-        None => std::ptr::null_mut(),
-    }
+fn nobodys(size: usize) -> Block {
+    let (start, len) = NOBODY.get();
+    if size <= len { start } else { std::ptr::null_mut() }
 }
 
 unsafe extern "C" fn nobody_malloc(size: usize) -> Block {
-    nobodys(1, size)
+    nobodys(size)
 }
 
 unsafe extern "C" fn nobody_calloc(count: usize, size: usize) -> Block {
-    nobodys(1, count * size)
+    nobodys(count * size)
 }
 
 unsafe extern "C" fn nobody_aligned(align: usize, size: usize) -> Block {
-    nobodys(align, size)
+    let (start, len) = NOBODY.get();
+    let offset = start.addr().wrapping_neg() & (align - 1);
+    let fits = offset.checked_add(size).is_some_and(|end| end <= len);
+    if fits { start.wrapping_add(offset) } else { std::ptr::null_mut() }
 }
 
 unsafe extern "C" fn nobody_realloc(_: Block, size: usize) -> Block {
-    nobodys(1, size)
+    nobodys(size)
 }
 
 unsafe extern "C" fn nobody_free(_: Block) {}

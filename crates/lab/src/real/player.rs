@@ -38,24 +38,34 @@ impl<P: Payload, W: Watch> Player<P, W> {
     /// Performs one operation on the block in its place.
     #[inline(always)]
     pub fn perform(&mut self, op: Op, event: u64, entry: &mut Entry) -> Result<(), Violation> {
-        match op.code() {
-            code::FREE => self.free(op, event, entry),
-            code::RESIZE => self.resize(op, event, entry),
-            _ => self.allocate(op, event, entry),
+        let (size, calls) = (op.size(), self.calls);
+        // SAFETY: these functions allocate; what is asked of them is theirs to judge.
+        unsafe {
+            match op.code() {
+                code::FREE => self.free(op, event, entry),
+                code::MALLOC => {
+                    let block = self.watch.call(ALLOCATE, || (calls.malloc)(size));
+                    self.settle(op, event, entry, block, usual_align(size))
+                }
+                code::RESIZE => self.resize(op, event, entry),
+                code::CALLOC => {
+                    let block = self.watch.call(ALLOCATE, || (calls.calloc)(1, size));
+                    self.look_for_zero(op, event, block)?;
+                    self.settle(op, event, entry, block, usual_align(size))
+                }
+                code::ALIGNED => {
+                    let block = self.watch.call(ALLOCATE, || (calls.aligned)(op.align(), size));
+                    self.settle(op, event, entry, block, op.align())
+                }
+                _ => Ok(()),
+            }
         }
     }
 
+    /// A block has come, or a request was refused.
     #[inline(always)]
-    fn allocate(&mut self, op: Op, event: u64, entry: &mut Entry) -> Result<(), Violation> {
-        let (size, calls) = (op.size(), self.calls);
-        // SAFETY: these functions allocate; what is asked of them is theirs to judge.
-        let (block, align) = unsafe {
-            match op.code() {
-                code::CALLOC => (self.watch.call(ALLOCATE, || (calls.calloc)(1, size)), usual_align(size)),
-                code::ALIGNED => (self.watch.call(ALLOCATE, || (calls.aligned)(op.align(), size)), op.align()),
-                _ => (self.watch.call(ALLOCATE, || (calls.malloc)(size)), usual_align(size)),
-            }
-        };
+    fn settle(&mut self, op: Op, event: u64, entry: &mut Entry, block: *mut u8, align: usize) -> Result<(), Violation> {
+        let size = op.size();
         if block.is_null() {
             self.refused += u64::from(size > 0);
             *entry = 0;
@@ -66,14 +76,19 @@ impl<P: Payload, W: Watch> Player<P, W> {
         if misaligned(block, align) {
             return Err(violation(op, event, block, size, misalignment(align)));
         }
-        if op.code() == code::CALLOC {
-            // SAFETY: the allocator gave so many bytes.
-            let zero = unsafe { self.payload.check_zero(block, size) };
-            zero.map_err(|difference| violation(op, event, block, size, (kind::NOT_ZERO, difference)))?;
-        }
-        // SAFETY: as above.
+        // SAFETY: the allocator gave so many bytes.
         unsafe { self.payload.write(block, 0, size, tag(op, *entry)) };
         Ok(())
+    }
+
+    #[inline(always)]
+    fn look_for_zero(&self, op: Op, event: u64, block: *mut u8) -> Result<(), Violation> {
+        if block.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the allocator gave so many bytes.
+        let zero = unsafe { self.payload.check_zero(block, op.size()) };
+        zero.map_err(|difference| violation(op, event, block, op.size(), (kind::NOT_ZERO, difference)))
     }
 
     #[inline(always)]
@@ -153,7 +168,7 @@ fn tag(op: Op, entry: Entry) -> u64 {
 /// What C promises of a block of so many bytes: it may hold any object that fits.
 #[inline(always)]
 fn usual_align(size: usize) -> usize {
-    if size >= USUAL_ALIGN { USUAL_ALIGN } else { 1 << (size | 1).ilog2() }
+    1 << (size | 1).ilog2().min(USUAL_ALIGN.ilog2())
 }
 
 /// Also of an address that no program can have.
