@@ -61,6 +61,9 @@ pub enum Command {
     /// Put the shards of a sweep together.
     #[command(after_help = crate::sweep::merge::EXAMPLES)]
     Merge(crate::sweep::merge::Arguments),
+    /// Replay a trace under every policy and allocator, and say which is best.
+    #[command(after_help = crate::compare::EXAMPLES)]
+    Compare(Box<crate::compare::Arguments>),
     /// Turn a trace that another tool wrote into one of ours.
     #[command(after_help = crate::import::EXAMPLES)]
     Import(crate::import::Arguments),

@@ -4,6 +4,7 @@ mod allocator;
 mod bench;
 mod child;
 mod cli;
+mod compare;
 mod export;
 mod fit;
 mod heaps;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Run(args) => Ok(run::run(&args)),
         Command::Record(args) => Ok(record::run(&args)),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),

@@ -17,6 +17,11 @@ impl Progress {
         Progress { bar }
     }
 
+    /// There will be so many steps in all.
+    pub fn expect(&self, steps: usize) {
+        self.bar.set_length(steps as u64);
+    }
+
     /// Says what the step at hand is about.
     pub fn at(&self, message: &str) {
         self.bar.set_message(message.to_owned());

@@ -23,8 +23,8 @@
 //! From the bottom up: `blocks` (the live blocks by number), `model` (what is simulated), `heap` (the engine and its
 //! metadata), `steps` (one event after another), `simulation` (with a look at each), `whole` (a trace at once);
 //! `recording` (events to be replayed often), `until` (as much as a heap grants), `demand` (what a trace asks for), `bounds` (what theory
-//! says of that), `fit` (the shortest region), `minimize` (the
-//! smallest trace of which something still holds).
+//! says of that), `fit` (the shortest region), `minimize` (the smallest trace of which something still holds); `profile` (a replay
+//! with a look now and then).
 
 mod blocks;
 mod bounds;
@@ -36,6 +36,7 @@ pub mod history;
 mod minimize;
 mod model;
 mod outcome;
+mod profile;
 mod recording;
 mod simulation;
 mod steps;
@@ -50,6 +51,7 @@ pub use fit::{Certainty, Effort, Fit, Trial};
 pub use minimize::{Lives, Minimized};
 pub use model::Model;
 pub use outcome::Outcome;
+pub use profile::{Moment, Profile, profile};
 pub use recording::Recording;
 pub use simulation::Simulation;
 pub use steps::Effect;

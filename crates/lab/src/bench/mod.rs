@@ -29,6 +29,7 @@ use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 
+pub use self::contender::SYSTEM_AGAIN;
 use self::contender::{Field, Layer};
 use self::measure::Case;
 use self::plan::Extent;

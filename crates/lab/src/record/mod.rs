@@ -20,8 +20,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub use self::arguments::{Arguments, EXAMPLES};
-#[allow(unused_imports, reason = "for those who record before they do something else")]
-pub use self::program::{Options, program};
+pub use self::program::{Options, Recording, program};
 use crate::run::{FAILED, failed, launch};
 
 /// Runs the program and ends as it does, unless what was asked for could not be had.

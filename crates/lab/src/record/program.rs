@@ -32,7 +32,6 @@ impl Options {
     pub const USUAL_LEAST: u64 = 10_000;
 
     /// Everything that is worth keeping, into `output`.
-    #[allow(dead_code, reason = "for those who record before they do something else")]
     pub fn usual(output: PathBuf) -> Options {
         Options { output, only: Vec::new(), main_only: false, least_events: Options::USUAL_LEAST }
     }

@@ -1,0 +1,123 @@
+//! A comparison, made.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use heapwright_placement::PolicyKind;
+
+use super::comparison::{Comparison, Row, SCHEMA, Settings};
+use super::fidelity::Fidelity;
+use super::interruption::Interruption;
+use super::machine::Machine;
+use super::pace::Pace;
+use super::recommend::recommend;
+use super::rounds::{Course, Held, Rounds};
+use super::simulate::simulate;
+use super::subject::Subject;
+use super::trace::Trace;
+use crate::peers::Peer;
+use crate::real::{Latencies, Script, Threads};
+
+/// What is compared, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Policies by name.
+    pub policies: Vec<&'static str>,
+    /// Allocators beside those that are found.
+    pub allocators: Vec<Peer>,
+    /// How real replays are made; `None` for simulations alone.
+    pub course: Option<Course>,
+    /// The seed of random fit.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Every policy and every allocator found, within a minute.
+    pub fn usual() -> Plan {
+        let course = Course {
+            pace: Pace { rounds: None, budget: Duration::from_secs(60) },
+            threads: Threads::TotalOrder,
+            latencies: Latencies::On,
+            seed: 1,
+        };
+        Plan {
+            policies: PolicyKind::ALL.map(PolicyKind::name).to_vec(),
+            allocators: Vec::new(),
+            course: Some(course),
+            seed: 1,
+        }
+    }
+
+    /// Who is compared.
+    pub fn subjects(&self) -> Vec<Subject> {
+        match self.course {
+            Some(_) => Subject::all(&self.policies, &self.allocators),
+            None => Subject::policies(&self.policies),
+        }
+    }
+}
+
+/// Replays a trace everywhere: simulated, then really.
+///
+/// An interruption (Ctrl-C) during the real replays ends them with the last whole round.
+///
+/// # Errors
+/// When the trace cannot be read, a heap cannot be simulated, or an interruption comes before that is done.
+pub fn gather(trace: &Path, plan: &Plan) -> Result<Comparison> {
+    let until = Interruption::listen()?;
+    let subjects = plan.subjects();
+    let mut comparison = Comparison {
+        schema: SCHEMA,
+        heapwright: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: Trace::read(trace, &until)?,
+        machine: Machine::this(),
+        settings: Settings { seed: plan.seed, ..Settings::default() },
+        fidelity: None,
+        recommendation: None,
+        rows: subjects.iter().map(Subject::row).collect(),
+    };
+    simulate_all(&mut comparison, trace, plan, &until)?;
+    if let Some(course) = &plan.course {
+        measure_all(&mut comparison, trace, &subjects, course, &until)?;
+    }
+    comparison.settings.interrupted = until.came();
+    comparison.recommendation = Some(recommend(&comparison));
+    Ok(comparison)
+}
+
+fn simulate_all(comparison: &mut Comparison, trace: &Path, plan: &Plan, until: &Interruption) -> Result<()> {
+    let mut rows: Vec<&mut Row> = comparison.rows.iter_mut().filter(|row| row.policy().is_some()).collect();
+    let policies: Vec<PolicyKind> = rows.iter().filter_map(|row| row.policy()).collect();
+    let outcomes = simulate(trace, &policies, plan.seed, until).with_context(|| trace.display().to_string())?;
+    for (row, outcome) in rows.iter_mut().zip(&outcomes) {
+        outcome.fill(row);
+    }
+    let peak_asked = outcomes.iter().map(|outcome| outcome.peak_asked()).max();
+    comparison.trace.peak_asked = peak_asked.unwrap_or_default();
+    Ok(())
+}
+
+fn measure_all(
+    comparison: &mut Comparison,
+    trace: &Path,
+    subjects: &[Subject],
+    course: &Course,
+    until: &Interruption,
+) -> Result<()> {
+    let start = Instant::now();
+    let script = Script::compile(trace)?;
+    comparison.trace.peak_asked = script.peak_requested();
+    let rounds = Rounds { rows: &mut comparison.rows, subjects, script: &script, course, until };
+    let Held { rounds, timed_rounds, system_peak } = rounds.hold();
+    comparison.settings = Settings {
+        rounds,
+        timed_rounds,
+        threads: course.threads == Threads::Faithful,
+        seconds: start.elapsed().as_secs_f64(),
+        ..comparison.settings
+    };
+    comparison.fidelity = Fidelity::of(script.recorded_peak(), system_peak);
+    comparison.settle();
+    Ok(())
+}

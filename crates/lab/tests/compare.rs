@@ -1,0 +1,203 @@
+//! `heapwright compare`, end to end: a program, a trace, the bundled trace; files, conditions and their exit codes.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{compiled, heapwright};
+use heapwright_trace::{About, Kind, Writer};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A heap of 3 MiB in which every other block goes, and longer ones come: every policy has holes then.
+fn trace(folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("holes.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("holes")).unwrap();
+    let blocks: Vec<u64> = (0..3000).map(|_| writer.allocate(Kind::Malloc, 1024, 16).unwrap()).collect();
+    blocks.iter().step_by(2).for_each(|&block| writer.free(block).unwrap());
+    let longer: Vec<u64> = (0..500).map(|_| writer.allocate(Kind::Malloc, 2048, 16).unwrap()).collect();
+    longer.iter().chain(blocks.iter().skip(1).step_by(2)).for_each(|&block| writer.free(block).unwrap());
+    writer.finish().unwrap();
+    path
+}
+
+fn compare(arguments: &[&str]) -> Command {
+    let mut command = heapwright();
+    command.arg("compare").args(arguments);
+    command
+}
+
+#[track_caller]
+fn output(command: &mut Command, code: i32) -> (String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (out, err) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert_eq!(status.code(), Some(code), "{out}{err}");
+    (out, err)
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn row<'a>(comparison: &'a Value, name: &str) -> &'a Value {
+    let rows = comparison["results"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}"))
+}
+
+fn median(comparison: &Value, name: &str, metric: &str) -> Option<f64> {
+    row(comparison, name)["figures"][metric]["median"].as_f64()
+}
+
+#[test]
+fn a_trace_is_simulated_and_really_replayed() {
+    let folder = TempDir::new().unwrap();
+    let [base, csv, markdown] = ["base.json", "all.csv", "all.md"].map(|name| folder.path().join(name));
+    let mut command = compare(&["-p", "first", "-p", "buddy", "--rounds", "6", "--json"]);
+    command.arg(&base).arg("--csv").arg(&csv).arg("--markdown").arg(&markdown).arg(trace(&folder));
+    let (out, _) = output(&mut command, 0);
+    let comparison = json(&base);
+    let asked = 3000 * 1024;
+    assert_eq!(comparison["schema"], 1);
+    assert_eq!(comparison["trace"]["peak_asked"], asked);
+    assert_eq!(comparison["settings"]["rounds"], 6);
+    assert!(comparison["machine"]["cores"].as_u64().unwrap() > 0);
+
+    // 1,500 holes of 1 KiB take none of the longer blocks: the heap grows by 1,000 KiB.
+    assert_eq!(median(&comparison, "first", "heap"), Some(f64::from(asked + 500 * 2048)));
+    assert_eq!(median(&comparison, "first", "holes"), Some(1500.0));
+    assert!((median(&comparison, "first", "external").unwrap() - 1499.0 / 1500.0).abs() < 1e-9);
+    assert_eq!(median(&comparison, "system", "heap"), None);
+
+    for name in ["system", "first", "buddy", "system (A/A)"] {
+        let row = row(&comparison, name);
+        assert_eq!(row["rounds"].as_array().unwrap().len(), 6, "{name}");
+        assert_eq!(row["timed_rounds"].as_array().unwrap().len(), 2, "{name}");
+        assert_eq!(row["note"], Value::Null, "{name}");
+        let [low, high] = [0, 1].map(|end| row["figures"]["time"]["interval"][end].as_f64().unwrap());
+        assert!(0.0 < low && low <= median(&comparison, name, "time").unwrap());
+        assert!(median(&comparison, name, "time").unwrap() <= high);
+        let peak = median(&comparison, name, "peak").unwrap();
+        assert!(peak > 0.95 * f64::from(asked) && peak < 4.0 * f64::from(asked), "{name}: {peak}");
+        assert!(!row["samples"].as_array().unwrap().is_empty());
+    }
+    assert!(median(&comparison, "no-op", "peak").unwrap() < 1e6);
+
+    let text = comparison["recommendation"]["text"].as_str().unwrap();
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert!(words(&out).windows(words(text).len()).any(|window| window == words(text)), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 1 + comparison["results"].as_array().unwrap().len());
+    let markdown = fs::read_to_string(&markdown).unwrap();
+    assert!(markdown.contains("| measured |") && markdown.contains("| simulated |"), "{markdown}");
+}
+
+#[test]
+fn conditions_decide_the_exit_code_and_files_are_written_all_the_same() {
+    let folder = TempDir::new().unwrap();
+    let path = trace(&folder);
+    let kept = folder.path().join("kept.json");
+    let check = |condition: &str, code| {
+        let mut command = compare(&["--policies-only", "--fail-if", condition, "--json"]);
+        output(command.arg(&kept).arg(&path), code).1
+    };
+    check("heap/asked of first > 1.34x", 0);
+    let failed = check("heap/asked of first > 1.33x", 1);
+    assert!(failed.contains("heap/asked of first is 1.33x, the limit is 1.33x"), "{failed}");
+    assert!(median(&json(&kept), "first", "heap").is_some());
+    let failed = check("external > 30%", 1);
+    assert!(failed.contains("external of best is 99.9 %, the limit is 30.0 %"), "{failed}");
+    check("heap > 1.05x baseline", 2);
+    check("heap of nobody > 2x", 2);
+    check("peak > 2x", 2);
+    let wrong = check("heap > 2y", 2);
+    assert!(wrong.contains("\n  heap > 2y\n         ^"), "{wrong}");
+}
+
+#[test]
+fn a_baseline_shows_and_judges_what_has_changed() {
+    let folder = TempDir::new().unwrap();
+    let path = trace(&folder);
+    let base = folder.path().join("base.json");
+    output(compare(&["--policies-only", "-p", "first", "--json"]).arg(&base).arg(&path), 0);
+    let mut earlier = json(&base);
+    let heap = &mut earlier["results"][0]["figures"]["heap"]["median"];
+    *heap = (heap.as_f64().unwrap() / 2.0).into();
+    fs::write(&base, earlier.to_string()).unwrap();
+    let mut command = compare(&["--policies-only", "-p", "first", "--fail-if", "heap > 1.05x", "--baseline"]);
+    let (out, err) = output(command.arg(&base).arg(&path), 1);
+    assert!(out.contains("over baseline") && out.contains("2.00x"), "{out}");
+    assert!(err.contains("heap of first is 3.91 MiB, 2.000 times the baseline's"), "{err}");
+}
+
+#[test]
+fn a_program_is_recorded_and_its_output_passes_through() {
+    let folder = TempDir::new().unwrap();
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { void *p[20000]; for (int i = 0; i < 20000; i++) \
+                  p[i] = malloc(100 + i % 50); for (int i = 0; i < 20000; i += 2) free(p[i]); puts(\"done\"); return 3; }";
+    let program = compiled(folder.path(), "worker", source, &["-O0"]);
+    let kept = folder.path().join("kept.hwt");
+    let mut command = compare(&["--policies-only", "-p", "best", "--keep-trace"]);
+    let (out, err) = output(command.arg(&kept).arg("--").arg(&program), 0);
+    assert!(out.starts_with("done\n") && out.contains("worker") && out.contains("best"), "{out}");
+    assert!(err.contains("recorded worker") && err.contains("exit status: 3"), "{err}");
+    assert!(fs::metadata(&kept).unwrap().len() > 100);
+}
+
+#[test]
+fn without_a_program_there_is_one_inside() {
+    let (out, _) = output(&mut compare(&["--policies-only", "-p", "good", "--json"]), 0);
+    let comparison: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&comparison["trace"]["program"], &comparison["trace"]["is_whole"]), (&"cc1plus".into(), &true.into()));
+    assert!(median(&comparison, "good", "heap/asked").unwrap() < 1.1);
+}
+
+#[test]
+fn who_fails_has_a_note_and_the_others_their_figures() {
+    let folder = TempDir::new().unwrap();
+    let library = folder.path().join("libbad.so");
+    fs::write(&library, "no library").unwrap();
+    let kept = folder.path().join("kept.json");
+    let mut command = compare(&["-p", "first", "--rounds", "1", "--no-latencies", "--allocator"]);
+    command.arg(format!("bad={}", library.display())).arg("--json").arg(&kept).arg(trace(&folder));
+    let (out, _) = output(&mut command, 0);
+    assert!(out.contains("bad: "), "{out}");
+    let comparison = json(&kept);
+    assert!(row(&comparison, "bad")["note"].as_str().is_some_and(|note| note.contains("libbad.so")));
+    assert!(median(&comparison, "first", "time").is_some());
+}
+
+#[test]
+fn mistakes_are_told_before_anything_runs() {
+    let folder = TempDir::new().unwrap();
+    let path = trace(&folder);
+    let (_, err) = output(compare(&["--json"]).arg(&path), 1);
+    assert!(err.contains("is a trace, and would be overwritten"), "{err}");
+    assert!(fs::read(&path).unwrap().starts_with(b"hwtrace"));
+    let (_, err) = output(&mut compare(&["true"]), 1);
+    assert!(err.contains("type -- before it"), "{err}");
+    let (_, err) = output(&mut compare(&["--", "/no/such/program"]), 1);
+    assert!(err.contains("there is no such program"), "{err}");
+    output(compare(&["--baseline", "/none.json"]).arg(&path), 1);
+    output(compare(&["--policies-only", "--rounds", "3"]).arg(&path), 2);
+}
+
+#[test]
+fn ctrl_c_ends_the_measuring_and_shows_what_there_is() {
+    let folder = TempDir::new().unwrap();
+    let path = trace(&folder);
+    let temporary = folder.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let mut command = compare(&["-p", "first", "--rounds", "10000", "--no-latencies"]);
+    command.arg(&path).env("TMPDIR", &temporary).stdout(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    // SAFETY: kill has no preconditions, and the child has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("Interrupted") && text.contains("first"), "{text}");
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "something is left");
+}
