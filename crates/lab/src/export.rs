@@ -21,6 +21,7 @@ Examples:
   heapwright export --to memory-replay gcc.hwt -o gcc.txt
 
 What a format cannot say (threads, alignments, zeroed blocks, refused requests) is counted on standard error.
+Of a damaged trace what is before the damage is written.
 
 Exit code: 0, or 1 when the trace cannot be read to its end or the file cannot be written.";
 

@@ -43,13 +43,13 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Reads all of a trace. Memory: proportional to the blocks that live at one time.
+    /// Reads all of a trace, up to its damage if it has some. Memory: proportional to the blocks that live at one time.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// [`ReadError::Io`].
     pub fn of(mut reader: Reader<impl Read>) -> Result<Extent, ReadError> {
         let (mut extent, mut sizes, mut live) = (Extent::default(), HashMap::new(), 0u64);
-        while let Some(event) = reader.next_event()? {
+        while let Some(event) = until_damage(reader.next_event())? {
             let (goes, appears) = match event {
                 Event::Allocate { block, size, .. } => (None, Some((block, size))),
                 Event::Resize { block, becomes, size } => (Some(block), Some((becomes, size))),
@@ -71,6 +71,14 @@ impl Extent {
             extent.peak = extent.peak.max(live);
         }
         Ok(extent)
+    }
+}
+
+/// Takes damage for the end.
+fn until_damage(read: Result<Option<Event>, ReadError>) -> Result<Option<Event>, ReadError> {
+    match read {
+        Err(ReadError::Damaged { .. }) => Ok(None),
+        read => read,
     }
 }
 
@@ -148,7 +156,7 @@ enum Said {
 /// time.
 ///
 /// # Errors
-/// [`ExportError`]; what is before the damage in a trace has been written then.
+/// [`ExportError`]; when the trace is damaged, what is before the damage has been written.
 pub fn export(
     format: Format,
     extent: &Extent,
@@ -158,11 +166,15 @@ pub fn export(
     if !FORMATS.contains(&format) {
         return Err(ExportError::NoWriter(format));
     }
-    let mut reader = reader.with_times().with_sites();
-    let mut exported = Exported::default();
-    let mut names = Names::default();
-    let mut thread = 0;
     lines::begin(format, extent, &mut out)?;
+    let exported = write_events(format, reader.with_times().with_sites(), &mut out);
+    lines::end(format, &mut out)?;
+    out.flush()?;
+    exported
+}
+
+fn write_events(format: Format, mut reader: Reader<impl Read>, out: &mut impl Write) -> Result<Exported, ExportError> {
+    let (mut exported, mut names, mut thread) = (Exported::default(), Names::default(), 0);
     while let Some(event) = reader.next_event()? {
         if let Event::Thread { thread: number } = event {
             thread = number;
@@ -174,12 +186,10 @@ pub fn export(
             exported.unknown += 1;
             continue;
         };
-        if lines::write(format, thread, &said, &mut exported, &mut out)? {
+        if lines::write(format, thread, &said, &mut exported, out)? {
             exported.operations += u64::from(!matches!(said, Said::Failed { .. }));
         }
     }
-    lines::end(format, &mut out)?;
-    out.flush()?;
     Ok(exported)
 }
 

@@ -152,6 +152,24 @@ fn what_cannot_be_said_is_counted() {
 }
 
 #[test]
+fn of_a_damaged_trace_what_is_before_the_damage_is_exported() {
+    let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+    let mut random = fastrand::Rng::with_seed(2);
+    for _ in 0..400_000 {
+        writer.allocate(Kind::Malloc, random.u64(..1 << 40), 16).unwrap();
+    }
+    let trace = writer.finish().unwrap();
+    let cut = &trace[..trace.len() * 2 / 3];
+
+    let extent = Extent::of(Reader::new(cut).unwrap()).unwrap();
+    let mut text = Vec::new();
+    let error = export::export(Format::Rep, &extent, Reader::new(cut).unwrap(), &mut text).unwrap_err();
+    assert!(matches!(error, export::ExportError::Read(_)), "{error}");
+    assert!(extent.operations > 100_000);
+    assert_eq!(imported(Format::Rep, std::str::from_utf8(&text).unwrap()).len() as u64, extent.operations);
+}
+
+#[test]
 fn what_is_exported_is_found_out() {
     let trace = trace(&[Step::Allocate(Kind::Malloc, 10, 0), Step::Free(0)]);
     for format in FORMATS {
