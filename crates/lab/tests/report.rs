@@ -31,10 +31,10 @@ fn torn(folder: &TempDir) -> PathBuf {
     path
 }
 
-/// The page of a trace.
+/// The page of a trace, without real replays.
 fn page(trace: &Path, more: &[&str]) -> String {
     let output = trace.with_extension("html");
-    heapwright().arg("report").arg(trace).arg("-o").arg(&output).args(more).assert().success();
+    heapwright().args(["report", "--no-real", "-o"]).arg(&output).arg(trace).args(more).assert().success();
     fs::read_to_string(output).unwrap()
 }
 
@@ -88,6 +88,66 @@ fn the_page_needs_nothing_else() {
         let expected = if outside == "http://" { namespace } else { 0 };
         assert_eq!(page.matches(outside).count(), expected, "{outside}");
     }
+}
+
+#[test]
+fn what_pins_holes_is_what_fragments_the_heap() {
+    let folder = TempDir::new().unwrap();
+    let data = data(&page(&torn(&folder), &["-p", "best", "-p", "first"]));
+    for policy in data["policies"].as_array().unwrap() {
+        let (pins, peak) = (&policy["pins"], &policy["at_peak"]);
+        let figure = |value: &Value| value.as_u64().unwrap();
+        assert_eq!(figure(&pins["kept_apart"]), figure(&peak["free"]) - figure(&peak["longest_hole"]));
+        let rows = pins["rows"].as_array().unwrap();
+        assert!(
+            !rows.is_empty()
+                && rows.windows(2).all(|two| two[0]["kept_apart"].as_u64() >= two[1]["kept_apart"].as_u64())
+        );
+        for row in rows {
+            assert_eq!(figure(&row["joined"]), figure(&row["before"]) + figure(&row["bytes"]) + figure(&row["behind"]));
+            assert!(figure(&row["born"]) < figure(&peak["events"]), "it is there at the peak");
+            assert!(row["died"].as_u64().is_none_or(|died| died >= figure(&peak["events"])), "and not gone yet");
+        }
+    }
+}
+
+#[test]
+fn real_replays_have_lines_too() {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("real.html");
+    heapwright().args(["report", "-p", "best", "-o"]).arg(&output).arg(torn(&folder)).assert().success();
+    let data = data(&fs::read_to_string(output).unwrap());
+    let real = data["real"].as_array().unwrap();
+    let named = |name: &str| real.iter().find(|row| row["allocator"] == name);
+    let [system, best] = ["system", "best"].map(|name| &named(name).unwrap()["figures"]);
+    assert!(named("first").is_none() && named("mapped").is_none() && named("no-op").is_none());
+    for figures in [system, best] {
+        let most = figures["line"]["max"].as_array().unwrap().iter().filter_map(Value::as_u64).max();
+        assert_eq!(most, figures["peak_rss"].as_u64());
+        assert!(most > data["trace"]["peak_requested"].as_u64().map(|bytes| bytes / 2));
+    }
+}
+
+#[test]
+fn pictures_for_papers_are_sound() {
+    let folder = TempDir::new().unwrap();
+    let plots = folder.path().join("plots");
+    page(&torn(&folder), &["-p", "best", "--svg", plots.to_str().unwrap()]);
+    let mut names = Vec::new();
+    for file in fs::read_dir(&plots).unwrap().map(Result::unwrap) {
+        let text = fs::read_to_string(file.path()).unwrap();
+        let picture = roxmltree::Document::parse(&text).unwrap();
+        let said: Vec<&str> =
+            picture.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
+        assert!(said.iter().any(|text| text.contains("</script><b>torn</b>")), "the title is text");
+        assert!(picture.descendants().any(|node| matches!(node.tag_name().name(), "path" | "image" | "rect")));
+        assert!(said.len() > 6, "axes have marks: {said:?}");
+        names.push(file.file_name().into_string().unwrap());
+    }
+    names.sort();
+    let expected =
+        ["heap", "hole-sizes-best", "holes", "lifetimes-in-bytes", "lifetimes", "map-best", "sizes-in-bytes", "sizes"];
+    assert_eq!(names, expected.map(|name| format!("{name}.svg")));
 }
 
 #[test]

@@ -4,6 +4,9 @@ use heapwright_replay::Outcome;
 use heapwright_replay::history::{Histogram, Moment, Series};
 use serde::Serialize;
 
+use super::pins::Pins;
+use super::resident::Resident;
+
 /// All that a report shows.
 #[derive(Serialize)]
 pub struct Report {
@@ -15,6 +18,8 @@ pub struct Report {
     pub lifetimes: Bins,
     pub lifetimes_in_bytes: Bins,
     pub policies: Vec<Policy>,
+    /// Empty when there were no real replays.
+    pub real: Vec<Resident>,
 }
 
 /// What is true under any policy.
@@ -89,6 +94,8 @@ pub struct Policy {
     /// `None` when nothing was ever asked for.
     pub at_peak: Option<State>,
     pub at_end: State,
+    /// Of the peak.
+    pub pins: Option<Pins>,
 }
 
 /// Quantities over time.

@@ -10,6 +10,7 @@ use heapwright_replay::history::{Census, History, Resolution};
 use heapwright_replay::{Outcome, replay};
 
 use super::data::{Bins, Line, Lines, Policy, State, Trace};
+use super::pins::Pins;
 use super::planes;
 use crate::progress::Progress;
 use crate::replay::{RuleArguments, open};
@@ -78,7 +79,7 @@ fn simulate_one(path: &Path, census: &Census, rules: &RuleArguments, policy: Pol
 }
 
 /// A simulation as the page reads it.
-pub fn policy(simulated: &Simulated) -> Result<Policy> {
+pub fn policy(simulated: &Simulated, pins: Option<Pins>) -> Result<Policy> {
     let Simulated { outcome, history, .. } = simulated;
     Ok(Policy {
         outcome: outcome.clone(),
@@ -91,6 +92,7 @@ pub fn policy(simulated: &Simulated) -> Result<Policy> {
         map: planes::pack(&history.map)?,
         at_peak: history.peak.as_ref().map(State::from),
         at_end: State::from(&history.end),
+        pins,
     })
 }
 

@@ -3,7 +3,11 @@
 mod data;
 mod gather;
 mod page;
+mod pins;
 mod planes;
+mod resident;
+mod sites;
+mod svg;
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,6 +19,7 @@ use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
 
 use self::data::{Report, RuleFigures, Trace};
+use self::gather::Simulated;
 use crate::number;
 use crate::progress::Progress;
 use crate::replay::{RuleArguments, chosen};
@@ -24,7 +29,9 @@ Examples:
   heapwright report gcc.hwt                          writes gcc.html
   heapwright report gcc.hwt -p first -p best         two policies
   heapwright report gcc.hwt -o r.html --title GCC    another name, another title
-  heapwright report gcc.hwt --granule 8 --header 8   other rules
+  heapwright report gcc.hwt --granule 8 --header 8   other rules for the simulation
+  heapwright report gcc.hwt --svg plots              pictures for papers as well
+  heapwright report gcc.hwt --no-real                simulation alone
 
 The page is one file: it needs no network and no other file, and loads nothing.
 
@@ -45,6 +52,14 @@ pub struct Arguments {
     #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
     pub policy: Vec<String>,
 
+    /// Write every plot as a picture for papers into this folder, too.
+    #[arg(long, value_name = "FOLDER")]
+    pub svg: Option<PathBuf>,
+
+    /// Leave out real replays: what is left is the same on every machine.
+    #[arg(long)]
+    pub no_real: bool,
+
     /// The title of the page [default: the program's name].
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
@@ -55,21 +70,35 @@ pub struct Arguments {
 
 /// Makes the page.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let page = page::html(&gather(arguments)?)?;
+    let (report, simulated) = gather(arguments)?;
+    let page = page::html(&report)?;
     let output = output(arguments);
     fs::write(&output, &page).with_context(|| format!("{} cannot be written", output.display()))?;
     anstream::println!("{}: {}", output.display(), number::bytes(page.len() as u64));
+    if let Some(folder) = &arguments.svg {
+        let pictures = svg::write_all(folder, &report, &simulated)?;
+        anstream::println!("{}: {pictures} pictures", folder.display());
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn gather(arguments: &Arguments) -> Result<Report> {
+fn gather(arguments: &Arguments) -> Result<(Report, Vec<Simulated>)> {
     let policies = chosen(&arguments.policy);
     let progress = Progress::new("report", policies.len());
     let (census, trace) = gather::census(&arguments.trace)?;
     let simulated = gather::simulate(&arguments.trace, &census, &arguments.rules, &policies, &progress)?;
+    let peaks: Vec<_> = simulated.iter().map(|simulated| simulated.history.peak.as_ref()).collect();
+    let pins = pins::tell(&arguments.trace, &peaks)?;
+    let policies = simulated.iter().zip(pins).map(|(simulated, pins)| gather::policy(simulated, pins));
+    let policies = policies.collect::<Result<_>>()?;
+    let names: Vec<&str> = simulated.iter().map(|simulated| simulated.outcome.policy.name()).collect();
+    let real = match arguments.no_real {
+        true => Vec::new(),
+        false => resident::measure(&arguments.trace, &names, &progress)?,
+    };
     let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&census);
     let rules = &arguments.rules;
-    Ok(Report {
+    let report = Report {
         schema: 1,
         title: arguments.title.clone().unwrap_or_else(|| title(&trace)),
         trace,
@@ -82,8 +111,10 @@ fn gather(arguments: &Arguments) -> Result<Report> {
         sizes,
         lifetimes,
         lifetimes_in_bytes,
-        policies: simulated.iter().map(gather::policy).collect::<Result<_>>()?,
-    })
+        policies,
+        real,
+    };
+    Ok((report, simulated))
 }
 
 /// The name of the program, or of the trace.

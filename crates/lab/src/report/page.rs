@@ -19,6 +19,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/heapmap.js"),
     include_str!("assets/bars.js"),
     include_str!("assets/table.js"),
+    include_str!("assets/pins.js"),
     include_str!("assets/main.js"),
 );
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use heapwright_trace::{Event, ReadError, Reader};
+use heapwright_trace::{Event, ReadError, Reader, SiteId};
 
 use super::extents::blocks_of;
 use super::histogram::Histogram;
@@ -125,6 +125,8 @@ pub struct Life {
     pub born: u64,
     /// The event by which it went; `None` when it never did.
     pub died: Option<u64>,
+    /// From where it was asked for; `None` when the trace does not tell, or its [sites](Reader::with_sites) are not read.
+    pub site: Option<SiteId>,
 }
 
 /// Reads all of a trace for the lives of some of its blocks, by number.
@@ -135,13 +137,13 @@ pub fn lives(
     trace: &mut Reader<impl Read>,
     blocks: impl IntoIterator<Item = u64>,
 ) -> Result<HashMap<u64, Life>, ReadError> {
-    let unborn = Life { born: u64::MAX, died: None };
+    let unborn = Life { born: u64::MAX, died: None, site: None };
     let mut lives: HashMap<u64, Life> = blocks.into_iter().map(|block| (block, unborn)).collect();
     let mut now = 0;
     while let Some(event) = trace.next_event()? {
         let (gone, came) = blocks_of(&event);
         if let Some(life) = came.and_then(|block| lives.get_mut(&block)) {
-            life.born = now;
+            (life.born, life.site) = (now, trace.site());
         }
         if let Some(life) = gone.and_then(|block| lives.get_mut(&block)) {
             life.died.get_or_insert(now);

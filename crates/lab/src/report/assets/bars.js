@@ -1,13 +1,11 @@
 // Histograms over powers of two, as SVG.
 
-const short2 = (bin, form) => form(2 ** bin);
-
 /**
  * A histogram. `values` has one number per bin, `first` and `last` are the bins shown, `top` the end of the scale, `form` writes a
  * bin's lower end and `say(bin, value)` what a bar stands for.
  */
 function histogram({ values, first, last, top, paint, form, formValue, say, label }) {
-  const [width, height, left, right, floor, ceiling] = [320, 150, 46, 6, 126, 10];
+  const [width, height, left, right, floor, ceiling] = [300, 150, 58, 8, 126, 10];
   const place = scale(first, last + 1, left, width - right);
   const heights = scale(0, top || 1, floor, ceiling);
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
@@ -29,7 +27,7 @@ function histogram({ values, first, last, top, paint, form, formValue, say, labe
   picture.append(drawn("line", { x1: left, x2: width - right, y1: floor + 0.5, y2: floor + 0.5 }));
   const every = Math.max(1, Math.ceil((last - first + 1) / 5));
   for (let bin = first; bin <= last; bin += every) {
-    picture.append(drawn("text", { x: place(bin), y: floor + 14, "text-anchor": bin === first ? "start" : "middle" }, short2(bin, form)));
+    picture.append(drawn("text", { x: place(bin), y: floor + 14, "text-anchor": bin === first ? "start" : "middle" }, form(2 ** bin)));
   }
   return picture;
 }
@@ -49,13 +47,12 @@ function holeSizes(host, policies) {
     const states = policies.map((policy) => policy[moment] ?? policy.at_end);
     const all = states.map((state) => state.hole_sizes[measure]);
     const [first, last] = binsUsed(all);
-    const top = Math.max(1, ...all.flat());
-    const form = measure === "bytes" ? bytes : count;
+    const form = measure === "bytes" ? roundBytes : count;
     panels.replaceChildren(...policies.map((policy, at) => element("div", { class: "panel" },
       element("h3", {}, policy.policy),
       element("p", {}, `${plural(states[at].holes, "hole")}, ${bytes(states[at].free)} free, longest ${bytes(states[at].longest_hole)}`),
       histogram({
-        values: all[at], first, last, top, paint: `line-${policy.policy}`, form: bytes, formValue: form,
+        values: all[at], first, last, top: Math.max(1, ...all[at]), paint: `line-${policy.policy}`, form: roundBytes, formValue: form,
         say: (bin, value) => `${bytes(2 ** bin)} to ${bytes(2 ** (bin + 1))}: ${measure === "bytes" ? bytes(value) : plural(value, "hole")}`,
         label: `Holes of ${policy.policy} by length`,
       }))));
@@ -71,14 +68,14 @@ function blockSizes(host, data) {
   const panel = (title, text, bins, measure, form, paint, unit) => {
     const [first, last] = binsUsed([bins[measure]]);
     return element("div", { class: "panel" }, element("h3", {}, title), element("p", {}, text), histogram({
-      values: bins[measure], first, last, top: Math.max(1, ...bins[measure]), paint, form, formValue: measure === "bytes" ? bytes : count,
+      values: bins[measure], first, last, top: Math.max(1, ...bins[measure]), paint, form, formValue: measure === "bytes" ? roundBytes : count,
       say: (bin, value) => `${form(2 ** bin)} to ${form(2 ** (bin + 1))}${unit}: ${measure === "bytes" ? bytes(value) : plural(value, "block")}`,
       label: title,
     }));
   };
   host.replaceChildren(element("div", { class: "panels wide" },
-    panel("Sizes, by number", "how many blocks of each size", data.sizes, "counts", bytes, "size-3", ""),
-    panel("Sizes, by bytes", "how much was asked for in blocks of each size", data.sizes, "bytes", bytes, "size-3", ""),
+    panel("Sizes, by number", "how many blocks of each size", data.sizes, "counts", roundBytes, "size-3", ""),
+    panel("Sizes, by bytes", "how much was asked for in blocks of each size", data.sizes, "bytes", roundBytes, "size-3", ""),
     panel("Lifetimes in events", "how many blocks lived for so many events", data.lifetimes, "counts", count, "age-3", " events"),
-    panel("Lifetimes in bytes", "how many blocks lived while so much was asked for", data.lifetimes_in_bytes, "counts", bytes, "age-3", "")));
+    panel("Lifetimes in bytes", "how many blocks lived while so much was asked for", data.lifetimes_in_bytes, "counts", roundBytes, "age-3", "")));
 }

@@ -118,6 +118,14 @@ function placeReadout(readout, stage, x) {
   readout.style.right = x < width / 2 ? "auto" : `${width - x + 14}px`;
 }
 
+/** Buttons for those who cannot drag. */
+function zoomButtons(view, showAll) {
+  const button = (label, text, press) => element("button", { type: "button", class: "quiet", "aria-label": label, onclick: press }, text);
+  const reset = button("Show all", "Show all", showAll);
+  const tools = element("div", { class: "tools" }, reset, button("Zoom out", "−", () => view.zoom(2)), button("Zoom in", "+", () => view.zoom(0.5)));
+  return { reset, tools };
+}
+
 /** Keys that all plots over time know: + and - zoom, 0 shows all, [ and ] move. */
 function timeKey(view, key, event) {
   if (key === "+" || key === "=") view.zoom(0.5, event);

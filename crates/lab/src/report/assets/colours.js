@@ -1,9 +1,9 @@
 // Colours come from the style sheet, so that there is one place for both themes. Lines differ by their dashes too.
 
-const DASHES = { first: [], next: [7, 3], best: [], worst: [2, 3], random: [9, 3, 2, 3], buddy: [12, 4], good: [4, 2] };
-
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const policyColour = (policy) => colour(`line-${policy}`);
+
+/** The dashes of a line; none of an unbroken one. */
+const dashes = (name) => (/\d/.test(colour(`dash-${name}`)) ? colour(`dash-${name}`).split(" ").map(Number) : []);
 
 /** The red, green and blue of "#rrggbb". */
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));

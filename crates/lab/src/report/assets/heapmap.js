@@ -51,13 +51,13 @@ function heapMap(host, { policies, view, height }) {
   const canvas = element("canvas", { role: "img" });
   const readout = element("div", { class: "readout", hidden: true, "aria-live": "polite" });
   const stage = element("div", { class: "stage", tabindex: 0, "aria-label": "Heap map: arrow keys read cells, plus and minus zoom, 0 shows all" }, canvas, readout);
-  const reset = element("button", { type: "button", class: "quiet", onclick: showAll }, "Show all");
+  const { reset, tools } = zoomButtons(view, showAll);
   const name = element("h3");
   const legend = element("div", { class: "legend", role: "group", "aria-label": "Classes: press one to see it alone" });
   const thumbs = element("div", { class: "thumbs", role: "group", "aria-label": "Policy shown" });
   const colouring = choice("Colour by", Object.entries(LAYERS).map(([key, { label }]) => [key, label]), layer, (chosen) => { layer = chosen; only = null; repaint(); });
   host.replaceChildren(thumbs, element("div", { class: "plot" },
-    element("div", { class: "plot-head" }, name, colouring, reset), stage, element("div", { class: "bar" }, legend)));
+    element("div", { class: "plot-head" }, name, colouring, tools), stage, element("div", { class: "bar" }, legend)));
 
   function showAll() {
     addresses = null;
@@ -107,7 +107,7 @@ function heapMap(host, { policies, view, height }) {
     const { context, width, height: tall } = fit(canvas, stage.clientWidth < 500 ? Math.min(height, 320) : height);
     const [low, high] = addresses ?? [0, heapOf(policy)];
     const guides = byteTicks(low, high, 6);
-    const margin = Math.max(...guides.map((mark) => context.measureText(bytes(mark)).width)) + 12;
+    const margin = Math.max(...guides.map((mark) => context.measureText(roundBytes(mark)).width)) + 12;
     box = { left: margin, right: width - 1, end: width, top: 6, bottom: tall - 26 };
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(low, high, box.bottom, box.top) };
     const { row_bytes: rowBytes, column_events: columnEvents, rows } = policy.map;
@@ -127,7 +127,7 @@ function heapMap(host, { policies, view, height }) {
     context.textAlign = "right";
     context.textBaseline = "middle";
     context.fillStyle = colour("muted");
-    for (const mark of guides) context.fillText(bytes(mark), box.left - 8, Math.min(box.bottom - 4, Math.max(box.top + 5, place.y(mark))));
+    for (const mark of guides) context.fillText(roundBytes(mark), box.left - 8, Math.min(box.bottom - 4, Math.max(box.top + 5, place.y(mark))));
     reset.hidden = view.isWhole && addresses === null;
   }
 

@@ -7,20 +7,20 @@ function visible(line, view) {
 }
 
 /**
- * A plot. `lines`: { name, label, colour (a name in the style sheet), dash, line, area } ; `form` writes a value,
- * `marks(from, to, about)` chooses marks.
+ * A plot. `lines`: { name, label, colour (a name in the style sheet), dash, line, area } ; `form` writes a value and
+ * `markForm` a mark of the axis, `marks(from, to, about)` chooses marks.
  */
-function linePlot(host, { title, lines, view, form, marks, height }) {
+function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
   const canvas = element("canvas", { role: "img", "aria-label": `${title} over time, a line each for ${lines.map((line) => line.label).join(", ")}` });
   const readout = element("div", { class: "readout", hidden: true, "aria-live": "polite" });
   const stage = element("div", { class: "stage", tabindex: 0, "aria-label": `${title}: arrow keys read values, plus and minus zoom, 0 shows all` }, canvas, readout);
   const shown = new Map(lines.map((line) => [line.name, true]));
-  const reset = element("button", { type: "button", class: "quiet", onclick: () => view.showAll() }, "Show all");
+  const { reset, tools } = zoomButtons(view, () => view.showAll());
   const legend = element("div", { class: "legend", role: "group", "aria-label": "Lines" }, ...lines.map((line) =>
     element("button", { type: "button", "aria-pressed": "true", onclick: (event) => toggle(line.name, event.currentTarget) },
       line.area ? square(line.colour) : swatch(line.colour, line.dash, line.name === "best" ? 3 : 2), line.label)));
   host.replaceChildren(element("div", { class: "plot" },
-    element("div", { class: "plot-head" }, element("h3", {}, title), reset), stage, element("div", { class: "bar" }, legend)));
+    element("div", { class: "plot-head" }, element("h3", {}, title), tools), stage, element("div", { class: "bar" }, legend)));
   let box = null;
   let place = null;
   let pointed = null;
@@ -46,10 +46,10 @@ function linePlot(host, { title, lines, view, form, marks, height }) {
     const wide = width >= 640;
     const top = most();
     const guides = marks(0, top * 1.04, 5);
-    const margin = Math.max(...guides.map((mark) => context.measureText(form(mark)).width)) + 12;
+    const margin = Math.max(...guides.map((mark) => context.measureText(markForm(mark)).width)) + 12;
     box = { left: margin, right: width - (wide ? 66 : 6), end: width, top: 8, bottom: tall - 26 };
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(0, top * 1.04, box.bottom, box.top) };
-    drawAxisY(context, box, place.y, guides, form);
+    drawAxisY(context, box, place.y, guides, markForm);
     drawAxisX(context, box, place.x, ticks(view.from, view.to, wide ? 8 : 4), count);
     context.save();
     context.beginPath();

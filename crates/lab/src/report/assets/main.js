@@ -51,10 +51,44 @@ function overTime() {
     ? `Each point stands for ${grouped(width)} events; the least and the most within them are kept, as a band. `
     : "One point per event. ") + "Drag to zoom all plots over time; a double click shows all.";
   const perPolicy = (quantity) => data.policies.map((policy) =>
-    ({ name: policy.policy, label: policy.policy, colour: `line-${policy.policy}`, dash: DASHES[policy.policy] ?? [], line: policy.lines[quantity] }));
+    ({ name: policy.policy, label: policy.policy, colour: `line-${policy.policy}`, dash: dashes(policy.policy), line: policy.lines[quantity] }));
   const asked = { name: "asked", label: "asked for", colour: "area", dash: [], line: data.trace.requested, area: true };
-  linePlot(byId("plot-heap"), { title: "Heap size", lines: [asked, ...perPolicy("heap")], view, form: bytes, marks: byteTicks, height: 340 });
-  linePlot(byId("plot-holes"), { title: "Number of holes", lines: perPolicy("holes"), view, form: count, marks: ticks, height: 240 });
+  linePlot(byId("plot-heap"), { title: "Heap size", lines: [asked, ...perPolicy("heap")], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 340 });
+  if (measured.length) linePlot(byId("plot-resident"), { title: "Resident memory, measured", lines: [asked, ...measured.map(allocatorLine)], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 300 });
+  linePlot(byId("plot-holes"), { title: "Number of holes", lines: perPolicy("holes"), view, form: count, markForm: count, marks: ticks, height: 240 });
+}
+
+const measured = data.real.filter((row) => row.figures !== null);
+
+/** How an allocator is drawn: policies as everywhere, the others in colours of their own. */
+function allocatorLine({ allocator, figures }) {
+  const others = measured.map((row) => row.allocator).filter((name) => colour(`line-${name}`) === "");
+  const other = others.indexOf(allocator);
+  const name = other < 0 ? allocator : `other-${other % 4}`;
+  return { name: allocator, label: allocator, colour: `line-${name}`, dash: dashes(name), line: figures.line };
+}
+
+function real() {
+  if (data.real.length === 0) return;
+  byId("real").hidden = false;
+  byId("real-note").textContent = "The same calls made of real allocators on this machine, each in a process of its own that writes to its blocks. Memory is what was resident, of the heap alone; times and sizes differ from machine to machine and a little from run to run.";
+  const number = (name, value, form, more = {}) => ({ name, value: (row) => (row.figures ? value(row.figures) : null), show: (row) => (row.figures ? form(value(row.figures)) : "–"), ...more });
+  const least = measured.reduce((least, row) => (least === null || row.figures.peak_rss < least.figures.peak_rss ? row : least), null);
+  byId("allocators").replaceChildren(sortable({
+    label: "Allocators compared",
+    rows: data.real,
+    mark: (row) => row === least,
+    columns: [
+      { name: "Allocator", value: (row) => row.allocator, show: (row) => row.allocator, text: true },
+      number("Peak resident", (figures) => figures.peak_rss, bytes, { measure: true }),
+      number("Peak over peak asked", (figures) => figures.peak_rss / Math.max(1, data.trace.peak_requested), short),
+      number("Mean resident", (figures) => figures.average_rss, bytes),
+      number("Page faults", (figures) => figures.faults, grouped),
+      number("Time", (figures) => figures.seconds, seconds),
+      number("Events per second", (figures) => data.trace.events / figures.seconds, count, { descending: true }),
+      ...(data.real.some((row) => row.error) ? [{ name: "Not measured, because", value: (row) => row.error ?? "", show: (row) => row.error ?? "", text: true }] : []),
+    ],
+  }));
 }
 
 async function map() {
@@ -76,11 +110,13 @@ function making() {
   byId("making").replaceChildren(
     element("p", {}, `The trace ${data.trace.file} was replayed by heapwright's engine under each policy, without any memory being allocated. The result is exact, and the same on every machine. Granules have ${rules.granule} bytes, headers ${rules.header}; the heap ${region}.`),
     element("p", {}, "Quantities over time are down-sampled by joining neighbours: every least and every most is kept. Cells of the maps are exact sums over all events of their column, rounded to 1/255."),
-    element("dl", {}, ...data.trace.about.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])));
+    element("dl", { class: "making" }, ...data.trace.about.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])));
 }
 
 head();
 comparison();
+real();
+pinned(byId("pinned"), data.policies, data.trace.events);
 holeSizes(byId("hole-sizes"), data.policies);
 blockSizes(byId("block-sizes"), data);
 making();

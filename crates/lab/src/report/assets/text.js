@@ -40,6 +40,12 @@ function bytes(number) {
   return `${power === 0 ? grouped(number) : short(number / 1024 ** power)} ${UNITS[power]}`;
 }
 
+/** A time in the unit that suits it. */
+function seconds(time) {
+  const [factor, unit] = time >= 1 ? [1, "s"] : time >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
+  return `${short(time * factor)} ${unit}`;
+}
+
 /** A count in thousands, millions, … where that is shorter. */
 function count(number) {
   const powers = ["", " k", " M", " G", " T"];
@@ -49,6 +55,9 @@ function count(number) {
 
 /** Three significant digits without zeros at the end. */
 const trimmed = (number) => short(number).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+
+/** As bytes(), without zeros at the end: for marks of an axis. */
+const roundBytes = (number) => bytes(number).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
 
 const percent = (share) => (share === null || share === undefined ? "–" : `${short(100 * share)} %`);
 const orDash = (value, form) => (value === null || value === undefined ? "–" : form(value));

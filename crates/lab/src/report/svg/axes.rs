@@ -1,0 +1,154 @@
+//! The frame of a plot: its title, its axes and their marks.
+
+use svg::Document;
+use svg::node::element::{Group, Line, Rectangle, Text};
+
+use crate::number;
+
+/// The size of a picture and of the plot in it, in units of about a third of a millimetre.
+pub const WIDTH: f64 = 680.0;
+pub const HEIGHT: f64 = 400.0;
+pub const LEFT: f64 = 76.0;
+pub const RIGHT: f64 = 596.0;
+pub const TOP: f64 = 40.0;
+pub const BOTTOM: f64 = 344.0;
+
+pub const INK: &str = "#1c1d1f";
+const MUTED: &str = "#5c6067";
+const GRID: &str = "#e3e1dc";
+const FONT: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
+
+/// A linear scale from `0..=most` to places.
+#[derive(Clone, Copy)]
+pub struct Scale {
+    most: f64,
+    start: f64,
+    end: f64,
+}
+
+impl Scale {
+    /// The scale across.
+    pub fn across(most: u64) -> Scale {
+        Scale { most: most.max(1) as f64, start: LEFT, end: RIGHT }
+    }
+
+    /// The scale upwards, without any room above.
+    pub fn filling(most: u64) -> Scale {
+        Scale { most: most.max(1) as f64, start: BOTTOM, end: TOP }
+    }
+
+    /// The scale upwards, with a little room above.
+    pub fn upwards(most: u64) -> Scale {
+        Scale { most: most.max(1) as f64 * 1.04, start: BOTTOM, end: TOP }
+    }
+
+    pub fn place(&self, value: f64) -> f64 {
+        self.start + value / self.most * (self.end - self.start)
+    }
+}
+
+/// Round numbers up to `most`, at most seven steps: of 1, 2 or 5 times a power of ten.
+pub fn round_marks(most: u64) -> Vec<u64> {
+    let mut step = 1_u64;
+    for factor in [2, 5, 10].into_iter().cycle() {
+        if most / step <= 6 {
+            break;
+        }
+        let power = 10_u64.pow(step.ilog10());
+        step = power.saturating_mul(factor);
+    }
+    marks(most, step)
+}
+
+/// Round numbers of bytes up to `most`, at most seven steps of a power of two.
+pub fn byte_marks(most: u64) -> Vec<u64> {
+    marks(most, (most / 6).max(1).checked_next_power_of_two().unwrap_or(1 << 63))
+}
+
+fn marks(most: u64, step: u64) -> Vec<u64> {
+    (0..=most / step).map(|mark| mark * step).collect()
+}
+
+/// A count in thousands, millions, … where that is shorter.
+pub fn count(number: u64) -> String {
+    const POWERS: [&str; 5] = ["", " k", " M", " G", " T"];
+    if number < 10_000 {
+        return number::grouped(number);
+    }
+    let power = (number.ilog10() / 3).min(4);
+    let text = number::short(number as f64 / 1000_f64.powi(power as i32));
+    let trimmed = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{trimmed}{}", POWERS[power as usize])
+}
+
+/// An empty picture with its title.
+pub fn picture(title: &str) -> Document {
+    let clean: String = title.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    Document::new()
+        .set("viewBox", (0, 0, WIDTH, HEIGHT))
+        .set("width", WIDTH)
+        .set("height", HEIGHT)
+        .set("font-family", FONT)
+        .set("font-size", 12)
+        .add(svg::node::element::Title::new(clean.clone()))
+        .add(Rectangle::new().set("width", WIDTH).set("height", HEIGHT).set("fill", "#ffffff"))
+        .add(text(LEFT, 22.0, "start", &clean).set("font-size", 14).set("font-weight", "bold").set("fill", INK))
+}
+
+/// A text at a place.
+pub fn text(x: f64, y: f64, anchor: &str, content: &str) -> Text {
+    Text::new(content).set("x", rounded(x)).set("y", rounded(y)).set("text-anchor", anchor).set("fill", MUTED)
+}
+
+/// The axis upwards: its marks, each with a line across, and what it shows.
+pub fn upwards(scale: Scale, marks: &[u64], form: impl Fn(u64) -> String, label: &str) -> Group {
+    let mut group = Group::new();
+    for &mark in marks {
+        let y = scale.place(mark as f64);
+        group = group.add(line(LEFT, y, RIGHT, y, if mark == 0 { MUTED } else { GRID })).add(text(
+            LEFT - 7.0,
+            y + 4.0,
+            "end",
+            &form(mark),
+        ));
+    }
+    let middle = (TOP + BOTTOM) / 2.0;
+    let label = text(14.0, middle, "middle", label).set("transform", format!("rotate(-90 14 {middle})"));
+    group.add(label)
+}
+
+/// The axis across: places with their texts, and what it shows.
+pub fn across(places: impl IntoIterator<Item = (f64, String)>, label: &str) -> Group {
+    let mut group = Group::new();
+    for (x, mark) in places {
+        group = group.add(line(x, BOTTOM, x, BOTTOM + 5.0, MUTED)).add(text(x, BOTTOM + 19.0, "middle", &mark));
+    }
+    group.add(text((LEFT + RIGHT) / 2.0, BOTTOM + 40.0, "middle", label))
+}
+
+fn line(x1: f64, y1: f64, x2: f64, y2: f64, colour: &str) -> Line {
+    let ends = Line::new().set("x1", rounded(x1)).set("y1", rounded(y1)).set("x2", rounded(x2)).set("y2", rounded(y2));
+    ends.set("stroke", colour)
+}
+
+/// A place to a tenth of a unit, which no printer shows.
+pub fn rounded(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_round_and_few() {
+        assert_eq!(round_marks(0), [0]);
+        assert_eq!(round_marks(7), [0, 2, 4, 6]);
+        assert_eq!(round_marks(964_600), [0, 200_000, 400_000, 600_000, 800_000]);
+        assert_eq!(byte_marks(12 << 20), (0..=6).map(|mark| mark << 21).collect::<Vec<u64>>());
+        for most in (0..64).map(|power| (1_u64 << power) - 1).chain([u64::MAX]) {
+            assert!(round_marks(most).len() <= 8 && byte_marks(most).len() <= 8, "{most}");
+        }
+        assert_eq!([999, 10_000, 1_230_000].map(count), ["999", "10 k", "1.23 M"]);
+    }
+}

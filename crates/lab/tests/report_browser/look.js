@@ -1,0 +1,79 @@
+// Uses a report as a person would, and tells the page around it what it saw.
+"use strict";
+{
+  const seen = { errors: [], violations: [] };
+  addEventListener("error", (event) => seen.errors.push(String(event.message)));
+  addEventListener("unhandledrejection", (event) => seen.errors.push(String(event.reason)));
+  addEventListener("securitypolicyviolation", (event) => seen.violations.push(event.violatedDirective));
+
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const texts = (selector, within) => all(selector, within).map((found) => found.textContent);
+  const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+
+  /** How many different colours a canvas shows. */
+  function colours(canvas) {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const found = new Set();
+    for (let at = 0; at < data.length; at += 4) found.add(data.slice(at, at + 4).join());
+    return found.size;
+  }
+
+  function look() {
+    seen.title = document.querySelector("h1").textContent;
+    seen.injected = all("main b, main i").map((found) => found.textContent).filter((text) => text.includes("torn"));
+    seen.width = document.documentElement.scrollWidth;
+    seen.window = innerWidth;
+    seen.canvases = all("canvas").map(colours);
+    seen.bars = all(".panel svg").map((picture) => all("rect", picture).length);
+
+    const table = document.querySelector("#comparison table");
+    const heads = all("thead button", table);
+    const order = () => texts("tbody tr > :first-child", table);
+    heads[1].click();
+    const ascending = order();
+    heads[1].click();
+    seen.orders = [ascending, order()];
+    seen.sorted = all("[aria-sort]", table).map((head) => head.getAttribute("aria-sort"));
+
+    const [stage] = all("#plot-heap .stage");
+    const reset = document.querySelector("#plot-heap .tools button");
+    const canvas = stage.querySelector("canvas");
+    const whole = canvas.toDataURL();
+    press(stage, "+");
+    seen.zoomed = [!reset.hidden, canvas.toDataURL() !== whole];
+    press(stage, "0");
+    seen.back = [reset.hidden, canvas.toDataURL() === whole];
+    press(stage, "ArrowRight");
+    seen.readout = stage.querySelector(".readout").textContent;
+    stage.dispatchEvent(new Event("blur"));
+    document.querySelector("#plot-heap .legend button").click();
+    seen.toggled = canvas.toDataURL() !== whole;
+
+    const map = document.querySelector("#heap-map .stage canvas");
+    const first = map?.toDataURL();
+    document.querySelector("#heap-map .choice button:last-of-type")?.click();
+    seen.recoloured = map?.toDataURL() !== first;
+    seen.fallback = texts("#heap-map .failure");
+
+    const paper = () => getComputedStyle(document.body).backgroundColor;
+    seen.papers = [paper()];
+    document.getElementById("theme").click();
+    seen.papers.push(paper());
+    seen.unnamed = all("button, canvas[role], svg[role], table").filter((found) => !(found.getAttribute("aria-label") || found.textContent.trim())).length;
+  }
+
+  function wait() {
+    if (document.documentElement.dataset.ready === undefined) {
+      setTimeout(wait, 50);
+      return;
+    }
+    try {
+      look();
+    } catch (error) {
+      seen.errors.push(String(error));
+    }
+    const bytes = new TextEncoder().encode(JSON.stringify(seen));
+    parent.postMessage(btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")), "*");
+  }
+  wait();
+}
