@@ -151,6 +151,19 @@ fn pictures_for_papers_are_sound() {
 }
 
 #[test]
+fn a_program_is_recorded_first() {
+    let folder = TempDir::new().unwrap();
+    let ls = ["report", "--no-real", "-p", "best", "--", "ls", "-l", "/"];
+    heapwright().args(ls).current_dir(&folder).assert().success();
+    let data = data(&fs::read_to_string(folder.path().join("ls.html")).unwrap());
+    assert_eq!(data["title"], "ls");
+    assert!(data["trace"]["events"].as_u64().is_some_and(|events| events > 100));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the trace is not kept");
+    heapwright().args(["report", "a.hwt", "--", "ls"]).assert().code(2);
+    heapwright().arg("report").assert().code(2);
+}
+
+#[test]
 fn what_cannot_be_read_or_written_is_an_error() {
     let folder = TempDir::new().unwrap();
     let missing = heapwright().arg("report").arg(folder.path().join("none.hwt")).assert().code(1);

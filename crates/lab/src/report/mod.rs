@@ -7,10 +7,12 @@ mod pins;
 mod planes;
 mod resident;
 mod sites;
+mod source;
 mod svg;
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -20,6 +22,7 @@ use heapwright_placement::PolicyKind;
 
 use self::data::{Report, RuleFigures, Trace};
 use self::gather::Simulated;
+use self::source::Source;
 use crate::number;
 use crate::progress::Progress;
 use crate::replay::{RuleArguments, chosen};
@@ -27,6 +30,7 @@ use crate::replay::{RuleArguments, chosen};
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright report gcc.hwt                          writes gcc.html
+  heapwright report -- python3 job.py                records a program first
   heapwright report gcc.hwt -p first -p best         two policies
   heapwright report gcc.hwt -o r.html --title GCC    another name, another title
   heapwright report gcc.hwt --granule 8 --header 8   other rules for the simulation
@@ -41,10 +45,10 @@ Exit code: 0, or 1 when the trace is damaged or cannot be read, or the page cann
 #[derive(Args)]
 pub struct Arguments {
     /// The trace, as written by `heapwright record` or `heapwright import`.
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
+    #[arg(value_name = "TRACE", required_unless_present = "program", conflicts_with = "program")]
+    pub trace: Option<PathBuf>,
 
-    /// Where the page goes [default: the trace's name with .html, in the current directory].
+    /// Where the page goes [default: the trace's or the program's name with .html, in the current directory].
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -66,13 +70,18 @@ pub struct Arguments {
 
     #[command(flatten)]
     pub rules: RuleArguments,
+
+    /// A program and its arguments, instead of a trace: it is recorded, and the trace is not kept.
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
 }
 
 /// Makes the page.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let (report, simulated) = gather(arguments)?;
+    let source = Source::of(arguments.trace.as_deref(), &arguments.program)?;
+    let (report, simulated) = gather(&source.trace, arguments)?;
     let page = page::html(&report)?;
-    let output = output(arguments);
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", source.name)));
     fs::write(&output, &page).with_context(|| format!("{} cannot be written", output.display()))?;
     anstream::println!("{}: {}", output.display(), number::bytes(page.len() as u64));
     if let Some(folder) = &arguments.svg {
@@ -82,19 +91,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn gather(arguments: &Arguments) -> Result<(Report, Vec<Simulated>)> {
+fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Simulated>)> {
     let policies = chosen(&arguments.policy);
     let progress = Progress::new("report", policies.len());
-    let (census, trace) = gather::census(&arguments.trace)?;
-    let simulated = gather::simulate(&arguments.trace, &census, &arguments.rules, &policies, &progress)?;
+    let (census, trace) = gather::census(path)?;
+    let simulated = gather::simulate(path, &census, &arguments.rules, &policies, &progress)?;
     let peaks: Vec<_> = simulated.iter().map(|simulated| simulated.history.peak.as_ref()).collect();
-    let pins = pins::tell(&arguments.trace, &peaks)?;
+    let pins = pins::tell(path, &peaks)?;
     let policies = simulated.iter().zip(pins).map(|(simulated, pins)| gather::policy(simulated, pins));
     let policies = policies.collect::<Result<_>>()?;
     let names: Vec<&str> = simulated.iter().map(|simulated| simulated.outcome.policy.name()).collect();
     let real = match arguments.no_real {
         true => Vec::new(),
-        false => resident::measure(&arguments.trace, &names, &progress)?,
+        false => resident::measure(path, &names, &progress)?,
     };
     let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&census);
     let rules = &arguments.rules;
@@ -121,11 +130,4 @@ fn gather(arguments: &Arguments) -> Result<(Report, Vec<Simulated>)> {
 fn title(trace: &Trace) -> String {
     let program = trace.about.iter().find(|(name, _)| name == "program").map(|(_, text)| text.as_str());
     program.filter(|name| !name.is_empty()).unwrap_or(&trace.file).to_owned()
-}
-
-fn output(arguments: &Arguments) -> PathBuf {
-    arguments.output.clone().unwrap_or_else(|| {
-        let stem = arguments.trace.file_stem().unwrap_or_default();
-        PathBuf::from(stem).with_extension("html")
-    })
 }
