@@ -14,6 +14,13 @@ function fit(canvas, height) {
   return { context, width, height };
 }
 
+/** Where in a canvas the plot itself goes: at the same place in all, so that times lie above one another. */
+function innerBox(context, labels, width, height) {
+  const [left, right] = width >= 640 ? [64, 68] : [54, 6];
+  const widest = Math.max(...labels.map((label) => context.measureText(label).width));
+  return { left: Math.max(left, widest + 12), right: width - right, end: width, top: 8, bottom: height - 26 };
+}
+
 /** Lines across, with what they stand for. */
 function drawAxisY(context, box, place, marks, label) {
   context.textAlign = "right";

@@ -107,8 +107,7 @@ function heapMap(host, { policies, view, height }) {
     const { context, width, height: tall } = fit(canvas, stage.clientWidth < 500 ? Math.min(height, 320) : height);
     const [low, high] = addresses ?? [0, heapOf(policy)];
     const guides = byteTicks(low, high, 6);
-    const margin = Math.max(...guides.map((mark) => context.measureText(roundBytes(mark)).width)) + 12;
-    box = { left: margin, right: width - 1, end: width, top: 6, bottom: tall - 26 };
+    box = innerBox(context, guides.map(roundBytes), width, tall);
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(low, high, box.bottom, box.top) };
     const { row_bytes: rowBytes, column_events: columnEvents, rows } = policy.map;
     const [left, right] = [view.from / columnEvents, view.to / columnEvents];

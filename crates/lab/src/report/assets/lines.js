@@ -46,8 +46,7 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     const wide = width >= 640;
     const top = most();
     const guides = marks(0, top * 1.04, 5);
-    const margin = Math.max(...guides.map((mark) => context.measureText(markForm(mark)).width)) + 12;
-    box = { left: margin, right: width - (wide ? 66 : 6), end: width, top: 8, bottom: tall - 26 };
+    box = innerBox(context, guides.map(markForm), width, tall);
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(0, top * 1.04, box.bottom, box.top) };
     drawAxisY(context, box, place.y, guides, markForm);
     drawAxisX(context, box, place.x, ticks(view.from, view.to, wide ? 8 : 4), count);
