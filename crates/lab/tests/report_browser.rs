@@ -53,10 +53,14 @@ const DESK: Screen = Screen { width: 1200, dark: false };
 
 impl Looking {
     fn at_a_report() -> Option<Looking> {
+        Looking::at_a_report_of(&torn())
+    }
+
+    fn at_a_report_of(bytes: &[u8]) -> Option<Looking> {
         let browser = browser()?;
         let folder = TempDir::new().unwrap();
         let (trace, page) = (folder.path().join("torn.hwt"), folder.path().join("report.html"));
-        fs::write(&trace, torn()).unwrap();
+        fs::write(&trace, bytes).unwrap();
         let arguments = ["report", "--no-real", "-p", "first", "-p", "best", "-p", "worst", "-o"];
         let mut report = assert_cmd::Command::new(assert_cmd::cargo_bin!("heapwright"));
         report.args(arguments).arg(&page).arg(&trace).assert().success();
@@ -130,6 +134,18 @@ fn the_page_as_it_is_runs_without_a_word() {
     let Some(looking) = Looking::at_a_report() else { return };
     let (dom, console) = looking.open(&looking.write("as-it-is.html", &looking.page), false);
     assert!(dom.contains("data-ready") && console.is_empty(), "{console:?}");
+}
+
+#[test]
+fn what_is_hardly_a_trace_has_a_page_that_runs() {
+    let empty = Writer::new(Vec::new(), &About::default()).unwrap();
+    let mut one = Writer::new(Vec::new(), &About::default()).unwrap();
+    one.allocate(Kind::Malloc, 0, 16).unwrap();
+    for (writer, said) in [(empty, "This trace holds no events."), (one, "At most")] {
+        let Some(looking) = Looking::at_a_report_of(&writer.finish().unwrap()) else { return };
+        let (dom, console) = looking.open(&looking.write("as-it-is.html", &looking.page), false);
+        assert!(dom.contains("data-ready") && dom.contains(said) && console.is_empty(), "{console:?}");
+    }
 }
 
 #[test]

@@ -113,14 +113,25 @@ function making() {
     element("dl", { class: "making" }, ...data.trace.about.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])));
 }
 
-head();
-comparison();
-real();
-pinned(byId("pinned"), data.policies, data.trace.events);
-holeSizes(byId("hole-sizes"), data.policies);
-blockSizes(byId("block-sizes"), data);
+/** A trace without events has nothing to draw. */
+function nothing() {
+  byId("verdict").textContent = "This trace holds no events.";
+  for (const id of ["figures", "policies", "time", "map", "pins", "holes", "blocks"]) byId(id).remove();
+}
+
+async function everything() {
+  head();
+  comparison();
+  real();
+  pinned(byId("pinned"), data.policies, data.trace.events);
+  holeSizes(byId("hole-sizes"), data.policies);
+  blockSizes(byId("block-sizes"), data);
+  overTime();
+  await map();
+}
+
 making();
-overTime();
 setUpTheme(byId("theme"));
-await map();
+if (data.trace.events === 0) nothing();
+else await everything();
 document.documentElement.dataset.ready = "";
