@@ -102,6 +102,7 @@ fn shards_together_are_the_whole() {
     // By way of Parquet, too.
     let parquet = merge(&folder, "merged.parquet", &paths);
     assert_eq!(&fs::read(&parquet).unwrap()[..4], b"PAR1");
+    assert_eq!(fs::metadata(&parquet).unwrap().permissions(), fs::metadata(&whole).unwrap().permissions());
     let back = merge(&folder, "back.csv", &[&parquet]);
     assert_eq!(fs::read_to_string(&whole).unwrap(), fs::read_to_string(back).unwrap());
 }

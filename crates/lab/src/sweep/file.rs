@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -203,7 +203,9 @@ fn read_csv(path: &Path) -> Result<Vec<StringRecord>> {
 pub fn write(path: &Path, rows: &[StringRecord]) -> Result<()> {
     let cannot = || format!("{} cannot be written", path.display());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(cannot)?;
+    // Temporary files are their owner's alone unless told otherwise; this one becomes a file like any other.
+    let like_any_other = fs::Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().permissions(like_any_other).tempfile_in(folder).with_context(cannot)?;
     match Form::of(path)? {
         Form::Csv => {
             let mut writer = csv::Writer::from_writer(BufWriter::new(&mut file));
