@@ -21,7 +21,6 @@ use anyhow::Result;
 
 pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::program::{Options, Recording, program};
-pub use self::program::{Options, program};
 use crate::run::{FAILED, failed, launch};
 
 /// Runs the program and ends as it does, unless what was asked for could not be had.
