@@ -29,6 +29,8 @@ pub const ON_BAD_FREE: &str = "HEAPWRIGHT_ON_BAD_FREE";
 pub const WATCH: &str = "HEAPWRIGHT_WATCH";
 /// The directory in which recorded processes make their streams.
 pub const RECORD: &str = "HEAPWRIGHT_RECORD";
+/// Set when recorded processes tell the time of every call.
+pub const RECORD_TIMES: &str = "HEAPWRIGHT_RECORD_TIMES";
 /// A drop-in library to use instead of the one inside.
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 

@@ -200,6 +200,37 @@ fn what_the_program_had_from_the_system_is_told() {
 }
 
 #[test]
+fn times_are_told_when_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let started = std::time::Instant::now();
+    let output = heapwright()
+        .args(["record", "--times", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(family(folder.path()))
+        .arg("threads")
+        .output();
+    let output = output.unwrap();
+    let elapsed = started.elapsed().as_nanos() as u64;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut reader = Reader::new(File::open(&trace).unwrap()).unwrap().with_times();
+    let mut times = Vec::new();
+    while reader.next_event().unwrap().is_some() {
+        times.push(reader.time().expect("every event has its time"));
+    }
+    assert!(times.is_sorted() && times.len() > 100_000);
+    let (first, last) = (times[0], times[times.len() - 1]);
+    assert!(first < last && last < elapsed, "{first} {last} {elapsed}");
+    times.dedup();
+    assert!(times.len() > 50_000, "{} different times", times.len());
+    // Without being asked, nothing is told.
+    let _ = recorded(&folder, "all");
+    let mut reader = Reader::new(File::open(&trace).unwrap()).unwrap().with_times();
+    assert!(reader.next_event().unwrap().is_some() && reader.time().is_none());
+}
+
+#[test]
 fn a_forked_child_has_a_trace_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, said) = recorded(&folder, "fork");

@@ -5,10 +5,10 @@ use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provena
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use heapwright_os::{
-    FileError, Line, Lock, Output, at_fork, errno_kept, set_thread_word, thread_number, thread_word, uncancelled,
-    undisturbed, variable,
+    FileError, Line, Lock, Output, at_fork, errno_kept, set_thread_word, thread_number, thread_word, ticks,
+    uncancelled, undisturbed, variable,
 };
-use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
+use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, TIMES, VARIABLE};
 
 use crate::system;
 
@@ -34,6 +34,12 @@ static ENDED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 /// Added to the address of a thread's buffer in its word: the thread is not writing to it. A word without it is 0 in a
 /// thread that has no buffer, or belongs to a thread whose writing was interrupted by a signal.
 const AT_REST: usize = 1;
+
+/// Instead of [`AT_REST`] when calls are recorded with their times: such threads take the longer way.
+const AT_REST_TIMED: usize = 2;
+
+/// Whether calls are recorded with their times.
+static TIMED: AtomicBool = AtomicBool::new(false);
 
 /// Records a call of this thread; returns the block's address. (So that whatever takes longer is the last that is called,
 /// and nothing need be saved for it.)
@@ -94,10 +100,28 @@ fn note_in_next_buffer(record: Packed) -> *mut u8 {
     block_of(record)
 }
 
-/// Records a call of a thread that has no buffer yet, or whose word says that it is writing to it.
+/// Records a call with its time.
+fn note_timed(record: Packed, word: usize) -> *mut u8 {
+    let buffer = word - AT_REST_TIMED;
+    set_thread_word(buffer);
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: as in `note`.
+    if !unsafe { (*with_exposed_provenance::<Buffer>(buffer)).append_at(record, Some(ticks())) } {
+        return note_in_next_buffer(record);
+    }
+    compiler_fence(Ordering::SeqCst);
+    set_thread_word(word);
+    block_of(record)
+}
+
+/// Records a call of a thread that has no buffer yet, or takes the longer way, or whose word says that it is writing to it.
 #[cold]
 #[inline(never)]
 fn note_without_buffer(record: Packed) -> *mut u8 {
+    let word = thread_word();
+    if word & AT_REST_TIMED != 0 {
+        return note_timed(record, word);
+    }
     if OFF.load(Ordering::Relaxed) {
         return block_of(record);
     }
@@ -122,17 +146,16 @@ fn block_of(record: Packed) -> *mut u8 {
 
 /// Writes to `own`, which is the thread's from now on, or else to what all threads share.
 fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed) {
+    let timed = TIMED.load(Ordering::Relaxed);
+    let ticks = timed.then(ticks);
     match own {
         Some(buffer) => {
-            // SAFETY: it is this thread's, as of now.
-            let appended = unsafe { buffer.as_ref().append(record) };
-            if let Appended::Far { ticket } = appended {
-                // SAFETY: as above.
-                unsafe { buffer.as_ref().append_far(record, ticket) };
-            }
-            set_thread_word(buffer.as_ptr().expose_provenance() | AT_REST);
+            // SAFETY: it is this thread's, as of now, and has room, for it is new.
+            let _has_room = unsafe { buffer.as_ref().append_at(record, ticks) };
+            let at_rest = if timed { AT_REST_TIMED } else { AT_REST };
+            set_thread_word(buffer.as_ptr().expose_provenance() | at_rest);
         }
-        None => recording.append(thread_number(), record),
+        None => recording.append(thread_number(), record, ticks),
     }
     if recording.has_ended() {
         ENDED.store(core::ptr::from_ref(recording.header()).cast_mut(), Ordering::Release);
@@ -154,6 +177,7 @@ fn open(origin: Origin) -> State {
     match begun {
         Some(Ok(recording)) => {
             system::tell(recording.header());
+            TIMED.store(variable(TIMES, |_| ()).is_some(), Ordering::Relaxed);
             State::On(recording)
         }
         // The collector has gone, which has told whoever wants to know.

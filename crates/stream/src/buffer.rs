@@ -13,8 +13,11 @@ pub const BUFFER: usize = 64 << 10;
 /// How many slots a buffer has.
 pub const SLOTS: u32 = ((BUFFER - 64) / SLOT) as u32;
 
-/// How many slots one call takes at most: a base, and its record.
-const LARGEST_CALL: u32 = 2;
+/// How many slots one call takes at most: a time, a base, and its record.
+const LARGEST_CALL: u32 = 3;
+
+/// The same of a call without its time.
+const UNTIMED_CALL: u32 = 2;
 
 /// Nobody's: for whoever has the lock.
 const NOBODY: u32 = 0;
@@ -110,7 +113,7 @@ impl Buffer {
     #[must_use]
     pub unsafe fn append(&self, record: Packed) -> Appended {
         let count = self.count.load(Ordering::Relaxed);
-        if count > SLOTS - LARGEST_CALL {
+        if count > SLOTS - UNTIMED_CALL {
             return Appended::Full;
         }
         let ticket = take_ticket();
@@ -133,6 +136,29 @@ impl Buffer {
         self.put(count, Entry::Base(ticket).to_words());
         self.put(count + 1, record.to_words(0));
         self.count.store(count + 2, Ordering::Release);
+    }
+
+    /// Adds a call, with the next ticket and with its time if there is one; `false` when there is no room, in which case no
+    /// ticket is taken.
+    ///
+    /// # Safety
+    /// As for [`Buffer::append`].
+    #[must_use]
+    pub unsafe fn append_at(&self, record: Packed, ticks: Option<u64>) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        if count > SLOTS - LARGEST_CALL {
+            return false;
+        }
+        if let Some(ticks) = ticks {
+            self.put(count, Entry::Time(ticks).to_words());
+            self.count.store(count + 1, Ordering::Release);
+        }
+        // SAFETY: the caller's promise.
+        if let Appended::Far { ticket } = unsafe { self.append(record) } {
+            // SAFETY: as above.
+            unsafe { self.append_far(record, ticket) };
+        }
+        true
     }
 
     /// Whether there is room for another thread's call.

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. The two sides come from one build; others are refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// How many buffers a stream has at most.
 pub const BUFFERS: u32 = 8192;
@@ -31,6 +31,8 @@ pub struct Header {
     pub forked: u32,
     /// The ticket of the first call.
     pub first_ticket: u64,
+    /// When the recording began, as [`heapwright_os::ticks`] has it.
+    pub first_ticks: u64,
     /// How many bytes of `command` are used.
     pub command_length: u32,
     written: Written,
@@ -68,7 +70,7 @@ const _: () = assert!(size_of::<Header>() <= 36 << 10);
 impl Header {
     /// A header of a process that has recorded nothing.
     #[must_use]
-    pub fn new(process: u64, parent: u32, forked: u32, buffers_at: u32, first_ticket: u64) -> Header {
+    pub fn new(process: u64, parent: u32, forked: u32, buffers_at: u32, first_ticket: u64, first_ticks: u64) -> Header {
         Header {
             magic: MAGIC,
             version: VERSION,
@@ -77,6 +79,7 @@ impl Header {
             parent,
             forked,
             first_ticket,
+            first_ticks,
             command_length: 0,
             written: Written {
                 begun: AtomicU64::new(0),

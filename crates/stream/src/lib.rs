@@ -31,3 +31,6 @@ pub use recording::{Limits, Origin, Recording};
 
 /// The environment variable that names the directory for streams; without it nothing is recorded.
 pub const VARIABLE: &core::ffi::CStr = c"HEAPWRIGHT_RECORD";
+
+/// The environment variable that, if it is set, asks for the time of every call.
+pub const TIMES: &core::ffi::CStr = c"HEAPWRIGHT_RECORD_TIMES";

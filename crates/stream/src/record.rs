@@ -55,6 +55,7 @@ pub(crate) const TICKETS: u64 = 1 << 20;
 
 const BASE: u64 = 8;
 const THREAD: u64 = 9;
+const TIME: u64 = 10;
 
 impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
@@ -99,6 +100,7 @@ impl Packed {
 ///     call        log2 of align  size                 ticket - base address / 16
 ///     8 (base)    0                                   ticket
 ///     9 (thread)  0                                   number
+///     10 (time)   0                                   ticks
 /// ```
 ///
 /// ```
@@ -121,6 +123,8 @@ pub enum Entry {
     Base(u64),
     /// The thread of what follows in this buffer.
     Thread(u32),
+    /// When the next call in this buffer was recorded, as [`heapwright_os::ticks`] has it.
+    Time(u64),
 }
 
 impl Entry {
@@ -131,6 +135,7 @@ impl Entry {
             Entry::Call { record, since_base } => record.packed().to_words(since_base),
             Entry::Base(ticket) => [BASE << 60, ticket],
             Entry::Thread(number) => [THREAD << 60, number as u64],
+            Entry::Time(ticks) => [TIME << 60, ticks],
         }
     }
 
@@ -141,6 +146,7 @@ impl Entry {
         Some(match what >> 60 {
             BASE => Entry::Base(more),
             THREAD => Entry::Thread(more as u32),
+            TIME => Entry::Time(more),
             call => {
                 let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
                 let address = (more & Record::ADDRESS) << 4;

@@ -6,11 +6,11 @@ use core::mem::size_of;
 use core::ptr::NonNull;
 
 use heapwright_os::{
-    FileError, Identity, Line, SegmentFile, Window, parent_process_id, round_to_pages, sleep_for_a_millisecond,
+    FileError, Identity, Line, SegmentFile, Window, parent_process_id, round_to_pages, sleep_for_a_millisecond, ticks,
     uncancelled,
 };
 
-use crate::buffer::{self, Appended, BUFFER, Buffer, State, Whose};
+use crate::buffer::{self, BUFFER, Buffer, State, Whose};
 use crate::header::{BUFFERS, Header};
 use crate::record::Packed;
 
@@ -86,7 +86,14 @@ impl Recording {
             // SAFETY: the file is at least as long as a header, aligned to a page, and nobody else has it.
             unsafe {
                 let parent = parent_process_id();
-                start.write(Header::new(process.word(), parent, forked, buffers_at as u32, buffer::next_ticket()));
+                start.write(Header::new(
+                    process.word(),
+                    parent,
+                    forked,
+                    buffers_at as u32,
+                    buffer::next_ticket(),
+                    ticks(),
+                ));
                 note_command(&mut *start.as_ptr());
             }
         };
@@ -148,8 +155,9 @@ impl Recording {
         next
     }
 
-    /// Adds a call of a thread that has no buffer. When the stream cannot be continued it counts as lost.
-    pub fn append(&mut self, thread: u32, record: Packed) {
+    /// Adds a call of a thread that has no buffer, with its time if there is one. When the stream cannot be continued it
+    /// counts as lost.
+    pub fn append(&mut self, thread: u32, record: Packed, ticks: Option<u64>) {
         let Some(buffer) = self.shared_buffer(thread) else { return self.header().lose_call() };
         // SAFETY: buffers lie where they are as long as the recording.
         let buffer = unsafe { buffer.as_ref() };
@@ -157,10 +165,7 @@ impl Recording {
             buffer.set_thread(thread);
         }
         // SAFETY: it is nobody's, and whoever has the recording has the lock.
-        if let Appended::Far { ticket } = unsafe { buffer.append(record) } {
-            // SAFETY: as above.
-            unsafe { buffer.append_far(record, ticket) };
-        }
+        let _has_room = unsafe { buffer.append_at(record, ticks) };
     }
 
     /// The buffer of those threads that have none, with room for a call.
@@ -317,6 +322,7 @@ mod tests {
     use std::{format, fs, thread};
 
     use super::*;
+    use crate::buffer::Appended;
     use crate::record::{Call, Entry, Record};
 
     fn directory(name: &str) -> (PathBuf, CString) {
@@ -350,7 +356,7 @@ mod tests {
         fn append_packed(&mut self, record: Packed) {
             // SAFETY: the recording lives, and the buffer is this thread's own.
             let Some(own) = self.own.map(|own| unsafe { own.as_ref() }) else {
-                return self.recording.lock().unwrap().append(self.number, record);
+                return self.recording.lock().unwrap().append(self.number, record, None);
             };
             // SAFETY: as above.
             match unsafe { own.append(record) } {
@@ -376,6 +382,7 @@ mod tests {
             match buffer.entry(number).unwrap() {
                 Entry::Base(ticket) => base = ticket,
                 Entry::Thread(number) => thread = number,
+                Entry::Time(_) => {}
                 Entry::Call { record, since_base } => calls.push((base + since_base, thread, record)),
             }
         }

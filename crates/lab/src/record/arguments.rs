@@ -40,6 +40,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = Options::USUAL_LEAST)]
     min_events: u64,
 
+    /// Record the time of every call too.
+    #[arg(long)]
+    times: bool,
+
     /// The program.
     #[arg(value_name = "PROGRAM")]
     program: OsString,
@@ -61,6 +65,7 @@ impl Arguments {
             output: self.output(),
             only: self.only.clone(),
             main_only: self.main_only,
+            times: self.times,
             least_events: self.min_events,
         }
     }

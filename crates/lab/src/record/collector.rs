@@ -11,10 +11,11 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, anyhow};
 use heapwright_trace::{About, Writer};
 
+use super::clock::Rate;
 use super::program::Options;
 use super::source::Source;
 use super::traces::Traces;
-use super::translation::{Figures, Translation};
+use super::translation::{Clock, Figures, Translation};
 
 /// How often it is looked for new streams, and how long a stream without anything new is left alone at most.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -77,10 +78,10 @@ pub struct Collector {
 
 impl Collector {
     /// Begins to read the streams that come up in `folder`, of those processes that the options ask for.
-    pub fn start(folder: PathBuf, traces: Traces, options: Options) -> Collector {
+    pub fn start(folder: PathBuf, traces: Traces, options: Options, rate: Option<Rate>) -> Collector {
         let ended = Arc::new(AtomicBool::new(false));
         let seen_by_watcher = ended.clone();
-        let watch = move || Watcher::new(folder, traces, options).watch(&seen_by_watcher);
+        let watch = move || Watcher::new(folder, traces, options, rate).watch(&seen_by_watcher);
         let watcher = without_signals(|| thread::spawn(watch));
         Collector { ended, watcher }
     }
@@ -100,6 +101,8 @@ struct Watcher {
     folder: PathBuf,
     traces: Traces,
     options: Options,
+    /// How fast the processor's counter runs, when times are recorded.
+    rate: Option<Rate>,
     /// The program's process, when it has been seen.
     main: Option<u32>,
     known: HashSet<PathBuf>,
@@ -110,9 +113,9 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(folder: PathBuf, traces: Traces, options: Options) -> Watcher {
+    fn new(folder: PathBuf, traces: Traces, options: Options, rate: Option<Rate>) -> Watcher {
         let (readers, recorded, stop) = (Vec::new(), Vec::new(), Arc::default());
-        Watcher { folder, traces, options, main: None, known: HashSet::new(), readers, recorded, stop }
+        Watcher { folder, traces, options, rate, main: None, known: HashSet::new(), readers, recorded, stop }
     }
 
     fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
@@ -165,7 +168,8 @@ impl Watcher {
         }
         let path = self.traces.path_of(source.pid(), source.image());
         let stop = self.stop.clone();
-        self.readers.push(thread::spawn(move || record(source, path, &stop)));
+        let rate = self.rate;
+        self.readers.push(thread::spawn(move || record(source, path, rate, &stop)));
     }
 
     /// Whether the process is to be recorded; who lets go of its stream tells it that it is not.
@@ -199,7 +203,7 @@ fn is_temporary(path: &Path) -> bool {
 }
 
 /// Writes the trace of one stream to its end, or until `stop`; `None` when nothing was called.
-fn record(mut source: Source, path: PathBuf, stop: &AtomicBool) -> Option<Recorded> {
+fn record(mut source: Source, path: PathBuf, rate: Option<Rate>, stop: &AtomicBool) -> Option<Recorded> {
     let mut recorded = Recorded {
         pid: source.pid(),
         image: source.image(),
@@ -217,7 +221,7 @@ fn record(mut source: Source, path: PathBuf, stop: &AtomicBool) -> Option<Record
     if !has_records(&source, stop) {
         return None;
     }
-    let written = write(&mut source, &mut recorded, stop);
+    let written = write(&mut source, &mut recorded, rate, stop);
     recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.display())).err();
     recorded.length = fs::metadata(&recorded.path).map_or(0, |found| found.len());
     recorded.failure = source.header().failure();
@@ -238,9 +242,10 @@ fn has_records(source: &Source, stop: &AtomicBool) -> bool {
     }
 }
 
-fn write(source: &mut Source, recorded: &mut Recorded, stop: &AtomicBool) -> Result<()> {
+fn write(source: &mut Source, recorded: &mut Recorded, rate: Option<Rate>, stop: &AtomicBool) -> Result<()> {
+    let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
     let about = about(source, &recorded.program);
-    let mut translation = Translation::to(Writer::new(create(&recorded.path)?, &about)?);
+    let mut translation = Translation::to(Writer::new(create(&recorded.path)?, &about)?, clock);
     let outcome = read_to_the_end(source, &mut translation, stop);
     recorded.figures = translation.figures().clone();
     recorded.outlived = outcome?;

@@ -21,6 +21,8 @@ pub struct Call {
     pub thread: u32,
     /// What it called.
     pub record: Record,
+    /// When, in ticks of the process's counter, if that is recorded.
+    pub ticks: Option<u64>,
 }
 
 /// A buffer that is being read.
@@ -30,6 +32,7 @@ struct Cursor {
     read: u32,
     base: u64,
     thread: u32,
+    ticks: Option<u64>,
 }
 
 /// How far the buffers of a stream have been read. Memory: a few words per buffer.
@@ -156,6 +159,7 @@ impl Cursor {
                 Entry::Call { since_base, .. } => return Ok(Some(self.base.saturating_add(since_base))),
                 Entry::Base(base) => self.base = base,
                 Entry::Thread(thread) => self.thread = thread,
+                Entry::Time(ticks) => self.ticks = Some(ticks),
             }
             self.read += 1;
         }
@@ -166,7 +170,7 @@ impl Cursor {
     fn take(&mut self, buffer: &Buffer) -> Result<Call> {
         let Entry::Call { record, .. } = entry(buffer, self.read)? else { bail!(DAMAGED) };
         self.read += 1;
-        Ok(Call { thread: self.thread, record })
+        Ok(Call { thread: self.thread, record, ticks: self.ticks.take() })
     }
 }
 

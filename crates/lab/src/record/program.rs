@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::clock::Rate;
 use super::collector::{Collector, Recorded};
 use super::room::Room;
 use super::traces::Traces;
@@ -22,6 +23,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Whether the processes that the program starts are left out.
     pub main_only: bool,
+    /// Whether the time of every call is recorded.
+    pub times: bool,
     /// Traces of other processes than the program's that have fewer events are not kept.
     pub least_events: u64,
 }
@@ -33,7 +36,7 @@ impl Options {
 
     /// Everything that is worth keeping, into `output`.
     pub fn usual(output: PathBuf) -> Options {
-        Options { output, only: Vec::new(), main_only: false, least_events: Options::USUAL_LEAST }
+        Options { output, only: Vec::new(), main_only: false, times: false, least_events: Options::USUAL_LEAST }
     }
 }
 
@@ -74,9 +77,13 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     let mut command = Command::new(name);
     command.args(args).env(preload::RECORD, room.path());
     command.env(preload::LD_PRELOAD, in_front(&preload::recorder()?));
+    let rate = options.times.then(Rate::measure).transpose()?;
+    if rate.is_some() {
+        command.env(preload::RECORD_TIMES, "1");
+    }
 
     let started = Instant::now();
-    let collector = Collector::start(room.path().to_owned(), traces.clone(), options.clone());
+    let collector = Collector::start(room.path().to_owned(), traces.clone(), options.clone(), rate);
     let outcome = launch::to_the_end(&mut command);
     let elapsed = started.elapsed();
     let collected = collector.finish();

@@ -7,6 +7,7 @@ use heapwright_stream::{Call, Record};
 use heapwright_trace::{Kind, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
+use super::clock::Rate;
 use super::merge;
 
 /// What was seen of a process's heap.
@@ -49,9 +50,18 @@ struct Resizing {
     block: Option<Block>,
 }
 
+/// When the process's counter stood where at the beginning, and how fast it runs.
+pub struct Clock {
+    /// Where it stood.
+    pub start: u64,
+    /// How fast it runs.
+    pub rate: Rate,
+}
+
 /// Writes a trace from what a process tells.
 pub struct Translation<W: Write> {
     writer: Writer<W>,
+    clock: Option<Clock>,
     blocks: Blocks,
     /// By thread.
     resizing: HashMap<u32, Resizing>,
@@ -63,9 +73,10 @@ pub struct Translation<W: Write> {
 
 impl<W: Write> Translation<W> {
     /// Begins to write.
-    pub fn to(writer: Writer<W>) -> Translation<W> {
+    pub fn to(writer: Writer<W>, clock: Option<Clock>) -> Translation<W> {
         Translation {
             writer,
+            clock,
             blocks: Blocks::default(),
             resizing: HashMap::new(),
             threads: HashMap::new(),
@@ -76,7 +87,10 @@ impl<W: Write> Translation<W> {
 
     /// Writes what one call comes to.
     pub fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record } = call;
+        let merge::Call { thread, record, ticks } = call;
+        if let (Some(ticks), Some(clock)) = (ticks, &self.clock) {
+            self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
+        }
         let Record { call, log2_align, size, address } = record;
         let align = 1 << log2_align;
         match call {
@@ -198,12 +212,12 @@ mod tests {
     use super::*;
 
     const fn call(call: Call, size: u64, address: u64) -> merge::Call {
-        merge::Call { thread: 0, record: Record { call, log2_align: 4, size, address } }
+        merge::Call { thread: 0, record: Record { call, log2_align: 4, size, address }, ticks: None }
     }
 
     fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {
         let mut file = Vec::new();
-        let mut translation = Translation::to(Writer::new(&mut file, &About::default()).unwrap());
+        let mut translation = Translation::to(Writer::new(&mut file, &About::default()).unwrap(), None);
         calls.iter().for_each(|&call| translation.take(call).unwrap());
         let (_, figures) = translation.finish().unwrap();
         (Reader::new(&file[..]).unwrap().map(Result::unwrap).collect(), figures)
