@@ -44,7 +44,7 @@ impl Comparison {
             "Peak heap, fragmentation and holes are simulated: at the peak of the heap, then the mean over all events.";
         let settings = &self.settings;
         if settings.rounds == 0 {
-            return format!("* best of its column. {simulated}");
+            return format!("* best of its column, ~ reads the same. {simulated}");
         }
         let noise = match self.noise() {
             Some(noise) => format!(" Noise: {:.1} %.", 100.0 * noise),

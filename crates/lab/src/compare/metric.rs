@@ -153,7 +153,9 @@ impl Metric {
             Metric::Average => "mean RSS",
             Metric::P9999 => "p99.99",
             Metric::Heap => "peak heap",
-            Metric::ExternalMean | Metric::InternalMean | Metric::HolesMean => "mean",
+            Metric::ExternalMean => "ext. mean",
+            Metric::InternalMean => "int. mean",
+            Metric::HolesMean => "holes mean",
             other => other.name(),
         }
     }
