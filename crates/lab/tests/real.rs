@@ -273,6 +273,13 @@ fn the_same_script_gives_the_same_heap() {
     let folder = TempDir::new().unwrap();
     let path = mixed(&folder, 6_000);
     let both = [rows(&["-p", "best"], &path), rows(&["-p", "best"], &path)];
-    let [first, second] = both.each_ref().map(|rows| &row(rows, "best")["samples"]);
-    assert_eq!(first, second);
+    let [first, second] = both.each_ref().map(|rows| row(rows, "best")["samples"].as_array().unwrap());
+    assert_eq!(first.len(), second.len());
+    for (one, other) in first.iter().zip(second) {
+        let [(event, rss), (same_event, same_rss)] =
+            [one, other].map(|sample| (&sample["event"], sample["rss"].as_u64().unwrap()));
+        // Where the system puts stacks and libraries decides about a page or two that are not the heap's.
+        assert_eq!(event, same_event);
+        assert!(rss.abs_diff(same_rss) <= 4 * 4096, "at {event}: {rss} and {same_rss}");
+    }
 }
