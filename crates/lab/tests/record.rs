@@ -348,7 +348,7 @@ fn a_program_that_is_killed_from_outside_leaves_a_sound_trace() {
 fn where_no_space_is_left_the_recording_ends_and_the_program_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.hwt");
-    let script = format!("ulimit -f 256; {} threads; echo code $?", family(folder.path()).display());
+    let script = format!("ulimit -f 256; {} crowd; echo code $?", family(folder.path()).display());
     let output = record(&trace).args(["bash", "-c", &script]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "code 0\n");

@@ -141,6 +141,12 @@ static void many_threads(void) {
     for (int at = 0; at < MANY; at++) pthread_join(all[at], 0);
 }
 
+// One thread's calls, then more buffers at once than a short file has room for.
+static void crowd(void) {
+    churn((void *)1);
+    many_threads();
+}
+
 static volatile sig_atomic_t ticks;
 
 static void tick(int signal) {
@@ -207,6 +213,7 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "system")) of_system();
     if (!strcmp(what, "short")) short_threads();
     if (!strcmp(what, "many")) many_threads();
+    if (!strcmp(what, "crowd")) crowd();
     if (!strcmp(what, "signals")) signals();
     if (!strcmp(what, "vfork")) of_vfork();
     if (!strcmp(what, "fork")) of_fork();
