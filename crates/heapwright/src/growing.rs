@@ -33,6 +33,12 @@ const LEAST_CAPACITY: usize = 1 << 20;
 pub struct Settings {
     /// How much address space to reserve, in bytes; halved until the system grants it. 1 TiB unless told otherwise.
     pub capacity: usize,
+    /// The smallest unit of placement in bytes, and the least alignment: a power of two up to 4096. 16 unless told otherwise.
+    pub granule: u32,
+    /// Pages in holes are given back when this many bytes of them have gathered, or a quarter of the heap if that is more.
+    /// 32 MiB unless told otherwise: about as much as other allocators keep, and at most one fault for every four bytes
+    /// that stay.
+    pub keep: usize,
     /// Where random fit starts its generator.
     pub seed: u64,
     /// Whether the heap keeps [`Counters`](heapwright_placement::Counters).
@@ -41,7 +47,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { capacity: 1 << 40, seed: 0, statistics: Statistics::Kept }
+        Settings { capacity: 1 << 40, granule: 16, keep: 32 << 20, seed: 0, statistics: Statistics::Kept }
     }
 }
 
@@ -117,6 +123,8 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     region: Region,
     dirty: DirtyPages,
     returns: PageReturns,
+    granule: usize,
+    keep: usize,
     /// What the engine's metadata lies in; goes after the engine.
     metadata: Reservation,
 }
@@ -163,7 +171,7 @@ impl<P: Policy> GrowingHeap<P> {
         let refused = |Refused| CreateError::Refused;
         let region = Region::reserve(capacity).map_err(refused)?;
         let rules = Rules {
-            granule: 16,
+            granule: settings.granule,
             growth: Growth::Pages(64 << 10),
             phase: region.base().addr().get(),
             statistics: settings.statistics,
@@ -177,7 +185,8 @@ impl<P: Policy> GrowingHeap<P> {
         // SAFETY: the metadata is fresh, thus zero, long enough, and kept for as long as the engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.base().cast(), capacity, &rules) }?;
         P::seed(&mut engine, settings.seed);
-        Ok(GrowingHeap { engine, region, dirty, returns: PageReturns::default(), metadata })
+        let (returns, granule, keep) = (PageReturns::default(), settings.granule as usize, settings.keep);
+        Ok(GrowingHeap { engine, region, dirty, returns, granule, keep, metadata })
     }
 
     /// A block for `layout` (a size of 0 is taken as 1); its contents are whatever they were.
@@ -218,10 +227,11 @@ impl<P: Policy> GrowingHeap<P> {
         Ok(offset)
     }
 
-    /// Whether a block at `offset` for `bytes` may reach above the frontier: no policy makes a block twice as long as asked for.
+    /// Whether a block at `offset` for `bytes` may reach above the frontier: no policy makes a block twice as long as asked
+    /// for in granules.
     #[inline(always)]
     fn may_cross_frontier(&self, offset: usize, bytes: usize) -> bool {
-        offset + 2 * bytes + 32 > self.region.frontier()
+        offset + 2 * bytes + 2 * self.granule > self.region.frontier()
     }
 
     /// Backs the new block at `offset` with memory, or frees it again.

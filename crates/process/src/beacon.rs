@@ -28,6 +28,7 @@ pub(crate) fn light(state: &State, lock: *const u32) {
             sighting.cells = metadata.len() as u64;
         }
         Heap::Mapped(heap) => sighting.counters = core::ptr::from_ref(heap.counters_in_place()).addr() as u64,
+        Heap::Cached => {}
     }
     BEACON.light(&sighting);
 }
@@ -49,6 +50,7 @@ pub(crate) fn leave_last_state(state: &State) {
             // SAFETY: counters are plain integers without gaps, and nobody writes to them while the heap is borrowed.
             output.write(unsafe { slice::from_raw_parts(counters.cast(), size_of_val(&*counters)) });
         }
+        Heap::Cached => {}
     }
     output.close();
 }

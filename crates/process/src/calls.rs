@@ -5,9 +5,10 @@ use core::ptr::{NonNull, null_mut};
 
 use heapwright_os::{page_size, set_errno};
 
-use crate::complaint::{Call, complain};
+use heapwright_cached as cached;
+
+use crate::front;
 use crate::heap::{ALIGN, NotResized, Resized};
-use crate::state::with;
 
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
@@ -27,9 +28,9 @@ fn layout(size: usize, align: usize) -> Option<Layout> {
 /// `malloc`: a block of `size` bytes at a multiple of 16; a block of its own even for 0.
 #[inline(always)]
 pub fn allocate(size: usize) -> *mut u8 {
-    match layout(size, ALIGN).map(|layout| with(|state| state.heap.allocate(layout))) {
-        Some(Ok(block)) => block.as_ptr(),
-        _ => fail(ENOMEM),
+    match cached::take(size) {
+        Some(block) => block.as_ptr(),
+        None => allocate_aligned(ALIGN, size),
     }
 }
 
@@ -37,18 +38,18 @@ pub fn allocate(size: usize) -> *mut u8 {
 #[inline]
 pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
     let wanted = count.checked_mul(size).and_then(|size| layout(size, ALIGN));
-    match wanted.map(|layout| with(|state| state.heap.allocate_zeroed(layout))) {
-        Some(Ok(block)) => block.as_ptr(),
-        _ => fail(ENOMEM),
+    match wanted.and_then(front::place_zeroed) {
+        Some(block) => block.as_ptr(),
+        None => fail(ENOMEM),
     }
 }
 
 /// The aligned allocation of C++: `align` is a power of two.
-#[inline]
+#[inline(never)]
 pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
-    match layout(size, align.max(ALIGN)).map(|layout| with(|state| state.heap.allocate(layout))) {
-        Some(Ok(block)) => block.as_ptr(),
-        _ => fail(ENOMEM),
+    match layout(size, align.max(ALIGN)).and_then(front::place) {
+        Some(block) => block.as_ptr(),
+        None => fail(ENOMEM),
     }
 }
 
@@ -86,13 +87,13 @@ pub unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
-    match layout(size, align.max(ALIGN)).map(|layout| with(|state| state.heap.allocate(layout))) {
-        Some(Ok(block)) => {
+    match layout(size, align.max(ALIGN)).and_then(front::place) {
+        Some(block) => {
             // SAFETY: the caller's promise.
             unsafe { place.write(block.as_ptr()) };
             0
         }
-        _ => ENOMEM,
+        None => ENOMEM,
     }
 }
 
@@ -102,13 +103,22 @@ pub unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i
 /// If a used block starts at `block`, nobody uses it any more.
 #[inline(always)]
 pub unsafe fn free(block: *mut u8) {
-    let Some(block) = NonNull::new(block) else { return };
-    with(|state| {
-        // SAFETY: the caller's promise.
-        if let Err(error) = unsafe { state.heap.free(block) } {
-            complain(state, Call::Free, block, error);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !cached::give(block) {
+            free_otherwise(block);
         }
-    });
+    }
+}
+
+/// # Safety
+/// As [`free`].
+#[inline(never)]
+unsafe fn free_otherwise(block: *mut u8) {
+    if let Some(block) = NonNull::new(block) {
+        // SAFETY: the caller's promise.
+        unsafe { front::release(block) };
+    }
 }
 
 /// `free_sized` and the sized `delete`s: the size is held against the block.
@@ -119,12 +129,8 @@ pub unsafe fn free(block: *mut u8) {
 pub unsafe fn free_sized(block: *mut u8, size: usize) {
     let Some(block) = NonNull::new(block) else { return };
     let layout = layout(size, 1).unwrap_or(Layout::new::<u8>());
-    with(|state| {
-        // SAFETY: the caller's promise.
-        if let Err(error) = unsafe { state.heap.free_sized(block, layout) } {
-            complain(state, Call::Free, block, error);
-        }
-    });
+    // SAFETY: the caller's promise.
+    unsafe { front::release_sized(block, layout) };
 }
 
 /// `realloc`: of null it allocates, to 0 it frees and returns null.
@@ -140,15 +146,8 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
         return null_mut();
     }
     let Some(layout) = layout(size, ALIGN) else { return fail(ENOMEM) };
-    let resized = with(|state| {
-        // SAFETY: the caller's promise.
-        let resized = unsafe { state.heap.resize(old, layout) };
-        if let Err(NotResized::NotABlock) = resized {
-            complain(state, Call::Reallocate, old, heapwright::FreeError::NotABlock);
-        }
-        resized
-    });
-    match resized {
+    // SAFETY: the caller's promise.
+    match unsafe { front::resize(old, layout) } {
         Ok(Resized::Done(block)) => block.as_ptr(),
         Ok(Resized::Elsewhere(new, length)) => {
             // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
@@ -177,5 +176,5 @@ pub unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize) -> *mu
 
 /// `malloc_usable_size`: 0 for null and for what is not a block.
 pub fn usable_size(block: *mut u8) -> usize {
-    NonNull::new(block).and_then(|block| with(|state| state.heap.usable_size(block))).unwrap_or(0)
+    NonNull::new(block).and_then(front::usable_size).unwrap_or(0)
 }

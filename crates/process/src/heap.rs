@@ -8,6 +8,9 @@ use heapwright::{
     ResizeError,
 };
 
+use heapwright_cached as cached;
+use heapwright_os::Refused;
+
 use crate::settings::{Placement, Settings};
 
 /// The least alignment of every block.
@@ -34,10 +37,12 @@ pub(crate) enum NotResized {
     OutOfMemory,
 }
 
-/// The verbs that both kinds of heap have.
+/// The verbs that all kinds of heap have.
 pub(crate) enum Heap {
     Growing(GrowingHeap<Chosen>),
     Mapped(MappedHeap),
+    /// The one of `heapwright_cached`, which needs no lock: see `front`.
+    Cached,
 }
 
 impl Heap {
@@ -48,6 +53,7 @@ impl Heap {
                 GrowingHeap::with(policy, &rules).map(Heap::Growing)
             }
             Placement::Mapped => Ok(Heap::Mapped(MappedHeap::new())),
+            Placement::Cached => cached::start().map(|()| Heap::Cached).map_err(|Refused| CreateError::Refused),
         }
     }
 
@@ -56,6 +62,7 @@ impl Heap {
         match self {
             Heap::Growing(heap) => heap.allocate(layout),
             Heap::Mapped(heap) => heap.allocate(layout),
+            Heap::Cached => cached::allocate_aligned(layout.size(), layout.align()).map_err(|_| OutOfMemory),
         }
     }
 
@@ -63,6 +70,7 @@ impl Heap {
         match self {
             Heap::Growing(heap) => heap.allocate_zeroed(layout),
             Heap::Mapped(heap) => heap.allocate(layout),
+            Heap::Cached => cached::allocate_zeroed(layout.size()).map_err(|_| OutOfMemory),
         }
     }
 
@@ -75,6 +83,7 @@ impl Heap {
             match self {
                 Heap::Growing(heap) => heap.deallocate_unsized(block),
                 Heap::Mapped(heap) => heap.deallocate_unsized(block),
+                Heap::Cached => cached::free(block).map_err(|_| FreeError::NotABlock),
             }
         }
     }
@@ -88,6 +97,7 @@ impl Heap {
             match self {
                 Heap::Growing(heap) => heap.deallocate(block, layout),
                 Heap::Mapped(heap) => heap.deallocate(block, layout),
+                Heap::Cached => cached::free_sized(block, layout.size()),
             }
         }
     }
@@ -105,6 +115,8 @@ impl Heap {
                 // SAFETY: the caller's promise.
                 unsafe { heap.resize(block, before, layout.size()) }.map_err(|OutOfMemory| ResizeError::NoRoom)
             }
+            // SAFETY: the caller's promise.
+            Heap::Cached => unsafe { cached::resize_in_place(block, layout.size()) }.map(|()| block),
         };
         match resized {
             Ok(block) => Ok(Resized::Done(block)),
@@ -120,6 +132,7 @@ impl Heap {
         match self {
             Heap::Growing(heap) => heap.usable_size(block),
             Heap::Mapped(heap) => heap.usable_size(block),
+            Heap::Cached => cached::usable_size(block),
         }
     }
 
@@ -136,6 +149,7 @@ impl Heap {
                 size: block.size,
                 state: BlockState::Used,
             }),
+            Heap::Cached => None,
         }
     }
 
@@ -143,6 +157,7 @@ impl Heap {
         match self {
             Heap::Growing(heap) => heap.counters(),
             Heap::Mapped(heap) => Some(heap.counters()),
+            Heap::Cached => cached::page_counters(),
         }
     }
 
@@ -150,6 +165,7 @@ impl Heap {
         match self {
             Heap::Growing(heap) => heap.holes(),
             Heap::Mapped(heap) => heap.holes(),
+            Heap::Cached => cached::page_holes().unwrap_or_default(),
         }
     }
 
@@ -158,6 +174,7 @@ impl Heap {
         match self {
             Heap::Growing(heap) => Some(heap.returns()),
             Heap::Mapped(_) => None,
+            Heap::Cached => cached::page_returns(),
         }
     }
 
@@ -166,6 +183,7 @@ impl Heap {
         match self {
             Heap::Growing(heap) => heap.trim(),
             Heap::Mapped(_) => 0,
+            Heap::Cached => cached::trim(),
         }
     }
 }

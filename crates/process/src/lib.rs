@@ -5,6 +5,7 @@
 //! - `settings`: what the environment asks for, read once, before the first allocation.
 //! - `heap`: a growing heap under any policy, or one mapping per allocation, behind one set of verbs.
 //! - `state`: that heap behind one lock, made by whoever comes first; fork and exit.
+//! - `front`: the way to it, past the lock where it needs none.
 //! - `complaint`: what is said about a pointer that is not a block.
 //! - `beacon`: where a watcher finds the heap, and the last state that is left for one.
 //! - `statistics`: the table and the JSON that are written at exit.
@@ -16,6 +17,7 @@
 mod beacon;
 mod calls;
 mod complaint;
+mod front;
 mod heap;
 mod inspect;
 mod settings;

@@ -14,6 +14,8 @@ pub(crate) enum Placement {
     Policy(PolicyKind),
     /// Every block in a mapping of its own.
     Mapped,
+    /// In lists per thread and size class, over pages placed by first fit.
+    Cached,
 }
 
 impl Placement {
@@ -21,11 +23,16 @@ impl Placement {
         match self {
             Placement::Policy(kind) => kind.name(),
             Placement::Mapped => "mapped",
+            Placement::Cached => "cached",
         }
     }
 
     fn from_name(name: &str) -> Option<Placement> {
-        if name == "mapped" { Some(Placement::Mapped) } else { PolicyKind::from_name(name).map(Placement::Policy) }
+        match name {
+            "mapped" => Some(Placement::Mapped),
+            "cached" => Some(Placement::Cached),
+            _ => PolicyKind::from_name(name).map(Placement::Policy),
+        }
     }
 }
 
@@ -66,7 +73,7 @@ impl Settings {
     /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. A value
     /// that means nothing ends the process.
     pub(crate) fn read() -> Settings {
-        const POLICIES: &str = "one of first, next, best, worst, random, buddy, good, mapped";
+        const POLICIES: &str = "one of cached, first, next, best, worst, random, buddy, good, mapped";
         let best = Placement::Policy(PolicyKind::Best);
         Settings {
             placement: choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name).unwrap_or(best),

@@ -1,8 +1,10 @@
 //! The heap of this process, from its first allocation to its exit.
 
+use heapwright_cached as cached;
 use heapwright_os::{Lock, Output, abort, at_fork};
 
 use crate::beacon;
+use crate::front;
 use crate::heap::Heap;
 use crate::settings::{OnBadFree, Settings};
 use crate::statistics;
@@ -36,7 +38,7 @@ pub(crate) fn with<R>(act: impl FnOnce(&mut State) -> R) -> R {
 /// library's own; the entry for `fork` is made as early, so that it is the last to lock and the first to unlock.
 #[cold]
 #[inline(never)]
-fn begin() {
+pub(crate) fn begin() {
     let mut state = STATE.lock();
     if state.is_some() {
         return;
@@ -46,6 +48,7 @@ fn begin() {
         Ok(heap) => {
             let state = state.insert(State { heap, settings, bad_frees: 0 });
             beacon::light(state, STATE.word());
+            front::open(&state.heap);
         }
         Err(_) => {
             Output::standard_error()
@@ -76,16 +79,23 @@ pub fn finish() {
 
 extern "C" fn before_fork() {
     STATE.hold();
+    cached::before_fork();
 }
 
 extern "C" fn after_fork_in_parent() {
-    // SAFETY: this thread took the lock before it forked.
-    unsafe { STATE.let_go() };
+    // SAFETY: this thread took the locks before it forked.
+    unsafe {
+        cached::after_fork_in_parent();
+        STATE.let_go();
+    }
 }
 
 extern "C" fn after_fork_in_child() {
-    // SAFETY: this thread's likeness in the parent took the lock before it forked.
-    unsafe { STATE.let_go_in_child() };
+    // SAFETY: this thread's likeness in the parent took the locks before it forked.
+    unsafe {
+        cached::after_fork_in_child();
+        STATE.let_go_in_child();
+    }
 }
 
 impl State {

@@ -9,10 +9,6 @@ use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed};
 use super::GrowingHeap;
 use crate::policy::Policy;
 
-/// Pages are given back when this many bytes of them have gathered, or a quarter of the heap if that is more: about
-/// as much as other allocators keep, and at most one fault for every four bytes that stay.
-const LEAST_SWEEP: usize = 32 << 20;
-
 /// What a heap has given back to the system so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageReturns {
@@ -58,7 +54,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// Marks the pages that a free made part of a hole, and sweeps when many have gathered.
     #[inline(always)]
     pub(super) fn note(&mut self, freed: &Freed) {
-        if self.dirty.mark(freed) && self.dirty.bytes() > LEAST_SWEEP {
+        if self.dirty.mark(freed) && self.dirty.bytes() > self.keep {
             self.sweep_if_worth_it();
         }
     }

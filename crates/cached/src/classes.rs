@@ -1,0 +1,108 @@
+//! Size classes: every 16 bytes up to 1 KiB, then eight per doubling up to 32 KiB.
+//!
+//! At most an eighth of a block above 1 KiB is lost to rounding, and at most 15 bytes below.
+
+/// What every block is aligned to, and the step of the small classes.
+pub(crate) const GRAIN: usize = 16;
+
+/// The longest request of the small classes.
+pub(crate) const SMALL: usize = 1024;
+
+/// The longest request that has a class.
+pub(crate) const LARGEST: usize = 32 << 10;
+
+/// Classes per doubling above [`SMALL`], as a power of two.
+const LOG2_STEPS: u32 = 3;
+
+const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
+
+/// How many classes there are. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
+pub(crate) const CLASSES: usize =
+    SMALL_CLASSES + ((LARGEST.ilog2() - SMALL.ilog2()) << LOG2_STEPS) as usize;
+
+/// The length of each class's blocks in bytes.
+const SIZES: [u16; CLASSES] = {
+    let mut sizes = [GRAIN as u16; CLASSES];
+    let mut class = 1;
+    while class < CLASSES {
+        sizes[class] = if class < SMALL_CLASSES {
+            (class * GRAIN) as u16
+        } else {
+            let step = class - SMALL_CLASSES;
+            let base = SMALL << (step >> LOG2_STEPS);
+            (base + (base >> LOG2_STEPS) * ((step & ((1 << LOG2_STEPS) - 1)) + 1)) as u16
+        };
+        class += 1;
+    }
+    sizes
+};
+
+/// The class of a request of at most [`SMALL`] bytes.
+#[inline(always)]
+pub(crate) const fn small_class_of(size: usize) -> usize {
+    debug_assert!(size <= SMALL);
+    size.div_ceil(GRAIN)
+}
+
+/// The class of a request of at most [`LARGEST`] bytes.
+#[inline(always)]
+pub(crate) const fn class_of(size: usize) -> usize {
+    if size <= SMALL {
+        return small_class_of(size);
+    }
+    let last = size - 1;
+    let doubling = last.ilog2();
+    let step = (last >> (doubling - LOG2_STEPS)) & ((1 << LOG2_STEPS) - 1);
+    SMALL_CLASSES + ((doubling - SMALL.ilog2()) << LOG2_STEPS) as usize + step
+}
+
+/// The length of a class's blocks in bytes.
+#[inline(always)]
+pub(crate) const fn size_of_class(class: usize) -> usize {
+    SIZES[class] as usize
+}
+
+/// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`, a power of two: slabs begin at
+/// multiples of 64 KiB, so the blocks of a class lie at multiples of what divides their length. `None` when there is none.
+pub(crate) fn aligned_class_of(size: usize, align: usize) -> Option<usize> {
+    let rounded = size.max(1).checked_next_multiple_of(align).filter(|&rounded| rounded <= LARGEST)?;
+    (class_of(rounded)..CLASSES).find(|&class| size_of_class(class).is_multiple_of(align))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_smallest_class_that_holds_it() {
+        for size in 1..=LARGEST {
+            let class = class_of(size);
+            assert!(class < CLASSES && size_of_class(class) >= size, "{size}");
+            assert!(class == 1 || size_of_class(class - 1) < size, "{size}");
+        }
+        assert_eq!((class_of(0), size_of_class(0)), (0, 16));
+        assert_eq!(class_of(LARGEST), CLASSES - 1);
+    }
+
+    #[test]
+    fn little_is_lost_to_rounding() {
+        for size in SMALL + 1..=LARGEST {
+            let class = size_of_class(class_of(size));
+            assert!((class - size) * 8 < class, "{size} takes {class}");
+        }
+    }
+
+    #[test]
+    fn aligned_requests_have_classes_whose_blocks_are_aligned() {
+        for log2 in 4..=15 {
+            let align = 1 << log2;
+            for size in [0, 1, 15, 16, 17, 100, 1000, 1025, 5000, 20_000, LARGEST] {
+                let class = aligned_class_of(size, align).unwrap();
+                assert!(size_of_class(class) >= size && size_of_class(class).is_multiple_of(align), "{size} {align}");
+            }
+        }
+        assert_eq!(aligned_class_of(1, 64 << 10), None);
+        assert_eq!(aligned_class_of(LARGEST + 1, 16), None);
+        assert_eq!(size_of_class(aligned_class_of(100, 64).unwrap()), 128);
+    }
+}

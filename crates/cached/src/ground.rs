@@ -1,0 +1,278 @@
+//! What all heaps of the process stand on: the pages, placed by the engine; what is known of each slab; the heaps themselves.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use heapwright::{CreateError, FirstFit, GrowingHeap, Settings, Statistics};
+use heapwright_os::{Lock, Locked, Refused, Reservation, round_to_pages, ticks};
+
+use crate::heap::Heap;
+use crate::slab::{Key, NO_SLAB, PAGE, SLAB, Slab};
+
+/// How much address space blocks may take; less where the system does not grant it.
+const CAPACITY: usize = 256 << 30;
+
+/// How many entries there are, whatever the address space that was granted.
+pub(crate) const ENTRIES: usize = CAPACITY / SLAB;
+
+/// How much address space makes sense at all.
+const LEAST_CAPACITY: usize = 16 << 20;
+
+/// How many threads may have a heap of their own at once; the others' blocks are placed by the engine, behind its lock.
+const HEAPS: usize = 1 << 14;
+
+/// Bytes of pages in holes that are kept for the next who needs them.
+const KEEP: usize = 1 << 20;
+
+/// Where things are. Set once, before the first heap exists.
+pub(crate) struct Ground {
+    base: AtomicPtr<u8>,
+    /// How many slabs there is room for.
+    room: AtomicUsize,
+    entries: AtomicPtr<AtomicU32>,
+    slabs: AtomicPtr<Slab>,
+    heaps: AtomicPtr<Heap>,
+    key: AtomicUsize,
+    ready: AtomicBool,
+}
+
+pub(crate) static GROUND: Ground = Ground {
+    base: AtomicPtr::new(null_mut()),
+    room: AtomicUsize::new(0),
+    entries: AtomicPtr::new(null_mut()),
+    slabs: AtomicPtr::new(null_mut()),
+    heaps: AtomicPtr::new(null_mut()),
+    key: AtomicUsize::new(0),
+    ready: AtomicBool::new(false),
+};
+
+/// What one thread at a time works on.
+pub(crate) struct Shared {
+    pub(crate) pages: GrowingHeap<FirstFit>,
+    /// How many heaps were ever made.
+    made: u32,
+    /// The heaps whose threads have ended, the latest first; they are linked by their numbers.
+    idle: u32,
+    /// Kept for as long as the process.
+    _room: [Reservation; 3],
+}
+
+static SHARED: Lock<Option<Shared>> = Lock::new(None);
+
+impl Ground {
+    /// The first byte of the pages.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn entries(&self) -> *const AtomicU32 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key(self.key.load(Ordering::Relaxed))
+    }
+
+    /// Whether the ground has been laid.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// The number of the slab or other run of pages that an address lies in, if it lies in any.
+    #[inline(always)]
+    pub(crate) fn number_of(&self, address: usize) -> Option<u32> {
+        let number = address.wrapping_sub(self.base().addr()) / SLAB;
+        (number < self.room.load(Ordering::Relaxed)).then_some(number as u32)
+    }
+
+    /// Whose the slab of a number is and of which class, as one word; 0 when it is none.
+    pub(crate) fn entry(&self, number: u32) -> &AtomicU32 {
+        // SAFETY: there is one for every number.
+        unsafe { &*self.entries().add(number as usize) }
+    }
+
+    /// What is known of the slab of a number.
+    #[inline(always)]
+    pub(crate) fn slab(&self, number: u32) -> *mut Slab {
+        // SAFETY: there is one for every number.
+        unsafe { self.slabs.load(Ordering::Relaxed).add(number as usize) }
+    }
+
+    /// Where the slab of a number begins.
+    #[inline(always)]
+    pub(crate) fn start_of(&self, number: u32) -> *mut u8 {
+        // SAFETY: numbers are of slabs within the pages.
+        unsafe { self.base().add(number as usize * SLAB) }
+    }
+
+    /// The heap of an owner, from 1; it stays where it is.
+    #[inline(always)]
+    pub(crate) fn heap(&self, owner: u32) -> &Heap {
+        // SAFETY: owners' heaps have been made and are never unmade.
+        unsafe { &*self.heaps.load(Ordering::Relaxed).add(owner as usize) }
+    }
+
+    /// Lays the ground, if that has not been done.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no address space.
+    pub(crate) fn lay(&self) -> Result<(), Refused> {
+        let mut shared = SHARED.lock();
+        if shared.is_none() {
+            let mut capacity = CAPACITY;
+            *shared = loop {
+                match Shared::over(capacity) {
+                    Ok(made) => break Some(made),
+                    Err(Refused) if capacity / 4 >= LEAST_CAPACITY => capacity /= 4,
+                    Err(Refused) => return Err(Refused),
+                }
+            };
+            self.ready.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The pages, for this thread alone.
+    pub(crate) fn shared(&self) -> Option<Held> {
+        self.is_ready().then(|| Held(SHARED.lock()))
+    }
+
+    /// Keeps all others out, from before a fork until after it.
+    pub(crate) fn hold(&self) {
+        SHARED.hold();
+    }
+
+    /// Lets others in again.
+    ///
+    /// # Safety
+    /// This thread has kept them out.
+    pub(crate) unsafe fn let_go(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { SHARED.let_go() };
+    }
+
+    /// The same in a fork's child.
+    ///
+    /// # Safety
+    /// This thread's likeness in the parent has kept them out.
+    pub(crate) unsafe fn let_go_in_child(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { SHARED.let_go_in_child() };
+    }
+}
+
+/// [`Shared`], held.
+pub(crate) struct Held(Locked<'static, Option<Shared>>);
+
+impl core::ops::Deref for Held {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        match &*self.0 {
+            Some(shared) => shared,
+            None => heapwright_os::abort(),
+        }
+    }
+}
+
+impl core::ops::DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Shared {
+        match &mut *self.0 {
+            Some(shared) => shared,
+            None => heapwright_os::abort(),
+        }
+    }
+}
+
+impl Shared {
+    fn over(capacity: usize) -> Result<Shared, Refused> {
+        let settings = Settings {
+            capacity,
+            granule: PAGE as u32,
+            keep: KEEP,
+            statistics: Statistics::Kept,
+            ..Settings::default()
+        };
+        let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
+            CreateError::Refused | CreateError::Rules(_) => Refused,
+        })?;
+        let room = pages.capacity() / SLAB;
+        let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
+        let entries = sparse(ENTRIES * size_of::<u32>())?;
+        let slabs = sparse(room * size_of::<Slab>())?;
+        let heaps = sparse(HEAPS * size_of::<Heap>())?;
+        GROUND.base.store(pages.base().as_ptr(), Ordering::Relaxed);
+        GROUND.room.store(room, Ordering::Relaxed);
+        GROUND.entries.store(entries.base().as_ptr().cast(), Ordering::Relaxed);
+        GROUND.slabs.store(slabs.base().as_ptr().cast(), Ordering::Relaxed);
+        GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
+        GROUND.key.store(random_word(pages.base().addr().get()), Ordering::Relaxed);
+        Ok(Shared { pages, made: 0, idle: 0, _room: [entries, slabs, heaps] })
+    }
+
+    /// A heap for a thread: that of one that has ended, or a new one. `None` when there are too many.
+    pub(crate) fn adopt_heap(&mut self) -> Option<&'static Heap> {
+        if self.idle != 0 {
+            let heap = GROUND.heap(self.idle);
+            self.idle = heap.next_idle();
+            return Some(heap);
+        }
+        let owner = self.made + 1;
+        if owner as usize >= HEAPS {
+            return None;
+        }
+        // SAFETY: the place is within the room for heaps, and nobody has it.
+        unsafe {
+            let place = GROUND.heaps.load(Ordering::Relaxed).add(owner as usize);
+            Heap::make(place, owner);
+        }
+        self.made = owner;
+        Some(GROUND.heap(owner))
+    }
+
+    /// Keeps the heap of a thread that has ended for the next.
+    pub(crate) fn abandon_heap(&mut self, heap: &'static Heap) {
+        heap.set_next_idle(self.idle);
+        self.idle = heap.owner();
+    }
+
+    /// The latest few heaps of threads that have ended.
+    pub(crate) fn idle_heaps(&self) -> impl Iterator<Item = &'static Heap> + use<> {
+        const LOOKED_AT: usize = 8;
+        let mut owner = self.idle;
+        core::iter::from_fn(move || {
+            (owner != 0).then(|| {
+                let heap = GROUND.heap(owner);
+                owner = heap.next_idle();
+                heap
+            })
+        })
+        .take(LOOKED_AT)
+    }
+
+    /// Pages for a slab; returns its number.
+    pub(crate) fn place_slab(&mut self) -> Option<u32> {
+        // SAFETY: the length is not 0 and the alignment a power of two.
+        let layout = unsafe { Layout::from_size_align_unchecked(SLAB, SLAB) };
+        let start = self.pages.allocate(layout).ok()?;
+        GROUND.number_of(start.addr().get())
+    }
+
+    /// Takes the pages of a slab back.
+    pub(crate) fn remove_slab(&mut self, number: u32) {
+        if let Some(start) = NonNull::new(GROUND.start_of(number)) {
+            // SAFETY: the slab was placed, and nobody uses a block of it.
+            let _ = unsafe { self.pages.deallocate_unsized(start) };
+        }
+    }
+}
+
+/// Nothing that can be guessed from outside the process.
+fn random_word(address: usize) -> usize {
+    let mixed = (address as u64 ^ ticks().rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    // The lowest four bits stay, so that links are still multiples of 16; so does the sign, so that none is 0 by chance.
+    (mixed ^ mixed >> 29) as usize & !0xF | 1 << 63
+}
+
+const _: () = assert!(NO_SLAB as usize > CAPACITY / SLAB);

@@ -1,0 +1,516 @@
+//! The heap of a thread: a list per class in front, slabs behind.
+//!
+//! What a program does most touches one line of the heap and the block: `take` pops a list, `give` pushes onto one. Everything
+//! else happens when a list is empty (it is filled from a slab) or full (half of it goes back to its slabs).
+
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::classes::{CLASSES, SMALL, class_of, size_of_class, small_class_of};
+use crate::ground::{ENTRIES, GROUND};
+use crate::inbox::Inbox;
+use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab};
+
+/// How many bits of an entry are the class; the owner is above.
+pub(crate) const CLASS_BITS: u32 = 8;
+
+/// How many owners of freed blocks are gathered for at once, and how many blocks for each.
+const OUTGOING: usize = 4;
+const GATHERED: u32 = 32;
+
+/// Free blocks of one class.
+struct List {
+    first: *mut u8,
+    /// How many more fit; below 0 half of them go back to their slabs.
+    room: i32,
+}
+
+/// What a thread's heap consists of. Only its thread touches it, or whoever has the ground for himself while the heap is idle.
+#[repr(C)]
+pub(crate) struct Local {
+    base: usize,
+    entries: *const AtomicU32,
+    key: Key,
+    /// The entry of an own slab of class 0.
+    mine: u32,
+    lists: [List; CLASSES],
+    /// For each class, the first of the slabs that have blocks to give.
+    shelves: [u32; CLASSES],
+    outgoing: [Outgoing; OUTGOING],
+    idle: Idle,
+    slabs: u32,
+}
+
+/// Blocks of another heap that this thread has freed.
+struct Outgoing {
+    owner: u32,
+    chain: Chain,
+}
+
+/// A heap, which stays where it is for ever.
+#[repr(C, align(4096))]
+pub(crate) struct Heap {
+    local: UnsafeCell<Local>,
+    inbox: Inbox,
+    owner: u32,
+    next_idle: Cell<u32>,
+}
+
+// SAFETY: what is not atomic is touched as `Local` says; the owner never changes, and `next_idle` only behind the ground's lock.
+unsafe impl Sync for Heap {}
+
+/// The heap of a thread that has none yet: all of its lists are empty, and no block is its own.
+pub(crate) static EMPTY: Heap = Heap {
+    local: UnsafeCell::new(Local::over(usize::MAX / 2, core::ptr::null(), Key(0), 0)),
+    inbox: Inbox::new(),
+    owner: 0,
+    next_idle: Cell::new(0),
+};
+
+/// How many blocks a list holds.
+const fn length_of_list(class: usize) -> i32 {
+    const BYTES: usize = 16 << 10;
+    let blocks = BYTES / size_of_class(class);
+    (if blocks < 2 { 2 } else if blocks > 256 { 256 } else { blocks }) as i32
+}
+
+impl Heap {
+    /// Makes the heap of `owner`.
+    ///
+    /// # Safety
+    /// The place is zero, long enough and nobody's.
+    pub(crate) unsafe fn make(place: *mut Heap, owner: u32) {
+        let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), owner << CLASS_BITS);
+        // SAFETY: the caller's promise.
+        unsafe {
+            place.write(Heap { local: UnsafeCell::new(local), inbox: Inbox::new(), owner, next_idle: Cell::new(0) })
+        };
+    }
+
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    pub(crate) fn next_idle(&self) -> u32 {
+        self.next_idle.get()
+    }
+
+    pub(crate) fn set_next_idle(&self, owner: u32) {
+        self.next_idle.set(owner);
+    }
+
+    /// Takes a small block from its list; `None` when that is empty.
+    ///
+    /// # Safety
+    /// This is the calling thread's heap.
+    #[inline(always)]
+    pub(crate) unsafe fn take(&self, size: usize) -> Option<NonNull<u8>> {
+        if size > SMALL {
+            return None;
+        }
+        let local = self.local.get();
+        // SAFETY: the caller's promise; there is a list for each small class.
+        unsafe {
+            let list = (&raw mut (*local).lists).cast::<List>().add(small_class_of(size));
+            pop(list, (*local).key)
+        }
+    }
+
+    /// Puts a block onto its list; returns whether it is a block of this heap.
+    ///
+    /// # Safety
+    /// This is the calling thread's heap; if `block` is a block, nobody uses it any more.
+    #[inline(always)]
+    pub(crate) unsafe fn give(&self, block: *mut u8) -> bool {
+        let local = self.local.get();
+        // SAFETY: the caller's promise; there is an entry for each possible number, and a list for each class.
+        unsafe {
+            let number = block.addr().wrapping_sub((*local).base) / SLAB;
+            if number >= ENTRIES {
+                return false;
+            }
+            let entry = (*(*local).entries.add(number)).load(Ordering::Relaxed);
+            let class = (entry ^ (*local).mine) as usize;
+            if class >= CLASSES {
+                return false;
+            }
+            let list = (&raw mut (*local).lists).cast::<List>().add(class);
+            (*local).key.link(block, (*list).first);
+            (*list).first = block;
+            (*list).room -= 1;
+            if (*list).room < 0 {
+                overflow(local, class);
+            }
+        }
+        true
+    }
+
+    /// Allocates a block that has a class, by whatever it takes. `None` when there is no memory.
+    ///
+    /// # Safety
+    /// This is the calling thread's heap, and not the empty one.
+    pub(crate) unsafe fn allocate(&self, class: usize) -> Option<NonNull<u8>> {
+        // SAFETY: the caller's promise.
+        let local = unsafe { &mut *self.local.get() };
+        let key = local.key;
+        // SAFETY: the list is this thread's.
+        if let Some(block) = unsafe { pop(&mut local.lists[class], key) } {
+            return Some(block);
+        }
+        if self.inbox.is_loaded() {
+            local.collect(self);
+            // SAFETY: as above.
+            if let Some(block) = unsafe { pop(&mut local.lists[class], key) } {
+                return Some(block);
+            }
+        }
+        local.refill(class)
+    }
+
+    /// As [`Heap::allocate`], for a request of that many bytes.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn allocate_bytes(&self, size: usize) -> Option<NonNull<u8>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.allocate(class_of(size)) }
+    }
+
+    /// Sends a block to its owner, together with others.
+    ///
+    /// # Safety
+    /// This is the calling thread's heap, and not the empty one; `block` is one of `owner`'s that nobody uses.
+    pub(crate) unsafe fn send(&self, block: NonNull<u8>, owner: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.local.get()).send(block.as_ptr(), owner) };
+    }
+
+    /// Puts everything back that is kept for the thread, which has ended.
+    ///
+    /// # Safety
+    /// This is the calling thread's heap, and not the empty one.
+    pub(crate) unsafe fn put_away(&self) {
+        // SAFETY: the caller's promise.
+        let local = unsafe { &mut *self.local.get() };
+        local.collect(self);
+        local.put_away_all();
+    }
+
+    /// Gives back to the system what is kept for nothing; returns how many bytes.
+    ///
+    /// # Safety
+    /// As [`Heap::put_away`].
+    pub(crate) unsafe fn trim(&self) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.put_away();
+            (*self.local.get()).return_idle()
+        }
+    }
+
+    /// A slab of `class` from a heap whose thread has ended, taken off its shelf.
+    ///
+    /// # Safety
+    /// The heap is idle, and the caller has the ground for himself.
+    unsafe fn lose_slab(&self, class: usize) -> Option<u32> {
+        // SAFETY: the caller's promise.
+        let local = unsafe { &mut *self.local.get() };
+        let number = Some(local.shelves[class]).filter(|&number| number != NO_SLAB)?;
+        local.unshelve(number);
+        local.slabs -= 1;
+        Some(number)
+    }
+}
+
+/// Takes the first block of a list.
+///
+/// # Safety
+/// The list is the calling thread's.
+#[inline(always)]
+unsafe fn pop(list: *mut List, key: Key) -> Option<NonNull<u8>> {
+    // SAFETY: the caller's promise; what is in the list is free.
+    unsafe {
+        let block = NonNull::new((*list).first)?;
+        (*list).first = key.next(block.as_ptr());
+        (*list).room += 1;
+        Some(block)
+    }
+}
+
+/// Puts half of a list that is too long back.
+///
+/// # Safety
+/// The heap is the calling thread's.
+#[cold]
+#[inline(never)]
+unsafe fn overflow(local: *mut Local, class: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { (*local).shorten(class, length_of_list(class) as u32 / 2) };
+}
+
+impl Local {
+    const fn over(base: usize, entries: *const AtomicU32, key: Key, mine: u32) -> Local {
+        let mut lists = [const { List { first: null_mut(), room: 0 } }; CLASSES];
+        let mut class = 0;
+        while class < CLASSES {
+            lists[class].room = length_of_list(class);
+            class += 1;
+        }
+        Local {
+            base,
+            entries,
+            key,
+            mine,
+            lists,
+            shelves: [NO_SLAB; CLASSES],
+            outgoing: [const { Outgoing { owner: 0, chain: Chain::EMPTY } }; OUTGOING],
+            idle: Idle { idle: 0, regretted: 0 },
+            slabs: 0,
+        }
+    }
+
+    /// Fills the empty list of a class and takes a block.
+    #[inline(never)]
+    fn refill(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let wanted = length_of_list(class) as u32 / 2;
+        loop {
+            let number = self.shelves[class];
+            if number == NO_SLAB {
+                self.acquire(class)?;
+                continue;
+            }
+            // SAFETY: the slab is on this heap's shelf, thus its own.
+            let slab = unsafe { &mut *GROUND.slab(number) };
+            // SAFETY: as above.
+            let chain = unsafe { slab.take(GROUND.start_of(number), self.key, wanted, &mut self.idle) };
+            if slab.is_exhausted() {
+                self.unshelve(number);
+            }
+            if let Some(block) = NonNull::new(chain.first) {
+                let list = &mut self.lists[class];
+                // SAFETY: the block is free and in the chain.
+                list.first = unsafe { self.key.next(block.as_ptr()) };
+                list.room -= chain.count as i32 - 1;
+                return Some(block);
+            }
+        }
+    }
+
+    /// Gets another slab of a class: one that a thread left, or a new one.
+    fn acquire(&mut self, class: usize) -> Option<()> {
+        let mut ground = GROUND.shared()?;
+        // SAFETY: those heaps are idle, and this thread has the ground for itself.
+        let left = ground.idle_heaps().find_map(|heap| unsafe { heap.lose_slab(class) });
+        let number = match left {
+            Some(number) => number,
+            None => {
+                let number = ground.place_slab()?;
+                // SAFETY: the slab is new, thus nobody else's.
+                unsafe { GROUND.slab(number).write(Slab::new(class)) };
+                number
+            }
+        };
+        drop(ground);
+        GROUND.entry(number).store(self.mine | class as u32, Ordering::Release);
+        self.slabs += 1;
+        self.shelve(number);
+        Some(())
+    }
+
+    /// Puts a slab onto its class's shelf, in front.
+    fn shelve(&mut self, number: u32) {
+        // SAFETY: the slabs of this heap, and on its shelves, are its own; they are different ones.
+        unsafe {
+            let slab = &mut *GROUND.slab(number);
+            let next = core::mem::replace(&mut self.shelves[slab.class()], number);
+            (slab.next, slab.previous, slab.shelved) = (next, NO_SLAB, true);
+            if next != NO_SLAB {
+                (*GROUND.slab(next)).previous = number;
+            }
+        }
+    }
+
+    fn unshelve(&mut self, number: u32) {
+        // SAFETY: as in `shelve`.
+        unsafe {
+            let slab = &mut *GROUND.slab(number);
+            slab.shelved = false;
+            match slab.previous {
+                NO_SLAB => self.shelves[slab.class()] = slab.next,
+                previous => (*GROUND.slab(previous)).next = slab.next,
+            }
+            if slab.next != NO_SLAB {
+                (*GROUND.slab(slab.next)).previous = slab.previous;
+            }
+        }
+    }
+
+    /// Puts the blocks of a list back to their slabs, but for the first `kept`.
+    fn shorten(&mut self, class: usize, kept: u32) {
+        let list = &mut self.lists[class];
+        let mut rest;
+        if kept == 0 {
+            rest = core::mem::replace(&mut list.first, null_mut());
+        } else {
+            let mut last = list.first;
+            for _ in 1..kept {
+                // SAFETY: blocks in the list are free.
+                last = unsafe { self.key.next(last) };
+            }
+            // SAFETY: as above.
+            rest = unsafe { self.key.next(last) };
+            // SAFETY: as above.
+            unsafe { self.key.link(last, null_mut()) };
+        }
+        list.room = length_of_list(class) - kept as i32;
+        while let Some(block) = NonNull::new(rest) {
+            // SAFETY: the block is free and in the list.
+            rest = unsafe { self.key.next(rest) };
+            self.put_back(block);
+        }
+        self.return_idle_if_much();
+    }
+
+    /// Puts a block back to its slab, which is this heap's.
+    fn put_back(&mut self, block: NonNull<u8>) {
+        let Some(number) = GROUND.number_of(block.addr().get()) else { heapwright_os::abort() };
+        // SAFETY: the slab is this heap's.
+        let slab = unsafe { &mut *GROUND.slab(number) };
+        // SAFETY: as above, and nobody uses the block.
+        if unsafe { slab.put(GROUND.start_of(number), self.key, block, &mut self.idle) }.is_err() {
+            heapwright_os::abort();
+        }
+        if !slab.shelved {
+            self.shelve(number);
+        } else if slab.is_unused() && (slab.next != NO_SLAB || slab.previous != NO_SLAB) {
+            self.release(number);
+        }
+    }
+
+    /// Gives up a slab of which nothing is in use.
+    fn release(&mut self, number: u32) {
+        self.unshelve(number);
+        // SAFETY: the slab is this heap's.
+        let idle = unsafe { (*GROUND.slab(number)).idle_pages() };
+        self.idle.idle = self.idle.idle.saturating_sub(idle);
+        self.slabs -= 1;
+        GROUND.entry(number).store(0, Ordering::Relaxed);
+        if let Some(mut ground) = GROUND.shared() {
+            ground.remove_slab(number);
+        }
+    }
+
+    /// Takes in what other threads have freed.
+    #[cold]
+    fn collect(&mut self, heap: &Heap) {
+        let mut next = heap.inbox.take();
+        while let Some(block) = NonNull::new(next) {
+            // SAFETY: what came is free, and in a list that is this thread's now.
+            next = unsafe { self.key.next(next) };
+            let Some(number) = GROUND.number_of(block.addr().get()) else { heapwright_os::abort() };
+            let entry = GROUND.entry(number).load(Ordering::Acquire);
+            let class = (entry ^ self.mine) as usize;
+            match self.lists.get_mut(class) {
+                Some(list) if list.room > 0 => {
+                    // SAFETY: the block is free.
+                    unsafe { self.key.link(block.as_ptr(), list.first) };
+                    list.first = block.as_ptr();
+                    list.room -= 1;
+                }
+                Some(_) => self.put_back(block),
+                // Its slab has gone to another heap meanwhile.
+                None => self.send(block.as_ptr(), entry >> CLASS_BITS),
+            }
+        }
+        self.return_idle_if_much();
+    }
+
+    /// Adds a block to those that go to `owner`.
+    fn send(&mut self, block: *mut u8, owner: u32) {
+        let gathered = &mut self.outgoing[owner as usize % OUTGOING];
+        if gathered.owner != owner {
+            hand_over(gathered, self.key);
+            gathered.owner = owner;
+        }
+        let chain = &mut gathered.chain;
+        // SAFETY: nobody uses the block.
+        unsafe { self.key.link(block, chain.first) };
+        if chain.count == 0 {
+            chain.last = block;
+        }
+        chain.first = block;
+        chain.count += 1;
+        if chain.count == GATHERED {
+            hand_over(gathered, self.key);
+        }
+    }
+
+    /// Puts everything back that is kept in lists.
+    fn put_away_all(&mut self) {
+        let key = self.key;
+        self.outgoing.iter_mut().for_each(|gathered| hand_over(gathered, key));
+        for class in 0..CLASSES {
+            if !self.lists[class].first.is_null() {
+                self.shorten(class, 0);
+            }
+        }
+        for class in 0..CLASSES {
+            let number = self.shelves[class];
+            // SAFETY: the slab is this heap's.
+            if number != NO_SLAB && unsafe { (*GROUND.slab(number)).is_unused() } {
+                self.release(number);
+            }
+        }
+    }
+
+    #[inline]
+    fn return_idle_if_much(&mut self) {
+        /// Pages that are always kept: 256 KiB.
+        const LEAST: u32 = 64;
+        let pages = self.slabs * (SLAB / PAGE) as u32;
+        if self.idle.idle > LEAST.max(pages / 16) + self.idle.regretted {
+            self.return_idle();
+        }
+    }
+
+    /// Gives the pages of slabs back that are in memory for nothing; returns how many bytes that were.
+    #[cold]
+    fn return_idle(&mut self) -> usize {
+        /// What is regretted most: 16 MiB.
+        const MOST: u32 = 4096;
+        let mut returned = 0;
+        for class in 0..CLASSES {
+            let mut number = self.shelves[class];
+            while number != NO_SLAB {
+                // SAFETY: the slab is this heap's.
+                let slab = unsafe { &mut *GROUND.slab(number) };
+                // SAFETY: as above.
+                returned += unsafe { slab.return_idle(GROUND.start_of(number)) };
+                number = slab.next;
+            }
+        }
+        self.idle.idle = 0;
+        self.idle.regretted = (self.idle.regretted - self.idle.regretted / 8).min(MOST);
+        returned as usize * PAGE
+    }
+}
+
+/// Hands blocks over to their owner.
+fn hand_over(gathered: &mut Outgoing, key: Key) {
+    let chain = core::mem::replace(&mut gathered.chain, Chain::EMPTY);
+    if chain.count != 0 {
+        // SAFETY: nobody uses these blocks.
+        unsafe { GROUND.heap(gathered.owner).inbox.add(&chain, key) };
+    }
+}
+
+/// Hands one block over to its owner, for a thread that has no heap.
+///
+/// # Safety
+/// `block` is one of `owner`'s that nobody uses.
+pub(crate) unsafe fn send_at_once(block: NonNull<u8>, owner: u32) {
+    let chain = Chain { first: block.as_ptr(), last: block.as_ptr(), count: 1 };
+    // SAFETY: the caller's promise.
+    unsafe { GROUND.heap(owner).inbox.add(&chain, GROUND.key()) };
+}

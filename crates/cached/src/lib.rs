@@ -1,0 +1,269 @@
+//! The default malloc of a process: lists per thread and size class in front, pages placed by the engine behind.
+//!
+//! A request of up to 32 KiB has a [class](classes). Each thread has a [heap] with a list of free blocks per class; taking from it and giving to it
+//! touch one line of the heap and the block. Lists are filled from and emptied into [slabs](slab): 64 KiB of blocks
+//! of one class, known by the page, so that pages nobody uses are never touched or are given back while the rest of their
+//! slab lives on. What is known of a slab lies apart from it, found by the block's address alone.
+//!
+//! A slab belongs to one heap. Blocks that another thread frees are gathered and [sent](inbox) to the owner, many at a time. The
+//! heap of a thread that ends waits for the next thread, with its slabs; other threads that need a slab take one from it.
+//!
+//! Slabs and all longer blocks are placed by a first-fit engine over pages ([ground]), behind one lock: the lowest
+//! hole is used first, and pages in holes are given back.
+//!
+//! From the bottom up: `classes`, `slab`, `inbox`, `ground`, `heap`, `thread`, and this page.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+mod classes;
+mod ground;
+mod heap;
+mod inbox;
+mod slab;
+mod thread;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+
+use heapwright::{Counters, FreeError, HoleStats, PageReturns, ResizeError};
+use heapwright_os::Refused;
+
+use classes::{CLASSES, GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
+use ground::GROUND;
+use heap::CLASS_BITS;
+use slab::{PAGE, SLAB};
+
+/// There is no memory, or the request is longer than any object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// Gets ready. To be called once before all else, by a process with one thread.
+///
+/// # Errors
+/// [`Refused`] when there is no address space, or no key for the ends of threads.
+pub fn start() -> Result<(), Refused> {
+    GROUND.lay()?;
+    thread::prepare()
+}
+
+/// A block of at least `size` bytes, if the calling thread has one at hand: this is what most calls of `malloc` come to. `None`
+/// says nothing but that [`allocate`] is to be asked.
+#[inline(always)]
+#[must_use]
+pub fn take(size: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the heap is this thread's.
+    unsafe { thread::heap().take(size) }
+}
+
+/// Frees a block, if it is one of the calling thread's heap: this is what most calls of `free` come to. `false` says nothing but
+/// that [`free`] is to be asked.
+///
+/// # Safety
+/// As [`free`].
+#[inline(always)]
+#[must_use]
+pub unsafe fn give(block: *mut u8) -> bool {
+    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    unsafe { thread::heap().give(block) }
+}
+
+/// A block of at least `size` bytes at a multiple of 16.
+///
+/// # Errors
+/// [`OutOfMemory`].
+#[inline(never)]
+pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if size <= LARGEST
+        && let Some(heap) = thread::heap_of_its_own()
+    {
+        // SAFETY: the heap is this thread's.
+        return unsafe { heap.allocate_bytes(size) }.ok_or(OutOfMemory);
+    }
+    allocate_pages(layout(size, GRAIN)?)
+}
+
+/// As [`allocate`], all zeros. What was never used before is known to be zero and not touched.
+///
+/// # Errors
+/// [`OutOfMemory`].
+pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if size > LARGEST {
+        let layout = layout(size, GRAIN)?;
+        return GROUND.shared().ok_or(OutOfMemory)?.pages.allocate_zeroed(layout).map_err(|_| OutOfMemory);
+    }
+    let block = take(size).map_or_else(|| allocate(size), Ok)?;
+    // SAFETY: the block is that long, and new.
+    unsafe { block.write_bytes(0, size) };
+    Ok(block)
+}
+
+/// As [`allocate`], at a multiple of `align`, a power of two.
+///
+/// # Errors
+/// [`OutOfMemory`], also when the alignment is above 1 GiB.
+pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if align <= GRAIN {
+        return take(size).map_or_else(|| allocate(size), Ok);
+    }
+    if let Some(class) = aligned_class_of(size, align)
+        && let Some(heap) = thread::heap_of_its_own()
+    {
+        // SAFETY: the heap is this thread's.
+        return unsafe { heap.allocate(class) }.ok_or(OutOfMemory);
+    }
+    allocate_pages(layout(size, align)?)
+}
+
+fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
+    Layout::from_size_align(size.max(1), align.max(GRAIN)).map_err(|_| OutOfMemory)
+}
+
+/// Pages for a block that has no class.
+#[cold]
+#[inline(never)]
+fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    GROUND.shared().ok_or(OutOfMemory)?.pages.allocate(layout).map_err(|_| OutOfMemory)
+}
+
+/// Frees a block.
+///
+/// # Errors
+/// [`FreeError::NotABlock`]; nothing has changed then. A pointer into a block, or to one that is free, is not always recognised.
+///
+/// # Safety
+/// If `block` is a block, nobody uses it any more.
+#[inline(never)]
+pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
+    let Some((entry, _)) = slab_of(block) else {
+        // SAFETY: the caller's promise.
+        return unsafe { GROUND.shared().ok_or(FreeError::NotABlock)?.pages.deallocate_unsized(block) };
+    };
+    let Some(heap) = thread::heap_of_its_own() else {
+        // SAFETY: the caller's promise; the thread has no heap to gather in.
+        unsafe { heap::send_at_once(block, entry >> CLASS_BITS) };
+        return Ok(());
+    };
+    // The thread may just have got a heap, whose this block is.
+    // SAFETY: the caller's promise, and the heap is this thread's.
+    unsafe {
+        if !heap.give(block.as_ptr()) {
+            heap.send(block, entry >> CLASS_BITS);
+        }
+    }
+    Ok(())
+}
+
+/// The entry of the slab that a block lies in, and the block's length; `None` when it lies in none, or is not the start of one.
+fn slab_of(block: NonNull<u8>) -> Option<(u32, usize)> {
+    let number = GROUND.number_of(block.addr().get())?;
+    let entry = GROUND.entry(number).load(Ordering::Acquire);
+    let class = (entry & ((1 << CLASS_BITS) - 1)) as usize;
+    if entry >> CLASS_BITS == 0 || class >= CLASSES {
+        return None;
+    }
+    let size = size_of_class(class);
+    let offset = block.addr().get() % SLAB;
+    (offset.is_multiple_of(size) && offset + size <= SLAB).then_some((entry, size))
+}
+
+/// How many bytes the block at `block` has; `None` when none starts there.
+#[must_use]
+pub fn usable_size(block: NonNull<u8>) -> Option<usize> {
+    match slab_of(block) {
+        Some((_, size)) => Some(size),
+        None => GROUND.shared()?.pages.usable_size(block),
+    }
+}
+
+/// As [`free`], for a block that was asked for with `size` bytes.
+///
+/// # Errors
+/// As [`free`], and [`FreeError::WrongSize`] when the block is shorter.
+///
+/// # Safety
+/// As [`free`].
+pub unsafe fn free_sized(block: NonNull<u8>, size: usize) -> Result<(), FreeError> {
+    if usable_size(block).ok_or(FreeError::NotABlock)? < size {
+        return Err(FreeError::WrongSize);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free(block) }
+}
+
+/// Makes a block hold `size` bytes where it is, if it can and little is lost by it.
+///
+/// # Errors
+/// [`ResizeError`]; nothing has changed then.
+///
+/// # Safety
+/// If `block` is a block, nobody uses what it has above `size` bytes any more.
+pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
+    if let Some((_, usable)) = slab_of(block) {
+        // A block of which less than half is needed moves to a shorter one.
+        let stays = size <= usable && (size > usable / 2 || class_of(size) == class_of(usable));
+        return if stays { Ok(()) } else { Err(ResizeError::NoRoom) };
+    }
+    let mut ground = GROUND.shared().ok_or(ResizeError::NotABlock)?;
+    let usable = ground.pages.usable_size(block).ok_or(ResizeError::NotABlock)?;
+    if size <= LARGEST {
+        return Err(ResizeError::NoRoom);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { ground.pages.resize_in_place(block, usable, size) }
+}
+
+/// Gives the memory back to the system that the calling thread's heap and the pages keep for nothing; returns how many bytes that were.
+pub fn trim() -> usize {
+    let heap = thread::heap();
+    // SAFETY: the heap is this thread's, and not the empty one.
+    let own = if heap.owner() == 0 { 0 } else { unsafe { heap.trim() } };
+    own + GROUND.shared().map_or(0, |mut ground| ground.pages.trim())
+}
+
+/// The pages in figures: slabs and longer blocks are its blocks.
+#[must_use]
+pub fn page_counters() -> Option<Counters> {
+    GROUND.shared()?.pages.counters()
+}
+
+/// The holes between slabs and longer blocks.
+#[must_use]
+pub fn page_holes() -> Option<HoleStats> {
+    Some(GROUND.shared()?.pages.holes())
+}
+
+/// What was given back to the system from holes.
+#[must_use]
+pub fn page_returns() -> Option<PageReturns> {
+    Some(GROUND.shared()?.pages.returns())
+}
+
+/// Before a `fork`: no other thread is at work on what all share until [`after_fork_in_parent`] or
+/// [`after_fork_in_child`].
+pub fn before_fork() {
+    GROUND.hold();
+}
+
+/// After a `fork`, in the process that called it.
+///
+/// # Safety
+/// This thread called [`before_fork`].
+pub unsafe fn after_fork_in_parent() {
+    // SAFETY: the caller's promise.
+    unsafe { GROUND.let_go() };
+}
+
+/// After a `fork`, in the new process: it has this thread only. The heaps of the others stay as they were, whatever they were
+/// doing, and are not used again; their blocks can be used and freed.
+///
+/// # Safety
+/// This thread's likeness called [`before_fork`].
+pub unsafe fn after_fork_in_child() {
+    // SAFETY: the caller's promise.
+    unsafe { GROUND.let_go_in_child() };
+}
+
+const _: () = assert!(SLAB.is_multiple_of(PAGE));

@@ -1,0 +1,337 @@
+//! A slab: 64 KiB of blocks of one class, kept by the page.
+//!
+//! The blocks that start in a page form a list of their own, and each page knows how many of the blocks that overlap it are
+//! out, that is with the program or in a thread's list. So a page without any is known at once and can be given back to the
+//! system while the rest of its slab is in use, and a page is not touched before one of its blocks is needed.
+//!
+//! What is known of a slab lies apart from it. Inside are only the links of free blocks, which say nothing to who does not know the
+//! process's key.
+
+use core::ptr::{NonNull, null_mut};
+
+use heapwright_os::{page_size, purge};
+
+use crate::classes::{GRAIN, size_of_class};
+
+/// The length of a slab in bytes, and what it is aligned to.
+pub(crate) const SLAB: usize = 64 << 10;
+
+/// The length of the pages that a slab is kept by.
+pub(crate) const PAGE: usize = 4 << 10;
+
+const PAGES: usize = SLAB / PAGE;
+
+/// No block.
+const NONE: u16 = u16::MAX;
+
+/// No slab.
+pub(crate) const NO_SLAB: u32 = u32::MAX;
+
+/// How the links of free blocks are written.
+#[derive(Clone, Copy)]
+pub(crate) struct Key(pub(crate) usize);
+
+impl Key {
+    /// The block behind this one in its list; null behind the last.
+    ///
+    /// # Safety
+    /// `block` is free and in a list.
+    #[inline(always)]
+    pub(crate) unsafe fn next(self, block: *mut u8) -> *mut u8 {
+        // SAFETY: the first word of a free block is its link.
+        unsafe { block.cast::<*mut u8>().read() }.map_addr(|link| link ^ self.0)
+    }
+
+    /// Puts a free block before `next`.
+    ///
+    /// # Safety
+    /// `block` is free.
+    #[inline(always)]
+    pub(crate) unsafe fn link(self, block: *mut u8, next: *mut u8) {
+        // SAFETY: as above; blocks are aligned to 16 and at least that long.
+        unsafe { block.cast::<*mut u8>().write(next.map_addr(|next| next ^ self.0)) }
+    }
+}
+
+/// Free blocks on their way: from the first, so many, up to the last.
+pub(crate) struct Chain {
+    pub(crate) first: *mut u8,
+    pub(crate) last: *mut u8,
+    pub(crate) count: u32,
+}
+
+impl Chain {
+    pub(crate) const EMPTY: Chain = Chain { first: null_mut(), last: null_mut(), count: 0 };
+}
+
+/// A block came back that was not out.
+pub(crate) struct NotOut;
+
+/// What is known of a slab.
+///
+/// Invariants, for each page: `ready` has it exactly when `free` has a first block; `fresh` has it when blocks start in it and
+/// none is in its list or out; a page that a block which is out overlaps is `resident`.
+#[repr(C, align(128))]
+pub(crate) struct Slab {
+    /// The first of the free blocks that start in each page, in grains from the slab's start.
+    free: [u16; PAGES],
+    /// How many of the blocks that overlap each page are out.
+    out: [u16; PAGES],
+    /// Pages that have free blocks in their lists.
+    ready: u16,
+    /// Pages whose blocks are all free and not linked.
+    fresh: u16,
+    /// Pages in which a block starts.
+    starts: u16,
+    /// Pages that may be in memory.
+    resident: u16,
+    /// Pages that were given back since their blocks were linked last.
+    returned: u16,
+    /// How many blocks are out.
+    blocks_out: u16,
+    class: u8,
+    /// Whether it stands on its owner's shelf: the slabs that have blocks to give.
+    pub(crate) shelved: bool,
+    /// Its neighbours there.
+    pub(crate) next: u32,
+    pub(crate) previous: u32,
+}
+
+const _: () = assert!(size_of::<Slab>() == 128);
+
+impl Slab {
+    /// A slab of which nothing has been used.
+    pub(crate) fn new(class: usize) -> Slab {
+        let size = size_of_class(class);
+        let mut starts = 0;
+        for block in 0..SLAB / size {
+            starts |= 1 << (block * size / PAGE);
+        }
+        Slab {
+            free: [NONE; PAGES],
+            out: [0; PAGES],
+            ready: 0,
+            fresh: starts,
+            starts,
+            resident: 0,
+            returned: 0,
+            blocks_out: 0,
+            class: class as u8,
+            shelved: false,
+            next: NO_SLAB,
+            previous: NO_SLAB,
+        }
+    }
+
+    pub(crate) fn class(&self) -> usize {
+        usize::from(self.class)
+    }
+
+    /// Whether there is no block to give.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.ready == 0 && self.fresh == 0
+    }
+
+    /// Whether no block is out.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.blocks_out == 0
+    }
+
+    /// How many pages are in memory for nothing.
+    pub(crate) fn idle_pages(&self) -> u32 {
+        self.idle().count_ones()
+    }
+
+    fn idle(&self) -> u16 {
+        (0..PAGES).filter(|&page| self.out[page] == 0).fold(0, |mask, page| mask | 1 << page) & self.resident
+    }
+
+    /// Takes up to `wanted` blocks, those in memory first, then from the lowest pages.
+    ///
+    /// # Safety
+    /// `start` is where this slab begins, and `key` the process's.
+    pub(crate) unsafe fn take(&mut self, start: *mut u8, key: Key, wanted: u32, pages: &mut Idle) -> Chain {
+        let mut chain = Chain::EMPTY;
+        while chain.count < wanted {
+            if self.ready == 0 {
+                if self.fresh == 0 {
+                    break;
+                }
+                // SAFETY: the caller's promise.
+                unsafe { self.carve(start, key, self.fresh.trailing_zeros() as usize, pages) };
+            }
+            let page = self.ready.trailing_zeros() as usize;
+            // SAFETY: the caller's promise.
+            unsafe { self.take_from(page, start, key, wanted, pages, &mut chain) };
+        }
+        self.blocks_out += chain.count as u16;
+        chain
+    }
+
+    /// Links the blocks that start in a fresh page.
+    unsafe fn carve(&mut self, start: *mut u8, key: Key, page: usize, pages: &mut Idle) {
+        let size = size_of_class(self.class());
+        let first = (page * PAGE).next_multiple_of(size);
+        let (mut offset, mut last) = (first, null_mut::<u8>());
+        while offset < (page + 1) * PAGE && offset + size <= SLAB {
+            // SAFETY: the block lies in the slab and is free.
+            unsafe {
+                let block = start.add(offset);
+                if !last.is_null() {
+                    key.link(last, block);
+                }
+                last = block;
+            }
+            offset += size;
+        }
+        // SAFETY: as above; blocks start in fresh pages.
+        unsafe { key.link(last, null_mut()) };
+        let bit = 1 << page;
+        pages.regretted += u32::from(self.returned & bit != 0);
+        self.returned &= !bit;
+        self.fresh &= !bit;
+        self.ready |= bit;
+        self.free[page] = (first / GRAIN) as u16;
+    }
+
+    /// Takes blocks from the list of a page.
+    unsafe fn take_from(
+        &mut self,
+        page: usize,
+        start: *mut u8,
+        key: Key,
+        wanted: u32,
+        pages: &mut Idle,
+        chain: &mut Chain,
+    ) {
+        let size = size_of_class(self.class());
+        // SAFETY: `ready` has the page, so it has a first block.
+        let mut block = unsafe { start.add(usize::from(self.free[page]) * GRAIN) };
+        if chain.first.is_null() {
+            chain.first = block;
+        } else {
+            // SAFETY: both are free.
+            unsafe { key.link(chain.last, block) };
+        }
+        while !block.is_null() && chain.count < wanted {
+            self.go_out(block.addr() - start.addr(), size, pages);
+            chain.last = block;
+            chain.count += 1;
+            // SAFETY: the block is free and in the page's list.
+            block = unsafe { key.next(block) };
+        }
+        // SAFETY: the last is free.
+        unsafe { key.link(chain.last, null_mut()) };
+        self.free[page] = if block.is_null() {
+            self.ready &= !(1 << page);
+            NONE
+        } else {
+            ((block.addr() - start.addr()) / GRAIN) as u16
+        };
+    }
+
+    fn go_out(&mut self, offset: usize, size: usize, pages: &mut Idle) {
+        for page in offset / PAGE..=(offset + size - 1) / PAGE {
+            let bit = 1 << page;
+            if self.out[page] == 0 && self.resident & bit != 0 {
+                pages.idle = pages.idle.saturating_sub(1);
+            }
+            self.resident |= bit;
+            self.out[page] += 1;
+        }
+    }
+
+    /// Puts a block back that was out.
+    ///
+    /// # Errors
+    /// [`NotOut`]; nothing has changed.
+    ///
+    /// # Safety
+    /// As [`Slab::take`]; `block` is a block of this slab that nobody uses.
+    pub(crate) unsafe fn put(
+        &mut self,
+        start: *mut u8,
+        key: Key,
+        block: NonNull<u8>,
+        pages: &mut Idle,
+    ) -> Result<(), NotOut> {
+        let offset = block.addr().get() - start.addr();
+        let (page, last) = (offset / PAGE, (offset + size_of_class(self.class()) - 1) / PAGE);
+        if (page..=last).any(|page| self.out[page] == 0) {
+            return Err(NotOut);
+        }
+        for page in page..=last {
+            self.out[page] -= 1;
+            pages.idle += u32::from(self.out[page] == 0);
+        }
+        let next = match self.free[page] {
+            NONE => null_mut(),
+            // SAFETY: the list's first block lies in the slab.
+            first => unsafe { start.add(usize::from(first) * GRAIN) },
+        };
+        // SAFETY: the block is free now.
+        unsafe { key.link(block.as_ptr(), next) };
+        self.free[page] = (offset / GRAIN) as u16;
+        self.ready |= 1 << page;
+        self.blocks_out -= 1;
+        Ok(())
+    }
+
+    /// Gives the pages back that are in memory for nothing; returns how many.
+    ///
+    /// # Safety
+    /// As [`Slab::take`].
+    pub(crate) unsafe fn return_idle(&mut self, start: *mut u8) -> u32 {
+        let together = (page_size() / PAGE).max(1);
+        let idle = self.idle();
+        let mut returned = 0;
+        let mut page = 0;
+        while page < PAGES {
+            let run = run_of(idle, self.resident, page, together);
+            if run == 0 {
+                page += together;
+                continue;
+            }
+            // SAFETY: nothing that is out overlaps these pages, and their links are forgotten below.
+            let done = unsafe { purge(NonNull::new_unchecked(start.add(page * PAGE)), run * PAGE) };
+            if done.is_ok() {
+                self.forget(page, run);
+                returned += run as u32;
+            }
+            page += run;
+        }
+        returned
+    }
+
+    /// Notes that pages have been given back.
+    fn forget(&mut self, first: usize, count: usize) {
+        let mask = (((1u32 << count) - 1) << first) as u16;
+        self.free[first..first + count].fill(NONE);
+        self.ready &= !mask;
+        self.resident &= !mask;
+        self.fresh |= mask & self.starts;
+        self.returned |= mask;
+    }
+}
+
+/// How many pages from `page` on, in steps of so many `together` (an OS page), can go: none is needed and some are in memory.
+fn run_of(idle: u16, resident: u16, page: usize, together: usize) -> usize {
+    let can_go = |first: usize| {
+        let mask = (((1u32 << together) - 1) << first) as u16;
+        idle & mask != 0 && resident & mask == idle & mask
+    };
+    let mut end = page;
+    while end + together <= PAGES && can_go(end) {
+        end += together;
+    }
+    end - page
+}
+
+/// What changes in a heap's pages as blocks come and go.
+#[derive(Default)]
+pub(crate) struct Idle {
+    /// Pages in memory for nothing.
+    pub(crate) idle: u32,
+    /// Pages that were given back too early: their blocks were needed again.
+    pub(crate) regretted: u32,
+}
