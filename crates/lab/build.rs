@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the libraries are made of, beside the workspace's manifest and lock file.
-const SOURCES: [&str; 9] = ["placement", "os", "heapwright", "cached", "beacon", "process", "malloc", "stream", "record"];
+const SOURCES: [&str; 9] =
+    ["placement", "os", "heapwright", "cached", "beacon", "process", "malloc", "stream", "record"];
 
 /// The packages, and the library that each becomes.
 const LIBRARIES: [(&str, &str); 2] =

@@ -17,8 +17,7 @@ const LOG2_STEPS: u32 = 3;
 const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
 
 /// How many classes there are. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
-pub(crate) const CLASSES: usize =
-    SMALL_CLASSES + ((LARGEST.ilog2() - SMALL.ilog2()) << LOG2_STEPS) as usize;
+pub(crate) const CLASSES: usize = SMALL_CLASSES + ((LARGEST.ilog2() - SMALL.ilog2()) << LOG2_STEPS) as usize;
 
 /// The length of each class's blocks in bytes.
 const SIZES: [u16; CLASSES] = {

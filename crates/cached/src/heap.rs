@@ -72,7 +72,13 @@ pub(crate) static EMPTY: Heap = Heap {
 const fn length_of_list(class: usize) -> i32 {
     const BYTES: usize = 16 << 10;
     let blocks = BYTES / size_of_class(class);
-    (if blocks < 2 { 2 } else if blocks > 256 { 256 } else { blocks }) as i32
+    (if blocks < 2 {
+        2
+    } else if blocks > 256 {
+        256
+    } else {
+        blocks
+    }) as i32
 }
 
 impl Heap {

@@ -5,13 +5,14 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_trace::Reader;
 use heapwright_trace::export::{self, Exported, Extent};
 use heapwright_trace::import::Format;
 
+use crate::draft::Draft;
 use crate::number;
 
 pub const EXAMPLES: &str = "\
@@ -48,10 +49,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = || trace.display().to_string();
     let extent = Extent::of(open(trace)?).with_context(name)?;
     let exported = if output.as_os_str() == "-" {
-        export::export(format, &extent, open(trace)?, BufWriter::new(io::stdout().lock()))
+        export::export(format, &extent, open(trace)?, BufWriter::new(io::stdout().lock())).map_err(Error::from)
     } else {
-        let file = File::create(output).with_context(|| format!("{} cannot be written", output.display()))?;
-        export::export(format, &extent, open(trace)?, BufWriter::new(file))
+        let mut draft = Draft::of(output)?;
+        let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft));
+        exported.map_err(Error::from).and_then(|exported| draft.keep().map(|()| exported))
     }
     .with_context(name)?;
     say(&exported, format)?;

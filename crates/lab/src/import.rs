@@ -1,7 +1,7 @@
 //! `heapwright import`: traces that other tools wrote.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ use clap::builder::PossibleValuesParser;
 use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
 use heapwright_trace::{About, Writer};
 
+use crate::draft::Draft;
 use crate::number;
 
 pub const EXAMPLES: &str = "\
@@ -56,12 +57,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let mut about = About::default();
     about.set("source", &options.name);
-    let trace = File::create(output).with_context(|| format!("{} cannot be written", output.display()))?;
-    let mut writer = Writer::new(BufWriter::new(trace), &about)?;
+    let mut trace = Draft::of(output)?;
+    let mut writer = Writer::new(BufWriter::new(&mut trace), &about)?;
     let summary = import(&options, BufReader::new(file), &mut writer).map_err(|error| explain(error, source))?;
     let format = summary.format.map_or("", Format::name);
     writer.add_text("imported from", format)?;
-    writer.finish()?;
+    writer.finish()?.flush()?;
+    trace.keep()?;
     if from.is_none() {
         anstream::println!("{} is taken for {format}", source.display());
     }

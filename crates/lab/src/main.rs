@@ -5,6 +5,7 @@ mod bench;
 mod child;
 mod cli;
 mod compare;
+mod draft;
 mod export;
 mod fit;
 mod heaps;

@@ -1,6 +1,5 @@
 //! `heapwright minimize`: the smallest trace that still shows what a long one shows.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -13,6 +12,7 @@ use heapwright_placement::PolicyKind;
 use heapwright_replay::{Lives, Minimized, Model, Recording};
 use heapwright_trace::{About, Event, Writer};
 
+use crate::draft::Draft;
 use crate::number;
 use crate::progress::Progress;
 use crate::replay::{RuleArguments, open};
@@ -212,8 +212,8 @@ fn write(path: &Path, mut about: About, source: &Path, condition: &str, events: 
 
 fn write_events(path: &Path, about: &About, events: &[Event]) -> Result<()> {
     let cannot = || format!("{} cannot be written", path.display());
-    let file = File::create(path).with_context(cannot)?;
-    let mut writer = Writer::new(BufWriter::new(file), about).with_context(cannot)?;
+    let mut file = Draft::of(path)?;
+    let mut writer = Writer::new(BufWriter::new(&mut file), about).with_context(cannot)?;
     for event in events {
         match *event {
             Event::Allocate { kind, size, align, .. } => drop(writer.allocate(kind, size, align).with_context(cannot)?),
@@ -222,7 +222,8 @@ fn write_events(path: &Path, about: &About, events: &[Event]) -> Result<()> {
             _ => {}
         }
     }
-    writer.finish().with_context(cannot)?.flush().with_context(cannot)
+    writer.finish().with_context(cannot)?.flush().with_context(cannot)?;
+    file.keep()
 }
 
 fn print(arguments: &Arguments, condition: &Condition, events: usize, blocks: usize, small: &Minimized) {

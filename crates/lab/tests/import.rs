@@ -93,3 +93,19 @@ fn a_trace_that_is_none_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("this is no trace"), "{}", stderr(&output));
 }
+
+#[test]
+fn what_fails_leaves_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    assert!(import("short.rep", &[], folder.path()).status.success());
+    let before = fs::read(&trace).unwrap();
+    fs::write(folder.path().join("no"), [0; 100]).unwrap();
+    assert!(!heapwright(&["import", "no", "-o", "t.hwt"], folder.path()).status.success());
+    assert!(!heapwright(&["export", "no", "--to", "csv", "-o", "t.hwt"], folder.path()).status.success());
+    // Its beginning is read before anything is found wrong.
+    fs::write(folder.path().join("cut"), &before[..before.len() - 40]).unwrap();
+    assert!(!heapwright(&["export", "cut", "--to", "csv", "-o", "t.hwt"], folder.path()).status.success());
+    assert_eq!(fs::read(&trace).unwrap(), before);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
+}

@@ -1,8 +1,8 @@
 //! Files of rows: CSV, written as rows come and taken up again; Parquet, made of that at the end.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,6 +10,7 @@ use csv::StringRecord;
 
 use super::parquet;
 use super::row::{POINT, SWEEP, headings, whole};
+use crate::draft::Draft;
 
 /// The form of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,13 +200,10 @@ fn read_csv(path: &Path) -> Result<Vec<StringRecord>> {
     reader.records().collect::<Result<_, _>>().with_context(cannot)
 }
 
-/// Writes a file at once: under another name first, so that it is either there as a whole or not at all.
+/// Writes a file, as a whole or not at all.
 pub fn write(path: &Path, rows: &[StringRecord]) -> Result<()> {
     let cannot = || format!("{} cannot be written", path.display());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Temporary files are their owner's alone unless told otherwise; this one becomes a file like any other.
-    let like_any_other = fs::Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().permissions(like_any_other).tempfile_in(folder).with_context(cannot)?;
+    let mut file = Draft::of(path)?;
     match Form::of(path)? {
         Form::Csv => {
             let mut writer = csv::Writer::from_writer(BufWriter::new(&mut file));
@@ -215,7 +213,5 @@ pub fn write(path: &Path, rows: &[StringRecord]) -> Result<()> {
         }
         Form::Parquet => parquet::write(file.as_file_mut(), rows).with_context(cannot)?,
     }
-    file.as_file_mut().flush().with_context(cannot)?;
-    file.persist(path).with_context(cannot)?;
-    Ok(())
+    file.keep()
 }
