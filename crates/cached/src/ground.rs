@@ -4,17 +4,18 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use heapwright::{CreateError, FirstFit, GrowingHeap, Settings, Statistics};
+use heapwright::{Backing, CreateError, FirstFit, GrowingHeap, Settings, Statistics};
 use heapwright_os::{Lock, Locked, Refused, Reservation, round_to_pages, ticks};
 
-use crate::heap::Heap;
+use crate::heap::{Entry, Heap};
 use crate::slab::{Key, NO_SLAB, PAGE, SLAB, Slab};
 
 /// How much address space blocks may take; less where the system does not grant it.
 const CAPACITY: usize = 256 << 30;
 
-/// How many entries there are, whatever the address space that was granted.
-pub(crate) const ENTRIES: usize = CAPACITY / SLAB;
+/// How many entries there are, whatever the address space that was granted; the last slab of all is not used. (Not a power of
+/// two: held against a number, the compiler would take three instructions for two.)
+pub(crate) const ENTRIES: usize = CAPACITY / SLAB - 1;
 
 /// How much address space makes sense at all.
 const LEAST_CAPACITY: usize = 16 << 20;
@@ -86,10 +87,16 @@ impl Ground {
         (number < self.room.load(Ordering::Relaxed)).then_some(number as u32)
     }
 
-    /// Whose the slab of a number is and of which class, as one word; 0 when it is none.
-    pub(crate) fn entry(&self, number: u32) -> &AtomicU32 {
+    /// Whose the slab of a number is and of which class.
+    pub(crate) fn entry(&self, number: u32) -> Entry {
         // SAFETY: there is one for every number.
-        unsafe { &*self.entries().add(number as usize) }
+        Entry::from_bits(unsafe { &*self.entries().add(number as usize) }.load(Ordering::Acquire))
+    }
+
+    /// Says whose a slab is from now on.
+    pub(crate) fn set_entry(&self, number: u32, entry: Entry) {
+        // SAFETY: as above.
+        unsafe { &*self.entries().add(number as usize) }.store(entry.to_bits(), Ordering::Release);
     }
 
     /// What is known of the slab of a number.
@@ -191,13 +198,14 @@ impl Shared {
             capacity,
             granule: PAGE as u32,
             keep: KEEP,
+            backing: Backing::WhenTouched,
             statistics: Statistics::Kept,
             ..Settings::default()
         };
         let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
             CreateError::Refused | CreateError::Rules(_) => Refused,
         })?;
-        let room = pages.capacity() / SLAB;
+        let room = (pages.capacity() / SLAB).min(ENTRIES);
         let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
         let entries = sparse(ENTRIES * size_of::<u32>())?;
         let slabs = sparse(room * size_of::<Slab>())?;

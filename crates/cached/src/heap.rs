@@ -12,8 +12,39 @@ use crate::ground::{ENTRIES, GROUND};
 use crate::inbox::Inbox;
 use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab};
 
-/// How many bits of an entry are the class; the owner is above.
-pub(crate) const CLASS_BITS: u32 = 8;
+/// Whose a slab is and of which class, in one word: the owner above, the class's list below, as its distance from the first in
+/// bytes. So what an own slab's entry differs by from that of class 0 leads to the list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry(u32);
+
+impl Entry {
+    const OWNER: u32 = 12;
+
+    pub(crate) const NONE: Entry = Entry(0);
+
+    pub(crate) const fn new(owner: u32, class: usize) -> Entry {
+        Entry(owner << Entry::OWNER | (class * size_of::<List>()) as u32)
+    }
+
+    pub(crate) const fn from_bits(bits: u32) -> Entry {
+        Entry(bits)
+    }
+
+    pub(crate) const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// 0 for none.
+    pub(crate) const fn owner(self) -> u32 {
+        self.0 >> Entry::OWNER
+    }
+
+    pub(crate) const fn class(self) -> usize {
+        (self.0 & ((1 << Entry::OWNER) - 1)) as usize / size_of::<List>()
+    }
+}
+
+const _: () = assert!(CLASSES * size_of::<List>() <= 1 << Entry::OWNER);
 
 /// How many owners of freed blocks are gathered for at once, and how many blocks for each.
 const OUTGOING: usize = 4;
@@ -29,12 +60,12 @@ struct List {
 /// What a thread's heap consists of. Only its thread touches it, or whoever has the ground for himself while the heap is idle.
 #[repr(C)]
 pub(crate) struct Local {
+    lists: [List; CLASSES],
     base: usize,
     entries: *const AtomicU32,
     key: Key,
     /// The entry of an own slab of class 0.
-    mine: u32,
-    lists: [List; CLASSES],
+    mine: Entry,
     /// For each class, the first of the slabs that have blocks to give.
     shelves: [u32; CLASSES],
     outgoing: [Outgoing; OUTGOING],
@@ -81,13 +112,19 @@ const fn length_of_list(class: usize) -> i32 {
     }) as i32
 }
 
+/// How many blocks an empty list gets: as many as a page has, so that what is not needed is not touched.
+const fn length_of_refill(class: usize) -> u32 {
+    let blocks = PAGE / size_of_class(class);
+    (if blocks < 1 { 1 } else if blocks > 128 { 128 } else { blocks }) as u32
+}
+
 impl Heap {
     /// Makes the heap of `owner`.
     ///
     /// # Safety
     /// The place is zero, long enough and nobody's.
     pub(crate) unsafe fn make(place: *mut Heap, owner: u32) {
-        let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), owner << CLASS_BITS);
+        let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), owner);
         // SAFETY: the caller's promise.
         unsafe {
             place.write(Heap { local: UnsafeCell::new(local), inbox: Inbox::new(), owner, next_idle: Cell::new(0) })
@@ -137,16 +174,16 @@ impl Heap {
                 return false;
             }
             let entry = (*(*local).entries.add(number)).load(Ordering::Relaxed);
-            let class = (entry ^ (*local).mine) as usize;
-            if class >= CLASSES {
+            let distance = (entry ^ (*local).mine.0) as usize;
+            if distance >= CLASSES * size_of::<List>() {
                 return false;
             }
-            let list = (&raw mut (*local).lists).cast::<List>().add(class);
+            let list = (&raw mut (*local).lists).byte_add(distance).cast::<List>();
             (*local).key.link(block, (*list).first);
             (*list).first = block;
             (*list).room -= 1;
             if (*list).room < 0 {
-                overflow(local, class);
+                overflow(local, distance / size_of::<List>());
             }
         }
         true
@@ -256,7 +293,7 @@ unsafe fn overflow(local: *mut Local, class: usize) {
 }
 
 impl Local {
-    const fn over(base: usize, entries: *const AtomicU32, key: Key, mine: u32) -> Local {
+    const fn over(base: usize, entries: *const AtomicU32, key: Key, owner: u32) -> Local {
         let mut lists = [const { List { first: null_mut(), room: 0 } }; CLASSES];
         let mut class = 0;
         while class < CLASSES {
@@ -267,7 +304,7 @@ impl Local {
             base,
             entries,
             key,
-            mine,
+            mine: Entry::new(owner, 0),
             lists,
             shelves: [NO_SLAB; CLASSES],
             outgoing: [const { Outgoing { owner: 0, chain: Chain::EMPTY } }; OUTGOING],
@@ -279,7 +316,7 @@ impl Local {
     /// Fills the empty list of a class and takes a block.
     #[inline(never)]
     fn refill(&mut self, class: usize) -> Option<NonNull<u8>> {
-        let wanted = length_of_list(class) as u32 / 2;
+        let wanted = length_of_refill(class);
         loop {
             let number = self.shelves[class];
             if number == NO_SLAB {
@@ -318,7 +355,7 @@ impl Local {
             }
         };
         drop(ground);
-        GROUND.entry(number).store(self.mine | class as u32, Ordering::Release);
+        GROUND.set_entry(number, Entry::new(self.mine.owner(), class));
         self.slabs += 1;
         self.shelve(number);
         Some(())
@@ -401,7 +438,7 @@ impl Local {
         let idle = unsafe { (*GROUND.slab(number)).idle_pages() };
         self.idle.idle = self.idle.idle.saturating_sub(idle);
         self.slabs -= 1;
-        GROUND.entry(number).store(0, Ordering::Relaxed);
+        GROUND.set_entry(number, Entry::NONE);
         if let Some(mut ground) = GROUND.shared() {
             ground.remove_slab(number);
         }
@@ -415,18 +452,20 @@ impl Local {
             // SAFETY: what came is free, and in a list that is this thread's now.
             next = unsafe { self.key.next(next) };
             let Some(number) = GROUND.number_of(block.addr().get()) else { heapwright_os::abort() };
-            let entry = GROUND.entry(number).load(Ordering::Acquire);
-            let class = (entry ^ self.mine) as usize;
-            match self.lists.get_mut(class) {
-                Some(list) if list.room > 0 => {
+            let entry = GROUND.entry(number);
+            if entry.owner() != self.mine.owner() {
+                // Its slab has gone to another heap meanwhile.
+                self.send(block.as_ptr(), entry.owner());
+                continue;
+            }
+            match &mut self.lists[entry.class()] {
+                list if list.room > 0 => {
                     // SAFETY: the block is free.
                     unsafe { self.key.link(block.as_ptr(), list.first) };
                     list.first = block.as_ptr();
                     list.room -= 1;
                 }
-                Some(_) => self.put_back(block),
-                // Its slab has gone to another heap meanwhile.
-                None => self.send(block.as_ptr(), entry >> CLASS_BITS),
+                _ => self.put_back(block),
             }
         }
         self.return_idle_if_much();

@@ -26,14 +26,13 @@ mod thread;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
 
 use heapwright::{Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;
 
-use classes::{CLASSES, GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
+use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
 use ground::GROUND;
-use heap::CLASS_BITS;
+use heap::Entry;
 use slab::{PAGE, SLAB};
 
 /// There is no memory, or the request is longer than any object.
@@ -143,28 +142,27 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     };
     let Some(heap) = thread::heap_of_its_own() else {
         // SAFETY: the caller's promise; the thread has no heap to gather in.
-        unsafe { heap::send_at_once(block, entry >> CLASS_BITS) };
+        unsafe { heap::send_at_once(block, entry.owner()) };
         return Ok(());
     };
     // The thread may just have got a heap, whose this block is.
     // SAFETY: the caller's promise, and the heap is this thread's.
     unsafe {
         if !heap.give(block.as_ptr()) {
-            heap.send(block, entry >> CLASS_BITS);
+            heap.send(block, entry.owner());
         }
     }
     Ok(())
 }
 
 /// The entry of the slab that a block lies in, and the block's length; `None` when it lies in none, or is not the start of one.
-fn slab_of(block: NonNull<u8>) -> Option<(u32, usize)> {
+fn slab_of(block: NonNull<u8>) -> Option<(Entry, usize)> {
     let number = GROUND.number_of(block.addr().get())?;
-    let entry = GROUND.entry(number).load(Ordering::Acquire);
-    let class = (entry & ((1 << CLASS_BITS) - 1)) as usize;
-    if entry >> CLASS_BITS == 0 || class >= CLASSES {
+    let entry = GROUND.entry(number);
+    if entry == Entry::NONE {
         return None;
     }
-    let size = size_of_class(class);
+    let size = size_of_class(entry.class());
     let offset = block.addr().get() % SLAB;
     (offset.is_multiple_of(size) && offset + size <= SLAB).then_some((entry, size))
 }

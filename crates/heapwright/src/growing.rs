@@ -28,6 +28,16 @@ pub use release::PageReturns;
 /// The shortest region that a heap makes do with when address space is short.
 const LEAST_CAPACITY: usize = 1 << 20;
 
+/// When memory that a heap grows by is backed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Page by page, as blocks are written to.
+    WhenTouched,
+    /// The next stretch as a whole when the last was written to, in a heap of more than 1 MiB: one call to the system
+    /// instead of many page faults.
+    Ahead,
+}
+
 /// What can be chosen about a [`GrowingHeap`] besides its policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -39,6 +49,8 @@ pub struct Settings {
     /// 32 MiB unless told otherwise: about as much as other allocators keep, and at most one fault for every four bytes
     /// that stay.
     pub keep: usize,
+    /// When memory is backed. Ahead unless told otherwise.
+    pub backing: Backing,
     /// Where random fit starts its generator.
     pub seed: u64,
     /// Whether the heap keeps [`Counters`](heapwright_placement::Counters).
@@ -47,7 +59,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { capacity: 1 << 40, granule: 16, keep: 32 << 20, seed: 0, statistics: Statistics::Kept }
+        Settings {
+            capacity: 1 << 40,
+            granule: 16,
+            keep: 32 << 20,
+            backing: Backing::Ahead,
+            seed: 0,
+            statistics: Statistics::Kept,
+        }
     }
 }
 
@@ -169,7 +188,7 @@ impl<P: Policy> GrowingHeap<P> {
 
     fn reserve(choice: P::Choice, settings: &Settings, capacity: usize) -> Result<Self, CreateError> {
         let refused = |Refused| CreateError::Refused;
-        let region = Region::reserve(capacity).map_err(refused)?;
+        let region = Region::reserve(capacity, settings.backing).map_err(refused)?;
         let rules = Rules {
             granule: settings.granule,
             growth: Growth::Pages(64 << 10),

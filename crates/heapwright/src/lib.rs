@@ -27,7 +27,7 @@ pub use fixed::{COMPACT, FixedHeap, ReallocateError, Regions};
 pub use fixed::{ClaimError, LockedHeap, StaticHeap};
 
 #[cfg(feature = "os")]
-pub use growing::{CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Settings};
+pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Settings};
 #[cfg(feature = "os")]
 pub use mapped::{Mapped, MappedHeap};
 pub use policy::{Buddies, Chosen, Policy};

@@ -30,8 +30,13 @@ fn layout(size: usize, align: usize) -> Option<Layout> {
 pub fn allocate(size: usize) -> *mut u8 {
     match cached::take(size) {
         Some(block) => block.as_ptr(),
-        None => allocate_aligned(ALIGN, size),
+        None => allocate_otherwise(size),
     }
+}
+
+#[inline(never)]
+fn allocate_otherwise(size: usize) -> *mut u8 {
+    allocate_aligned(ALIGN, size)
 }
 
 /// `calloc`.
@@ -45,7 +50,7 @@ pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
 }
 
 /// The aligned allocation of C++: `align` is a power of two.
-#[inline(never)]
+#[inline]
 pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
     match layout(size, align.max(ALIGN)).and_then(front::place) {
         Some(block) => block.as_ptr(),

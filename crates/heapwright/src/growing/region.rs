@@ -4,6 +4,8 @@ use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size};
 
+use super::Backing;
+
 /// The frontier moves in steps, so that it is crossed rarely: of this many bytes in a short heap, of a 32nd of a longer
 /// one, up to [`LONGEST_STEP`].
 const STEP: usize = 64 << 10;
@@ -28,13 +30,14 @@ pub(super) struct Region {
     committed: usize,
     /// No block has ever reached above: what lies there is untouched, thus zero.
     frontier: usize,
+    backing: Backing,
 }
 
 impl Region {
     /// Reserves `capacity` bytes.
-    pub(super) fn reserve(capacity: usize) -> Result<Region, Refused> {
+    pub(super) fn reserve(capacity: usize, backing: Backing) -> Result<Region, Refused> {
         let align = (capacity / 64).clamp(page_size(), MAX_ALIGN);
-        Ok(Region { space: Reservation::reserve(capacity, align)?, committed: 0, frontier: 0 })
+        Ok(Region { space: Reservation::reserve(capacity, align)?, committed: 0, frontier: 0, backing })
     }
 
     #[inline(always)]
@@ -76,7 +79,7 @@ impl Region {
         if frontier > self.committed {
             self.commit(frontier)?;
         }
-        if end - self.frontier <= step {
+        if self.backing == Backing::Ahead && end - self.frontier <= step {
             self.populate_if_touched(frontier);
         }
         self.frontier = frontier;

@@ -1,0 +1,114 @@
+//! Blocks that know what they should hold.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::ptr::NonNull;
+use std::sync::Once;
+
+use heapwright_cached as cached;
+
+/// Gets the process's heap ready.
+pub fn ready() {
+    static READY: Once = Once::new();
+    READY.call_once(|| cached::start().expect("there is address space"));
+}
+
+/// Sizes from all over, most of them short.
+pub fn any_size(random: &mut fastrand::Rng) -> usize {
+    let most = if random.u32(0..50) == 0 { 22 } else { 14 };
+    let bits = random.u32(0..most);
+    random.usize(0..=1 << bits)
+}
+
+/// A block that is filled with what its number makes of it.
+pub struct Filled {
+    block: NonNull<u8>,
+    size: usize,
+    number: u64,
+}
+
+// SAFETY: blocks belong to whoever has them.
+unsafe impl Send for Filled {}
+
+fn byte(number: u64, at: usize) -> u8 {
+    (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ at as u8
+}
+
+impl Filled {
+    /// Allocates, checks what is promised of a block, and fills it.
+    pub fn new(number: u64, size: usize) -> Filled {
+        let block = cached::take(size).unwrap_or_else(|| cached::allocate(size).expect("there is memory"));
+        Filled::over(block, number, size, 16)
+    }
+
+    pub fn over(block: NonNull<u8>, number: u64, size: usize, align: usize) -> Filled {
+        assert!(block.addr().get().is_multiple_of(align), "{block:?} is not at a multiple of {align}");
+        assert!(cached::usable_size(block).is_some_and(|usable| usable >= size), "{block:?} of {size} bytes");
+        let filled = Filled { block, size, number };
+        filled.fill(0);
+        filled
+    }
+
+    /// The bytes that are written and looked at: all of a short block, the ends of each page of a longer one.
+    fn places(&self) -> impl Iterator<Item = usize> + use<> {
+        let size = self.size;
+        let (short, step) = (size.min(1024), 1021);
+        (0..short).chain((short..size).step_by(step)).chain(size.checked_sub(1))
+    }
+
+    fn fill(&self, from: usize) {
+        for at in self.places().filter(|&at| at >= from) {
+            // SAFETY: the block is that long, and this is its only user.
+            unsafe { self.block.add(at).write(byte(self.number, at)) };
+        }
+    }
+
+    /// That nobody else wrote to it.
+    pub fn check(&self) {
+        self.check_up_to(self.size);
+    }
+
+    fn check_up_to(&self, end: usize) {
+        for at in self.places().filter(|&at| at < end) {
+            // SAFETY: as in `fill`.
+            let found = unsafe { self.block.add(at).read() };
+            assert_eq!(found, byte(self.number, at), "byte {at} of the {} at {:?}", self.size, self.block);
+        }
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    pub fn address(&self) -> usize {
+        self.block.addr().get()
+    }
+
+    /// Frees the block, by the way that most take if it can.
+    pub fn free(self) {
+        self.check();
+        // SAFETY: the block is this one's, and goes with it.
+        unsafe {
+            if !cached::give(self.block.as_ptr()) {
+                cached::free(self.block).expect("it is a block");
+            }
+        }
+    }
+
+    /// Makes it hold so many bytes, where it is or elsewhere.
+    pub fn resize(self, size: usize) -> Filled {
+        self.check();
+        // SAFETY: the block is this one's.
+        let here = unsafe { cached::resize_in_place(self.block, size) };
+        let kept = self.size.min(size);
+        if here.is_ok() {
+            let resized = Filled { block: self.block, size, number: self.number };
+            resized.check_up_to(kept.min(1024));
+            resized.fill(0);
+            return resized;
+        }
+        let number = self.number;
+        self.free();
+        Filled::new(number, size)
+    }
+}
