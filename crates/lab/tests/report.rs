@@ -90,6 +90,66 @@ fn the_page_needs_nothing_else() {
     }
 }
 
+/// A program whose requests come from ten places, and whose calls have times.
+fn told(folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("told.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("told")).unwrap();
+    let sites: Vec<_> = (0..10).map(|at| writer.define_site(&["malloc", &format!("lib.so+{at}")]).unwrap()).collect();
+    // Another way to the first place.
+    let again = writer.define_site(&["lib.so+0"]).unwrap();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut live = Vec::new();
+    for event in 0..4000 {
+        writer.at(5_000_000 + 1000 * event);
+        if random.u8(..10) < 6 || live.is_empty() {
+            let at = random.usize(..11);
+            sites.get(at).into_iter().chain([&again]).take(1).for_each(|&site| writer.from_site(site).unwrap());
+            live.push(writer.allocate(Kind::Malloc, 100 * (11 - at as u64 % 10), 16).unwrap());
+        } else {
+            writer.free(live.swap_remove(random.usize(..live.len()))).unwrap();
+        }
+    }
+    writer.name_frame("lib.so+0", "</script><b>first</b> a.c:1").unwrap();
+    writer.finish().unwrap();
+    path
+}
+
+#[test]
+fn those_who_hold_most_are_told_apart() {
+    let folder = TempDir::new().unwrap();
+    let page = page(&told(&folder), &["-p", "best", "--svg", folder.path().join("plots").to_str().unwrap()]);
+    assert!(!page.contains("<b>first"));
+    let data = data(&page);
+    let rows = data["sites"]["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    // What is asked for in less than the others has no colour.
+    assert_eq!((names.len(), names[0], rows[0]["sites"].as_u64()), (8, "</script><b>first</b> a.c:1", Some(2)));
+    assert!(!names.contains(&"lib.so+8") && !names.contains(&"lib.so+9"), "{names:?}");
+    let others = &data["sites"]["others"];
+    assert_eq!((others["name"].as_str(), others["sites"].as_u64()), (Some(""), Some(2)));
+    let sum = |field: &str| rows.iter().chain([others]).map(|held| held[field].as_f64().unwrap()).sum::<f64>();
+    let blocks = data["trace"]["blocks"].as_u64().unwrap();
+    let asked: u64 = data["sizes"]["bytes"].as_array().unwrap().iter().filter_map(Value::as_u64).sum();
+    assert_eq!((sum("blocks") as u64, sum("bytes") as u64), (blocks, asked));
+    let requested = data["trace"]["requested"]["last"].as_array().unwrap();
+    let mean = requested.iter().filter_map(Value::as_f64).sum::<f64>() / requested.len() as f64;
+    assert!((sum("mean_bytes") / mean - 1.0).abs() < 0.01, "{mean}");
+    assert_eq!(data["policies"][0]["map"]["layers"], serde_json::json!(["size", "age", "site"]));
+    let picture = fs::read_to_string(folder.path().join("plots/map-sites-best.svg")).unwrap();
+    let picture = roxmltree::Document::parse(&picture).unwrap();
+    let texts = picture.descendants().filter(|node| node.is_text()).filter_map(|node| node.text());
+    let said: Vec<&str> = texts.map(str::trim).collect();
+    assert!(said.contains(&"</script><b>first</b> a.c:1") && said.contains(&"all others"), "{said:?}");
+}
+
+#[test]
+fn without_sites_there_is_no_such_colouring() {
+    let folder = TempDir::new().unwrap();
+    let data = data(&page(&torn(&folder), &["-p", "best"]));
+    assert_eq!((&data["sites"], &data["trace"]["clock"]), (&Value::Null, &Value::Null));
+    assert_eq!(data["policies"][0]["map"]["layers"], serde_json::json!(["size", "age"]));
+}
+
 #[test]
 fn what_pins_holes_is_what_fragments_the_heap() {
     let folder = TempDir::new().unwrap();
@@ -115,17 +175,73 @@ fn what_pins_holes_is_what_fragments_the_heap() {
 fn real_replays_have_lines_too() {
     let folder = TempDir::new().unwrap();
     let output = folder.path().join("real.html");
-    heapwright().args(["report", "-p", "best", "-o"]).arg(&output).arg(torn(&folder)).assert().success();
+    let report = ["report", "-p", "best", "--rounds", "1", "-o"];
+    heapwright().args(report).arg(&output).arg(torn(&folder)).assert().success();
     let data = data(&fs::read_to_string(output).unwrap());
-    let real = data["real"].as_array().unwrap();
+    let real = data["real"]["rows"].as_array().unwrap();
     let named = |name: &str| real.iter().find(|row| row["allocator"] == name);
     let [system, best] = ["system", "best"].map(|name| &named(name).unwrap()["figures"]);
     assert!(named("first").is_none() && named("mapped").is_none() && named("no-op").is_none());
     for figures in [system, best] {
         let most = figures["line"]["max"].as_array().unwrap().iter().filter_map(Value::as_u64).max();
-        assert_eq!(most, figures["peak_rss"].as_u64());
+        assert_eq!(most.map(|most| most as f64), figures["peak_rss"].as_f64());
         assert!(most > data["trace"]["peak_requested"].as_u64().map(|bytes| bytes / 2));
     }
+    // One round says nothing, and the page says so.
+    assert_eq!((data["real"]["rounds"].as_u64(), &data["real"]["noise"]), (Some(1), &Value::Null));
+    let recommendation = &data["real"]["recommendation"];
+    assert_eq!(recommendation["verdict"], "unknown");
+    assert!(recommendation["text"].as_str().unwrap().contains("so few rounds (1; it takes 6)"), "{recommendation}");
+}
+
+#[test]
+fn enough_rounds_are_judged() {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("judged.html");
+    let report = ["report", "-p", "best", "--rounds", "6", "-o"];
+    heapwright().args(report).arg(&output).arg(torn(&folder)).assert().success();
+    let real = &data(&fs::read_to_string(output).unwrap())["real"];
+    assert!(real["rounds"] == 6 && real["noise"].as_f64().is_some_and(|noise| noise > 0.0), "{}", real["noise"]);
+    assert!(["change", "depends", "keep"].iter().any(|known| real["recommendation"]["verdict"] == *known));
+    let interval = &real["rows"].as_array().unwrap().iter().find(|row| row["allocator"] == "best").unwrap()["figures"]
+        ["time_over_system"]["interval"];
+    assert!(interval[0].as_f64().unwrap() <= interval[1].as_f64().unwrap());
+}
+
+#[test]
+fn what_is_recommended_is_what_compare_recommends() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("large.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("large")).unwrap();
+    // Holes that are too short for what comes later.
+    let blocks: Vec<u64> = (0..4000).map(|_| writer.allocate(Kind::Malloc, 1000, 16).unwrap()).collect();
+    blocks.iter().step_by(2).for_each(|&block| writer.free(block).unwrap());
+    for _ in 0..1000 {
+        writer.allocate(Kind::Malloc, 2000, 16).unwrap();
+    }
+    writer.finish().unwrap();
+    let compare = heapwright().arg("compare").arg(&path).args(["--policies-only", "--json"]).assert().success();
+    let compare: Value = serde_json::from_slice(&compare.get_output().stdout).unwrap();
+    let real = &data(&page(&path, &["-p", "first", "-p", "best", "-p", "next", "-p", "worst"]))["real"];
+    assert_eq!((&real["rounds"], &real["rows"]), (&0.into(), &serde_json::json!([])));
+    assert_eq!(real["recommendation"], compare["recommendation"]);
+    assert!(real["recommendation"]["text"].as_str().unwrap().contains("Any heap would be fragmented"));
+}
+
+#[test]
+fn times_are_told_where_they_are_known() {
+    let folder = TempDir::new().unwrap();
+    let plots = folder.path().join("plots");
+    let data = data(&page(&told(&folder), &["-p", "best", "--svg", plots.to_str().unwrap()]));
+    let clock = &data["trace"]["clock"];
+    let width = clock["width"].as_u64().unwrap();
+    let ends: Vec<u64> = clock["ends"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+    assert_eq!((clock["start"].as_u64(), ends.last()), (Some(5_000_000), Some(&8_999_000)));
+    let expected = (0..4000 / width).map(|at| 5_000_000 + 1000 * ((at + 1) * width - 1));
+    assert!(ends.into_iter().eq(expected), "one bucket after the other");
+    let picture = fs::read_to_string(plots.join("heap-by-time.svg")).unwrap();
+    assert!(picture.contains("\n5 ms\n") && picture.contains("\n8 ms\n") && picture.contains("\ntime\n"));
+    assert!(!fs::read_to_string(plots.join("heap.svg")).unwrap().contains(" ms\n"));
 }
 
 #[test]

@@ -109,14 +109,18 @@ impl Looking {
     }
 }
 
-/// A program with a hostile name and a torn heap.
+/// A program with a hostile name and a torn heap, of which all is known.
 fn torn() -> Vec<u8> {
     let about = About::of_program("</script><b>torn</b>");
     let mut writer = Writer::new(Vec::new(), &about).unwrap();
+    let sites = ["<b>torn</b> ← main", "other"].map(|frame| writer.define_site(&[frame]).unwrap());
     let mut random = fastrand::Rng::with_seed(1);
     let mut live = Vec::new();
-    for _ in 0..20_000 {
+    for event in 0..20_000_u64 {
+        // Nine tenths of the calls come in the first second of ten.
+        writer.at(if event < 18_000 { event * 55_555 } else { 1_000_000_000 + (event - 18_000) * 4_500_000 });
         if random.u8(..10) < 6 || live.is_empty() {
+            writer.from_site(sites[random.usize(..2)]).unwrap();
             live.push(writer.allocate(Kind::Malloc, random.u64(1..2000), 16).unwrap());
         } else {
             writer.free(live.swap_remove(random.usize(..live.len()))).unwrap();
@@ -163,11 +167,17 @@ fn everything_is_drawn_and_answers() {
     assert_eq!(ascending.last().unwrap(), "worst");
     assert!(ascending.iter().rev().eq(&descending));
     assert_eq!(seen["sorted"], serde_json::json!(["descending"]));
-    for what in ["zoomed", "back"] {
-        assert_eq!(seen[what], serde_json::json!([true, true]), "{what}");
-    }
+    let both = serde_json::json!([true, true]);
+    assert_eq!((&seen["zoomed"], &seen["back"]), (&both, &both));
     assert!(seen["readout"].as_str().unwrap().contains("event"));
-    assert_eq!((&seen["toggled"], &seen["recoloured"]), (&true.into(), &true.into()));
+    assert_eq!(seen["toggled"], true);
+    assert_eq!(seen["axes"], serde_json::json!([["false", "true"], ["false", "true"]]));
+    assert_eq!((&seen["timed"], &seen["untimed"]), (&both, &both));
+    let readout = seen["timedReadout"].as_str().unwrap();
+    assert!(readout.starts_with("event 18,8") && readout.contains(" s"), "{readout}");
+    assert_eq!(seen["colourings"], serde_json::json!(["size", "age", "site"]));
+    assert_eq!(seen["recoloured"], both);
+    assert_eq!(seen["sites"], serde_json::json!(["other", "<b>torn</b> ← main", "not known"]));
     assert_eq!(seen["unnamed"], 0);
 }
 

@@ -3,11 +3,11 @@
 //!
 //! Two passes over a trace: a [`Census`] of what is true under any policy, then one [`History`] per policy. Memory does not
 //! grow with the trace's length: a [`Series`] doubles the width of its buckets, a [`HeapMap`] has so many cells, and the
-//! rest is at most 64 bytes per live block.
+//! rest is at most 64 bytes per live block and call site.
 //!
 //! ```
 //! use heapwright_placement::PolicyKind;
-//! use heapwright_replay::history::{Census, History, Resolution};
+//! use heapwright_replay::history::{Census, Detail, History};
 //! use heapwright_replay::{Model, replay};
 //! use heapwright_trace::{About, Kind, Reader, Writer};
 //!
@@ -22,7 +22,7 @@
 //! let census = Census::take(&mut Reader::new(&file[..])?)?;
 //! let model = Model::usual(PolicyKind::First);
 //! let outcome = replay(&mut Reader::new(&file[..])?, &model)?;
-//! let history = History::of(&mut Reader::new(&file[..])?, &model, &outcome, &census, Resolution::default())?;
+//! let history = History::of(&mut Reader::new(&file[..])?, &model, &outcome, &census, &Detail::default())?;
 //! assert_eq!(history.heap.max(), Some(9 * 112));
 //! assert_eq!(history.end.holes.count, 5);
 //! // Four blocks of one granule row keep five holes from being one.
@@ -32,17 +32,21 @@
 
 mod census;
 mod extents;
+mod grid;
 mod histogram;
 mod map;
 mod moment;
 mod pins;
 mod series;
+mod sites;
 mod whole;
 
 pub use census::{Census, Life, lives};
+pub use grid::Grid;
 pub use histogram::Histogram;
-pub use map::{Cell, HeapMap, Layer};
+pub use map::HeapMap;
 pub use moment::Moment;
 pub use pins::{Pin, kept_apart};
 pub use series::{Bucket, Series};
-pub use whole::{History, Resolution};
+pub use sites::{SiteClasses, SiteUse};
+pub use whole::{Detail, History};

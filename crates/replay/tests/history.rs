@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use heapwright_placement::{Engine, Growth, PolicyKind, Rules};
-use heapwright_replay::history::{Census, History, Life, Moment, Resolution, lives};
+use heapwright_replay::history::{Census, Detail, History, Life, Moment, SiteClasses, SiteUse, lives};
 use heapwright_replay::{Model, Simulation, replay};
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
 
@@ -45,24 +45,22 @@ fn models() -> impl Iterator<Item = Model> {
 fn every_sample_is_what_the_engine_counted() {
     let bytes = trace(1000, 1);
     let census = Census::take(&mut reader(&bytes)).unwrap();
-    let resolution = Resolution { buckets: 1024, rows: 50, columns: 90 };
+    let detail = Detail { rows: 50, columns: 90, ..Detail::default() };
     for model in models() {
         let outcome = replay(&mut reader(&bytes), &model).unwrap();
-        let history = History::of(&mut reader(&bytes), &model, &outcome, &census, resolution).unwrap();
+        let history = History::of(&mut reader(&bytes), &model, &outcome, &census, &detail).unwrap();
         let mut simulation = Simulation::new(&model).unwrap();
-        let mut columns = vec![0; history.map.columns()];
+        let grid = history.map.levels().next().unwrap();
+        let mut columns = vec![0; grid.columns()];
         for (at, event) in reader(&bytes).enumerate() {
             simulation.apply(&event.unwrap());
             let counters = simulation.engine().counters().unwrap();
-            columns[at / history.map.column_events() as usize] += counters.live;
+            columns[at / grid.column_events() as usize] += counters.live;
             let sampled = [&history.heap, &history.live, &history.holes].map(|series| series.buckets()[at].last);
             assert_eq!(sampled, [counters.heap_size, counters.live, counters.holes], "{model:?}, event {at}");
         }
-        for layer in history.map.layers() {
-            let sums: Vec<u64> =
-                layer.cells().chunks(history.map.rows()).map(|rows| rows.iter().map(|cell| cell.used).sum()).collect();
-            assert_eq!(sums, columns, "{model:?}");
-        }
+        let sums: Vec<u64> = grid.used().chunks(grid.rows()).map(|rows| rows.iter().sum()).collect();
+        assert_eq!(sums, columns, "{model:?}");
     }
 }
 
@@ -72,7 +70,7 @@ fn the_peak_is_where_it_is_said_to_be() {
     let census = Census::take(&mut reader(&bytes)).unwrap();
     for model in models() {
         let outcome = replay(&mut reader(&bytes), &model).unwrap();
-        let history = History::of(&mut reader(&bytes), &model, &outcome, &census, Resolution::default()).unwrap();
+        let history = History::of(&mut reader(&bytes), &model, &outcome, &census, &Detail::default()).unwrap();
         let mut simulation = Simulation::new(&model).unwrap();
         let is_peak = |simulation: &Simulation| match model.rules.growth {
             Growth::Fixed => simulation.requested() == outcome.peak_requested,
@@ -151,4 +149,103 @@ fn a_census_counts_what_is_in_the_trace() {
     assert_eq!(census.sizes.weight, all.values().map(|(size, _)| size).sum::<u64>());
     let told = lives(&mut reader(&bytes), all.keys().copied()).unwrap();
     assert_eq!(told, all.into_iter().map(|(block, (_, life))| (block, life)).collect());
+}
+
+/// A trace with times, whose requests come from three sites and from nowhere.
+fn trace_with_sites(events: u64) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+    let sites = ["a", "b", "c"].map(|frame| writer.define_site(&[frame]).unwrap());
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut live = Vec::new();
+    for event in 0..events {
+        writer.at(1_000_000 + event * event);
+        match random.u8(..10) {
+            0..=5 => {
+                sites.get(random.usize(..4)).into_iter().for_each(|&site| writer.from_site(site).unwrap());
+                live.push(writer.allocate(Kind::Malloc, random.u64(1..500), 16).unwrap());
+            }
+            6 if !live.is_empty() => {
+                let at = random.usize(..live.len());
+                writer.from_site(sites[random.usize(..3)]).unwrap();
+                live[at] = writer.resize(live[at], random.u64(1..500)).unwrap();
+            }
+            _ if live.is_empty() => writer.fail(1, 16).unwrap(),
+            _ => writer.free(live.swap_remove(random.usize(..live.len()))).unwrap(),
+        }
+    }
+    writer.finish().unwrap()
+}
+
+fn reader_with_all(bytes: &[u8]) -> Reader<&[u8]> {
+    reader(bytes).with_sites().with_times()
+}
+
+#[test]
+fn a_census_knows_times_and_who_holds_what() {
+    let bytes = trace_with_sites(3000);
+    assert_eq!(Census::take(&mut reader(&bytes)).unwrap().sites, []);
+    assert!(Census::take(&mut reader(&bytes)).unwrap().times.is_none());
+    let census = Census::take(&mut reader_with_all(&bytes)).unwrap();
+    let mut held: HashMap<_, SiteUse> = HashMap::new();
+    let mut live: HashMap<u64, (u64, _)> = HashMap::new();
+    let mut times = Vec::new();
+    let mut trace = reader_with_all(&bytes);
+    while let Some(event) = trace.next_event().unwrap() {
+        times.extend(trace.time());
+        let (gone, came) = match event {
+            Event::Allocate { block, size, .. } => (None, Some((block, size))),
+            Event::Resize { block, becomes, size } => (Some(block), Some((becomes, size))),
+            Event::Free { block } => (Some(block), None),
+            _ => (None, None),
+        };
+        gone.map(|block| live.remove(&block));
+        if let Some((block, size)) = came {
+            live.insert(block, (size, trace.site()));
+            let entry = held.entry(trace.site()).or_default();
+            (entry.site, entry.blocks, entry.bytes) = (trace.site(), entry.blocks + 1, entry.bytes + size);
+        }
+        for (size, site) in live.values() {
+            held.get_mut(site).unwrap().byte_events += u128::from(*size);
+        }
+    }
+    let mut expected: Vec<SiteUse> = held.into_values().collect();
+    expected.sort_by_key(|entry| std::cmp::Reverse(entry.byte_events));
+    assert_eq!((census.sites.len(), census.sites), (4, expected));
+    let found = census.times.unwrap();
+    for (bucket, times) in found.buckets().iter().zip(times.chunks(found.width() as usize)) {
+        assert_eq!((bucket.min, bucket.last), (times[0], times[times.len() - 1]));
+    }
+}
+
+#[test]
+fn a_map_tells_sites_apart() {
+    let bytes = trace_with_sites(500);
+    let census = Census::take(&mut reader_with_all(&bytes)).unwrap();
+    let told: Vec<_> = census.sites.iter().filter_map(|entry| entry.site).take(2).collect();
+    let sites = SiteClasses::new(told.iter().map(|&site| [site]));
+    assert_eq!((sites.count(), sites.others(), sites.of(Some(told[1])), sites.of(None)), (Some(3), 2, 1, 2));
+    // A cell per event and granule: each is of one block, or of none.
+    let detail = Detail { rows: 1 << 16, columns: 500, sites, ..Detail::default() };
+    for policy in PolicyKind::ALL {
+        let model = Model::usual(policy);
+        let outcome = replay(&mut reader(&bytes), &model).unwrap();
+        let history = History::of(&mut reader_with_all(&bytes), &model, &outcome, &census, &detail).unwrap();
+        let grid = history.map.levels().next().unwrap();
+        let [_, _, classes] = grid.classes() else { panic!("three colourings") };
+        let mut simulation = Simulation::new(&model).unwrap();
+        let mut site_of: HashMap<u64, u8> = HashMap::new();
+        let mut trace = reader_with_all(&bytes);
+        let mut column = 0;
+        while let Some(event) = trace.next_event().unwrap() {
+            if let Event::Allocate { block, .. } | Event::Resize { becomes: block, .. } = event {
+                site_of.insert(block, detail.sites.of(trace.site()));
+            }
+            simulation.apply(&event);
+            for (block, placed) in simulation.live_blocks() {
+                let cell = column * grid.rows() + placed.offset / grid.row_bytes() as usize;
+                assert_eq!((grid.used()[cell] > 0, classes[cell]), (true, site_of[&block]), "{policy:?} {column}");
+            }
+            column += 1;
+        }
+    }
 }

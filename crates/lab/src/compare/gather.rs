@@ -5,11 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use heapwright_placement::PolicyKind;
+use heapwright_replay::Outcome;
 
 use super::comparison::{Comparison, Row, SCHEMA, Settings};
+use super::estimate::Estimate;
 use super::fidelity::Fidelity;
 use super::interruption::Interruption;
 use super::machine::Machine;
+use super::metric::Metric;
 use super::pace::Pace;
 use super::recommend::recommend;
 use super::rounds::{Course, Held, Rounds};
@@ -67,19 +70,54 @@ impl Plan {
 pub fn gather(trace: &Path, plan: &Plan) -> Result<Comparison> {
     let until = Interruption::listen()?;
     let subjects = plan.subjects();
-    let mut comparison = Comparison {
+    let mut comparison = begin(trace, plan, &subjects, &until)?;
+    simulate_all(&mut comparison, trace, plan, &until)?;
+    finish(comparison, trace, plan, &subjects, &until)
+}
+
+/// The same around simulations that somebody has made already: of their figures the lengths of the heaps are known.
+///
+/// # Errors
+/// When the trace cannot be read.
+pub fn gather_around(outcomes: &[&Outcome], trace: &Path, plan: &Plan) -> Result<Comparison> {
+    let until = Interruption::listen()?;
+    let subjects = plan.subjects();
+    let mut comparison = begin(trace, plan, &subjects, &until)?;
+    for outcome in outcomes {
+        comparison.trace.peak_asked = outcome.peak_requested;
+        let row = comparison.rows.iter_mut().find(|row| row.policy() == Some(outcome.policy));
+        if let Some(row) = row {
+            row.set(Metric::Heap, Some(Estimate::exact(outcome.peak_heap as f64)));
+            row.set(Metric::HeapOverAsked, outcome.peak_over_requested().map(Estimate::exact));
+        }
+    }
+    finish(comparison, trace, plan, &subjects, &until)
+}
+
+/// A comparison without figures.
+fn begin(trace: &Path, plan: &Plan, subjects: &[Subject], until: &Interruption) -> Result<Comparison> {
+    Ok(Comparison {
         schema: SCHEMA,
         heapwright: env!("CARGO_PKG_VERSION").to_owned(),
-        trace: Trace::read(trace, &until)?,
+        trace: Trace::read(trace, until)?,
         machine: Machine::this(),
         settings: Settings { seed: plan.seed, ..Settings::default() },
         fidelity: None,
         recommendation: None,
         rows: subjects.iter().map(Subject::row).collect(),
-    };
-    simulate_all(&mut comparison, trace, plan, &until)?;
+    })
+}
+
+/// Replays really, if that is planned, and says what it all comes to.
+fn finish(
+    mut comparison: Comparison,
+    trace: &Path,
+    plan: &Plan,
+    subjects: &[Subject],
+    until: &Interruption,
+) -> Result<Comparison> {
     if let Some(course) = &plan.course {
-        measure_all(&mut comparison, trace, &subjects, course, &until)?;
+        measure_all(&mut comparison, trace, subjects, course, until)?;
     }
     comparison.settings.interrupted = until.came();
     comparison.recommendation = Some(recommend(&comparison));

@@ -41,9 +41,14 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 pub use self::arguments::{Arguments, EXAMPLES};
-use self::comparison::Comparison;
-pub use self::gather::{Plan, gather};
+pub use self::comparison::{Comparison, Row, Sample};
+pub use self::estimate::Estimate;
+pub use self::gather::{Plan, gather, gather_around};
 use self::judge::{Field, Judgement};
+pub use self::metric::Metric;
+pub use self::pace::Pace;
+pub use self::recommend::Recommendation;
+pub use self::rounds::Course;
 use crate::cli::Cli;
 
 /// The exit code when a condition of `--fail-if` holds.

@@ -5,7 +5,8 @@ use heapwright_replay::history::{Histogram, Moment, Series};
 use serde::Serialize;
 
 use super::pins::Pins;
-use super::resident::Resident;
+use super::resident::Real;
+use super::sites::Sites;
 
 /// All that a report shows.
 #[derive(Serialize)]
@@ -17,9 +18,10 @@ pub struct Report {
     pub sizes: Bins,
     pub lifetimes: Bins,
     pub lifetimes_in_bytes: Bins,
+    /// `None` when the trace does not tell of call sites.
+    pub sites: Option<Sites>,
     pub policies: Vec<Policy>,
-    /// Empty when there were no real replays.
-    pub real: Vec<Resident>,
+    pub real: Real,
 }
 
 /// What is true under any policy.
@@ -36,6 +38,8 @@ pub struct Trace {
     pub never_freed: u64,
     pub never_freed_bytes: u64,
     pub requested: Line,
+    /// `None` when the trace does not tell of times.
+    pub clock: Option<Clock>,
 }
 
 /// The rules of the simulated heaps.
@@ -66,6 +70,28 @@ impl From<&Series> for Line {
             min: buckets.iter().map(|bucket| bucket.min).collect(),
             max: buckets.iter().map(|bucket| bucket.max).collect(),
             last: buckets.iter().map(|bucket| bucket.last).collect(),
+        }
+    }
+}
+
+/// When events happened, in nanoseconds since the beginning.
+#[derive(Serialize)]
+pub struct Clock {
+    /// How many events each entry of `ends` stands for.
+    pub width: u64,
+    /// The first event.
+    pub start: u64,
+    /// The last of the events of each entry.
+    pub ends: Vec<u64>,
+}
+
+impl From<&Series> for Clock {
+    fn from(series: &Series) -> Clock {
+        let buckets = series.buckets();
+        Clock {
+            width: series.width(),
+            start: buckets.first().map_or(0, |bucket| bucket.min),
+            ends: buckets.iter().map(|bucket| bucket.last).collect(),
         }
     }
 }
@@ -114,7 +140,7 @@ pub struct Map {
     pub row_bytes: u64,
     pub column_events: u64,
     /// What the layers behind the first plane show.
-    pub layers: Vec<&'static str>,
+    pub layers: &'static [&'static str],
     /// Planes of `rows * columns` bytes, row after row from the lowest addresses, one after the other: how much of each
     /// cell was used (0 nothing, 255 all), then the class of each cell in each layer. Packed by zlib, in base64.
     pub planes: String,

@@ -6,24 +6,38 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use heapwright_placement::PolicyKind;
-use heapwright_replay::history::{Census, History, Resolution};
+use heapwright_replay::history::{Census, Detail, History, Moment};
 use heapwright_replay::{Outcome, replay};
 
-use super::data::{Bins, Line, Lines, Policy, State, Trace};
+use super::data::{Bins, Clock, Line, Lines, Map, Policy, State, Trace};
 use super::pins::Pins;
-use super::planes;
+use super::planes::Planes;
+use super::sites::{self, Sites};
 use crate::progress::Progress;
 use crate::replay::{RuleArguments, open};
 
 /// What became of the heap under a policy.
 pub struct Simulated {
     pub outcome: Outcome,
-    pub history: History,
+    pub lines: Lines,
+    /// The map, from fine to coarse.
+    pub levels: Vec<Planes>,
+    pub peak: Option<Moment>,
+    pub end: Moment,
+}
+
+/// What is true of a trace under any policy, and what is to be seen of it under each.
+pub struct Read {
+    pub census: Census,
+    pub trace: Trace,
+    /// `None` when the trace does not tell of call sites.
+    pub sites: Option<Sites>,
+    pub detail: Detail,
 }
 
 /// Reads a trace for what is true under any policy.
-pub fn census(path: &Path) -> Result<(Census, Trace)> {
-    let mut reader = open(path)?;
+pub fn read(path: &Path) -> Result<Read> {
+    let mut reader = open(path)?.with_sites().with_times();
     let census = Census::take(&mut reader).with_context(|| path.display().to_string())?;
     let trace = Trace {
         file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
@@ -35,14 +49,17 @@ pub fn census(path: &Path) -> Result<(Census, Trace)> {
         never_freed: census.immortal.0,
         never_freed_bytes: census.immortal.1,
         requested: Line::from(&census.requested),
+        clock: census.times.as_ref().map(Clock::from),
     };
-    Ok((census, trace))
+    let (sites, classes) = sites::most_important(&reader, &census).unzip();
+    let detail = Detail { sites: classes.unwrap_or_default(), ..Detail::default() };
+    Ok(Read { census, trace, sites, detail })
 }
 
 /// Replays a trace under each policy, as many at a time as there are processors; in the order of `policies`.
 pub fn simulate(
     path: &Path,
-    census: &Census,
+    read: &Read,
     rules: &RuleArguments,
     policies: &[PolicyKind],
     progress: &Progress,
@@ -53,7 +70,7 @@ pub fn simulate(
         let mut done = Vec::new();
         while let Some((place, policy)) = next() {
             progress.at(policy.name());
-            done.push((place, simulate_one(path, census, rules, policy)));
+            done.push((place, simulate_one(path, read, rules, policy)));
             progress.step();
         }
         done
@@ -69,31 +86,30 @@ pub fn simulate(
     all.into_iter().map(|(_, simulated)| simulated).collect()
 }
 
-fn simulate_one(path: &Path, census: &Census, rules: &RuleArguments, policy: PolicyKind) -> Result<Simulated> {
+fn simulate_one(path: &Path, read: &Read, rules: &RuleArguments, policy: PolicyKind) -> Result<Simulated> {
     let model = rules.model(policy);
     let context = || format!("{} under {}", path.display(), policy.name());
     let outcome = replay(&mut open(path)?, &model).with_context(context)?;
-    let history =
-        History::of(&mut open(path)?, &model, &outcome, census, Resolution::default()).with_context(context)?;
-    Ok(Simulated { outcome, history })
+    let trace = open(path)?;
+    let mut trace = if read.sites.is_some() { trace.with_sites() } else { trace };
+    let history = History::of(&mut trace, &model, &outcome, &read.census, &read.detail).with_context(context)?;
+    let lines =
+        Lines { heap: Line::from(&history.heap), live: Line::from(&history.live), holes: Line::from(&history.holes) };
+    Ok(Simulated { outcome, lines, levels: Planes::levels(&history.map), peak: history.peak, end: history.end })
 }
 
 /// A simulation as the page reads it.
-pub fn policy(simulated: &Simulated, pins: Option<Pins>) -> Result<Policy> {
-    let Simulated { outcome, history, .. } = simulated;
-    Ok(Policy {
-        outcome: outcome.clone(),
+pub fn policy(simulated: Simulated, pins: Option<Pins>, map: Map) -> Policy {
+    let Simulated { outcome, lines, peak, end, .. } = simulated;
+    Policy {
         peak_over_requested: outcome.peak_over_requested(),
-        lines: Lines {
-            heap: Line::from(&history.heap),
-            live: Line::from(&history.live),
-            holes: Line::from(&history.holes),
-        },
-        map: planes::pack(&history.map)?,
-        at_peak: history.peak.as_ref().map(State::from),
-        at_end: State::from(&history.end),
+        outcome,
+        lines,
+        map,
+        at_peak: peak.as_ref().map(State::from),
+        at_end: State::from(&end),
         pins,
-    })
+    }
 }
 
 /// The figures that the page calls sizes and lifetimes.

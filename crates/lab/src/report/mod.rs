@@ -1,5 +1,6 @@
 //! `heapwright report`: one page that shows what a program does to its heap, and what each policy makes of it.
 
+mod choice;
 mod data;
 mod gather;
 mod page;
@@ -19,12 +20,16 @@ use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
+use heapwright_replay::Outcome;
 
 use self::data::{Report, RuleFigures, Trace};
-use self::gather::Simulated;
+use self::planes::Planes;
 use self::source::Source;
+use crate::compare::{Course, Pace, Plan};
 use crate::number;
+use crate::peers::Peer;
 use crate::progress::Progress;
+use crate::real::{Latencies, Threads};
 use crate::replay::{RuleArguments, chosen};
 
 pub const EXAMPLES: &str = "\
@@ -35,6 +40,7 @@ Examples:
   heapwright report gcc.hwt -o r.html --title GCC    another name, another title
   heapwright report gcc.hwt --granule 8 --header 8   other rules for the simulation
   heapwright report gcc.hwt --svg plots              pictures for papers as well
+  heapwright report gcc.hwt --budget 2m              more real replays, and surer of times
   heapwright report gcc.hwt --no-real                simulation alone
 
 The page is one file: it needs no network and no other file, and loads nothing.
@@ -64,6 +70,19 @@ pub struct Arguments {
     #[arg(long)]
     pub no_real: bool,
 
+    /// Another allocator for real replays: a name for it and its library. May be given several times.
+    #[arg(long, value_name = "NAME=PATH", value_parser = Peer::parse, conflicts_with = "no_real")]
+    pub allocator: Vec<Peer>,
+
+    /// So many rounds of real replays, in each of which everybody is measured once [default: as many as the budget allows, at
+    /// most 30].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "no_real")]
+    pub rounds: Option<u32>,
+
+    /// About how long to replay really.
+    #[arg(long, value_name = "DURATION", default_value = "20s", conflicts_with = "no_real")]
+    pub budget: humantime::Duration,
+
     /// The title of the page [default: the program's name].
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
@@ -76,41 +95,62 @@ pub struct Arguments {
     pub program: Vec<OsString>,
 }
 
+impl Arguments {
+    /// How allocators are compared by real replays.
+    fn plan(&self, policies: &[PolicyKind]) -> Plan {
+        let course = Course {
+            pace: Pace { rounds: self.rounds, budget: self.budget.into() },
+            threads: Threads::TotalOrder,
+            latencies: Latencies::Off,
+            seed: self.rules.seed,
+        };
+        Plan {
+            policies: policies.iter().map(|policy| policy.name()).collect(),
+            allocators: self.allocator.clone(),
+            course: (!self.no_real).then_some(course),
+            seed: self.rules.seed,
+        }
+    }
+}
+
 /// Makes the page.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let source = Source::of(arguments.trace.as_deref(), &arguments.program)?;
-    let (report, simulated) = gather(&source.trace, arguments)?;
+    let (report, maps) = gather(&source.trace, arguments)?;
     let page = page::html(&report)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", source.name)));
     fs::write(&output, &page).with_context(|| format!("{} cannot be written", output.display()))?;
     anstream::println!("{}: {}", output.display(), number::bytes(page.len() as u64));
     if let Some(folder) = &arguments.svg {
-        let pictures = svg::write_all(folder, &report, &simulated)?;
+        let pictures = svg::write_all(folder, &report, &maps)?;
         anstream::println!("{}: {pictures} pictures", folder.display());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Simulated>)> {
+/// The report, and the finest map of each policy.
+fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
     let policies = chosen(&arguments.policy);
     let progress = Progress::new("report", policies.len());
-    let (census, trace) = gather::census(path)?;
-    let simulated = gather::simulate(path, &census, &arguments.rules, &policies, &progress)?;
-    let peaks: Vec<_> = simulated.iter().map(|simulated| simulated.history.peak.as_ref()).collect();
+    let read = gather::read(path)?;
+    let mut simulated = gather::simulate(path, &read, &arguments.rules, &policies, &progress)?;
+    let peaks: Vec<_> = simulated.iter().map(|simulated| simulated.peak.as_ref()).collect();
     let pins = pins::tell(path, &peaks)?;
-    let policies = simulated.iter().zip(pins).map(|(simulated, pins)| gather::policy(simulated, pins));
-    let policies = policies.collect::<Result<_>>()?;
-    let names: Vec<&str> = simulated.iter().map(|simulated| simulated.outcome.policy.name()).collect();
-    let real = match arguments.no_real {
-        true => Vec::new(),
-        false => resident::measure(path, &names, &progress)?,
-    };
-    let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&census);
+    let heaps: Vec<u64> = simulated.iter().map(|simulated| simulated.outcome.peak_heap).collect();
+    let levels: Vec<&[Planes]> = simulated.iter().map(|simulated| &simulated.levels[..]).collect();
+    let maps = choice::pack(&levels, &heaps)?;
+    let finest = simulated.iter_mut().filter_map(|simulated| simulated.levels.drain(..).next()).collect();
+    drop(progress);
+    let outcomes: Vec<&Outcome> = simulated.iter().map(|simulated| &simulated.outcome).collect();
+    let real = resident::compare(path, &outcomes, &arguments.plan(&policies))?;
+    let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&read.census);
+    let told = simulated.into_iter().zip(pins).zip(maps);
+    let policies = told.map(|((simulated, pins), map)| gather::policy(simulated, pins, map)).collect();
     let rules = &arguments.rules;
     let report = Report {
         schema: 1,
-        title: arguments.title.clone().unwrap_or_else(|| title(&trace)),
-        trace,
+        title: arguments.title.clone().unwrap_or_else(|| title(&read.trace)),
+        trace: read.trace,
         rules: RuleFigures {
             granule: rules.granule,
             header: rules.header,
@@ -120,10 +160,11 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Simulated>)
         sizes,
         lifetimes,
         lifetimes_in_bytes,
+        sites: read.sites,
         policies,
         real,
     };
-    Ok((report, simulated))
+    Ok((report, finest))
 }
 
 /// The name of the program, or of the trace.

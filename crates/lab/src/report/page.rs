@@ -13,6 +13,7 @@ const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = concat!(
     include_str!("assets/text.js"),
     include_str!("assets/scales.js"),
+    include_str!("assets/time.js"),
     include_str!("assets/colours.js"),
     include_str!("assets/canvas.js"),
     include_str!("assets/lines.js"),

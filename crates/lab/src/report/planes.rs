@@ -6,48 +6,72 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use heapwright_replay::history::{Cell, HeapMap};
+use heapwright_replay::history::{Grid, HeapMap};
 
 use super::data::Map;
 
-/// What the layers of a map show, in their order.
-const LAYERS: [&str; 2] = ["size", "age"];
+/// What the colourings of a map show, in their order; the last only if the trace tells of sites.
+const LAYERS: [&str; 3] = ["size", "age", "site"];
 
-/// A map as the page reads it.
-pub fn pack(map: &HeapMap) -> std::io::Result<Map> {
-    let (rows, columns) = (map.rows(), map.columns());
-    let mut planes = ZlibEncoder::new(Vec::new(), Compression::best());
-    let occupancy = |cells: &[Cell], column: usize, row: usize| {
-        shade(cells[column * rows + row].used, map.row_bytes() * map.events_of(column))
-    };
-    if let Some(layer) = map.layers().first() {
-        write_plane(&mut planes, rows, columns, |column, row| occupancy(layer.cells(), column, row))?;
-    }
-    for layer in map.layers() {
-        write_plane(&mut planes, rows, columns, |column, row| layer.cells()[column * rows + row].class)?;
-    }
-    Ok(Map {
-        rows,
-        columns,
-        row_bytes: map.row_bytes(),
-        column_events: map.column_events(),
-        layers: LAYERS.to_vec(),
-        planes: BASE64_STANDARD.encode(planes.finish()?),
-    })
+/// A map, rounded: row after row from the lowest addresses, because what lies at an address stays the same for long, and packs
+/// well.
+pub struct Planes {
+    pub rows: usize,
+    pub columns: usize,
+    pub row_bytes: u64,
+    pub column_events: u64,
+    /// How much of each cell was used: 0 nothing, 255 all.
+    pub shades: Vec<u8>,
+    /// The class of each cell, in each colouring.
+    pub classes: Vec<Vec<u8>>,
 }
 
-/// Writes a plane row after row: what lies at an address stays the same for long, and packs well.
-fn write_plane(
-    to: &mut impl Write,
-    rows: usize,
-    columns: usize,
-    cell: impl Fn(usize, usize) -> u8,
-) -> std::io::Result<()> {
-    for row in 0..rows {
-        let bytes: Vec<u8> = (0..columns).map(|column| cell(column, row)).collect();
-        to.write_all(&bytes)?;
+impl Planes {
+    /// The levels of a map, the finest first.
+    pub fn levels(map: &HeapMap) -> Vec<Planes> {
+        map.levels().map(Planes::of).collect()
     }
-    Ok(())
+
+    fn of(grid: &Grid) -> Planes {
+        let by_rows = |cell: &dyn Fn(usize, usize) -> u8| {
+            (0..grid.rows())
+                .flat_map(|row| (0..grid.columns()).map(move |column| cell(column, row)))
+                .collect::<Vec<u8>>()
+        };
+        let at = |column: usize, row: usize| column * grid.rows() + row;
+        let whole = |column: usize| grid.row_bytes().saturating_mul(grid.events_of(column));
+        let class = |classes: &Vec<u8>| by_rows(&|column, row| classes[at(column, row)]);
+        Planes {
+            rows: grid.rows(),
+            columns: grid.columns(),
+            row_bytes: grid.row_bytes(),
+            column_events: grid.column_events(),
+            shades: by_rows(&|column, row| shade(grid.used()[at(column, row)], whole(column))),
+            classes: grid.classes().iter().map(class).collect(),
+        }
+    }
+
+    /// What the colourings show.
+    pub fn layers(&self) -> &'static [&'static str] {
+        &LAYERS[..self.classes.len().min(LAYERS.len())]
+    }
+
+    /// As the page reads it.
+    pub fn pack(&self) -> std::io::Result<Map> {
+        let mut planes = ZlibEncoder::new(Vec::new(), Compression::best());
+        planes.write_all(&self.shades)?;
+        for classes in &self.classes {
+            planes.write_all(classes)?;
+        }
+        Ok(Map {
+            rows: self.rows,
+            columns: self.columns,
+            row_bytes: self.row_bytes,
+            column_events: self.column_events,
+            layers: self.layers(),
+            planes: BASE64_STANDARD.encode(planes.finish()?),
+        })
+    }
 }
 
 /// A share as a byte: 0 and 255 are exactly nothing and exactly all, what lies between is rounded.
@@ -81,13 +105,17 @@ mod tests {
         map.vacate(0..32, &[3, 1]);
         map.occupy(48..64, &[7, 2]);
         map.end_event();
-        let packed = pack(&map).unwrap();
+        let levels = Planes::levels(&map);
+        let packed = levels[0].pack().unwrap();
         assert_eq!((packed.rows, packed.columns, packed.row_bytes, packed.column_events), (4, 2, 16, 1));
+        assert_eq!(packed.layers, ["size", "age"]);
         let bytes = BASE64_STANDARD.decode(packed.planes).unwrap();
         let mut planes = Vec::new();
         ZlibDecoder::new(&bytes[..]).read_to_end(&mut planes).unwrap();
         assert_eq!(planes[..8], [255, 0, 255, 0, 0, 0, 0, 255]);
         assert_eq!(planes[8..16], [3, 0, 3, 0, 0, 0, 0, 7]);
         assert_eq!(planes[16..], [1, 0, 1, 0, 0, 0, 0, 2]);
+        // A column of both events; half of what was used in the lower rows, a quarter of it in the upper ones.
+        assert_eq!((levels[1].rows, levels[1].columns, &levels[1].shades[..]), (2, 1, &[127, 64][..]));
     }
 }

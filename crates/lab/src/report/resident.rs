@@ -1,20 +1,31 @@
-//! Real replays of a trace, as the page tells of them.
+//! Real replays of a trace, as the page tells of them; `heapwright compare` makes and judges them.
 
 use std::path::Path;
 
 use anyhow::Result;
+use heapwright_replay::Outcome;
 use serde::Serialize;
 
 use super::data::Line;
-use crate::allocator::{self, Allocator};
-use crate::policy::MAPPED;
-use crate::progress::Progress;
-use crate::real::{Run, Sample, Script, Settings, run};
+use crate::compare::{Comparison, Estimate, Metric, Plan, Recommendation, Row, Sample, gather_around};
 
 /// A real replay has at most so many buckets; it has about as many samples.
 const BUCKETS: u64 = 256;
 
-/// One allocator's real replay.
+/// What all allocators come to.
+#[derive(Serialize)]
+pub struct Real {
+    /// What `heapwright compare` recommends.
+    pub recommendation: Option<Recommendation>,
+    /// How often everybody was measured; 0 without real replays.
+    pub rounds: u32,
+    /// By which share two replays of the same allocator may differ, as far as is known.
+    pub noise: Option<f64>,
+    /// Empty without real replays.
+    pub rows: Vec<Resident>,
+}
+
+/// One allocator's real replays.
 #[derive(Serialize)]
 pub struct Resident {
     pub allocator: String,
@@ -23,51 +34,56 @@ pub struct Resident {
     pub figures: Option<Figures>,
 }
 
-/// What came of it. Sizes in bytes of resident memory, the heap's alone.
+/// What came of them: medians. Sizes in bytes of resident memory, the heap's alone.
 #[derive(Serialize)]
 pub struct Figures {
-    pub peak_rss: u64,
-    pub average_rss: u64,
+    pub peak_rss: f64,
+    pub average_rss: f64,
+    /// Of the processor.
     pub seconds: f64,
-    pub faults: u64,
-    pub refused: u64,
+    /// Over the system malloc's.
+    pub time_over_system: Option<Estimate>,
+    pub faults: f64,
+    pub refused: Option<u64>,
+    /// Of the first replay.
     pub line: Line,
 }
 
-/// Performs a trace under the system's malloc, these policies, and whatever other allocators there are.
-pub fn measure(trace: &Path, policies: &[&str], progress: &Progress) -> Result<Vec<Resident>> {
-    let script = Script::compile(trace)?;
-    let wanted = allocator::all(&[]).into_iter().filter(|allocator| match allocator {
-        // A mapping for every block takes thousands of times as long as the others, and tells nothing of holes.
-        Allocator::NoOp | Allocator::Heapwright(MAPPED) => false,
-        Allocator::Heapwright(policy) => policies.contains(policy),
-        Allocator::System | Allocator::Peer(_) => true,
-    });
-    let measured = wanted.map(|allocator| {
-        progress.at(allocator.name());
-        let run = run(&script, &allocator, &Settings::default());
-        Resident {
-            allocator: allocator.name().to_owned(),
-            error: run.as_ref().err().map(|error| format!("{error:#}")),
-            figures: run.ok().map(|run| Figures::of(&run, script.events())),
-        }
-    });
-    Ok(measured.collect())
+/// Compares allocators around simulations, by real replays if the plan has any.
+pub fn compare(trace: &Path, outcomes: &[&Outcome], plan: &Plan) -> Result<Real> {
+    let comparison = gather_around(outcomes, trace, plan)?;
+    let rows = comparison.rows.iter().filter(|row| plan.course.is_some() && row.kind.is_a_choice());
+    Ok(Real {
+        rounds: comparison.settings.rounds,
+        noise: comparison.noise(),
+        rows: rows.map(|row| Resident::of(row, &comparison)).collect(),
+        recommendation: comparison.recommendation,
+    })
 }
 
-impl Figures {
-    fn of(run: &Run, events: u64) -> Figures {
-        Figures {
-            peak_rss: run.peak_rss,
-            average_rss: run.average_rss,
-            seconds: run.seconds,
-            faults: run.faults,
-            refused: run.refused,
-            line: line(&run.samples, events),
+impl Resident {
+    fn of(row: &Row, comparison: &Comparison) -> Resident {
+        Resident {
+            allocator: row.name.clone(),
+            error: row.note.clone(),
+            figures: Figures::of(row, comparison.trace.events),
         }
     }
 }
 
+impl Figures {
+    fn of(row: &Row, events: u64) -> Option<Figures> {
+        Some(Figures {
+            peak_rss: row.median(Metric::Peak)?,
+            average_rss: row.median(Metric::Average)?,
+            seconds: row.median(Metric::Time)?,
+            time_over_system: row.figures.get(&Metric::TimeOverSystem).copied(),
+            faults: row.median(Metric::Faults)?,
+            refused: row.refused,
+            line: line(&row.samples, events),
+        })
+    }
+}
 /// Samples in buckets of the same width; one without a sample has what was sampled before.
 fn line(samples: &[Sample], events: u64) -> Line {
     let width = events.div_ceil(BUCKETS).max(1);

@@ -1,8 +1,14 @@
 //! Call sites as people read them.
 
+use std::collections::HashMap;
 use std::io::Read;
 
+use heapwright_replay::history::{Census, SiteClasses, SiteUse};
 use heapwright_trace::{Reader, SiteId};
+use serde::Serialize;
+
+/// So many are told apart in maps.
+const TOLD: usize = 8;
 
 /// So many stack frames of a site are named.
 const FRAMES: usize = 3;
@@ -10,6 +16,65 @@ const FRAMES: usize = 3;
 /// How the names of functions begin that say only that memory was asked for.
 const ALLOCATING: [&str; 8] =
     ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "operator new", "__rust_alloc", "alloc::"];
+
+/// The call sites that held most, and all others.
+#[derive(Serialize)]
+pub struct Sites {
+    pub rows: Vec<Held>,
+    /// Those that are not known included.
+    pub others: Held,
+}
+
+/// What the blocks of some call sites took.
+#[derive(Default, Serialize)]
+pub struct Held {
+    /// The innermost stack frames; empty of several, or when they are not known.
+    pub name: String,
+    /// How many sites of the trace have this name.
+    pub sites: u64,
+    pub blocks: u64,
+    /// Asked for in all of them.
+    pub bytes: u64,
+    /// Bytes that lived after an event, on average.
+    pub mean_bytes: f64,
+}
+
+impl Held {
+    fn add(&mut self, used: &SiteUse, events: u64) {
+        self.sites += u64::from(used.site.is_some());
+        self.blocks += used.blocks;
+        self.bytes = self.bytes.saturating_add(used.bytes);
+        self.mean_bytes += used.byte_events as f64 / events.max(1) as f64;
+    }
+}
+
+/// The sites that held most on average, and how maps tell them apart; those with the same [name] are one. `None` when the trace
+/// does not tell. The trace must have been read to its end.
+pub fn most_important<R: Read>(trace: &Reader<R>, census: &Census) -> Option<(Sites, SiteClasses)> {
+    if census.sites.is_empty() {
+        return None;
+    }
+    let mut by_name: HashMap<String, Vec<&SiteUse>> = HashMap::new();
+    for used in &census.sites {
+        by_name.entry(used.site.map_or_else(String::new, |site| name(trace, site))).or_default().push(used);
+    }
+    let held = |name: &str, uses: &[&SiteUse]| {
+        let mut held = Held { name: name.to_owned(), ..Held::default() };
+        uses.iter().for_each(|used| held.add(used, census.events));
+        held
+    };
+    let mut rows: Vec<(Held, Vec<&SiteUse>)> =
+        by_name.into_iter().map(|(name, uses)| (held(&name, &uses), uses)).collect();
+    rows.sort_by(|(one, _), (other, _)| {
+        let known = one.name.is_empty().cmp(&other.name.is_empty());
+        known.then(other.mean_bytes.total_cmp(&one.mean_bytes)).then_with(|| one.name.cmp(&other.name))
+    });
+    let told = rows.iter().take(TOLD).take_while(|(held, _)| !held.name.is_empty()).count();
+    let rest: Vec<&SiteUse> = rows.drain(told..).flat_map(|(_, uses)| uses).collect();
+    let classes = SiteClasses::new(rows.iter().map(|(_, uses)| uses.iter().filter_map(|used| used.site)));
+    let sites = Sites { others: held("", &rest), rows: rows.into_iter().map(|(held, _)| held).collect() };
+    Some((sites, classes))
+}
 
 /// The innermost frames of a site that are not the allocator's own, the innermost first. The trace must have been read to its
 /// end, which is where names stand.
@@ -25,6 +90,44 @@ mod tests {
     use heapwright_trace::{About, Kind, Writer};
 
     use super::*;
+
+    #[test]
+    fn sites_of_one_name_are_one_and_the_rest_is_together() {
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file, &About::default()).unwrap();
+        // Frame 0 has two sites; frames up to 9 hold less and less.
+        for frame in [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
+            let site = writer.define_site(&[&format!("f{frame}")]).unwrap();
+            writer.from_site(site).unwrap();
+            writer.allocate(Kind::Malloc, 100 - frame, 16).unwrap();
+        }
+        // Nobody knows who asked for the most.
+        writer.allocate(Kind::Malloc, 1 << 20, 16).unwrap();
+        writer.finish().unwrap();
+        let mut reader = Reader::new(&file[..]).unwrap().with_sites();
+        let census = Census::take(&mut reader).unwrap();
+        let (sites, classes) = most_important(&reader, &census).unwrap();
+        let names: Vec<&str> = sites.rows.iter().map(|held| held.name.as_str()).collect();
+        assert_eq!(names, ["f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7"]);
+        let Held { sites: together, blocks, bytes, mean_bytes, .. } = sites.rows[0];
+        // The one lives for 12 events, the other for 11 of 12.
+        assert_eq!((together, blocks, bytes), (2, 2, 200));
+        assert!((mean_bytes - 100.0 * 23.0 / 12.0).abs() < 1e-9, "{mean_bytes}");
+        assert_eq!((sites.others.sites, sites.others.blocks), (2, 3));
+        let class = |at: usize| {
+            classes.of(census
+                .sites
+                .iter()
+                .map(|used| used.site)
+                .find(|site| site.is_some_and(|site| site.index() == at as u32))
+                .unwrap())
+        };
+        assert_eq!([0, 1, 2, 8, 9, 10].map(class), [0, 0, 1, 7, 8, 8]);
+        assert_eq!(classes.of(None), 8);
+        let mut silent = Reader::new(&file[..]).unwrap();
+        let census = Census::take(&mut silent).unwrap();
+        assert!(most_important(&silent, &census).is_none());
+    }
 
     #[test]
     fn a_site_is_named_by_who_asked() {

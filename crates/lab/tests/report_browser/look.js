@@ -19,6 +19,7 @@
   }
 
   function look() {
+    seen.verdict = document.getElementById("verdict").textContent;
     seen.title = document.querySelector("h1").textContent;
     seen.injected = all("main b, main i").map((found) => found.textContent).filter((text) => text.includes("torn"));
     seen.width = document.documentElement.scrollWidth;
@@ -50,9 +51,27 @@
     seen.toggled = canvas.toDataURL() !== whole;
 
     const map = document.querySelector("#heap-map .stage canvas");
+    const axes = ["#time-axis", "#heap-map .plot-head"].map((place) => all(`${place} [aria-label=Against] button`));
+    const pictures = () => [canvas, map].map((drawn) => drawn?.toDataURL());
+    const againstEvents = pictures();
+    axes[1][1]?.click();
+    seen.axes = axes.map((buttons) => buttons.map((button) => button.getAttribute("aria-pressed")));
+    seen.timed = pictures().map((picture, at) => picture !== againstEvents[at]);
+    // Half of the time is behind nine tenths of the events.
+    const { left, width } = canvas.getBoundingClientRect();
+    stage.dispatchEvent(new PointerEvent("pointermove", { clientX: left + width / 2, clientY: 0, bubbles: true }));
+    seen.timedReadout = stage.querySelector(".readout").textContent;
+    stage.dispatchEvent(new Event("blur"));
+    axes[0][0]?.click();
+    seen.untimed = pictures().map((picture, at) => picture === againstEvents[at]);
+    const ways = all('#heap-map [aria-label="Colour by"] button');
+    seen.colourings = ways.map((way) => way.textContent);
     const first = map?.toDataURL();
-    document.querySelector("#heap-map .choice button:last-of-type")?.click();
-    seen.recoloured = map?.toDataURL() !== first;
+    seen.recoloured = ways.slice(1).map((way) => {
+      way.click();
+      return map.toDataURL() !== first;
+    });
+    seen.sites = texts("#heap-map .legend span");
     seen.fallback = texts("#heap-map .failure");
 
     const paper = () => getComputedStyle(document.body).backgroundColor;

@@ -1,95 +1,39 @@
-//! A map of a heap: addresses against time, and what lay there.
+//! A map of a heap: addresses against time, and what lay there, kept up as blocks come and go.
 
 use std::ops::Range;
 
-/// What lay in one cell of a map.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
-    /// Bytes in use, summed over the events of the cell's column: `used / (row_bytes * events)` is the share.
-    pub used: u64,
-    /// The class of which most of them were; the lowest of several. Of no meaning when nothing was used.
-    pub class: u8,
-}
+use super::grid::{Coarser, Grid, Sums};
 
 /// One colouring of a map: blocks fall into classes (of size, of age, …).
-///
-/// Cells are exact and are kept up as blocks come and go; a column costs one pass over its rows, not a walk of the heap.
 #[derive(Clone, Debug)]
-pub struct Layer {
-    classes: usize,
-    row_bytes: u64,
-    /// Bytes in use now, by row and class.
-    used: Vec<u64>,
+struct Layer {
+    /// Bytes in use now.
+    used: Sums,
     /// Bytes in use, summed over the events of the column under way as if nothing changed until its end.
-    sums: Vec<u64>,
-    /// Column after column, from the lowest row.
-    cells: Vec<Cell>,
+    sums: Sums,
 }
 
-impl Layer {
-    fn new(rows: usize, classes: usize, row_bytes: u64) -> Layer {
-        let empty = vec![0; rows * classes];
-        Layer { classes, row_bytes, used: empty.clone(), sums: empty, cells: Vec::new() }
-    }
-
-    /// The cells, column after column (earliest first), in each from the lowest addresses.
-    #[must_use]
-    pub fn cells(&self) -> &[Cell] {
-        &self.cells
-    }
-
-    /// Block bytes `start..end` of `class` change by `change`, for the `left` events of the column under way.
-    #[inline]
-    fn change(&mut self, bytes: Range<u64>, class: u8, left: u64, change: impl Fn(u64, u64) -> u64) {
-        let rows = self.used.len() / self.classes;
-        let mut start = bytes.start;
-        while start < bytes.end {
-            let row = (start / self.row_bytes) as usize;
-            let end = bytes.end.min((row as u64 + 1) * self.row_bytes);
-            let at = row.min(rows - 1) * self.classes + usize::from(class).min(self.classes - 1);
-            self.used[at] = change(self.used[at], end - start);
-            self.sums[at] = change(self.sums[at], (end - start) * left);
-            start = end;
-        }
-    }
-
-    /// Ends a column; the next has `events`.
-    fn close_column(&mut self, events: u64) {
-        for (used, sums) in self.used.chunks(self.classes).zip(self.sums.chunks_mut(self.classes)) {
-            let mut cell = Cell::default();
-            let mut most = 0;
-            for (class, sum) in sums.iter().enumerate() {
-                cell.used += sum;
-                if *sum > most {
-                    most = *sum;
-                    cell.class = class as u8;
-                }
-            }
-            self.cells.push(cell);
-            for (sum, used) in sums.iter_mut().zip(used) {
-                *sum = used * events;
-            }
-        }
-    }
-}
-
-/// A map of a heap: rows of addresses, columns of events, in as many colourings as wanted.
+/// A map of a heap, as fine as wanted and coarser, in as many colourings as wanted.
 ///
-/// The state after event `n` (from 0) is what column `n / column_events` shows for the length of one event.
+/// Cells are exact. A block that comes or goes costs a step per row that it lies in, and a column one pass over its rows, not
+/// a walk of the heap.
 #[derive(Clone, Debug)]
 pub struct HeapMap {
-    rows: usize,
-    row_bytes: u64,
-    column_events: u64,
-    events: u64,
     /// Events so far, and events at the end of the column under way.
     now: u64,
     column_end: u64,
+    events: u64,
+    last_row: usize,
     layers: Vec<Layer>,
+    finest: Grid,
+    coarser: Vec<Coarser>,
 }
 
 impl HeapMap {
-    /// A map of a heap of `heap` bytes during `events` events, of at most so many `rows` and `columns`; `classes` has
+    /// How many grids there are.
+    pub const LEVELS: usize = 3;
+
+    /// A map of a heap of `heap` bytes during `events` events, whose finest grid has at most so many `rows` and `columns`; `classes` has
     /// the number of classes of each colouring. Rows are whole multiples of `granule` bytes.
     #[must_use]
     pub fn new(heap: u64, granule: u64, events: u64, rows: usize, columns: usize, classes: &[usize]) -> HeapMap {
@@ -97,62 +41,50 @@ impl HeapMap {
         let row_bytes = heap.div_ceil(rows.max(1) as u64).next_multiple_of(granule).max(granule);
         let rows = heap.div_ceil(row_bytes).max(1) as usize;
         let column_events = events.div_ceil(columns.max(1) as u64).max(1);
-        let layers = classes.iter().map(|&classes| Layer::new(rows, classes.max(1), row_bytes)).collect();
-        HeapMap { rows, row_bytes, column_events, events, now: 0, column_end: column_events.min(events), layers }
+        let classes: Vec<usize> = classes.iter().map(|&classes| classes.max(1)).collect();
+        let empty = |&classes: &usize| Layer { used: Sums::new(rows, classes), sums: Sums::new(rows, classes) };
+        let finest = Grid::new(rows, row_bytes, column_events, events, classes.len());
+        let mut coarser: Vec<Coarser> = Vec::new();
+        while coarser.len() + 1 < Self::LEVELS {
+            coarser.push(Coarser::than(coarser.last().map_or(&finest, |level| &level.grid), &classes));
+        }
+        let layers = classes.iter().map(empty).collect();
+        HeapMap { now: 0, column_end: column_events.min(events), events, last_row: rows - 1, layers, finest, coarser }
     }
 
-    /// How many rows there are.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// How many columns are complete.
-    #[must_use]
-    pub fn columns(&self) -> usize {
-        self.layers.first().map_or(0, |layer| layer.cells.len() / self.rows)
-    }
-
-    /// How many bytes of addresses a row stands for.
-    #[must_use]
-    pub fn row_bytes(&self) -> u64 {
-        self.row_bytes
-    }
-
-    /// How many events a column stands for; the last one may have fewer.
-    #[must_use]
-    pub fn column_events(&self) -> u64 {
-        self.column_events
-    }
-
-    /// How many events column `column` has.
-    #[must_use]
-    pub fn events_of(&self, column: usize) -> u64 {
-        let start = column as u64 * self.column_events;
-        self.events.saturating_sub(start).min(self.column_events)
-    }
-
-    /// The colourings, in the order in which they were asked for.
-    #[must_use]
-    pub fn layers(&self) -> &[Layer] {
-        &self.layers
+    /// The grids, the finest first; each other one joins the cells of the one before two by two, in both directions.
+    pub fn levels(&self) -> impl Iterator<Item = &Grid> {
+        std::iter::once(&self.finest).chain(self.coarser.iter().map(|level| &level.grid))
     }
 
     /// During the event under way a block came to lie at these bytes; `classes` has its class in each colouring.
     #[inline]
     pub fn occupy(&mut self, bytes: Range<u64>, classes: &[u8]) {
-        let left = self.column_end.saturating_sub(self.now);
-        for (layer, &class) in self.layers.iter_mut().zip(classes) {
-            layer.change(bytes.clone(), class, left, |now, more| now + more);
-        }
+        self.change(bytes, classes, |now, more| now + more);
     }
 
     /// During the event under way a block went that had come to lie at these bytes, with these classes.
     #[inline]
     pub fn vacate(&mut self, bytes: Range<u64>, classes: &[u8]) {
+        self.change(bytes, classes, u64::saturating_sub);
+    }
+
+    /// These bytes change now, and in what the column will have been at its end.
+    #[inline]
+    fn change(&mut self, bytes: Range<u64>, classes: &[u8], change: impl Fn(u64, u64) -> u64) {
         let left = self.column_end.saturating_sub(self.now);
-        for (layer, &class) in self.layers.iter_mut().zip(classes) {
-            layer.change(bytes.clone(), class, left, |now, less| now.saturating_sub(less));
+        let row_bytes = self.finest.row_bytes();
+        let mut start = bytes.start;
+        while start < bytes.end {
+            let row = start / row_bytes;
+            let end = bytes.end.min((row + 1) * row_bytes);
+            let row = (row as usize).min(self.last_row);
+            for (layer, &class) in self.layers.iter_mut().zip(classes) {
+                let (used, sum) = (layer.used.of(row, class), layer.sums.of(row, class));
+                *used = change(*used, end - start);
+                *sum = change(*sum, (end - start) * left);
+            }
+            start = end;
         }
     }
 
@@ -167,9 +99,23 @@ impl HeapMap {
 
     #[cold]
     fn close_column(&mut self) {
-        let next = self.column_events.min(self.events.saturating_sub(self.column_end));
-        for layer in &mut self.layers {
-            layer.close_column(next);
+        let next = self.finest.column_events().min(self.events.saturating_sub(self.column_end));
+        let HeapMap { finest, coarser, layers, .. } = self;
+        finest.push_column(layers.iter().map(|layer| &layer.sums));
+        let is_last = next == 0;
+        let mut done: Option<&Coarser> = None;
+        for level in coarser {
+            let is_complete = match done {
+                None => level.add_column(layers.iter().map(|layer| &layer.sums), is_last),
+                Some(finer) => level.add_column(finer.sums(), is_last),
+            };
+            if !is_complete {
+                break;
+            }
+            done = Some(level);
+        }
+        for layer in layers {
+            layer.sums.fill_with(&layer.used, next);
         }
         self.column_end += next;
     }
@@ -189,9 +135,12 @@ mod tests {
     fn cells_are_those_of_the_definition() {
         let (heap, events, classes) = (1000_u64, 203_u64, [3, 2]);
         let mut map = HeapMap::new(heap, 8, events, 7, 10, &classes);
-        let (rows, row_bytes) = (map.rows(), map.row_bytes());
+        let (rows, row_bytes, column_events) = {
+            let grid = map.levels().next().unwrap();
+            (grid.rows(), grid.row_bytes(), grid.column_events())
+        };
         assert!(rows <= 7 && row_bytes % 8 == 0 && rows as u64 * row_bytes >= heap);
-        let columns = events.div_ceil(map.column_events()) as usize;
+        let columns = events.div_ceil(column_events) as usize;
         let none = || classes.map(|classes| vec![0; classes]);
         let mut plain = Plain {
             bytes: vec![None; heap as usize],
@@ -216,21 +165,42 @@ mod tests {
             }
             map.end_event();
             for (at, byte) in plain.bytes.iter().enumerate() {
-                let cell = &mut plain.sums[(event / map.column_events()) as usize][at / row_bytes as usize];
+                let cell = &mut plain.sums[(event / column_events) as usize][at / row_bytes as usize];
                 for layer in 0..2 {
                     byte.iter().for_each(|class| cell[layer][usize::from(class[layer])] += 1);
                 }
             }
         }
-        assert_eq!(map.columns(), columns);
-        for (layer, cells) in map.layers().iter().enumerate() {
-            let expected = plain.sums.iter().flatten().map(|cell| {
-                let most = cell[layer].iter().max().unwrap();
-                let class = cell[layer].iter().position(|sum| sum == most).unwrap() as u8;
-                Cell { used: cell[layer].iter().sum(), class }
-            });
-            assert_eq!(cells.cells(), expected.collect::<Vec<_>>(), "{layer}");
+        for (level, grid) in map.levels().enumerate() {
+            let join = 1 << level;
+            assert_eq!((grid.row_bytes(), grid.column_events()), (join * row_bytes, join * column_events));
+            let size = (columns.div_ceil(join as usize), rows.div_ceil(join as usize));
+            assert_eq!((grid.columns(), grid.rows()), size);
+            for colouring in 0..2 {
+                let (used, classes) = plain.joined(join as usize, colouring, size);
+                assert_eq!(grid.used(), used, "{level}");
+                assert_eq!(grid.classes()[colouring], classes, "{level}");
+            }
+            assert_eq!((0..grid.columns()).map(|column| grid.events_of(column)).sum::<u64>(), events);
         }
-        assert_eq!((0..columns).map(|column| map.events_of(column)).sum::<u64>(), events);
+        assert_eq!(map.levels().count(), HeapMap::LEVELS);
+    }
+
+    impl Plain {
+        /// Bytes and classes of cells of `join` by `join`.
+        fn joined(&self, join: usize, colouring: usize, (columns, rows): (usize, usize)) -> (Vec<u64>, Vec<u8>) {
+            let sums = |cell: usize| {
+                let (column, row) = (cell / rows * join, cell % rows * join);
+                let within =
+                    self.sums.iter().skip(column).take(join).flat_map(|column| column.iter().skip(row).take(join));
+                within.fold(vec![0; 3], |mut sums, cell| {
+                    cell[colouring].iter().enumerate().for_each(|(class, bytes)| sums[class] += bytes);
+                    sums
+                })
+            };
+            let cells = (0..columns * rows).map(sums);
+            let class = |sums: &Vec<u64>| sums.iter().position(|sum| sum == sums.iter().max().unwrap()).unwrap() as u8;
+            cells.map(|sums| (sums.iter().sum::<u64>(), class(&sums))).unzip()
+        }
     }
 }

@@ -1,35 +1,39 @@
 //! The history of a heap during a whole trace.
 
+use std::collections::HashMap;
 use std::io::Read;
 
 use heapwright_placement::{Engine, Growth};
-use heapwright_trace::Reader;
+use heapwright_trace::{Reader, SiteId};
 
 use super::census::Census;
 use super::extents::{self, Exchange, Extent};
 use super::map::HeapMap;
 use super::moment::Moment;
 use super::series::Series;
+use super::sites::SiteClasses;
 use crate::error::ReplayError;
 use crate::model::Model;
 use crate::outcome::Outcome;
 use crate::simulation::Simulation;
 
-/// How finely a history is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resolution {
+/// How much of a history is kept.
+#[derive(Clone, Debug)]
+pub struct Detail {
     /// The most buckets of a series.
     pub buckets: usize,
-    /// The most rows of the map.
+    /// The most rows of the finest map.
     pub rows: usize,
-    /// The most columns of the map.
+    /// The most columns of the finest map.
     pub columns: usize,
+    /// The call sites that the map tells apart, if the trace is read [with them](Reader::with_sites).
+    pub sites: SiteClasses,
 }
 
-impl Default for Resolution {
-    /// 1024 buckets, as in a [`Census`]; 400 by 800 cells.
+impl Default for Detail {
+    /// 1024 buckets, as in a [`Census`]; 800 by 1600 cells, no call sites.
     fn default() -> Self {
-        Resolution { buckets: Census::BUCKETS, rows: 400, columns: 800 }
+        Detail { buckets: Census::BUCKETS, rows: 800, columns: 1600, sites: SiteClasses::default() }
     }
 }
 
@@ -43,7 +47,8 @@ pub struct History {
     pub live: Series,
     /// The number of holes, the free tail included.
     pub holes: Series,
-    /// Addresses against time. Its layers: by size ([`History::size_class`]), by age ([`History::age_class`]).
+    /// Addresses against time. Its layers: by size ([`History::size_class`]), by age ([`History::age_class`]),
+    /// and by call site if some are told apart ([`SiteClasses`]).
     pub map: HeapMap,
     /// When the heap was longest: just after it grew for the last time, or, in a region that does not grow, after
     /// most bytes were asked for, for the first time. Holes of this moment are what growing could have been spared by.
@@ -83,7 +88,8 @@ impl History {
     /// Replays all of a trace under `model` and looks at every step. `outcome` is what [`replay`](crate::replay())
     /// made of the same, and `census` what the trace is: they tell how far the map goes, and when the peak is.
     ///
-    /// Memory: that of a [`Simulation`], 24 bytes per live block at two moments, 9 bytes per cell and layer. Time: some three
+    /// Memory: that of a [`Simulation`], 24 bytes per live block at two moments, 48 per live block of a site that is told apart,
+    /// 15 bytes per cell of the finest map. Time: some three
     /// times that of a replay.
     ///
     /// # Errors
@@ -93,12 +99,12 @@ impl History {
         model: &Model,
         outcome: &Outcome,
         census: &Census,
-        resolution: Resolution,
+        detail: &Detail,
     ) -> Result<History, ReplayError> {
-        let mut observer = Observer::new(model, outcome, census, resolution)?;
+        let mut observer = Observer::new(model, outcome, census, detail)?;
         while let Some(event) = trace.next_event()? {
             let exchange = extents::apply(&mut observer.simulation, &event, model.rules.header as usize);
-            observer.note(exchange);
+            observer.note(exchange, trace.site());
         }
         Ok(observer.finish())
     }
@@ -109,6 +115,9 @@ struct Observer<'t> {
     simulation: Simulation,
     outcome: &'t Outcome,
     census: &'t Census,
+    sites: &'t SiteClasses,
+    /// The live blocks of sites that are told apart, by number, and their classes.
+    site_of: HashMap<u64, u8>,
     growth: Growth,
     heap: Series,
     live: Series,
@@ -122,32 +131,36 @@ impl<'t> Observer<'t> {
         model: &Model,
         outcome: &'t Outcome,
         census: &'t Census,
-        resolution: Resolution,
+        detail: &'t Detail,
     ) -> Result<Observer<'t>, ReplayError> {
-        let series = || Series::new(resolution.buckets);
+        let series = || Series::new(detail.buckets);
         let (granule, events) = (u64::from(model.rules.granule), census.events);
-        let classes = [History::CLASSES; 2];
+        let classes: Vec<usize> = [History::CLASSES; 2].into_iter().chain(detail.sites.count()).collect();
         Ok(Observer {
             simulation: Simulation::new(model)?,
             outcome,
             census,
+            sites: &detail.sites,
+            site_of: HashMap::new(),
             growth: model.rules.growth,
             heap: series(),
             live: series(),
             holes: series(),
-            map: HeapMap::new(outcome.peak_heap, granule, events, resolution.rows, resolution.columns, &classes),
+            map: HeapMap::new(outcome.peak_heap, granule, events, detail.rows, detail.columns, &classes),
             peak: None,
         })
     }
 
     /// Takes note of one event.
     #[inline]
-    fn note(&mut self, exchange: Exchange) {
+    fn note(&mut self, exchange: Exchange, site: Option<SiteId>) {
         if let Some(extent) = exchange.gone {
-            self.map.vacate(extent.start as u64..extent.end as u64, &self.classes(extent));
+            let site = self.forget_site(extent.block);
+            self.map.vacate(extent.start as u64..extent.end as u64, &self.classes(extent, site));
         }
         if let Some(extent) = exchange.came {
-            self.map.occupy(extent.start as u64..extent.end as u64, &self.classes(extent));
+            let site = self.remember_site(extent.block, site);
+            self.map.occupy(extent.start as u64..extent.end as u64, &self.classes(extent, site));
         }
         self.map.end_event();
         let counters = self.simulation.engine().counters().unwrap_or_default();
@@ -168,8 +181,24 @@ impl<'t> Observer<'t> {
     }
 
     #[inline]
-    fn classes(&self, extent: Extent) -> [u8; 2] {
-        [History::size_class(extent.size as u64), History::age_class(extent.block, self.census.blocks)]
+    fn classes(&self, extent: Extent, site: u8) -> [u8; 3] {
+        [History::size_class(extent.size as u64), History::age_class(extent.block, self.census.blocks), site]
+    }
+
+    /// A block of this site appears; returns its class.
+    #[inline]
+    fn remember_site(&mut self, block: u64, site: Option<SiteId>) -> u8 {
+        let class = self.sites.of(site);
+        if class != self.sites.others() {
+            self.site_of.insert(block, class);
+        }
+        class
+    }
+
+    /// A block goes; returns the class of its site.
+    #[inline]
+    fn forget_site(&mut self, block: u64) -> u8 {
+        self.site_of.remove(&block).unwrap_or(self.sites.others())
     }
 
     fn finish(self) -> History {

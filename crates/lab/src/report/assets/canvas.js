@@ -39,19 +39,19 @@ function drawAxisY(context, box, place, marks, label) {
 }
 
 /** Marks below, with what they stand for. */
-function drawAxisX(context, box, place, marks, label) {
+function drawAxisX(context, box, place, marks) {
   context.textAlign = "center";
   context.textBaseline = "top";
   context.fillStyle = colour("muted");
   context.strokeStyle = colour("rule");
-  for (const mark of marks) {
-    const x = Math.round(place(mark)) + 0.5;
+  for (const { at, text } of marks) {
+    const x = Math.round(place(at)) + 0.5;
     context.beginPath();
     context.moveTo(x, box.bottom);
     context.lineTo(x, box.bottom + 4);
     context.stroke();
-    const half = context.measureText(label(mark)).width / 2;
-    context.fillText(label(mark), Math.min(Math.max(x, box.left + half - 8), box.end - half), box.bottom + 7);
+    const half = context.measureText(text).width / 2;
+    context.fillText(text, Math.min(Math.max(x, box.left + half - 8), box.end - half), box.bottom + 7);
   }
 }
 
@@ -134,9 +134,9 @@ function zoomButtons(view, showAll) {
 }
 
 /** Keys that all plots over time know: + and - zoom, 0 shows all, [ and ] move. */
-function timeKey(view, key, event) {
-  if (key === "+" || key === "=") view.zoom(0.5, event);
-  else if (key === "-") view.zoom(2, event);
+function timeKey(view, key, place) {
+  if (key === "+" || key === "=") view.zoom(0.5, place);
+  else if (key === "-") view.zoom(2, place);
   else if (key === "0" || key === "Escape") view.showAll();
   else if (key === "[") view.move(-0.5);
   else if (key === "]") view.move(0.5);

@@ -1,9 +1,19 @@
 // Maps of a heap: addresses upwards, time to the right, and what lay there.
 
-const LAYERS = {
-  size: { label: "size", classes: ["≤ 16 B", "≤ 64 B", "≤ 256 B", "≤ 1 KiB", "≤ 4 KiB", "≤ 16 KiB", "≤ 64 KiB", "> 64 KiB"] },
-  age: { label: "age", classes: ["first eighth", "second", "third", "fourth", "fifth", "sixth", "seventh", "last eighth"] },
-};
+/** The ways to colour a map, each with its classes: what they are called and painted with. */
+function colourings({ sites }) {
+  const numbered = (layer, names) => names.map((name, at) => ({ name, paint: `${layer}-${at}` }));
+  const found = new Map([
+    ["size", numbered("size", ["≤ 16 B", "≤ 64 B", "≤ 256 B", "≤ 1 KiB", "≤ 4 KiB", "≤ 16 KiB", "≤ 64 KiB", "> 64 KiB"])],
+    ["age", numbered("age", ["first eighth", "second", "third", "fourth", "fifth", "sixth", "seventh", "last eighth"])],
+  ]);
+  if (sites === null) return found;
+  const mean = [...sites.rows, sites.others].reduce((sum, held) => sum + held.mean_bytes, 0) || 1;
+  const note = (held) => `${percent(held.mean_bytes / mean)} of the bytes: on average ${bytes(held.mean_bytes)} in use, ${plural(held.blocks, "block")} in all`;
+  const told = numbered("site", sites.rows.map((held) => held.name));
+  told.push({ name: sites.others.sites === 0 ? "not known" : "all others", paint: "site-other" });
+  return found.set("site", told.map((site, at) => ({ ...site, note: note(sites.rows[at] ?? sites.others) })));
+}
 
 /** Unpacks the planes of a map. */
 async function unpack(map) {
@@ -12,15 +22,13 @@ async function unpack(map) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** A picture of a map, a pixel per cell, the lowest addresses at the bottom; `only` is the one class to show, or null. */
-function picture(map, planes, layer, only) {
+/** A picture of a map: its pixels, one per cell, the lowest addresses at the bottom; `only` is the one class to show, or null. */
+function picture(map, planes, layer, kinds, only) {
   const { rows, columns } = map;
   const plane = rows * columns;
   const classes = planes.subarray(plane * (1 + map.layers.indexOf(layer)));
-  const paints = LAYERS[layer].classes.map((_, at) => channels(colour(`${layer}-${at}`)));
-  const canvas = element("canvas", { width: columns, height: rows });
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(columns, rows);
+  const paints = kinds.map(({ paint }) => channels(colour(paint)));
+  const image = new ImageData(columns, rows);
   for (let row = 0; row < rows; row += 1) {
     for (let column = 0; column < columns; column += 1) {
       const from = row * columns + column;
@@ -32,12 +40,43 @@ function picture(map, planes, layer, only) {
       image.data[to + 3] = only === null || classes[from] === only ? planes[from] : planes[from] * 0.12;
     }
   }
-  context.putImageData(image, 0, 0);
+  return image;
+}
+
+/** A canvas of so many columns of a picture, each the mean of those that lie between two places on the axis. */
+function stretched(image, map, view, [from, to], width) {
+  const { width: columns, height: rows, data } = image;
+  const column = (at) => view.event(from + ((to - from) * at) / width) / map.column_events;
+  const spans = Array.from({ length: width }, (_, at) => {
+    const first = Math.min(columns - 1, Math.floor(column(at) + 1e-6));
+    return [first, Math.min(columns, Math.max(first + 1, Math.floor(column(at + 1) + 1e-6)))];
+  });
+  const made = new ImageData(width, rows);
+  for (let row = 0; row < rows; row += 1) {
+    spans.forEach(([first, end], at) => {
+      const to = 4 * (row * width + at);
+      let [red, green, blue, alpha] = [0, 0, 0, 0];
+      for (let from = 4 * (row * columns + first); from < 4 * (row * columns + end); from += 4) {
+        const weight = data[from + 3];
+        red += data[from] * weight;
+        green += data[from + 1] * weight;
+        blue += data[from + 2] * weight;
+        alpha += weight;
+      }
+      if (alpha === 0) return;
+      made.data[to] = red / alpha;
+      made.data[to + 1] = green / alpha;
+      made.data[to + 2] = blue / alpha;
+      made.data[to + 3] = alpha / (end - first);
+    });
+  }
+  const canvas = element("canvas", { width, height: rows });
+  canvas.getContext("2d").putImageData(made, 0, 0);
   return canvas;
 }
 
 /** The map of one policy at a time, and small ones of all to choose from. */
-function heapMap(host, { policies, view, height }) {
+function heapMap(host, { policies, view, height, layers }) {
   const planes = new Map();
   const tallest = Math.max(...policies.map((policy) => policy.map.rows * policy.map.row_bytes));
   let policy = policies.reduce((best, other) => (other.peak_heap < best.peak_heap ? other : best));
@@ -54,10 +93,11 @@ function heapMap(host, { policies, view, height }) {
   const { reset, tools } = zoomButtons(view, showAll);
   const name = element("h3");
   const legend = element("div", { class: "legend", role: "group", "aria-label": "Classes: press one to see it alone" });
+  const cell = element("p", { class: "cell" });
   const thumbs = element("div", { class: "thumbs", role: "group", "aria-label": "Policy shown" });
-  const colouring = choice("Colour by", Object.entries(LAYERS).map(([key, { label }]) => [key, label]), layer, (chosen) => { layer = chosen; only = null; repaint(); });
+  const colouring = choice("Colour by", [...layers.keys()].map((key) => [key, key]), layer, (chosen) => { layer = chosen; only = null; repaint(); });
   host.replaceChildren(thumbs, element("div", { class: "plot" },
-    element("div", { class: "plot-head" }, name, colouring, tools), stage, element("div", { class: "bar" }, legend)));
+    element("div", { class: "plot-head" }, name, colouring, ...axisChoice(view), tools), stage, element("div", { class: "bar" }, legend), cell));
 
   function showAll() {
     addresses = null;
@@ -71,12 +111,14 @@ function heapMap(host, { policies, view, height }) {
   function repaint() {
     const data = planes.get(policy.policy);
     if (!data) return;
-    image = picture(policy.map, data, layer, only);
+    const kinds = layers.get(layer);
+    image = picture(policy.map, data, layer, kinds, only);
     name.textContent = `${policy.policy} fit`.replace("buddy fit", "buddies");
-    canvas.setAttribute("aria-label", `Heap map under ${name.textContent}: ${bytes(policy.peak_heap)} of addresses against ${grouped(view.events)} events, coloured by ${LAYERS[layer].label}`);
-    legend.replaceChildren(...LAYERS[layer].classes.map((label, at) =>
-      element("button", { type: "button", "aria-pressed": String(only === null || only === at), onclick: () => { only = only === at ? null : at; repaint(); } },
-        square(`${layer}-${at}`), label)));
+    canvas.setAttribute("aria-label", `Heap map under ${name.textContent}: ${bytes(policy.peak_heap)} of addresses against ${grouped(view.events)} events, coloured by ${layer}`);
+    cell.textContent = `A cell: ${plural(policy.map.column_events, "event")}, ${bytes(policy.map.row_bytes)} of addresses.`;
+    legend.replaceChildren(...kinds.map((kind, at) =>
+      element("button", { type: "button", title: kind.note && `${kind.name}: ${kind.note}`, "aria-pressed": String(only === null || only === at), onclick: () => { only = only === at ? null : at; repaint(); } },
+        square(kind.paint), element("span", {}, kind.name), ...(kind.note ? [element("small", {}, kind.note.split(" of ")[0])] : []))));
     drawThumbs();
     draw();
   }
@@ -99,7 +141,9 @@ function heapMap(host, { policies, view, height }) {
     const { context, width, height: tall } = fit(small, 74);
     const high = Math.max(1, tall * (heapOf(other) / tallest));
     context.imageSmoothingQuality = "high";
-    context.drawImage(picture(other.map, planes.get(other.policy), layer, only), 0, tall - high, width, high);
+    const image = picture(other.map, planes.get(other.policy), layer, layers.get(layer), only);
+    const whole = [view.at(0), view.at(view.events)];
+    context.drawImage(stretched(image, other.map, view, whole, small.width), 0, tall - high, width, high);
   }
 
   function draw() {
@@ -109,20 +153,21 @@ function heapMap(host, { policies, view, height }) {
     const guides = byteTicks(low, high, 6);
     box = innerBox(context, guides.map(roundBytes), width, tall);
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(low, high, box.bottom, box.top) };
-    const { row_bytes: rowBytes, column_events: columnEvents, rows } = policy.map;
-    const [left, right] = [view.from / columnEvents, view.to / columnEvents];
+    const { row_bytes: rowBytes, rows } = policy.map;
     const [bottom, top] = [rows - low / rowBytes, rows - high / rowBytes];
+    const shown = stretched(image, policy.map, view, [view.from, view.to], Math.round((box.right - box.left) * (devicePixelRatio || 1)));
     context.save();
     context.beginPath();
     context.rect(box.left, box.top, box.right - box.left, box.bottom - box.top);
     context.clip();
-    context.imageSmoothingEnabled = (box.right - box.left) * devicePixelRatio < 1.5 * (right - left);
+    // Cells that are larger than a pixel have sharp edges.
+    context.imageSmoothingEnabled = (box.bottom - box.top) * devicePixelRatio < 1.5 * (bottom - top);
     context.imageSmoothingQuality = "high";
-    context.drawImage(image, left, top, right - left, bottom - top, box.left, box.top, box.right - box.left, box.bottom - box.top);
+    context.drawImage(shown, 0, top, shown.width, bottom - top, box.left, box.top, box.right - box.left, box.bottom - box.top);
     context.restore();
     context.strokeStyle = colour("rule");
     context.strokeRect(box.left + 0.5, box.top + 0.5, box.right - box.left - 1, box.bottom - box.top - 1);
-    drawAxisX(context, box, place.x, ticks(view.from, view.to, width >= 640 ? 8 : 4), count);
+    drawAxisX(context, box, place.x, view.marks(width >= 640 ? 8 : 4));
     context.textAlign = "right";
     context.textBaseline = "middle";
     context.fillStyle = colour("muted");
@@ -134,17 +179,17 @@ function heapMap(host, { policies, view, height }) {
     readout.hidden = x === null || !image;
     if (readout.hidden) return;
     const { rows, columns, row_bytes: rowBytes, column_events: columnEvents } = policy.map;
-    const column = Math.min(columns - 1, Math.floor(place.x.invert(x) / columnEvents));
+    const column = Math.min(columns - 1, Math.floor(view.event(place.x.invert(x)) / columnEvents));
     const row = Math.min(rows - 1, Math.max(0, Math.floor(place.y.invert(y) / rowBytes)));
     const data = planes.get(policy.policy);
     const shade = data[row * columns + column];
     const share = shade === 0 ? "nothing in use" : shade === 255 ? "all in use" : `${Math.round((100 * shade) / 255)} % in use`;
-    const kind = data[rows * columns * (1 + policy.map.layers.indexOf(layer)) + row * columns + column];
+    const kind = layers.get(layer)[data[rows * columns * (1 + policy.map.layers.indexOf(layer)) + row * columns + column]];
     readout.replaceChildren(
       element("b", {}, share),
-      ...(shade === 0 ? [] : [square(`${layer}-${kind}`), `mostly ${LAYERS[layer].classes[kind]}`, element("br")]),
+      ...(shade === 0 ? [] : [square(kind.paint), `mostly ${layer === "site" ? "by " : ""}${kind.name}`, element("br")]),
       `${bytes(row * rowBytes)} – ${bytes((row + 1) * rowBytes)}`, element("br"),
-      `events ${grouped(column * columnEvents)} – ${grouped(Math.min(view.events, (column + 1) * columnEvents))}`);
+      `${view.say(column * columnEvents)}`, element("br"), `– ${view.say(Math.min(view.events, (column + 1) * columnEvents))}`);
     placeReadout(readout, stage, x);
   }
 
@@ -161,7 +206,12 @@ function heapMap(host, { policies, view, height }) {
       return timeKey(view, key);
     },
   });
-  view.onChange(draw);
+  let axis = view.axis;
+  view.onChange(() => {
+    if (axis !== view.axis) drawThumbs();
+    axis = view.axis;
+    draw();
+  });
 
   return Promise.all(policies.map(async (other) => planes.set(other.policy, await unpack(other.map)))).then(() => keepDrawn(repaint));
 }

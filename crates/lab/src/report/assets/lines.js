@@ -3,7 +3,8 @@
 /** The buckets of a line that lie in the view: their first and last index. */
 function visible(line, view) {
   const last = line.max.length - 1;
-  return [Math.max(0, Math.floor(view.from / line.width) - 1), Math.min(last, Math.ceil(view.to / line.width))];
+  const [from, to] = [view.event(view.from), view.event(view.to)];
+  return [Math.max(0, Math.floor(from / line.width) - 1), Math.min(last, Math.ceil(to / line.width))];
 }
 
 /**
@@ -49,7 +50,7 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     box = innerBox(context, guides.map(markForm), width, tall);
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(0, top * 1.04, box.bottom, box.top) };
     drawAxisY(context, box, place.y, guides, markForm);
-    drawAxisX(context, box, place.x, ticks(view.from, view.to, wide ? 8 : 4), count);
+    drawAxisX(context, box, place.x, view.marks(wide ? 8 : 4));
     context.save();
     context.beginPath();
     context.rect(box.left, 0, box.right - box.left, tall);
@@ -63,11 +64,11 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
 
   function drawLine(context, { line, area, colour: name, dash, name: id }) {
     const [first, last] = visible(line, view);
-    const x = (at) => place.x(Math.min((at + 0.5) * line.width, view.events));
+    const x = (at) => place.x(view.at(Math.min((at + 0.5) * line.width, view.events)));
     const paint = colour(name);
     const bottom = (at) => (area ? place.y(0) : place.y(line.min[at]));
     context.beginPath();
-    context.moveTo(place.x(first * line.width), bottom(first));
+    context.moveTo(place.x(view.at(first * line.width)), bottom(first));
     for (let at = first; at <= last; at += 1) context.lineTo(x(at), place.y(line.max[at]));
     for (let at = last; at >= first; at -= 1) context.lineTo(x(at), bottom(at));
     context.fillStyle = paint;
@@ -115,11 +116,12 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     pointed = x === null ? null : place.x.invert(x);
     readout.hidden = pointed === null;
     if (pointed !== null) {
-      const rows = lines.filter((line) => shown.get(line.name)).map((line) => ({ ...line, at: Math.min(line.line.max.length - 1, Math.max(0, Math.floor(pointed / line.line.width))) }))
+      const event = view.event(pointed);
+      const rows = lines.filter((line) => shown.get(line.name)).map((line) => ({ ...line, at: Math.min(line.line.max.length - 1, Math.max(0, Math.floor(event / line.line.width))) }))
         .sort((a, b) => b.line.max[b.at] - a.line.max[a.at])
         .map(({ label, line, at, colour: name, dash, area }) => element("tr", {}, element("td", {}, area ? square(name) : swatch(name, dash), label),
           element("td", {}, line.min[at] === line.max[at] ? form(line.max[at]) : `${form(line.min[at])} – ${form(line.max[at])}`)));
-      readout.replaceChildren(element("b", {}, `event ${grouped(pointed)}`), element("table", {}, ...rows));
+      readout.replaceChildren(element("b", {}, view.say(event)), element("table", {}, ...rows));
       placeReadout(readout, stage, x);
     }
     draw();

@@ -1,25 +1,51 @@
 // Puts the page together.
 
 const data = JSON.parse(byId("data").textContent);
-const view = new View(data.trace.events);
+const view = new View(data.trace.events, data.trace.clock && new Clock(data.trace.clock, data.trace.events));
 const best = data.policies.reduce((least, policy) => (policy.peak_heap < least.peak_heap ? policy : least));
 
 function head() {
   const about = new Map(data.trace.about);
   byId("program").textContent = [about.get("program"), about.get("arguments")].filter(Boolean).join(" ") || data.trace.file;
-  const most = data.policies.reduce((worst, policy) => (policy.peak_heap > worst.peak_heap ? policy : worst));
-  const verdict = byId("verdict");
-  verdict.replaceChildren("At most ", element("strong", {}, bytes(data.trace.peak_requested)), " were asked for at one time. Under ",
-    element("strong", {}, nameOf(best)), " that takes a heap of ", element("strong", {}, bytes(best.peak_heap)));
-  if (best.peak_over_requested) verdict.append(`, ${short(best.peak_over_requested)} times as much`);
-  if (most !== best) verdict.append(`; under ${nameOf(most)} it would be ${bytes(most.peak_heap)}`);
-  verdict.append(".");
+  const { recommendation } = data.real;
+  const isKnown = recommendation !== null && recommendation.verdict !== "unknown";
+  // What is known comes first.
+  const [first, second] = isKnown ? ["verdict", "simulated"] : ["simulated", "verdict"];
+  byId(first).className = "verdict";
+  byId(second).className = "evidence";
+  byId("head").insertBefore(byId(first), byId(second));
+  if (recommendation !== null) byId("verdict").append(...sentences(recommendation.text, isKnown));
+  byId("simulated").append(...needs());
+  byId("measured").textContent = measurement();
   const figure = (name, value, more) => element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, more)));
   byId("figures").replaceChildren(
     figure("Events", grouped(data.trace.events), `${grouped(data.trace.blocks)} blocks`),
     figure("Peak asked for", bytes(data.trace.peak_requested), `at event ${grouped(data.trace.peak_requested_at)}`),
     figure("Least heap", bytes(best.peak_heap), nameOf(best)),
     figure("Never freed", bytes(data.trace.never_freed_bytes), plural(data.trace.never_freed, "block")));
+}
+
+/** A recommendation; the first sentence, if it recommends something, stands out. */
+function sentences(text, isKnown) {
+  const end = isKnown ? text.search(/\.( |$)/) + 1 : 0;
+  return [element("strong", {}, text.slice(0, end)), text.slice(end)];
+}
+
+/** What the policies need. */
+function needs() {
+  const most = data.policies.reduce((worst, policy) => (policy.peak_heap > worst.peak_heap ? policy : worst));
+  const much = (text) => element("strong", {}, text);
+  return ["At most ", much(bytes(data.trace.peak_requested)), " were asked for at one time. Under ", much(nameOf(best)), " that takes a heap of ",
+    much(bytes(best.peak_heap)), best.peak_over_requested ? `, ${short(best.peak_over_requested)} times as much` : "",
+    most === best ? "" : `; under ${nameOf(most)} it would be ${bytes(most.peak_heap)}`, "."];
+}
+
+/** What the recommendation rests on. */
+function measurement() {
+  const { rounds, noise, rows } = data.real;
+  if (rows.length === 0) return "Simulated alone: no allocator was run.";
+  const sure = noise === null ? "" : `; times of one and the same allocator differ by ${percent(noise)}`;
+  return `Simulated, and measured on this machine in ${plural(rounds, "round")}, in each of which every allocator made all calls in a process of its own${sure}.`;
 }
 
 const nameOf = ({ policy }) => (policy === "buddy" ? "binary buddies" : `${policy} fit`);
@@ -50,6 +76,7 @@ function overTime() {
   byId("time-note").textContent = (width > 1
     ? `Each point stands for ${grouped(width)} events; the least and the most within them are kept, as a band. `
     : "One point per event. ") + "Drag to zoom all plots over time; a double click shows all.";
+  byId("time-axis").replaceChildren(...axisChoice(view));
   const perPolicy = (quantity) => data.policies.map((policy) =>
     ({ name: policy.policy, label: policy.policy, colour: `line-${policy.policy}`, dash: dashes(policy.policy), line: policy.lines[quantity] }));
   const asked = { name: "asked", label: "asked for", colour: "area", dash: [], line: data.trace.requested, area: true };
@@ -58,7 +85,7 @@ function overTime() {
   linePlot(byId("plot-holes"), { title: "Number of holes", lines: perPolicy("holes"), view, form: count, markForm: count, marks: ticks, height: 240 });
 }
 
-const measured = data.real.filter((row) => row.figures !== null);
+const measured = data.real.rows.filter((row) => row.figures !== null);
 
 /** How an allocator is drawn: policies as everywhere, the others in colours of their own. */
 function allocatorLine({ allocator, figures }) {
@@ -69,14 +96,15 @@ function allocatorLine({ allocator, figures }) {
 }
 
 function real() {
-  if (data.real.length === 0) return;
+  if (data.real.rows.length === 0) return;
   byId("real").hidden = false;
-  byId("real-note").textContent = "The same calls made of real allocators on this machine, each in a process of its own that writes to its blocks. Memory is what was resident, of the heap alone; times and sizes differ from machine to machine and a little from run to run.";
-  const number = (name, value, form, more = {}) => ({ name, value: (row) => (row.figures ? value(row.figures) : null), show: (row) => (row.figures ? form(value(row.figures)) : "–"), ...more });
+  byId("real-note").textContent = "The same calls made of real allocators on this machine, each in a process of its own that writes to its blocks. Memory is what was resident, of the heap alone, and time the processor's; both differ from machine to machine and a little from run to run. Figures are medians, the lines below are those of the first round.";
+  const number = (name, value, form, more = {}) => ({ name, value: (row) => (row.figures ? value(row.figures) : null), show: (row) => (row.figures ? orDash(value(row.figures), form) : "–"), ...more });
+  const interval = (row) => row.figures?.time_over_system?.interval?.map((end) => end.toFixed(2)).join(" – ") ?? "–";
   const least = measured.reduce((least, row) => (least === null || row.figures.peak_rss < least.figures.peak_rss ? row : least), null);
   byId("allocators").replaceChildren(sortable({
     label: "Allocators compared",
-    rows: data.real,
+    rows: data.real.rows,
     mark: (row) => row === least,
     columns: [
       { name: "Allocator", value: (row) => row.allocator, show: (row) => row.allocator, text: true },
@@ -85,21 +113,23 @@ function real() {
       number("Mean resident", (figures) => figures.average_rss, bytes),
       number("Page faults", (figures) => figures.faults, grouped),
       number("Time", (figures) => figures.seconds, seconds),
+      number("Time over the system's", (figures) => figures.time_over_system?.median ?? null, short),
+      number("95 % interval", (figures) => figures.time_over_system?.interval?.[0] ?? null, String, { show: interval }),
       number("Events per second", (figures) => data.trace.events / figures.seconds, count, { descending: true }),
-      ...(data.real.some((row) => row.error) ? [{ name: "Not measured, because", value: (row) => row.error ?? "", show: (row) => row.error ?? "", text: true }] : []),
+      ...(data.real.rows.some((row) => row.error) ? [{ name: "Not measured, because", value: (row) => row.error ?? "", show: (row) => row.error ?? "", text: true }] : []),
     ],
   }));
 }
 
 async function map() {
-  const { map: first } = data.policies[0];
-  byId("map-note").textContent = `Addresses upwards, events to the right; what is blank is a hole. The small maps have one scale of addresses. A cell stands for ${
-    grouped(first.column_events)} events and for one of at most 400 ranges of addresses; it is as dark as it was in use, and has the colour of most of it. Drag over a part to see it larger.`;
+  byId("map-note").textContent = `Addresses upwards, time to the right; what is blank is a hole. A cell is as dark as it was in use, and has the colour of most of it. ${
+    data.sites === null ? "" : "Sites are the places in the program that asked for the blocks; those that held most on average have colours. "
+  }The small maps have one scale of addresses. Drag over a part to see it larger.`;
   if (typeof DecompressionStream === "undefined") {
     byId("heap-map").replaceChildren(element("p", { class: "failure" }, "This browser cannot unpack the maps (it has no DecompressionStream); every browser since 2023 can. All other figures are complete."));
     return;
   }
-  await heapMap(byId("heap-map"), { policies: data.policies, view, height: 440 });
+  await heapMap(byId("heap-map"), { policies: data.policies, view, height: 440, layers: colourings(data) });
 }
 
 function making() {
@@ -116,7 +146,7 @@ function making() {
 /** A trace without events has nothing to draw. */
 function nothing() {
   byId("verdict").textContent = "This trace holds no events.";
-  for (const id of ["figures", "policies", "time", "map", "pins", "holes", "blocks"]) byId(id).remove();
+  for (const id of ["simulated", "measured", "figures", "policies", "time", "map", "pins", "holes", "blocks"]) byId(id).remove();
 }
 
 async function everything() {

@@ -81,17 +81,27 @@ pub fn count(number: u64) -> String {
     format!("{trimmed}{}", POWERS[power as usize])
 }
 
+/// Text without what no picture may hold.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 /// An empty picture with its title.
 pub fn picture(title: &str) -> Document {
-    let clean: String = title.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    taller_picture(title, 0.0)
+}
+
+/// An empty picture with its title, and more room below its plot.
+pub fn taller_picture(title: &str, more: f64) -> Document {
+    let (clean, height) = (printable(title), HEIGHT + more);
     Document::new()
-        .set("viewBox", (0, 0, WIDTH, HEIGHT))
+        .set("viewBox", (0, 0, WIDTH, height))
         .set("width", WIDTH)
-        .set("height", HEIGHT)
+        .set("height", height)
         .set("font-family", FONT)
         .set("font-size", 12)
         .add(svg::node::element::Title::new(clean.clone()))
-        .add(Rectangle::new().set("width", WIDTH).set("height", HEIGHT).set("fill", "#ffffff"))
+        .add(Rectangle::new().set("width", WIDTH).set("height", height).set("fill", "#ffffff"))
         .add(text(LEFT, 22.0, "start", &clean).set("font-size", 14).set("font-weight", "bold").set("fill", INK))
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use svg::Document;
 use svg::node::element::{Group, Path};
 
+use super::across::Across;
 use super::axes::{self, RIGHT, Scale, rounded, text};
 use super::palette;
 use crate::report::data::Line;
@@ -28,27 +29,26 @@ impl Curve<'_> {
     }
 }
 
-/// A plot of some lines over all events.
-pub fn draw(title: &str, quantity: &str, curves: &[Curve<'_>], events: u64, form: fn(u64) -> String) -> Document {
+/// A plot of some lines over a whole run.
+pub fn draw(title: &str, quantity: &str, curves: &[Curve<'_>], x: Across<'_>, form: fn(u64) -> String) -> Document {
     let most = curves.iter().flat_map(|curve| &curve.line.max).copied().max().unwrap_or(0);
-    let (x, y) = (Scale::across(events), Scale::upwards(most));
+    let y = Scale::upwards(most);
     let marks = if quantity == "bytes" { axes::byte_marks(most) } else { axes::round_marks(most) };
-    let times = axes::round_marks(events).into_iter().map(|mark| (x.place(mark as f64), axes::count(mark)));
     let mut picture =
-        axes::picture(title).add(axes::upwards(y, &marks, form, quantity)).add(axes::across(times, "events"));
+        axes::picture(title).add(axes::upwards(y, &marks, form, quantity)).add(axes::across(x.marks(), x.label()));
     for curve in curves {
-        picture = picture.add(band(curve, x, y, events));
+        picture = picture.add(band(curve, x, y));
         if !curve.is_area() {
-            picture = picture.add(stroke(curve, x, y, events));
+            picture = picture.add(stroke(curve, x, y));
         }
     }
     picture.add(labels(curves, y))
 }
 
 /// Where each bucket is drawn: its middle, and at its ends those of the line.
-fn places(line: &Line, x: Scale, events: u64) -> impl DoubleEndedIterator<Item = (f64, usize)> {
+fn places(line: &Line, x: Across<'_>) -> impl DoubleEndedIterator<Item = (f64, usize)> {
     let width = line.width as f64;
-    (0..line.max.len()).map(move |at| (x.place(((at as f64 + 0.5) * width).min(events as f64)), at))
+    (0..line.max.len()).map(move |at| (x.place((at as f64 + 0.5) * width), at))
 }
 
 fn trace(path: &mut String, x: f64, y: f64) {
@@ -58,10 +58,10 @@ fn trace(path: &mut String, x: f64, y: f64) {
 }
 
 /// From the least to the most of each bucket; of an area, from nothing.
-fn band(curve: &Curve<'_>, x: Scale, y: Scale, events: u64) -> Path {
+fn band(curve: &Curve<'_>, x: Across<'_>, y: Scale) -> Path {
     let mut path = String::new();
-    places(curve.line, x, events).for_each(|(x, at)| trace(&mut path, x, y.place(curve.line.max[at] as f64)));
-    places(curve.line, x, events).rev().for_each(|(x, at)| {
+    places(curve.line, x).for_each(|(x, at)| trace(&mut path, x, y.place(curve.line.max[at] as f64)));
+    places(curve.line, x).rev().for_each(|(x, at)| {
         let low = if curve.is_area() { 0 } else { curve.line.min[at] };
         trace(&mut path, x, y.place(low as f64));
     });
@@ -69,9 +69,9 @@ fn band(curve: &Curve<'_>, x: Scale, y: Scale, events: u64) -> Path {
     Path::new().set("d", path).set("fill", curve.colour()).set("fill-opacity", opacity)
 }
 
-fn stroke(curve: &Curve<'_>, x: Scale, y: Scale, events: u64) -> Path {
+fn stroke(curve: &Curve<'_>, x: Across<'_>, y: Scale) -> Path {
     let mut path = String::new();
-    places(curve.line, x, events).for_each(|(x, at)| trace(&mut path, x, y.place(curve.line.max[at] as f64)));
+    places(curve.line, x).for_each(|(x, at)| trace(&mut path, x, y.place(curve.line.max[at] as f64)));
     Path::new()
         .set("d", path)
         .set("fill", "none")

@@ -1,49 +1,85 @@
-//! A heap's map: axes around an embedded picture with a pixel per cell.
+//! A heap's map: axes around an embedded picture with a pixel per cell, and what its colours stand for.
 
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use heapwright_replay::history::{Cell, HeapMap, History};
+use heapwright_replay::history::History;
 use svg::Document;
 use svg::node::element::{Group, Image, Rectangle};
 
+use super::across::Across;
 use super::axes::{self, BOTTOM, LEFT, RIGHT, Scale, TOP, rounded, text};
 use super::palette;
 use crate::number;
+use crate::report::planes::Planes;
+use crate::report::sites::Sites;
 
-/// The map of a heap, coloured by the size of its blocks.
-pub fn draw(title: &str, map: &HeapMap) -> Result<Document> {
-    let heap = map.rows() as u64 * map.row_bytes();
-    let events: u64 = (0..map.columns()).map(|column| map.events_of(column)).sum();
-    let (x, y) = (Scale::across(events), Scale::filling(heap));
-    let times = axes::round_marks(events).into_iter().map(|mark| (x.place(mark as f64), axes::count(mark)));
-    let picture = axes::picture(title)
+/// A class of a colouring: its name and its colour.
+type Class = (String, [u8; 3]);
+
+/// What the colours of a map tell apart.
+pub enum Colouring<'s> {
+    Size,
+    Site(&'s Sites),
+}
+
+impl Colouring<'_> {
+    /// Which of a map's colourings it is.
+    fn layer(&self) -> &'static str {
+        match self {
+            Colouring::Size => "size",
+            Colouring::Site(_) => "site",
+        }
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        match self {
+            Colouring::Size => {
+                (0..History::CLASSES as u8).map(|class| (size_name(class), palette::class("size", class))).collect()
+            }
+            Colouring::Site(sites) => {
+                let told = (0..).zip(&sites.rows).map(|(at, held)| (held.name.clone(), palette::class("site", at)));
+                told.chain([("all others".to_owned(), palette::other_sites())]).collect()
+            }
+        }
+    }
+}
+
+/// The map of a heap.
+pub fn draw(title: &str, map: &Planes, events: u64, colouring: &Colouring<'_>) -> Result<Document> {
+    let heap = map.rows as u64 * map.row_bytes;
+    let (x, y) = (Across::events(events), Scale::filling(heap));
+    let classes = colouring.classes();
+    let (key, room) = key(colouring, &classes);
+    let picture = axes::taller_picture(title, room)
         .add(axes::upwards(y, &axes::byte_marks(heap), number::bytes, "address"))
-        .add(axes::across(times, "events"));
-    let Some(layer) = map.layers().first().filter(|_| map.columns() > 0) else { return Ok(picture) };
+        .add(axes::across(x.marks(), x.label()));
+    let layer = map.layers().iter().position(|name| *name == colouring.layer()).filter(|_| map.columns > 0);
+    let Some(layer) = layer else { return Ok(picture) };
+    let paints: Vec<[u8; 3]> = classes.iter().map(|(_, paint)| *paint).collect();
     let image = Image::new()
         .set("x", LEFT)
         .set("y", TOP)
         .set("width", RIGHT - LEFT)
         .set("height", BOTTOM - TOP)
         .set("preserveAspectRatio", "none")
-        .set("href", format!("data:image/png;base64,{}", BASE64_STANDARD.encode(png(map, layer.cells())?)));
-    Ok(picture.add(image).add(key()))
+        .set("href", format!("data:image/png;base64,{}", BASE64_STANDARD.encode(png(map, layer, &paints)?)));
+    Ok(picture.add(image).add(key))
 }
 
 /// The cells as a picture, the lowest addresses at the bottom.
-fn png(map: &HeapMap, cells: &[Cell]) -> Result<Vec<u8>> {
-    let (rows, columns) = (map.rows(), map.columns());
-    let mut pixels = Vec::with_capacity(3 * rows * columns);
-    for row in (0..rows).rev() {
-        for column in 0..columns {
-            let cell = cells[column * rows + row];
-            let share = cell.used as f64 / (map.row_bytes() * map.events_of(column)) as f64;
-            pixels.extend(palette::size_class(cell.class).map(|ink| (255.0 - share * (255.0 - f64::from(ink))) as u8));
+fn png(map: &Planes, layer: usize, paints: &[[u8; 3]]) -> Result<Vec<u8>> {
+    let mut pixels = Vec::with_capacity(3 * map.rows * map.columns);
+    let rows = map.shades.chunks(map.columns).zip(map.classes[layer].chunks(map.columns));
+    for (shades, classes) in rows.rev() {
+        for (&shade, &class) in shades.iter().zip(classes) {
+            let paint = paints.get(usize::from(class)).copied().unwrap_or_default();
+            let faded = |ink: u8| 255 - (u32::from(shade) * (255 - u32::from(ink)) / 255) as u8;
+            pixels.extend(paint.map(faded));
         }
     }
     let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, columns as u32, rows as u32);
+    let mut encoder = png::Encoder::new(&mut file, map.columns as u32, map.rows as u32);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::High);
@@ -53,21 +89,39 @@ fn png(map: &HeapMap, cells: &[Cell]) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// What the colours stand for.
-fn key() -> Group {
-    let mut group = Group::new().add(text(RIGHT + 8.0, TOP + 10.0, "start", "block size"));
-    for class in 0..History::CLASSES as u8 {
-        let y = TOP + 22.0 + 17.0 * f64::from(class);
-        let [red, green, blue] = palette::size_class(class);
-        let fill = format!("rgb({red},{green},{blue})");
-        let square = Rectangle::new().set("x", RIGHT + 8.0).set("y", rounded(y)).set("width", 10).set("height", 10);
-        group = group.add(square.set("fill", fill)).add(text(RIGHT + 23.0, y + 9.0, "start", &class_name(class)));
+/// What the colours stand for, and how much room below the plot that takes: sizes stand beside it, the names of sites need a line
+/// each.
+fn key(colouring: &Colouring<'_>, classes: &[Class]) -> (Group, f64) {
+    const LINE: f64 = 17.0;
+    let (left, top, room, heading) = match colouring {
+        Colouring::Size => (RIGHT + 8.0, TOP + 10.0, 0.0, "block size"),
+        Colouring::Site(_) => (LEFT, BOTTOM + 66.0, 26.0 + LINE * classes.len() as f64, "asked for by"),
+    };
+    let mut group = Group::new().add(text(left, top, "start", heading));
+    for (at, (name, [red, green, blue])) in classes.iter().enumerate() {
+        let y = top + 12.0 + LINE * at as f64;
+        let square = Rectangle::new().set("x", left).set("y", rounded(y)).set("width", 10).set("height", 10);
+        group = group.add(square.set("fill", format!("rgb({red},{green},{blue})"))).add(text(
+            left + 15.0,
+            y + 9.0,
+            "start",
+            &shortened(name),
+        ));
     }
-    group
+    (group, room)
+}
+
+/// A name that fits into a line.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 92;
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", axes::printable(&name[..end])),
+        None => axes::printable(name),
+    }
 }
 
 /// The sizes of a class, as [`History::size_class`] has them.
-fn class_name(class: u8) -> String {
+fn size_name(class: u8) -> String {
     let most = |class: u8| number::bytes(16 << (2 * class)).replace(".00", "").replace(".0", "");
     if usize::from(class) + 1 < History::CLASSES {
         format!("≤ {}", most(class))
@@ -82,7 +136,7 @@ mod tests {
 
     #[test]
     fn classes_are_named_by_their_bounds() {
-        let names: Vec<String> = (0..8).map(class_name).collect();
+        let names: Vec<String> = (0..8).map(size_name).collect();
         assert_eq!(
             (&names[0][..], &names[3][..], &names[6][..], &names[7][..]),
             ("≤ 16 B", "≤ 1 KiB", "≤ 64 KiB", "> 64 KiB")
@@ -91,5 +145,12 @@ mod tests {
             assert_eq!(History::size_class(16 << (2 * class)), class);
             assert_eq!(History::size_class((16 << (2 * class)) + 1), class + 1);
         }
+    }
+
+    #[test]
+    fn long_names_end_where_the_line_does() {
+        assert_eq!(shortened("main ← start\n"), "main ← start\u{fffd}");
+        let long = shortened(&"ö".repeat(1000));
+        assert!(long.ends_with("ö…") && long.chars().count() == 93);
     }
 }

@@ -1,5 +1,6 @@
 //! The plots of a report as pictures for papers: vectors, light, with labelled axes.
 
+mod across;
 mod axes;
 mod bars;
 mod lines;
@@ -12,19 +13,29 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use svg::Document;
 
+use self::across::Across;
 use self::lines::Curve;
+use self::map::Colouring;
 use super::data::{Bins, Line, Policy, Report};
-use super::gather::Simulated;
+use super::planes::Planes;
 use crate::number;
 
 /// Writes every plot into `folder`, which is made if need be; returns how many there are.
-pub fn write_all(folder: &Path, report: &Report, simulated: &[Simulated]) -> Result<usize> {
+pub fn write_all(folder: &Path, report: &Report, maps: &[Planes]) -> Result<usize> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    let mut pictures = over_time(report);
+    let events = report.trace.events;
+    let mut pictures = over_time(report, Across::events(events), "");
+    if let Some(clock) = &report.trace.clock {
+        pictures.extend(over_time(report, Across::time(events, clock), "-by-time"));
+    }
     pictures.extend(histograms(report));
-    for Simulated { outcome, history } in simulated {
-        let name = outcome.policy.name();
-        pictures.push((format!("map-{name}"), map::draw(&title(report, &format!("heap map, {name}")), &history.map)?));
+    for (policy, map) in report.policies.iter().zip(maps) {
+        let name = policy.outcome.policy.name();
+        let draw = |colouring| map::draw(&title(report, &format!("heap map, {name}")), map, events, &colouring);
+        pictures.push((format!("map-{name}"), draw(Colouring::Size)?));
+        if let Some(sites) = &report.sites {
+            pictures.push((format!("map-sites-{name}"), draw(Colouring::Site(sites))?));
+        }
     }
     for (name, picture) in &pictures {
         let path = folder.join(name).with_extension("svg");
@@ -40,10 +51,11 @@ fn title(report: &Report, what: &str) -> String {
 /// A picture and the name of its file.
 type Named = (String, Document);
 
-fn over_time(report: &Report) -> Vec<Named> {
+/// Plots over a run, drawn against events or time, which the end of their names tells.
+fn over_time(report: &Report, across: Across<'_>, end: &str) -> Vec<Named> {
     let asked = Curve { label: "asked for", name: "area", line: &report.trace.requested };
     let draw = |what: &str, quantity: &str, curves: &[Curve<'_>], form: fn(u64) -> String| {
-        lines::draw(&title(report, what), quantity, curves, report.trace.events, form)
+        lines::draw(&title(report, what), quantity, curves, across, form)
     };
     let policies = |line: fn(&Policy) -> &Line| {
         report.policies.iter().map(move |policy| {
@@ -54,14 +66,14 @@ fn over_time(report: &Report) -> Vec<Named> {
     let heap: Vec<Curve<'_>> = std::iter::once(asked).chain(policies(|policy| &policy.lines.heap)).collect();
     let holes: Vec<Curve<'_>> = policies(|policy| &policy.lines.holes).collect();
     let mut pictures = vec![
-        ("heap".to_owned(), draw("heap size", "bytes", &heap, number::bytes)),
-        ("holes".to_owned(), draw("number of holes", "holes", &holes, axes::count)),
+        (format!("heap{end}"), draw("heap size", "bytes", &heap, number::bytes)),
+        (format!("holes{end}"), draw("number of holes", "holes", &holes, axes::count)),
     ];
-    let real = report.real.iter().filter_map(|real| Some((real.allocator.as_str(), &real.figures.as_ref()?.line)));
+    let real = report.real.rows.iter().filter_map(|real| Some((real.allocator.as_str(), &real.figures.as_ref()?.line)));
     let real: Vec<Curve<'_>> = real.map(|(label, line)| Curve { label, name: palette::known(label), line }).collect();
     if !real.is_empty() {
         let curves: Vec<Curve<'_>> = std::iter::once(asked).chain(real).collect();
-        pictures.push(("resident".to_owned(), draw("resident memory", "bytes", &curves, number::bytes)));
+        pictures.push((format!("resident{end}"), draw("resident memory", "bytes", &curves, number::bytes)));
     }
     pictures
 }

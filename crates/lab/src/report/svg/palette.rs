@@ -19,9 +19,14 @@ pub fn dash(name: &str) -> &'static str {
     property(&format!("dash-{name}")).unwrap_or("none")
 }
 
-/// The red, green and blue of a class of size.
-pub fn size_class(class: u8) -> [u8; 3] {
-    property(&format!("size-{class}")).and_then(channels).unwrap_or_default()
+/// The red, green and blue of a class of a colouring.
+pub fn class(colouring: &str, class: u8) -> [u8; 3] {
+    property(&format!("{colouring}-{class}")).and_then(channels).unwrap_or_default()
+}
+
+/// Those of all call sites that have no colour of their own.
+pub fn other_sites() -> [u8; 3] {
+    property("site-other").and_then(channels).unwrap_or_default()
 }
 
 fn channels(hex: &str) -> Option<[u8; 3]> {
@@ -47,8 +52,10 @@ mod tests {
             assert!(property(&format!("line-{policy}")).and_then(channels).is_some(), "{policy}");
             assert!(property(&format!("dash-{policy}")).is_some(), "{policy}");
         }
-        let classes: Vec<[u8; 3]> = (0..8).map(size_class).collect();
-        assert!(classes.iter().all(|class| *class != [0; 3]));
+        for colouring in ["size", "age", "site"] {
+            assert!((0..8).all(|at| class(colouring, at) != [0; 3]), "{colouring}");
+        }
+        assert_ne!(other_sites(), [0; 3]);
         assert_eq!((known("system"), known("jemalloc"), line("first")), ("system", "other-0", "#0072b2"));
     }
 }
