@@ -31,6 +31,8 @@ pub const WATCH: &str = "HEAPWRIGHT_WATCH";
 pub const RECORD: &str = "HEAPWRIGHT_RECORD";
 /// Set when recorded processes tell the time of every call.
 pub const RECORD_TIMES: &str = "HEAPWRIGHT_RECORD_TIMES";
+/// Of how many requests one is recorded with its stack.
+pub const RECORD_SITES: &str = "HEAPWRIGHT_RECORD_SITES";
 /// A drop-in library to use instead of the one inside.
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 

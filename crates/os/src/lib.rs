@@ -8,7 +8,8 @@
 //! - [`Segment`], [`SegmentFile`]: files as memory that processes share; [`Window`]: a part of one. Not for use in `malloc`: they leave the system's `errno`.
 //! - [`Identity`], [`life`]: which process it is and whether it lives; [`SharedLock`]: mutual exclusion among processes that
 //!   survives their death.
-//! - [`read_foreign`]: the memory of another process.
+//! - [`read_foreign`]: the memory of another process. [`each_mapping`]: what is mapped into this one.
+//! - [`here`], [`copy_stack`]: the calling thread's stack, for whoever unwinds it elsewhere.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
 #![no_std]
 
@@ -21,6 +22,7 @@ mod foreign;
 mod forks;
 mod identity;
 mod lock;
+mod mappings;
 mod output;
 mod pages;
 mod process;
@@ -29,6 +31,7 @@ pub mod refusals;
 mod reservation;
 mod segment;
 mod shared_lock;
+mod stack;
 mod thread_number;
 mod thread_slot;
 mod threads;
@@ -43,6 +46,7 @@ pub use foreign::{ForeignError, read_foreign};
 pub use forks::fork_count;
 pub use identity::{Identity, Life, life, pid_namespace};
 pub use lock::{Lock, Locked};
+pub use mappings::{Mapping, each_mapping};
 pub use output::{Line, Output};
 pub use pages::{Refused, map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
 pub use process::{
@@ -52,6 +56,7 @@ pub use process::{
 pub use reservation::Reservation;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
+pub use stack::{Place, copy_stack, here, own_stack};
 pub use thread_number::{set_thread_word, thread_number, thread_word};
 pub use thread_slot::ThreadEnd;
 pub use threads::is_single_threaded;

@@ -91,17 +91,25 @@ impl SegmentFile {
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, FileError> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            let Some(at) = offset.checked_add(filled as u64).and_then(|at| at.try_into().ok()) else { break };
-            // SAFETY: the buffer is valid for its length.
-            let read = unsafe { libc::pread(self.descriptor, rest.as_mut_ptr().cast(), rest.len(), at) };
-            match usize::try_from(read) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(_) if errno() == libc::EINTR => {}
-                Err(_) => return Err(FileError::last()),
+            let Some(at) = offset.checked_add(filled as u64) else { break };
+            match self.read_some_at(at, rest)? {
+                0 => break,
+                read => filled += read,
             }
         }
         Ok(filled)
+    }
+
+    /// As [`SegmentFile::read_at`], by one system call, which may read fewer bytes than there are; none only where the file
+    /// ends.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn read_some_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, FileError> {
+        let Ok(at) = offset.try_into() else { return Ok(0) };
+        // SAFETY: the buffer is valid for its length.
+        let read = retried(|| unsafe { libc::pread(self.descriptor, buffer.as_mut_ptr().cast(), buffer.len(), at) })?;
+        Ok(read.try_into().unwrap_or(0))
     }
 
     /// Maps the first `length` bytes (not 0), at an address of the system's choice. What lies behind the file's end must
@@ -347,10 +355,10 @@ fn write_zeros(file: &SegmentFile, mut from: usize, to: usize) -> Result<(), Fil
 }
 
 /// What `call` returns once no signal interrupts it.
-pub(crate) fn retried(mut call: impl FnMut() -> i32) -> Result<i32, FileError> {
+pub(crate) fn retried<N: Default + PartialOrd>(mut call: impl FnMut() -> N) -> Result<N, FileError> {
     loop {
         match call() {
-            result if result >= 0 => return Ok(result),
+            result if result >= N::default() => return Ok(result),
             _ if errno() == libc::EINTR => {}
             _ => return Err(FileError::last()),
         }

@@ -5,12 +5,13 @@
 //! Nothing here allocates, changes `errno` or is a point of cancellation beyond what glibc's malloc does itself. Recording
 //! may end (no space, no collector); the program goes on.
 //!
-//! From the bottom up: `glibc` (the real functions), `system` (what they have from the system), `state` (the process's stream), `calls` (the family, recorded), `names` (the same,
+//! From the bottom up: `glibc` (the real functions), `system` (what they have from the system), `detail` (times and stacks), `state` (the process's stream), `calls` (the family, recorded), `names` (the same,
 //! exported).
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
 
 mod calls;
+mod detail;
 mod glibc;
 mod names;
 mod state;
@@ -20,6 +21,11 @@ mod system;
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = state::start;
+
+/// Tells what is left to tell when the program ends of its own accord.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = state::end;
 
 #[cfg(panic = "abort")]
 #[panic_handler]

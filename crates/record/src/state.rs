@@ -5,11 +5,12 @@ use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provena
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use heapwright_os::{
-    FileError, Line, Lock, Output, at_fork, errno_kept, set_thread_word, thread_number, thread_word, ticks,
-    uncancelled, undisturbed, variable,
+    FileError, Line, Lock, Output, at_fork, errno_kept, set_thread_word, thread_number, thread_word, uncancelled,
+    undisturbed, variable,
 };
-use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, TIMES, VARIABLE};
+use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
+use crate::detail::{self, Detail};
 use crate::system;
 
 /// What there is to record to.
@@ -35,11 +36,8 @@ static ENDED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 /// thread that has no buffer, or belongs to a thread whose writing was interrupted by a signal.
 const AT_REST: usize = 1;
 
-/// Instead of [`AT_REST`] when calls are recorded with their times: such threads take the longer way.
-const AT_REST_TIMED: usize = 2;
-
-/// Whether calls are recorded with their times.
-static TIMED: AtomicBool = AtomicBool::new(false);
+/// Instead of [`AT_REST`] when calls are recorded with more than there is room for in 16 bytes: such threads take the longer way.
+const AT_REST_AT_LENGTH: usize = 2;
 
 /// Records a call of this thread; returns the block's address. (So that whatever takes longer is the last that is called,
 /// and nothing need be saved for it.)
@@ -62,7 +60,7 @@ pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mu
             set_thread_word(word);
             block
         }
-        Appended::Full => note_in_next_buffer(record),
+        Appended::Full => note_in_next_buffer(record, Detail::NONE),
         Appended::Far { ticket } => note_far(record, ticket),
     }
 }
@@ -70,6 +68,17 @@ pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mu
 /// Called when the library is loaded.
 pub(crate) extern "C" fn start() {
     undisturbed(begin);
+}
+
+/// Called when the process ends: what was loaded late is told, for whoever comes to its stacks when there is nobody left to ask.
+pub(crate) extern "C" fn end() {
+    if Detail::is_asked_for() {
+        undisturbed(|| {
+            if let State::On(recording) = &mut *STATE.lock() {
+                errno_kept(|| detail::tell_mappings(recording));
+            }
+        });
+    }
 }
 
 /// Records a call whose ticket is far from those before.
@@ -87,7 +96,7 @@ fn note_far(record: Packed, ticket: u64) -> *mut u8 {
 /// Goes on to the next buffer; this one is full.
 #[cold]
 #[inline(never)]
-fn note_in_next_buffer(record: Packed) -> *mut u8 {
+fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
     undisturbed(|| {
         let full = with_exposed_provenance::<Buffer>(thread_word());
         set_thread_word(0);
@@ -95,19 +104,22 @@ fn note_in_next_buffer(record: Packed) -> *mut u8 {
         let State::On(recording) = &mut *state else { return };
         // SAFETY: as in `note`.
         let next = recording.renew(unsafe { &*full });
-        write(recording, next, record);
+        write(recording, next, record, Some(detail));
     });
     block_of(record)
 }
 
-/// Records a call with its time.
-fn note_timed(record: Packed, word: usize) -> *mut u8 {
-    let buffer = word - AT_REST_TIMED;
+/// Records a call with its time, or its stack.
+fn note_at_length(record: Packed, word: usize) -> *mut u8 {
+    let buffer = word - AT_REST_AT_LENGTH;
     set_thread_word(buffer);
     compiler_fence(Ordering::SeqCst);
     // SAFETY: as in `note`.
-    if !unsafe { (*with_exposed_provenance::<Buffer>(buffer)).append_at(record, Some(ticks())) } {
-        return note_in_next_buffer(record);
+    let buffer = unsafe { &*with_exposed_provenance::<Buffer>(buffer) };
+    let detail = Detail::of(record, buffer);
+    // SAFETY: as in `note`.
+    if !unsafe { detail.append(buffer, record) } {
+        return note_in_next_buffer(record, detail);
     }
     compiler_fence(Ordering::SeqCst);
     set_thread_word(word);
@@ -119,8 +131,8 @@ fn note_timed(record: Packed, word: usize) -> *mut u8 {
 #[inline(never)]
 fn note_without_buffer(record: Packed) -> *mut u8 {
     let word = thread_word();
-    if word & AT_REST_TIMED != 0 {
-        return note_timed(record, word);
+    if word & AT_REST_AT_LENGTH != 0 {
+        return note_at_length(record, word);
     }
     if OFF.load(Ordering::Relaxed) {
         return block_of(record);
@@ -135,7 +147,7 @@ fn note_without_buffer(record: Packed) -> *mut u8 {
         let mut state = STATE.lock();
         let State::On(recording) = &mut *state else { return };
         let own = if thread_word() == 0 { recording.attach(thread_number()) } else { None };
-        write(recording, own, record);
+        write(recording, own, record, None);
     });
     block_of(record)
 }
@@ -144,18 +156,19 @@ fn block_of(record: Packed) -> *mut u8 {
     with_exposed_provenance_mut(record.address() as usize)
 }
 
-/// Writes to `own`, which is the thread's from now on, or else to what all threads share.
-fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed) {
-    let timed = TIMED.load(Ordering::Relaxed);
-    let ticks = timed.then(ticks);
+/// Writes to `own`, which is the thread's from now on, or else to what all threads share, where no stacks are told. What is told
+/// beside the call is decided here, unless it has been.
+fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed, detail: Option<Detail>) {
     match own {
         Some(buffer) => {
+            // SAFETY: buffers lie where they are as long as the recording.
+            let own = unsafe { buffer.as_ref() };
             // SAFETY: it is this thread's, as of now, and has room, for it is new.
-            let _has_room = unsafe { buffer.as_ref().append_at(record, ticks) };
-            let at_rest = if timed { AT_REST_TIMED } else { AT_REST };
+            let _has_room = unsafe { detail.unwrap_or_else(|| Detail::of(record, own)).append(own, record) };
+            let at_rest = if Detail::is_asked_for() { AT_REST_AT_LENGTH } else { AT_REST };
             set_thread_word(buffer.as_ptr().expose_provenance() | at_rest);
         }
-        None => recording.append(thread_number(), record, ticks),
+        None => recording.append(thread_number(), record, detail::ticks_if_timed()),
     }
     if recording.has_ended() {
         ENDED.store(core::ptr::from_ref(recording.header()).cast_mut(), Ordering::Release);
@@ -175,9 +188,10 @@ fn begin() {
 fn open(origin: Origin) -> State {
     let begun = variable(VARIABLE, |directory| Recording::begin(directory, origin, Limits::USUAL));
     match begun {
-        Some(Ok(recording)) => {
+        Some(Ok(mut recording)) => {
             system::tell(recording.header());
-            TIMED.store(variable(TIMES, |_| ()).is_some(), Ordering::Relaxed);
+            detail::ask();
+            detail::tell_mappings(&mut recording);
             State::On(recording)
         }
         // The collector has gone, which has told whoever wants to know.

@@ -3,18 +3,22 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{has_thread, is_single_threaded, thread_id};
+use heapwright_os::{Mapping, Place, has_thread, here, is_single_threaded, thread_id};
 
-use crate::record::{Entry, Packed, SLOT, TICKETS};
+use crate::record::{Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS};
+use crate::sampler::Sampler;
 
 /// The length of a buffer in bytes.
 pub const BUFFER: usize = 64 << 10;
+
+/// How much of a stack is copied at most, in bytes.
+pub const STACK: usize = 4 << 10;
 
 /// How many slots a buffer has.
 pub const SLOTS: u32 = ((BUFFER - 64) / SLOT) as u32;
 
 /// How many slots one call takes at most: a time, a base, and its record.
-const LARGEST_CALL: u32 = 3;
+pub(crate) const LARGEST_CALL: u32 = 3;
 
 /// The same of a call without its time.
 const UNTIMED_CALL: u32 = 2;
@@ -24,6 +28,20 @@ const NOBODY: u32 = 0;
 
 /// The next ticket. The first ones are so large that no base is near them: every buffer begins with a base.
 static TICKET: AtomicU64 = AtomicU64::new(2 * TICKETS);
+
+/// How a mapping is told.
+pub(crate) fn entry_of(mapping: &Mapping<'_>) -> Entry {
+    Entry::Mapping { length: mapping.path.len() as u32, offset: mapping.offset }
+}
+
+/// A copy of the upper end of a stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack<'b> {
+    /// Where its thread was.
+    pub place: Place,
+    /// What lay from the stack pointer on.
+    pub bytes: &'b [u8],
+}
 
 /// What becomes of a buffer. It goes from one state to the next, and from the last to the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +64,8 @@ pub struct Buffer {
     thread: AtomicU32,
     /// The system's number of the thread that writes, or [`NOBODY`].
     owner: AtomicU32,
-    _unused: [u32; 10],
+    sampler: Sampler,
+    _unused: [u32; 2],
     slots: [UnsafeCell<[u64; 2]>; SLOTS as usize],
 }
 
@@ -161,9 +180,92 @@ impl Buffer {
         true
     }
 
+    /// Adds a call with the stack of the calling thread, where it is known how to ask for it, and otherwise as
+    /// [`Buffer::append_at`]; `false` when there is no room.
+    ///
+    /// # Safety
+    /// As for [`Buffer::append`].
+    // Not inlined, so that its frame is there until the stack is copied: of who calls it last of all there is nothing left.
+    #[inline(never)]
+    #[must_use]
+    pub unsafe fn append_with_stack(&self, record: Packed, ticks: Option<u64>) -> bool {
+        let place = here();
+        let count = self.count.load(Ordering::Relaxed);
+        if count > SLOTS - LARGEST_CALL - STACK_HEAD - (STACK / SLOT) as u32 {
+            return false;
+        }
+        if let Some(place) = place {
+            // SAFETY: there is room for so much, and what is not counted yet is this writer's.
+            let copy = unsafe { core::slice::from_raw_parts_mut(self.slot(count + STACK_HEAD).cast::<u8>(), STACK) };
+            let copied = self.sampler.copy_stack(place.stack as usize, copy);
+            let entry = Entry::Stack { length: copied as u32, instruction: place.instruction };
+            self.put(count, entry.to_words());
+            self.put(count + 1, [place.stack, place.frame]);
+            self.put(count + 2, [place.link, 0]);
+            self.count.store(count + entry.slots(), Ordering::Release);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.append_at(record, ticks) }
+    }
+
+    /// Tells of a mapping. There has to be room for it, as [`Buffer::has_room_for`] has it, and the caller may write, as for
+    /// [`Buffer::append`].
+    pub(crate) fn add_mapping(&self, mapping: &Mapping<'_>) {
+        let count = self.count.load(Ordering::Relaxed);
+        let (entry, path) = (entry_of(mapping), mapping.path);
+        // SAFETY: the caller's promise; what is not counted yet is this writer's.
+        unsafe { self.slot(count + MAPPING_HEAD).cast::<u8>().copy_from_nonoverlapping(path.as_ptr(), path.len()) };
+        self.put(count, entry.to_words());
+        self.put(count + 1, [mapping.range.start as u64, mapping.range.end as u64]);
+        self.count.store(count + entry.slots(), Ordering::Release);
+    }
+
+    /// The stack that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.
+    #[must_use]
+    pub fn stack(&self, number: u32) -> Option<Stack<'_>> {
+        let Entry::Stack { length, instruction } = self.entry(number)? else { return None };
+        let ([stack, frame], [link, _]) = (self.words(number.checked_add(1)?)?, self.words(number.checked_add(2)?)?);
+        let bytes = self.bytes(number.checked_add(STACK_HEAD)?, length)?;
+        Some(Stack { place: Place { instruction, stack, frame, link }, bytes })
+    }
+
+    /// The mapping that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.
+    #[must_use]
+    pub fn mapping(&self, number: u32) -> Option<Mapping<'_>> {
+        let Entry::Mapping { length, offset } = self.entry(number)? else { return None };
+        let [start, end] = self.words(number.checked_add(1)?)?;
+        let path = self.bytes(number.checked_add(MAPPING_HEAD)?, length)?;
+        Some(Mapping { range: start as usize..end as usize, is_executable: true, is_guard: false, offset, path })
+    }
+
+    fn words(&self, number: u32) -> Option<[u64; 2]> {
+        let slot = self.slots.get(number as usize)?;
+        // SAFETY: as for `entry`.
+        Some(unsafe { slot.get().read() })
+    }
+
+    /// So many bytes from a slot on.
+    fn bytes(&self, number: u32, length: u32) -> Option<&[u8]> {
+        let rest = self.slots.get(number as usize..)?;
+        let length = length as usize;
+        // SAFETY: the slots are complete: nobody writes to them until the buffer is used again.
+        (length <= size_of_val(rest)).then(|| unsafe { core::slice::from_raw_parts(rest.as_ptr().cast(), length) })
+    }
+
     /// Whether there is room for another thread's call.
     pub(crate) fn has_room(&self) -> bool {
-        self.count.load(Ordering::Relaxed) < SLOTS - LARGEST_CALL
+        self.has_room_for(LARGEST_CALL)
+    }
+
+    /// Whether there is room for what takes so many slots, behind a thread's number.
+    pub(crate) fn has_room_for(&self, slots: u32) -> bool {
+        slots < SLOTS && self.count.load(Ordering::Relaxed) < SLOTS - slots
+    }
+
+    /// What says which of its calls are told with their stacks.
+    #[must_use]
+    pub fn sampler(&self) -> &Sampler {
+        &self.sampler
     }
 
     /// What follows is called by this thread. There has to be room, and the caller may write, as for [`Buffer::append`].
@@ -181,9 +283,13 @@ impl Buffer {
 
     #[inline(always)]
     fn put(&self, number: u32, words: [u64; 2]) {
-        let slot = self.slots.as_ptr().wrapping_add(number as usize);
         // SAFETY: `append` has seen that there are slots up to here, and they are this writer's until they are counted.
-        unsafe { UnsafeCell::raw_get(slot).write(words) }
+        unsafe { self.slot(number).write(words) }
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u32) -> *mut [u64; 2] {
+        UnsafeCell::raw_get(self.slots.as_ptr().wrapping_add(number as usize))
     }
 
     /// Whether another thread can go on here: it is open, its owner has ended, and there is room.
@@ -195,6 +301,7 @@ impl Buffer {
     /// Makes the calling thread, whose number is `thread`, the owner.
     pub(crate) fn hand_over(&self, thread: u32) {
         self.owner.store(thread_id(), Ordering::Relaxed);
+        self.sampler.begin(thread);
         self.set_thread(thread);
     }
 
@@ -204,6 +311,7 @@ impl Buffer {
         self.owner.store(owner, Ordering::Relaxed);
         self.base.store(0, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
+        self.sampler.begin(thread);
         self.set_thread(thread);
         self.state.store(State::Open as u32, Ordering::Release);
     }

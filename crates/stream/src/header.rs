@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. The two sides come from one build; others are refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// How many buffers a stream has at most.
 pub const BUFFERS: u32 = 8192;

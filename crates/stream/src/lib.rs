@@ -23,14 +23,21 @@ mod buffer;
 mod header;
 mod record;
 mod recording;
+mod sampler;
 
-pub use buffer::{Appended, BUFFER, Buffer, SLOTS, State};
+pub use buffer::{Appended, BUFFER, Buffer, SLOTS, STACK, Stack, State};
 pub use header::{BUFFERS, Header, MAGIC, VERSION};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
+pub use sampler::Sampler;
+
+pub use heapwright_os::{Mapping, Place};
 
 /// The environment variable that names the directory for streams; without it nothing is recorded.
 pub const VARIABLE: &core::ffi::CStr = c"HEAPWRIGHT_RECORD";
 
 /// The environment variable that, if it is set, asks for the time of every call.
 pub const TIMES: &core::ffi::CStr = c"HEAPWRIGHT_RECORD_TIMES";
+
+/// The environment variable that, if it is set to a number N, asks for the stacks of one request in N.
+pub const SITES: &core::ffi::CStr = c"HEAPWRIGHT_RECORD_SITES";

@@ -50,12 +50,20 @@ pub struct Record {
     pub address: u64,
 }
 
+/// How many slots stand before the copy of a stack, and before the path of a mapping.
+pub(crate) const STACK_HEAD: u32 = 3;
+pub(crate) const MAPPING_HEAD: u32 = 2;
+
 /// How far a ticket may be from its buffer's base.
 pub(crate) const TICKETS: u64 = 1 << 20;
 
+const FREE: u64 = Call::Free as u64;
+const RESIZE_BEGINS: u64 = Call::ResizeBegins as u64;
 const BASE: u64 = 8;
 const THREAD: u64 = 9;
 const TIME: u64 = 10;
+const STACK: u64 = 11;
+const MAPPING: u64 = 12;
 
 impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
@@ -86,6 +94,13 @@ impl Packed {
         self.address
     }
 
+    /// Whether it is what came of a request for a block.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_request(self) -> bool {
+        !matches!(self.what >> 60, FREE | RESIZE_BEGINS)
+    }
+
     /// The words of the record with its ticket.
     #[inline(always)]
     pub(crate) const fn to_words(self, since_base: u64) -> [u64; 2] {
@@ -101,6 +116,10 @@ impl Packed {
 ///     8 (base)    0                                   ticket
 ///     9 (thread)  0                                   number
 ///     10 (time)   0                                   ticks
+///     11 (stack)  length of the copy in bytes         instruction
+///                 then 2 slots: stack pointer, frame pointer, link register, 0; then the copy
+///     12 (mapping) length of the path in bytes        offset in the file
+///                 then a slot: start, end; then the path
 /// ```
 ///
 /// ```
@@ -125,9 +144,34 @@ pub enum Entry {
     Thread(u32),
     /// When the next call in this buffer was recorded, as [`heapwright_os::ticks`] has it.
     Time(u64),
+    /// Where the next call in this buffer came from: a [`Stack`](crate::Stack) of so many bytes.
+    Stack {
+        /// The length of the copy in bytes.
+        length: u32,
+        /// The instruction.
+        instruction: u64,
+    },
+    /// A [`Mapping`](crate::Mapping) of a file with code, whose path has so many bytes.
+    Mapping {
+        /// The length of the path in bytes.
+        length: u32,
+        /// Where in the file it begins.
+        offset: u64,
+    },
 }
 
 impl Entry {
+    /// How many slots it takes, with what follows it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn slots(self) -> u32 {
+        match self {
+            Entry::Stack { length, .. } => STACK_HEAD + length.div_ceil(SLOT as u32),
+            Entry::Mapping { length, .. } => MAPPING_HEAD + length.div_ceil(SLOT as u32),
+            _ => 1,
+        }
+    }
+
     /// The entry as two words.
     #[must_use]
     pub const fn to_words(self) -> [u64; 2] {
@@ -136,6 +180,8 @@ impl Entry {
             Entry::Base(ticket) => [BASE << 60, ticket],
             Entry::Thread(number) => [THREAD << 60, number as u64],
             Entry::Time(ticks) => [TIME << 60, ticks],
+            Entry::Stack { length, instruction } => [STACK << 60 | length as u64, instruction],
+            Entry::Mapping { length, offset } => [MAPPING << 60 | length as u64, offset],
         }
     }
 
@@ -147,6 +193,8 @@ impl Entry {
             BASE => Entry::Base(more),
             THREAD => Entry::Thread(more as u32),
             TIME => Entry::Time(more),
+            STACK => Entry::Stack { length: what as u32, instruction: more },
+            MAPPING => Entry::Mapping { length: what as u32, offset: more },
             call => {
                 let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
                 let address = (more & Record::ADDRESS) << 4;

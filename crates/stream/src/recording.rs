@@ -6,11 +6,11 @@ use core::mem::size_of;
 use core::ptr::NonNull;
 
 use heapwright_os::{
-    FileError, Identity, Line, SegmentFile, Window, parent_process_id, round_to_pages, sleep_for_a_millisecond, ticks,
-    uncancelled,
+    FileError, Identity, Line, Mapping, SegmentFile, Window, parent_process_id, round_to_pages,
+    sleep_for_a_millisecond, ticks, uncancelled,
 };
 
-use crate::buffer::{self, BUFFER, Buffer, State, Whose};
+use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, State, Whose};
 use crate::header::{BUFFERS, Header};
 use crate::record::Packed;
 
@@ -151,6 +151,10 @@ impl Recording {
     pub fn renew(&mut self, full: &Buffer) -> Option<NonNull<Buffer>> {
         full.end();
         let next = self.begin_buffer(full.thread(), Whose::TheCallers);
+        if let Some(next) = next {
+            // SAFETY: buffers lie where they are as long as the recording.
+            unsafe { next.as_ref() }.sampler().go_on_from(full.sampler());
+        }
         self.owned -= u32::from(next.is_none());
         next
     }
@@ -158,7 +162,7 @@ impl Recording {
     /// Adds a call of a thread that has no buffer, with its time if there is one. When the stream cannot be continued it
     /// counts as lost.
     pub fn append(&mut self, thread: u32, record: Packed, ticks: Option<u64>) {
-        let Some(buffer) = self.shared_buffer(thread) else { return self.header().lose_call() };
+        let Some(buffer) = self.shared_buffer(thread, LARGEST_CALL) else { return self.header().lose_call() };
         // SAFETY: buffers lie where they are as long as the recording.
         let buffer = unsafe { buffer.as_ref() };
         if buffer.thread() != thread {
@@ -168,11 +172,22 @@ impl Recording {
         let _has_room = unsafe { buffer.append_at(record, ticks) };
     }
 
-    /// The buffer of those threads that have none, with room for a call.
-    fn shared_buffer(&mut self, thread: u32) -> Option<NonNull<Buffer>> {
+    /// Tells of a mapping, if it has a path that is not too long.
+    pub fn tell_mapping(&mut self, thread: u32, mapping: &Mapping<'_>) {
+        if mapping.path.len() > PATH_LENGTH {
+            return;
+        }
+        if let Some(buffer) = self.shared_buffer(thread, buffer::entry_of(mapping).slots()) {
+            // SAFETY: as in `append`.
+            unsafe { buffer.as_ref() }.add_mapping(mapping);
+        }
+    }
+
+    /// The buffer of those threads that have none, with room for so many slots and a thread's number.
+    fn shared_buffer(&mut self, thread: u32, slots: u32) -> Option<NonNull<Buffer>> {
         // SAFETY: buffers lie where they are as long as the recording.
         match self.shared.map(|buffer| unsafe { buffer.as_ref() }) {
-            Some(buffer) if buffer.has_room() => return self.shared,
+            Some(buffer) if buffer.has_room_for(slots) => return self.shared,
             Some(buffer) => buffer.end(),
             None => {}
         }
@@ -382,7 +397,7 @@ mod tests {
             match buffer.entry(number).unwrap() {
                 Entry::Base(ticket) => base = ticket,
                 Entry::Thread(number) => thread = number,
-                Entry::Time(_) => {}
+                Entry::Time(_) | Entry::Stack { .. } | Entry::Mapping { .. } => {}
                 Entry::Call { record, since_base } => calls.push((base + since_base, thread, record)),
             }
         }

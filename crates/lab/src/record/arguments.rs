@@ -1,6 +1,7 @@
 //! What `heapwright record` may be told.
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,6 +14,8 @@ Examples:
   heapwright record -o build.hwt -- make             make, and all that it runs
   heapwright record --only cc1plus -- g++ -c a.cpp   the compiler proper, not its driver
   heapwright record --main-only -o sh.hwt -- sh x.sh the shell alone
+  heapwright record --sites -- sqlite3 a.db          with the call sites of one request in 16
+  heapwright record --sites=1 -- sqlite3 a.db        with those of every request
 
 The program itself is T.hwt: what its process ran last, where one program replaces itself by another
 (as env and many wrappers do). Every other process has a trace beside it: T.PID.hwt, and T.PID-2.hwt
@@ -44,6 +47,10 @@ pub struct Arguments {
     #[arg(long)]
     times: bool,
 
+    /// Record where requests came from too: the call sites of one in N, chosen at random; 1 for all [default: 16].
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
+    sites: Option<NonZero<u32>>,
+
     /// The program.
     #[arg(value_name = "PROGRAM")]
     program: OsString,
@@ -66,6 +73,7 @@ impl Arguments {
             only: self.only.clone(),
             main_only: self.main_only,
             times: self.times,
+            sites: self.sites,
             least_events: self.min_events,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +13,12 @@ use anyhow::{Context, Result, anyhow};
 use heapwright_trace::{About, Writer};
 
 use super::clock::Rate;
+use super::merge::Told;
 use super::program::Options;
-use super::source::Source;
+use super::sites::{Library, Sampled, Sites};
+use super::source::{Source, Teller};
 use super::traces::Traces;
-use super::translation::{Clock, Figures, Translation};
+use super::translation::{Clock, Figures, Look, Origins, Translation};
 
 /// How often it is looked for new streams, and how long a stream without anything new is left alone at most.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -25,6 +28,17 @@ const GRACE: Duration = Duration::from_millis(200);
 
 /// Under which name a trace tells how many bytes the recorded process's malloc had from the system at most.
 const SYSTEM_PEAK: &str = "glibc peak system bytes";
+
+/// What is told of calls besides themselves.
+#[derive(Clone, Default)]
+pub struct Details {
+    /// How fast the processor's counter runs, when times are recorded.
+    pub rate: Option<Rate>,
+    /// Of how many requests one comes with its stack, when sites are recorded.
+    pub every: Option<NonZero<u32>>,
+    /// What is known of files with code.
+    pub library: Library,
+}
 
 /// What became of one stream.
 pub struct Recorded {
@@ -44,6 +58,8 @@ pub struct Recorded {
     pub length: u64,
     /// What was seen.
     pub figures: Figures,
+    /// How many requests came with their stacks, if they were asked for.
+    pub sampled: Option<Sampled>,
     /// The system's error number for what ended the recording before the process did.
     pub failure: Option<i32>,
     /// How many calls came after that.
@@ -78,10 +94,10 @@ pub struct Collector {
 
 impl Collector {
     /// Begins to read the streams that come up in `folder`, of those processes that the options ask for.
-    pub fn start(folder: PathBuf, traces: Traces, options: Options, rate: Option<Rate>) -> Collector {
+    pub fn start(folder: PathBuf, traces: Traces, options: Options, details: Details) -> Collector {
         let ended = Arc::new(AtomicBool::new(false));
         let seen_by_watcher = ended.clone();
-        let watch = move || Watcher::new(folder, traces, options, rate).watch(&seen_by_watcher);
+        let watch = move || Watcher::new(folder, traces, options, details).watch(&seen_by_watcher);
         let watcher = without_signals(|| thread::spawn(watch));
         Collector { ended, watcher }
     }
@@ -101,8 +117,7 @@ struct Watcher {
     folder: PathBuf,
     traces: Traces,
     options: Options,
-    /// How fast the processor's counter runs, when times are recorded.
-    rate: Option<Rate>,
+    details: Details,
     /// The program's process, when it has been seen.
     main: Option<u32>,
     known: HashSet<PathBuf>,
@@ -113,9 +128,9 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(folder: PathBuf, traces: Traces, options: Options, rate: Option<Rate>) -> Watcher {
+    fn new(folder: PathBuf, traces: Traces, options: Options, details: Details) -> Watcher {
         let (readers, recorded, stop) = (Vec::new(), Vec::new(), Arc::default());
-        Watcher { folder, traces, options, rate, main: None, known: HashSet::new(), readers, recorded, stop }
+        Watcher { folder, traces, options, details, main: None, known: HashSet::new(), readers, recorded, stop }
     }
 
     fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
@@ -168,8 +183,8 @@ impl Watcher {
         }
         let path = self.traces.path_of(source.pid(), source.image());
         let stop = self.stop.clone();
-        let rate = self.rate;
-        self.readers.push(thread::spawn(move || record(source, path, rate, &stop)));
+        let details = self.details.clone();
+        self.readers.push(thread::spawn(move || record(source, path, details, &stop)));
     }
 
     /// Whether the process is to be recorded; who lets go of its stream tells it that it is not.
@@ -203,7 +218,7 @@ fn is_temporary(path: &Path) -> bool {
 }
 
 /// Writes the trace of one stream to its end, or until `stop`; `None` when nothing was called.
-fn record(mut source: Source, path: PathBuf, rate: Option<Rate>, stop: &AtomicBool) -> Option<Recorded> {
+fn record(mut source: Source, path: PathBuf, details: Details, stop: &AtomicBool) -> Option<Recorded> {
     let mut recorded = Recorded {
         pid: source.pid(),
         image: source.image(),
@@ -213,6 +228,7 @@ fn record(mut source: Source, path: PathBuf, rate: Option<Rate>, stop: &AtomicBo
         path,
         length: 0,
         figures: Figures::default(),
+        sampled: None,
         failure: None,
         lost: 0,
         outlived: false,
@@ -221,7 +237,7 @@ fn record(mut source: Source, path: PathBuf, rate: Option<Rate>, stop: &AtomicBo
     if !has_records(&source, stop) {
         return None;
     }
-    let written = write(&mut source, &mut recorded, rate, stop);
+    let written = write(&mut source, &mut recorded, details, stop);
     recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.display())).err();
     recorded.length = fs::metadata(&recorded.path).map_or(0, |found| found.len());
     recorded.failure = source.header().failure();
@@ -242,12 +258,18 @@ fn has_records(source: &Source, stop: &AtomicBool) -> bool {
     }
 }
 
-fn write(source: &mut Source, recorded: &mut Recorded, rate: Option<Rate>, stop: &AtomicBool) -> Result<()> {
-    let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
-    let about = about(source, &recorded.program);
-    let mut translation = Translation::to(Writer::new(create(&recorded.path)?, &about)?, clock);
+fn write(source: &mut Source, recorded: &mut Recorded, details: Details, stop: &AtomicBool) -> Result<()> {
+    let clock = details.rate.map(|rate| Clock { start: source.header().first_ticks, rate });
+    let mut about = about(source, &recorded.program);
+    if let Some(every) = details.every {
+        about.set("sites", &sampling(every));
+    }
+    let teller = source.teller();
+    let origins = details.every.map(|_| Origins { sites: Sites::new(details.library), look: looking(teller) });
+    let mut translation = Translation::to(Writer::new(create(&recorded.path)?, &about)?, clock, origins);
     let outcome = read_to_the_end(source, &mut translation, stop);
     recorded.figures = translation.figures().clone();
+    recorded.sampled = translation.sampled();
     recorded.outlived = outcome?;
     if let Some(bytes) = source.header().peak_system_bytes() {
         translation.tell(SYSTEM_PEAK, &bytes.to_string())?;
@@ -256,13 +278,38 @@ fn write(source: &mut Source, recorded: &mut Recorded, rate: Option<Rate>, stop:
     Ok(())
 }
 
+/// How requests are chosen whose sites are told.
+fn sampling(every: NonZero<u32>) -> String {
+    match every.get() {
+        1 => "of every request".to_owned(),
+        every => format!("of one request in {every}: each chosen with this probability, whatever became of others"),
+    }
+}
+
+/// Looks for what is mapped into a process, but not all the time: what is not there now will not be there at once.
+fn looking(teller: Teller) -> Look {
+    let mut last: Option<Instant> = None;
+    Box::new(move |see| {
+        if last.is_none_or(|last| last.elapsed() >= PAUSE) {
+            teller.each_mapping(see);
+            last = Some(Instant::now());
+        }
+    })
+}
+
 fn create(path: &Path) -> Result<File> {
     Ok(File::create(path)?)
 }
 
 /// Returns whether the process went on.
 fn read_to_the_end(source: &mut Source, translation: &mut Translation<File>, stop: &AtomicBool) -> Result<bool> {
-    let mut take = |call| Ok(translation.take(call)?);
+    let mut take = |told: Told| match told {
+        Told::Call(call, _) => Ok(translation.take(call)?),
+        Told::Mapping(mapping) => {
+            translation.see(&mapping);
+            Ok(())
+        }
+    };
     let mut over = false;
     while !over {
         // Asked before it is read: what came before the end is read after it.

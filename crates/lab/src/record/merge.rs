@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use heapwright_stream::{Buffer, Entry, Record, SLOTS, State};
+use heapwright_stream::{Buffer, Entry, Mapping, Record, SLOTS, Stack, State};
 
 /// For how long a call is waited for whose ticket was taken, when others are there that came after it. A thread that was
 /// stopped between two instructions comes back; one that was led out of them by a signal handler does not.
@@ -14,15 +14,25 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What is wrong when a stream cannot be understood.
 pub const DAMAGED: &str = "the stream is damaged: the program has overwritten it";
 
+/// What a process tells.
+pub enum Told<'b> {
+    /// A call, and its ticket.
+    Call(Call<'b>, u64),
+    /// Where code is mapped. Comes as soon as it is seen, before the calls of other buffers.
+    Mapping(Mapping<'b>),
+}
+
 /// A call, and the thread that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'b> {
     /// The thread's number.
     pub thread: u32,
     /// What it called.
     pub record: Record,
     /// When, in ticks of the process's counter, if that is recorded.
     pub ticks: Option<u64>,
+    /// The stack of the thread, if that is recorded.
+    pub stack: Option<Stack<'b>>,
 }
 
 /// A buffer that is being read.
@@ -33,6 +43,8 @@ struct Cursor {
     base: u64,
     thread: u32,
     ticks: Option<u64>,
+    /// The slot of the next call's stack.
+    stack: Option<u32>,
 }
 
 /// How far the buffers of a stream have been read. Memory: a few words per buffer.
@@ -75,8 +87,8 @@ impl Merge {
     }
 
     /// Gives to `take` what comes next, some thousand calls of it; returns whether there was anything.
-    pub fn read(&mut self, buffers: &impl Buffers, mut take: impl FnMut(Call, u64) -> Result<()>) -> Result<bool> {
-        self.look_again(buffers)?;
+    pub fn read(&mut self, buffers: &impl Buffers, mut take: impl FnMut(Told) -> Result<()>) -> Result<bool> {
+        self.look_again(buffers, &mut take)?;
         let mut any = false;
         while let Some(&Reverse((ticket, buffer))) = self.ready.peek() {
             if ticket > self.next {
@@ -102,14 +114,14 @@ impl Merge {
     }
 
     /// Looks for more in those buffers that had nothing.
-    fn look_again(&mut self, buffers: &impl Buffers) -> Result<()> {
+    fn look_again(&mut self, buffers: &impl Buffers, take: &mut impl FnMut(Told) -> Result<()>) -> Result<()> {
         let mut at = 0;
         while at < self.waiting.len() {
             let number = self.waiting[at];
             let buffer = buffers.buffer(number);
             // Asked first: nothing comes after it.
             let over = buffer.state() == State::Full;
-            match self.cursors[number as usize].next(buffer, buffer.count())? {
+            match self.cursors[number as usize].next(buffer, buffer.count(), take)? {
                 Some(ticket) => self.ready.push(Reverse((ticket, number))),
                 None if over => buffers.release(number),
                 None => {
@@ -128,15 +140,15 @@ impl Merge {
         buffers: &impl Buffers,
         number: u32,
         mut ticket: u64,
-        take: &mut impl FnMut(Call, u64) -> Result<()>,
+        take: &mut impl FnMut(Told) -> Result<()>,
     ) -> Result<()> {
         let buffer = buffers.buffer(number);
         let count = buffer.count();
         let cursor = &mut self.cursors[number as usize];
         loop {
-            take(cursor.take(buffer)?, ticket)?;
+            take(Told::Call(cursor.take(buffer)?, ticket))?;
             self.next = self.next.max(ticket + 1);
-            match cursor.next(buffer, count)? {
+            match cursor.next(buffer, count, take)? {
                 Some(next) if next <= self.next => ticket = next,
                 Some(next) => {
                     self.ready.push(Reverse((next, number)));
@@ -152,25 +164,29 @@ impl Merge {
 }
 
 impl Cursor {
-    /// The ticket of the next call, if there is one among the first `count` slots.
-    fn next(&mut self, buffer: &Buffer, count: u32) -> Result<Option<u64>> {
+    /// The ticket of the next call, if there is one among the first `count` slots. Gives to `take` what stands before it.
+    fn next(&mut self, buffer: &Buffer, count: u32, take: &mut impl FnMut(Told) -> Result<()>) -> Result<Option<u64>> {
         while self.read < count.min(SLOTS) {
-            match entry(buffer, self.read)? {
+            let entry = entry(buffer, self.read)?;
+            match entry {
                 Entry::Call { since_base, .. } => return Ok(Some(self.base.saturating_add(since_base))),
                 Entry::Base(base) => self.base = base,
                 Entry::Thread(thread) => self.thread = thread,
                 Entry::Time(ticks) => self.ticks = Some(ticks),
+                Entry::Stack { .. } => self.stack = Some(self.read),
+                Entry::Mapping { .. } => take(Told::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
             }
-            self.read += 1;
+            self.read = self.read.saturating_add(entry.slots());
         }
         Ok(None)
     }
 
     /// The call that `next` has found.
-    fn take(&mut self, buffer: &Buffer) -> Result<Call> {
+    fn take<'b>(&mut self, buffer: &'b Buffer) -> Result<Call<'b>> {
         let Entry::Call { record, .. } = entry(buffer, self.read)? else { bail!(DAMAGED) };
         self.read += 1;
-        Ok(Call { thread: self.thread, record, ticks: self.ticks.take() })
+        let stack = self.stack.take().map(|at| buffer.stack(at).context(DAMAGED)).transpose()?;
+        Ok(Call { thread: self.thread, record, ticks: self.ticks.take(), stack })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `heapwright record`: any program, unchanged, with every call of the malloc family of every process written to a trace.
 //!
-//! From the bottom up: `room` (where streams lie), `merge` (threads' buffers in order), `source` (the stream of a process, read), `blocks` (by address), `clock` (times), `translation` (its calls as events of a
+//! From the bottom up: `room` (where streams lie), `merge` (threads' buffers in order), `source` (the stream of a process, read), `blocks` (by address), `clock` (times), `sites` (stacks), `translation` (its calls as events of a
 //! trace), `traces` (the files), `collector` (all streams while the program runs), `program` (a program from start to end, for
 //! other commands too), `summary` (what is said at the end).
 
@@ -11,6 +11,7 @@ mod collector;
 mod merge;
 mod program;
 mod room;
+mod sites;
 mod source;
 mod summary;
 mod traces;

@@ -1,6 +1,7 @@
 //! Recording a program from its start to its end.
 
 use std::ffi::{OsStr, OsString};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::clock::Rate;
-use super::collector::{Collector, Recorded};
+use super::collector::{Collector, Details, Recorded};
 use super::room::Room;
+use super::sites::Library;
 use super::traces::Traces;
 use crate::preload;
 use crate::run::{NotStarted, in_front, launch, program as executable};
@@ -25,6 +27,8 @@ pub struct Options {
     pub main_only: bool,
     /// Whether the time of every call is recorded.
     pub times: bool,
+    /// Of how many requests one is recorded with where it came from; `None` for no request at all.
+    pub sites: Option<NonZero<u32>>,
     /// Traces of other processes than the program's that have fewer events are not kept.
     pub least_events: u64,
 }
@@ -36,7 +40,14 @@ impl Options {
 
     /// Everything that is worth keeping, into `output`.
     pub fn usual(output: PathBuf) -> Options {
-        Options { output, only: Vec::new(), main_only: false, times: false, least_events: Options::USUAL_LEAST }
+        Options {
+            output,
+            only: Vec::new(),
+            main_only: false,
+            times: false,
+            sites: None,
+            least_events: Options::USUAL_LEAST,
+        }
     }
 }
 
@@ -81,9 +92,13 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     if rate.is_some() {
         command.env(preload::RECORD_TIMES, "1");
     }
+    if let Some(every) = options.sites {
+        command.env(preload::RECORD_SITES, every.to_string());
+    }
+    let details = Details { rate, every: options.sites, library: Library::default() };
 
     let started = Instant::now();
-    let collector = Collector::start(room.path().to_owned(), traces.clone(), options.clone(), rate);
+    let collector = Collector::start(room.path().to_owned(), traces.clone(), options.clone(), details);
     let outcome = launch::to_the_end(&mut command);
     let elapsed = started.elapsed();
     let collected = collector.finish();

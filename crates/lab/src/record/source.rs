@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 use heapwright_os::{Identity, Life, life};
-use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header};
+use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header, Mapping};
 use memmap2::{MmapMut, MmapOptions};
 
-use super::merge::{Buffers, Call, DAMAGED, Merge};
+use super::merge::{Buffers, DAMAGED, Merge, Told};
 
 /// A stream that is being read.
 pub struct Source {
@@ -39,15 +39,19 @@ impl Source {
         self.stream.header()
     }
 
+    /// The process that tells.
+    pub fn teller(&self) -> Teller {
+        Teller { path: self.path.clone(), process: Identity::from_word(self.header().process) }
+    }
+
     /// The number of the process.
     pub fn pid(&self) -> u32 {
-        Identity::from_word(self.header().process).pid
+        self.teller().pid()
     }
 
     /// Which program of the process this is, from 0.
     pub fn image(&self) -> u32 {
-        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.rsplit_once('-').and_then(|(_, image)| image.parse().ok()).unwrap_or(0)
+        self.teller().image()
     }
 
     /// How many calls came after the recording had ended.
@@ -57,17 +61,7 @@ impl Source {
 
     /// Whether nothing more can come: the process is dead or runs another program.
     pub fn is_over(&self) -> bool {
-        self.is_replaced() || life(Identity::from_word(self.header().process)) == Life::Dead
-    }
-
-    /// Whether the process has begun to run another program.
-    fn is_replaced(&self) -> bool {
-        self.path_of(self.image() + 1).exists()
-    }
-
-    /// Where the stream of a program of this process is.
-    fn path_of(&self, image: u32) -> PathBuf {
-        self.path.with_file_name(format!("{}-{image}", self.pid()))
+        self.teller().is_over()
     }
 
     /// Tells the process that nobody reads any further.
@@ -77,16 +71,16 @@ impl Source {
 
     /// Reads some of what there is up to now; whatever is read is given to `take`. Returns whether there was anything. When
     /// the process is `over`, what it began to write and did not finish is passed over.
-    pub fn read(&mut self, over: bool, mut take: impl FnMut(Call) -> Result<()>) -> Result<bool> {
+    pub fn read(&mut self, over: bool, mut take: impl FnMut(Told) -> Result<()>) -> Result<bool> {
         self.see_new_buffers()?;
         let end = self.header().end();
         let late = &mut self.late;
-        let any = self.merge.read(&self.stream, |call, ticket| {
-            if ticket >= end {
+        let any = self.merge.read(&self.stream, |told| match told {
+            Told::Call(_, ticket) if ticket >= end => {
                 *late += 1;
-                return Ok(());
+                Ok(())
             }
-            take(call)
+            _ => take(told),
         })?;
         Ok(any || self.merge.pass_over(over))
     }
@@ -120,11 +114,56 @@ impl Drop for Source {
         self.close();
         // The name of a program that another has replaced stays until that one is done with: the process's programs are
         // told apart by what names are taken. Should any of this fail, the directory goes with all that is in it.
-        if self.is_replaced() {
+        let teller = self.teller();
+        if teller.is_replaced() {
             let _ = self.file.set_len(0);
         } else {
-            (0..=self.image()).for_each(|image| drop(fs::remove_file(self.path_of(image))));
+            (0..=teller.image()).for_each(|image| drop(fs::remove_file(teller.path_of(image))));
         }
+    }
+}
+
+/// A program of a process, as its stream's name and header have it.
+#[derive(Clone)]
+pub struct Teller {
+    path: PathBuf,
+    process: Identity,
+}
+
+impl Teller {
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// Which program of the process this is, from 0.
+    pub fn image(&self) -> u32 {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.rsplit_once('-').and_then(|(_, image)| image.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether the process is dead or runs another program.
+    pub fn is_over(&self) -> bool {
+        self.is_replaced() || life(self.process) == Life::Dead
+    }
+
+    /// Calls `see` for everything that is mapped into the process now, if it still runs this program.
+    pub fn each_mapping(&self, see: &mut dyn FnMut(&Mapping<'_>)) {
+        let Ok(lines) = fs::read(format!("/proc/{}/maps", self.pid())) else { return };
+        // Asked after it: what was read is this program's.
+        if !self.is_over() {
+            lines.split(|&byte| byte == b'\n').filter_map(Mapping::from_line).for_each(|mapping| see(&mapping));
+        }
+    }
+
+    /// Whether the process has begun to run another program.
+    fn is_replaced(&self) -> bool {
+        self.path_of(self.image() + 1).exists()
+    }
+
+    /// Where the stream of a program of this process is.
+    fn path_of(&self, image: u32) -> PathBuf {
+        self.path.with_file_name(format!("{}-{image}", self.pid()))
     }
 }
 

@@ -6,6 +6,7 @@ use heapwright_os::FileError;
 
 use super::collector::Recorded;
 use super::program::Recording;
+use super::sites::Sampled;
 use crate::number;
 use crate::table::Table;
 
@@ -101,10 +102,25 @@ fn remarks(one: &Recorded) -> Vec<String> {
             "{who} freed {count} blocks by other means; its trace frees them when their place is used again"
         ));
     }
+    remarks.extend(one.sampled.and_then(|sampled| of_sites(&who, sampled)));
     if figures.failed > 0 {
         remarks.push(format!("{who} was refused memory {} times", number::grouped(figures.failed)));
     }
     remarks
+}
+
+/// What is missing of the call sites that were asked for.
+fn of_sites(who: &str, sampled: Sampled) -> Option<String> {
+    let Sampled { requests, unclear, left_out, .. } = sampled;
+    let missing = match (unclear, left_out) {
+        (0, 0) => return None,
+        (unclear, 0) => format!("{} have a stack that leads nowhere", number::grouped(unclear)),
+        (unclear, left_out) => {
+            let (unclear, left_out) = (number::grouped(unclear), number::grouped(left_out));
+            format!("{unclear} have a stack that leads nowhere, {left_out} a site for which the trace has no room")
+        }
+    };
+    Some(format!("of {} requests of {who} that were chosen for their sites, {missing}", number::grouped(requests)))
 }
 
 fn reason(failure: i32) -> String {

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use heapwright_stream::{Call, Record};
-use heapwright_trace::{Kind, WriteError, Writer};
+use heapwright_stream::{Call, Mapping, Record, Stack};
+use heapwright_trace::{Kind, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
 use super::clock::Rate;
 use super::merge;
+use super::sites::{Sampled, Sites};
 
 /// What was seen of a process's heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,10 +59,24 @@ pub struct Clock {
     pub rate: Rate,
 }
 
+/// What tells where code is mapped into a process now: it calls back for each mapping.
+pub type Look = Box<dyn FnMut(&mut dyn FnMut(&Mapping<'_>))>;
+
+/// What turns stacks into sites.
+pub struct Origins {
+    /// Those of the process.
+    pub sites: Sites,
+    /// Where to look for code that is not known.
+    pub look: Look,
+}
+
 /// Writes a trace from what a process tells.
 pub struct Translation<W: Write> {
     writer: Writer<W>,
     clock: Option<Clock>,
+    origins: Option<Origins>,
+    /// Of the call in hand.
+    site: Option<SiteId>,
     blocks: Blocks,
     /// By thread.
     resizing: HashMap<u32, Resizing>,
@@ -73,10 +88,12 @@ pub struct Translation<W: Write> {
 
 impl<W: Write> Translation<W> {
     /// Begins to write.
-    pub fn to(writer: Writer<W>, clock: Option<Clock>) -> Translation<W> {
+    pub fn to(writer: Writer<W>, clock: Option<Clock>, origins: Option<Origins>) -> Translation<W> {
         Translation {
             writer,
             clock,
+            origins,
+            site: None,
             blocks: Blocks::default(),
             resizing: HashMap::new(),
             threads: HashMap::new(),
@@ -87,7 +104,8 @@ impl<W: Write> Translation<W> {
 
     /// Writes what one call comes to.
     pub fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record, ticks } = call;
+        let merge::Call { thread, record, ticks, stack } = call;
+        self.site = stack.map_or(Ok(None), |stack| self.site_of(&stack))?;
         if let (Some(ticks), Some(clock)) = (ticks, &self.clock) {
             self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
         }
@@ -114,13 +132,42 @@ impl<W: Write> Translation<W> {
         }
     }
 
+    /// Code of the process is mapped there.
+    pub fn see(&mut self, mapping: &Mapping<'_>) {
+        if let Some(origins) = &mut self.origins {
+            origins.sites.see(mapping);
+        }
+    }
+
+    fn site_of(&mut self, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
+        let Some(Origins { sites, look }) = &mut self.origins else { return Ok(None) };
+        sites.site(&mut self.writer, stack, |sites| {
+            let mut is_news = false;
+            look(&mut |mapping| is_news |= sites.see(mapping));
+            is_news
+        })
+    }
+
+    /// The request that is written next comes from the call in hand.
+    fn tell_site(&mut self) -> Result<(), WriteError> {
+        self.site.take().map_or(Ok(()), |site| self.writer.from_site(site))
+    }
+
+    /// How many requests came with their stacks, if they were asked for.
+    pub fn sampled(&self) -> Option<Sampled> {
+        self.origins.as_ref().map(|origins| origins.sites.sampled())
+    }
+
     /// Tells something of the process that was not known at the beginning.
     pub fn tell(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
         self.writer.add_text(name, text)
     }
 
     /// Ends the trace.
-    pub fn finish(self) -> Result<(W, Figures), WriteError> {
+    pub fn finish(mut self) -> Result<(W, Figures), WriteError> {
+        if let Some(origins) = &self.origins {
+            origins.sites.name_frames(&mut self.writer)?;
+        }
         Ok((self.writer.finish()?, self.figures))
     }
 
@@ -131,6 +178,7 @@ impl<W: Write> Translation<W> {
 
     fn allocate(&mut self, thread: u32, address: u64, kind: Kind, size: u64, align: u64) -> Result<(), WriteError> {
         self.in_thread(thread)?;
+        self.tell_site()?;
         let number = self.writer.allocate(kind, size, align)?;
         self.figures.allocations += 1;
         self.appear(address, Block { number, size })
@@ -145,6 +193,7 @@ impl<W: Write> Translation<W> {
 
     fn fail(&mut self, thread: u32, size: u64, align: u64) -> Result<(), WriteError> {
         self.in_thread(thread)?;
+        self.tell_site()?;
         self.figures.failed += 1;
         self.writer.fail(size, align)
     }
@@ -167,6 +216,7 @@ impl<W: Write> Translation<W> {
             }
             (_, Some(block)) => {
                 self.in_thread(thread)?;
+                self.tell_site()?;
                 let number = self.writer.resize(block.number, size)?;
                 self.figures.resizes += 1;
                 self.figures.live -= block.size;
@@ -211,13 +261,13 @@ mod tests {
 
     use super::*;
 
-    const fn call(call: Call, size: u64, address: u64) -> merge::Call {
-        merge::Call { thread: 0, record: Record { call, log2_align: 4, size, address }, ticks: None }
+    const fn call(call: Call, size: u64, address: u64) -> merge::Call<'static> {
+        merge::Call { thread: 0, record: Record { call, log2_align: 4, size, address }, ticks: None, stack: None }
     }
 
     fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {
         let mut file = Vec::new();
-        let mut translation = Translation::to(Writer::new(&mut file, &About::default()).unwrap(), None);
+        let mut translation = Translation::to(Writer::new(&mut file, &About::default()).unwrap(), None, None);
         calls.iter().for_each(|&call| translation.take(call).unwrap());
         let (_, figures) = translation.finish().unwrap();
         (Reader::new(&file[..]).unwrap().map(Result::unwrap).collect(), figures)

@@ -1,0 +1,239 @@
+//! `heapwright record --sites` tells from where requests come.
+
+mod common;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use common::{compiled, heapwright};
+use heapwright_trace::{Event, Reader};
+use tempfile::TempDir;
+
+const SOURCE: &str = include_str!("programs/sites.c");
+
+/// As programs are built that people use: without frame pointers. Debug information is beside the point but for names.
+const USUAL: [&str; 6] = ["-O2", "-fomit-frame-pointer", "-g", "-w", "-pthread", "-fno-builtin"];
+
+/// The program that asks for memory from known places.
+fn program(folder: &Path) -> PathBuf {
+    compiled(folder, "sites", SOURCE, &USUAL)
+}
+
+/// `function sites.c:LINE`, where the line is the one that is marked with the mark.
+fn at(function: &str, mark: &str) -> String {
+    let marked = |line: &&str| line.split_once("// ").is_some_and(|(_, comment)| comment == mark);
+    let line = SOURCE.lines().position(|line| marked(&line)).unwrap() + 1;
+    format!("{function} sites.c:{line}")
+}
+
+/// A request: how many bytes, and its stack by names, if it has one.
+type Request = (u64, Option<Vec<String>>);
+
+struct Trace {
+    requests: Vec<Request>,
+    sites: Option<String>,
+}
+
+impl Trace {
+    fn at(path: &Path) -> Trace {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap().with_sites();
+        let mut requests = Vec::new();
+        while let Some(event) = reader.next_event().unwrap() {
+            if let Event::Allocate { size, .. } | Event::Resize { size, .. } | Event::Failed { size, .. } = event {
+                requests.push((size, reader.site()));
+            }
+        }
+        assert!(reader.is_finished());
+        let names = |site| -> Vec<String> {
+            let frames = reader.site_frames(site);
+            frames.map(|frame| reader.frame_name(frame).unwrap_or(frame).to_owned()).collect()
+        };
+        let mut known = HashMap::new();
+        let named = |(size, site): (u64, Option<_>)| {
+            (size, site.map(|site| known.entry(site).or_insert_with(|| names(site)).clone()))
+        };
+        let requests = requests.into_iter().map(named).collect();
+        Trace { requests, sites: reader.about().get("sites").map(str::to_owned) }
+    }
+
+    /// The stacks of all requests of this size; every one has to have one.
+    fn stacks(&self, size: u64) -> Vec<&[String]> {
+        let of_size = self.requests.iter().filter(|request| request.0 == size);
+        let stacks: Vec<&[String]> =
+            of_size.map(|request| request.1.as_deref().expect("every request has its site")).collect();
+        assert!(!stacks.is_empty(), "nothing of {size} bytes was asked for");
+        stacks
+    }
+
+    /// Whether all requests of this size come from there.
+    fn all_come_from(&self, size: u64, innermost: &[&str]) {
+        for stack in self.stacks(size) {
+            assert_eq!(&stack[..innermost.len()], innermost, "{stack:#?}");
+        }
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Records `sites WHAT MORE` with this option; returns what the program's end was too.
+fn recorded_with(folder: &TempDir, option: &str, arguments: &[&str]) -> (Trace, Output) {
+    let trace = folder.path().join("t.hwt");
+    let mut command = heapwright();
+    command.args(["record", "--min-events", "0", option, "-o"]).arg(&trace).arg("--").arg(program(folder.path()));
+    let output = command.args(arguments).output().unwrap();
+    (Trace::at(&trace), output)
+}
+
+/// Records all sites of `sites WHAT`, which must succeed without a word.
+fn recorded(folder: &TempDir, arguments: &[&str]) -> Trace {
+    let (trace, output) = recorded_with(folder, "--sites=1", arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("chosen for their sites"), "{}", stderr(&output));
+    trace
+}
+
+#[test]
+fn functions_and_lines_are_found_without_frame_pointers() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(&folder, &["chains"]);
+    let leaf = at("leaf", "leaf");
+    trace.all_come_from(101, &[&leaf, &at("wide", "wide")]);
+    trace.all_come_from(102, &[&leaf, &at("varying", "varying")]);
+    trace.all_come_from(103, &[&format!("{} in {}", at("inlined", "inlined"), at("around", "around"))]);
+    trace.all_come_from(104, &[&at("resizing", "resizing")]);
+    trace.all_come_from(105, &[&at("aligned", "aligned")]);
+    trace.all_come_from((1 << 54) - 1, &[&at("refused", "refused")]);
+    let whole = trace.stacks(101)[0];
+    assert!(whole[2..].iter().any(|frame| frame.contains("main sites.c:")), "{whole:?}");
+    assert!(whole.len() < 10, "a stack ends where the program begins: {whole:?}");
+    let deep = trace.stacks(106)[0];
+    assert!(deep[1..].iter().all(|frame| frame.starts_with("deep ")) && deep.len() == 24, "{deep:?}");
+    assert_eq!(trace.sites.as_deref(), Some("of every request"));
+}
+
+#[test]
+fn a_program_with_a_rhythm_is_sampled_evenly() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, output) = recorded_with(&folder, "--sites", &["rhythm"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(trace.sites.as_deref().unwrap().contains("one request in 16"), "{:?}", trace.sites);
+    for size in 1000..1016 {
+        let of_size = trace.requests.iter().filter(|request| request.0 == size);
+        let chosen = of_size.clone().filter(|request| request.1.is_some()).count();
+        assert_eq!(of_size.count(), 5000);
+        // Five standard deviations of 17.1: what is even is outside of it in one run in 100,000.
+        assert!((227..=398).contains(&chosen), "{chosen} of 5,000 requests of {size} bytes");
+    }
+    let chosen = trace.requests.iter().filter(|request| request.1.is_some()).count();
+    assert!((4658..=5342).contains(&chosen), "{chosen} of 80,000 requests");
+}
+
+#[test]
+fn every_thread_has_its_sites() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(&folder, &["threads"]);
+    for size in 200..204 {
+        assert_eq!(trace.stacks(size).len(), 1000);
+        trace.all_come_from(size, &[&at("leaf", "leaf")]);
+        assert!(trace.stacks(size).iter().all(|stack| stack[1].starts_with("of_thread sites.c:")));
+    }
+}
+
+#[test]
+fn a_forked_child_has_sites_in_its_own_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(&folder, &["fork"]);
+    trace.all_come_from(302, &[&at("leaf", "leaf"), &at("varying", "varying")]);
+    let traces = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let child: Vec<_> = traces.filter(|path| name(path).ends_with(".hwt") && name(path) != "t.hwt").collect();
+    assert_eq!(child.len(), 1);
+    let child = Trace::at(&child[0]);
+    assert_eq!(child.stacks(301).len(), 100);
+    child.all_come_from(301, &[&at("leaf", "leaf"), &at("wide", "wide")]);
+}
+
+#[test]
+fn other_stacks_than_the_threads_own_are_followed_to_their_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(&folder, &["coroutine"]);
+    assert_eq!(trace.stacks(401).len(), 100);
+    trace.all_come_from(401, &[&at("leaf", "leaf"), &at("in_coroutine", "in_coroutine")]);
+    trace.all_come_from(402, &[&at("leaf", "leaf")]);
+    let trace = recorded(&folder, &["signals"]);
+    assert_eq!(trace.stacks(501).len(), 100);
+    trace.all_come_from(501, &[&at("leaf", "leaf"), &at("handler", "handler")]);
+}
+
+#[test]
+fn a_library_that_comes_late_is_known_when_the_program_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdlib.h>\nvoid *volatile sink;\nvoid work(void) { sink = malloc(701); free(sink); }\n";
+    let library = compiled(folder.path(), "late.so", source, &["-O2", "-g", "-shared", "-fPIC", "-fno-builtin"]);
+    let trace = recorded(&folder, &["library", library.to_str().unwrap()]);
+    trace.all_come_from(701, &["work late.so.c:3"]);
+    assert!(trace.stacks(701)[0][1].starts_with("library sites.c:") || trace.stacks(701)[0][1].starts_with("main "));
+}
+
+#[test]
+fn a_crash_keeps_the_sites_until_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, output) = recorded_with(&folder, "--sites=1", &["crash"]);
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{}", stderr(&output));
+    assert_eq!(trace.stacks(601).len(), 100);
+    trace.all_come_from(601, &[&at("leaf", "leaf"), &at("wide", "wide")]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_stack_ends_where_code_is_in_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(&folder, &["generated"]);
+    for stack in trace.stacks(401) {
+        assert_eq!(stack, [at("leaf", "leaf"), at("in_coroutine", "in_coroutine")]);
+    }
+}
+
+#[test]
+fn nothing_is_told_unless_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, output) = recorded_with(&folder, "--times", &["chains"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(trace.sites.is_none() && trace.requests.iter().all(|request| request.1.is_none()));
+}
+
+#[test]
+fn sites_and_times_go_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.hwt");
+    let mut command = heapwright();
+    command.args(["record", "--times", "--sites=1", "-o"]).arg(&path).arg("--").arg(program(folder.path()));
+    assert!(command.arg("chains").status().unwrap().success());
+    Trace::at(&path).all_come_from(101, &[&at("leaf", "leaf"), &at("wide", "wide")]);
+    let mut reader = Reader::new(File::open(&path).unwrap()).unwrap().with_times();
+    while reader.next_event().unwrap().is_some() {
+        assert!(reader.time().is_some());
+    }
+}
+
+#[test]
+fn a_real_program_has_plausible_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.hwt");
+    let mut command = heapwright();
+    command.args(["record", "--sites=1", "-o"]).arg(&path).env("PYTHONMALLOC", "malloc");
+    let script = "import json; json.loads('[' + ','.join(['1.5'] * 5000) + ']')";
+    let output = command.args(["--", "python3", "-c", script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let trace = Trace::at(&path);
+    let stacks: Vec<&Vec<String>> = trace.requests.iter().filter_map(|request| request.1.as_ref()).collect();
+    let with = |part: &str| stacks.iter().filter(|stack| stack.iter().any(|frame| frame.contains(part))).count();
+    assert!(stacks.len() > 10_000 && stacks.len() == trace.requests.len(), "{}", stacks.len());
+    assert!(with("PyFloat") >= 5000, "{} of {} stacks have to do with numbers", with("PyFloat"), stacks.len());
+    assert!(with("Py") * 10 > stacks.len() * 9, "{} of {} stacks are Python's", with("Py"), stacks.len());
+}

@@ -1,0 +1,125 @@
+//! What is mapped into this process, as the system tells it.
+
+use core::ops::Range;
+
+use crate::errno::errno_kept;
+use crate::file_error::FileError;
+use crate::segment::SegmentFile;
+use crate::waiting::uncancelled;
+
+/// One mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping<'t> {
+    /// Where it is.
+    pub range: Range<usize>,
+    /// Whether there is code in it.
+    pub is_executable: bool,
+    /// Whether nothing of it may be touched.
+    pub is_guard: bool,
+    /// Where in its file it begins.
+    pub offset: u64,
+    /// The path of its file as the system writes it, a name in brackets, or nothing.
+    pub path: &'t [u8],
+}
+
+impl<'t> Mapping<'t> {
+    /// What a line of `/proc/PID/maps` says.
+    ///
+    /// ```
+    /// use heapwright_os::Mapping;
+    /// let line = b"7f2a1c000000-7f2a1c021000 r-xp 00001000 fe:00 1234   /usr/lib/libz.so.1";
+    /// let mapping = Mapping::from_line(line).unwrap();
+    /// assert_eq!((mapping.range.len(), mapping.is_executable, mapping.offset), (0x21000, true, 0x1000));
+    /// assert_eq!(mapping.path, b"/usr/lib/libz.so.1");
+    /// ```
+    #[must_use]
+    pub fn from_line(line: &'t [u8]) -> Option<Mapping<'t>> {
+        let (range, rest) = split(line, b' ')?;
+        let (start, end) = split(range, b'-')?;
+        let (permissions, rest) = split(rest, b' ')?;
+        let (offset, rest) = split(rest, b' ')?;
+        let (_device, rest) = split(rest, b' ')?;
+        let (_inode, path) = split(rest, b' ').unwrap_or((rest, b""));
+        Some(Mapping {
+            range: hexadecimal(start)? as usize..hexadecimal(end)? as usize,
+            is_executable: permissions.get(2) == Some(&b'x'),
+            is_guard: permissions.starts_with(b"---"),
+            offset: hexadecimal(offset)?,
+            path: path.trim_ascii(),
+        })
+    }
+}
+
+/// Calls `see` for each mapping of this process, in the order of their addresses. Uses `room`, which should hold many lines: what is mapped or
+/// unmapped while it is read may be seen twice or not at all; a line that does not fit is left out.
+///
+/// # Errors
+/// [`FileError`], where there is no `/proc`.
+pub fn each_mapping(room: &mut [u8], mut see: impl FnMut(Mapping<'_>)) -> Result<(), FileError> {
+    errno_kept(|| {
+        uncancelled(|| {
+            let file = SegmentFile::open_read_only(c"/proc/self/maps")?;
+            let (mut at, mut kept) = (0, 0);
+            loop {
+                let Some(rest) = room.get_mut(kept..) else { return Ok(()) };
+                let read = file.read_some_at(at, rest)?;
+                at += read as u64;
+                let filled = kept + read;
+                let lines = room.get(..filled).unwrap_or_default();
+                let ends = lines.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+                lines[..ends].split(|&byte| byte == b'\n').filter_map(Mapping::from_line).for_each(&mut see);
+                if read == 0 {
+                    return Ok(());
+                }
+                // What is longer than all of the room is given up.
+                let begun = if ends == 0 && filled == room.len() { filled } else { ends };
+                room.copy_within(begun..filled, 0);
+                kept = filled - begun;
+            }
+        })
+    })
+}
+
+fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let place = text.iter().position(|&byte| byte == at)?;
+    Some((&text[..place], &text[place + 1..]))
+}
+
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    u64::from_str_radix(core::str::from_utf8(text).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no such file")]
+    fn mappings_are_the_same_whatever_the_room() {
+        let read = |room: usize| {
+            let (mut room, mut found) = (Vec::from_iter(core::iter::repeat_n(0, room)), Vec::new());
+            each_mapping(&mut room, |mapping| {
+                if mapping.is_executable && mapping.path.starts_with(b"/") {
+                    found.push((mapping.range.clone(), mapping.path.to_vec()));
+                }
+            })
+            .unwrap();
+            found
+        };
+        let here = mappings_are_the_same_whatever_the_room as fn() as usize;
+        let all = read(1 << 20);
+        assert!(all.iter().any(|(range, _)| range.contains(&here)), "{all:?}");
+        assert_eq!(read(600), all);
+    }
+
+    #[test]
+    fn what_is_no_line_is_none() {
+        for line in [&b""[..], b"12", b"1-2 r", b"x-y r-xp 0 0 0", b"1-2 r-xp zz 00:00 0 /a"] {
+            assert_eq!(Mapping::from_line(line), None);
+        }
+        let bare = Mapping::from_line(b"1000-2000 ---p 00000000 00:00 0 ").unwrap();
+        assert!(bare.is_guard && !bare.is_executable && bare.path.is_empty());
+    }
+}
