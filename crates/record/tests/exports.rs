@@ -18,9 +18,8 @@ const NEEDED: &str = "
     __libc_malloc __libc_calloc __libc_realloc __libc_memalign __libc_free __curbrk
     __errno_location __register_atfork __xpg_strerror_r abort pthread_setcancelstate pthread_sigmask sigfillset secure_getenv
     close fallocate fchmod fcntl fstat fstat64 ftruncate ftruncate64 getpid getppid getrlimit linkat mmap munmap nanosleep
-    madvise open openat pread pread64 process_vm_readv pwrite pwrite64 read syscall sysconf unlink unlinkat
-    write
-    memcpy memmove memset memcmp bcmp strlen __stack_chk_guard getauxval";
+    madvise open openat pread pread64 process_vm_readv pwrite pwrite64 read syscall sysconf unlink
+    unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard getauxval";
 
 fn names(list: &str) -> BTreeSet<&str> {
     list.split_whitespace().collect()
