@@ -4,8 +4,11 @@
 //! else happens when a list is empty (it is filled from a slab) or full (half of it goes back to its slabs).
 
 use core::cell::{Cell, UnsafeCell};
+use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering};
+
+use heapwright_os::{Line, Output, abort};
 
 use crate::classes::{CLASSES, SMALL, class_of, size_of_class, small_class_of};
 use crate::ground::{ENTRIES, GROUND};
@@ -115,7 +118,13 @@ const fn length_of_list(class: usize) -> i32 {
 /// How many blocks an empty list gets: as many as a page has, so that what is not needed is not touched.
 const fn length_of_refill(class: usize) -> u32 {
     let blocks = PAGE / size_of_class(class);
-    (if blocks < 1 { 1 } else if blocks > 128 { 128 } else { blocks }) as u32
+    (if blocks < 1 {
+        1
+    } else if blocks > 128 {
+        128
+    } else {
+        blocks
+    }) as u32
 }
 
 impl Heap {
@@ -160,7 +169,7 @@ impl Heap {
         }
     }
 
-    /// Puts a block onto its list; returns whether it is a block of this heap.
+    /// Puts a block onto its list; returns whether it is a block of this heap. What was freed last is not taken once more.
     ///
     /// # Safety
     /// This is the calling thread's heap; if `block` is a block, nobody uses it any more.
@@ -179,7 +188,11 @@ impl Heap {
                 return false;
             }
             let list = (&raw mut (*local).lists).byte_add(distance).cast::<List>();
-            (*local).key.link(block, (*list).first);
+            let first = (*list).first;
+            if first == block {
+                return false;
+            }
+            (*local).key.link(block, first);
             (*list).first = block;
             (*list).room -= 1;
             if (*list).room < 0 {
@@ -417,12 +430,12 @@ impl Local {
 
     /// Puts a block back to its slab, which is this heap's.
     fn put_back(&mut self, block: NonNull<u8>) {
-        let Some(number) = GROUND.number_of(block.addr().get()) else { heapwright_os::abort() };
+        let number = number_in_list(block);
         // SAFETY: the slab is this heap's.
         let slab = unsafe { &mut *GROUND.slab(number) };
         // SAFETY: as above, and nobody uses the block.
         if unsafe { slab.put(GROUND.start_of(number), self.key, block, &mut self.idle) }.is_err() {
-            heapwright_os::abort();
+            damaged(block);
         }
         if !slab.shelved {
             self.shelve(number);
@@ -451,7 +464,7 @@ impl Local {
         while let Some(block) = NonNull::new(next) {
             // SAFETY: what came is free, and in a list that is this thread's now.
             next = unsafe { self.key.next(next) };
-            let Some(number) = GROUND.number_of(block.addr().get()) else { heapwright_os::abort() };
+            let number = number_in_list(block);
             let entry = GROUND.entry(number);
             if entry.owner() != self.mine.owner() {
                 // Its slab has gone to another heap meanwhile.
@@ -539,6 +552,24 @@ impl Local {
         self.idle.regretted = (self.idle.regretted - self.idle.regretted / 8).min(MOST);
         returned as usize * PAGE
     }
+}
+
+/// The number of the slab of a block that came from a list.
+fn number_in_list(block: NonNull<u8>) -> u32 {
+    GROUND.number_of(block.addr().get()).unwrap_or_else(|| damaged(block))
+}
+
+/// Ends the process: a list of free blocks is not what it was.
+#[cold]
+#[inline(never)]
+fn damaged(block: NonNull<u8>) -> ! {
+    let mut line = Line::<160>::new();
+    let _ = writeln!(
+        line,
+        "heapwright: damaged heap: a block was freed twice, or written to after it was freed: {block:p}"
+    );
+    Output::standard_error().write(line.bytes());
+    abort()
 }
 
 /// Hands blocks over to their owner.

@@ -130,7 +130,7 @@ fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
 /// Frees a block.
 ///
 /// # Errors
-/// [`FreeError::NotABlock`]; nothing has changed then. A pointer into a block, or to one that is free, is not always recognised.
+/// [`FreeError`]; nothing has changed then. A pointer into a block, or to one that is free, is not always recognised.
 ///
 /// # Safety
 /// If `block` is a block, nobody uses it any more.
@@ -145,11 +145,12 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
         unsafe { heap::send_at_once(block, entry.owner()) };
         return Ok(());
     };
-    // The thread may just have got a heap, whose this block is.
     // SAFETY: the caller's promise, and the heap is this thread's.
     unsafe {
-        if !heap.give(block.as_ptr()) {
+        if entry.owner() != heap.owner() {
             heap.send(block, entry.owner());
+        } else if !heap.give(block.as_ptr()) {
+            return Err(FreeError::AlreadyFree);
         }
     }
     Ok(())

@@ -22,11 +22,11 @@ pub enum Allocator {
     NoOp,
 }
 
-/// Everybody there is: nobody and the system's malloc first, then the policies, then the allocators that are given, and
+/// Everybody there is: nobody and the system's malloc first, then the drop-in library's own and its policies, then the allocators that are given, and
 /// those found on this machine that have not the name of one given.
 pub fn all(given: &[Peer]) -> Vec<Allocator> {
     let found = peers::find().into_iter().filter(|peer| given.iter().all(|other| other.name != peer.name));
-    let mut all = vec![Allocator::NoOp, Allocator::System];
+    let mut all = vec![Allocator::NoOp, Allocator::System, Allocator::Heapwright(policy::CACHED)];
     all.extend(policy::names().map(Allocator::Heapwright));
     all.extend(given.iter().cloned().chain(found).map(Allocator::Peer));
     all

@@ -126,7 +126,7 @@ impl Color {
 #[derive(Args)]
 pub struct RunArgs {
     /// How blocks are placed.
-    #[arg(long, short, value_name = "POLICY", default_value = "best", value_parser = PossibleValuesParser::new(policy::values()))]
+    #[arg(long, short, value_name = "POLICY", default_value = "best", value_parser = PossibleValuesParser::new(policy::drop_in()))]
     pub policy: String,
 
     /// The form of the statistics.

@@ -1,10 +1,21 @@
 //! The policies that a program can be run under, by name.
 
+use std::iter;
+
 use clap::builder::PossibleValue;
 use heapwright_placement::PolicyKind;
 
 /// The policy that is not an engine's: every allocation is its own mapping of OS pages.
 pub const MAPPED: &str = "mapped";
+
+/// What the drop-in library can be besides a policy: lists per thread and size class, over pages placed by first fit.
+pub const CACHED: &str = "cached";
+
+/// Everything that the drop-in library can be, as values to choose from, each with what it means.
+pub fn drop_in() -> impl Iterator<Item = PossibleValue> {
+    let cached = PossibleValue::new(CACHED).help("lists per thread and size class, over pages placed by first fit");
+    iter::once(cached).chain(values())
+}
 
 /// The names of all policies of the drop-in library, in the order in which tables list them.
 pub fn names() -> impl Iterator<Item = &'static str> {

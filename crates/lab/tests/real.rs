@@ -59,7 +59,7 @@ fn every_allocator_does_the_same_with_every_byte_in_place() {
     for payload in ["touch", "full", "none"] {
         let rows = rows(&["--payload", payload], &mixed(&folder, 6_000));
         assert_eq!(rows.iter().any(|row| row["allocator"] == "no-op"), payload != "full");
-        for name in ["system", "first", "next", "best", "worst", "random", "buddy", "good", "mapped"] {
+        for name in ["system", "cached", "first", "next", "best", "worst", "random", "buddy", "good", "mapped"] {
             let row = row(&rows, name);
             assert_eq!(row["error"], Value::Null, "{name} {payload}");
             assert_eq!(row["refused"], 0, "{name} {payload}");

@@ -48,11 +48,12 @@ fn describe(
 ) -> core::fmt::Result {
     let fault = match (error, &extent) {
         (FreeError::WrongSize, _) => "wrong size",
-        (_, Some(Extent { state: BlockState::Free, .. })) => "double free",
+        (FreeError::AlreadyFree, None) | (_, Some(Extent { state: BlockState::Free, .. })) => "double free",
         _ => "invalid pointer",
     };
     write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;
     match extent {
+        None if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
         None => writeln!(line, "it lies in no block of the heap"),
         Some(Extent { start, size, state }) => {
             let kind = if state == BlockState::Free { "free" } else { "used" };

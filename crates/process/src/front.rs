@@ -61,7 +61,7 @@ pub(crate) unsafe fn release(block: NonNull<u8>) {
     // SAFETY: the caller's promise.
     unsafe {
         if is_cached() {
-            return cached::free(block).unwrap_or_else(|_| blame(Call::Free, block, FreeError::NotABlock));
+            return cached::free(block).unwrap_or_else(|error| blame(Call::Free, block, error));
         }
         with(|state| {
             if let Err(error) = state.heap.free(block) {

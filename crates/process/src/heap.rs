@@ -83,7 +83,7 @@ impl Heap {
             match self {
                 Heap::Growing(heap) => heap.deallocate_unsized(block),
                 Heap::Mapped(heap) => heap.deallocate_unsized(block),
-                Heap::Cached => cached::free(block).map_err(|_| FreeError::NotABlock),
+                Heap::Cached => cached::free(block),
             }
         }
     }
@@ -157,8 +157,14 @@ impl Heap {
         match self {
             Heap::Growing(heap) => heap.counters(),
             Heap::Mapped(heap) => Some(heap.counters()),
-            Heap::Cached => cached::page_counters(),
+            // The engine counts slabs there, and nobody counts blocks.
+            Heap::Cached => None,
         }
+    }
+
+    /// The counters of whoever places in the heap's region: as [`Heap::counters`], but of the cached heap those of its pages.
+    pub(crate) fn placement_counters(&self) -> Option<Counters> {
+        if let Heap::Cached = self { cached::page_counters() } else { self.counters() }
     }
 
     pub(crate) fn holes(&self) -> HoleStats {

@@ -10,7 +10,7 @@ use crate::statistics;
 pub struct Summary {
     /// The heap, holes included.
     pub heap: usize,
-    /// Used blocks.
+    /// Used blocks; of the cached heap, its slabs and its long blocks.
     pub used: usize,
     /// Holes.
     pub free: usize,
@@ -21,7 +21,7 @@ pub struct Summary {
 /// `mallinfo`.
 #[must_use]
 pub fn summary() -> Summary {
-    let counters = with(|state| state.heap.counters()).unwrap_or_default();
+    let counters = with(|state| state.heap.placement_counters()).unwrap_or_default();
     let (heap, used) = (counters.heap_size as usize, counters.live as usize);
     Summary { heap, used, free: heap - used, holes: counters.holes as usize }
 }

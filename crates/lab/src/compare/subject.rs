@@ -1,5 +1,7 @@
 //! Who is compared.
 
+use std::iter;
+
 use heapwright_placement::PolicyKind;
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +9,7 @@ use super::comparison::Row;
 use crate::allocator::Allocator;
 use crate::bench::SYSTEM_AGAIN;
 use crate::peers::{self, Peer};
+use crate::policy;
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +44,13 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Everybody: the system's malloc, the allocators that are given and those found, the policies; and what tells how much to believe.
+    /// Everybody: the system's malloc, the drop-in library's own, the allocators that are given and those found, the policies; and what tells how much to believe.
     pub fn all(policies: &[&'static str], given: &[Peer]) -> Vec<Subject> {
         let found = peers::find().into_iter().filter(|peer| given.iter().all(|other| other.name != peer.name));
         let peers = given.iter().cloned().chain(found).map(Allocator::Peer);
+        let allocators = iter::once(Allocator::Heapwright(policy::CACHED)).chain(peers);
         let mut all = vec![Subject { kind: Kind::System, allocator: Allocator::System }];
-        all.extend(peers.map(|allocator| Subject { kind: Kind::Allocator, allocator }));
+        all.extend(allocators.map(|allocator| Subject { kind: Kind::Allocator, allocator }));
         all.extend(Subject::policies(policies));
         all.push(Subject { kind: Kind::SystemAgain, allocator: Allocator::System });
         all.push(Subject { kind: Kind::NoOp, allocator: Allocator::NoOp });

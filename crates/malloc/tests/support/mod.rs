@@ -112,7 +112,7 @@ pub fn code(output: &Output) -> i32 {
 #[macro_export]
 macro_rules! under_every_policy {
     ($body:path) => {
-        $crate::under_every_policy! { $body: first next best worst random buddy good mapped }
+        $crate::under_every_policy! { $body: first next best worst random buddy good mapped cached }
     };
     ($body:path: $($policy:ident)*) => { $(
         #[test]
