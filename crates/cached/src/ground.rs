@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use heapwright::{Backing, CreateError, FirstFit, GrowingHeap, Settings, Statistics};
+use heapwright::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
 use heapwright_os::{Lock, Locked, Refused, Reservation, round_to_pages, ticks};
 
 use crate::heap::{Entry, Heap};
@@ -23,8 +23,11 @@ const LEAST_CAPACITY: usize = 16 << 20;
 /// How many threads may have a heap of their own at once; the others' blocks are placed by the engine, behind its lock.
 const HEAPS: usize = 1 << 14;
 
-/// Bytes of pages in holes that are kept for the next who needs them.
+/// Bytes of pages in holes that are kept for the next who needs them: at least so many, more where they are needed again,
+/// and in any case a sixteenth of the heap.
 const KEEP: usize = 1 << 20;
+const MOST_KEEP: usize = 64 << 20;
+const KEEP_PART: usize = 16;
 
 /// Where things are. Set once, before the first heap exists.
 pub(crate) struct Ground {
@@ -53,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) pages: GrowingHeap<FirstFit>,
     /// How many heaps were ever made.
     made: u32,
+    keep: Keep,
     /// The heaps whose threads have ended, the latest first; they are linked by their numbers.
     idle: u32,
     /// Kept for as long as the process.
@@ -120,13 +124,14 @@ impl Ground {
         unsafe { &*self.heaps.load(Ordering::Relaxed).add(owner as usize) }
     }
 
-    /// Lays the ground, if that has not been done.
+    /// Lays the ground, if that has not been done, after what else has to be `prepared` once.
     ///
     /// # Errors
-    /// [`Refused`] when there is no address space.
-    pub(crate) fn lay(&self) -> Result<(), Refused> {
+    /// [`Refused`] when there is no address space, or as `prepared`.
+    pub(crate) fn lay(&self, prepared: impl FnOnce() -> Result<(), Refused>) -> Result<(), Refused> {
         let mut shared = SHARED.lock();
         if shared.is_none() {
+            prepared()?;
             let mut capacity = CAPACITY;
             *shared = loop {
                 match Shared::over(capacity) {
@@ -198,6 +203,7 @@ impl Shared {
             capacity,
             granule: PAGE as u32,
             keep: KEEP,
+            keep_part: KEEP_PART,
             backing: Backing::WhenTouched,
             statistics: Statistics::Kept,
             ..Settings::default()
@@ -216,7 +222,13 @@ impl Shared {
         GROUND.slabs.store(slabs.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.key.store(random_word(pages.base().addr().get()), Ordering::Relaxed);
-        Ok(Shared { pages, made: 0, idle: 0, _room: [entries, slabs, heaps] })
+        Ok(Shared {
+            pages,
+            made: 0,
+            keep: Keep { bytes: KEEP, returned: 0, placed: 0 },
+            idle: 0,
+            _room: [entries, slabs, heaps],
+        })
     }
 
     /// A heap for a thread: that of one that has ended, or a new one. `None` when there are too many.
@@ -267,12 +279,48 @@ impl Shared {
         GROUND.number_of(start.addr().get())
     }
 
+    /// Takes back the pages of a slab or of a block that has no class.
+    ///
+    /// # Errors
+    /// [`FreeError`].
+    ///
+    /// # Safety
+    /// If it is one, nobody uses it any more.
+    pub(crate) unsafe fn remove(&mut self, start: NonNull<u8>) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.pages.deallocate_unsized(start) }?;
+        if self.pages.returns().bytes != self.keep.returned {
+            self.keep.learn(&mut self.pages);
+        }
+        Ok(())
+    }
+
     /// Takes the pages of a slab back.
     pub(crate) fn remove_slab(&mut self, number: u32) {
         if let Some(start) = NonNull::new(GROUND.start_of(number)) {
             // SAFETY: the slab was placed, and nobody uses a block of it.
-            let _ = unsafe { self.pages.deallocate_unsized(start) };
+            let _ = unsafe { self.remove(start) };
         }
+    }
+}
+
+/// How much to keep, learnt from what became of what was given back.
+struct Keep {
+    bytes: usize,
+    /// Bytes given back, and bytes placed, when it was last thought about.
+    returned: u64,
+    placed: u64,
+}
+
+impl Keep {
+    /// Pages have just been given back. If as much as half of them has been placed since the last time, that was too early: twice
+    /// as much is kept from now on; else half as much.
+    fn learn(&mut self, pages: &mut GrowingHeap<FirstFit>) {
+        let (returned, placed) = (pages.returns().bytes, pages.counters().map_or(0, |counters| counters.rounded));
+        let was_early = (placed - self.placed) * 2 >= returned - self.returned;
+        let bytes = if was_early { self.bytes * 2 } else { self.bytes / 2 };
+        *self = Keep { bytes: bytes.clamp(KEEP, MOST_KEEP), returned, placed };
+        pages.set_keep(self.bytes);
     }
 }
 

@@ -53,11 +53,29 @@ const _: () = assert!(CLASSES * size_of::<List>() <= 1 << Entry::OWNER);
 const OUTGOING: usize = 4;
 const GATHERED: u32 = 32;
 
-/// Free blocks of one class.
+/// Free blocks of one class. It holds more as a program asks for more of them, and fewer as it only frees: what lies in lists
+/// keeps its pages.
 struct List {
     first: *mut u8,
     /// How many more fit; below 0 half of them go back to their slabs.
     room: i32,
+    /// How many there may be.
+    limit: u16,
+    /// Whether it was filled since it was too long last.
+    was_filled: bool,
+}
+
+impl List {
+    /// How many blocks it has.
+    fn length(&self) -> u32 {
+        (i32::from(self.limit) - self.room) as u32
+    }
+
+    /// Changes how many there may be.
+    fn set_limit(&mut self, limit: u16) {
+        self.room += i32::from(limit) - i32::from(self.limit);
+        self.limit = limit;
+    }
 }
 
 /// What a thread's heap consists of. Only its thread touches it, or whoever has the ground for himself while the heap is idle.
@@ -102,29 +120,26 @@ pub(crate) static EMPTY: Heap = Heap {
     next_idle: Cell::new(0),
 };
 
-/// How many blocks a list holds.
-const fn length_of_list(class: usize) -> i32 {
+/// How many blocks a list holds at first, and at least.
+const FEW: u16 = 4;
+
+/// How many blocks a list holds at most.
+const fn most_in_list(class: usize) -> u16 {
     const BYTES: usize = 16 << 10;
     let blocks = BYTES / size_of_class(class);
-    (if blocks < 2 {
-        2
+    (if blocks < FEW as usize {
+        FEW as usize
     } else if blocks > 256 {
         256
     } else {
         blocks
-    }) as i32
+    }) as u16
 }
 
-/// How many blocks an empty list gets: as many as a page has, so that what is not needed is not touched.
-const fn length_of_refill(class: usize) -> u32 {
+/// How many blocks an empty list gets at most: as many as a page has, so that what is not needed is not touched.
+const fn most_in_refill(class: usize) -> u32 {
     let blocks = PAGE / size_of_class(class);
-    (if blocks < 1 {
-        1
-    } else if blocks > 128 {
-        128
-    } else {
-        blocks
-    }) as u32
+    (if blocks < 1 { 1 } else { blocks }) as u32
 }
 
 impl Heap {
@@ -302,17 +317,21 @@ unsafe fn pop(list: *mut List, key: Key) -> Option<NonNull<u8>> {
 #[inline(never)]
 unsafe fn overflow(local: *mut Local, class: usize) {
     // SAFETY: the caller's promise.
-    unsafe { (*local).shorten(class, length_of_list(class) as u32 / 2) };
+    unsafe {
+        let list = &mut (*local).lists[class];
+        if !core::mem::take(&mut list.was_filled) {
+            list.set_limit((list.limit / 2).max(FEW));
+        }
+        let kept = u32::from(list.limit) / 2;
+        (*local).shorten(class, kept);
+        (*local).return_idle_if_much();
+    }
 }
 
 impl Local {
     const fn over(base: usize, entries: *const AtomicU32, key: Key, owner: u32) -> Local {
-        let mut lists = [const { List { first: null_mut(), room: 0 } }; CLASSES];
-        let mut class = 0;
-        while class < CLASSES {
-            lists[class].room = length_of_list(class);
-            class += 1;
-        }
+        const EMPTY: List = List { first: null_mut(), room: FEW as i32, limit: FEW, was_filled: false };
+        let lists = [EMPTY; CLASSES];
         Local {
             base,
             entries,
@@ -329,7 +348,10 @@ impl Local {
     /// Fills the empty list of a class and takes a block.
     #[inline(never)]
     fn refill(&mut self, class: usize) -> Option<NonNull<u8>> {
-        let wanted = length_of_refill(class);
+        let list = &mut self.lists[class];
+        list.was_filled = true;
+        let wanted = u32::from(list.limit).min(most_in_refill(class));
+        list.set_limit((list.limit * 2).min(most_in_list(class)));
         loop {
             let number = self.shelves[class];
             if number == NO_SLAB {
@@ -419,13 +441,12 @@ impl Local {
             // SAFETY: as above.
             unsafe { self.key.link(last, null_mut()) };
         }
-        list.room = length_of_list(class) - kept as i32;
+        list.room = i32::from(list.limit) - kept as i32;
         while let Some(block) = NonNull::new(rest) {
             // SAFETY: the block is free and in the list.
             rest = unsafe { self.key.next(rest) };
             self.put_back(block);
         }
-        self.return_idle_if_much();
     }
 
     /// Puts a block back to its slab, which is this heap's.
@@ -537,6 +558,13 @@ impl Local {
     fn return_idle(&mut self) -> usize {
         /// What is regretted most: 16 MiB.
         const MOST: u32 = 4096;
+        /// Blocks that a list is left with: what lies in lists keeps its pages.
+        const LEFT: u32 = 8;
+        for class in 0..CLASSES {
+            if self.lists[class].length() > LEFT {
+                self.shorten(class, LEFT);
+            }
+        }
         let mut returned = 0;
         for class in 0..CLASSES {
             let mut number = self.shelves[class];

@@ -18,6 +18,7 @@
 extern crate std;
 
 mod classes;
+mod global;
 mod ground;
 mod heap;
 mod inbox;
@@ -26,6 +27,8 @@ mod thread;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+
+pub use global::Cached;
 
 use heapwright::{Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;
@@ -39,13 +42,13 @@ use slab::{PAGE, SLAB};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// Gets ready. To be called once before all else, by a process with one thread.
+/// Gets ready, if nobody has yet, and leaves it to the caller to call [`before_fork`] and the others. The first allocation gets
+/// ready too, and sees to forks itself.
 ///
 /// # Errors
 /// [`Refused`] when there is no address space, or no key for the ends of threads.
 pub fn start() -> Result<(), Refused> {
-    GROUND.lay()?;
-    thread::prepare()
+    GROUND.lay(thread::prepare)
 }
 
 /// A block of at least `size` bytes, if the calling thread has one at hand: this is what most calls of `malloc` come to. `None`
@@ -91,7 +94,7 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if size > LARGEST {
         let layout = layout(size, GRAIN)?;
-        return GROUND.shared().ok_or(OutOfMemory)?.pages.allocate_zeroed(layout).map_err(|_| OutOfMemory);
+        return thread::ground().ok_or(OutOfMemory)?.pages.allocate_zeroed(layout).map_err(|_| OutOfMemory);
     }
     let block = take(size).map_or_else(|| allocate(size), Ok)?;
     // SAFETY: the block is that long, and new.
@@ -124,7 +127,7 @@ fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
 #[cold]
 #[inline(never)]
 fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-    GROUND.shared().ok_or(OutOfMemory)?.pages.allocate(layout).map_err(|_| OutOfMemory)
+    thread::ground().ok_or(OutOfMemory)?.pages.allocate(layout).map_err(|_| OutOfMemory)
 }
 
 /// Frees a block.
@@ -138,7 +141,7 @@ fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
 pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     let Some((entry, _)) = slab_of(block) else {
         // SAFETY: the caller's promise.
-        return unsafe { GROUND.shared().ok_or(FreeError::NotABlock)?.pages.deallocate_unsized(block) };
+        return unsafe { GROUND.shared().ok_or(FreeError::NotABlock)?.remove(block) };
     };
     let Some(heap) = thread::heap_of_its_own() else {
         // SAFETY: the caller's promise; the thread has no heap to gather in.

@@ -3,9 +3,11 @@
 use core::ffi::c_void;
 use core::ptr::from_ref;
 
-use heapwright_os::{Refused, ThreadEnd};
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ground::GROUND;
+use heapwright_os::{Refused, ThreadEnd, at_fork};
+
+use crate::ground::{GROUND, Held};
 use crate::heap::{EMPTY, Heap};
 
 heapwright_os::thread_slot! {
@@ -31,11 +33,45 @@ pub(crate) fn heap_of_its_own() -> Option<&'static Heap> {
 
 #[cold]
 fn adopt() -> Option<&'static Heap> {
-    let adopted = GROUND.shared()?.adopt_heap()?;
+    let adopted = ground()?.adopt_heap()?;
     // First of all, for what follows may allocate.
     slot::set(adopted);
     END.tell(from_ref(adopted).cast::<c_void>());
     Some(adopted)
+}
+
+/// What all threads share, made now if it is not there; `None` when there is no address space.
+pub(crate) fn ground() -> Option<Held> {
+    if !GROUND.is_ready() {
+        begin()?;
+    }
+    GROUND.shared()
+}
+
+/// Gets ready for a program that has not asked for it.
+#[cold]
+fn begin() -> Option<()> {
+    static FORKS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
+    crate::start().ok()?;
+    // Made by one thread: others find the ground ready. What the entry takes of memory may be allocated here.
+    if !FORKS_ARE_SEEN.swap(true, Ordering::Relaxed) {
+        at_fork(before_fork, after_fork_in_parent, after_fork_in_child).ok()?;
+    }
+    Some(())
+}
+
+extern "C" fn before_fork() {
+    crate::before_fork();
+}
+
+extern "C" fn after_fork_in_parent() {
+    // SAFETY: this thread called `before_fork`.
+    unsafe { crate::after_fork_in_parent() };
+}
+
+extern "C" fn after_fork_in_child() {
+    // SAFETY: this thread's likeness called `before_fork`.
+    unsafe { crate::after_fork_in_child() };
 }
 
 /// Gets ready to hear of threads' ends.

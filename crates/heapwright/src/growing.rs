@@ -45,10 +45,12 @@ pub struct Settings {
     pub capacity: usize,
     /// The smallest unit of placement in bytes, and the least alignment: a power of two up to 4096. 16 unless told otherwise.
     pub granule: u32,
-    /// Pages in holes are given back when this many bytes of them have gathered, or a quarter of the heap if that is more.
-    /// 32 MiB unless told otherwise: about as much as other allocators keep, and at most one fault for every four bytes
-    /// that stay.
+    /// Pages in holes are given back when this many bytes of them have gathered, or a part of the heap if that is more.
+    /// 32 MiB unless told otherwise: about as much as other allocators keep.
     pub keep: usize,
+    /// Which part of the heap, as a divisor, not 0. A quarter unless told otherwise: at most one fault for every four bytes
+    /// that stay.
+    pub keep_part: usize,
     /// When memory is backed. Ahead unless told otherwise.
     pub backing: Backing,
     /// Where random fit starts its generator.
@@ -63,6 +65,7 @@ impl Default for Settings {
             capacity: 1 << 40,
             granule: 16,
             keep: 32 << 20,
+            keep_part: 4,
             backing: Backing::Ahead,
             seed: 0,
             statistics: Statistics::Kept,
@@ -144,6 +147,7 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     returns: PageReturns,
     granule: usize,
     keep: usize,
+    keep_part: usize,
     /// What the engine's metadata lies in; goes after the engine.
     metadata: Reservation,
 }
@@ -204,8 +208,9 @@ impl<P: Policy> GrowingHeap<P> {
         // SAFETY: the metadata is fresh, thus zero, long enough, and kept for as long as the engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.base().cast(), capacity, &rules) }?;
         P::seed(&mut engine, settings.seed);
-        let (returns, granule, keep) = (PageReturns::default(), settings.granule as usize, settings.keep);
-        Ok(GrowingHeap { engine, region, dirty, returns, granule, keep, metadata })
+        let (returns, granule) = (PageReturns::default(), settings.granule as usize);
+        let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
+        Ok(GrowingHeap { engine, region, dirty, returns, granule, keep, keep_part, metadata })
     }
 
     /// A block for `layout` (a size of 0 is taken as 1); its contents are whatever they were.

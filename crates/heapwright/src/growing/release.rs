@@ -62,7 +62,7 @@ impl<P: Policy> GrowingHeap<P> {
     #[cold]
     #[inline(never)]
     fn sweep_if_worth_it(&mut self) {
-        if self.dirty.bytes() > self.engine.top() / 4 {
+        if self.dirty.bytes() > self.engine.top() / self.keep_part {
             self.trim();
         }
     }
@@ -99,6 +99,11 @@ impl<P: Policy> GrowingHeap<P> {
             at = end.max(at + page);
         }
         bytes
+    }
+
+    /// Changes how many bytes of pages in holes are kept, see [`Settings::keep`](super::Settings).
+    pub fn set_keep(&mut self, bytes: usize) {
+        self.keep = bytes;
     }
 
     /// What has been given back to the system so far.

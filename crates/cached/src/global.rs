@@ -1,0 +1,77 @@
+//! The heap as a Rust program's allocator.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::{NonNull, null_mut};
+
+use crate::classes::GRAIN;
+use crate::{OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, resize_in_place, take};
+
+/// The process's cached heap, as a Rust program's allocator. It gets ready with the first allocation.
+///
+/// ```
+/// use heapwright_cached::Cached;
+///
+/// #[global_allocator]
+/// static HEAP: Cached = Cached;
+///
+/// let words: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+/// assert_eq!(words.concat().len(), 2890);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cached;
+
+fn pointer(block: Result<NonNull<u8>, OutOfMemory>) -> *mut u8 {
+    block.map_or(null_mut(), NonNull::as_ptr)
+}
+
+// SAFETY: blocks are as long and as aligned as asked, do not move by themselves, and do not overlap.
+unsafe impl GlobalAlloc for Cached {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() > GRAIN {
+            return pointer(allocate_aligned(layout.size(), layout.align()));
+        }
+        take(layout.size()).map_or_else(|| pointer(allocate(layout.size())), NonNull::as_ptr)
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.align() <= GRAIN {
+            return pointer(allocate_zeroed(layout.size()));
+        }
+        // SAFETY: the caller's promise.
+        let block = unsafe { self.alloc(layout) };
+        if !block.is_null() {
+            // SAFETY: the block is new and that long.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
+        // SAFETY: the block came from `alloc`, so it is not null; the caller gives it up.
+        unsafe {
+            if !give(block) {
+                // There is nobody to tell.
+                let _ = free(NonNull::new_unchecked(block));
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the block came from `alloc` with this layout, so it is not null.
+        unsafe {
+            if resize_in_place(NonNull::new_unchecked(block), size).is_ok() {
+                return block;
+            }
+            let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(block, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            new
+        }
+    }
+}
