@@ -95,15 +95,7 @@ impl Recording {
     pub fn try_for_each(&self, mut see: impl FnMut(&Event) -> ControlFlow<()>) -> Result<ControlFlow<()>, ReplayError> {
         match &self.source {
             Source::Held(words) => Ok(Unpacked { words, next: 0 }.try_for_each(|event| see(&event))),
-            Source::File(path) => {
-                let mut reader = begin(path)?;
-                while let Some(event) = reader.next_event()? {
-                    if see(&event).is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
+            Source::File(path) => Ok(begin(path)?.try_for_each_event(see)?),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A whole trace at once, as fast as it goes.
 
 use std::io::Read;
+use std::ops::ControlFlow;
 
 use heapwright_placement::{AnyEngine, Engine};
 use heapwright_trace::Reader;
@@ -33,8 +34,9 @@ pub fn replay(trace: &mut Reader<impl Read>, model: &Model) -> Result<Outcome, R
 }
 
 fn run(engine: &mut impl Engine, steps: &mut Steps, trace: &mut Reader<impl Read>) -> Result<(), ReplayError> {
-    while let Some(event) = trace.next_event()? {
-        steps.apply(engine, &event);
-    }
+    let _ = trace.try_for_each_event(|event| {
+        steps.apply(engine, event);
+        ControlFlow::Continue(())
+    })?;
     Ok(())
 }

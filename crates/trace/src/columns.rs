@@ -117,14 +117,14 @@ impl Column {
         self.at == self.bytes.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
         Some(byte)
     }
 
-    #[inline]
+    #[inline(always)]
     fn number(&mut self) -> Result<u64, Fault> {
         number::take_at(&self.bytes, &mut self.at).ok_or(Fault::Event)
     }
@@ -173,12 +173,12 @@ impl Cursor {
         if used_up { Ok(None) } else { Err(Fault::Event) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn size(&mut self) -> Result<u64, Fault> {
         self.sizes.number()
     }
 
-    #[inline]
+    #[inline(always)]
     fn block(&mut self, next: u64) -> Result<u64, Fault> {
         match self.distances.number()? {
             0 => Err(Fault::Event),
@@ -192,7 +192,7 @@ impl Cursor {
     }
 
     /// The next event; `next` is the number of the next block that appears.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_event(&mut self, next: &mut u64) -> Result<Option<Event>, Fault> {
         let Some(opcode) = self.opcodes.byte() else { return self.end() };
         let event = match opcode {
@@ -215,7 +215,7 @@ impl Cursor {
         Ok(Some(event))
     }
 
-    #[inline]
+    #[inline(always)]
     fn appear(&mut self, kind: Kind, align: u64, next: &mut u64) -> Result<Event, Fault> {
         let size = self.size()?;
         *next += 1;

@@ -20,7 +20,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// The integer that begins at `at`, which goes on to behind it; `None` when it is cut off or longer than a `u64`.
-#[inline]
+#[inline(always)]
 pub(crate) fn take_at(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
     if first < 0x80 {
@@ -30,6 +30,7 @@ pub(crate) fn take_at(bytes: &[u8], at: &mut usize) -> Option<u64> {
     take_long(bytes, at)
 }
 
+#[inline(never)]
 fn take_long(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0u64;
     for (place, &byte) in bytes[*at..].iter().take(LONGEST).enumerate() {

@@ -1,6 +1,7 @@
 //! Reading a trace from its front.
 
 use std::io::Read;
+use std::ops::ControlFlow;
 
 use crate::VERSION;
 use crate::about::About;
@@ -151,6 +152,56 @@ impl<R: Read> Reader<R> {
                 Err(fault) => return Err(self.end(fault.into())),
             }
         }
+    }
+
+    /// Calls `see` with every event that is left, until it breaks off; what is behind that event can still be read.
+    ///
+    /// As [`Reader::next_event`] event by event, but faster: compiled into one loop with what is done about the events.
+    ///
+    /// # Errors
+    /// As [`Reader::next_event`].
+    #[inline]
+    pub fn try_for_each_event(
+        &mut self,
+        mut see: impl FnMut(&Event) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, ReadError> {
+        loop {
+            match self.try_for_each_in_frame(&mut see) {
+                Ok(ControlFlow::Continue(())) if self.ended => return Ok(ControlFlow::Continue(())),
+                Ok(ControlFlow::Continue(())) => self.open_frame()?,
+                Ok(enough) => return Ok(enough),
+                Err(fault) => return Err(self.end(fault.into())),
+            }
+        }
+    }
+
+    /// As [`Reader::try_for_each_event`] for the frame that is open. What changes with every event stays in registers.
+    #[inline(always)]
+    fn try_for_each_in_frame(
+        &mut self,
+        mut see: impl FnMut(&Event) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Fault> {
+        let mut events = std::mem::take(&mut self.events);
+        let (mut next_event, mut next_block) = (self.next_event, self.next_block);
+        let result = loop {
+            match events.next_event(&mut next_block) {
+                Ok(Some(event)) => {
+                    if let Some(side) = &mut self.side
+                        && let Err(fault) = side.advance(&event)
+                    {
+                        break Err(fault);
+                    }
+                    next_event += 1;
+                    if see(&event).is_break() {
+                        break Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(None) => break Ok(ControlFlow::Continue(())),
+                Err(fault) => break Err(fault),
+            }
+        };
+        (self.events, self.next_event, self.next_block) = (events, next_event, next_block);
+        result
     }
 
     /// Goes on to the next frame, if there is one.

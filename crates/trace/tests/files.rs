@@ -1,5 +1,7 @@
 //! Traces come back as they were written; what is damaged is said, and what is before it is read.
 
+use std::ops::ControlFlow;
+
 use heapwright_trace::{About, Event, Kind, ReadError, Reader, Writer};
 use proptest::prelude::*;
 
@@ -86,6 +88,39 @@ fn read(file: &[u8]) -> (Vec<(u64, Event)>, Option<ReadError>) {
     }
 }
 
+/// What is read until the end or an error, which is as text, and how much the reader says that is.
+type Found = (Vec<Event>, Option<String>, u64);
+
+fn read_one_by_one(file: &[u8]) -> Found {
+    let Ok(mut reader) = Reader::new(file) else { return (Vec::new(), None, 0) };
+    let mut events = Vec::new();
+    let end = loop {
+        match reader.next_event() {
+            Ok(Some(event)) => events.push(event),
+            end => break end.err(),
+        }
+    };
+    (events, end.map(|error| error.to_string()), reader.events_read())
+}
+
+/// Reads in runs of `run` events.
+fn read_in_runs(file: &[u8], run: usize) -> Found {
+    let Ok(mut reader) = Reader::new(file) else { return (Vec::new(), None, 0) };
+    let mut events = Vec::new();
+    let end = loop {
+        let enough = events.len() + run;
+        let end = reader.try_for_each_event(|event| {
+            events.push(*event);
+            if events.len() == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match end {
+            Ok(ControlFlow::Break(())) => assert_eq!(reader.events_read(), events.len() as u64),
+            end => break end.err(),
+        }
+    };
+    (events, end.map(|error| error.to_string()), reader.events_read())
+}
+
 /// A trace of several frames.
 fn long_trace(events: u64) -> (Vec<u8>, u64) {
     let mut file = Vec::new();
@@ -126,12 +161,30 @@ proptest! {
     }
 
     #[test]
+    fn read_in_runs_it_is_the_same(steps in steps(), at in any::<prop::sample::Index>(), bit in 0u8..8, run in 1usize..50) {
+        let (mut file, _) = write(&steps);
+        prop_assert_eq!(read_in_runs(&file, run), read_one_by_one(&file));
+        let at = at.index(file.len());
+        prop_assert_eq!(read_in_runs(&file[..at], run), read_one_by_one(&file[..at]));
+        file[at] ^= 1 << bit;
+        prop_assert_eq!(read_in_runs(&file, run), read_one_by_one(&file));
+    }
+
+    #[test]
     fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(read(&bytes).1.is_some());
         let mut disguised = b"hwtrace\0\x01\0\0\0".to_vec();
         disguised.extend(bytes);
         prop_assert!(read(&disguised).1.is_some());
     }
+}
+
+#[test]
+fn runs_of_events_go_on_from_frame_to_frame() {
+    let (file, events) = long_trace(600_000);
+    let found = read_in_runs(&file, 99_999);
+    assert!(found.2 > events, "threads are told in every frame: {}", found.2);
+    assert_eq!(found, read_one_by_one(&file));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Times, call sites, names and late texts: they come back with the events that they belong to, and do not disturb those who
 //! do not ask for them.
 
+use std::ops::ControlFlow;
+
 use heapwright_trace::{About, Event, Kind, ReadError, Reader, SiteId, WriteError, Writer};
 use proptest::prelude::*;
 
@@ -229,6 +231,17 @@ fn the_streams_go_through_many_frames() {
     }
     assert!(reader.next_event().unwrap().is_none() && reader.is_finished());
     assert_eq!(reader.sites(), 200);
+    // A run of events that ends with one leaves what is told beside it.
+    let mut reader = Reader::new(&file[..]).unwrap().with_times();
+    for run in expected.chunks(777) {
+        let mut left = run.len();
+        let end = reader.try_for_each_event(|_| {
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert!(end.unwrap().is_break());
+        assert_eq!(reader.time(), run.last().copied());
+    }
 }
 
 #[test]
