@@ -23,17 +23,26 @@ pub enum WorstFit {}
 /// Best fit: the smallest hole that fits; ties to the lowest address.
 pub enum BestFit {}
 
-/// The lowest indexed hole at or above `from` that fits.
+/// `hole`, which is long enough, or the lowest indexed hole behind it that fits.
 #[inline(always)]
-fn first_fitting<'m>(tree: &MaxTree<'m>, map: &BlockMap<'m>, state: &State, need: &Need, from: usize) -> Option<Hole> {
-    let mut hole = match from {
-        0 => tree.first(map, state.height, need.len)?,
-        _ => tree.first_from(map, state.height, from, need.len)?,
-    };
+fn fitting_from<'m>(
+    tree: &MaxTree<'m>,
+    map: &BlockMap<'m>,
+    state: &State,
+    need: &Need,
+    mut hole: Hole,
+) -> Option<Hole> {
     while !need.fits(hole.start, hole.len) {
         hole = tree.first_from(map, state.height, hole.end(), need.len)?;
     }
     Some(hole)
+}
+
+/// The lowest indexed hole that fits, found sooner if it is near granule `guess`.
+#[inline(always)]
+fn first_fitting<'m>(tree: &MaxTree<'m>, map: &BlockMap<'m>, state: &State, need: &Need, guess: usize) -> Option<Hole> {
+    let hole = tree.first(map, state.height, guess, need.len)?;
+    fitting_from(tree, map, state, need, hole)
 }
 
 impl Choose for FirstFit {
@@ -42,8 +51,12 @@ impl Choose for FirstFit {
 
     #[inline(always)]
     fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        match first_fitting(index, map, state, need, 0) {
-            Some(hole) => Choice::Hole(hole),
+        let guess = if state.cursor < state.top as u64 { state.cursor as usize } else { 0 };
+        match first_fitting(index, map, state, need, guess) {
+            Some(hole) => {
+                state.cursor = hole.start as u64;
+                Choice::Hole(hole)
+            }
             None => scan::wilderness(state, need),
         }
     }
@@ -61,7 +74,8 @@ impl Choose for NextFit {
     fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         let rover = scan::rover(state);
         if rover < state.top
-            && let Some(hole) = first_fitting(index, map, state, need, map.start_of(rover))
+            && let Some(hole) = index.first_from(map, state.height, map.start_of(rover), need.len)
+            && let Some(hole) = fitting_from(index, map, state, need, hole)
         {
             return Choice::Hole(hole);
         }

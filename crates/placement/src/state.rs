@@ -18,7 +18,7 @@ pub struct State {
     pub(crate) end: usize,
     /// Where the wilderness starts; equal to `end` when there is none.
     pub(crate) top: usize,
-    /// The rover of next fit; the generator of random fit.
+    /// The rover of next fit; the generator of random fit; where first fit found a hole last, and begins to look.
     pub(crate) cursor: u64,
     /// See [`Rules::phase`]; alignments above 2^32 granules do not see all of it.
     pub(crate) phase: u32,

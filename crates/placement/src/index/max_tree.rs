@@ -108,7 +108,7 @@ impl<'m> MaxTree<'m> {
 
     /// The lowest of the holes of the greatest length, which [`MaxTree::largest`] gave as `largest`.
     pub(crate) fn largest_hole(&self, map: &BlockMap<'m>, height: u8, largest: usize) -> Option<Hole> {
-        let mut best = self.first(map, height, largest)?;
+        let mut best = self.first(map, height, 0, largest)?;
         if largest == LONGEST {
             while let Some(longer) = self.first_from(map, height, best.end(), best.len + 1) {
                 best = longer;
@@ -117,10 +117,11 @@ impl<'m> MaxTree<'m> {
         Some(best)
     }
 
-    /// The lowest hole of at least `len` granules.
+    /// The lowest hole of at least `len` granules, found the sooner the nearer it is to `guess`, a granule below the
+    /// heap's top.
     #[inline(always)]
-    pub(crate) fn first(&self, map: &BlockMap<'m>, height: u8, len: usize) -> Option<Hole> {
-        let word = self.first_below(height.into(), 0, clamp(len))?;
+    pub(crate) fn first(&self, map: &BlockMap<'m>, height: u8, guess: usize, len: usize) -> Option<Hole> {
+        let word = self.first_word(height.into(), guess / 64, clamp(len))?;
         let hole = map.first_hole_in_word(word, len);
         if hole.len >= len { Some(hole) } else { self.first_after_word(map, height, word, len) }
     }
@@ -148,14 +149,24 @@ impl<'m> MaxTree<'m> {
         }
     }
 
-    /// The lowest word whose entry is at least `wanted` below the row of `level` that holds `place`.
+    /// The lowest word whose entry is at least `wanted`.
+    ///
+    /// Looks along the way down to `guess` until the way parts: the processor need not know what one row says to load the
+    /// next, as it would going down from row to row.
     #[inline(always)]
-    fn first_below(&self, level: usize, place: usize, wanted: i32) -> Option<usize> {
-        let enough = row::at_least(self.row(level, place), wanted);
-        if enough == 0 {
-            return None;
+    fn first_word(&self, height: usize, guess: usize, wanted: i32) -> Option<usize> {
+        for level in (0..=height).rev() {
+            let guessed = guess >> (Self::LEVEL_BITS as usize * level);
+            let enough = row::at_least(self.row(level, guessed), wanted);
+            if level == height && enough == 0 {
+                return None;
+            }
+            let place = guessed & !(WIDTH - 1) | lowest(enough.into());
+            if place != guessed {
+                return Some(self.descend(level, place, wanted));
+            }
         }
-        Some(self.descend(level, place & !(WIDTH - 1) | lowest(enough.into()), wanted))
+        Some(guess)
     }
 
     /// The lowest word whose entry is at least `wanted` below `place` of `level`, which has one.
