@@ -1,7 +1,6 @@
 //! Which heap is the calling thread's, and what becomes of it when the thread ends.
 
 use core::ffi::c_void;
-use core::ptr::from_ref;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,7 +35,7 @@ fn adopt() -> Option<&'static Heap> {
     let adopted = ground()?.adopt_heap()?;
     // First of all, for what follows may allocate.
     slot::set(adopted);
-    END.tell(from_ref(adopted).cast::<c_void>());
+    END.tell();
     Some(adopted)
 }
 
@@ -80,7 +79,7 @@ pub(crate) fn prepare() -> Result<(), Refused> {
 }
 
 /// The calling thread ends: what it kept goes back, and its heap waits for another thread.
-unsafe extern "C" fn part(_heap: *mut c_void) {
+unsafe extern "C" fn part(_: *mut c_void) {
     let heap = heap();
     if heap.owner() == 0 {
         return;

@@ -1,7 +1,6 @@
 //! A word of each thread's own that is not 0 when the thread starts, and word of a thread's end.
 
 use core::ffi::c_void;
-use core::ptr::null;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::errno::errno_kept;
@@ -142,7 +141,7 @@ pub struct ThreadEnd {
 }
 
 impl ThreadEnd {
-    /// `handler` is called at the end of every thread that asked for it, with what it gave.
+    /// `handler` is called at the end of every thread that asked for it; what it is given means nothing.
     #[must_use]
     pub const fn new(handler: unsafe extern "C" fn(*mut c_void)) -> Self {
         ThreadEnd { key: AtomicU32::new(0), handler }
@@ -162,16 +161,13 @@ impl ThreadEnd {
         Ok(())
     }
 
-    /// Has the handler called with `value`, which is not null, when the calling thread ends; with null it is not called. May call
-    /// `calloc` when the process has many keys. Whether the thread's end will be told.
-    pub fn tell(&self, value: *const c_void) -> bool {
+    /// Has the handler called when the calling thread ends. May call `calloc` when the process has many keys. Whether the
+    /// thread's end will be told.
+    pub fn tell(&self) -> bool {
         let key = self.key.load(Ordering::Acquire);
-        // SAFETY: the key exists.
+        // Any value does that is not null.
+        let value = core::ptr::from_ref(self).cast();
+        // SAFETY: the key exists; nobody reads what the value points to.
         key != 0 && errno_kept(|| unsafe { libc::pthread_setspecific(key - 1, value) }) == 0
-    }
-
-    /// As [`ThreadEnd::tell`] with null.
-    pub fn forget(&self) {
-        self.tell(null());
     }
 }
