@@ -127,7 +127,9 @@ fn those_who_hold_most_are_told_apart() {
     assert!(!names.contains(&"lib.so+8") && !names.contains(&"lib.so+9"), "{names:?}");
     let others = &data["sites"]["others"];
     assert_eq!((others["name"].as_str(), others["sites"].as_u64()), (Some(""), Some(2)));
-    let sum = |field: &str| rows.iter().chain([others]).map(|held| held[field].as_f64().unwrap()).sum::<f64>();
+    let sum = |field: &str| {
+        rows.iter().chain([others, &data["sites"]["unknown"]]).map(|held| held[field].as_f64().unwrap()).sum::<f64>()
+    };
     let blocks = data["trace"]["blocks"].as_u64().unwrap();
     let asked: u64 = data["sizes"]["bytes"].as_array().unwrap().iter().filter_map(Value::as_u64).sum();
     assert_eq!((sum("blocks") as u64, sum("bytes") as u64), (blocks, asked));

@@ -42,7 +42,7 @@ mod sites;
 mod whole;
 
 pub use census::{Census, Life, lives};
-pub use grid::Grid;
+pub use grid::{Classes, Grid};
 pub use histogram::Histogram;
 pub use map::HeapMap;
 pub use moment::Moment;

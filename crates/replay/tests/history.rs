@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use heapwright_placement::{Engine, Growth, PolicyKind, Rules};
-use heapwright_replay::history::{Census, Detail, History, Life, Moment, SiteClasses, SiteUse, lives};
+use heapwright_replay::history::{Census, Classes, Detail, History, Life, Moment, SiteClasses, SiteUse, lives};
 use heapwright_replay::{Model, Simulation, replay};
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
 
@@ -223,7 +223,8 @@ fn a_map_tells_sites_apart() {
     let census = Census::take(&mut reader_with_all(&bytes)).unwrap();
     let told: Vec<_> = census.sites.iter().filter_map(|entry| entry.site).take(2).collect();
     let sites = SiteClasses::new(told.iter().map(|&site| [site]));
-    assert_eq!((sites.count(), sites.others(), sites.of(Some(told[1])), sites.of(None)), (Some(3), 2, 1, 2));
+    assert_eq!((sites.unknown(), sites.of(Some(told[1])), sites.of(None)), (3, 1, 3));
+    assert_eq!(sites.classes(), Some(Classes { count: 4, told: 3 }));
     // A cell per event and granule: each is of one block, or of none.
     let detail = Detail { rows: 1 << 16, columns: 500, sites, ..Detail::default() };
     for policy in PolicyKind::ALL {

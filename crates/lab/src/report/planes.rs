@@ -88,6 +88,7 @@ mod tests {
     use std::io::Read;
 
     use flate2::read::ZlibDecoder;
+    use heapwright_replay::history::Classes;
 
     use super::*;
 
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn planes_lie_row_by_row() {
-        let mut map = HeapMap::new(64, 16, 2, 4, 2, &[8, 8]);
+        let mut map = HeapMap::new(64, 16, 2, 4, 2, &[8, 8].map(Classes::from));
         map.occupy(0..32, &[3, 1]);
         map.end_event();
         map.vacate(0..32, &[3, 1]);

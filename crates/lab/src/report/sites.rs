@@ -13,16 +13,19 @@ const TOLD: usize = 8;
 /// So many stack frames of a site are named.
 const FRAMES: usize = 3;
 
+/// Of a name so many characters are shown.
+const LONGEST: usize = 160;
+
 /// How the names of functions begin that say only that memory was asked for.
 const ALLOCATING: [&str; 8] =
     ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "operator new", "__rust_alloc", "alloc::"];
 
-/// The call sites that held most, and all others.
+/// The call sites that held most, all others, and blocks of which the site is not known.
 #[derive(Serialize)]
 pub struct Sites {
     pub rows: Vec<Held>,
-    /// Those that are not known included.
     pub others: Held,
+    pub unknown: Held,
 }
 
 /// What the blocks of some call sites took.
@@ -71,8 +74,13 @@ pub fn most_important<R: Read>(trace: &Reader<R>, census: &Census) -> Option<(Si
     });
     let told = rows.iter().take(TOLD).take_while(|(held, _)| !held.name.is_empty()).count();
     let rest: Vec<&SiteUse> = rows.drain(told..).flat_map(|(_, uses)| uses).collect();
+    let (others, unknown): (Vec<&SiteUse>, Vec<&SiteUse>) = rest.into_iter().partition(|used| used.site.is_some());
     let classes = SiteClasses::new(rows.iter().map(|(_, uses)| uses.iter().filter_map(|used| used.site)));
-    let sites = Sites { others: held("", &rest), rows: rows.into_iter().map(|(held, _)| held).collect() };
+    let sites = Sites {
+        others: held("", &others),
+        unknown: held("", &unknown),
+        rows: rows.into_iter().map(|(held, _)| held).collect(),
+    };
     Some((sites, classes))
 }
 
@@ -82,7 +90,15 @@ pub fn name<R: Read>(trace: &Reader<R>, site: SiteId) -> String {
     let frames: Vec<&str> = trace.site_frames(site).map(|frame| trace.frame_name(frame).unwrap_or(frame)).collect();
     let allocating = |frame: &&str| ALLOCATING.iter().any(|name| frame.starts_with(name));
     let callers = frames.iter().position(|frame| !allocating(frame)).unwrap_or(0);
-    frames[callers..].iter().take(FRAMES).copied().collect::<Vec<_>>().join(" ← ")
+    frames[callers..].iter().take(FRAMES).map(|frame| shortened(frame, LONGEST)).collect::<Vec<_>>().join(" ← ")
+}
+
+/// The first so many characters of a name.
+pub fn shortened(name: &str, most: usize) -> String {
+    match name.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +129,8 @@ mod tests {
         // The one lives for 12 events, the other for 11 of 12.
         assert_eq!((together, blocks, bytes), (2, 2, 200));
         assert!((mean_bytes - 100.0 * 23.0 / 12.0).abs() < 1e-9, "{mean_bytes}");
-        assert_eq!((sites.others.sites, sites.others.blocks), (2, 3));
+        assert_eq!((sites.others.sites, sites.others.blocks), (2, 2));
+        assert_eq!((sites.unknown.sites, sites.unknown.blocks, sites.unknown.bytes), (0, 1, 1 << 20));
         let class = |at: usize| {
             classes.of(census
                 .sites
@@ -123,10 +140,16 @@ mod tests {
                 .unwrap())
         };
         assert_eq!([0, 1, 2, 8, 9, 10].map(class), [0, 0, 1, 7, 8, 8]);
-        assert_eq!(classes.of(None), 8);
+        assert_eq!(classes.of(None), 9);
         let mut silent = Reader::new(&file[..]).unwrap();
         let census = Census::take(&mut silent).unwrap();
         assert!(most_important(&silent, &census).is_none());
+    }
+
+    #[test]
+    fn long_names_end_in_time() {
+        assert_eq!(shortened("main", 4), "main");
+        assert_eq!(shortened(&"ö".repeat(1000), 3), "ööö…");
     }
 
     #[test]

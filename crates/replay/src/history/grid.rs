@@ -1,25 +1,41 @@
 //! A picture of a heap: cells of so many addresses and so many events, and what lay there.
 
+/// The classes of a colouring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classes {
+    /// How many there are, at least 1.
+    pub count: usize,
+    /// So many of them, from the first, a cell may have the class of; those behind only where there is nothing else.
+    pub told: usize,
+}
+
+impl From<usize> for Classes {
+    /// All of them are told.
+    fn from(count: usize) -> Classes {
+        Classes { count: count.max(1), told: count.max(1) }
+    }
+}
+
 /// Bytes in use by row and class, row after row.
 #[derive(Clone, Debug)]
 pub(super) struct Sums {
-    classes: usize,
+    classes: Classes,
     bytes: Vec<u64>,
 }
 
 impl Sums {
-    pub(super) fn new(rows: usize, classes: usize) -> Sums {
-        Sums { classes, bytes: vec![0; rows * classes] }
+    pub(super) fn new(rows: usize, classes: Classes) -> Sums {
+        Sums { classes, bytes: vec![0; rows * classes.count] }
     }
 
     /// The bytes of a class in a row; a class that there is not is taken as the last.
     #[inline]
     pub(super) fn of(&mut self, row: usize, class: u8) -> &mut u64 {
-        &mut self.bytes[row * self.classes + usize::from(class).min(self.classes - 1)]
+        &mut self.bytes[row * self.classes.count + usize::from(class).min(self.classes.count - 1)]
     }
 
     fn rows(&self) -> impl Iterator<Item = &[u64]> {
-        self.bytes.chunks(self.classes)
+        self.bytes.chunks(self.classes.count)
     }
 
     /// These bytes for so many events.
@@ -31,8 +47,8 @@ impl Sums {
 
     /// Adds what is in two rows of `finer` to each row.
     fn add_pairs(&mut self, finer: &Sums) {
-        for (pair, row) in finer.bytes.chunks(2 * self.classes).zip(self.bytes.chunks_mut(self.classes)) {
-            for one in pair.chunks(self.classes) {
+        for (pair, row) in finer.bytes.chunks(2 * self.classes.count).zip(self.bytes.chunks_mut(self.classes.count)) {
+            for one in pair.chunks(self.classes.count) {
                 row.iter_mut().zip(one).for_each(|(sum, bytes)| *sum += bytes);
             }
         }
@@ -74,7 +90,7 @@ impl Grid {
             if self.used.len() == start {
                 self.used.extend(sums.rows().map(|row| row.iter().sum::<u64>()));
             }
-            classes.extend(sums.rows().map(most));
+            classes.extend(sums.rows().map(|row| most(row, sums.classes.told)));
         }
     }
 
@@ -116,7 +132,7 @@ impl Grid {
         &self.used
     }
 
-    /// Of each colouring the class of which most bytes of each cell were, the lowest of several; in the same order as
+    /// Of each colouring the [class](Classes::told) of which most bytes of each cell were, the lowest of several; in the same order as
     /// [`Grid::used`], and of no meaning where nothing was.
     #[must_use]
     pub fn classes(&self) -> &[Vec<u8>] {
@@ -124,15 +140,16 @@ impl Grid {
     }
 }
 
-/// The class with most bytes, the lowest of several.
-fn most(row: &[u64]) -> u8 {
-    let (class, _) = row.iter().enumerate().fold(
-        (0, 0),
-        |(best, most), (class, &bytes)| {
-            if bytes > most { (class, bytes) } else { (best, most) }
-        },
-    );
-    class as u8
+/// The class with most bytes, the lowest of several; of those that are not told only if there is none else.
+fn most(row: &[u64], told: usize) -> u8 {
+    let most_of = |classes: std::ops::Range<usize>| {
+        classes.fold((0, 0), |(best, most), class| if row[class] > most { (class, row[class]) } else { (best, most) })
+    };
+    let told = told.min(row.len());
+    match most_of(0..told) {
+        (_, 0) => most_of(told..row.len()).0 as u8,
+        (class, _) => class as u8,
+    }
 }
 
 /// A grid made of another one's cells, two by two in both directions.
@@ -146,7 +163,7 @@ pub(super) struct Coarser {
 }
 
 impl Coarser {
-    pub(super) fn than(finer: &Grid, classes: &[usize]) -> Coarser {
+    pub(super) fn than(finer: &Grid, classes: &[Classes]) -> Coarser {
         let grid = finer.coarser();
         let sums = classes.iter().map(|&classes| Sums::new(grid.rows, classes)).collect();
         Coarser { grid, sums, is_begun: false }

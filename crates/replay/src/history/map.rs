@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::grid::{Coarser, Grid, Sums};
+use super::grid::{Classes, Coarser, Grid, Sums};
 
 /// One colouring of a map: blocks fall into classes (of size, of age, …).
 #[derive(Clone, Debug)]
@@ -34,19 +34,18 @@ impl HeapMap {
     pub const LEVELS: usize = 3;
 
     /// A map of a heap of `heap` bytes during `events` events, whose finest grid has at most so many `rows` and `columns`; `classes` has
-    /// the number of classes of each colouring. Rows are whole multiples of `granule` bytes.
+    /// those of each colouring. Rows are whole multiples of `granule` bytes.
     #[must_use]
-    pub fn new(heap: u64, granule: u64, events: u64, rows: usize, columns: usize, classes: &[usize]) -> HeapMap {
+    pub fn new(heap: u64, granule: u64, events: u64, rows: usize, columns: usize, classes: &[Classes]) -> HeapMap {
         let granule = granule.max(1);
         let row_bytes = heap.div_ceil(rows.max(1) as u64).next_multiple_of(granule).max(granule);
         let rows = heap.div_ceil(row_bytes).max(1) as usize;
         let column_events = events.div_ceil(columns.max(1) as u64).max(1);
-        let classes: Vec<usize> = classes.iter().map(|&classes| classes.max(1)).collect();
-        let empty = |&classes: &usize| Layer { used: Sums::new(rows, classes), sums: Sums::new(rows, classes) };
+        let empty = |&classes: &Classes| Layer { used: Sums::new(rows, classes), sums: Sums::new(rows, classes) };
         let finest = Grid::new(rows, row_bytes, column_events, events, classes.len());
         let mut coarser: Vec<Coarser> = Vec::new();
         while coarser.len() + 1 < Self::LEVELS {
-            coarser.push(Coarser::than(coarser.last().map_or(&finest, |level| &level.grid), &classes));
+            coarser.push(Coarser::than(coarser.last().map_or(&finest, |level| &level.grid), classes));
         }
         let layers = classes.iter().map(empty).collect();
         HeapMap { now: 0, column_end: column_events.min(events), events, last_row: rows - 1, layers, finest, coarser }
@@ -134,7 +133,7 @@ mod tests {
     #[test]
     fn cells_are_those_of_the_definition() {
         let (heap, events, classes) = (1000_u64, 203_u64, [3, 2]);
-        let mut map = HeapMap::new(heap, 8, events, 7, 10, &classes);
+        let mut map = HeapMap::new(heap, 8, events, 7, 10, &classes.map(Classes::from));
         let (rows, row_bytes, column_events) = {
             let grid = map.levels().next().unwrap();
             (grid.rows(), grid.row_bytes(), grid.column_events())
@@ -184,6 +183,16 @@ mod tests {
             assert_eq!((0..grid.columns()).map(|column| grid.events_of(column)).sum::<u64>(), events);
         }
         assert_eq!(map.levels().count(), HeapMap::LEVELS);
+    }
+
+    #[test]
+    fn what_is_not_told_is_the_class_of_nothing_else() {
+        let mut map = HeapMap::new(32, 16, 1, 2, 1, &[Classes { count: 3, told: 2 }]);
+        map.occupy(0..1, &[1]);
+        map.occupy(1..32, &[2]);
+        map.end_event();
+        let grid = map.levels().next().unwrap();
+        assert_eq!((grid.used(), &grid.classes()[0][..]), (&[16, 16][..], &[1, 2][..]));
     }
 
     impl Plain {

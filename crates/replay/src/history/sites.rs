@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use heapwright_trace::SiteId;
 
+use super::grid::Classes;
+
 /// What the blocks of one call site took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiteUse {
@@ -54,7 +56,9 @@ impl SiteUses {
     }
 }
 
-/// Which call sites a map tells apart: those of one group have one class, and all others the last.
+/// Which call sites a map tells apart: those of one group have one class, all others the next, and blocks whose site is not known the
+/// last, which is that of a cell only where nothing else is: of a trace that knows the site of one block in some, cells have the
+/// classes of these.
 #[derive(Clone, Debug, Default)]
 pub struct SiteClasses {
     classes: HashMap<SiteId, u8>,
@@ -62,11 +66,11 @@ pub struct SiteClasses {
 }
 
 impl SiteClasses {
-    /// A class for each of these groups, of which those behind the 255th are left out.
+    /// A class for each of these groups, of which those behind the 254th are left out.
     #[must_use]
     pub fn new<G: IntoIterator<Item = SiteId>>(groups: impl IntoIterator<Item = G>) -> SiteClasses {
         let mut told = SiteClasses::default();
-        for group in groups.into_iter().take(usize::from(u8::MAX)) {
+        for group in groups.into_iter().take(usize::from(u8::MAX) - 1) {
             told.classes.extend(group.into_iter().map(|site| (site, told.groups)));
             told.groups += 1;
         }
@@ -76,18 +80,19 @@ impl SiteClasses {
     /// The class of a site.
     #[must_use]
     pub fn of(&self, site: Option<SiteId>) -> u8 {
-        site.and_then(|site| self.classes.get(&site).copied()).unwrap_or(self.groups)
+        site.map_or(self.unknown(), |site| self.classes.get(&site).copied().unwrap_or(self.groups))
     }
 
-    /// How many classes there are, that of all others included; `None` when no sites are told apart.
+    /// The class of blocks whose site is not known.
     #[must_use]
-    pub fn count(&self) -> Option<usize> {
-        (self.groups > 0).then_some(usize::from(self.groups) + 1)
+    pub fn unknown(&self) -> u8 {
+        self.groups + 1
     }
 
-    /// The class of all others.
+    /// The classes; `None` when no sites are told apart.
     #[must_use]
-    pub fn others(&self) -> u8 {
-        self.groups
+    pub fn classes(&self) -> Option<Classes> {
+        let told = usize::from(self.groups) + 1;
+        (self.groups > 0).then_some(Classes { count: told + 1, told })
     }
 }

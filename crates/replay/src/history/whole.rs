@@ -8,6 +8,7 @@ use heapwright_trace::{Reader, SiteId};
 
 use super::census::Census;
 use super::extents::{self, Exchange, Extent};
+use super::grid::Classes;
 use super::map::HeapMap;
 use super::moment::Moment;
 use super::series::Series;
@@ -88,7 +89,7 @@ impl History {
     /// Replays all of a trace under `model` and looks at every step. `outcome` is what [`replay`](crate::replay())
     /// made of the same, and `census` what the trace is: they tell how far the map goes, and when the peak is.
     ///
-    /// Memory: that of a [`Simulation`], 24 bytes per live block at two moments, 48 per live block of a site that is told apart,
+    /// Memory: that of a [`Simulation`], 24 bytes per live block at two moments, 48 per live block whose site is known if sites are told apart,
     /// 15 bytes per cell of the finest map. Time: some three
     /// times that of a replay.
     ///
@@ -116,7 +117,7 @@ struct Observer<'t> {
     outcome: &'t Outcome,
     census: &'t Census,
     sites: &'t SiteClasses,
-    /// The live blocks of sites that are told apart, by number, and their classes.
+    /// The live blocks whose sites are known, by number, and their classes.
     site_of: HashMap<u64, u8>,
     growth: Growth,
     heap: Series,
@@ -135,7 +136,8 @@ impl<'t> Observer<'t> {
     ) -> Result<Observer<'t>, ReplayError> {
         let series = || Series::new(detail.buckets);
         let (granule, events) = (u64::from(model.rules.granule), census.events);
-        let classes: Vec<usize> = [History::CLASSES; 2].into_iter().chain(detail.sites.count()).collect();
+        let told = [History::CLASSES; 2].map(Classes::from);
+        let classes: Vec<Classes> = told.into_iter().chain(detail.sites.classes()).collect();
         Ok(Observer {
             simulation: Simulation::new(model)?,
             outcome,
@@ -189,7 +191,7 @@ impl<'t> Observer<'t> {
     #[inline]
     fn remember_site(&mut self, block: u64, site: Option<SiteId>) -> u8 {
         let class = self.sites.of(site);
-        if class != self.sites.others() {
+        if self.sites.classes().is_some() && class != self.sites.unknown() {
             self.site_of.insert(block, class);
         }
         class
@@ -198,7 +200,7 @@ impl<'t> Observer<'t> {
     /// A block goes; returns the class of its site.
     #[inline]
     fn forget_site(&mut self, block: u64) -> u8 {
-        self.site_of.remove(&block).unwrap_or(self.sites.others())
+        self.site_of.remove(&block).unwrap_or(self.sites.unknown())
     }
 
     fn finish(self) -> History {

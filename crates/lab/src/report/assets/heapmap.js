@@ -8,11 +8,12 @@ function colourings({ sites }) {
     ["age", numbered("age", ["first eighth", "second", "third", "fourth", "fifth", "sixth", "seventh", "last eighth"])],
   ]);
   if (sites === null) return found;
+  // Where the sites of some blocks are known, the shares are those of the known ones.
   const mean = [...sites.rows, sites.others].reduce((sum, held) => sum + held.mean_bytes, 0) || 1;
   const note = (held) => `${percent(held.mean_bytes / mean)} of the bytes: on average ${bytes(held.mean_bytes)} in use, ${plural(held.blocks, "block")} in all`;
   const told = numbered("site", sites.rows.map((held) => held.name));
-  told.push({ name: sites.others.sites === 0 ? "not known" : "all others", paint: "site-other" });
-  return found.set("site", told.map((site, at) => ({ ...site, note: note(sites.rows[at] ?? sites.others) })));
+  const rest = [{ name: "all others", paint: "site-other", held: sites.others, note: note(sites.others) }, { name: "not known", paint: "site-unknown", held: sites.unknown }];
+  return found.set("site", [...told.map((site, at) => ({ ...site, note: note(sites.rows[at]) })), ...rest.map((kind) => ({ ...kind, isAbsent: kind.held.blocks === 0 }))]);
 }
 
 /** Unpacks the planes of a map. */
@@ -116,7 +117,7 @@ function heapMap(host, { policies, view, height, layers }) {
     name.textContent = `${policy.policy} fit`.replace("buddy fit", "buddies");
     canvas.setAttribute("aria-label", `Heap map under ${name.textContent}: ${bytes(policy.peak_heap)} of addresses against ${grouped(view.events)} events, coloured by ${layer}`);
     cell.textContent = `A cell: ${plural(policy.map.column_events, "event")}, ${bytes(policy.map.row_bytes)} of addresses.`;
-    legend.replaceChildren(...kinds.map((kind, at) =>
+    legend.replaceChildren(...kinds.flatMap((kind, at) => kind.isAbsent ? [] :
       element("button", { type: "button", title: kind.note && `${kind.name}: ${kind.note}`, "aria-pressed": String(only === null || only === at), onclick: () => { only = only === at ? null : at; repaint(); } },
         square(kind.paint), element("span", {}, kind.name), ...(kind.note ? [element("small", {}, kind.note.split(" of ")[0])] : []))));
     drawThumbs();

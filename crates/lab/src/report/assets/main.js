@@ -121,9 +121,15 @@ function real() {
   }));
 }
 
+/** What is to be known of maps by sites, where those of some blocks are known. */
+function sampled() {
+  const { blocks } = data.sites.unknown;
+  return blocks === 0 ? "" : `Those of ${plural(data.trace.blocks - blocks, "block")} in ${grouped(data.trace.blocks)} are known: where any of these lay, the colour is theirs. `;
+}
+
 async function map() {
   byId("map-note").textContent = `Addresses upwards, time to the right; what is blank is a hole. A cell is as dark as it was in use, and has the colour of most of it. ${
-    data.sites === null ? "" : "Sites are the places in the program that asked for the blocks; those that held most on average have colours. "
+    data.sites === null ? "" : "Sites are the places in the program that asked for the blocks; those that held most on average have colours. " + sampled()
   }The small maps have one scale of addresses. Drag over a part to see it larger.`;
   if (typeof DecompressionStream === "undefined") {
     byId("heap-map").replaceChildren(element("p", { class: "failure" }, "This browser cannot unpack the maps (it has no DecompressionStream); every browser since 2023 can. All other figures are complete."));

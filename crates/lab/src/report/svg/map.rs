@@ -12,7 +12,7 @@ use super::axes::{self, BOTTOM, LEFT, RIGHT, Scale, TOP, rounded, text};
 use super::palette;
 use crate::number;
 use crate::report::planes::Planes;
-use crate::report::sites::Sites;
+use crate::report::sites::{Sites, shortened};
 
 /// A class of a colouring: its name and its colour.
 type Class = (String, [u8; 3]);
@@ -39,7 +39,8 @@ impl Colouring<'_> {
             }
             Colouring::Site(sites) => {
                 let told = (0..).zip(&sites.rows).map(|(at, held)| (held.name.clone(), palette::class("site", at)));
-                told.chain([("all others".to_owned(), palette::other_sites())]).collect()
+                let rest = [("all others", palette::other_sites()), ("not known", palette::unknown_sites())];
+                told.chain(rest.map(|(name, paint)| (name.to_owned(), paint))).collect()
             }
         }
     }
@@ -93,6 +94,7 @@ fn png(map: &Planes, layer: usize, paints: &[[u8; 3]]) -> Result<Vec<u8>> {
 /// each.
 fn key(colouring: &Colouring<'_>, classes: &[Class]) -> (Group, f64) {
     const LINE: f64 = 17.0;
+    const LINE_LENGTH: usize = 84;
     let (left, top, room, heading) = match colouring {
         Colouring::Size => (RIGHT + 8.0, TOP + 10.0, 0.0, "block size"),
         Colouring::Site(_) => (LEFT, BOTTOM + 66.0, 26.0 + LINE * classes.len() as f64, "asked for by"),
@@ -105,19 +107,10 @@ fn key(colouring: &Colouring<'_>, classes: &[Class]) -> (Group, f64) {
             left + 15.0,
             y + 9.0,
             "start",
-            &shortened(name),
+            &axes::printable(&shortened(name, LINE_LENGTH)),
         ));
     }
     (group, room)
-}
-
-/// A name that fits into a line.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 92;
-    match name.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", axes::printable(&name[..end])),
-        None => axes::printable(name),
-    }
 }
 
 /// The sizes of a class, as [`History::size_class`] has them.
@@ -145,12 +138,5 @@ mod tests {
             assert_eq!(History::size_class(16 << (2 * class)), class);
             assert_eq!(History::size_class((16 << (2 * class)) + 1), class + 1);
         }
-    }
-
-    #[test]
-    fn long_names_end_where_the_line_does() {
-        assert_eq!(shortened("main ← start\n"), "main ← start\u{fffd}");
-        let long = shortened(&"ö".repeat(1000));
-        assert!(long.ends_with("ö…") && long.chars().count() == 93);
     }
 }

@@ -40,6 +40,11 @@ pub fn known(allocator: &str) -> &str {
     if property(&format!("line-{allocator}")).is_some() { allocator } else { "other-0" }
 }
 
+/// Those of blocks whose call site is not known.
+pub fn unknown_sites() -> [u8; 3] {
+    property("site-unknown").and_then(channels).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use heapwright_placement::PolicyKind;
@@ -55,7 +60,7 @@ mod tests {
         for colouring in ["size", "age", "site"] {
             assert!((0..8).all(|at| class(colouring, at) != [0; 3]), "{colouring}");
         }
-        assert_ne!(other_sites(), [0; 3]);
+        assert!(other_sites() != [0; 3] && unknown_sites() != [0; 3]);
         assert_eq!((known("system"), known("jemalloc"), line("first")), ("system", "other-0", "#0072b2"));
     }
 }
