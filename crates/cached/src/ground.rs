@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering
 use heapwright::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
 use heapwright_os::{Lock, Locked, Refused, Reservation, round_to_pages, ticks};
 
+use crate::OutOfMemory;
 use crate::heap::{Entry, Heap};
 use crate::slab::{Key, NO_SLAB, PAGE, SLAB, Slab};
 
@@ -26,7 +27,7 @@ const HEAPS: usize = 1 << 14;
 /// Bytes of pages in holes that are kept for the next who needs them: at least so many, more where they are needed again,
 /// and in any case a sixteenth of the heap.
 const KEEP: usize = 1 << 20;
-const MOST_KEEP: usize = 64 << 20;
+const MOST_REGRETTED: usize = 256 << 20;
 const KEEP_PART: usize = 16;
 
 /// Where things are. Set once, before the first heap exists.
@@ -222,13 +223,7 @@ impl Shared {
         GROUND.slabs.store(slabs.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.key.store(random_word(pages.base().addr().get()), Ordering::Relaxed);
-        Ok(Shared {
-            pages,
-            made: 0,
-            keep: Keep { bytes: KEEP, returned: 0, placed: 0 },
-            idle: 0,
-            _room: [entries, slabs, heaps],
-        })
+        Ok(Shared { pages, made: 0, keep: Keep::default(), idle: 0, _room: [entries, slabs, heaps] })
     }
 
     /// A heap for a thread: that of one that has ended, or a new one. `None` when there are too many.
@@ -275,8 +270,28 @@ impl Shared {
     pub(crate) fn place_slab(&mut self) -> Option<u32> {
         // SAFETY: the length is not 0 and the alignment a power of two.
         let layout = unsafe { Layout::from_size_align_unchecked(SLAB, SLAB) };
-        let start = self.pages.allocate(layout).ok()?;
+        let start = self.place(layout).ok()?;
         GROUND.number_of(start.addr().get())
+    }
+
+    /// Pages for a slab or for a block that has no class.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        let placed = self.pages.allocate(layout).map_err(|_| OutOfMemory)?;
+        self.keep.see_placed(layout.size(), &mut self.pages);
+        Ok(placed)
+    }
+
+    /// As [`Shared::place`], all zeros.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(crate) fn place_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        let placed = self.pages.allocate_zeroed(layout).map_err(|_| OutOfMemory)?;
+        self.keep.see_placed(layout.size(), &mut self.pages);
+        Ok(placed)
     }
 
     /// Takes back the pages of a slab or of a block that has no class.
@@ -289,9 +304,7 @@ impl Shared {
     pub(crate) unsafe fn remove(&mut self, start: NonNull<u8>) -> Result<(), FreeError> {
         // SAFETY: the caller's promise.
         unsafe { self.pages.deallocate_unsized(start) }?;
-        if self.pages.returns().bytes != self.keep.returned {
-            self.keep.learn(&mut self.pages);
-        }
+        self.keep.see_freed(&mut self.pages);
         Ok(())
     }
 
@@ -305,22 +318,37 @@ impl Shared {
 }
 
 /// How much to keep, learnt from what became of what was given back.
+#[derive(Default)]
 struct Keep {
-    bytes: usize,
-    /// Bytes given back, and bytes placed, when it was last thought about.
+    /// Bytes given back, when it was last looked.
     returned: u64,
-    placed: u64,
+    /// Bytes given back that nobody has asked for since.
+    away: usize,
+    /// Bytes that were asked for again after they had been given back: so many more are kept.
+    regretted: usize,
 }
 
 impl Keep {
-    /// Pages have just been given back. If as much as half of them has been placed since the last time, that was too early: twice
-    /// as much is kept from now on; else half as much.
-    fn learn(&mut self, pages: &mut GrowingHeap<FirstFit>) {
-        let (returned, placed) = (pages.returns().bytes, pages.counters().map_or(0, |counters| counters.rounded));
-        let was_early = (placed - self.placed) * 2 >= returned - self.returned;
-        let bytes = if was_early { self.bytes * 2 } else { self.bytes / 2 };
-        *self = Keep { bytes: bytes.clamp(KEEP, MOST_KEEP), returned, placed };
-        pages.set_keep(self.bytes);
+    /// Pages of so many bytes have been placed in a hole.
+    fn see_placed(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
+        let again = bytes.min(self.away);
+        if again != 0 {
+            self.away -= again;
+            self.regretted = (self.regretted + again).min(MOST_REGRETTED);
+            pages.set_keep(KEEP + self.regretted);
+        }
+    }
+
+    /// Pages have been freed, and some may have been given back: what is regretted fades.
+    fn see_freed(&mut self, pages: &mut GrowingHeap<FirstFit>) {
+        let returned = pages.returns().bytes;
+        let now = (returned - self.returned) as usize;
+        if now != 0 {
+            self.returned = returned;
+            self.away += now;
+            self.regretted -= self.regretted.min(now / 8);
+            pages.set_keep(KEEP + self.regretted);
+        }
     }
 }
 

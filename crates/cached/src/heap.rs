@@ -13,7 +13,7 @@ use heapwright_os::{Line, Output, abort};
 use crate::classes::{CLASSES, SMALL, class_of, size_of_class, small_class_of};
 use crate::ground::{ENTRIES, GROUND};
 use crate::inbox::Inbox;
-use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab};
+use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab, Wanted};
 
 /// Whose a slab is and of which class, in one word: the owner above, the class's list below, as its distance from the first in
 /// bytes. So what an own slab's entry differs by from that of class 0 leads to the list.
@@ -135,6 +135,9 @@ const fn most_in_list(class: usize) -> u16 {
         blocks
     }) as u16
 }
+
+/// How many pages are had from the system at once by who keeps asking.
+const AHEAD: usize = 4;
 
 /// How many blocks an empty list gets at most: as many as a page has, so that what is not needed is not touched.
 const fn most_in_refill(class: usize) -> u32 {
@@ -350,8 +353,11 @@ impl Local {
     fn refill(&mut self, class: usize) -> Option<NonNull<u8>> {
         let list = &mut self.lists[class];
         list.was_filled = true;
-        let wanted = u32::from(list.limit).min(most_in_refill(class));
-        list.set_limit((list.limit * 2).min(most_in_list(class)));
+        let most = most_in_list(class);
+        // Who has asked for that many wants more.
+        let pages = if list.limit == most { AHEAD } else { 1 };
+        let wanted = Wanted { blocks: u32::from(list.limit).min(most_in_refill(class)), pages };
+        list.set_limit((list.limit * 2).min(most));
         loop {
             let number = self.shelves[class];
             if number == NO_SLAB {

@@ -94,7 +94,7 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if size > LARGEST {
         let layout = layout(size, GRAIN)?;
-        return thread::ground().ok_or(OutOfMemory)?.pages.allocate_zeroed(layout).map_err(|_| OutOfMemory);
+        return thread::ground().ok_or(OutOfMemory)?.place_zeroed(layout);
     }
     let block = take(size).map_or_else(|| allocate(size), Ok)?;
     // SAFETY: the block is that long, and new.
@@ -127,7 +127,7 @@ fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
 #[cold]
 #[inline(never)]
 fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-    thread::ground().ok_or(OutOfMemory)?.pages.allocate(layout).map_err(|_| OutOfMemory)
+    thread::ground().ok_or(OutOfMemory)?.place(layout)
 }
 
 /// Frees a block.

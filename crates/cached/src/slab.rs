@@ -9,7 +9,7 @@
 
 use core::ptr::{NonNull, null_mut};
 
-use heapwright_os::{page_size, purge};
+use heapwright_os::{page_size, populate, purge};
 
 use crate::classes::{GRAIN, size_of_class};
 
@@ -62,6 +62,15 @@ pub(crate) struct Chain {
 
 impl Chain {
     pub(crate) const EMPTY: Chain = Chain { first: null_mut(), last: null_mut(), count: 0 };
+}
+
+/// What is asked of a slab.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// So many blocks, at most.
+    pub(crate) blocks: u32,
+    /// If pages have to be touched for them, so many at once.
+    pub(crate) pages: usize,
 }
 
 /// A block came back that was not out.
@@ -146,26 +155,42 @@ impl Slab {
         (0..PAGES).filter(|&page| self.out[page] == 0).fold(0, |mask, page| mask | 1 << page) & self.resident
     }
 
-    /// Takes up to `wanted` blocks, those in memory first, then from the lowest pages.
+    /// Takes up to as many blocks as are `wanted`, those in memory first, then from the lowest pages.
     ///
     /// # Safety
     /// `start` is where this slab begins, and `key` the process's.
-    pub(crate) unsafe fn take(&mut self, start: *mut u8, key: Key, wanted: u32, pages: &mut Idle) -> Chain {
+    pub(crate) unsafe fn take(&mut self, start: *mut u8, key: Key, wanted: Wanted, pages: &mut Idle) -> Chain {
         let mut chain = Chain::EMPTY;
-        while chain.count < wanted {
+        while chain.count < wanted.blocks {
             if self.ready == 0 {
                 if self.fresh == 0 {
                     break;
                 }
+                let page = self.fresh.trailing_zeros() as usize;
                 // SAFETY: the caller's promise.
-                unsafe { self.carve(start, key, self.fresh.trailing_zeros() as usize, pages) };
+                unsafe {
+                    self.back(start, page, wanted.pages, pages);
+                    self.carve(start, key, page, pages);
+                }
             }
             let page = self.ready.trailing_zeros() as usize;
             // SAFETY: the caller's promise.
-            unsafe { self.take_from(page, start, key, wanted, pages, &mut chain) };
+            unsafe { self.take_from(page, start, key, wanted.blocks, pages, &mut chain) };
         }
         self.blocks_out += chain.count as u16;
         chain
+    }
+
+    /// Has up to `count` pages from a fresh one on in memory at once, as far as they are fresh and may not be there.
+    unsafe fn back(&mut self, start: *mut u8, page: usize, count: usize, pages: &mut Idle) {
+        let can_be = |page: &usize| self.fresh & !self.resident & 1 << page != 0;
+        let run = (page..PAGES.min(page + count)).take_while(can_be).count();
+        if run > 1 && page_size() == PAGE {
+            // SAFETY: the pages lie in the slab.
+            unsafe { populate(NonNull::new_unchecked(start.add(page * PAGE)), run * PAGE) };
+            self.resident |= mask_of(page, run);
+            pages.idle += run as u32;
+        }
     }
 
     /// Links the blocks that start in a fresh page.
@@ -305,7 +330,7 @@ impl Slab {
 
     /// Notes that pages have been given back.
     fn forget(&mut self, first: usize, count: usize) {
-        let mask = (((1u32 << count) - 1) << first) as u16;
+        let mask = mask_of(first, count);
         self.free[first..first + count].fill(NONE);
         self.ready &= !mask;
         self.resident &= !mask;
@@ -314,10 +339,15 @@ impl Slab {
     }
 }
 
+/// The pages from `first` on, so many.
+fn mask_of(first: usize, count: usize) -> u16 {
+    (((1u32 << count) - 1) << first) as u16
+}
+
 /// How many pages from `page` on, in steps of so many `together` (an OS page), can go: none is needed and some are in memory.
 fn run_of(idle: u16, resident: u16, page: usize, together: usize) -> usize {
     let can_go = |first: usize| {
-        let mask = (((1u32 << together) - 1) << first) as u16;
+        let mask = mask_of(first, together);
         idle & mask != 0 && resident & mask == idle & mask
     };
     let mut end = page;

@@ -1,4 +1,4 @@
-//! Memory that is given back, and a system that refuses. A process of its own, for it looks at the whole of it.
+//! Memory that is given back. A process of its own, for it looks at the whole of it.
 
 mod common;
 
@@ -7,7 +7,6 @@ use std::sync::Mutex;
 
 use common::{Filled, any_size, ready};
 use heapwright_cached as cached;
-use heapwright_os::refusals;
 
 /// The tests look at the memory of the process, so they run one after another.
 static TURN: Mutex<()> = Mutex::new(());
@@ -24,6 +23,7 @@ fn what_is_freed_goes_back_to_the_system() {
     let _turn = TURN.lock();
     ready();
     let mut random = fastrand::Rng::with_seed(4);
+    cached::trim();
     let before = resident();
     let mut blocks: Vec<_> = (0..60_000).map(|number| Filled::new(number, any_size(&mut random).min(3000))).collect();
     blocks.extend((0..20).map(|number| Filled::new(number, 1 << 20)));
@@ -42,6 +42,7 @@ fn pages_without_a_block_go_back_while_their_neighbours_live() {
     let _turn = TURN.lock();
     ready();
     let mut random = fastrand::Rng::with_seed(5);
+    cached::trim();
     let before = resident();
     let mut blocks: Vec<_> = (0..200_000).map(|number| Filled::new(number, random.usize(16..=512))).collect();
     random.shuffle(&mut blocks);
@@ -55,26 +56,4 @@ fn pages_without_a_block_go_back_while_their_neighbours_live() {
     let bound = pages.len() * 4096 + full / 16 + (2 << 20);
     assert!(left < bound, "{left} of {full} are left for {} pages", pages.len());
     kept.into_iter().for_each(Filled::free);
-}
-
-#[test]
-fn a_system_that_refuses_costs_nothing_but_the_request() {
-    let _turn = TURN.lock();
-    ready();
-    let mut refused = 0;
-    for granted in 0..12 {
-        let mut blocks = Vec::new();
-        refusals::after(granted, || {
-            for number in 0..40 {
-                let size = (200 << 10) << (number % 8);
-                match cached::allocate(size) {
-                    Ok(block) => blocks.push(Filled::over(block, number, size, 16)),
-                    Err(cached::OutOfMemory) => refused += 1,
-                }
-            }
-        });
-        blocks.into_iter().for_each(Filled::free);
-        Filled::new(granted, 100).free();
-    }
-    assert!(refused > 0, "nothing was refused");
 }

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::errno::errno_kept;
-use crate::pages::{Access, Refused, granted, map_aligned_with, page_size, purge, refuse_if_told, unmap};
+use crate::pages::{Access, Refused, granted, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
 
 /// A range of address space, unmapped when dropped.
 ///
@@ -100,8 +100,8 @@ impl Reservation {
     /// less time than touching them page by page; a hint only.
     pub fn populate(&mut self, from: usize, to: usize) {
         if let Ok(start) = self.part(from, to) {
-            // SAFETY: the part lies inside this reservation, and the advice changes no contents.
-            errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), to - from, libc::MADV_POPULATE_WRITE) });
+            // SAFETY: the part lies inside this reservation.
+            unsafe { populate(start, to - from) };
         }
     }
 
