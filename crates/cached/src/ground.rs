@@ -5,7 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use heapwright::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
-use heapwright_os::{Lock, Locked, Refused, Reservation, round_to_pages, ticks};
+use heapwright_os::{Lock, Locked, Refused, Reservation, now_nanoseconds, round_to_pages, ticks};
 
 use crate::OutOfMemory;
 use crate::heap::{Entry, Heap};
@@ -317,37 +317,51 @@ impl Shared {
     }
 }
 
-/// How much to keep, learnt from what became of what was given back.
+/// How much to keep, learnt from what became of what was given back: what is asked for again within a second was given back too
+/// early, and for the next second as much more is kept.
 #[derive(Default)]
 struct Keep {
     /// Bytes given back, when it was last looked.
     returned: u64,
-    /// Bytes given back that nobody has asked for since.
+    /// Bytes given back that nobody has asked for since, and the time of the latest.
     away: usize,
-    /// Bytes that were asked for again after they had been given back: so many more are kept.
+    returned_at: u64,
+    /// Bytes that were asked for again too soon, and the time of the latest.
     regretted: usize,
+    regretted_at: u64,
 }
 
 impl Keep {
-    /// Pages of so many bytes have been placed in a hole.
+    const SOON: u64 = 1_000_000_000;
+
+    /// Pages of so many bytes have been placed.
     fn see_placed(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
         let again = bytes.min(self.away);
-        if again != 0 {
-            self.away -= again;
-            self.regretted = (self.regretted + again).min(MOST_REGRETTED);
-            pages.set_keep(KEEP + self.regretted);
+        if again == 0 {
+            return;
         }
+        let now = now_nanoseconds();
+        if now - self.returned_at > Keep::SOON {
+            self.away = 0;
+            return;
+        }
+        self.away -= again;
+        self.regretted = (self.regretted + again).min(MOST_REGRETTED);
+        self.regretted_at = now;
+        pages.set_keep(KEEP + self.regretted);
     }
 
-    /// Pages have been freed, and some may have been given back: what is regretted fades.
+    /// Pages have been freed, and some may have been given back.
     fn see_freed(&mut self, pages: &mut GrowingHeap<FirstFit>) {
+        if self.regretted != 0 && now_nanoseconds() - self.regretted_at > Keep::SOON {
+            self.regretted = 0;
+            pages.set_keep(KEEP);
+        }
         let returned = pages.returns().bytes;
-        let now = (returned - self.returned) as usize;
-        if now != 0 {
+        if returned != self.returned {
+            self.away += (returned - self.returned) as usize;
             self.returned = returned;
-            self.away += now;
-            self.regretted -= self.regretted.min(now / 8);
-            pages.set_keep(KEEP + self.regretted);
+            self.returned_at = now_nanoseconds();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::fs;
 use std::ptr::NonNull;
 use std::sync::Once;
 
@@ -111,4 +112,11 @@ impl Filled {
         self.free();
         Filled::new(number, size)
     }
+}
+
+/// Bytes of memory that are the process's own.
+pub fn resident() -> usize {
+    let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
 }

@@ -1,0 +1,24 @@
+//! Memory that is given back amid what lives. A process of its own, for it looks at the whole of it.
+
+mod common;
+
+use common::{Filled, ready};
+
+#[test]
+fn pages_without_a_block_go_back_while_their_neighbours_live() {
+    ready();
+    let mut random = fastrand::Rng::with_seed(5);
+    let before = common::resident();
+    let mut blocks: Vec<_> = (0..200_000).map(|number| Filled::new(number, random.usize(16..=512))).collect();
+    random.shuffle(&mut blocks);
+    let full = common::resident() - before;
+    let kept = blocks.split_off(190_000);
+    blocks.into_iter().for_each(Filled::free);
+    let pages: std::collections::BTreeSet<_> =
+        kept.iter().flat_map(|block| block.address() >> 12..=(block.address() + block.size() - 1) >> 12).collect();
+    let left = common::resident() - before;
+    // Bounded by what is always kept, and a sixteenth of the slabs.
+    let bound = pages.len() * 4096 + full / 16 + (2 << 20);
+    assert!(left < bound, "{left} of {full} are left for {} pages", pages.len());
+    kept.into_iter().for_each(Filled::free);
+}
