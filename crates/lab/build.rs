@@ -1,4 +1,4 @@
-//! Builds the libraries that the command carries inside, by the same cargo, and leaves them in `OUT_DIR`.
+//! Builds the libraries and the program that the command carries inside, by the same cargo, and leaves them in `OUT_DIR`.
 
 use std::env;
 use std::error::Error;
@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the libraries are made of, beside the workspace's manifest and lock file.
-const SOURCES: [&str; 9] =
-    ["placement", "os", "heapwright", "cached", "beacon", "process", "malloc", "stream", "record"];
+const SOURCES: [&str; 10] =
+    ["placement", "os", "heapwright", "cached", "beacon", "process", "malloc", "stream", "record", "bench"];
 
-/// The packages, and the library that each becomes.
-const LIBRARIES: [(&str, &str); 2] =
-    [("heapwright-malloc", "libheapwright.so"), ("heapwright-record", "libheapwright_record.so")];
+/// The packages, and the file that each becomes: libraries, and the program in which mallocs are measured.
+const CARRIED: [(&str, &str); 3] = [
+    ("heapwright-malloc", "libheapwright.so"),
+    ("heapwright-record", "libheapwright_record.so"),
+    ("heapwright-bench", "heapwright-bench"),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
@@ -23,25 +26,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.toml").display());
 
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
-    let built = build_libraries(workspace, &target_dir(&out_dir)?)?;
-    for (_, library) in LIBRARIES {
-        fs::copy(built.join(library), out_dir.join(library))?;
+    let built = build_carried(workspace, &target_dir(&out_dir)?)?;
+    for (_, file) in CARRIED {
+        fs::copy(built.join(file), out_dir.join(file))?;
     }
     Ok(())
 }
 
 /// A target directory beside the running cargo's own, which that cargo has locked; the same one for every profile, so
-/// that the libraries are built once for all of them.
+/// that they are built once for all of them.
 fn target_dir(out_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     // .../target/[<triple>/]<profile>/build/<package>/out
     let target = out_dir.ancestors().nth(4).ok_or("OUT_DIR is not where cargo puts it")?;
     Ok(target.join("embedded"))
 }
 
-/// Builds the libraries in the profile made for them, whatever the profile of the command, and returns where they are.
-fn build_libraries(workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
+/// Builds them in the profile made for them, whatever the profile of the command, and returns where they are.
+fn build_carried(workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let triple = env::var("TARGET")?;
-    let packages = LIBRARIES.map(|(package, _)| ["--package", package]);
+    let packages = CARRIED.map(|(package, _)| ["--package", package]);
     let status = Command::new(env::var("CARGO")?)
         .current_dir(workspace)
         .args(["build", "--locked", "--profile", "preload", "--target", &triple])

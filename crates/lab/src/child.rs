@@ -64,8 +64,16 @@ pub fn perform<T: DeserializeOwned>(allocator: &Allocator, job: &Job) -> Result<
     allocator.apply(&mut command)?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().with_context(|| format!("cannot start a child under {name}"))?;
-    let answer: Answer<T> = serde_json::from_slice(&finished(child).with_context(|| format!("under {name}"))?)
-        .with_context(|| format!("a child under {name} answered out of turn"))?;
+    parse(&finished(child).with_context(|| format!("under {name}"))?, allocator)
+}
+
+/// The result that a child under `allocator` printed.
+///
+/// # Errors
+/// As [`perform`].
+pub fn parse<T: DeserializeOwned>(printed: &[u8], allocator: &Allocator) -> Result<T> {
+    let answer: Answer<T> = serde_json::from_slice(printed)
+        .with_context(|| format!("a child under {} answered out of turn", allocator.name()))?;
     if let Some(library) = allocator.library()? {
         ensure!(
             is_same_file(&answer.malloc, &library),

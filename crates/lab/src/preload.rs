@@ -1,4 +1,4 @@
-//! The drop-in library and the recorder that the command carries inside, put where the dynamic linker can load it.
+//! The drop-in library, the recorder and the small program for measuring that the command carries inside, put where the dynamic linker can load them.
 //!
 //! Each is written once, under the hash of its content, into a folder that only the user can enter, and is compared with
 //! what is carried inside before every use. A file, not a memfd: `LD_PRELOAD` is inherited, and children of children
@@ -41,18 +41,28 @@ pub const VARIABLES: [&str; 6] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE, 
 
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright.so"));
 static EMBEDDED_RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright_record.so"));
+static EMBEDDED_BENCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/heapwright-bench"));
 
 /// The path of the drop-in library: `chosen`, else what the environment names, else the one carried inside.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
         Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.display())),
-        None => extracted(EMBEDDED),
+        None => extracted(EMBEDDED, library_name),
     }
 }
 
 /// The path of the recorder, which is carried inside too.
 pub fn recorder() -> Result<PathBuf> {
-    extracted(EMBEDDED_RECORDER)
+    extracted(EMBEDDED_RECORDER, library_name)
+}
+
+/// The path of the small program in which mallocs are measured, which is carried inside too.
+pub fn bench_program() -> Result<PathBuf> {
+    extracted(EMBEDDED_BENCH, |hash| format!("heapwright-bench-{hash:016x}"))
+}
+
+fn library_name(hash: u64) -> String {
+    format!("libheapwright-{hash:016x}.so")
 }
 
 /// The absolute path of a library that the dynamic linker can be told to load.
@@ -72,11 +82,11 @@ fn can_be_listed(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where `content` lies as a file; it is written unless it is there already.
-fn extracted(content: &[u8]) -> Result<PathBuf> {
+/// Where `content` lies as a file, named by its hash; it is written unless it is there already.
+fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
-    let file = format!("libheapwright-{:016x}.so", hasher.finish());
+    let file = name(hasher.finish());
     let mut refusals = Vec::new();
     for folder in folders() {
         match extract_into(&folder, &file, content) {
@@ -84,7 +94,7 @@ fn extracted(content: &[u8]) -> Result<PathBuf> {
             Err(error) => refusals.push(format!("{}: {error:#}", folder.display())),
         }
     }
-    bail!("cannot put the drop-in library anywhere ({})", refusals.join("; "))
+    bail!("cannot put {file} anywhere ({})", refusals.join("; "))
 }
 
 /// The folders that may take the library, best first.
@@ -109,7 +119,7 @@ fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
     if let Err(error) = written {
         // Whatever is left of the draft is of no use to anybody, and the reason to report is the first one.
         let _ = fs::remove_file(&draft);
-        return Err(error).context("cannot write the library");
+        return Err(error).context("cannot write it");
     }
     Ok(path)
 }

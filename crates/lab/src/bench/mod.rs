@@ -9,6 +9,7 @@ mod bars;
 pub mod clock;
 mod contender;
 pub mod lazy;
+mod malloc;
 mod measure;
 pub mod memory;
 mod numbers;
@@ -48,6 +49,7 @@ Examples:
   heapwright bench --allocators talc,mimalloc --json       for a program to read
   heapwright bench --bars                                  does the project keep what it promises?
   heapwright bench shared                                  several processes on one heap
+  heapwright bench malloc                                  malloc libraries, as programs meet them
 
 An operation is one allocate or one free; its time is processor time and contains the row `no-op`, which is what the
 measuring itself takes. Latencies are read from a clock whose own cost is taken off. `system (A/A)` is the system's malloc
@@ -101,6 +103,9 @@ pub struct Arguments {
 /// What is measured in a way of its own.
 #[derive(Debug, clap::Subcommand)]
 enum Other {
+    /// Measure whole mallocs as a preloaded library meets programs: time and memory, in fresh processes.
+    #[command(after_help = malloc::EXAMPLES)]
+    Malloc(malloc::Arguments),
     /// Measure heaps that several processes share, beside Boost.Interprocess.
     #[command(after_help = shared::EXAMPLES)]
     Shared(shared::Arguments),
@@ -145,8 +150,10 @@ impl Arguments {
 
 /// Measures what `arguments` ask for and prints it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if let Some(Other::Shared(arguments)) = &arguments.other {
-        return shared::run(arguments);
+    match &arguments.other {
+        Some(Other::Malloc(arguments)) => return malloc::run(arguments),
+        Some(Other::Shared(arguments)) => return shared::run(arguments),
+        None => {}
     }
     let extent = arguments.extent();
     let mut cases = plan::cases(&arguments.kinds(), extent, &arguments.field());

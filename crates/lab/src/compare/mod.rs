@@ -44,18 +44,21 @@ pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::comparison::{Comparison, Row, Sample};
 pub use self::estimate::Estimate;
 pub use self::gather::{Plan, gather, gather_around};
+pub use self::interruption::Interruption;
 use self::judge::{Field, Judgement};
+pub use self::machine::Machine;
 pub use self::metric::Metric;
 pub use self::pace::Pace;
 pub use self::recommend::Recommendation;
 pub use self::rounds::Course;
+pub use self::source::BUNDLED;
 use crate::cli::Cli;
 
 /// The exit code when a condition of `--fail-if` holds.
 const FAILED: u8 = 1;
 
 /// The exit code after Ctrl-C, as of shells.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Compares, prints what came of it, and judges.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {

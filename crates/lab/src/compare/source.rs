@@ -12,7 +12,7 @@ use crate::record::{self, Options, Recording};
 use crate::run::program;
 
 /// Recorded by `corpus/record`: a C++ compiler at work.
-static BUNDLED: &[u8] = include_bytes!("../../../../corpus/default.hwt");
+pub static BUNDLED: &[u8] = include_bytes!("../../../../corpus/default.hwt");
 
 /// The name that the bundled trace has in tables.
 const BUNDLED_NAME: &str = "bundled.hwt";

@@ -1,0 +1,22 @@
+//! `heapwright-bench launch …` starts a program and measures it, `heapwright-bench work …` is a workload.
+
+use std::env;
+use std::process::ExitCode;
+
+use heapwright_bench::{LAUNCH, WORK, launch, work};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let outcome = match arguments.split_first() {
+        Some((mode, rest)) if mode == LAUNCH => launch(rest),
+        Some((mode, rest)) if mode == WORK => work(rest),
+        _ => Err("this program is started by `heapwright bench malloc`; start that".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("heapwright-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What a workload says of itself, beside what is measured from outside.
+
+use std::fmt;
+
+/// Figures by name, in the order in which they were noted.
+#[derive(Default)]
+pub struct Notes {
+    lines: Vec<(&'static str, u64)>,
+}
+
+impl Notes {
+    /// Notes a figure.
+    pub fn add(&mut self, name: &'static str, figure: u64) {
+        self.lines.push((name, figure));
+    }
+}
+
+impl fmt::Display for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|(name, figure)| writeln!(f, "{name} {figure}"))
+    }
+}

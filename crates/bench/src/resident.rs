@@ -1,0 +1,51 @@
+//! How much memory this process holds, read without a call of malloc: to ask must not change the answer.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// The kernel's sum over the page tables.
+pub struct Resident {
+    rollup: File,
+}
+
+impl Resident {
+    /// Opens the file; what is read later is as of then.
+    ///
+    /// # Errors
+    /// When the kernel has none.
+    pub fn open() -> Result<Resident, String> {
+        let path = "/proc/self/smaps_rollup";
+        File::open(path).map(|rollup| Resident { rollup }).map_err(|error| format!("cannot open {path}: {error}"))
+    }
+
+    /// The resident bytes that no file stands behind, or `None` when the kernel does not say.
+    pub fn anonymous(&self) -> Option<u64> {
+        let mut buffer = [0; 4096];
+        let read = self.rollup.read_at(&mut buffer, 0).ok()?;
+        let name = b"\nAnonymous:";
+        let at = buffer[..read].windows(name.len()).position(|window| window == name)?;
+        let digits = buffer[at + name.len()..read].trim_ascii_start().iter().take_while(|byte| byte.is_ascii_digit());
+        Some(
+            digits.fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0'))) * 1024,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::{Heap, PAGE};
+
+    #[test]
+    fn memory_that_is_touched_is_seen_and_seen_to_go() {
+        let (heap, resident) = (Heap::of_this_process(), Resident::open().unwrap());
+        let before = resident.anonymous().unwrap();
+        let mut block = heap.allocate(8192 * PAGE);
+        block.touch_pages(0);
+        let during = resident.anonymous().unwrap();
+        heap.free(block);
+        let after = resident.anonymous().unwrap();
+        assert!((32 << 20..36 << 20).contains(&(during - before)), "{before} {during}");
+        assert!(after < before + (4 << 20), "{before} {after}");
+    }
+}

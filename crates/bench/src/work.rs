@@ -1,0 +1,57 @@
+//! A workload, measured from its beginning to its end.
+
+use std::ffi::CStr;
+use std::time::Instant;
+
+use crate::notes::Notes;
+use crate::setup::Setup;
+use crate::workload::WORKLOADS;
+
+/// The argument with which this program is a workload.
+pub const WORK: &str = "work";
+/// The line that names the library of this process' malloc.
+pub const MALLOC: &str = "malloc";
+/// The line with the processor time of the workload, in nanoseconds.
+pub const CPU: &str = "cpu_ns";
+/// The line with the time that passed, in nanoseconds.
+pub const ELAPSED: &str = "elapsed_ns";
+
+/// Does the workload of that name: `NAME SHARE FILE_OF_SIZES`. Prints a line `name value` for every figure.
+///
+/// # Errors
+/// What is wrong with the arguments, or why the workload could not go on.
+pub fn work(arguments: &[String]) -> Result<(), String> {
+    let [name, scale, sizes] = arguments else { return Err(format!("{WORK} NAME SHARE FILE_OF_SIZES")) };
+    let workload = WORKLOADS.iter().find(|workload| workload.name == name);
+    let workload = workload.ok_or_else(|| format!("there is no workload {name}"))?;
+    let setup = Setup::new(scale, sizes)?;
+    let mut notes = Notes::default();
+    let (start, cpu) = (Instant::now(), processor_nanoseconds());
+    (workload.run)(&setup, &mut notes)?;
+    let (cpu, elapsed) = (processor_nanoseconds() - cpu, start.elapsed());
+    notes.add(CPU, cpu);
+    notes.add(ELAPSED, elapsed.as_nanos() as u64);
+    print!("{MALLOC} {}\n{notes}", library_of_malloc());
+    Ok(())
+}
+
+/// The processor time of all threads of this process so far.
+fn processor_nanoseconds() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours to write. The clock exists on every Linux; were it to fail, the time would read 0.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The library that malloc comes from, as the dynamic linker sees it; it goes on without one that it cannot load.
+fn library_of_malloc() -> String {
+    // SAFETY: all zeroes is a valid Dl_info.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the name ends with a zero byte and `info` is written only.
+    let found = unsafe { libc::dladdr(libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()), &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return String::new();
+    }
+    // SAFETY: dladdr gave a string that lives as long as the library is loaded, which is for ever.
+    unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,122 @@
+//! The list of workloads.
+
+use crate::notes::Notes;
+use crate::setup::{Setup, log_uniform};
+use crate::workloads::{churn, growth, large, pairs, queue, scattered, server, sharing, threads, touch};
+
+/// A workload of this process.
+pub struct Workload {
+    /// Its name; what stands before the `/` it has in common with its family.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Which of its times mean something.
+    pub counts: Counts,
+    pub(crate) run: fn(&Setup, &mut Notes) -> Result<(), String>,
+}
+
+/// Which times of a workload mean something. Memory always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// Processor time and the time that passes.
+    Both,
+    /// Processor time: it sleeps.
+    Cpu,
+    /// None: it is there for its memory.
+    Neither,
+}
+
+const fn timed(name: &'static str, about: &'static str, run: fn(&Setup, &mut Notes) -> Result<(), String>) -> Workload {
+    Workload { name, about, counts: Counts::Both, run }
+}
+
+macro_rules! pair {
+    ($bytes:literal) => {
+        timed(concat!("pair/", $bytes), concat!("a block of ", $bytes, " bytes, allocated and freed"), |setup, _| {
+            pairs::run(setup, $bytes)
+        })
+    };
+}
+
+/// All workloads, in the order in which tables list them.
+pub static WORKLOADS: [Workload; 30] = [
+    timed("server/1", "a thread replaces its 1,000 blocks, and hands them to the next thread", |setup, _| {
+        server::run(setup, 1)
+    }),
+    timed("server/2", "the same, two threads at a time", |setup, _| server::run(setup, 2)),
+    timed("server/8", "the same, eight threads at a time", |setup, _| server::run(setup, 8)),
+    timed("queue/1", "one thread allocates, another one frees", |setup, _| queue::run(setup, 1)),
+    timed("queue/2", "two threads allocate, two others free", |setup, _| queue::run(setup, 2)),
+    timed("churn/1-few", "1,000 live blocks of 16 B to 4 KiB; a random one is replaced", |setup, _| {
+        churn::run(setup, 1, 1_000, &log_uniform(16, 4096))
+    }),
+    timed("churn/1-many", "100,000 live blocks of 16 B to 4 KiB; a random one is replaced", |setup, _| {
+        churn::run(setup, 1, 100_000, &log_uniform(16, 4096))
+    }),
+    timed("churn/4-few", "four threads with 1,000 live blocks each", |setup, _| {
+        churn::run(setup, 4, 1_000, &log_uniform(16, 4096))
+    }),
+    timed("churn/4-many", "four threads with 25,000 live blocks each", |setup, _| {
+        churn::run(setup, 4, 25_000, &log_uniform(16, 4096))
+    }),
+    timed("mix/1", "10,000 live blocks, with the sizes that a C++ compiler asks for", |setup, _| {
+        churn::run(setup, 1, 10_000, setup.recorded())
+    }),
+    timed("mix/4", "four threads with 10,000 live blocks each, with a compiler's sizes", |setup, _| {
+        churn::run(setup, 4, 10_000, setup.recorded())
+    }),
+    timed("threads", "short-lived threads, four at a time, with 50 blocks each", |setup, _| threads::run(setup)),
+    timed("sharing/side", "two threads allocate small objects at a time and write to them often", |setup, _| {
+        sharing::side_by_side(setup)
+    }),
+    timed("sharing/handed", "as above, beginning with objects that a third thread allocated", |setup, _| {
+        sharing::handed_over(setup)
+    }),
+    timed("growth/64MiB", "one block grows from 64 B to 64 MiB by 1.5 and is written to", |setup, _| {
+        growth::one(setup)
+    }),
+    timed("growth/4KiB", "1,000 blocks grow from 16 B to 4 KiB by 2, in turns", |setup, _| growth::many(setup)),
+    timed("large", "32 live blocks of 64 KiB to 8 MiB, written to; a random one is replaced", |setup, _| {
+        large::run(setup)
+    }),
+    pair!(16),
+    pair!(64),
+    pair!(128),
+    pair!(256),
+    pair!(512),
+    pair!(1024),
+    pair!(2048),
+    pair!(4096),
+    pair!(8192),
+    pair!(12800),
+    Workload {
+        name: "scattered/95%",
+        about: "a million blocks of 16 to 512 bytes, 95 % freed at random, then 2 s of nothing",
+        counts: Counts::Cpu,
+        run: |setup, notes| scattered::run(setup, notes, 0.95),
+    },
+    Workload {
+        name: "scattered/all",
+        about: "a million blocks of 16 to 512 bytes, all freed at random, then 2 s of nothing",
+        counts: Counts::Cpu,
+        run: |setup, notes| scattered::run(setup, notes, 1.0),
+    },
+    Workload {
+        name: "touch",
+        about: "a block of 32 MiB, written to: what is read must be what was touched",
+        counts: Counts::Neither,
+        run: |_, _| touch::run(),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_name_is_there_once() {
+        let names: BTreeSet<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        assert_eq!(names.len(), WORKLOADS.len());
+    }
+}

@@ -1,0 +1,10 @@
+CREATE TABLE place (id INTEGER PRIMARY KEY, word TEXT, number INTEGER);
+WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 120000)
+INSERT INTO place SELECT n, 'word ' || ((n * 7919) % 5003), (n * 104729) % 100003 FROM series;
+CREATE INDEX by_word ON place (word, number);
+SELECT count(*), max(total) FROM (SELECT word, sum(number) AS total FROM place GROUP BY word);
+SELECT length(group_concat(word || ':' || number, ';')) FROM (SELECT word, number FROM place ORDER BY number DESC);
+UPDATE place SET word = word || ' again' WHERE number % 3 = 0;
+SELECT count(DISTINCT word) FROM place;
+DELETE FROM place WHERE number % 2 = 0;
+SELECT a.word, count(*) FROM place a JOIN place b ON a.word = b.word AND a.id < b.id GROUP BY a.word ORDER BY 2 DESC LIMIT 3;

@@ -1,0 +1,145 @@
+//! `heapwright bench malloc`: its figures are what they say they are.
+
+mod common;
+
+use std::process::Output;
+
+use common::heapwright;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn bench(arguments: &[&str]) -> Output {
+    heapwright().args(["bench", "malloc", "--quick"]).args(arguments).output().unwrap()
+}
+
+fn document(arguments: &[&str]) -> Value {
+    let output = bench(&[arguments, &["--json", "-"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn samples<'a>(document: &'a Value, workload: &str, allocator: &str) -> Vec<&'a Value> {
+    let samples = document["samples"].as_array().unwrap().iter();
+    samples.filter(|sample| sample["workload"] == workload && sample["allocator"] == allocator).collect()
+}
+
+/// The peak of the only run of a workload.
+fn peak(document: &Value, workload: &str, allocator: &str) -> u64 {
+    let samples = samples(document, workload, allocator);
+    assert_eq!(samples.len(), 1, "{workload} {allocator}");
+    samples[0]["peak_rss"].as_u64().unwrap()
+}
+
+/// A workload that touches 32 MiB must be seen to hold 32 MiB, and no more of this command's own memory than a small program has.
+#[test]
+fn peaks_are_those_of_the_heap_and_a_small_process() {
+    let document = document(&["--only", "touch,start/true"]);
+    for allocator in ["system", "system (A/A)", "cached"] {
+        let peak = peak(&document, "touch", allocator);
+        assert!((32 << 20..36 << 20).contains(&peak), "{allocator}: {peak}");
+        let time = &samples(&document, "touch", allocator)[0]["cpu_seconds"];
+        assert!(time.is_null(), "it is there for its memory");
+    }
+    // Far below what this command itself needs to start.
+    let tiny = peak(&document, "start/true", "system");
+    assert!((300 << 10..3 << 20).contains(&tiny), "{tiny}");
+}
+
+#[test]
+fn every_run_of_everybody_is_written_down() {
+    let document = document(&["--only", "pair/64,server/2,program001", "--rounds", "2"]);
+    assert_eq!(document["schema"], 1);
+    assert_eq!(document["settings"]["rounds"], 2);
+    let allocators = document["allocators"].as_array().unwrap();
+    assert_eq!(allocators.first().unwrap()["name"], "system");
+    assert_eq!(allocators.last().unwrap()["name"], "system (A/A)");
+    for allocator in allocators {
+        let name = allocator["name"].as_str().unwrap();
+        for workload in ["pair/64", "server/2"] {
+            let samples = samples(&document, workload, name);
+            assert_eq!(samples.iter().map(|sample| sample["round"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1]);
+            for sample in samples {
+                assert!(sample["cpu_seconds"].as_f64().unwrap() > 0.0);
+                assert!(sample["elapsed_seconds"].as_f64().unwrap() > 0.0);
+                assert!(sample["peak_rss"].as_u64().unwrap() > 0);
+            }
+        }
+        for part in ["allocate-16", "free-16", "allocate-4096", "free-4096", "pair-4096"] {
+            let samples = samples(&document, &format!("program001/{part}"), name);
+            assert_eq!(samples.len(), 2);
+            assert!(samples[0]["peak_rss"].is_null(), "what is not measured is not there");
+        }
+    }
+    assert_eq!(document["failures"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn memory_kept_after_scattered_frees_is_held_against_the_pages_in_use() {
+    let document = document(&["--only", "scattered/95%"]);
+    for allocator in ["system", "cached"] {
+        let sample = samples(&document, "scattered/95%", allocator)[0];
+        assert!(sample["elapsed_seconds"].is_null(), "it sleeps");
+        let kept = &sample["kept"];
+        let (before, pages) = (kept["before"].as_u64().unwrap(), kept["live_pages"].as_u64().unwrap());
+        // 100,000 blocks of 264 bytes on average, one in twenty of which is left.
+        assert!((24 << 20..60 << 20).contains(&before), "{allocator}: {before}");
+        assert!((1 << 20..before).contains(&pages), "{allocator}: {pages}");
+        let after = kept["after"].as_array().unwrap();
+        assert_eq!(after.iter().map(|pair| pair[0].as_u64().unwrap()).collect::<Vec<_>>(), [0, 250, 500, 1000, 2000]);
+        assert!(after[4][1].as_u64().unwrap() <= before + (1 << 20), "{allocator}: {after:?}");
+    }
+}
+
+#[test]
+fn tables_have_a_column_per_allocator_and_a_mean() {
+    let output = bench(&["--only", "pair/64"]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    for word in [
+        "CPU time",
+        "Elapsed time",
+        "Peak RSS",
+        "system",
+        "cached",
+        "system (A/A)",
+        "pair/64",
+        "geometric mean (1 rows)",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+}
+
+#[test]
+fn an_allocator_that_cannot_be_loaded_fails_and_the_others_go_on() {
+    let folder = TempDir::new().unwrap();
+    let bogus = folder.path().join("libbogus.so");
+    std::fs::write(&bogus, "no library").unwrap();
+    let file = folder.path().join("runs.json");
+    let given = format!("bogus={}", bogus.display());
+    for (workload, why) in [("pair/64", "not loaded"), ("start/true", "not loaded")] {
+        let output = bench(&["--only", workload, "--allocator", &given, "--json", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("{workload} under bogus:")));
+        let document: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let failures = document["failures"].as_array().unwrap();
+        assert_eq!(failures.len(), 1);
+        assert!(failures[0]["why"].as_str().unwrap().contains(why), "{failures:?}");
+        assert_eq!(samples(&document, workload, "bogus").len(), 0);
+        assert_eq!(samples(&document, workload, "system").len(), 1);
+    }
+}
+
+#[test]
+fn what_nobody_is_called_is_said_with_what_there_is() {
+    let output = bench(&["--only", "pear"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("\"pear\"") && told.contains("pair/64"), "{told}");
+}
+
+#[test]
+fn the_list_has_every_workload_with_a_sentence() {
+    let output = heapwright().args(["bench", "malloc", "--list"]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.lines().count() > 40);
+    assert!(told.lines().all(|line| line.split_whitespace().count() > 2), "{told}");
+}
