@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Sink, Write};
 
-use heapwright_trace::import::{Options, import};
+use heapwright_trace::import::{ImportError, Options, Summary, import};
 use heapwright_trace::{About, Event, Writer};
 
 use crate::reading;
@@ -23,15 +23,21 @@ thread_local! {
 /// Beginning a trace, packing and unpacking take longer than all else: a part of the traces is read again, the others go
 /// into one that is not.
 pub fn check(options: &Options, bytes: &[u8]) {
-    if bytes.len().is_multiple_of(8) { check_trace(options, bytes) } else { check_import(options, bytes) }
+    if bytes.len().is_multiple_of(8) {
+        check_trace(options, bytes);
+    } else {
+        let _an_error_is_an_answer = import_unread(options, bytes);
+    }
 }
 
-fn check_import(options: &Options, bytes: &[u8]) {
+/// Imports any bytes into a trace that nobody reads.
+pub fn import_unread(options: &Options, bytes: &[u8]) -> Result<Summary, ImportError> {
     UNREAD.with_borrow_mut(|unread| {
         let (mut writer, imports) = unread.take().unwrap_or_else(|| (new_trace(io::sink()), 0));
-        let _an_error_is_an_answer = import(options, bytes, &mut writer);
+        let imported = import(options, bytes, &mut writer);
         *unread = (imports < TOGETHER).then_some((writer, imports + 1));
-    });
+        imported
+    })
 }
 
 fn check_trace(options: &Options, bytes: &[u8]) {
