@@ -15,10 +15,10 @@ use heapwright_trace::{About, Writer};
 use super::clock::Rate;
 use super::merge::Told;
 use super::program::Options;
-use super::sites::{Library, Sampled, Sites};
+use super::sites::{Library, Look, Sampled, Sites};
 use super::source::{Source, Teller};
 use super::traces::Traces;
-use super::translation::{Clock, Figures, Look, Origins, Translation};
+use super::translation::{Clock, Figures, Translation};
 
 /// How often it is looked for new streams, and how long a stream without anything new is left alone at most.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -264,9 +264,8 @@ fn write(source: &mut Source, recorded: &mut Recorded, details: Details, stop: &
     if let Some(every) = details.every {
         about.set("sites", &sampling(every));
     }
-    let teller = source.teller();
-    let origins = details.every.map(|_| Origins { sites: Sites::new(details.library), look: looking(teller) });
-    let mut translation = Translation::to(Writer::new(create(&recorded.path)?, &about)?, clock, origins);
+    let sites = details.every.map(|_| Sites::new(details.library, looking(source.teller())));
+    let mut translation = Translation::to(Writer::new(create(&recorded.path)?, &about)?, clock, sites);
     let outcome = read_to_the_end(source, &mut translation, stop);
     recorded.figures = translation.figures().clone();
     recorded.sampled = translation.sampled();
@@ -286,14 +285,18 @@ fn sampling(every: NonZero<u32>) -> String {
     }
 }
 
-/// Looks for what is mapped into a process, but not all the time: what is not there now will not be there at once.
+/// Looks for what is mapped into a process, but never for more than a tenth of the time and a little.
 fn looking(teller: Teller) -> Look {
-    let mut last: Option<Instant> = None;
+    const LITTLE: Duration = Duration::from_millis(100);
+    let (start, mut spent) = (Instant::now(), Duration::ZERO);
     Box::new(move |see| {
-        if last.is_none_or(|last| last.elapsed() >= PAUSE) {
-            teller.each_mapping(see);
-            last = Some(Instant::now());
+        let now = Instant::now();
+        if spent > (now - start) / 10 + LITTLE {
+            return false;
         }
+        teller.each_mapping(see);
+        spent += now.elapsed();
+        true
     })
 }
 

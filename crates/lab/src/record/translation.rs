@@ -59,22 +59,11 @@ pub struct Clock {
     pub rate: Rate,
 }
 
-/// What tells where code is mapped into a process now: it calls back for each mapping.
-pub type Look = Box<dyn FnMut(&mut dyn FnMut(&Mapping<'_>))>;
-
-/// What turns stacks into sites.
-pub struct Origins {
-    /// Those of the process.
-    pub sites: Sites,
-    /// Where to look for code that is not known.
-    pub look: Look,
-}
-
 /// Writes a trace from what a process tells.
 pub struct Translation<W: Write> {
     writer: Writer<W>,
     clock: Option<Clock>,
-    origins: Option<Origins>,
+    sites: Option<Sites>,
     /// Of the call in hand.
     site: Option<SiteId>,
     blocks: Blocks,
@@ -88,11 +77,11 @@ pub struct Translation<W: Write> {
 
 impl<W: Write> Translation<W> {
     /// Begins to write.
-    pub fn to(writer: Writer<W>, clock: Option<Clock>, origins: Option<Origins>) -> Translation<W> {
+    pub fn to(writer: Writer<W>, clock: Option<Clock>, sites: Option<Sites>) -> Translation<W> {
         Translation {
             writer,
             clock,
-            origins,
+            sites,
             site: None,
             blocks: Blocks::default(),
             resizing: HashMap::new(),
@@ -134,18 +123,13 @@ impl<W: Write> Translation<W> {
 
     /// Code of the process is mapped there.
     pub fn see(&mut self, mapping: &Mapping<'_>) {
-        if let Some(origins) = &mut self.origins {
-            origins.sites.see(mapping);
+        if let Some(sites) = &mut self.sites {
+            sites.see(mapping);
         }
     }
 
     fn site_of(&mut self, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
-        let Some(Origins { sites, look }) = &mut self.origins else { return Ok(None) };
-        sites.site(&mut self.writer, stack, |sites| {
-            let mut is_news = false;
-            look(&mut |mapping| is_news |= sites.see(mapping));
-            is_news
-        })
+        self.sites.as_mut().map_or(Ok(None), |sites| sites.site(&mut self.writer, stack))
     }
 
     /// The request that is written next comes from the call in hand.
@@ -155,7 +139,7 @@ impl<W: Write> Translation<W> {
 
     /// How many requests came with their stacks, if they were asked for.
     pub fn sampled(&self) -> Option<Sampled> {
-        self.origins.as_ref().map(|origins| origins.sites.sampled())
+        self.sites.as_ref().map(Sites::sampled)
     }
 
     /// Tells something of the process that was not known at the beginning.
@@ -165,8 +149,8 @@ impl<W: Write> Translation<W> {
 
     /// Ends the trace.
     pub fn finish(mut self) -> Result<(W, Figures), WriteError> {
-        if let Some(origins) = &self.origins {
-            origins.sites.name_frames(&mut self.writer)?;
+        if let Some(sites) = &self.sites {
+            sites.name_frames(&mut self.writer)?;
         }
         Ok((self.writer.finish()?, self.figures))
     }

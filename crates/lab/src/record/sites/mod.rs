@@ -7,7 +7,7 @@ mod binary;
 mod modules;
 mod names;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,9 +37,16 @@ pub struct Sampled {
     pub left_out: u64,
 }
 
+/// How many pages with code in no file are remembered.
+const MOST_PATHLESS: usize = 1 << 16;
+
+/// Looks for what is mapped into a process now: calls back for each mapping, and returns whether it has looked at all.
+pub type Look = Box<dyn FnMut(&mut dyn FnMut(&Mapping<'_>)) -> bool>;
+
 /// The sites of a process.
 pub struct Sites {
     library: Library,
+    look: Look,
     modules: Modules,
     /// Sites by the addresses of their calls.
     known: HashMap<Box<[u64]>, SiteId, foldhash::fast::RandomState>,
@@ -49,40 +56,59 @@ pub struct Sites {
     frames: HashMap<String, names::Place>,
     /// What files are called in texts.
     files: HashMap<Arc<Path>, Arc<str>>,
+    /// Pages with code that is in no file, as far as was looked.
+    pathless: HashSet<u64>,
     /// The frames of the stack in hand.
     calls: Vec<u64>,
     sampled: Sampled,
 }
 
 impl Sites {
-    /// None yet.
-    pub fn new(library: Library) -> Sites {
+    /// None yet; `look` is called for what code is mapped where.
+    pub fn new(library: Library, look: Look) -> Sites {
         let modules = Modules::new(library.binaries.clone());
-        let (known, frames, files) = (HashMap::default(), HashMap::new(), HashMap::new());
+        let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
         let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
-        Sites { library, modules, known, is_full, frames, files, calls, sampled }
+        Sites { library, look, modules, known, is_full, frames, files, pathless, calls, sampled }
     }
 
-    /// Code is mapped there. Returns whether that was news.
-    pub fn see(&mut self, mapping: &Mapping<'_>) -> bool {
+    /// Code is mapped there.
+    pub fn see(&mut self, mapping: &Mapping<'_>) {
         let change = self.modules.add(mapping);
+        self.settle(change);
+    }
+
+    /// Forgets what is not true any more.
+    fn settle(&mut self, change: Change) {
         if change == Change::Replaced {
             self.known.clear();
+        }
+        if change != Change::Nothing {
+            self.pathless.clear();
+        }
+    }
+
+    /// Looks for the code at an address; returns whether anything new was found.
+    fn look_for(&mut self, address: u64) -> bool {
+        if self.pathless.contains(&page_of(address)) {
+            return false;
+        }
+        let (modules, mut change) = (&mut self.modules, Change::Nothing);
+        let looked = (self.look)(&mut |mapping| change = change.max(modules.add(mapping)));
+        self.settle(change);
+        if looked && change == Change::Nothing && self.pathless.len() < MOST_PATHLESS {
+            self.pathless.insert(page_of(address));
         }
         change != Change::Nothing
     }
 
-    /// Finds the site that a stack leads to; defines it in the trace if it is a new one. When the stack goes on in code that is not known,
-    /// `look` may tell more mappings.
-    pub fn site<W: Write>(
-        &mut self,
-        writer: &mut Writer<W>,
-        stack: &Stack<'_>,
-        look: impl FnOnce(&mut Sites) -> bool,
-    ) -> Result<Option<SiteId>, WriteError> {
+    /// Finds the site that a stack leads to; defines it in the trace if it is a new one.
+    pub fn site<W: Write>(&mut self, writer: &mut Writer<W>, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
         self.sampled.requests += 1;
         let mut calls = std::mem::take(&mut self.calls);
-        if self.modules.unwind(stack, &mut calls) == End::Unknown && look(self) {
+        if let End::Unknown(address) = self.modules.unwind(stack, &mut calls)
+            && self.look_for(address)
+        {
             self.modules.unwind(stack, &mut calls);
         }
         let site = match self.known.get(&*calls) {
@@ -149,6 +175,11 @@ impl Sites {
     pub fn sampled(&self) -> Sampled {
         self.sampled
     }
+}
+
+/// The page, as far as this is about code, that an address is in.
+fn page_of(address: u64) -> u64 {
+    address >> 12
 }
 
 /// What a file is called in texts: by its name, unless another one is.

@@ -71,7 +71,7 @@ impl Loaded {
 }
 
 /// What became of what was known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// It was known.
     Nothing,
@@ -86,8 +86,8 @@ pub enum Change {
 pub enum End {
     /// There is no more, or no more that is wanted.
     Reached,
-    /// It goes on in code that is in no mapping.
-    Unknown,
+    /// It goes on at this address, which is in no mapping.
+    Unknown(u64),
 }
 
 impl Modules {
@@ -119,10 +119,12 @@ impl Modules {
         let mut registers = registers(&stack.place, self.unwinder.max_known_code_address());
         let mut read = |address: u64| word(stack, address).ok_or(());
         let mut address = FrameAddress::from_instruction_pointer(stack.place.instruction);
-        let Some(recorder) = self.index_of(stack.place.instruction) else { return End::Unknown };
+        let Some(recorder) = self.index_of(stack.place.instruction) else {
+            return End::Unknown(stack.place.instruction);
+        };
         for _ in 0..FRAMES + RECORDERS {
             let call = address.address_for_lookup();
-            let Some(module) = self.index_of(call) else { return End::Unknown };
+            let Some(module) = self.index_of(call) else { return End::Unknown(call) };
             if module != recorder || !frames.is_empty() {
                 frames.push(call);
             }
