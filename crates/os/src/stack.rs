@@ -106,13 +106,19 @@ mod registers {
 /// a coroutine) is copied by the system, up to the first page that is not mapped.
 pub fn copy_stack(from: usize, own: &Range<usize>, copy: &mut [u8]) -> usize {
     if !own.contains(&from) {
-        return read_foreign(process_id(), from, copy).unwrap_or(0);
+        return copy_strange(from, copy);
     }
     let length = copy.len().min(own.end - from);
     // SAFETY: this thread's own stack is mapped from any address in use on it up to its end, for as long as the thread lives.
-    // What lies there may be changed by its owner, which is here.
-    unsafe { core::ptr::copy_nonoverlapping(core::ptr::with_exposed_provenance(from), copy.as_mut_ptr(), length) };
+    // What lies there may be changed by its owner, which is here; the copy may lie there too.
+    unsafe { core::ptr::copy(core::ptr::with_exposed_provenance(from), copy.as_mut_ptr(), length) };
     length
+}
+
+// Its frame would lie on every stack that is copied.
+#[inline(never)]
+fn copy_strange(from: usize, copy: &mut [u8]) -> usize {
+    read_foreign(process_id(), from, copy).unwrap_or(0)
 }
 
 /// The stack that the system or the C library has given to the calling thread, if the address `at` lies on it and it is certain that

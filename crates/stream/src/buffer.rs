@@ -12,7 +12,7 @@ use crate::sampler::Sampler;
 pub const BUFFER: usize = 64 << 10;
 
 /// How much of a stack is copied at most, in bytes.
-pub const STACK: usize = 4 << 10;
+pub const STACK: usize = 3 << 10;
 
 /// How many slots a buffer has.
 pub const SLOTS: u32 = ((BUFFER - 64) / SLOT) as u32;
@@ -344,4 +344,89 @@ pub(crate) enum Whose {
     TheCallers,
     /// Nobody's: all threads that have none write to it, behind the lock.
     Everybodys,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::record::{Call, Record};
+
+    fn open() -> Box<Buffer> {
+        // SAFETY: all zeroes is a free buffer.
+        let buffer = unsafe { Box::<Buffer>::new_zeroed().assume_init() };
+        buffer.begin(3, Whose::TheCallers);
+        buffer
+    }
+
+    const RECORD: Record = Record { call: Call::Malloc, log2_align: 4, size: 7, address: 0x100 };
+
+    /// The entries of a buffer with the slots that they begin at, as a reader sees them.
+    fn entries(buffer: &Buffer) -> Vec<(u32, Entry)> {
+        let mut at = 0;
+        let next = || {
+            let entry = (at < buffer.count()).then(|| (at, buffer.entry(at).unwrap()))?;
+            at += entry.1.slots();
+            Some(entry)
+        };
+        core::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there are no registers")]
+    fn a_call_is_told_with_its_stack_as_long_as_there_is_room() {
+        let (buffer, mut calls, marked) = (open(), 0, [0x0123_4567_89ab_cdef_u64; 4]);
+        // SAFETY: the buffer is this thread's.
+        while unsafe { buffer.append_with_stack(core::hint::black_box(RECORD.packed()), Some(calls)) } {
+            calls += 1;
+        }
+        core::hint::black_box(&marked);
+        let entries = entries(&buffer);
+        let stacks: Vec<Stack<'_>> = entries.iter().filter_map(|&(at, _)| buffer.stack(at)).collect();
+        assert_eq!(stacks.len() as u64, calls);
+        assert!(calls >= u64::from(SLOTS) / (STACK / SLOT + 5) as u64, "{calls}");
+        for stack in &stacks {
+            assert!(stack.bytes.len() <= STACK && stack.place.stack < marked.as_ptr().addr() as u64);
+            assert!(stack.bytes.windows(32).any(|bytes| bytes == marked.map(u64::to_le_bytes).as_flattened()));
+        }
+        let count = |wanted: fn(&Entry) -> bool| entries.iter().filter(|(_, entry)| wanted(entry)).count() as u64;
+        assert_eq!(count(|entry| matches!(entry, Entry::Call { .. })), calls);
+        assert_eq!(count(|entry| matches!(entry, Entry::Time(_))), calls);
+    }
+
+    #[test]
+    fn a_mapping_is_told_as_it_is() {
+        let buffer = open();
+        let path = [b'p'; 4096];
+        for length in [1, 15, 16, 17, 4096] {
+            let told = Mapping {
+                range: 0x1000..0x5000,
+                is_executable: true,
+                is_guard: false,
+                offset: 0x7000,
+                path: &path[..length],
+            };
+            assert!(buffer.has_room_for(entry_of(&told).slots()));
+            buffer.add_mapping(&told);
+            assert_eq!(buffer.mapping(entries(&buffer).last().unwrap().0), Some(told));
+        }
+        assert!(!buffer.has_room_for(SLOTS) && !buffer.has_room_for(u32::MAX));
+    }
+
+    #[test]
+    fn what_does_not_fit_into_a_buffer_is_not_there() {
+        let buffer = open();
+        for length in [(BUFFER - 64) as u32, u32::MAX] {
+            let entries = [Entry::Stack { length, instruction: 0 }, Entry::Mapping { length, offset: 0 }];
+            for (at, entry) in (SLOTS - 2..).zip(entries) {
+                buffer.put(at, entry.to_words());
+                buffer.put(1, entry.to_words());
+                assert!(buffer.stack(at).is_none() && buffer.mapping(at).is_none());
+                assert!(buffer.stack(1).is_none() && buffer.mapping(1).is_none());
+            }
+        }
+        assert!(buffer.stack(SLOTS).is_none() && buffer.stack(u32::MAX).is_none());
+    }
 }

@@ -5,6 +5,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use heapwright_os::{copy_stack, map, own_stack, page_size, process_id, unmap};
 
+/// So many stacks are copied by the system before it is looked for a thread's own stack; one less than a power of two.
+const FEW: u32 = 7;
+
 /// A thread's dice, and what is known of its stack. Used by the thread that writes to the buffer it lies in, only.
 #[repr(C)]
 #[derive(Default)]
@@ -23,7 +26,8 @@ impl Sampler {
         self.random.store(u64::from(process_id()) << 32 | u64::from(thread), Ordering::Relaxed);
         self.stack_start.store(0, Ordering::Relaxed);
         self.stack_end.store(0, Ordering::Relaxed);
-        self.strange.store(0, Ordering::Relaxed);
+        // Where the first thread's stack is, is always worth knowing.
+        self.strange.store(if thread == 0 { FEW } else { 0 }, Ordering::Relaxed);
     }
 
     /// Goes on in the next buffer of the same thread.
@@ -52,32 +56,96 @@ impl Sampler {
     pub(crate) fn copy_stack(&self, from: usize, copy: &mut [u8]) -> usize {
         let mut own = self.stack_start.load(Ordering::Relaxed)..self.stack_end.load(Ordering::Relaxed);
         if !own.contains(&from) && self.is_worth_a_look() {
-            own = look(from).unwrap_or(own);
+            own = look(from);
             self.stack_start.store(own.start, Ordering::Relaxed);
             self.stack_end.store(own.end, Ordering::Relaxed);
         }
         copy_stack(from, &own, copy)
     }
 
-    /// Whether it is to be looked where the thread's stack is: to look takes as long as the copies before by the system, which do
-    /// without.
+    /// Whether it is to be looked where the thread's stack is: not for the sake of a few copies, which the system makes faster, and the more
+    /// seldom the more often it was in vain.
     fn is_worth_a_look(&self) -> bool {
-        const COPIES: u32 = 64;
         let strange = self.strange.load(Ordering::Relaxed).wrapping_add(1);
         self.strange.store(strange, Ordering::Relaxed);
-        strange % COPIES == COPIES / 4
+        strange > FEW && strange.is_power_of_two()
     }
 }
 
-/// Where the stack is that `at` lies on. The room for it is not taken from that stack, which may be a short one.
-fn look(at: usize) -> Option<Range<usize>> {
+/// Where the stack is that `at` lies on. Apart from what is always done, whose frame lies on all stacks that are copied. The room for it is not taken from that stack, which may be a short one.
+#[cold]
+#[inline(never)]
+fn look(at: usize) -> Range<usize> {
     let length = page_size();
-    let room = map(length).ok()?;
+    let Ok(room) = map(length) else { return 0..0 };
     // SAFETY: the mapping is ours alone, all zero, and goes when nothing refers to it any more.
     unsafe {
         let own = own_stack(at, core::slice::from_raw_parts_mut(room.as_ptr(), length));
         // A page that stays is in nobody's way.
         let _ = unmap(room, length);
-        own
+        own.unwrap_or(0..0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of so many requests are chosen.
+    fn chosen(sampler: &Sampler, every: u32, of: u32) -> u32 {
+        (0..of).map(|_| u32::from(sampler.choose(every))).sum()
+    }
+
+    #[test]
+    fn requests_are_chosen_evenly_and_each_by_itself() {
+        let sampler = Sampler::default();
+        sampler.begin(3);
+        assert_eq!(chosen(&sampler, 1, 1000), 1000);
+        for (every, few, many) in [(2, 497_500, 502_500), (16, 61_289, 63_711), (1000, 842, 1158)] {
+            let chosen = chosen(&sampler, every, 1_000_000);
+            assert!((few..=many).contains(&chosen), "{chosen} of a million, one in {every}");
+        }
+        // Right after one that was chosen, the next is chosen as often as any.
+        let after = (0..4_000_000).fold((false, 0_u32), |(last, after), _| {
+            let this = sampler.choose(16);
+            (this, after + u32::from(last && this))
+        });
+        assert!((14_995..=16_255).contains(&after.1), "{} pairs", after.1);
+    }
+
+    #[test]
+    fn threads_and_their_first_requests_are_not_alike() {
+        let first: u32 = (0..100_000).fold(0, |sum, thread| {
+            let sampler = Sampler::default();
+            sampler.begin(thread);
+            sum + u32::from(sampler.choose(16))
+        });
+        assert!((5867..=6633).contains(&first), "{first} of the first requests of 100,000 threads");
+    }
+
+    #[test]
+    fn a_thread_goes_on_where_it_was() {
+        let (sampler, next, alike) = (Sampler::default(), Sampler::default(), Sampler::default());
+        sampler.begin(3);
+        alike.begin(3);
+        assert_eq!(chosen(&sampler, 4, 1000), chosen(&alike, 4, 1000));
+        next.go_on_from(&sampler);
+        let both: [u64; 2] = [&next, &alike].map(|one| (0..64).fold(0, |bits, _| bits << 1 | u64::from(one.choose(2))));
+        assert_eq!(both[0], both[1]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there are no registers")]
+    fn a_threads_own_stack_is_found_soon_and_then_known() {
+        let sampler = Sampler::default();
+        sampler.begin(1);
+        let place = heapwright_os::here();
+        let Some(place) = place else { return };
+        let mut copy = [0; 64];
+        for copies in 1..20 {
+            assert_eq!(sampler.copy_stack(place.stack as usize, &mut copy), 64);
+            let is_known = sampler.stack_end.load(Ordering::Relaxed) != 0;
+            assert_eq!(is_known, copies > FEW, "{copies}");
+        }
     }
 }

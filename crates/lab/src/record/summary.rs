@@ -16,10 +16,13 @@ const LISTED: usize = 12;
 /// Prints a line per trace, and what is missing or odd, on standard error.
 pub fn print(recording: &Recording) -> io::Result<()> {
     let recorded = &recording.traces;
-    let mut table = Table::new(["trace", "program", "events", "blocks", "peak live", "threads", "bytes/event"]);
+    let has_sites = recorded.iter().any(|one| one.sampled.is_some());
+    let sites = has_sites.then_some("sites");
+    let headings = ["trace", "program", "events", "blocks", "peak live", "threads", "bytes/event"];
+    let mut table = Table::new(headings.into_iter().chain(sites));
     for one in recorded.iter().take(LISTED) {
         let figures = &one.figures;
-        table.row([
+        let row = [
             one.path.display().to_string(),
             one.program.clone(),
             number::grouped(figures.events()),
@@ -27,7 +30,8 @@ pub fn print(recording: &Recording) -> io::Result<()> {
             number::bytes(figures.peak_live),
             figures.threads.to_string(),
             bytes_per_event(one),
-        ]);
+        ];
+        table.row(row.into_iter().chain(one.sampled.map(|sampled| number::grouped(sampled.sites))));
     }
     let mut out = anstream::stderr().lock();
     let traces = if recorded.len() == 1 { "1 trace".to_owned() } else { format!("{} traces", recorded.len()) };

@@ -25,8 +25,14 @@ pub struct Modules {
     /// By address.
     modules: Vec<Loaded>,
     unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
-    cache: CacheNative<MayAllocateDuringUnwind>,
+    /// What was found out about addresses. One of these has room for some five hundred, which is few; each has its share of them.
+    caches: Vec<CacheNative<MayAllocateDuringUnwind>>,
+    /// A copy of the stack in hand: what the process has written is far from this processor, and is fetched faster as a whole than word by word.
+    near: Vec<u8>,
 }
+
+/// How many caches there are, as a power of two.
+const LOG2_CACHES: u32 = 6;
 
 /// A mapped file with code.
 pub struct Loaded {
@@ -93,7 +99,8 @@ pub enum End {
 impl Modules {
     /// None yet.
     pub fn new(binaries: Binaries) -> Modules {
-        Modules { binaries, modules: Vec::new(), unwinder: UnwinderNative::new(), cache: CacheNative::new() }
+        let caches = (0..1 << LOG2_CACHES).map(|_| CacheNative::new()).collect();
+        Modules { binaries, modules: Vec::new(), unwinder: UnwinderNative::new(), caches, near: Vec::new() }
     }
 
     /// Takes up a mapping.
@@ -117,21 +124,25 @@ impl Modules {
     pub fn unwind(&mut self, stack: &Stack<'_>, frames: &mut Vec<u64>) -> End {
         frames.clear();
         let mut registers = registers(&stack.place, self.unwinder.max_known_code_address());
-        let mut read = |address: u64| word(stack, address).ok_or(());
+        self.near.clear();
+        self.near.extend_from_slice(stack.bytes);
+        let near = Stack { place: stack.place, bytes: &self.near };
+        let mut read = |address: u64| word(&near, address).ok_or(());
         let mut address = FrameAddress::from_instruction_pointer(stack.place.instruction);
         let Some(recorder) = self.index_of(stack.place.instruction) else {
             return End::Unknown(stack.place.instruction);
         };
         for _ in 0..FRAMES + RECORDERS {
             let call = address.address_for_lookup();
-            let Some(module) = self.index_of(call) else { return End::Unknown(call) };
+            let Some(module) = index_of(&self.modules, call) else { return End::Unknown(call) };
             if module != recorder || !frames.is_empty() {
                 frames.push(call);
             }
             if frames.len() == FRAMES {
                 break;
             }
-            let next = self.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut read);
+            let cache = &mut self.caches[cache_of(call)];
+            let next = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
             let Some(next) = next.ok().flatten().and_then(FrameAddress::from_return_address) else { break };
             address = next;
         }
@@ -145,9 +156,18 @@ impl Modules {
     }
 
     fn index_of(&self, address: u64) -> Option<usize> {
-        let index = self.modules.partition_point(|one| one.start <= address).checked_sub(1)?;
-        (address < self.modules[index].end).then_some(index)
+        index_of(&self.modules, address)
     }
+}
+
+fn index_of(modules: &[Loaded], address: u64) -> Option<usize> {
+    let index = modules.partition_point(|one| one.start <= address).checked_sub(1)?;
+    (address < modules[index].end).then_some(index)
+}
+
+/// Which cache an address belongs to.
+fn cache_of(address: u64) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LOG2_CACHES)) as usize
 }
 
 /// The word at an address of the process's, if it is in the copy of the stack.
@@ -166,4 +186,93 @@ fn registers(place: &Place, _highest: u64) -> framehop::UnwindRegsNative {
 fn registers(place: &Place, highest: u64) -> framehop::UnwindRegsNative {
     let mask = framehop::aarch64::PtrAuthMask::from_max_known_address(highest);
     framehop::UnwindRegsNative::new_with_ptr_auth_mask(mask, place.link, place.stack, place.frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwright_os::{copy_stack, each_mapping, here, own_stack};
+
+    use super::*;
+
+    /// The modules of this process.
+    fn own() -> Modules {
+        let mut modules = Modules::new(Binaries::default());
+        each_mapping(&mut [0; 1 << 16], |mapping| {
+            modules.add(&mapping);
+        })
+        .unwrap();
+        modules
+    }
+
+    /// Calls `see` with the stack of this function.
+    #[inline(never)]
+    fn with_stack(see: impl FnOnce(&Place, &mut [u8])) {
+        let place = here().unwrap();
+        let mut bytes = vec![0; 64 << 10];
+        let own = own_stack(place.stack as usize, &mut vec![0; 1 << 16]).unwrap();
+        let length = copy_stack(place.stack as usize, &own, &mut bytes);
+        see(&place, &mut bytes[..length]);
+    }
+
+    #[test]
+    fn a_stack_leads_from_here_to_where_the_thread_began() {
+        let mut modules = own();
+        with_stack(|place, bytes| {
+            let mut frames = Vec::new();
+            assert_eq!(modules.unwind(&Stack { place: *place, bytes }, &mut frames), End::Reached);
+            // What is in the file in which a stack begins is left out, as the recorder's own frames are: the C library
+            // called the rest.
+            let (first, _) = modules.place(frames[0]).unwrap();
+            assert!(first.path.ends_with("libc.so.6"), "{frames:x?}");
+        });
+    }
+
+    #[test]
+    fn damage_ends_a_stack_and_nothing_else() {
+        let mut modules = own();
+        let mut random = fastrand::Rng::with_seed(1);
+        let code: Vec<(u64, u64)> = modules.modules.iter().map(|one| (one.start, one.end)).collect();
+        with_stack(|place, bytes| {
+            let mut frames = Vec::new();
+            for _ in 0..20_000 {
+                let (mut place, mut bytes) = (*place, bytes.to_vec());
+                bytes.truncate(random.usize(..=bytes.len()));
+                let address = |random: &mut fastrand::Rng| match random.u8(..4) {
+                    0 => random.u64(..),
+                    1 => place.stack.wrapping_add(random.u64(..5000)),
+                    _ => {
+                        let (start, end) = code[random.usize(..code.len())];
+                        random.u64(start..end)
+                    }
+                };
+                for _ in 0..random.usize(..20) {
+                    let (at, word) = (random.usize(..512) * 8, address(&mut random));
+                    if let Some(place) = bytes.get_mut(at..at + 8) {
+                        place.copy_from_slice(&word.to_le_bytes());
+                    }
+                }
+                let instruction = address(&mut random);
+                if random.bool() {
+                    place.instruction = instruction;
+                }
+                place.frame = if random.bool() { random.u64(..) } else { place.frame };
+                place.stack = if random.u8(..10) == 0 { random.u64(..) } else { place.stack };
+                modules.unwind(&Stack { place, bytes: &bytes }, &mut frames);
+                assert!(frames.len() <= FRAMES);
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_mapped_over_something_takes_its_place() {
+        let mut modules = own();
+        let first = modules.modules[0].start as usize;
+        let over = |path| Mapping { range: first..first + 4096, is_executable: true, is_guard: false, offset: 0, path };
+        assert_eq!(modules.add(&over(b"/no/such/file")), Change::Replaced);
+        assert_eq!(modules.add(&over(b"/no/such/file")), Change::Nothing);
+        assert_eq!(modules.add(&over(b"/no/such/file (deleted)")), Change::Nothing);
+        let (found, address) = modules.place(first as u64 + 5).unwrap();
+        assert_eq!((&*found.path, address), (Path::new("/no/such/file"), 5));
+        assert_eq!(modules.add(&over(b"[vdso]")), Change::Nothing);
+    }
 }
