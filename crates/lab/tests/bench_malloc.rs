@@ -2,7 +2,9 @@
 
 mod common;
 
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use common::heapwright;
 use serde_json::Value;
@@ -126,6 +128,35 @@ fn an_allocator_that_cannot_be_loaded_fails_and_the_others_go_on() {
         assert_eq!(samples(&document, workload, "bogus").len(), 0);
         assert_eq!(samples(&document, workload, "system").len(), 1);
     }
+}
+
+/// Ctrl-C ends it after the run at hand, with what there is until then, and leaves no files.
+#[test]
+fn what_is_interrupted_tells_what_it_has_and_cleans_up() {
+    let folder = TempDir::new().unwrap();
+    let mut command = heapwright();
+    command.args(["bench", "malloc", "--quick", "--only", "pair/64", "--rounds", "1000", "--json", "-"]);
+    let child = command.env("TMPDIR", folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    // SAFETY: the child is ours and was not waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["settings"]["interrupted"], true);
+    assert_eq!(document["failures"].as_array().unwrap().len(), 0);
+    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("heapwright-bench")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A server is loaded by a client of ours, whatever malloc it was linked with.
+#[test]
+fn redis_is_measured_where_there_is_one() {
+    let document = document(&["--only", "redis-server"]);
+    let missing = document["missing"].as_array().unwrap().contains(&"redis-server".into());
+    let count = samples(&document, "redis-server", "cached").len();
+    assert_eq!(count, usize::from(!missing), "{}", document["failures"]);
 }
 
 #[test]

@@ -46,15 +46,20 @@ impl Suite<'_> {
         Some(median(at)? / median(0).filter(|&base| base > 0.0)?)
     }
 
-    /// How far apart, as a difference of logarithms, two contenders may be in a row by chance: as far as the baseline is from itself in that row, or
-    /// in the middle of all rows if that is more.
+    /// How far apart, as a difference of logarithms, two contenders may be in a row by chance. The largest of three: how far the baseline is from
+    /// itself in that row, how far in the middle of all rows, and twice the standard error that is usual in that row.
     pub fn noise(&self, row: &Row, measure: Measure) -> f64 {
-        let distance = |row: &Row| {
-            let again = self.places(Role::Noise).next()?;
-            self.ratio(row, again, measure).map(|ratio| ratio.ln().abs())
-        };
-        let all: Vec<f64> = self.rows.iter().filter_map(distance).collect();
-        distance(row).unwrap_or(0.0).max(stats::median(&all).unwrap_or(0.0))
+        let distances: Vec<f64> = self.rows.iter().filter_map(|row| self.distance(row, measure)).collect();
+        let errors: Vec<f64> = row.cells.iter().filter_map(|cell| relative_error(&cell.values(measure))).collect();
+        let usual = stats::median(&distances).unwrap_or(0.0);
+        let error = 2.0 * stats::median(&errors).unwrap_or(0.0);
+        self.distance(row, measure).unwrap_or(0.0).max(usual).max(error)
+    }
+
+    /// How far the baseline is from itself in a row.
+    fn distance(&self, row: &Row, measure: Measure) -> Option<f64> {
+        let again = self.places(Role::Noise).next()?;
+        self.ratio(row, again, measure).map(|ratio| ratio.ln().abs())
     }
 
     /// The lowest ratio among those with that role.
@@ -99,6 +104,11 @@ fn mean_of(rows: &[&Row], mut ratio: impl FnMut(&Row) -> Option<f64>) -> Option<
     }
     let means: Vec<f64> = families.values().filter_map(|logarithms| stats::mean(logarithms)).collect();
     stats::mean(&means).map(f64::exp)
+}
+
+/// The standard error of the mean over the mean; `None` with less than two values.
+fn relative_error(values: &[f64]) -> Option<f64> {
+    Some(stats::standard_error(values)? / stats::mean(values).filter(|&mean| mean > 0.0)?)
 }
 
 /// As many of `values`, each drawn from all of them.
@@ -159,6 +169,19 @@ mod tests {
             high - low
         };
         assert!(width(0.02) > 2.0 * width(0.005));
+    }
+
+    #[test]
+    fn who_scatters_is_not_told_apart() {
+        let contenders = contenders();
+        let steady: &[f64] = &[1.0, 1.001, 0.999];
+        let scattered: &[f64] = &[0.7, 1.0, 1.3];
+        let noise = |columns| {
+            let rows = [row("a", columns)];
+            Suite { contenders: &contenders, rows: &rows }.noise(&rows[0], Measure::Cpu)
+        };
+        assert!(noise([scattered; 4]) > 0.2);
+        assert!(noise([steady; 4]) < 0.01);
     }
 
     #[test]
