@@ -167,6 +167,7 @@ mod tests {
             let local = [7_u8; 64];
             let own = look().unwrap();
             assert!(own.contains(&local.as_ptr().addr()));
+            assert_eq!(own.end, registers::thread_pointer() & !15);
             let mut copy = Vec::from([0; 64]);
             assert_eq!(copy_stack(local.as_ptr().expose_provenance(), &own, &mut copy), 64);
             assert_eq!(copy, local);
@@ -176,6 +177,32 @@ mod tests {
         });
         let of_thread = of_thread.join().unwrap();
         assert!(look().is_none_or(|own| own.end <= of_thread.start || own.start >= of_thread.end));
+    }
+
+    /// A thread whose stack is given: nobody says that what lies below is a guard.
+    #[test]
+    #[cfg_attr(miri, ignore = "there are no registers")]
+    fn a_stack_without_a_guard_is_not_certain() {
+        extern "C" fn start(found: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: whoever waits for this thread owns it.
+            unsafe { found.cast::<Option<Range<usize>>>().write(look()) };
+            core::ptr::null_mut()
+        }
+        let (page, length) = (crate::page_size(), 1 << 20);
+        let below = crate::map(page + length).unwrap();
+        let mut found = Some(0..0);
+        // SAFETY: the stack is a mapping of its own that nobody else uses, behind a page that can be read; the thread is waited for.
+        unsafe {
+            assert_eq!(libc::mprotect(below.as_ptr().cast(), page, libc::PROT_READ), 0);
+            let (mut attributes, mut thread) = (core::mem::zeroed(), core::mem::zeroed());
+            libc::pthread_attr_init(&mut attributes);
+            libc::pthread_attr_setstack(&mut attributes, below.as_ptr().add(page).cast(), length);
+            assert_eq!(libc::pthread_create(&mut thread, &attributes, start, (&raw mut found).cast()), 0);
+            assert_eq!(libc::pthread_join(thread, core::ptr::null_mut()), 0);
+            libc::pthread_attr_destroy(&mut attributes);
+            crate::unmap(below, page + length).unwrap();
+        }
+        assert_eq!(found, None);
     }
 
     #[test]

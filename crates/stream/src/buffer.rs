@@ -383,6 +383,7 @@ mod tests {
             calls += 1;
         }
         core::hint::black_box(&marked);
+        assert_eq!(Entry::Stack { length: STACK as u32, instruction: 0 }.slots(), STACK_HEAD + (STACK / SLOT) as u32);
         let entries = entries(&buffer);
         let stacks: Vec<Stack<'_>> = entries.iter().filter_map(|&(at, _)| buffer.stack(at)).collect();
         assert_eq!(stacks.len() as u64, calls);
@@ -400,18 +401,15 @@ mod tests {
     fn a_mapping_is_told_as_it_is() {
         let buffer = open();
         let path = [b'p'; 4096];
-        for length in [1, 15, 16, 17, 4096] {
-            let told = Mapping {
-                range: 0x1000..0x5000,
-                is_executable: true,
-                is_guard: false,
-                offset: 0x7000,
-                path: &path[..length],
-            };
-            assert!(buffer.has_room_for(entry_of(&told).slots()));
-            buffer.add_mapping(&told);
-            assert_eq!(buffer.mapping(entries(&buffer).last().unwrap().0), Some(told));
+        let told = [1, 15, 16, 17, 4096].map(|length| {
+            let path = &path[..length];
+            Mapping { range: 0x1000..0x5000, is_executable: true, is_guard: false, offset: 0x7000, path }
+        });
+        for mapping in &told {
+            assert!(buffer.has_room_for(entry_of(mapping).slots()));
+            buffer.add_mapping(mapping);
         }
+        assert!(entries(&buffer).iter().filter_map(|&(at, _)| buffer.mapping(at)).eq(told));
         assert!(!buffer.has_room_for(SLOTS) && !buffer.has_room_for(u32::MAX));
     }
 
