@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use heapwright_os::{Line, Output, abort};
 
-use crate::classes::{CLASSES, SMALL, class_of, size_of_class, small_class_of};
+use crate::classes::{CLASSES, SMALL, size_of_class, small_class_of};
 use crate::ground::{ENTRIES, GROUND};
 use crate::inbox::Inbox;
 use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab, Wanted};
@@ -240,15 +240,6 @@ impl Heap {
             }
         }
         local.refill(class)
-    }
-
-    /// As [`Heap::allocate`], for a request of that many bytes.
-    ///
-    /// # Safety
-    /// As there.
-    pub(crate) unsafe fn allocate_bytes(&self, size: usize) -> Option<NonNull<u8>> {
-        // SAFETY: the caller's promise.
-        unsafe { self.allocate(class_of(size)) }
     }
 
     /// Sends a block to its owner, together with others.

@@ -18,6 +18,7 @@
 extern crate std;
 
 mod classes;
+mod counts;
 mod global;
 mod ground;
 mod heap;
@@ -28,6 +29,7 @@ mod thread;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use global::Cached;
 
 use heapwright::{Counters, FreeError, HoleStats, PageReturns, ResizeError};
@@ -35,7 +37,7 @@ use heapwright_os::Refused;
 
 use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
 use ground::GROUND;
-use heap::Entry;
+use heap::{Entry, Heap};
 use slab::{PAGE, SLAB};
 
 /// There is no memory, or the request is longer than any object.
@@ -81,8 +83,7 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if size <= LARGEST
         && let Some(heap) = thread::heap_of_its_own()
     {
-        // SAFETY: the heap is this thread's.
-        return unsafe { heap.allocate_bytes(size) }.ok_or(OutOfMemory);
+        return allocate_in(heap, class_of(size), size);
     }
     allocate_pages(layout(size, GRAIN)?)
 }
@@ -94,7 +95,8 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if size > LARGEST {
         let layout = layout(size, GRAIN)?;
-        return thread::ground().ok_or(OutOfMemory)?.place_zeroed(layout);
+        let placed = thread::ground().ok_or(OutOfMemory)?.place_zeroed(layout)?;
+        return Ok(counted(layout.size(), placed));
     }
     let block = take(size).map_or_else(|| allocate(size), Ok)?;
     // SAFETY: the block is that long, and new.
@@ -113,10 +115,28 @@ pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfM
     if let Some(class) = aligned_class_of(size, align)
         && let Some(heap) = thread::heap_of_its_own()
     {
-        // SAFETY: the heap is this thread's.
-        return unsafe { heap.allocate(class) }.ok_or(OutOfMemory);
+        return allocate_in(heap, class, size);
     }
     allocate_pages(layout(size, align)?)
+}
+
+/// A block of a class from the calling thread's heap.
+#[inline]
+fn allocate_in(heap: &Heap, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    // SAFETY: the heap is this thread's.
+    let block = unsafe { heap.allocate(class) }.ok_or(OutOfMemory)?;
+    if counts::are_kept() {
+        counts::see_allocated(Some(class), size, size_of_class(class));
+    }
+    Ok(block)
+}
+
+/// Counts a block that has no class.
+fn counted(requested: usize, block: NonNull<u8>) -> NonNull<u8> {
+    if counts::are_kept() {
+        counts::see_allocated(None, requested, usable_size(block).unwrap_or(requested));
+    }
+    block
 }
 
 fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
@@ -127,7 +147,8 @@ fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
 #[cold]
 #[inline(never)]
 fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-    thread::ground().ok_or(OutOfMemory)?.place(layout)
+    let placed = thread::ground().ok_or(OutOfMemory)?.place(layout)?;
+    Ok(counted(layout.size(), placed))
 }
 
 /// Frees a block.
@@ -139,10 +160,19 @@ fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
 /// If `block` is a block, nobody uses it any more.
 #[inline(never)]
 pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
-    let Some((entry, _)) = slab_of(block) else {
+    let Some((entry, size)) = slab_of(block) else {
+        let mut ground = GROUND.shared().ok_or(FreeError::NotABlock)?;
+        let length = if counts::are_kept() { ground.pages.usable_size(block) } else { None };
         // SAFETY: the caller's promise.
-        return unsafe { GROUND.shared().ok_or(FreeError::NotABlock)?.remove(block) };
+        unsafe { ground.remove(block) }?;
+        if let Some(length) = length {
+            counts::see_freed(None, length);
+        }
+        return Ok(());
     };
+    if counts::are_kept() {
+        counts::see_freed(Some(entry.class()), size);
+    }
     let Some(heap) = thread::heap_of_its_own() else {
         // SAFETY: the caller's promise; the thread has no heap to gather in.
         unsafe { heap::send_at_once(block, entry.owner()) };
@@ -214,14 +244,17 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
         return Err(ResizeError::NoRoom);
     }
     // SAFETY: the caller's promise.
-    unsafe { ground.pages.resize_in_place(block, usable, size) }
+    unsafe { ground.pages.resize_in_place(block, usable, size) }?;
+    if counts::are_kept() {
+        counts::see_resized(usable, ground.pages.usable_size(block).unwrap_or(usable));
+    }
+    Ok(())
 }
 
 /// Gives the memory back to the system that the calling thread's heap and the pages keep for nothing; returns how many bytes that were.
 pub fn trim() -> usize {
-    let heap = thread::heap();
     // SAFETY: the heap is this thread's, and not the empty one.
-    let own = if heap.owner() == 0 { 0 } else { unsafe { heap.trim() } };
+    let own = thread::heap_of_its_own().map_or(0, |heap| unsafe { heap.trim() });
     own + GROUND.shared().map_or(0, |mut ground| ground.pages.trim())
 }
 

@@ -6,12 +6,18 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_os::{Refused, ThreadEnd, at_fork};
 
+use crate::counts;
 use crate::ground::{GROUND, Held};
 use crate::heap::{EMPTY, Heap};
 
 heapwright_os::thread_slot! {
     /// The calling thread's heap; at first the empty one.
     mod slot, "heapwright_cached_heap": *const crate::heap::Heap = crate::heap::EMPTY
+}
+
+heapwright_os::thread_slot! {
+    /// The same, where everything is counted: the other slot has the empty one then.
+    mod counted_slot, "heapwright_cached_counted_heap": *const crate::heap::Heap = crate::heap::EMPTY
 }
 
 static END: ThreadEnd = ThreadEnd::new(part);
@@ -27,14 +33,26 @@ pub(crate) fn heap() -> &'static Heap {
 #[inline]
 pub(crate) fn heap_of_its_own() -> Option<&'static Heap> {
     let heap = heap();
-    if heap.owner() != 0 { Some(heap) } else { adopt() }
+    if heap.owner() != 0 { Some(heap) } else { heap_behind_slot().or_else(adopt) }
+}
+
+/// The calling thread's heap where everything is counted.
+#[cold]
+fn heap_behind_slot() -> Option<&'static Heap> {
+    // SAFETY: as in `heap`.
+    Some(unsafe { &*counted_slot::get() }).filter(|heap| heap.owner() != 0)
+}
+
+/// Makes a heap the calling thread's.
+fn set_heap(heap: *const Heap) {
+    if counts::are_kept() { counted_slot::set(heap) } else { slot::set(heap) }
 }
 
 #[cold]
 fn adopt() -> Option<&'static Heap> {
     let adopted = ground()?.adopt_heap()?;
     // First of all, for what follows may allocate.
-    slot::set(adopted);
+    set_heap(adopted);
     END.tell();
     Some(adopted)
 }
@@ -80,13 +98,10 @@ pub(crate) fn prepare() -> Result<(), Refused> {
 
 /// The calling thread ends: what it kept goes back, and its heap waits for another thread.
 unsafe extern "C" fn part(_: *mut c_void) {
-    let heap = heap();
-    if heap.owner() == 0 {
-        return;
-    }
+    let Some(heap) = Some(heap()).filter(|heap| heap.owner() != 0).or_else(heap_behind_slot) else { return };
     // SAFETY: it is this thread's, and not the empty one.
     unsafe { heap.put_away() };
-    slot::set(&raw const EMPTY);
+    set_heap(&raw const EMPTY);
     if let Some(mut ground) = GROUND.shared() {
         ground.abandon_heap(heap);
     }

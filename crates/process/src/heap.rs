@@ -53,7 +53,12 @@ impl Heap {
                 GrowingHeap::with(policy, &rules).map(Heap::Growing)
             }
             Placement::Mapped => Ok(Heap::Mapped(MappedHeap::new())),
-            Placement::Cached => cached::start().map(|()| Heap::Cached).map_err(|Refused| CreateError::Refused),
+            Placement::Cached => {
+                if settings.asks_for_counts() {
+                    cached::keep_counts();
+                }
+                cached::start().map(|()| Heap::Cached).map_err(|Refused| CreateError::Refused)
+            }
         }
     }
 
@@ -153,11 +158,11 @@ impl Heap {
         }
     }
 
+    /// Of the engine that places each block; the cached heap has other figures.
     pub(crate) fn counters(&self) -> Option<Counters> {
         match self {
             Heap::Growing(heap) => heap.counters(),
             Heap::Mapped(heap) => Some(heap.counters()),
-            // The engine counts slabs there, and nobody counts blocks.
             Heap::Cached => None,
         }
     }

@@ -70,6 +70,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Whether somebody will want to know what happened in the heap.
+    pub(crate) fn asks_for_counts(&self) -> bool {
+        !matches!(self.report, Report::Nothing) || self.watch.is_some()
+    }
+
     /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. A value
     /// that means nothing ends the process.
     pub(crate) fn read() -> Settings {

@@ -4,13 +4,14 @@ use core::ffi::CStr;
 use core::fmt::{self, Write};
 
 use heapwright::{Counters, HoleStats, PageReturns};
+use heapwright_cached as cached;
 use heapwright_os::{Line, Output, peak_resident, process_id, program_name};
 
 use crate::settings::{PATH_LENGTH, Report};
 use crate::state::State;
 
 /// Long enough for the longest table and the longest JSON.
-type Text = Line<8192>;
+type Text = Line<{ 16 << 10 }>;
 
 /// Writes the statistics where the environment asked for them.
 pub(crate) fn report(state: &State) {
@@ -31,6 +32,8 @@ struct Figures {
     holes: HoleStats,
     returns: Option<PageReturns>,
     bad_frees: u64,
+    /// What the cached heap counts, and its engine, which places slabs.
+    cached: Option<(cached::Totals, Counters)>,
 }
 
 impl Figures {
@@ -41,11 +44,15 @@ impl Figures {
             holes: state.heap.holes(),
             returns: state.heap.returns(),
             bad_frees: state.bad_frees,
+            cached: cached::totals().zip(state.heap.placement_counters()),
         }
     }
 
     /// Each figure by its name, in the order in which the table lists them.
     fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 18] {
+        if let Some((totals, pages)) = &self.cached {
+            return self.counts_cached(totals, pages);
+        }
         let count = |read: fn(&Counters) -> u64| self.counters.as_ref().map(read);
         [
             ("mallocs", "mallocs", count(|c| c.mallocs)),
@@ -69,9 +76,46 @@ impl Figures {
         ]
     }
 
+    fn utilisation(&self) -> Option<f64> {
+        match &self.cached {
+            Some((totals, pages)) => {
+                (pages.peak_heap_size != 0).then(|| totals.peak_live as f64 / pages.peak_heap_size as f64)
+            }
+            None => self.counters.as_ref().and_then(Counters::utilisation),
+        }
+    }
+
+    /// The same of the cached heap. What only a policy does is missing.
+    fn counts_cached(
+        &self,
+        totals: &cached::Totals,
+        pages: &Counters,
+    ) -> [(&'static str, &'static str, Option<u64>); 18] {
+        [
+            ("mallocs", "mallocs", Some(totals.allocated)),
+            ("frees", "frees", Some(totals.freed)),
+            ("reuses", "reuses", None),
+            ("grows", "grows", None),
+            ("splits", "splits", None),
+            ("coalesces", "coalesces", None),
+            ("resizes", "resizes", None),
+            ("blocks", "blocks", Some(totals.allocated - totals.freed)),
+            ("requested", "requested bytes", Some(totals.requested)),
+            ("rounded", "rounded bytes", Some(totals.rounded)),
+            ("live", "live bytes", Some(totals.live)),
+            ("peak_live", "peak live bytes", Some(totals.peak_live)),
+            ("heap_size", "heap bytes", Some(pages.heap_size)),
+            ("peak_heap_size", "max heap bytes", Some(pages.peak_heap_size)),
+            ("live_requested", "live bytes as asked", None),
+            ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
+            ("bytes_returned", "bytes given back", self.returns.map(|returns| returns.bytes)),
+            ("peak_resident", "peak resident bytes", peak_resident()),
+        ]
+    }
+
     fn ratios(&self) -> [(&'static str, &'static str, Option<f64>); 3] {
         [
-            ("utilisation", "utilisation", self.counters.as_ref().and_then(Counters::utilisation)),
+            ("utilisation", "utilisation", self.utilisation()),
             (
                 "internal_fragmentation",
                 "internal fragmentation",
@@ -111,7 +155,24 @@ fn write_table(text: &mut Text, figures: &Figures) -> fmt::Result {
         let deviation = square_root(variance);
         write!(text, ", from {} to {}, mean {mean:.1}, sd {deviation:.1}", holes.min, holes.max)?;
     }
-    text.write_str("\n")
+    text.write_str("\n")?;
+    if figures.cached.is_some() {
+        write_classes(text)?;
+    }
+    Ok(())
+}
+
+/// A line per size class of the cached heap that was ever used.
+fn write_classes(text: &mut Text) -> fmt::Result {
+    writeln!(text, "  {:>10}{:>17}{:>17}{:>17}", "class", "allocated", "freed", "blocks")?;
+    for cached::ClassCount { size, allocated, freed } in cached::class_counts() {
+        match size {
+            Some(size) => write!(text, "  {size:>10}")?,
+            None => write!(text, "  {:>10}", "longer")?,
+        }
+        writeln!(text, "{allocated:>17}{freed:>17}{:>17}", allocated - freed)?;
+    }
+    Ok(())
 }
 
 fn print_json(state: &State, pattern: &[u8]) {
@@ -171,6 +232,14 @@ fn write_json(text: &mut Text, figures: &Figures) -> fmt::Result {
             write!(text, "{{\"sweeps\":{sweeps},\"runs\":{runs},\"bytes\":{bytes}}}")?;
         }
         None => text.write_str("null")?,
+    }
+    if figures.cached.is_some() {
+        text.write_str(",\"classes\":[")?;
+        for (at, cached::ClassCount { size, allocated, freed }) in cached::class_counts().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(text, "{comma}{{\"size\":{},\"allocated\":{allocated},\"freed\":{freed}}}", Json(size))?;
+        }
+        text.write_str("]")?;
     }
     text.write_str("}\n")
 }
