@@ -32,7 +32,8 @@ impl Heap {
         Heap { malloc: black_box(libc::malloc), realloc: black_box(libc::realloc), free: black_box(libc::free) }
     }
 
-    /// A block of `bytes` (at least 1), its first and its last byte written as programs do. A refusal ends the process: a workload that cannot go on has no figures.
+    /// A block of `bytes` (at least 1), its first and its last byte written as programs do. A refusal ends the process: a workload that
+    /// cannot go on has no figures.
     pub fn allocate(self, bytes: usize) -> Block {
         // SAFETY: malloc takes any size.
         let start = unsafe { (self.malloc)(bytes) };

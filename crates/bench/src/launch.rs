@@ -1,8 +1,9 @@
 //! A program, started by a process too small to be seen in its figures. It is forked, not started by `vfork`: then the kernel's high water for it
 //! begins with the few pages that were copied, and not with all of its parent's.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, OsString, c_char};
 use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Instant;
 use std::{env, fs, io, ptr};
 
@@ -41,15 +42,17 @@ impl Spent {
 }
 
 /// Starts a program so many times, one after the other, and writes a line of [`Spent`] for each to the file `REPORT`:
-/// `REPORT TIMES SECONDS [NAME=VALUE…] PROGRAM [ARGUMENT…]`. What runs longer than so many seconds is ended by SIGALRM. The program has this process' standard streams, its input from the beginning every time.
+/// `REPORT TIMES SECONDS [NAME=VALUE…] PROGRAM [ARGUMENT…]`. What runs longer than so many seconds is ended by SIGALRM. The program has this
+/// process' standard streams, its input from the beginning every time.
 ///
 /// # Errors
 /// What is wrong with the arguments, or why nothing can be started.
-pub fn launch(arguments: &[String]) -> Result<(), String> {
+pub fn launch(arguments: &[OsString]) -> Result<(), String> {
     let usage = || format!("{LAUNCH} REPORT TIMES SECONDS [NAME=VALUE…] PROGRAM [ARGUMENT…]");
     let [report, times, seconds, rest @ ..] = arguments else { return Err(usage()) };
-    let (times, seconds) = (times.parse::<u32>().map_err(|_| usage())?, seconds.parse().map_err(|_| usage())?);
-    let settings = rest.iter().take_while(|argument| argument.contains('=')).count();
+    let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok()).ok_or_else(usage);
+    let (times, seconds) = (number(times)?, number(seconds)?);
+    let settings = rest.iter().take_while(|argument| argument.as_bytes().contains(&b'=')).count();
     let (settings, command) = rest.split_at(settings);
     if command.is_empty() {
         return Err(usage());
@@ -59,7 +62,7 @@ pub fn launch(arguments: &[String]) -> Result<(), String> {
     for _ in 0..times {
         writeln!(lines, "{}", program.run()?.line()).map_err(|error| error.to_string())?;
     }
-    fs::write(report, lines).map_err(|error| format!("cannot write {report}: {error}"))
+    fs::write(report, lines).map_err(|error| format!("cannot write {}: {error}", report.display()))
 }
 
 /// All that `execve` needs, made before the fork.
@@ -70,11 +73,19 @@ struct Program {
 }
 
 impl Program {
-    fn new(settings: &[String], command: &[String], seconds: u32) -> Result<Program, String> {
-        let text = |text: String| CString::new(text).map_err(|_| "an argument has a zero byte".to_owned());
-        let names: Vec<&str> = settings.iter().filter_map(|setting| setting.split('=').next()).collect();
-        let inherited = env::vars().filter(|(name, _)| !names.contains(&name.as_str()));
-        let environment = inherited.map(|(name, value)| format!("{name}={value}")).chain(settings.iter().cloned());
+    /// A setting takes the place of what is inherited under its name.
+    fn new(settings: &[OsString], command: &[OsString], seconds: u32) -> Result<Program, String> {
+        let is_set = |name: &OsString| {
+            let mut names = settings.iter().filter_map(|setting| setting.as_bytes().split(|&byte| byte == b'=').next());
+            names.any(|other| other == name.as_bytes())
+        };
+        let inherited = env::vars_os().filter(|(name, _)| !is_set(name)).map(|(name, value)| {
+            let mut setting = name;
+            setting.push("=");
+            setting.push(value);
+            setting
+        });
+        let environment = settings.iter().cloned().chain(inherited);
         Ok(Program {
             words: command.iter().cloned().map(text).collect::<Result<_, _>>()?,
             environment: environment.map(text).collect::<Result<_, _>>()?,
@@ -95,7 +106,7 @@ impl Program {
 
     /// In the child: becomes the program, or ends as a shell does that cannot find one.
     fn become_it(&self, words: &[*const c_char], environment: &[*const c_char]) -> ! {
-        // SAFETY: none of these has preconditions but that the lists end with null and hold strings that end with zero, which they do.
+        // SAFETY: the lists end with null and hold strings that end with zero; the other calls have no preconditions.
         unsafe {
             libc::lseek(0, 0, libc::SEEK_SET);
             libc::alarm(self.seconds);
@@ -103,6 +114,10 @@ impl Program {
             libc::_exit(127)
         }
     }
+}
+
+fn text(text: OsString) -> Result<CString, String> {
+    CString::new(text.into_vec()).map_err(|_| "an argument has a zero byte".to_owned())
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
@@ -133,6 +148,13 @@ fn wait_for(child: libc::pid_t, start: Instant) -> Result<Spent, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_takes_the_place_of_what_is_inherited() {
+        let program = Program::new(&["PATH=/nowhere".into()], &["/bin/true".into()], 1).unwrap();
+        let paths: Vec<_> = program.environment.iter().filter(|text| text.as_bytes().starts_with(b"PATH=")).collect();
+        assert_eq!(paths, [c"PATH=/nowhere"]);
+    }
 
     #[test]
     fn what_is_written_is_read() {

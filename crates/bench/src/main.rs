@@ -1,12 +1,13 @@
 //! `heapwright-bench launch …` starts a program and measures it, `heapwright-bench work …` is a workload.
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use heapwright_bench::{LAUNCH, WORK, launch, work};
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((mode, rest)) if mode == LAUNCH => launch(rest),
         Some((mode, rest)) if mode == WORK => work(rest),

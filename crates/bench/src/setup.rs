@@ -1,6 +1,7 @@
 //! What a workload is given.
 
 use std::fs;
+use std::path::Path;
 
 use fastrand::Rng;
 
@@ -14,14 +15,15 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A share of all the work (above 0, 1 is all of it), and the sizes of a real program's requests: a little-endian `u32` each in the file `recorded`.
+    /// A share of all the work (above 0, 1 is all of it), and the sizes of a real program's requests: a little-endian `u32` each in the
+    /// file `recorded`.
     ///
     /// # Errors
     /// When the share is none, or the file cannot be read or is empty.
-    pub fn new(scale: &str, recorded: &str) -> Result<Setup, String> {
+    pub fn new(scale: &str, recorded: &Path) -> Result<Setup, String> {
         let share = scale.parse().ok().filter(|scale| *scale > 0.0 && *scale <= 1.0);
         let scale = share.ok_or_else(|| format!("{scale} is not a share of the work"))?;
-        let bytes = fs::read(recorded).map_err(|error| format!("cannot read {recorded}: {error}"))?;
+        let bytes = fs::read(recorded).map_err(|error| format!("cannot read {}: {error}", recorded.display()))?;
         let (words, _) = bytes.as_chunks();
         let recorded: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word).max(1)).collect();
         if recorded.is_empty() { Err("there are no sizes".to_owned()) } else { Ok(Setup { scale, recorded }) }
@@ -67,8 +69,8 @@ mod tests {
     #[test]
     fn what_is_no_share_is_refused() {
         for scale in ["", "0", "-1", "1.5", "NaN", "x"] {
-            assert!(Setup::new(scale, "/proc/self/exe").is_err(), "{scale}");
+            assert!(Setup::new(scale, Path::new("/proc/self/exe")).is_err(), "{scale}");
         }
-        assert!(Setup::new("1", "/dev/null").is_err());
+        assert!(Setup::new("1", Path::new("/dev/null")).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! A workload, measured from its beginning to its end.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
+use std::path::Path;
 use std::time::Instant;
 
 use crate::notes::Notes;
@@ -20,11 +21,11 @@ pub const ELAPSED: &str = "elapsed_ns";
 ///
 /// # Errors
 /// What is wrong with the arguments, or why the workload could not go on.
-pub fn work(arguments: &[String]) -> Result<(), String> {
+pub fn work(arguments: &[OsString]) -> Result<(), String> {
     let [name, scale, sizes] = arguments else { return Err(format!("{WORK} NAME SHARE FILE_OF_SIZES")) };
-    let workload = WORKLOADS.iter().find(|workload| workload.name == name);
-    let workload = workload.ok_or_else(|| format!("there is no workload {name}"))?;
-    let setup = Setup::new(scale, sizes)?;
+    let workload = WORKLOADS.iter().find(|workload| name == workload.name);
+    let workload = workload.ok_or_else(|| format!("there is no workload {}", name.display()))?;
+    let setup = Setup::new(&scale.to_string_lossy(), Path::new(sizes))?;
     let mut notes = Notes::default();
     let (start, cpu) = (Instant::now(), processor_nanoseconds());
     (workload.run)(&setup, &mut notes)?;
