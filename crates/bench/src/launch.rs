@@ -42,18 +42,18 @@ impl Spent {
 }
 
 /// Starts a program so many times, one after the other, and writes a line of [`Spent`] for each to the file `REPORT`:
-/// `REPORT TIMES SECONDS [NAME=VALUE…] PROGRAM [ARGUMENT…]`. What runs longer than so many seconds is ended by SIGALRM. The program has this
+/// `REPORT TIMES SECONDS [NAME=VALUE…] -- PROGRAM [ARGUMENT…]`. What runs longer than so many seconds is ended by SIGALRM. The program has this
 /// process' standard streams, its input from the beginning every time.
 ///
 /// # Errors
 /// What is wrong with the arguments, or why nothing can be started.
 pub fn launch(arguments: &[OsString]) -> Result<(), String> {
-    let usage = || format!("{LAUNCH} REPORT TIMES SECONDS [NAME=VALUE…] PROGRAM [ARGUMENT…]");
+    let usage = || format!("{LAUNCH} REPORT TIMES SECONDS [NAME=VALUE…] -- PROGRAM [ARGUMENT…]");
     let [report, times, seconds, rest @ ..] = arguments else { return Err(usage()) };
     let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok()).ok_or_else(usage);
     let (times, seconds) = (number(times)?, number(seconds)?);
-    let settings = rest.iter().take_while(|argument| argument.as_bytes().contains(&b'=')).count();
-    let (settings, command) = rest.split_at(settings);
+    let end = rest.iter().position(|argument| argument == "--").ok_or_else(usage)?;
+    let (settings, command) = (&rest[..end], &rest[end + 1..]);
     if command.is_empty() {
         return Err(usage());
     }

@@ -150,6 +150,15 @@ fn what_is_interrupted_tells_what_it_has_and_cleans_up() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+#[test]
+fn a_folder_for_temporary_files_may_be_relative() {
+    let folder = TempDir::new().unwrap();
+    let mut command = heapwright();
+    command.args(["bench", "malloc", "--quick", "--only", "pair/64,start/true"]).current_dir(folder.path());
+    let output = command.env("TMPDIR", ".").env_remove("XDG_RUNTIME_DIR").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// A server is loaded by a client of ours, whatever malloc it was linked with.
 #[test]
 fn redis_is_measured_where_there_is_one() {

@@ -75,9 +75,10 @@ impl Stage {
     /// # Errors
     /// When something cannot be written there.
     pub fn new(folder: &Path, share: f64) -> Result<Stage> {
+        let folder = folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
         let sizes = folder.join("sizes");
         fs::write(&sizes, bundled_sizes()?).context("cannot write the sizes of the bundled trace")?;
-        Ok(Stage { base: Base::new(folder)?, sizes, folder: folder.to_owned(), share })
+        Ok(Stage { base: Base::new(&folder)?, sizes, folder, share })
     }
 
     /// The case of that name, or `None` if its program is not on this machine.

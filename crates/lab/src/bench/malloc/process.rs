@@ -48,12 +48,13 @@ pub struct Ended {
 }
 
 impl Base {
-    /// Programs may leave what they want in `folder`.
+    /// Programs are started in `folder`, an absolute path, and may leave there what they want.
     ///
     /// # Errors
     /// When the launcher cannot be put anywhere.
     pub fn new(folder: &Path) -> Result<Base> {
-        Ok(Base { launcher: preload::bench_program()?, folder: folder.to_owned() })
+        let launcher = preload::bench_program()?.canonicalize().context("cannot find the launcher")?;
+        Ok(Base { launcher, folder: folder.to_owned() })
     }
 
     /// Runs one of our own workloads.
@@ -91,7 +92,7 @@ impl Base {
         let file = |path: &Path| File::create(path).with_context(|| format!("cannot write {}", path.display()));
         let mut launcher = Command::new(&self.launcher);
         launcher.arg(LAUNCH).arg(&report).arg(start.times.to_string()).arg(TIME_LIMIT.to_string());
-        launcher.args(settings(start, allocator)?).args(&start.command);
+        launcher.args(settings(start, allocator)?).arg("--").args(&start.command);
         preload::VARIABLES.into_iter().for_each(|variable| {
             launcher.env_remove(variable);
         });
@@ -122,7 +123,8 @@ fn settings(start: &Start, allocator: &Allocator) -> Result<Vec<OsString>> {
     let mut settings = start.settings.to_vec();
     if let Some(library) = allocator.library()? {
         settings.retain(|(name, _)| *name != LD_PRELOAD);
-        settings.push((LD_PRELOAD, library.into_os_string()));
+        // Where programs are started, a relative path leads elsewhere.
+        settings.push((LD_PRELOAD, library.canonicalize()?.into_os_string()));
     }
     if let Allocator::Heapwright(policy) = allocator {
         settings.push((preload::POLICY, OsString::from(*policy)));
