@@ -145,9 +145,7 @@ fn what_is_interrupted_tells_what_it_has_and_cleans_up() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["settings"]["interrupted"], true);
     assert_eq!(document["failures"].as_array().unwrap().len(), 0);
-    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("heapwright-bench")).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(left_in(&folder), Vec::<String>::new());
 }
 
 #[test]
@@ -157,6 +155,24 @@ fn a_folder_for_temporary_files_may_be_relative() {
     command.args(["bench", "malloc", "--quick", "--only", "pair/64,start/true"]).current_dir(folder.path());
     let output = command.env("TMPDIR", ".").env_remove("XDG_RUNTIME_DIR").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn who_does_not_read_to_the_end_leaves_no_files() {
+    let folder = TempDir::new().unwrap();
+    let mut command = heapwright();
+    command.args(["bench", "malloc", "--quick", "--only", "pair/64"]).env("TMPDIR", folder.path());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(!child.wait().unwrap().success(), "it ended by SIGPIPE");
+    assert_eq!(left_in(&folder), Vec::<String>::new());
+}
+
+/// The folders of inputs that were left.
+fn left_in(folder: &TempDir) -> Vec<String> {
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("heapwright-bench")).collect()
 }
 
 /// A server is loaded by a client of ours, whatever malloc it was linked with.

@@ -123,6 +123,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let rounds =
         Rounds { cases: &cases, contenders: &contenders, stage: &stage, rounds: arguments.rounds(), until: &until };
     let rows = rounds.hold();
+    // Who reads the tables may leave before their end, and this process ends with them, without destructors.
+    drop(folder);
     let interrupted = until.came();
     let suite = Suite { contenders: &contenders, rows: &rows };
     if arguments.json.as_deref().is_none_or(|path| path.as_os_str() != "-") {
