@@ -13,7 +13,7 @@ use heapwright_os::{Line, Output, abort};
 use crate::classes::{CLASSES, SMALL, size_of_class, small_class_of};
 use crate::ground::{ENTRIES, GROUND};
 use crate::inbox::Inbox;
-use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab, Wanted};
+use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab};
 
 /// Whose a slab is and of which class, in one word: the owner above, the class's list below, as its distance from the first in
 /// bytes. So what an own slab's entry differs by from that of class 0 leads to the list.
@@ -135,9 +135,6 @@ const fn most_in_list(class: usize) -> u16 {
         blocks
     }) as u16
 }
-
-/// How many pages are had from the system at once by who keeps asking.
-const AHEAD: usize = 4;
 
 /// How many blocks an empty list gets at most: as many as a page has, so that what is not needed is not touched.
 const fn most_in_refill(class: usize) -> u32 {
@@ -270,7 +267,9 @@ impl Heap {
         // SAFETY: the caller's promise.
         unsafe {
             self.put_away();
-            (*self.local.get()).return_idle()
+            let local = &mut *self.local.get();
+            local.release_unused();
+            local.return_idle()
         }
     }
 
@@ -345,9 +344,7 @@ impl Local {
         let list = &mut self.lists[class];
         list.was_filled = true;
         let most = most_in_list(class);
-        // Who has asked for that many wants more.
-        let pages = if list.limit == most { AHEAD } else { 1 };
-        let wanted = Wanted { blocks: u32::from(list.limit).min(most_in_refill(class)), pages };
+        let wanted = u32::from(list.limit).min(most_in_refill(class));
         list.set_limit((list.limit * 2).min(most));
         loop {
             let number = self.shelves[class];
@@ -530,7 +527,13 @@ impl Local {
             if !self.lists[class].first.is_null() {
                 self.shorten(class, 0);
             }
+            self.lists[class].set_limit(FEW);
         }
+        self.return_idle_if_much();
+    }
+
+    /// Gives up the slabs of which nothing is in use.
+    fn release_unused(&mut self) {
         for class in 0..CLASSES {
             let number = self.shelves[class];
             // SAFETY: the slab is this heap's.

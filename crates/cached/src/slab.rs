@@ -64,14 +64,8 @@ impl Chain {
     pub(crate) const EMPTY: Chain = Chain { first: null_mut(), last: null_mut(), count: 0 };
 }
 
-/// What is asked of a slab.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted {
-    /// So many blocks, at most.
-    pub(crate) blocks: u32,
-    /// If pages have to be touched for them, so many at once.
-    pub(crate) pages: usize,
-}
+/// How many pages are had from the system at once by a slab of which as many are in use already.
+const AHEAD: usize = 4;
 
 /// A block came back that was not out.
 pub(crate) struct NotOut;
@@ -155,13 +149,13 @@ impl Slab {
         (0..PAGES).filter(|&page| self.out[page] == 0).fold(0, |mask, page| mask | 1 << page) & self.resident
     }
 
-    /// Takes up to as many blocks as are `wanted`, those in memory first, then from the lowest pages.
+    /// Takes up to `wanted` blocks, those in memory first, then from the lowest pages.
     ///
     /// # Safety
     /// `start` is where this slab begins, and `key` the process's.
-    pub(crate) unsafe fn take(&mut self, start: *mut u8, key: Key, wanted: Wanted, pages: &mut Idle) -> Chain {
+    pub(crate) unsafe fn take(&mut self, start: *mut u8, key: Key, wanted: u32, pages: &mut Idle) -> Chain {
         let mut chain = Chain::EMPTY;
-        while chain.count < wanted.blocks {
+        while chain.count < wanted {
             if self.ready == 0 {
                 if self.fresh == 0 {
                     break;
@@ -169,23 +163,27 @@ impl Slab {
                 let page = self.fresh.trailing_zeros() as usize;
                 // SAFETY: the caller's promise.
                 unsafe {
-                    self.back(start, page, wanted.pages, pages);
+                    self.back(start, page, pages);
                     self.carve(start, key, page, pages);
                 }
             }
             let page = self.ready.trailing_zeros() as usize;
             // SAFETY: the caller's promise.
-            unsafe { self.take_from(page, start, key, wanted.blocks, pages, &mut chain) };
+            unsafe { self.take_from(page, start, key, wanted, pages, &mut chain) };
         }
         self.blocks_out += chain.count as u16;
         chain
     }
 
-    /// Has up to `count` pages from a fresh one on in memory at once, as far as they are fresh and may not be there.
-    unsafe fn back(&mut self, start: *mut u8, page: usize, count: usize, pages: &mut Idle) {
+    /// Has a few pages from a fresh one on in memory at once, as far as they are fresh and may not be there, if the slab has
+    /// used some already and its blocks are shorter than a page.
+    unsafe fn back(&mut self, start: *mut u8, page: usize, pages: &mut Idle) {
+        if page < AHEAD || size_of_class(self.class()) >= PAGE || page_size() != PAGE {
+            return;
+        }
         let can_be = |page: &usize| self.fresh & !self.resident & 1 << page != 0;
-        let run = (page..PAGES.min(page + count)).take_while(can_be).count();
-        if run > 1 && page_size() == PAGE {
+        let run = (page..PAGES.min(page + AHEAD)).take_while(can_be).count();
+        if run > 1 {
             // SAFETY: the pages lie in the slab.
             unsafe { populate(NonNull::new_unchecked(start.add(page * PAGE)), run * PAGE) };
             self.resident |= mask_of(page, run);
