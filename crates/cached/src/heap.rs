@@ -8,7 +8,7 @@ use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use heapwright_os::{Line, Output, abort};
+use heapwright_os::{Line, Output, abort, is_single_threaded};
 
 use crate::classes::{CLASSES, SMALL, size_of_class, small_class_of};
 use crate::ground::{ENTRIES, GROUND};
@@ -548,7 +548,9 @@ impl Local {
         /// Pages that are always kept: 256 KiB.
         const LEAST: u32 = 64;
         let pages = self.slabs * (SLAB / PAGE) as u32;
-        if self.idle.idle > LEAST.max(pages / 16) + self.idle.regretted {
+        // Where there are other threads, giving pages back interrupts them.
+        let part = if is_single_threaded() { 16 } else { 4 };
+        if self.idle.idle > LEAST.max(pages / part) + self.idle.regretted {
             self.return_idle();
         }
     }

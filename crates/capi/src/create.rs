@@ -146,6 +146,7 @@ fn place_growing(policy: PolicyKind, options: &Options) -> Result<*mut Handle, S
         capacity: if options.capacity == 0 { usual.capacity } else { options.capacity },
         seed: options.seed,
         statistics: statistics_of(options)?,
+        ..usual
     };
     let heap = GrowingHeap::with(policy, &settings).map_err(|error| match error {
         CreateError::Rules(error) => error.into(),
