@@ -1,7 +1,7 @@
 //! What holds of every export.
 
-use heapwright_trace::export::{self, Extent, FORMATS};
 use heapwright_trace::Reader;
+use heapwright_trace::export::{self, Extent, FORMATS};
 use heapwright_trace::import::Options;
 
 use crate::importing::import_unread;

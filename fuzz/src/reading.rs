@@ -1,5 +1,7 @@
 //! What holds of everything that a reader returns.
 
+use std::ops::ControlFlow;
+
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
 
 /// Reads all of a file that may be damaged, and checks every event.
@@ -39,6 +41,24 @@ fn check(event: &Event, blocks: &mut u64) {
         Event::Failed { align, .. } => assert!(align.is_power_of_two()),
         Event::Thread { .. } => {}
     }
+}
+
+/// Reads all of a file in one loop: it must have the same events, however short what is read between.
+pub fn read_in_one_loop(file: &[u8], events: &[Event]) {
+    let Ok(reader) = Reader::new(file) else { return };
+    let mut reader = reader.with_times().with_sites();
+    let mut seen = Vec::new();
+    loop {
+        // Now and then the loop is left and entered again.
+        let again = reader.try_for_each_event(|&event| {
+            seen.push(event);
+            if seen.len() % 7 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if !matches!(again, Ok(ControlFlow::Break(()))) {
+            break;
+        }
+    }
+    assert_eq!(seen, events);
 }
 
 /// Writes events and reads them again: they must be the same, but for repetitions of the thread.
