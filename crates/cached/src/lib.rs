@@ -1,14 +1,14 @@
 //! The default malloc of a process: lists per thread and size class in front, pages placed by the engine behind.
 //!
-//! A request of up to 32 KiB has a [class](classes). Each thread has a [heap] with a list of free blocks per class; taking from it and giving to it
-//! touch one line of the heap and the block. Lists are filled from and emptied into [slabs](slab): 64 KiB of blocks
+//! A request of up to 32 KiB has a class (`classes`). Each thread has a heap (`heap`) with a list of free blocks per class; taking from it and giving to it
+//! touch one line of the heap and the block. Lists are filled from and emptied into slabs (`slab`): 64 KiB of blocks
 //! of one class, known by the page, so that pages nobody uses are never touched or are given back while the rest of their
 //! slab lives on. What is known of a slab lies apart from it, found by the block's address alone.
 //!
-//! A slab belongs to one heap. Blocks that another thread frees are gathered and [sent](inbox) to the owner, many at a time. The
+//! A slab belongs to one heap. Blocks that another thread frees are gathered and sent (`inbox`) to the owner, many at a time. The
 //! heap of a thread that ends waits for the next thread, with its slabs; other threads that need a slab take one from it.
 //!
-//! Slabs and all longer blocks are placed by a first-fit engine over pages ([ground]), behind one lock: the lowest
+//! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
 //! From the bottom up: `classes`, `slab`, `inbox`, `ground`, `heap`, `thread`, and this page.
