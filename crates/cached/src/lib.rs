@@ -170,21 +170,18 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
         }
         return Ok(());
     };
-    if counts::are_kept() {
-        counts::see_freed(Some(entry.class()), size);
-    }
-    let Some(heap) = thread::heap_of_its_own() else {
-        // SAFETY: the caller's promise; the thread has no heap to gather in.
-        unsafe { heap::send_at_once(block, entry.owner()) };
-        return Ok(());
-    };
     // SAFETY: the caller's promise, and the heap is this thread's.
     unsafe {
-        if entry.owner() != heap.owner() {
-            heap.send(block, entry.owner());
-        } else if !heap.give(block.as_ptr()) {
-            return Err(FreeError::AlreadyFree);
+        match thread::heap_of_its_own() {
+            // The thread has no heap to gather in.
+            None => heap::send_at_once(block, entry.owner()),
+            Some(heap) if entry.owner() != heap.owner() => heap.send(block, entry.owner()),
+            Some(heap) if heap.give(block.as_ptr()) => {}
+            Some(_) => return Err(FreeError::AlreadyFree),
         }
+    }
+    if counts::are_kept() {
+        counts::see_freed(Some(entry.class()), size);
     }
     Ok(())
 }
