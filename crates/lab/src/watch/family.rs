@@ -33,6 +33,13 @@ impl Family {
         Family { root, members: vec![Watched::new(root)], shown: 0, is_chosen: false, looked: None }
     }
 
+    /// The same for a process that has just been started as `name` and may bear our name for some moments more.
+    pub fn of_program(root: u32, name: &str) -> Family {
+        let mut family = Family::of(root);
+        name.clone_into(&mut family.members[0].name);
+        family
+    }
+
     /// The process that is shown.
     pub fn shown(&self) -> &Watched {
         &self.members[self.shown]

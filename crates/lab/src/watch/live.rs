@@ -67,7 +67,7 @@ pub struct Live {
 impl Live {
     /// A program that was started for this.
     pub fn of_program(program: Program, detach: bool) -> Live {
-        let family = Family::of(program.pid());
+        let family = Family::of_program(program.pid(), program.name());
         Live { program: Some(program), detach, ..Live::of_process_in(family) }
     }
 

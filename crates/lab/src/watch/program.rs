@@ -60,6 +60,7 @@ pub struct Plan<'p> {
 /// A program under the drop-in library; asked to end when this is dropped, unless it ended or was let go.
 pub struct Program {
     child: Child,
+    name: String,
     session: Session,
     ended: Option<ExitStatus>,
     /// Where its processes leave their heaps' last states.
@@ -95,12 +96,18 @@ impl Program {
         drop(command);
         source.listen(log.clone());
         let can_be_left = matches!(plan.output, Output::File(_));
-        Ok(Program { child, session: plan.session, ended: None, states, log, can_be_left, is_let_go: false })
+        let name = name_of(Path::new(&plan.command[0]));
+        Ok(Program { child, name, session: plan.session, ended: None, states, log, can_be_left, is_let_go: false })
     }
 
     /// Its process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What the system calls it once it is the program and no copy of ours any more.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Where process `pid` leaves its heap's last state.
@@ -181,6 +188,12 @@ impl Drop for Program {
             self.signal(libc::SIGTERM);
         }
     }
+}
+
+/// The name that the system gives to a process that executes `file`: 15 bytes of the file's.
+fn name_of(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    String::from_utf8_lossy(&name[..name.len().min(15)]).into_owned()
 }
 
 /// Has `command` start in a session of its own.

@@ -108,7 +108,9 @@ impl Watched {
         self.sight = None;
         let sight = Sight::find(self.pid)?;
         (self.history, self.rates) = (History::default(), Rates::default());
-        self.name = name_of(self.pid).unwrap_or_default();
+        if let Some(name) = name_of(self.pid) {
+            self.name = name;
+        }
         Ok(*self.sight.insert(sight))
     }
 
