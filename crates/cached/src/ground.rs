@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use heapwright::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
+use heapwright_heaps::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
 use heapwright_os::{Lock, Locked, Refused, Reservation, now_nanoseconds, round_to_pages, ticks};
 
 use crate::OutOfMemory;

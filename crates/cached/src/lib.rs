@@ -32,7 +32,7 @@ use core::ptr::NonNull;
 pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use global::Cached;
 
-use heapwright::{Counters, FreeError, HoleStats, PageReturns, ResizeError};
+use heapwright_heaps::{Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;
 
 use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Filled, any_size, ready};
-use heapwright::FreeError;
 use heapwright_cached as cached;
+use heapwright_heaps::FreeError;
 use std::ptr::NonNull;
 
 #[test]

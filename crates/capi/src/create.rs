@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::slice;
 
-use heapwright::{CreateError, FixedHeap, GrowingHeap, PolicyKind, Rules, Settings, Statistics};
+use heapwright_heaps::{CreateError, FixedHeap, GrowingHeap, PolicyKind, Rules, Settings, Statistics};
 
 use crate::handle::{FixedHandle, GrowingHandle, Handle};
 use crate::types::{Options, Status};

@@ -5,7 +5,7 @@
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc};
 
-use heapwright::{Chosen, FixedHeap, GrowingHeap};
+use heapwright_heaps::{Chosen, FixedHeap, GrowingHeap};
 use heapwright_shared::SharedHeap;
 
 use crate::types::Status;

@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::NonNull;
 
-use heapwright::{BlockState, Counters};
+use heapwright_heaps::{BlockState, Counters};
 
 use crate::handle::{Handle, each, open};
 use crate::types::{Block, Holes, Status, Violation, Visitor};

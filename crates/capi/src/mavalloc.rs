@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 use core::slice;
 
-use heapwright::{Chosen, FixedHeap, PolicyKind, Rules};
+use heapwright_heaps::{Chosen, FixedHeap, PolicyKind, Rules};
 use heapwright_os::{Lock, Refused, map, round_to_pages, unmap};
 
 const GRANULE: usize = 4;

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 
-use heapwright::OutOfMemory;
+use heapwright_heaps::OutOfMemory;
 
 use crate::handle::{Handle, Heap, each, open};
 use crate::types::Status;

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use heapwright::{AllocateError, FreeError, HoleStats, ReallocateError, ResizeError, RulesError};
+use heapwright_heaps::{AllocateError, FreeError, HoleStats, ReallocateError, ResizeError, RulesError};
 
 /// `hw_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,8 +274,8 @@ pub struct Violation {
     pub invariant: [c_char; 120],
 }
 
-impl From<heapwright::Violation> for Violation {
-    fn from(violation: heapwright::Violation) -> Self {
+impl From<heapwright_heaps::Violation> for Violation {
+    fn from(violation: heapwright_heaps::Violation) -> Self {
         Violation { offset: violation.offset, invariant: cut(violation.invariant) }
     }
 }

@@ -6,11 +6,11 @@ use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use heapwright::{Counters, PolicyKind};
 use heapwright_c::{
     Block, Holes, Options, SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot, SharedSettings,
     Status, Violation,
 };
+use heapwright_heaps::{Counters, PolicyKind};
 
 const C: [&str; 2] = ["cc", "-std=c11"];
 const CPLUSPLUS: [&str; 4] = ["c++", "-std=c++17", "-x", "c++"];

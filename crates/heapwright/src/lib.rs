@@ -6,36 +6,30 @@
     feature = "os",
     doc = "- [`GrowingHeap`]: address space reserved once, memory committed as the heap grows and given back when it
   shrinks; [`GlobalHeap`] as a program's allocator.
-- [`MappedHeap`]: every allocation a mapping of its own."
+- [`MappedHeap`]: every allocation a mapping of its own.
+- [`Cached`]: a program's allocator for speed and many threads.
+
+```
+#[global_allocator]
+static A: heapwright::Cached = heapwright::Cached;
+
+let words: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+assert_eq!(words.concat().len(), 2890);
+```"
 )]
 //!
 //! Without the feature `os`, which is on by default, only the first line of these is there, and neither the standard library
 //! nor an operating system is needed.
 #![no_std]
 
-mod fixed;
-#[cfg(feature = "os")]
-mod growing;
-#[cfg(feature = "os")]
-mod mapped;
-mod policy;
-#[cfg(target_has_atomic = "8")]
-mod spin;
-
-pub use fixed::{COMPACT, FixedHeap, ReallocateError, Regions};
-#[cfg(target_has_atomic = "8")]
-pub use fixed::{ClaimError, LockedHeap, StaticHeap};
+#[doc(inline)]
+pub use heapwright_heaps::*;
 
 #[cfg(feature = "os")]
-pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Settings};
-#[cfg(feature = "os")]
-pub use mapped::{Mapped, MappedHeap};
-pub use policy::{Buddies, Chosen, Policy};
+pub use heapwright_cached::Cached;
 
-pub use heapwright_placement::{
-    AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,
-    HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation, WorstFit,
-};
+#[cfg(feature = "os")]
+pub mod cached;
 
 /// Keeps the examples of the page true.
 #[cfg(doctest)]

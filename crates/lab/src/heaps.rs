@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use std::{io, slice};
 
 use anyhow::{Context, Result};
-use heapwright::{Chosen, FixedHeap};
+use heapwright_heaps::{Chosen, FixedHeap};
 use heapwright_placement::{AnyEngine, Engine, PolicyKind, Rules};
 use heapwright_shared::{Offset, Place, Settings, SharedHeap};
 

@@ -4,8 +4,8 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::slice;
 
-use heapwright::Glance;
 use heapwright_beacon::{Beacon, Sighting};
+use heapwright_heaps::Glance;
 use heapwright_os::{Output, process_id};
 
 use crate::heap::Heap;

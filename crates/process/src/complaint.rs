@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use core::ptr::NonNull;
 
-use heapwright::{BlockState, FreeError};
+use heapwright_heaps::{BlockState, FreeError};
 use heapwright_os::{Line, Output, abort};
 
 use crate::heap::Extent;

@@ -4,8 +4,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use heapwright::{FreeError, ResizeError};
 use heapwright_cached as cached;
+use heapwright_heaps::{FreeError, ResizeError};
 
 use crate::complaint::{Call, complain};
 use crate::heap::{Heap, NotResized, Resized};

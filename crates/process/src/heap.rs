@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright::{
+use heapwright_heaps::{
     BlockState, Chosen, Counters, CreateError, FreeError, GrowingHeap, HoleStats, MappedHeap, OutOfMemory, PageReturns,
     ResizeError,
 };
@@ -49,7 +49,7 @@ impl Heap {
     pub(crate) fn new(settings: &Settings) -> Result<Heap, CreateError> {
         match settings.placement {
             Placement::Policy(policy) => {
-                let rules = heapwright::Settings { seed: settings.seed, ..Default::default() };
+                let rules = heapwright_heaps::Settings { seed: settings.seed, ..Default::default() };
                 GrowingHeap::with(policy, &rules).map(Heap::Growing)
             }
             Placement::Mapped => Ok(Heap::Mapped(MappedHeap::new())),

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::str;
 
-use heapwright::PolicyKind;
+use heapwright_heaps::PolicyKind;
 use heapwright_os::{Line, Output, current_directory, exit_at_once, variable};
 
 /// How this process's heap places blocks.

@@ -3,8 +3,8 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
-use heapwright::{Counters, HoleStats, PageReturns};
 use heapwright_cached as cached;
+use heapwright_heaps::{Counters, HoleStats, PageReturns};
 use heapwright_os::{Line, Output, peak_resident, process_id, program_name};
 
 use crate::settings::{PATH_LENGTH, Report};

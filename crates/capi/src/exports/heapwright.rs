@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
-use heapwright::Counters;
+use heapwright_heaps::Counters;
 
 use crate::handle::{self, Handle};
 use crate::operate::{self, Size, pointer, store};

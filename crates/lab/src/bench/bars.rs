@@ -7,7 +7,7 @@ use std::alloc::Layout;
 use std::mem::MaybeUninit;
 use std::process::ExitCode;
 
-use heapwright::{COMPACT, FirstFit, FixedHeap};
+use heapwright_heaps::{COMPACT, FirstFit, FixedHeap};
 use heapwright_placement::{AnyEngine, PolicyKind, Rules};
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use anyhow::Result;
-use heapwright::{
+use heapwright_heaps::{
     BestFit, Buddies, COMPACT, FirstFit, FixedHeap, GoodFit, NextFit, Policy, PolicyKind, RandomFit, Rules, WorstFit,
 };
 

@@ -1,0 +1,31 @@
+//! Heaps that place blocks by a policy. Programs name the crate `heapwright`, which has all of this and
+//! the cached heap that is built on it.
+//!
+//! - `fixed`: [`FixedHeap`] and what is made of it, in memory that the caller has.
+//! - `growing`, `mapped`: memory from the operating system, with the feature `os`.
+//! - `policy`: policies as types, or [`Chosen`] by name.
+#![no_std]
+
+mod fixed;
+#[cfg(feature = "os")]
+mod growing;
+#[cfg(feature = "os")]
+mod mapped;
+mod policy;
+#[cfg(target_has_atomic = "8")]
+mod spin;
+
+pub use fixed::{COMPACT, FixedHeap, ReallocateError, Regions};
+#[cfg(target_has_atomic = "8")]
+pub use fixed::{ClaimError, LockedHeap, StaticHeap};
+
+#[cfg(feature = "os")]
+pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Settings};
+#[cfg(feature = "os")]
+pub use mapped::{Mapped, MappedHeap};
+pub use policy::{Buddies, Chosen, Policy};
+
+pub use heapwright_placement::{
+    AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,
+    HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation, WorstFit,
+};
