@@ -25,8 +25,9 @@ pub fn page_size() -> usize {
     static KNOWN: AtomicUsize = AtomicUsize::new(0);
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
-            // SAFETY: sysconf has no preconditions.
-            let asked = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            // Not sysconf, which reads 128 KiB of the C library's tables into small programs.
+            // SAFETY: getauxval has no preconditions.
+            let asked = unsafe { libc::getauxval(libc::AT_PAGESZ) };
             let size = usize::try_from(asked).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096);
             KNOWN.store(size, Ordering::Relaxed);
             size
