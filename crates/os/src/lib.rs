@@ -50,8 +50,8 @@ pub use mappings::{Mapping, each_mapping};
 pub use output::{Line, Output};
 pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, round_to_pages, unmap};
 pub use process::{
-    abort, at_fork, current_directory, exit_at_once, has_thread, parent_process_id, peak_resident, process_id,
-    program_name, thread_id, variable,
+    abort, at_fork, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id, peak_resident,
+    process_id, program_name, thread_id, variable,
 };
 pub use reservation::Reservation;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, unlink};

@@ -4,6 +4,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 use crate::errno::errno;
+use crate::pages::{Refused, map, round_to_pages};
 
 /// Text gathered in place, at most `N` bytes of it; what is longer is cut off.
 ///
@@ -30,6 +31,19 @@ impl<const N: usize> Line<N> {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.text[..self.length]
+    }
+
+    /// The same in pages of its own, for as long as the process lasts.
+    ///
+    /// # Errors
+    /// [`Refused`] when the system has no memory.
+    pub fn kept(&self) -> Result<&'static Line<N>, Refused> {
+        let place = map(round_to_pages(size_of::<Self>()).ok_or(Refused)?)?.cast::<Self>();
+        // SAFETY: the pages are new and long enough, begin at a multiple of any alignment, and are never unmapped.
+        unsafe {
+            place.write(self.clone());
+            Ok(place.as_ref())
+        }
     }
 
     /// Adds bytes as they are.

@@ -1,23 +1,48 @@
 //! The process as a library inside it sees it.
 
 use core::ffi::{CStr, c_char};
+use core::ptr::null;
 
 use crate::errno::{errno, errno_kept};
 use crate::pages::Refused;
 
 unsafe extern "C" {
-    fn secure_getenv(name: *const c_char) -> *const c_char;
+    static environ: *const *const c_char;
     static program_invocation_short_name: *const c_char;
 }
 
 /// Runs `read` on the value of an environment variable; `None` when it is not set, or when the process runs with more
 /// rights than its caller, who then has no say in how it works.
 pub fn variable<R>(name: &CStr, read: impl FnOnce(&CStr) -> R) -> Option<R> {
-    // SAFETY: the name is a C string, and the value is used before anything else runs that could change the environment.
-    unsafe {
-        let value = secure_getenv(name.as_ptr());
-        (!value.is_null()).then(|| read(CStr::from_ptr(value)))
-    }
+    let value = entries().find_map(|entry| {
+        let value = entry.to_bytes_with_nul().strip_prefix(name.to_bytes())?.strip_prefix(b"=")?;
+        CStr::from_bytes_with_nul(value).ok()
+    })?;
+    Some(read(value))
+}
+
+/// Whether an environment variable is set whose name begins with `prefix`, for [`variable`] to see.
+#[must_use]
+pub fn has_variable_with(prefix: &[u8]) -> bool {
+    entries().any(|entry| entry.to_bytes().starts_with(prefix))
+}
+
+/// The entries of the environment, `name=value`; none where our caller has no say. They hold until something else runs that
+/// changes the environment. (Not by `secure_getenv`, for which a small program has 64 KiB more of the C library in memory.)
+fn entries() -> impl Iterator<Item = &'static CStr> {
+    // SAFETY: getauxval has no preconditions, and the pointer to the environment is only read.
+    let mut next = unsafe { if libc::getauxval(libc::AT_SECURE) == 0 { environ } else { null() } };
+    core::iter::from_fn(move || {
+        // SAFETY: the environment is an array of C strings that ends with null, or is not there.
+        unsafe {
+            if next.is_null() || (*next).is_null() {
+                return None;
+            }
+            let entry = CStr::from_ptr(*next);
+            next = next.add(1);
+            Some(entry)
+        }
+    })
 }
 
 /// Has `prepare` run before every `fork`, then `parent` or `child` after it.

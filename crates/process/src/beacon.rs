@@ -6,10 +6,10 @@ use core::slice;
 
 use heapwright_beacon::{Beacon, Sighting};
 use heapwright_heaps::Glance;
-use heapwright_os::{Output, process_id};
+use heapwright_os::{Line, Output, process_id};
 
 use crate::heap::Heap;
-use crate::settings::Placement;
+use crate::settings::{PATH_LENGTH, Placement};
 use crate::state::State;
 
 static BEACON: Beacon = Beacon::new();
@@ -35,7 +35,14 @@ pub(crate) fn light(state: &State, lock: *const u32) {
 
 /// Leaves the heap's state in a file named by this process's number, if the environment named a directory for it.
 pub(crate) fn leave_last_state(state: &State) {
-    let Some(directory) = &state.settings.watch else { return };
+    if let Some(directory) = state.settings.watch {
+        leave_in(directory, state);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn leave_in(directory: &Line<PATH_LENGTH>, state: &State) {
     let mut path = directory.clone();
     let _ = write!(path, "/{}\0", process_id());
     let Some(output) = CStr::from_bytes_until_nul(path.bytes()).ok().and_then(Output::file) else {

@@ -5,7 +5,7 @@ use core::fmt::Write;
 use core::str;
 
 use heapwright_heaps::PolicyKind;
-use heapwright_os::{Line, Output, current_directory, exit_at_once, variable};
+use heapwright_os::{Line, Output, Refused, abort, current_directory, exit_at_once, variable};
 
 /// How this process's heap places blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,14 +49,13 @@ pub(crate) enum OnBadFree {
 pub(crate) const PATH_LENGTH: usize = 4096;
 
 /// Where the statistics go when the process exits.
-#[expect(clippy::large_enum_variant, reason = "there is one of them, in static memory, and no heap to put the path in")]
 pub(crate) enum Report {
     /// Nowhere.
     Nothing,
     /// As a table to what was standard error at the start.
     Table(Output),
     /// As JSON to a file; `%p` in its path stands for the number of the process that writes.
-    Json(Line<PATH_LENGTH>),
+    Json(&'static Line<PATH_LENGTH>),
 }
 
 /// Everything that can be asked for.
@@ -66,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) on_bad_free: OnBadFree,
     pub(crate) report: Report,
     /// The directory in which the heap's last state is left for a watcher.
-    pub(crate) watch: Option<Line<PATH_LENGTH>>,
+    pub(crate) watch: Option<&'static Line<PATH_LENGTH>>,
 }
 
 impl Settings {
@@ -107,12 +106,13 @@ fn report(value: &[u8]) -> Report {
     }
 }
 
-fn watch(directory: &[u8]) -> Option<Line<PATH_LENGTH>> {
+fn watch(directory: &[u8]) -> Option<&'static Line<PATH_LENGTH>> {
     if directory.is_empty() { None } else { Some(absolute(directory)) }
 }
 
-/// `path` as it is seen from the directory in which the process started.
-fn absolute(path: &[u8]) -> Line<PATH_LENGTH> {
+/// `path` as it is seen from the directory in which the process started. (Not in the state itself, which lies in the library's
+/// data: that would be two pages more in every process.)
+fn absolute(path: &[u8]) -> &'static Line<PATH_LENGTH> {
     let mut line = Line::new();
     let mut buffer = [0; PATH_LENGTH];
     if !path.starts_with(b"/")
@@ -122,7 +122,10 @@ fn absolute(path: &[u8]) -> Line<PATH_LENGTH> {
         line.push(b"/");
     }
     line.push(path);
-    line
+    line.kept().unwrap_or_else(|Refused| {
+        Output::standard_error().write(b"heapwright: there is no memory for a path\n");
+        abort()
+    })
 }
 
 /// What the variable `name` asks for; `None` when it is not set or empty.

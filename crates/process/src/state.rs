@@ -1,7 +1,7 @@
 //! The heap of this process, from its first allocation to its exit.
 
 use heapwright_cached as cached;
-use heapwright_os::{Lock, Output, abort, at_fork};
+use heapwright_os::{Lock, Output, abort, at_fork, has_variable_with};
 
 use crate::beacon;
 use crate::front;
@@ -64,17 +64,20 @@ pub(crate) fn begin() {
     }
 }
 
-/// Called when the library is loaded: what the environment asks for is looked at even if nothing is ever allocated.
+/// Called when the library is loaded: if the environment asks for anything, it is looked at even if nothing is ever allocated.
+/// Else a program that allocates nothing has no heap.
 pub fn start() {
-    with(|_| ());
+    if has_variable_with(b"HEAPWRIGHT_") {
+        begin();
+    }
 }
 
 /// Called when the process exits.
 pub fn finish() {
-    with(|state| {
+    if let Some(state) = &mut *STATE.lock() {
         statistics::report(state);
         beacon::leave_last_state(state);
-    });
+    }
 }
 
 extern "C" fn before_fork() {

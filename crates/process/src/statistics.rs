@@ -15,6 +15,14 @@ type Text = Line<{ 16 << 10 }>;
 
 /// Writes the statistics where the environment asked for them.
 pub(crate) fn report(state: &State) {
+    if !matches!(state.settings.report, Report::Nothing) {
+        print(state);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn print(state: &State) {
     match &state.settings.report {
         Report::Nothing => {}
         Report::Table(output) => {
