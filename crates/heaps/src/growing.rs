@@ -263,10 +263,15 @@ impl<P: Policy> GrowingHeap<P> {
     #[inline(never)]
     fn back(&mut self, offset: usize, bytes: usize) -> Result<(), OutOfMemory> {
         let end = offset + self.engine.usable_size(offset).unwrap_or(bytes);
-        self.region.reach(end).map_err(|Refused| {
-            let _ = self.engine.deallocate_sized(offset, bytes);
-            OutOfMemory
-        })
+        self.region.reach(end).map_err(|Refused| self.take_back(offset, bytes))
+    }
+
+    /// Frees a block again that could not be backed. (Apart: what all programs run is short and lies together.)
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, offset: usize, bytes: usize) -> OutOfMemory {
+        let _ = self.engine.deallocate_sized(offset, bytes);
+        OutOfMemory
     }
 }
 

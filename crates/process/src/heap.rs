@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use heapwright_heaps::{
     BlockState, Chosen, Counters, CreateError, FreeError, GrowingHeap, HoleStats, MappedHeap, OutOfMemory, PageReturns,
-    ResizeError,
+    PolicyKind, ResizeError,
 };
 
 use heapwright_cached as cached;
@@ -45,13 +45,18 @@ pub(crate) enum Heap {
     Cached,
 }
 
+/// A heap under `policy`. (Apart: the default heap's way is short and lies together.)
+#[cold]
+#[inline(never)]
+fn growing_under(policy: PolicyKind, seed: u64) -> Result<Heap, CreateError> {
+    let rules = heapwright_heaps::Settings { seed, ..Default::default() };
+    GrowingHeap::with(policy, &rules).map(Heap::Growing)
+}
+
 impl Heap {
     pub(crate) fn new(settings: &Settings) -> Result<Heap, CreateError> {
         match settings.placement {
-            Placement::Policy(policy) => {
-                let rules = heapwright_heaps::Settings { seed: settings.seed, ..Default::default() };
-                GrowingHeap::with(policy, &rules).map(Heap::Growing)
-            }
+            Placement::Policy(policy) => growing_under(policy, settings.seed),
             Placement::Mapped => Ok(Heap::Mapped(MappedHeap::new())),
             Placement::Cached => {
                 if settings.asks_for_counts() {
