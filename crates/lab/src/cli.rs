@@ -126,7 +126,7 @@ impl Color {
 #[derive(Args)]
 pub struct RunArgs {
     /// How blocks are placed.
-    #[arg(long, short, value_name = "POLICY", default_value = "best", value_parser = PossibleValuesParser::new(policy::drop_in()))]
+    #[arg(long, short, value_name = "POLICY", default_value = policy::CACHED, value_parser = PossibleValuesParser::new(policy::drop_in()))]
     pub policy: String,
 
     /// The form of the statistics.
@@ -160,8 +160,8 @@ pub struct RunArgs {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  heapwright run -- ls -l                            best fit, a table at exit
-  heapwright run --policy worst -- python3 job.py    another policy
+  heapwright run -- ls -l                            the malloc for speed, a table at exit
+  heapwright run --policy worst -- python3 job.py    a policy
   heapwright run --stats json -o heap.json -- make   for a program to read
   heapwright run -p random --seed 7 -- sort big.txt  random, but repeatable
 

@@ -162,5 +162,5 @@ fn the_command_works_wherever_it_is_copied() {
         .args(["run", "--", "ls"])
         .output()
         .unwrap();
-    assert!(stderr(&output).contains("under best"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("under cached"), "{}", stderr(&output));
 }

@@ -27,8 +27,8 @@ fn tables(said: &str) -> usize {
 #[test]
 fn a_value_that_means_nothing_stops_the_program_at_its_start() {
     for (name, value, valid) in [
-        ("HEAPWRIGHT_POLICY", "worse", "first, next, best, worst, random, buddy, good, mapped"),
-        ("HEAPWRIGHT_POLICY", "First", "first, next, best, worst, random, buddy, good, mapped"),
+        ("HEAPWRIGHT_POLICY", "worse", "cached, first, next, best, worst, random, buddy, good, mapped"),
+        ("HEAPWRIGHT_POLICY", "First", "cached, first, next, best, worst, random, buddy, good, mapped"),
         ("HEAPWRIGHT_SEED", "-1", "a number"),
         ("HEAPWRIGHT_ON_BAD_FREE", "maybe", "abort or ignore"),
         ("HEAPWRIGHT_STATS", "yes", "0, 1 or json:PATH"),
@@ -44,11 +44,11 @@ fn a_value_that_means_nothing_stops_the_program_at_its_start() {
 }
 
 #[test]
-fn the_default_is_best_fit_without_statistics() {
+fn the_default_is_the_cached_heap_without_statistics() {
     let output = run(&leaver(), &[], &[("HEAPWRIGHT_POLICY", "")]);
     assert_eq!((code(&output), complaints(&output)), (0, String::new()));
     let output = run(&leaver(), &[], &[("HEAPWRIGHT_STATS", "1")]);
-    assert!(complaints(&output).lines().next().unwrap().ends_with(" under best"), "{}", complaints(&output));
+    assert!(complaints(&output).lines().next().unwrap().ends_with(" under cached"), "{}", complaints(&output));
 }
 
 #[test]

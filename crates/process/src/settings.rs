@@ -78,9 +78,8 @@ impl Settings {
     /// that means nothing ends the process.
     pub(crate) fn read() -> Settings {
         const POLICIES: &str = "one of cached, first, next, best, worst, random, buddy, good, mapped";
-        let best = Placement::Policy(PolicyKind::Best);
         Settings {
-            placement: choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name).unwrap_or(best),
+            placement: choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name).unwrap_or(Placement::Cached),
             seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok()).unwrap_or(0),
             on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(OnBadFree::Abort),
             report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes())).unwrap_or(Report::Nothing),
