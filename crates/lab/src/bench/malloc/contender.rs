@@ -16,6 +16,16 @@ pub struct Contender {
     pub role: Role,
 }
 
+impl Contender {
+    /// What it is in which version, of somebody else's.
+    pub fn version(&self) -> Option<String> {
+        match &self.allocator {
+            Allocator::Peer(peer) => Some(peer.version()),
+            _ => None,
+        }
+    }
+}
+
 /// What a column is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

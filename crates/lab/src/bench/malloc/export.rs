@@ -41,6 +41,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,
+    version: Option<String>,
     library: Option<String>,
 }
 
@@ -97,6 +98,7 @@ fn document<'a>(suite: Suite<'a>, settings: Settings, missing: &'a [String]) -> 
     let places = 0..suite.contenders.len();
     let named = |at: usize| Named {
         name: &suite.contenders[at].name,
+        version: suite.contenders[at].version(),
         library: library(at).map(|path| path.display().to_string()),
     };
     Document {

@@ -25,7 +25,19 @@ pub fn print(suite: Suite<'_>) {
     for measure in Measure::ALL {
         print_behind(suite, measure);
     }
+    print_legend(suite);
     print_failures(suite);
+}
+
+/// What the peers are.
+fn print_legend(suite: Suite<'_>) {
+    let peers: Vec<(&str, String)> =
+        suite.contenders.iter().filter_map(|it| Some((it.name.as_str(), it.version()?))).collect();
+    if peers.is_empty() {
+        return;
+    }
+    heading("Peers");
+    peers.iter().for_each(|(name, version)| anstream::println!("{name:16} {version}"));
 }
 
 fn heading(text: &str) {

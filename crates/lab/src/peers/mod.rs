@@ -1,5 +1,7 @@
 //! The allocator libraries found on this machine, to measure ourselves against.
 
+mod built;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -28,6 +30,18 @@ impl Peer {
             _ => Err("an allocator is a name for it and its library, as in mine=./libmine.so".to_owned()),
         }
     }
+
+    /// What it is in which version: as whoever built it says, else the name of its file when all links are followed.
+    pub fn version(&self) -> String {
+        let path = self.library.canonicalize().unwrap_or_else(|_| self.library.clone());
+        built::version(&self.library).unwrap_or_else(|| path.file_name().unwrap_or_default().display().to_string())
+    }
+
+    /// Whether it is `other` in a version of its own: of the same name, but for a number behind it.
+    fn is_version_of(&self, other: &Peer) -> bool {
+        let rest = self.name.strip_prefix(&other.name);
+        rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    }
 }
 
 /// Allocators and the beginning of their libraries' file names; of several flavours of one allocator the first is taken.
@@ -51,8 +65,17 @@ const KNOWN: [(&str, &str); 14] = [
 /// Folders in which allocators are installed without the dynamic linker being told.
 const FOLDERS: [&str; 6] = ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
 
-/// All allocator libraries that the dynamic linker knows or that lie where such libraries usually do.
+/// All allocator libraries that were built for this, and those on this machine of which none was.
 pub fn find() -> Vec<Peer> {
+    let mut peers = built::find();
+    let is_new = |peer: &Peer| peers.iter().all(|other| !other.is_version_of(peer));
+    let others: Vec<Peer> = installed().into_iter().filter(is_new).collect();
+    peers.extend(others);
+    peers
+}
+
+/// All that the dynamic linker knows or that lie where such libraries usually do.
+fn installed() -> Vec<Peer> {
     choose(linker_cache().into_iter().chain(FOLDERS.into_iter().flat_map(|folder| files_in(Path::new(folder)))))
 }
 
@@ -122,6 +145,15 @@ mod tests {
             peers,
             [Peer { name: "tcmalloc".to_owned(), library: PathBuf::from("/l/libtcmalloc_minimal.so.4") }]
         );
+    }
+
+    #[test]
+    fn a_number_behind_a_name_is_a_version() {
+        let peer = |name: &str| Peer { name: name.to_owned(), library: PathBuf::from("/l.so") };
+        assert!(peer("mimalloc3").is_version_of(&peer("mimalloc")));
+        assert!(peer("jemalloc").is_version_of(&peer("jemalloc")));
+        assert!(!peer("tcmalloc-google").is_version_of(&peer("tcmalloc")));
+        assert!(!peer("mimalloc").is_version_of(&peer("mimalloc3")));
     }
 
     #[test]
