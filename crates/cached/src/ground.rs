@@ -9,6 +9,7 @@ use heapwright_os::{Lock, Locked, Refused, Reservation, now_nanoseconds, round_t
 
 use crate::OutOfMemory;
 use crate::heap::{Entry, Heap};
+use crate::heaps::{HEAPS, Heaps};
 use crate::slab::{Key, NO_SLAB, PAGE, SLAB, Slab};
 
 /// How much address space blocks may take; less where the system does not grant it.
@@ -20,9 +21,6 @@ pub(crate) const ENTRIES: usize = CAPACITY / SLAB - 1;
 
 /// How much address space makes sense at all.
 const LEAST_CAPACITY: usize = 16 << 20;
-
-/// How many threads may have a heap of their own at once; the others' blocks are placed by the engine, behind its lock.
-const HEAPS: usize = 1 << 14;
 
 /// Bytes of pages in holes that are kept for the next who needs them: at least so many, more where they are needed again,
 /// and in any case a sixteenth of the heap.
@@ -55,11 +53,8 @@ pub(crate) static GROUND: Ground = Ground {
 /// What one thread at a time works on.
 pub(crate) struct Shared {
     pub(crate) pages: GrowingHeap<FirstFit>,
-    /// How many heaps were ever made.
-    made: u32,
+    pub(crate) heaps: Heaps,
     keep: Keep,
-    /// The heaps whose threads have ended, the latest first; they are linked by their numbers.
-    idle: u32,
     /// Kept for as long as the process.
     _room: [Reservation; 3],
 }
@@ -122,7 +117,14 @@ impl Ground {
     #[inline(always)]
     pub(crate) fn heap(&self, owner: u32) -> &Heap {
         // SAFETY: owners' heaps have been made and are never unmade.
-        unsafe { &*self.heaps.load(Ordering::Relaxed).add(owner as usize) }
+        unsafe { &*self.place_of_heap(owner) }
+    }
+
+    /// Where the heap of an owner is, or will be made.
+    #[inline(always)]
+    pub(crate) fn place_of_heap(&self, owner: u32) -> *mut Heap {
+        // SAFETY: there is room for every owner's.
+        unsafe { self.heaps.load(Ordering::Relaxed).add(owner as usize) }
     }
 
     /// Lays the ground, if that has not been done, after what else has to be `prepared` once.
@@ -172,6 +174,9 @@ impl Ground {
     pub(crate) unsafe fn let_go_in_child(&self) {
         // SAFETY: the caller's promise.
         unsafe { SHARED.let_go_in_child() };
+        if let Some(mut ground) = self.shared() {
+            ground.heaps.leave_to_parent();
+        }
     }
 }
 
@@ -223,47 +228,7 @@ impl Shared {
         GROUND.slabs.store(slabs.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.key.store(random_word(pages.base().addr().get()), Ordering::Relaxed);
-        Ok(Shared { pages, made: 0, keep: Keep::default(), idle: 0, _room: [entries, slabs, heaps] })
-    }
-
-    /// A heap for a thread: that of one that has ended, or a new one. `None` when there are too many.
-    pub(crate) fn adopt_heap(&mut self) -> Option<&'static Heap> {
-        if self.idle != 0 {
-            let heap = GROUND.heap(self.idle);
-            self.idle = heap.next_idle();
-            return Some(heap);
-        }
-        let owner = self.made + 1;
-        if owner as usize >= HEAPS {
-            return None;
-        }
-        // SAFETY: the place is within the room for heaps, and nobody has it.
-        unsafe {
-            let place = GROUND.heaps.load(Ordering::Relaxed).add(owner as usize);
-            Heap::make(place, owner);
-        }
-        self.made = owner;
-        Some(GROUND.heap(owner))
-    }
-
-    /// Keeps the heap of a thread that has ended for the next.
-    pub(crate) fn abandon_heap(&mut self, heap: &'static Heap) {
-        heap.set_next_idle(self.idle);
-        self.idle = heap.owner();
-    }
-
-    /// The latest few heaps of threads that have ended.
-    pub(crate) fn idle_heaps(&self) -> impl Iterator<Item = &'static Heap> + use<> {
-        const LOOKED_AT: usize = 8;
-        let mut owner = self.idle;
-        core::iter::from_fn(move || {
-            (owner != 0).then(|| {
-                let heap = GROUND.heap(owner);
-                owner = heap.next_idle();
-                heap
-            })
-        })
-        .take(LOOKED_AT)
+        Ok(Shared { pages, heaps: Heaps::new(), keep: Keep::default(), _room: [entries, slabs, heaps] })
     }
 
     /// Pages for a slab; returns its number.

@@ -3,7 +3,7 @@
 //! What a program does most touches one line of the heap and the block: `take` pops a list, `give` pushes onto one. Everything
 //! else happens when a list is empty (it is filled from a slab) or full (half of it goes back to its slabs).
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -12,6 +12,7 @@ use heapwright_os::{Line, Output, abort, is_single_threaded};
 
 use crate::classes::{CLASSES, SMALL, size_of_class, small_class_of};
 use crate::ground::{ENTRIES, GROUND};
+use crate::heaps::Tenancy;
 use crate::inbox::Inbox;
 use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab};
 
@@ -106,10 +107,10 @@ pub(crate) struct Heap {
     local: UnsafeCell<Local>,
     inbox: Inbox,
     owner: u32,
-    next_idle: Cell<u32>,
+    tenancy: Tenancy,
 }
 
-// SAFETY: what is not atomic is touched as `Local` says; the owner never changes, and `next_idle` only behind the ground's lock.
+// SAFETY: what is not atomic is touched as `Local` says; the owner never changes, and the tenancy only behind the ground's lock.
 unsafe impl Sync for Heap {}
 
 /// The heap of a thread that has none yet: all of its lists are empty, and no block is its own.
@@ -117,7 +118,7 @@ pub(crate) static EMPTY: Heap = Heap {
     local: UnsafeCell::new(Local::over(usize::MAX / 2, core::ptr::null(), Key(0), 0)),
     inbox: Inbox::new(),
     owner: 0,
-    next_idle: Cell::new(0),
+    tenancy: Tenancy::new(),
 };
 
 /// How many blocks a list holds at first, and at least.
@@ -151,7 +152,7 @@ impl Heap {
         let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), owner);
         // SAFETY: the caller's promise.
         unsafe {
-            place.write(Heap { local: UnsafeCell::new(local), inbox: Inbox::new(), owner, next_idle: Cell::new(0) })
+            place.write(Heap { local: UnsafeCell::new(local), inbox: Inbox::new(), owner, tenancy: Tenancy::new() })
         };
     }
 
@@ -159,12 +160,8 @@ impl Heap {
         self.owner
     }
 
-    pub(crate) fn next_idle(&self) -> u32 {
-        self.next_idle.get()
-    }
-
-    pub(crate) fn set_next_idle(&self, owner: u32) {
-        self.next_idle.set(owner);
+    pub(crate) fn tenancy(&self) -> &Tenancy {
+        &self.tenancy
     }
 
     /// Takes a small block from its list; `None` when that is empty.
@@ -373,7 +370,7 @@ impl Local {
     fn acquire(&mut self, class: usize) -> Option<()> {
         let mut ground = GROUND.shared()?;
         // SAFETY: those heaps are idle, and this thread has the ground for itself.
-        let left = ground.idle_heaps().find_map(|heap| unsafe { heap.lose_slab(class) });
+        let left = ground.heaps.idle().find_map(|heap| unsafe { heap.lose_slab(class) });
         let number = match left {
             Some(number) => number,
             None => {
@@ -383,8 +380,9 @@ impl Local {
                 number
             }
         };
-        drop(ground);
+        // Before anyone can adopt the heap that it came from, and find blocks of this slab in its inbox.
         GROUND.set_entry(number, Entry::new(self.mine.owner(), class));
+        drop(ground);
         self.slabs += 1;
         self.shelve(number);
         Some(())

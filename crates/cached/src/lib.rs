@@ -11,7 +11,7 @@
 //! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
-//! From the bottom up: `classes`, `slab`, `inbox`, `ground`, `heap`, `thread`, and this page.
+//! From the bottom up: `classes`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, and this page.
 #![no_std]
 
 #[cfg(test)]
@@ -22,6 +22,7 @@ mod counts;
 mod global;
 mod ground;
 mod heap;
+mod heaps;
 mod inbox;
 mod slab;
 mod thread;
@@ -248,11 +249,26 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
     Ok(())
 }
 
-/// Gives the memory back to the system that the calling thread's heap and the pages keep for nothing; returns how many bytes that were.
+/// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for
+/// nothing; returns how many bytes that were.
 pub fn trim() -> usize {
+    // What came for a slab that has gone to another heap is sent there in the first round, and put back in the second.
+    let heaps = trim_heaps() + trim_heaps();
+    heaps + GROUND.shared().map_or(0, |mut ground| ground.pages.trim())
+}
+
+/// Trims the calling thread's heap and those of threads that have ended.
+fn trim_heaps() -> usize {
     // SAFETY: the heap is this thread's, and not the empty one.
     let own = thread::heap_of_its_own().map_or(0, |heap| unsafe { heap.trim() });
-    own + GROUND.shared().map_or(0, |mut ground| ground.pages.trim())
+    let Some(idle) = GROUND.shared().map(|mut ground| ground.heaps.take_all_idle()) else { return own };
+    let idle = idle.map(|heap| {
+        // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
+        let trimmed = unsafe { heap.trim() };
+        thread::abandon(heap);
+        trimmed
+    });
+    own + idle.sum::<usize>()
 }
 
 /// The pages in figures: slabs and longer blocks are its blocks.

@@ -50,7 +50,7 @@ fn set_heap(heap: *const Heap) {
 
 #[cold]
 fn adopt() -> Option<&'static Heap> {
-    let adopted = ground()?.adopt_heap()?;
+    let adopted = ground()?.heaps.adopt()?;
     // First of all, for what follows may allocate.
     set_heap(adopted);
     END.tell();
@@ -69,12 +69,14 @@ pub(crate) fn ground() -> Option<Held> {
 #[cold]
 fn begin() -> Option<()> {
     static FORKS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
-    crate::start().ok()?;
-    // Made by one thread: others find the ground ready. What the entry takes of memory may be allocated here.
-    if !FORKS_ARE_SEEN.swap(true, Ordering::Relaxed) {
-        at_fork(before_fork, after_fork_in_parent, after_fork_in_child).ok()?;
+    // Made by one thread. What the entry takes of memory may be allocated here: then that gets ready.
+    if !FORKS_ARE_SEEN.swap(true, Ordering::Relaxed)
+        && at_fork(before_fork, after_fork_in_parent, after_fork_in_child).is_err()
+    {
+        FORKS_ARE_SEEN.store(false, Ordering::Relaxed);
+        return None;
     }
-    Some(())
+    crate::start().ok()
 }
 
 extern "C" fn before_fork() {
@@ -102,7 +104,12 @@ unsafe extern "C" fn part(_: *mut c_void) {
     // SAFETY: it is this thread's, and not the empty one.
     unsafe { heap.put_away() };
     set_heap(&raw const EMPTY);
+    abandon(heap);
+}
+
+/// Keeps a heap that nobody works on for the next thread.
+pub(crate) fn abandon(heap: &'static Heap) {
     if let Some(mut ground) = GROUND.shared() {
-        ground.abandon_heap(heap);
+        ground.heaps.abandon(heap);
     }
 }

@@ -120,6 +120,7 @@ unsafe fn cut_off(start: NonNull<u8>, length: usize) {
 /// Both are multiples of the page size, and the range belongs to the caller and is not used afterwards.
 #[inline]
 pub unsafe fn unmap(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    refuse_call_if_told()?;
     // SAFETY: the caller's promise.
     granted(errno_kept(|| unsafe { libc::munmap(start.as_ptr().cast(), length) }))
 }
@@ -147,6 +148,7 @@ pub unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Result<NonNul
 /// # Safety
 /// Both are multiples of the page size, and the range is private anonymous memory of the caller's whose contents may go.
 pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    refuse_call_if_told()?;
     // SAFETY: the caller's promise.
     granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))
 }
@@ -157,6 +159,9 @@ pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
 /// # Safety
 /// Both are multiples of the page size, and the range is private anonymous memory of the caller's.
 pub unsafe fn populate(start: NonNull<u8>, length: usize) {
+    if refuse_call_if_told().is_err() {
+        return;
+    }
     // SAFETY: the caller's promise; the advice changes no contents.
     errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_POPULATE_WRITE) });
 }
@@ -166,9 +171,17 @@ pub(crate) fn granted(result: i32) -> Result<(), Refused> {
     if result == 0 { Ok(()) } else { Err(Refused) }
 }
 
-/// Where a test makes the system refuse.
+/// Where a test makes the system refuse memory.
 #[inline(always)]
 pub(crate) fn refuse_if_told() -> Result<(), Refused> {
+    #[cfg(feature = "refusals")]
+    crate::refusals::count_request()?;
+    Ok(())
+}
+
+/// Where a test makes the system refuse something else.
+#[inline(always)]
+pub(crate) fn refuse_call_if_told() -> Result<(), Refused> {
     #[cfg(feature = "refusals")]
     crate::refusals::count_call()?;
     Ok(())

@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char};
 use core::ptr::null;
 
 use crate::errno::{errno, errno_kept};
-use crate::pages::Refused;
+use crate::pages::{Refused, refuse_call_if_told};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
@@ -50,6 +50,7 @@ fn entries() -> impl Iterator<Item = &'static CStr> {
 /// # Errors
 /// [`Refused`] when there is no memory for one more entry.
 pub fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) -> Result<(), Refused> {
+    refuse_call_if_told()?;
     // SAFETY: the functions are there for as long as this code is.
     let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     if result == 0 { Ok(()) } else { Err(Refused) }

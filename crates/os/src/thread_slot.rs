@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::errno::errno_kept;
-use crate::pages::Refused;
+use crate::pages::{Refused, refuse_call_if_told};
 
 /// Defines a module with `get` and `set` for a pointer of each thread's own, which at first is the address of a static: so
 /// whoever uses it need not ask whether the thread has one yet. `$name` is the symbol's, hidden, and must be the only one of its
@@ -147,11 +147,16 @@ impl ThreadEnd {
         ThreadEnd { key: AtomicU32::new(0), handler }
     }
 
-    /// Gets ready. To be called once, before there are threads: early keys need no memory of their own.
+    /// Gets ready, if that has not been done; by one thread at a time, and best before there are others: early keys need no memory
+    /// of their own.
     ///
     /// # Errors
     /// [`Refused`] when the process has used up its keys.
     pub fn prepare(&self) -> Result<(), Refused> {
+        if self.key.load(Ordering::Relaxed) != 0 {
+            return Ok(());
+        }
+        refuse_call_if_told()?;
         let mut key = 0;
         // SAFETY: the key is written to a local variable, and the handler lives as long as this code.
         if unsafe { libc::pthread_key_create(&mut key, Some(self.handler)) } != 0 {
@@ -168,6 +173,8 @@ impl ThreadEnd {
         // Any value does that is not null.
         let value = core::ptr::from_ref(self).cast();
         // SAFETY: the key exists; nobody reads what the value points to.
-        key != 0 && errno_kept(|| unsafe { libc::pthread_setspecific(key - 1, value) }) == 0
+        key != 0
+            && refuse_call_if_told().is_ok()
+            && errno_kept(|| unsafe { libc::pthread_setspecific(key - 1, value) }) == 0
     }
 }

@@ -38,8 +38,13 @@ fn byte(number: u64, at: usize) -> u8 {
 impl Filled {
     /// Allocates, checks what is promised of a block, and fills it.
     pub fn new(number: u64, size: usize) -> Filled {
-        let block = cached::take(size).unwrap_or_else(|| cached::allocate(size).expect("there is memory"));
-        Filled::over(block, number, size, 16)
+        Filled::try_new(number, size).expect("there is memory")
+    }
+
+    /// As [`Filled::new`]; `None` when there is no memory.
+    pub fn try_new(number: u64, size: usize) -> Option<Filled> {
+        let block = cached::take(size).or_else(|| cached::allocate(size).ok())?;
+        Some(Filled::over(block, number, size, 16))
     }
 
     pub fn over(block: NonNull<u8>, number: u64, size: usize, align: usize) -> Filled {
@@ -98,19 +103,30 @@ impl Filled {
 
     /// Makes it hold so many bytes, where it is or elsewhere.
     pub fn resize(self, size: usize) -> Filled {
+        self.try_resize(size).unwrap_or_else(|_| panic!("there is memory"))
+    }
+
+    /// As [`Filled::resize`].
+    ///
+    /// # Errors
+    /// The block as it was, when there is no memory.
+    pub fn try_resize(self, size: usize) -> Result<Filled, Filled> {
         self.check();
         // SAFETY: the block is this one's.
         let here = unsafe { cached::resize_in_place(self.block, size) };
-        let kept = self.size.min(size);
         if here.is_ok() {
-            let resized = Filled { block: self.block, size, number: self.number };
-            resized.check_up_to(kept.min(1024));
+            let resized = Filled { size, ..self };
+            resized.check_up_to(self.size.min(size).min(1024));
             resized.fill(0);
-            return resized;
+            return Ok(resized);
         }
-        let number = self.number;
-        self.free();
-        Filled::new(number, size)
+        match Filled::try_new(self.number, size) {
+            Some(resized) => {
+                self.free();
+                Ok(resized)
+            }
+            None => Err(self),
+        }
     }
 }
 
