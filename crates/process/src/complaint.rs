@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use heapwright_heaps::{BlockState, FreeError};
 use heapwright_os::{Line, Output, abort};
 
-use crate::heap::Extent;
+use crate::exact::Extent;
 use crate::state::State;
 
 /// What the program asked for.
@@ -33,8 +33,9 @@ pub(crate) fn complain(state: &mut State, call: Call, address: NonNull<u8>, erro
         state.bad_frees += 1;
         return;
     }
+    let extent = state.heap.exact().and_then(|heap| heap.extent_at(address));
     let mut line = Line::<256>::new();
-    let _ = describe(&mut line, call, address.addr().get(), error, state.heap.extent_at(address));
+    let _ = describe(&mut line, call, address.addr().get(), error, extent);
     Output::standard_error().write(line.bytes());
     abort()
 }
@@ -48,7 +49,7 @@ fn describe(
 ) -> core::fmt::Result {
     let fault = match (error, &extent) {
         (FreeError::WrongSize, _) => "wrong size",
-        (FreeError::AlreadyFree, None) | (_, Some(Extent { state: BlockState::Free, .. })) => "double free",
+        (FreeError::AlreadyFree, _) | (_, Some(Extent { state: BlockState::Free, .. })) => "double free",
         _ => "invalid pointer",
     };
     write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;

@@ -8,6 +8,7 @@ use heapwright_cached as cached;
 use heapwright_heaps::{FreeError, ResizeError};
 
 use crate::complaint::{Call, complain};
+use crate::exact::Exact;
 use crate::heap::{Heap, NotResized, Resized};
 use crate::state::{begin, with};
 
@@ -34,22 +35,28 @@ fn is_cached() -> bool {
     }
 }
 
+/// What `act` comes to on the heap behind the lock; `None` when that is not where the heap is.
+#[inline(always)]
+fn behind_lock<R>(act: impl FnOnce(Exact<'_>) -> R) -> Option<R> {
+    if is_cached() { None } else { with(|state| state.heap.exact().map(act)) }
+}
+
 /// A block for `layout`; `None` when there is no memory.
 #[inline]
 pub(crate) fn place(layout: Layout) -> Option<NonNull<u8>> {
-    if is_cached() {
-        return cached::allocate_aligned(layout.size(), layout.align()).ok();
+    match behind_lock(|heap| heap.allocate(layout)) {
+        Some(placed) => placed.ok(),
+        None => cached::allocate_aligned(layout.size(), layout.align()).ok(),
     }
-    with(|state| state.heap.allocate(layout)).ok()
 }
 
 /// As [`place`], all zeros.
 #[inline]
 pub(crate) fn place_zeroed(layout: Layout) -> Option<NonNull<u8>> {
-    if is_cached() {
-        return cached::allocate_zeroed(layout.size()).ok();
+    match behind_lock(|heap| heap.allocate_zeroed(layout)) {
+        Some(placed) => placed.ok(),
+        None => cached::allocate_zeroed(layout.size()).ok(),
     }
-    with(|state| state.heap.allocate_zeroed(layout)).ok()
 }
 
 /// Frees a block, or complains.
@@ -59,16 +66,8 @@ pub(crate) fn place_zeroed(layout: Layout) -> Option<NonNull<u8>> {
 #[inline]
 pub(crate) unsafe fn release(block: NonNull<u8>) {
     // SAFETY: the caller's promise.
-    unsafe {
-        if is_cached() {
-            return cached::free(block).unwrap_or_else(|error| blame(Call::Free, block, error));
-        }
-        with(|state| {
-            if let Err(error) = state.heap.free(block) {
-                complain(state, Call::Free, block, error);
-            }
-        });
-    }
+    let freed = unsafe { behind_lock(|heap| heap.free(block)).unwrap_or_else(|| cached::free(block)) };
+    freed.unwrap_or_else(|error| blame(Call::Free, block, error));
 }
 
 /// Frees a block whose length is held against what the caller says, or complains.
@@ -78,16 +77,10 @@ pub(crate) unsafe fn release(block: NonNull<u8>) {
 #[inline]
 pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller's promise.
-    unsafe {
-        if is_cached() {
-            return cached::free_sized(block, layout.size()).unwrap_or_else(|error| blame(Call::Free, block, error));
-        }
-        with(|state| {
-            if let Err(error) = state.heap.free_sized(block, layout) {
-                complain(state, Call::Free, block, error);
-            }
-        });
-    }
+    let freed = unsafe {
+        behind_lock(|heap| heap.free_sized(block, layout)).unwrap_or_else(|| cached::free_sized(block, layout.size()))
+    };
+    freed.unwrap_or_else(|error| blame(Call::Free, block, error));
 }
 
 /// Makes a block hold `layout`'s size where it is, or places another that does; complains about what is no block.
@@ -96,9 +89,8 @@ pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
 /// If a used block starts at `block`, nobody uses what it has above that size any more.
 pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
     // SAFETY: the caller's promise.
-    let resized = unsafe {
-        if is_cached() { resize_cached(block, layout) } else { with(|state| state.heap.resize(block, layout)) }
-    };
+    let resized =
+        unsafe { behind_lock(|heap| heap.resize(block, layout)).unwrap_or_else(|| resize_cached(block, layout)) };
     if let Err(NotResized::NotABlock) = resized {
         blame(Call::Reallocate, block, FreeError::NotABlock);
     }
@@ -122,7 +114,7 @@ unsafe fn resize_cached(block: NonNull<u8>, layout: Layout) -> Result<Resized, N
 
 /// How many bytes the block at `block` has.
 pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
-    if is_cached() { cached::usable_size(block) } else { with(|state| state.heap.usable_size(block)) }
+    behind_lock(|heap| heap.usable_size(block)).unwrap_or_else(|| cached::usable_size(block))
 }
 
 #[cold]

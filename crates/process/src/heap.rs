@@ -1,27 +1,16 @@
-//! A heap under any policy.
+//! Which heap the process has, and its figures.
 
-use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_heaps::{
-    BlockState, Chosen, Counters, CreateError, FreeError, GrowingHeap, HoleStats, MappedHeap, OutOfMemory, PageReturns,
-    PolicyKind, ResizeError,
-};
-
 use heapwright_cached as cached;
+use heapwright_heaps::{Chosen, Counters, CreateError, GrowingHeap, HoleStats, MappedHeap, PageReturns, PolicyKind};
 use heapwright_os::Refused;
 
+use crate::exact::Exact;
 use crate::settings::{Placement, Settings};
 
 /// The least alignment of every block.
 pub(crate) const ALIGN: usize = 16;
-
-/// A block as a complaint describes it.
-pub(crate) struct Extent {
-    pub(crate) start: usize,
-    pub(crate) size: usize,
-    pub(crate) state: BlockState,
-}
 
 /// What became of a block that was to hold more or less.
 pub(crate) enum Resized {
@@ -37,11 +26,11 @@ pub(crate) enum NotResized {
     OutOfMemory,
 }
 
-/// The verbs that all kinds of heap have.
+/// The heap of the process.
 pub(crate) enum Heap {
     Growing(GrowingHeap<Chosen>),
     Mapped(MappedHeap),
-    /// The one of `heapwright_cached`, which needs no lock: see `front`.
+    /// The one of `heapwright_cached`, which needs no lock.
     Cached,
 }
 
@@ -67,98 +56,12 @@ impl Heap {
         }
     }
 
+    /// The heap for which the lock is taken; `None` for the cached one, which has no use for it.
     #[inline(always)]
-    pub(crate) fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    pub(crate) fn exact(&mut self) -> Option<Exact<'_>> {
         match self {
-            Heap::Growing(heap) => heap.allocate(layout),
-            Heap::Mapped(heap) => heap.allocate(layout),
-            Heap::Cached => cached::allocate_aligned(layout.size(), layout.align()).map_err(|_| OutOfMemory),
-        }
-    }
-
-    pub(crate) fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        match self {
-            Heap::Growing(heap) => heap.allocate_zeroed(layout),
-            Heap::Mapped(heap) => heap.allocate(layout),
-            Heap::Cached => cached::allocate_zeroed(layout.size()).map_err(|_| OutOfMemory),
-        }
-    }
-
-    /// # Safety
-    /// If a used block starts at `block`, nobody uses it any more.
-    #[inline(always)]
-    pub(crate) unsafe fn free(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Heap::Growing(heap) => heap.deallocate_unsized(block),
-                Heap::Mapped(heap) => heap.deallocate_unsized(block),
-                Heap::Cached => cached::free(block),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Heap::free`].
-    #[inline(always)]
-    pub(crate) unsafe fn free_sized(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Heap::Growing(heap) => heap.deallocate(block, layout),
-                Heap::Mapped(heap) => heap.deallocate(block, layout),
-                Heap::Cached => cached::free_sized(block, layout.size()),
-            }
-        }
-    }
-
-    /// Makes `block` hold `size` bytes where it is, or allocates another that does.
-    ///
-    /// # Safety
-    /// If a used block starts at `block`, nobody uses what it has above `size` bytes any more.
-    pub(crate) unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
-        let before = self.usable_size(block).ok_or(NotResized::NotABlock)?;
-        let resized = match self {
-            // SAFETY: the caller's promise.
-            Heap::Growing(heap) => unsafe { heap.resize_in_place(block, before, layout.size()) }.map(|()| block),
-            Heap::Mapped(heap) => {
-                // SAFETY: the caller's promise.
-                unsafe { heap.resize(block, before, layout.size()) }.map_err(|OutOfMemory| ResizeError::NoRoom)
-            }
-            // SAFETY: the caller's promise.
-            Heap::Cached => unsafe { cached::resize_in_place(block, layout.size()) }.map(|()| block),
-        };
-        match resized {
-            Ok(block) => Ok(Resized::Done(block)),
-            Err(ResizeError::NotABlock) => Err(NotResized::NotABlock),
-            Err(ResizeError::NoRoom) => match self.allocate(layout) {
-                Ok(elsewhere) => Ok(Resized::Elsewhere(elsewhere, before.min(layout.size()))),
-                Err(OutOfMemory) => Err(NotResized::OutOfMemory),
-            },
-        }
-    }
-
-    pub(crate) fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        match self {
-            Heap::Growing(heap) => heap.usable_size(block),
-            Heap::Mapped(heap) => heap.usable_size(block),
-            Heap::Cached => cached::usable_size(block),
-        }
-    }
-
-    /// The block, used or free, that `address` points into.
-    pub(crate) fn extent_at(&self, address: NonNull<u8>) -> Option<Extent> {
-        match self {
-            Heap::Growing(heap) => heap.block_containing(address).map(|block| Extent {
-                start: heap.base().addr().get() + block.offset,
-                size: block.size,
-                state: block.state,
-            }),
-            Heap::Mapped(heap) => heap.block_containing(address).map(|block| Extent {
-                start: block.start.addr().get(),
-                size: block.size,
-                state: BlockState::Used,
-            }),
+            Heap::Growing(heap) => Some(Exact::Growing(heap)),
+            Heap::Mapped(heap) => Some(Exact::Mapped(heap)),
             Heap::Cached => None,
         }
     }

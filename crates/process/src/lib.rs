@@ -3,7 +3,7 @@
 //! The preload library exports names and nothing else; what they do is here. From the bottom up:
 //!
 //! - `settings`: what the environment asks for, read once, before the first allocation.
-//! - `heap`: a growing heap under any policy, or one mapping per allocation, behind one set of verbs.
+//! - `heap`: which heap there is; `exact`: a growing one under any policy, or one mapping per allocation, behind one set of verbs.
 //! - `state`: that heap behind one lock, made by whoever comes first; fork and exit.
 //! - `front`: the way to it, past the lock where it needs none.
 //! - `complaint`: what is said about a pointer that is not a block.
@@ -17,6 +17,7 @@
 mod beacon;
 mod calls;
 mod complaint;
+mod exact;
 mod front;
 mod heap;
 mod inspect;
