@@ -10,7 +10,7 @@ use heapwright_os::{Lock, Locked, Refused, Reservation, now_nanoseconds, round_t
 use crate::OutOfMemory;
 use crate::heap::{Entry, Heap};
 use crate::heaps::{HEAPS, Heaps};
-use crate::slab::{Key, NO_SLAB, PAGE, SLAB, Slab};
+use crate::slab::{BlocksOut, Key, Known, NO_SLAB, PAGE, SLAB, Slab};
 
 /// How much address space blocks may take; less where the system does not grant it.
 const CAPACITY: usize = 256 << 30;
@@ -34,7 +34,7 @@ pub(crate) struct Ground {
     /// How many slabs there is room for.
     room: AtomicUsize,
     entries: AtomicPtr<AtomicU32>,
-    slabs: AtomicPtr<Slab>,
+    slabs: AtomicPtr<Known>,
     heaps: AtomicPtr<Heap>,
     key: AtomicUsize,
     ready: AtomicBool,
@@ -99,11 +99,18 @@ impl Ground {
         unsafe { &*self.entries().add(number as usize) }.store(entry.to_bits(), Ordering::Release);
     }
 
-    /// What is known of the slab of a number.
+    /// What its owner knows of the slab of a number.
     #[inline(always)]
     pub(crate) fn slab(&self, number: u32) -> *mut Slab {
         // SAFETY: there is one for every number.
-        unsafe { self.slabs.load(Ordering::Relaxed).add(number as usize) }
+        unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).add(number as usize)).slab }
+    }
+
+    /// How many blocks of the slab of a number are out.
+    #[inline(always)]
+    pub(crate) fn blocks_out(&self, number: u32) -> &BlocksOut {
+        // SAFETY: there is one for every number, zero at first; nobody has it for himself.
+        unsafe { &(*self.slabs.load(Ordering::Relaxed).add(number as usize)).out }
     }
 
     /// Where the slab of a number begins.
@@ -220,7 +227,7 @@ impl Shared {
         let room = (pages.capacity() / SLAB).min(ENTRIES);
         let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
         let entries = sparse(ENTRIES * size_of::<u32>())?;
-        let slabs = sparse(room * size_of::<Slab>())?;
+        let slabs = sparse(room * size_of::<Known>())?;
         let heaps = sparse(HEAPS * size_of::<Heap>())?;
         GROUND.base.store(pages.base().as_ptr(), Ordering::Relaxed);
         GROUND.room.store(room, Ordering::Relaxed);

@@ -3,6 +3,8 @@
 //! What a program does most touches one line of the heap and the block: `take` pops a list, `give` pushes onto one. Everything
 //! else happens when a list is empty (it is filled from a slab) or full (half of it goes back to its slabs).
 
+mod listed;
+
 use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
@@ -353,6 +355,7 @@ impl Local {
             let slab = unsafe { &mut *GROUND.slab(number) };
             // SAFETY: as above.
             let chain = unsafe { slab.take(GROUND.start_of(number), self.key, wanted, &mut self.idle) };
+            GROUND.blocks_out(number).add(chain.count);
             if slab.is_exhausted() {
                 self.unshelve(number);
             }
@@ -450,9 +453,10 @@ impl Local {
         if unsafe { slab.put(GROUND.start_of(number), self.key, block, &mut self.idle) }.is_err() {
             damaged(block);
         }
+        let is_unused = GROUND.blocks_out(number).remove_one();
         if !slab.shelved {
             self.shelve(number);
-        } else if slab.is_unused() && (slab.next != NO_SLAB || slab.previous != NO_SLAB) {
+        } else if is_unused && (slab.next != NO_SLAB || slab.previous != NO_SLAB) {
             self.release(number);
         }
     }
@@ -534,8 +538,7 @@ impl Local {
     fn release_unused(&mut self) {
         for class in 0..CLASSES {
             let number = self.shelves[class];
-            // SAFETY: the slab is this heap's.
-            if number != NO_SLAB && unsafe { (*GROUND.slab(number)).is_unused() } {
+            if number != NO_SLAB && GROUND.blocks_out(number).count() == 0 {
                 self.release(number);
             }
         }

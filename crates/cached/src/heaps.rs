@@ -67,7 +67,17 @@ impl Heaps {
     /// The latest few heaps of threads that have ended.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &'static Heap> + use<> {
         const LOOKED_AT: usize = 8;
-        chain(self.idle).take(LOOKED_AT)
+        self.all_idle().take(LOOKED_AT)
+    }
+
+    /// All heaps of threads that have ended, the latest first.
+    pub(crate) fn all_idle(&self) -> impl Iterator<Item = &'static Heap> + use<> {
+        chain(self.idle)
+    }
+
+    /// How many were ever made; their numbers begin at 1.
+    pub(crate) fn made(&self) -> u32 {
+        self.made
     }
 
     /// All heaps of threads that have ended, for the calling thread to work on: it abandons each when it has done so.

@@ -23,6 +23,11 @@ impl Inbox {
         !self.first.load(Ordering::Relaxed).is_null()
     }
 
+    /// The block that came last; null for none. Where it leads stays as it is until the owner takes all.
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.first.load(Ordering::Acquire)
+    }
+
     /// Adds a chain that is not empty.
     ///
     /// # Safety

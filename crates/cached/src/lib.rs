@@ -11,12 +11,13 @@
 //! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
-//! From the bottom up: `classes`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, and this page.
+//! From the bottom up: `classes`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, and this page.
 #![no_std]
 
 #[cfg(test)]
 extern crate std;
 
+mod census;
 mod classes;
 mod counts;
 mod global;
@@ -30,10 +31,11 @@ mod thread;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+pub use census::{Census, ClassSlabs, census, census_of, heaps};
 pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use global::Cached;
 
-use heapwright_heaps::{Counters, FreeError, HoleStats, PageReturns, ResizeError};
+use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;
 
 use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
@@ -281,6 +283,13 @@ pub fn page_counters() -> Option<Counters> {
 #[must_use]
 pub fn page_holes() -> Option<HoleStats> {
     Some(GROUND.shared()?.pages.holes())
+}
+
+/// Tells of the length of each hole between slabs and longer blocks, in address order.
+pub fn each_page_hole(mut see: impl FnMut(usize)) {
+    if let Some(ground) = GROUND.shared() {
+        ground.pages.blocks().filter(|block| block.state == BlockState::Free).for_each(|hole| see(hole.size));
+    }
 }
 
 /// What was given back to the system from holes.

@@ -8,6 +8,7 @@
 //! process's key.
 
 use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU16, Ordering};
 
 use heapwright_os::{page_size, populate, purge};
 
@@ -70,11 +71,41 @@ const AHEAD: usize = 4;
 /// A block came back that was not out.
 pub(crate) struct NotOut;
 
-/// What is known of a slab.
+/// What is known of a slab: what only its owner looks at, and what others may look at meanwhile.
+#[repr(C, align(128))]
+pub(crate) struct Known {
+    pub(crate) slab: Slab,
+    pub(crate) out: BlocksOut,
+}
+
+const _: () = assert!(size_of::<Known>() == 128);
+
+/// How many blocks of a slab are out. Only its owner changes it.
+#[repr(transparent)]
+pub(crate) struct BlocksOut(AtomicU16);
+
+impl BlocksOut {
+    pub(crate) fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed).into()
+    }
+
+    pub(crate) fn add(&self, blocks: u32) {
+        self.0.store((self.count() + blocks) as u16, Ordering::Relaxed);
+    }
+
+    /// Takes one away; returns whether there is none any more.
+    pub(crate) fn remove_one(&self) -> bool {
+        let left = self.count().wrapping_sub(1);
+        self.0.store(left as u16, Ordering::Relaxed);
+        left == 0
+    }
+}
+
+/// What a slab's owner knows of it.
 ///
 /// Invariants, for each page: `ready` has it exactly when `free` has a first block; `fresh` has it when blocks start in it and
 /// none is in its list or out; a page that a block which is out overlaps is `resident`.
-#[repr(C, align(128))]
+#[repr(C)]
 pub(crate) struct Slab {
     /// The first of the free blocks that start in each page, in grains from the slab's start.
     free: [u16; PAGES],
@@ -90,8 +121,6 @@ pub(crate) struct Slab {
     resident: u16,
     /// Pages that were given back since their blocks were linked last.
     returned: u16,
-    /// How many blocks are out.
-    blocks_out: u16,
     class: u8,
     /// Whether it stands on its owner's shelf: the slabs that have blocks to give.
     pub(crate) shelved: bool,
@@ -99,8 +128,6 @@ pub(crate) struct Slab {
     pub(crate) next: u32,
     pub(crate) previous: u32,
 }
-
-const _: () = assert!(size_of::<Slab>() == 128);
 
 impl Slab {
     /// A slab of which nothing has been used.
@@ -118,7 +145,6 @@ impl Slab {
             starts,
             resident: 0,
             returned: 0,
-            blocks_out: 0,
             class: class as u8,
             shelved: false,
             next: NO_SLAB,
@@ -133,11 +159,6 @@ impl Slab {
     /// Whether there is no block to give.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.ready == 0 && self.fresh == 0
-    }
-
-    /// Whether no block is out.
-    pub(crate) fn is_unused(&self) -> bool {
-        self.blocks_out == 0
     }
 
     /// How many pages are in memory for nothing.
@@ -171,7 +192,6 @@ impl Slab {
             // SAFETY: the caller's promise.
             unsafe { self.take_from(page, start, key, wanted, pages, &mut chain) };
         }
-        self.blocks_out += chain.count as u16;
         chain
     }
 
@@ -296,7 +316,6 @@ impl Slab {
         unsafe { key.link(block.as_ptr(), next) };
         self.free[page] = (offset / GRAIN) as u16;
         self.ready |= 1 << page;
-        self.blocks_out -= 1;
         Ok(())
     }
 

@@ -36,6 +36,11 @@ pub(crate) fn heap_of_its_own() -> Option<&'static Heap> {
     if heap.owner() != 0 { Some(heap) } else { heap_behind_slot().or_else(adopt) }
 }
 
+/// The calling thread's heap, if it has one.
+pub(crate) fn heap_if_any() -> Option<&'static Heap> {
+    Some(heap()).filter(|heap| heap.owner() != 0).or_else(heap_behind_slot)
+}
+
 /// The calling thread's heap where everything is counted.
 #[cold]
 fn heap_behind_slot() -> Option<&'static Heap> {
@@ -100,7 +105,7 @@ pub(crate) fn prepare() -> Result<(), Refused> {
 
 /// The calling thread ends: what it kept goes back, and its heap waits for another thread.
 unsafe extern "C" fn part(_: *mut c_void) {
-    let Some(heap) = Some(heap()).filter(|heap| heap.owner() != 0).or_else(heap_behind_slot) else { return };
+    let Some(heap) = heap_if_any() else { return };
     // SAFETY: it is this thread's, and not the empty one.
     unsafe { heap.put_away() };
     set_heap(&raw const EMPTY);

@@ -48,21 +48,31 @@ pub extern "C" fn malloc_stats() {
     heap::print_statistics();
 }
 
-/// The heap in figures; what does not exist here is 0.
+/// Writes the heap in figures to a stream, as XML; 0, or -1 and `errno`. `options` are for the future: 0.
+///
+/// # Safety
+/// The stream is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_info(options: i32, stream: *mut libc::FILE) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { heap::write_information(options, stream.cast()) }
+}
+
+/// The heap in figures; what does not exist here is 0. Fast blocks are those in lists, mapped regions the blocks of the policy `mapped`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
     let summary = heap::summary();
     libc::mallinfo2 {
-        arena: summary.heap,
-        ordblks: summary.holes,
-        smblks: 0,
-        hblks: 0,
-        hblkhd: 0,
+        arena: summary.heap(),
+        ordblks: summary.free.count,
+        smblks: summary.listed.count,
+        hblks: summary.mapped.count,
+        hblkhd: summary.mapped.bytes,
         usmblks: 0,
-        fsmblks: 0,
-        uordblks: summary.used,
-        fordblks: summary.free,
-        keepcost: 0,
+        fsmblks: summary.listed.bytes,
+        uordblks: summary.used.bytes,
+        fordblks: summary.free.bytes + summary.listed.bytes,
+        keepcost: summary.tail,
     }
 }
 
@@ -70,17 +80,17 @@ pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo() -> libc::mallinfo {
     let narrow = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
-    let summary = heap::summary();
+    let wide = mallinfo2();
     libc::mallinfo {
-        arena: narrow(summary.heap),
-        ordblks: narrow(summary.holes),
-        smblks: 0,
-        hblks: 0,
-        hblkhd: 0,
-        usmblks: 0,
-        fsmblks: 0,
-        uordblks: narrow(summary.used),
-        fordblks: narrow(summary.free),
-        keepcost: 0,
+        arena: narrow(wide.arena),
+        ordblks: narrow(wide.ordblks),
+        smblks: narrow(wide.smblks),
+        hblks: narrow(wide.hblks),
+        hblkhd: narrow(wide.hblkhd),
+        usmblks: narrow(wide.usmblks),
+        fsmblks: narrow(wide.fsmblks),
+        uordblks: narrow(wide.uordblks),
+        fordblks: narrow(wide.fordblks),
+        keepcost: narrow(wide.keepcost),
     }
 }

@@ -26,10 +26,19 @@ fn serves_cplusplus(policy: &str) {
     expect(&output, "operators: ok");
 }
 
+fn tells_the_truth(policy: &str) {
+    let output = run(&compile("figures.c", &[]), &[policy], &[("HEAPWRIGHT_POLICY", policy)]);
+    expect(&output, "figures: ok");
+}
+
 mod family {
     crate::under_every_policy!(super::conforms);
 }
 
 mod operators {
     crate::under_every_policy!(super::serves_cplusplus);
+}
+
+mod figures {
+    crate::under_every_policy!(super::tells_the_truth);
 }

@@ -9,7 +9,7 @@ use support::{library, tool};
 /// The whole malloc family; one name left out would hand glibc's pointers to our `free`.
 const FAMILY: &str = "
     malloc calloc realloc free posix_memalign aligned_alloc memalign valloc pvalloc reallocarray cfree
-    malloc_usable_size free_sized free_aligned_sized malloc_trim mallinfo mallinfo2 mallopt malloc_stats
+    malloc_usable_size free_sized free_aligned_sized malloc_trim mallinfo mallinfo2 mallopt malloc_stats malloc_info
     __libc_malloc __libc_calloc __libc_realloc __libc_free __libc_cfree __libc_memalign __libc_valloc __libc_pvalloc
     __libc_reallocarray __posix_memalign
     _Znwm _Znam _ZnwmSt11align_val_t _ZnamSt11align_val_t
@@ -22,9 +22,9 @@ const FAMILY: &str = "
 const WEAK: [&str; 5] = ["_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_single_threaded", "_ZSt"];
 
 /// What the library asks of the C library. None of it allocates, but `pthread_setspecific` in a process with many keys, which is called
-/// when the thread has its heap already.
+/// when the thread has its heap already, and `fwrite`, which is called by `malloc_info` while it holds no lock.
 const NEEDED: &str = "
-    __errno_location __register_atfork _exit abort close environ fcntl flock fstat ftruncate getcwd getpid getrusage
+    __errno_location __register_atfork _exit abort close environ fcntl flock fstat ftruncate fwrite getcwd getpid getrusage
     madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open program_invocation_short_name __progname
     pthread_key_create pthread_setspecific clock_gettime secure_getenv strlen syscall sysconf write __stack_chk_guard getauxval";
 

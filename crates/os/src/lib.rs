@@ -47,7 +47,7 @@ pub use forks::fork_count;
 pub use identity::{Identity, Life, life, pid_namespace};
 pub use lock::{Lock, Locked};
 pub use mappings::{Mapping, each_mapping};
-pub use output::{Line, Output};
+pub use output::{Line, Output, Stream};
 pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, round_to_pages, unmap};
 pub use process::{
     abort, at_fork, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id, peak_resident,

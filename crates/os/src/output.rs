@@ -1,7 +1,8 @@
 //! Text, without allocating.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_void};
 use core::fmt;
+use core::ptr::NonNull;
 
 use crate::errno::errno;
 use crate::pages::{Refused, map, round_to_pages};
@@ -136,6 +137,28 @@ impl Output {
     pub fn close(self) {
         // SAFETY: the descriptor is ours.
         unsafe { libc::close(self.descriptor) };
+    }
+}
+
+/// A stream of the C library that somebody else has opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream(NonNull<libc::FILE>);
+
+impl Stream {
+    /// The stream at `file`; `None` for null.
+    ///
+    /// # Safety
+    /// It is open, and stays so for as long as this is used.
+    #[must_use]
+    pub unsafe fn over(file: *mut c_void) -> Option<Stream> {
+        NonNull::new(file.cast()).map(Stream)
+    }
+
+    /// Writes `bytes`; returns whether the stream took them all. This may allocate.
+    #[must_use]
+    pub fn write(&self, bytes: &[u8]) -> bool {
+        // SAFETY: the stream is open, and the buffer is valid for its length.
+        unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), self.0.as_ptr()) == bytes.len() }
     }
 }
 

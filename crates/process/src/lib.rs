@@ -8,6 +8,7 @@
 //! - `front`: the way to it, past the lock where it needs none.
 //! - `complaint`: what is said about a pointer that is not a block.
 //! - `beacon`: where a watcher finds the heap, and the last state that is left for one.
+//! - `inspect` and `information`: what a program can ask about its heap.
 //! - `statistics`: the table and the JSON that are written at exit.
 //! - the functions of this page: the malloc family, without its names.
 //!
@@ -20,6 +21,7 @@ mod complaint;
 mod exact;
 mod front;
 mod heap;
+mod information;
 mod inspect;
 mod settings;
 mod state;
@@ -29,5 +31,6 @@ pub use calls::{
     allocate, allocate_aligned, allocate_aligned_loosely, allocate_aligned_strictly, allocate_into, allocate_pages,
     allocate_whole_pages, allocate_zeroed, free, free_sized, reallocate, reallocate_array, usable_size,
 };
-pub use inspect::{Summary, print_statistics, summary, trim};
+pub use information::write_information;
+pub use inspect::{Pieces, Summary, print_statistics, summary, trim};
 pub use state::{finish, start};

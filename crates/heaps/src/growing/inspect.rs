@@ -34,6 +34,12 @@ impl<P: Policy> GrowingHeap<P> {
         self.engine.capacity()
     }
 
+    /// Bytes from the heap's start to where its free tail begins; to the heap's end where there is none.
+    #[must_use]
+    pub fn top(&self) -> usize {
+        self.engine.top()
+    }
+
     /// How many bytes the block at `block` has; `None` when no used block starts there.
     #[inline]
     #[must_use]

@@ -1,0 +1,225 @@
+/* What the library tells about its heap is true: mallinfo2, malloc_info, malloc_usable_size and malloc_trim. */
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                             \
+    do {                                                                             \
+        if (!(condition)) {                                                          \
+            fprintf(stderr, "figures.c:%d: %s, errno %d\n", __LINE__, #condition, errno); \
+            exit(1);                                                                 \
+        }                                                                            \
+    } while (0)
+
+enum { SHORT = 3000, LONG = 10 };
+static char *blocks[SHORT], *longs[LONG];
+
+static char text[1 << 20];
+
+/* What the text says. */
+struct told {
+    int heaps;
+    size_t fast, fast_count, rest, rest_count, mapped, mapped_count, used, used_count, current, most;
+    /* The same, summed over the heaps, and what `size` elements say. */
+    size_t sum_fast, sum_rest, sum_rest_count, sum_used, sum_mapped, sum_current, sizes_total, sizes_count, sizes_used;
+};
+
+static size_t attribute(const char *tag, const char *name) {
+    char sought[32];
+    snprintf(sought, sizeof sought, " %s=\"", name);
+    const char *found = strstr(tag, sought);
+    CHECK(found);
+    char *end;
+    size_t value = strtoull(found + strlen(sought), &end, 10);
+    CHECK(*end == '"');
+    return value;
+}
+
+static int has(const char *tag, const char *part) { return strstr(tag, part) != NULL; }
+
+static void see(struct told *told, const char *tag, int in_heap) {
+    if (!strncmp(tag, "heap ", 5)) {
+        told->heaps++;
+    } else if (!strncmp(tag, "size ", 5)) {
+        size_t from = attribute(tag, "from"), to = attribute(tag, "to"), total = attribute(tag, "total"), count = attribute(tag, "count");
+        CHECK(from <= to && total >= from * count && total <= to * count);
+        told->sizes_total += total;
+        told->sizes_count += count;
+        if (has(tag, "slabs=")) {
+            CHECK(attribute(tag, "slabs") > 0);
+            told->sizes_used += attribute(tag, "used") * from;
+        }
+    } else if (has(tag, "total type=")) {
+        size_t size = attribute(tag, "size"), count = attribute(tag, "count");
+        CHECK((size == 0) == (count == 0) || has(tag, "rest"));
+        if (has(tag, "\"fast\"")) *(in_heap ? &told->sum_fast : &told->fast) += size, told->fast_count += in_heap ? 0 : count;
+        if (has(tag, "\"rest\"")) {
+            *(in_heap ? &told->sum_rest : &told->rest) += size;
+            *(in_heap ? &told->sum_rest_count : &told->rest_count) += count;
+        }
+        if (has(tag, "\"mmap\"")) *(in_heap ? &told->sum_mapped : &told->mapped) += size, told->mapped_count += in_heap ? 0 : count;
+        if (has(tag, "\"used\"")) *(in_heap ? &told->sum_used : &told->used) += size, told->used_count += in_heap ? 0 : count;
+    } else if (has(tag, "system type=\"current\"")) {
+        *(in_heap ? &told->sum_current : &told->current) += attribute(tag, "size");
+    } else if (has(tag, "system type=\"max\"")) {
+        told->most = attribute(tag, "size");
+    }
+}
+
+/* Reads the text: elements that are closed in the order in which they were opened, and nothing between them. */
+static struct told read_text(void) {
+    struct told told = {0};
+    const char *open[8];
+    int depth = 0, roots = 0;
+    for (char *at = text; *at;) {
+        if (*at == '\n') {
+            at++;
+            continue;
+        }
+        CHECK(*at == '<');
+        char *tag = at + 1, *end = strchr(tag, '>');
+        CHECK(end);
+        *end = 0;
+        at = end + 1;
+        int quotes = 0;
+        for (char *letter = tag; *letter; letter++) {
+            CHECK(*letter != '<');
+            quotes += *letter == '"';
+        }
+        CHECK(quotes % 2 == 0);
+        if (*tag == '/') {
+            CHECK(depth > 0 && strlen(tag + 1) == strcspn(open[depth - 1], " ") && !strncmp(tag + 1, open[depth - 1], strlen(tag + 1)));
+            depth--;
+            continue;
+        }
+        CHECK(depth > 0 || (roots++ == 0 && !strcmp(tag, "malloc version=\"1\"")));
+        see(&told, tag, depth > 1);
+        if (end[-1] != '/') {
+            CHECK(depth < 8);
+            open[depth++] = tag;
+        }
+    }
+    CHECK(depth == 0 && roots == 1);
+    return told;
+}
+
+static struct told information(void) {
+    static char buffer[1 << 16];
+    memset(text, 0, sizeof text);
+    FILE *file = tmpfile();
+    CHECK(file && setvbuf(file, buffer, _IOFBF, sizeof buffer) == 0);
+    struct mallinfo2 before = mallinfo2();
+    errno = 0;
+    CHECK(malloc_info(0, file) == 0 && errno == 0);
+    struct mallinfo2 after = mallinfo2();
+    CHECK(!memcmp(&before, &after, sizeof before));
+    CHECK(fflush(file) == 0);
+    rewind(file);
+    CHECK(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    struct told told = read_text();
+
+    CHECK(told.current == before.arena && told.used == before.uordblks && told.fast == before.fsmblks);
+    CHECK(told.fast + told.rest == before.fordblks && told.fast_count == before.smblks && told.rest_count == before.ordblks);
+    CHECK(told.mapped == before.hblkhd && told.mapped_count == before.hblks);
+    CHECK(told.current == told.used + told.fast + told.rest);
+    CHECK(told.sum_current == told.current && told.sum_used == told.used && told.sum_mapped == told.mapped);
+    CHECK(told.sum_fast == told.fast && told.sum_rest == told.rest && told.sum_rest_count == told.rest_count);
+    CHECK(told.sizes_total <= told.fast + told.rest && told.sizes_count == told.fast_count + told.rest_count);
+    CHECK(told.mapped_count ? told.most == 0 : told.most >= told.current);
+    CHECK(told.sizes_used <= told.used && told.heaps >= 1);
+    return told;
+}
+
+static size_t usable(void *block, size_t wanted) {
+    size_t length = malloc_usable_size(block);
+    CHECK(length >= wanted);
+    memset(block, 0xA5, length);
+    return length;
+}
+
+/* Every byte that blocks are said to have is counted as used, and is theirs. */
+static void usable_bytes_are_what_is_used(void) {
+    struct mallinfo2 before = mallinfo2();
+    size_t bytes = 0;
+    for (int i = 0; i < SHORT; i++) bytes += usable(blocks[i] = malloc(100 + i % 700), 100 + i % 700);
+    for (int i = 0; i < LONG; i++) bytes += usable(longs[i] = malloc(100000 + 7777 * i), 100000 + 7777 * i);
+    static void *aligned[40];
+    for (int i = 0; i < 40; i++) CHECK(posix_memalign(&aligned[i], (size_t)64 << i % 10, 10 + 3000 * i) == 0);
+    for (int i = 0; i < 40; i++) bytes += usable(aligned[i], 10 + 3000 * i);
+    struct mallinfo2 full = mallinfo2();
+    CHECK(full.uordblks + full.hblkhd == before.uordblks + before.hblkhd + bytes);
+    CHECK(full.arena == full.uordblks + full.fordblks && full.keepcost <= full.fordblks && full.fsmblks <= full.fordblks);
+    information();
+    for (int i = 0; i < 40; i++) {
+        bytes -= malloc_usable_size(aligned[i]);
+        free(aligned[i]);
+    }
+    for (int i = 0; i < SHORT; i += 3) {
+        bytes -= malloc_usable_size(blocks[i]);
+        free(blocks[i]);
+    }
+    struct mallinfo2 some = mallinfo2();
+    CHECK(some.uordblks + some.hblkhd == before.uordblks + before.hblkhd + bytes);
+    struct told told = information();
+    CHECK(told.used_count + told.mapped_count >= SHORT - SHORT / 3 + LONG);
+    CHECK(malloc_usable_size(NULL) == 0);
+}
+
+static void *allocate_much(void *shared) {
+    void **place = shared;
+    for (int i = 0; i < 500; i++) place[i] = malloc(320);
+    return NULL;
+}
+
+/* What threads that have ended left is the program's as long as it is not freed. */
+static void blocks_of_other_threads_are_counted(void) {
+    static void *theirs[500];
+    pthread_t thread;
+    struct mallinfo2 before = mallinfo2();
+    CHECK(pthread_create(&thread, NULL, allocate_much, theirs) == 0 && pthread_join(thread, NULL) == 0);
+    struct mallinfo2 full = mallinfo2();
+    CHECK(full.uordblks + full.hblkhd >= before.uordblks + before.hblkhd + 500 * 320);
+    information();
+    size_t bytes = 0;
+    for (int i = 0; i < 500; i++) bytes += malloc_usable_size(theirs[i]);
+    for (int i = 0; i < 500; i++) free(theirs[i]);
+    struct mallinfo2 empty = mallinfo2();
+    CHECK(empty.uordblks + empty.hblkhd == full.uordblks + full.hblkhd - bytes);
+    information();
+}
+
+static void information_is_refused(void) {
+    errno = 0;
+    CHECK(malloc_info(1, stderr) == -1 && errno == EINVAL);
+    FILE *full = fopen("/dev/full", "w");
+    CHECK(full && setvbuf(full, NULL, _IONBF, 0) == 0);
+    CHECK(malloc_info(0, full) == -1);
+    fclose(full);
+}
+
+/* Trimming says whether it gave something back: not when it has just done so. */
+static void trimming_says_what_it_did(int keeps) {
+    malloc_trim(0);
+    CHECK(malloc_trim(0) == 0);
+    for (int i = 0; i < SHORT; i++) {
+        if (i % 3) free(blocks[i]);
+    }
+    for (int i = 0; i < LONG; i++) free(longs[i]);
+    CHECK(malloc_trim(0) == keeps);
+    CHECK(malloc_trim(0) == 0);
+    information();
+}
+
+int main(int count, char **arguments) {
+    usable_bytes_are_what_is_used();
+    blocks_of_other_threads_are_counted();
+    information_is_refused();
+    trimming_says_what_it_did(!(count > 1 && !strcmp(arguments[1], "mapped")));
+    puts("figures: ok");
+    return 0;
+}
