@@ -14,7 +14,8 @@ pub(crate) const LARGEST: usize = 32 << 10;
 /// Classes per doubling above [`SMALL`], as a power of two.
 const LOG2_STEPS: u32 = 3;
 
-const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
+/// How many of the classes are small; they are the first.
+pub(crate) const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
 
 /// How many classes there are. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
 pub(crate) const CLASSES: usize = SMALL_CLASSES + ((LARGEST.ilog2() - SMALL.ilog2()) << LOG2_STEPS) as usize;
@@ -34,6 +35,17 @@ const SIZES: [u16; CLASSES] = {
         class += 1;
     }
     sizes
+};
+
+/// 2^32 over each class's length, rounded up.
+const RECIPROCALS: [u32; CLASSES] = {
+    let mut reciprocals = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        reciprocals[class] = (1u64 << 32).div_ceil(SIZES[class] as u64) as u32;
+        class += 1;
+    }
+    reciprocals
 };
 
 /// The class of a request of at most [`SMALL`] bytes.
@@ -61,6 +73,14 @@ pub(crate) const fn size_of_class(class: usize) -> usize {
     SIZES[class] as usize
 }
 
+/// Whether a block of a class begins so many bytes, less than 2^16, behind the start of its slab.
+#[inline(always)]
+pub(crate) const fn is_start(offset: usize, class: usize) -> bool {
+    // The product is off by less than offset * size / 2^32 blocks, which is less than one block's share.
+    let blocks = (offset as u64 * RECIPROCALS[class] as u64) >> 32;
+    blocks as usize * size_of_class(class) == offset
+}
+
 /// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`, a power of two: slabs begin at
 /// multiples of 64 KiB, so the blocks of a class lie at multiples of what divides their length. `None` when there is none.
 pub(crate) fn aligned_class_of(size: usize, align: usize) -> Option<usize> {
@@ -81,6 +101,15 @@ mod tests {
         }
         assert_eq!((class_of(0), size_of_class(0)), (0, 16));
         assert_eq!(class_of(LARGEST), CLASSES - 1);
+    }
+
+    #[test]
+    fn the_starts_of_blocks_are_the_multiples_of_their_length() {
+        for class in 0..CLASSES {
+            for offset in 0..1 << 16 {
+                assert_eq!(is_start(offset, class), offset.is_multiple_of(size_of_class(class)), "{class} {offset}");
+            }
+        }
     }
 
     #[test]

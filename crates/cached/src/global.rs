@@ -4,7 +4,9 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
 use crate::classes::GRAIN;
-use crate::{OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, resize_in_place, take};
+use crate::{
+    OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, give_any, resize_in_place, take, take_medium,
+};
 
 /// The process's cached heap, as a Rust program's allocator. It gets ready with the first allocation.
 ///
@@ -31,7 +33,10 @@ unsafe impl GlobalAlloc for Cached {
         if layout.align() > GRAIN {
             return pointer(allocate_aligned(layout.size(), layout.align()));
         }
-        take(layout.size()).map_or_else(|| pointer(allocate(layout.size())), NonNull::as_ptr)
+        match take(layout.size()).or_else(|| take_medium(layout.size())) {
+            Some(block) => block.as_ptr(),
+            None => pointer(allocate(layout.size())),
+        }
     }
 
     #[inline]
@@ -52,7 +57,7 @@ unsafe impl GlobalAlloc for Cached {
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
         // SAFETY: the block came from `alloc`, so it is not null; the caller gives it up.
         unsafe {
-            if !give(block) {
+            if !give(block) && !give_any(block) {
                 // There is nobody to tell.
                 let _ = free(NonNull::new_unchecked(block));
             }

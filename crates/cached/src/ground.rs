@@ -8,9 +8,11 @@ use heapwright_heaps::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, S
 use heapwright_os::{Lock, Locked, Refused, Reservation, now_nanoseconds, round_to_pages, ticks};
 
 use crate::OutOfMemory;
+use crate::classes::SMALL_CLASSES;
 use crate::heap::{Entry, Heap};
 use crate::heaps::{HEAPS, Heaps};
-use crate::slab::{BlocksOut, Key, Known, NO_SLAB, PAGE, SLAB, Slab};
+use crate::links::{Beside, Key, Links};
+use crate::slab::{BlocksOut, Known, NO_SLAB, PAGE, SLAB, Slab};
 
 /// How much address space blocks may take; less where the system does not grant it.
 const CAPACITY: usize = 256 << 30;
@@ -37,6 +39,8 @@ pub(crate) struct Ground {
     slabs: AtomicPtr<Known>,
     heaps: AtomicPtr<Heap>,
     key: AtomicUsize,
+    /// The table of links that are not in their blocks.
+    beside: AtomicPtr<u8>,
     ready: AtomicBool,
 }
 
@@ -47,6 +51,7 @@ pub(crate) static GROUND: Ground = Ground {
     slabs: AtomicPtr::new(null_mut()),
     heaps: AtomicPtr::new(null_mut()),
     key: AtomicUsize::new(0),
+    beside: AtomicPtr::new(null_mut()),
     ready: AtomicBool::new(false),
 };
 
@@ -56,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) heaps: Heaps,
     keep: Keep,
     /// Kept for as long as the process.
-    _room: [Reservation; 3],
+    _room: [Reservation; 4],
 }
 
 static SHARED: Lock<Option<Shared>> = Lock::new(None);
@@ -73,6 +78,15 @@ impl Ground {
 
     pub(crate) fn key(&self) -> Key {
         Key(self.key.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn beside(&self) -> Beside {
+        Beside::new(self.beside.load(Ordering::Relaxed), self.base().addr())
+    }
+
+    /// Where the links of a class are.
+    pub(crate) fn links(&self, class: usize) -> Links {
+        if class < SMALL_CLASSES { Links::Inside(self.key()) } else { Links::Beside(self.beside()) }
     }
 
     /// Whether the ground has been laid.
@@ -229,13 +243,15 @@ impl Shared {
         let entries = sparse(ENTRIES * size_of::<u32>())?;
         let slabs = sparse(room * size_of::<Known>())?;
         let heaps = sparse(HEAPS * size_of::<Heap>())?;
+        let beside = sparse(Beside::length(room * SLAB))?;
         GROUND.base.store(pages.base().as_ptr(), Ordering::Relaxed);
         GROUND.room.store(room, Ordering::Relaxed);
         GROUND.entries.store(entries.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.slabs.store(slabs.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
+        GROUND.beside.store(beside.base().as_ptr(), Ordering::Relaxed);
         GROUND.key.store(random_word(pages.base().addr().get()), Ordering::Relaxed);
-        Ok(Shared { pages, heaps: Heaps::new(), keep: Keep::default(), _room: [entries, slabs, heaps] })
+        Ok(Shared { pages, heaps: Heaps::new(), keep: Keep::default(), _room: [entries, slabs, heaps, beside] })
     }
 
     /// Pages for a slab; returns its number.

@@ -7,16 +7,18 @@ mod listed;
 
 use core::cell::UnsafeCell;
 use core::fmt::Write;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use heapwright_os::{Line, Output, abort, is_single_threaded};
 
-use crate::classes::{CLASSES, SMALL, size_of_class, small_class_of};
+use crate::classes::{CLASSES, GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of};
 use crate::ground::{ENTRIES, GROUND};
 use crate::heaps::Tenancy;
 use crate::inbox::Inbox;
-use crate::slab::{Chain, Idle, Key, NO_SLAB, PAGE, SLAB, Slab};
+use crate::links::{Beside, Chain, Key, Links};
+use crate::list::List;
+use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab};
 
 /// Whose a slab is and of which class, in one word: the owner above, the class's list below, as its distance from the first in
 /// bytes. So what an own slab's entry differs by from that of class 0 leads to the list.
@@ -56,31 +58,6 @@ const _: () = assert!(CLASSES * size_of::<List>() <= 1 << Entry::OWNER);
 const OUTGOING: usize = 4;
 const GATHERED: u32 = 32;
 
-/// Free blocks of one class. It holds more as a program asks for more of them, and fewer as it only frees: what lies in lists
-/// keeps its pages.
-struct List {
-    first: *mut u8,
-    /// How many more fit; below 0 half of them go back to their slabs.
-    room: i32,
-    /// How many there may be.
-    limit: u16,
-    /// Whether it was filled since it was too long last.
-    was_filled: bool,
-}
-
-impl List {
-    /// How many blocks it has.
-    fn length(&self) -> u32 {
-        (i32::from(self.limit) - self.room) as u32
-    }
-
-    /// Changes how many there may be.
-    fn set_limit(&mut self, limit: u16) {
-        self.room += i32::from(limit) - i32::from(self.limit);
-        self.limit = limit;
-    }
-}
-
 /// What a thread's heap consists of. Only its thread touches it, or whoever has the ground for himself while the heap is idle.
 #[repr(C)]
 pub(crate) struct Local {
@@ -88,6 +65,7 @@ pub(crate) struct Local {
     base: usize,
     entries: *const AtomicU32,
     key: Key,
+    beside: Beside,
     /// The entry of an own slab of class 0.
     mine: Entry,
     /// For each class, the first of the slabs that have blocks to give.
@@ -117,33 +95,11 @@ unsafe impl Sync for Heap {}
 
 /// The heap of a thread that has none yet: all of its lists are empty, and no block is its own.
 pub(crate) static EMPTY: Heap = Heap {
-    local: UnsafeCell::new(Local::over(usize::MAX / 2, core::ptr::null(), Key(0), 0)),
+    local: UnsafeCell::new(Local::over(usize::MAX / 2, core::ptr::null(), Key(0), Beside::NOWHERE, 0)),
     inbox: Inbox::new(),
     owner: 0,
     tenancy: Tenancy::new(),
 };
-
-/// How many blocks a list holds at first, and at least.
-const FEW: u16 = 4;
-
-/// How many blocks a list holds at most.
-const fn most_in_list(class: usize) -> u16 {
-    const BYTES: usize = 16 << 10;
-    let blocks = BYTES / size_of_class(class);
-    (if blocks < FEW as usize {
-        FEW as usize
-    } else if blocks > 256 {
-        256
-    } else {
-        blocks
-    }) as u16
-}
-
-/// How many blocks an empty list gets at most: as many as a page has, so that what is not needed is not touched.
-const fn most_in_refill(class: usize) -> u32 {
-    let blocks = PAGE / size_of_class(class);
-    (if blocks < 1 { 1 } else { blocks }) as u32
-}
 
 impl Heap {
     /// Makes the heap of `owner`.
@@ -151,7 +107,7 @@ impl Heap {
     /// # Safety
     /// The place is zero, long enough and nobody's.
     pub(crate) unsafe fn make(place: *mut Heap, owner: u32) {
-        let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), owner);
+        let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), GROUND.beside(), owner);
         // SAFETY: the caller's promise.
         unsafe {
             place.write(Heap { local: UnsafeCell::new(local), inbox: Inbox::new(), owner, tenancy: Tenancy::new() })
@@ -179,38 +135,74 @@ impl Heap {
         // SAFETY: the caller's promise; there is a list for each small class.
         unsafe {
             let list = (&raw mut (*local).lists).cast::<List>().add(small_class_of(size));
-            pop(list, (*local).key)
+            (*list).pop_small((*local).key)
         }
     }
 
-    /// Puts a block onto its list; returns whether it is a block of this heap. What was freed last is not taken once more.
+    /// Takes a longer block that has a class from its list; `None` when that is empty.
+    ///
+    /// # Safety
+    /// As [`Heap::take`].
+    #[inline]
+    pub(crate) unsafe fn take_medium(&self, size: usize) -> Option<NonNull<u8>> {
+        if size <= SMALL || size > LARGEST {
+            return None;
+        }
+        let local = self.local.get();
+        // SAFETY: the caller's promise; there is a list for each class.
+        unsafe {
+            let list = (&raw mut (*local).lists).cast::<List>().add(class_of(size));
+            (*list).pop_medium((*local).beside)
+        }
+    }
+
+    /// Puts a small block of at least `size` bytes onto its list; returns whether it is one of this heap. What was freed last
+    /// is not taken once more.
     ///
     /// # Safety
     /// This is the calling thread's heap; if `block` is a block, nobody uses it any more.
     #[inline(always)]
-    pub(crate) unsafe fn give(&self, block: *mut u8) -> bool {
+    pub(crate) unsafe fn give(&self, block: *mut u8, size: usize) -> bool {
+        const { assert!(size_of::<List>() == GRAIN, "a small block is as long as its list is far from the first") };
         let local = self.local.get();
-        // SAFETY: the caller's promise; there is an entry for each possible number, and a list for each class.
+        // SAFETY: the caller's promise; there is a list for each class.
         unsafe {
-            let number = block.addr().wrapping_sub((*local).base) / SLAB;
-            if number >= ENTRIES {
-                return false;
-            }
-            let entry = (*(*local).entries.add(number)).load(Ordering::Relaxed);
-            let distance = (entry ^ (*local).mine.0) as usize;
-            if distance >= CLASSES * size_of::<List>() {
+            let Some(distance) = (*local).distance_of(block, SMALL_CLASSES) else { return false };
+            if distance < size {
                 return false;
             }
             let list = (&raw mut (*local).lists).byte_add(distance).cast::<List>();
-            let first = (*list).first;
+            let first = (*list).first();
             if first == block {
                 return false;
             }
             (*local).key.link(block, first);
-            (*list).first = block;
-            (*list).room -= 1;
-            if (*list).room < 0 {
+            if (*list).pushed(block) {
                 overflow(local, distance / size_of::<List>());
+            }
+        }
+        true
+    }
+
+    /// As [`Heap::give`], for blocks of every class.
+    ///
+    /// # Safety
+    /// As [`Heap::give`].
+    #[inline]
+    pub(crate) unsafe fn give_any(&self, block: *mut u8) -> bool {
+        let local = self.local.get();
+        // SAFETY: the caller's promise; there is a list for each class.
+        unsafe {
+            let Some(distance) = (*local).distance_of(block, CLASSES) else { return false };
+            let class = distance / size_of::<List>();
+            let list = (&raw mut (*local).lists).cast::<List>().add(class);
+            let first = (*list).first();
+            if first == block {
+                return false;
+            }
+            (*local).links(class).link(block, first);
+            if (*list).pushed(block) {
+                overflow(local, class);
             }
         }
         true
@@ -223,15 +215,15 @@ impl Heap {
     pub(crate) unsafe fn allocate(&self, class: usize) -> Option<NonNull<u8>> {
         // SAFETY: the caller's promise.
         let local = unsafe { &mut *self.local.get() };
-        let key = local.key;
-        // SAFETY: the list is this thread's.
-        if let Some(block) = unsafe { pop(&mut local.lists[class], key) } {
+        let links = local.links(class);
+        // SAFETY: the links are the class's.
+        if let Some(block) = unsafe { local.lists[class].pop(links) } {
             return Some(block);
         }
         if self.inbox.is_loaded() {
             local.collect(self);
             // SAFETY: as above.
-            if let Some(block) = unsafe { pop(&mut local.lists[class], key) } {
+            if let Some(block) = unsafe { local.lists[class].pop(links) } {
                 return Some(block);
             }
         }
@@ -241,10 +233,10 @@ impl Heap {
     /// Sends a block to its owner, together with others.
     ///
     /// # Safety
-    /// This is the calling thread's heap, and not the empty one; `block` is one of `owner`'s that nobody uses.
-    pub(crate) unsafe fn send(&self, block: NonNull<u8>, owner: u32) {
+    /// This is the calling thread's heap, and not the empty one; `block` is one of a slab of `entry` that nobody uses.
+    pub(crate) unsafe fn send(&self, block: NonNull<u8>, entry: Entry) {
         // SAFETY: the caller's promise.
-        unsafe { (*self.local.get()).send(block.as_ptr(), owner) };
+        unsafe { (*self.local.get()).send(block.as_ptr(), entry) };
     }
 
     /// Puts everything back that is kept for the thread, which has ended.
@@ -286,21 +278,6 @@ impl Heap {
     }
 }
 
-/// Takes the first block of a list.
-///
-/// # Safety
-/// The list is the calling thread's.
-#[inline(always)]
-unsafe fn pop(list: *mut List, key: Key) -> Option<NonNull<u8>> {
-    // SAFETY: the caller's promise; what is in the list is free.
-    unsafe {
-        let block = NonNull::new((*list).first)?;
-        (*list).first = key.next(block.as_ptr());
-        (*list).room += 1;
-        Some(block)
-    }
-}
-
 /// Puts half of a list that is too long back.
 ///
 /// # Safety
@@ -310,24 +287,25 @@ unsafe fn pop(list: *mut List, key: Key) -> Option<NonNull<u8>> {
 unsafe fn overflow(local: *mut Local, class: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        let list = &mut (*local).lists[class];
-        if !core::mem::take(&mut list.was_filled) {
-            list.set_limit((list.limit / 2).max(FEW));
-        }
-        let kept = u32::from(list.limit) / 2;
+        let kept = (*local).lists[class].keep(class);
         (*local).shorten(class, kept);
         (*local).return_idle_if_much();
     }
 }
 
 impl Local {
-    const fn over(base: usize, entries: *const AtomicU32, key: Key, owner: u32) -> Local {
-        const EMPTY: List = List { first: null_mut(), room: FEW as i32, limit: FEW, was_filled: false };
-        let lists = [EMPTY; CLASSES];
+    const fn over(base: usize, entries: *const AtomicU32, key: Key, beside: Beside, owner: u32) -> Local {
+        let mut lists = [const { List::new(0) }; CLASSES];
+        let mut class = 0;
+        while class < CLASSES {
+            lists[class] = List::new(class);
+            class += 1;
+        }
         Local {
             base,
             entries,
             key,
+            beside,
             mine: Entry::new(owner, 0),
             lists,
             shelves: [NO_SLAB; CLASSES],
@@ -337,14 +315,30 @@ impl Local {
         }
     }
 
+    /// How far the list of a block's class is from the first, in bytes, if the block is one of this heap's of the first so many
+    /// classes.
+    #[inline(always)]
+    fn distance_of(&self, block: *mut u8, classes: usize) -> Option<usize> {
+        let number = block.addr().wrapping_sub(self.base) / SLAB;
+        if number >= ENTRIES {
+            return None;
+        }
+        // SAFETY: there is an entry for each possible number.
+        let entry = unsafe { (*self.entries.add(number)).load(Ordering::Relaxed) };
+        let distance = (entry ^ self.mine.0) as usize;
+        (distance < classes * size_of::<List>()).then_some(distance)
+    }
+
+    /// Where the links of a class are.
+    #[inline(always)]
+    fn links(&self, class: usize) -> Links {
+        if class < SMALL_CLASSES { Links::Inside(self.key) } else { Links::Beside(self.beside) }
+    }
+
     /// Fills the empty list of a class and takes a block.
     #[inline(never)]
     fn refill(&mut self, class: usize) -> Option<NonNull<u8>> {
-        let list = &mut self.lists[class];
-        list.was_filled = true;
-        let most = most_in_list(class);
-        let wanted = u32::from(list.limit).min(most_in_refill(class));
-        list.set_limit((list.limit * 2).min(most));
+        let (wanted, links) = (self.lists[class].want(class), self.links(class));
         loop {
             let number = self.shelves[class];
             if number == NO_SLAB {
@@ -354,16 +348,15 @@ impl Local {
             // SAFETY: the slab is on this heap's shelf, thus its own.
             let slab = unsafe { &mut *GROUND.slab(number) };
             // SAFETY: as above.
-            let chain = unsafe { slab.take(GROUND.start_of(number), self.key, wanted, &mut self.idle) };
+            let chain = unsafe { slab.take(GROUND.start_of(number), links, wanted, &mut self.idle) };
             GROUND.blocks_out(number).add(chain.count);
             if slab.is_exhausted() {
                 self.unshelve(number);
             }
             if let Some(block) = NonNull::new(chain.first) {
-                let list = &mut self.lists[class];
                 // SAFETY: the block is free and in the chain.
-                list.first = unsafe { self.key.next(block.as_ptr()) };
-                list.room -= chain.count as i32 - 1;
+                let rest = unsafe { links.next(block.as_ptr()) };
+                self.lists[class].fill(rest, chain.count - 1);
                 return Some(block);
             }
         }
@@ -421,25 +414,12 @@ impl Local {
 
     /// Puts the blocks of a list back to their slabs, but for the first `kept`.
     fn shorten(&mut self, class: usize, kept: u32) {
-        let list = &mut self.lists[class];
-        let mut rest;
-        if kept == 0 {
-            rest = core::mem::replace(&mut list.first, null_mut());
-        } else {
-            let mut last = list.first;
-            for _ in 1..kept {
-                // SAFETY: blocks in the list are free.
-                last = unsafe { self.key.next(last) };
-            }
-            // SAFETY: as above.
-            rest = unsafe { self.key.next(last) };
-            // SAFETY: as above.
-            unsafe { self.key.link(last, null_mut()) };
-        }
-        list.room = i32::from(list.limit) - kept as i32;
+        let links = self.links(class);
+        // SAFETY: the list has more blocks than that.
+        let mut rest = unsafe { self.lists[class].cut(links, kept) };
         while let Some(block) = NonNull::new(rest) {
             // SAFETY: the block is free and in the list.
-            rest = unsafe { self.key.next(rest) };
+            rest = unsafe { links.next(rest) };
             self.put_back(block);
         }
     }
@@ -449,8 +429,9 @@ impl Local {
         let number = number_in_list(block);
         // SAFETY: the slab is this heap's.
         let slab = unsafe { &mut *GROUND.slab(number) };
+        let links = self.links(slab.class());
         // SAFETY: as above, and nobody uses the block.
-        if unsafe { slab.put(GROUND.start_of(number), self.key, block, &mut self.idle) }.is_err() {
+        if unsafe { slab.put(GROUND.start_of(number), links, block, &mut self.idle) }.is_err() {
             damaged(block);
         }
         let is_unused = GROUND.blocks_out(number).remove_one();
@@ -479,21 +460,20 @@ impl Local {
     fn collect(&mut self, heap: &Heap) {
         let mut next = heap.inbox.take();
         while let Some(block) = NonNull::new(next) {
+            let entry = GROUND.entry(number_in_list(block));
+            let links = self.links(entry.class());
             // SAFETY: what came is free, and in a list that is this thread's now.
-            next = unsafe { self.key.next(next) };
-            let number = number_in_list(block);
-            let entry = GROUND.entry(number);
+            next = unsafe { links.next(next) };
             if entry.owner() != self.mine.owner() {
                 // Its slab has gone to another heap meanwhile.
-                self.send(block.as_ptr(), entry.owner());
+                self.send(block.as_ptr(), entry);
                 continue;
             }
             match &mut self.lists[entry.class()] {
-                list if list.room > 0 => {
+                list if list.has_room() => {
                     // SAFETY: the block is free.
-                    unsafe { self.key.link(block.as_ptr(), list.first) };
-                    list.first = block.as_ptr();
-                    list.room -= 1;
+                    unsafe { links.link(block.as_ptr(), list.first()) };
+                    list.pushed(block.as_ptr());
                 }
                 _ => self.put_back(block),
             }
@@ -501,35 +481,35 @@ impl Local {
         self.return_idle_if_much();
     }
 
-    /// Adds a block to those that go to `owner`.
-    fn send(&mut self, block: *mut u8, owner: u32) {
+    /// Adds a block of a slab of `entry` to those that go to its owner.
+    fn send(&mut self, block: *mut u8, entry: Entry) {
+        let (owner, links) = (entry.owner(), self.links(entry.class()));
         let gathered = &mut self.outgoing[owner as usize % OUTGOING];
         if gathered.owner != owner {
-            hand_over(gathered, self.key);
+            hand_over(gathered);
             gathered.owner = owner;
         }
         let chain = &mut gathered.chain;
         // SAFETY: nobody uses the block.
-        unsafe { self.key.link(block, chain.first) };
+        unsafe { links.link(block, chain.first) };
         if chain.count == 0 {
-            chain.last = block;
+            (chain.last, chain.end) = (block, links);
         }
         chain.first = block;
         chain.count += 1;
         if chain.count == GATHERED {
-            hand_over(gathered, self.key);
+            hand_over(gathered);
         }
     }
 
     /// Puts everything back that is kept in lists.
     fn put_away_all(&mut self) {
-        let key = self.key;
-        self.outgoing.iter_mut().for_each(|gathered| hand_over(gathered, key));
+        self.outgoing.iter_mut().for_each(hand_over);
         for class in 0..CLASSES {
-            if !self.lists[class].first.is_null() {
+            if !self.lists[class].first().is_null() {
                 self.shorten(class, 0);
             }
-            self.lists[class].set_limit(FEW);
+            self.lists[class].rest(class);
         }
         self.return_idle_if_much();
     }
@@ -604,20 +584,20 @@ fn damaged(block: NonNull<u8>) -> ! {
 }
 
 /// Hands blocks over to their owner.
-fn hand_over(gathered: &mut Outgoing, key: Key) {
+fn hand_over(gathered: &mut Outgoing) {
     let chain = core::mem::replace(&mut gathered.chain, Chain::EMPTY);
     if chain.count != 0 {
         // SAFETY: nobody uses these blocks.
-        unsafe { GROUND.heap(gathered.owner).inbox.add(&chain, key) };
+        unsafe { GROUND.heap(gathered.owner).inbox.add(&chain) };
     }
 }
 
 /// Hands one block over to its owner, for a thread that has no heap.
 ///
 /// # Safety
-/// `block` is one of `owner`'s that nobody uses.
-pub(crate) unsafe fn send_at_once(block: NonNull<u8>, owner: u32) {
-    let chain = Chain { first: block.as_ptr(), last: block.as_ptr(), count: 1 };
+/// `block` is one of a slab of `entry` that nobody uses.
+pub(crate) unsafe fn send_at_once(block: NonNull<u8>, entry: Entry) {
+    let chain = Chain { first: block.as_ptr(), last: block.as_ptr(), count: 1, end: GROUND.links(entry.class()) };
     // SAFETY: the caller's promise.
-    unsafe { GROUND.heap(owner).inbox.add(&chain, GROUND.key()) };
+    unsafe { GROUND.heap(entry.owner()).inbox.add(&chain) };
 }

@@ -3,7 +3,7 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::slab::{Chain, Key};
+use crate::links::Chain;
 
 /// A stack that anyone adds chains to and that its owner takes as a whole, so that no thread ever takes what another is
 /// looking at.
@@ -32,11 +32,11 @@ impl Inbox {
     ///
     /// # Safety
     /// Its blocks are free and in no other list.
-    pub(crate) unsafe fn add(&self, chain: &Chain, key: Key) {
+    pub(crate) unsafe fn add(&self, chain: &Chain) {
         let mut first = self.first.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller's promise.
-            unsafe { key.link(chain.last, first) };
+            unsafe { chain.end.link(chain.last, first) };
             match self.first.compare_exchange_weak(first, chain.first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => first = now,

@@ -11,7 +11,7 @@
 //! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
-//! From the bottom up: `classes`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, and this page.
+//! From the bottom up: `classes`, `links`, `list`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, and this page.
 #![no_std]
 
 #[cfg(test)]
@@ -25,6 +25,8 @@ mod ground;
 mod heap;
 mod heaps;
 mod inbox;
+mod links;
+mod list;
 mod slab;
 mod thread;
 
@@ -38,7 +40,7 @@ pub use global::Cached;
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;
 
-use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
+use classes::{GRAIN, LARGEST, aligned_class_of, class_of, is_start, size_of_class};
 use ground::GROUND;
 use heap::{Entry, Heap};
 use slab::{PAGE, SLAB};
@@ -65,8 +67,16 @@ pub fn take(size: usize) -> Option<NonNull<u8>> {
     unsafe { thread::heap().take(size) }
 }
 
-/// Frees a block, if it is one of the calling thread's heap: this is what most calls of `free` come to. `false` says nothing but
-/// that [`free`] is to be asked.
+/// As [`take`], for more than a KiB, when that returned nothing.
+#[inline]
+#[must_use]
+pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the heap is this thread's.
+    unsafe { thread::heap().take_medium(size) }
+}
+
+/// Frees a block, if it is a short one of the calling thread's heap: this is what most calls of `free` come to. `false` says
+/// nothing but that [`free`] is to be asked.
 ///
 /// # Safety
 /// As [`free`].
@@ -74,7 +84,29 @@ pub fn take(size: usize) -> Option<NonNull<u8>> {
 #[must_use]
 pub unsafe fn give(block: *mut u8) -> bool {
     // SAFETY: the heap is this thread's; for the block, the caller's promise.
-    unsafe { thread::heap().give(block) }
+    unsafe { thread::heap().give(block, 0) }
+}
+
+/// As [`give`], for a block that was asked for with `size` bytes.
+///
+/// # Safety
+/// As [`free`].
+#[inline(always)]
+#[must_use]
+pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
+    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    unsafe { thread::heap().give(block, size) }
+}
+
+/// As [`give`], for blocks of every length, when that returned `false`.
+///
+/// # Safety
+/// As [`free`].
+#[inline]
+#[must_use]
+pub unsafe fn give_any(block: *mut u8) -> bool {
+    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    unsafe { thread::heap().give_any(block) }
 }
 
 /// A block of at least `size` bytes at a multiple of 16.
@@ -177,9 +209,9 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     unsafe {
         match thread::heap_of_its_own() {
             // The thread has no heap to gather in.
-            None => heap::send_at_once(block, entry.owner()),
-            Some(heap) if entry.owner() != heap.owner() => heap.send(block, entry.owner()),
-            Some(heap) if heap.give(block.as_ptr()) => {}
+            None => heap::send_at_once(block, entry),
+            Some(heap) if entry.owner() != heap.owner() => heap.send(block, entry),
+            Some(heap) if heap.give_any(block.as_ptr()) => {}
             Some(_) => return Err(FreeError::AlreadyFree),
         }
     }
@@ -198,7 +230,7 @@ fn slab_of(block: NonNull<u8>) -> Option<(Entry, usize)> {
     }
     let size = size_of_class(entry.class());
     let offset = block.addr().get() % SLAB;
-    (offset.is_multiple_of(size) && offset + size <= SLAB).then_some((entry, size))
+    (is_start(offset, entry.class()) && offset + size <= SLAB).then_some((entry, size))
 }
 
 /// How many bytes the block at `block` has; `None` when none starts there.

@@ -4,8 +4,7 @@
 //! out, that is with the program or in a thread's list. So a page without any is known at once and can be given back to the
 //! system while the rest of its slab is in use, and a page is not touched before one of its blocks is needed.
 //!
-//! What is known of a slab lies apart from it. Inside are only the links of free blocks, which say nothing to who does not know the
-//! process's key.
+//! What is known of a slab lies apart from it; inside are only the links of small free blocks (`links`).
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU16, Ordering};
@@ -13,6 +12,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use heapwright_os::{page_size, populate, purge};
 
 use crate::classes::{GRAIN, size_of_class};
+use crate::links::{Chain, Links};
 
 /// The length of a slab in bytes, and what it is aligned to.
 pub(crate) const SLAB: usize = 64 << 10;
@@ -27,43 +27,6 @@ const NONE: u16 = u16::MAX;
 
 /// No slab.
 pub(crate) const NO_SLAB: u32 = u32::MAX;
-
-/// How the links of free blocks are written.
-#[derive(Clone, Copy)]
-pub(crate) struct Key(pub(crate) usize);
-
-impl Key {
-    /// The block behind this one in its list; null behind the last.
-    ///
-    /// # Safety
-    /// `block` is free and in a list.
-    #[inline(always)]
-    pub(crate) unsafe fn next(self, block: *mut u8) -> *mut u8 {
-        // SAFETY: the first word of a free block is its link.
-        unsafe { block.cast::<*mut u8>().read() }.map_addr(|link| link ^ self.0)
-    }
-
-    /// Puts a free block before `next`.
-    ///
-    /// # Safety
-    /// `block` is free.
-    #[inline(always)]
-    pub(crate) unsafe fn link(self, block: *mut u8, next: *mut u8) {
-        // SAFETY: as above; blocks are aligned to 16 and at least that long.
-        unsafe { block.cast::<*mut u8>().write(next.map_addr(|next| next ^ self.0)) }
-    }
-}
-
-/// Free blocks on their way: from the first, so many, up to the last.
-pub(crate) struct Chain {
-    pub(crate) first: *mut u8,
-    pub(crate) last: *mut u8,
-    pub(crate) count: u32,
-}
-
-impl Chain {
-    pub(crate) const EMPTY: Chain = Chain { first: null_mut(), last: null_mut(), count: 0 };
-}
 
 /// How many pages are had from the system at once by a slab of which as many are in use already.
 const AHEAD: usize = 4;
@@ -173,9 +136,9 @@ impl Slab {
     /// Takes up to `wanted` blocks, those in memory first, then from the lowest pages.
     ///
     /// # Safety
-    /// `start` is where this slab begins, and `key` the process's.
-    pub(crate) unsafe fn take(&mut self, start: *mut u8, key: Key, wanted: u32, pages: &mut Idle) -> Chain {
-        let mut chain = Chain::EMPTY;
+    /// `start` is where this slab begins, and `links` its class's.
+    pub(crate) unsafe fn take(&mut self, start: *mut u8, links: Links, wanted: u32, pages: &mut Idle) -> Chain {
+        let mut chain = Chain { end: links, ..Chain::EMPTY };
         while chain.count < wanted {
             if self.ready == 0 {
                 if self.fresh == 0 {
@@ -185,12 +148,12 @@ impl Slab {
                 // SAFETY: the caller's promise.
                 unsafe {
                     self.back(start, page, pages);
-                    self.carve(start, key, page, pages);
+                    self.carve(start, links, page, pages);
                 }
             }
             let page = self.ready.trailing_zeros() as usize;
             // SAFETY: the caller's promise.
-            unsafe { self.take_from(page, start, key, wanted, pages, &mut chain) };
+            unsafe { self.take_from(page, start, links, wanted, pages, &mut chain) };
         }
         chain
     }
@@ -212,7 +175,7 @@ impl Slab {
     }
 
     /// Links the blocks that start in a fresh page.
-    unsafe fn carve(&mut self, start: *mut u8, key: Key, page: usize, pages: &mut Idle) {
+    unsafe fn carve(&mut self, start: *mut u8, links: Links, page: usize, pages: &mut Idle) {
         let size = size_of_class(self.class());
         let first = (page * PAGE).next_multiple_of(size);
         let (mut offset, mut last) = (first, null_mut::<u8>());
@@ -221,14 +184,14 @@ impl Slab {
             unsafe {
                 let block = start.add(offset);
                 if !last.is_null() {
-                    key.link(last, block);
+                    links.link(last, block);
                 }
                 last = block;
             }
             offset += size;
         }
         // SAFETY: as above; blocks start in fresh pages.
-        unsafe { key.link(last, null_mut()) };
+        unsafe { links.link(last, null_mut()) };
         let bit = 1 << page;
         pages.regretted += u32::from(self.returned & bit != 0);
         self.returned &= !bit;
@@ -242,7 +205,7 @@ impl Slab {
         &mut self,
         page: usize,
         start: *mut u8,
-        key: Key,
+        links: Links,
         wanted: u32,
         pages: &mut Idle,
         chain: &mut Chain,
@@ -254,17 +217,17 @@ impl Slab {
             chain.first = block;
         } else {
             // SAFETY: both are free.
-            unsafe { key.link(chain.last, block) };
+            unsafe { links.link(chain.last, block) };
         }
         while !block.is_null() && chain.count < wanted {
             self.go_out(block.addr() - start.addr(), size, pages);
             chain.last = block;
             chain.count += 1;
             // SAFETY: the block is free and in the page's list.
-            block = unsafe { key.next(block) };
+            block = unsafe { links.next(block) };
         }
         // SAFETY: the last is free.
-        unsafe { key.link(chain.last, null_mut()) };
+        unsafe { links.link(chain.last, null_mut()) };
         self.free[page] = if block.is_null() {
             self.ready &= !(1 << page);
             NONE
@@ -294,7 +257,7 @@ impl Slab {
     pub(crate) unsafe fn put(
         &mut self,
         start: *mut u8,
-        key: Key,
+        links: Links,
         block: NonNull<u8>,
         pages: &mut Idle,
     ) -> Result<(), NotOut> {
@@ -313,7 +276,7 @@ impl Slab {
             first => unsafe { start.add(usize::from(first) * GRAIN) },
         };
         // SAFETY: the block is free now.
-        unsafe { key.link(block.as_ptr(), next) };
+        unsafe { links.link(block.as_ptr(), next) };
         self.free[page] = (offset / GRAIN) as u16;
         self.ready |= 1 << page;
         Ok(())

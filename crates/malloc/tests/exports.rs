@@ -26,7 +26,7 @@ const WEAK: [&str; 5] = ["_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_si
 const NEEDED: &str = "
     __errno_location __register_atfork _exit abort close environ fcntl flock fstat ftruncate fwrite getcwd getpid getrusage
     madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open program_invocation_short_name __progname
-    pthread_key_create pthread_setspecific clock_gettime strlen syscall sysconf write __stack_chk_guard getauxval";
+    pthread_key_create pthread_setspecific clock_gettime strlen syscall write __stack_chk_guard getauxval";
 
 fn names(list: &str) -> BTreeSet<&str> {
     list.split_whitespace().collect()

@@ -36,7 +36,10 @@ pub fn allocate(size: usize) -> *mut u8 {
 
 #[inline(never)]
 fn allocate_otherwise(size: usize) -> *mut u8 {
-    allocate_aligned(ALIGN, size)
+    match cached::take_medium(size) {
+        Some(block) => block.as_ptr(),
+        None => allocate_aligned(ALIGN, size),
+    }
 }
 
 /// `calloc`.
@@ -120,9 +123,14 @@ pub unsafe fn free(block: *mut u8) {
 /// As [`free`].
 #[inline(never)]
 unsafe fn free_otherwise(block: *mut u8) {
-    if let Some(block) = NonNull::new(block) {
-        // SAFETY: the caller's promise.
-        unsafe { front::release(block) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if cached::give_any(block) {
+            return;
+        }
+        if let Some(block) = NonNull::new(block) {
+            front::release(block);
+        }
     }
 }
 
@@ -132,6 +140,10 @@ unsafe fn free_otherwise(block: *mut u8) {
 /// As [`free`].
 #[inline]
 pub unsafe fn free_sized(block: *mut u8, size: usize) {
+    // SAFETY: the caller's promise.
+    if unsafe { cached::give_sized(block, size) } {
+        return;
+    }
     let Some(block) = NonNull::new(block) else { return };
     let layout = layout(size, 1).unwrap_or(Layout::new::<u8>());
     // SAFETY: the caller's promise.

@@ -1,6 +1,6 @@
 //! What lies in a heap's lists: for who wants to know how much of a slab the program has.
 
-use super::{Entry, GROUND, Heap, Key};
+use super::{Entry, GROUND, Heap};
 
 use core::ptr::NonNull;
 
@@ -18,7 +18,7 @@ impl Heap {
         let ways = local.outgoing.iter().map(|gathered| gathered.chain.first);
         for first in ways.chain([self.inbox.first()]) {
             // SAFETY: what is gathered is this heap's; what has come to it stays until its owner takes it, which nobody does now.
-            unsafe { each_on_its_way(first, local.key, |entry| see(entry, 1)) };
+            unsafe { each_on_its_way(first, |entry| see(entry, 1)) };
         }
     }
 }
@@ -27,11 +27,11 @@ impl Heap {
 ///
 /// # Safety
 /// Its blocks are free, and nobody changes the list.
-unsafe fn each_on_its_way(mut block: *mut u8, key: Key, mut see: impl FnMut(Entry)) {
+unsafe fn each_on_its_way(mut block: *mut u8, mut see: impl FnMut(Entry)) {
     while let Some(entry) = NonNull::new(block).and_then(entry_of) {
         see(entry);
         // SAFETY: the caller's promise; the block lies in a slab.
-        block = unsafe { key.next(block) };
+        block = unsafe { GROUND.links(entry.class()).next(block) };
     }
 }
 
