@@ -7,6 +7,7 @@ use heapwright_heaps::Counters;
 
 use crate::classes::{CLASSES, size_of_class};
 use crate::ground::{GROUND, Held};
+use crate::harden;
 use crate::heap::Entry;
 use crate::slab::SLAB;
 use crate::thread;
@@ -45,6 +46,10 @@ pub struct Census {
     pub pages: Counters,
     /// Bytes at the heap's end that nothing lies in.
     pub tail: usize,
+    /// Bytes of pages that lie between the hardened heap's slabs and long blocks, or wait.
+    apart: usize,
+    /// How many long blocks wait there.
+    waiting: usize,
     /// By class: slabs, blocks that are out, and those of them that are known to lie in lists.
     classes: [(usize, usize, usize); CLASSES],
 }
@@ -74,19 +79,32 @@ impl Census {
     #[must_use]
     pub fn long_blocks(&self) -> usize {
         let slabs: usize = self.classes().map(|class| class.slabs).sum();
-        (self.pages.blocks.saturating_sub(self.pages.holes) as usize).saturating_sub(slabs)
+        (self.pages.blocks.saturating_sub(self.pages.holes) as usize).saturating_sub(slabs + self.waiting)
     }
 
     /// How many bytes those have.
     #[must_use]
     pub fn long_bytes(&self) -> usize {
-        (self.pages.live as usize).saturating_sub(self.slab_bytes())
+        (self.pages.live as usize).saturating_sub(self.slab_bytes() + self.apart)
     }
 
     /// How many bytes the program has.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.long_bytes() + self.classes().map(|class| class.used * class.size).sum::<usize>()
+    }
+
+    /// Adds what the hardened heap has at a number.
+    fn see_span(&mut self, number: u32) {
+        let Some(span) = harden::span_at(number) else { return };
+        self.apart += span.apart;
+        match span.class {
+            Some(class) => {
+                self.classes[class].0 += 1;
+                self.classes[class].1 += span.live;
+            }
+            None => self.waiting += 1 - span.live,
+        }
     }
 
     fn see_listed(&mut self, entry: Entry, blocks: u32) {
@@ -117,8 +135,11 @@ fn take(meant: impl Fn(Entry) -> bool) -> Option<Census> {
     let ground = GROUND.shared()?;
     let pages = ground.pages.counters().unwrap_or_default();
     let tail = (pages.heap_size as usize).saturating_sub(ground.pages.top());
-    let mut census = Census { pages, tail, classes: [(0, 0, 0); CLASSES] };
+    let mut census = Census { pages, tail, apart: 0, waiting: 0, classes: [(0, 0, 0); CLASSES] };
     for number in 0..(pages.heap_size as usize).div_ceil(SLAB) as u32 {
+        if harden::is_on() {
+            census.see_span(number);
+        }
         let entry = GROUND.entry(number);
         if entry != Entry::NONE && meant(entry) {
             let (slabs, out, _) = &mut census.classes[entry.class()];

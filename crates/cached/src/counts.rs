@@ -1,11 +1,11 @@
 //! What is counted, for who asks for it: per class, how many blocks came and went.
 //!
-//! The ways that most calls take count nothing. Whoever wants figures has all threads take the longer one: their lists are kept
-//! where [`take`](crate::take) and [`give`](crate::give) do not look.
+//! The ways that most calls take count nothing; whoever wants figures has all take the longer one (`mode`).
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::classes::{CLASSES, size_of_class};
+use crate::mode;
 
 /// What is counted of one class, or of all blocks that have none.
 struct Count {
@@ -16,7 +16,6 @@ struct Count {
 /// The counts of the process. Equation, when no thread is at work: `live` is the sum over classes of `(allocated - freed) * size`, and
 /// the lengths of the blocks that have none.
 struct Counts {
-    are_kept: AtomicBool,
     classes: [Count; CLASSES + 1],
     requested: AtomicU64,
     rounded: AtomicU64,
@@ -25,7 +24,6 @@ struct Counts {
 }
 
 static COUNTS: Counts = Counts {
-    are_kept: AtomicBool::new(false),
     classes: [const { Count { allocated: AtomicU64::new(0), freed: AtomicU64::new(0) } }; CLASSES + 1],
     requested: AtomicU64::new(0),
     rounded: AtomicU64::new(0),
@@ -63,13 +61,13 @@ pub struct Totals {
 
 /// Has everything counted from now on. To be called before the first allocation.
 pub fn keep_counts() {
-    COUNTS.are_kept.store(true, Relaxed);
+    mode::count();
 }
 
 /// Whether anything is counted.
 #[inline]
 pub(crate) fn are_kept() -> bool {
-    COUNTS.are_kept.load(Relaxed)
+    mode::is_counted()
 }
 
 /// A block of `rounded` bytes was allocated; it has a class, or not.

@@ -5,7 +5,8 @@ use core::ptr::{NonNull, null_mut};
 
 use crate::classes::GRAIN;
 use crate::{
-    OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, give_any, resize_in_place, take, take_medium,
+    OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, give_any, harden, resize_in_place, take,
+    take_medium,
 };
 
 /// The process's cached heap, as a Rust program's allocator. It gets ready with the first allocation.
@@ -57,9 +58,13 @@ unsafe impl GlobalAlloc for Cached {
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
         // SAFETY: the block came from `alloc`, so it is not null; the caller gives it up.
         unsafe {
-            if !give(block) && !give_any(block) {
-                // There is nobody to tell.
-                let _ = free(NonNull::new_unchecked(block));
+            if !give(block)
+                && !give_any(block)
+                && let Err(error) = free(NonNull::new_unchecked(block))
+                && harden::is_on()
+            {
+                // Otherwise there is nobody to tell.
+                harden::refuse(NonNull::new_unchecked(block), error)
             }
         }
     }

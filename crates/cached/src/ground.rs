@@ -9,6 +9,7 @@ use heapwright_os::{Lock, Locked, Refused, Reservation, now_nanoseconds, round_t
 
 use crate::OutOfMemory;
 use crate::classes::SMALL_CLASSES;
+use crate::harden;
 use crate::heap::{Entry, Heap};
 use crate::heaps::{HEAPS, Heaps};
 use crate::links::{Beside, Key, Links};
@@ -156,6 +157,7 @@ impl Ground {
         let mut shared = SHARED.lock();
         if shared.is_none() {
             prepared()?;
+            harden::leave_distance();
             let mut capacity = CAPACITY;
             *shared = loop {
                 match Shared::over(capacity) {
@@ -251,6 +253,7 @@ impl Shared {
         GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.beside.store(beside.base().as_ptr(), Ordering::Relaxed);
         GROUND.key.store(random_word(pages.base().addr().get()), Ordering::Relaxed);
+        harden::lay(room)?;
         Ok(Shared { pages, heaps: Heaps::new(), keep: Keep::default(), _room: [entries, slabs, heaps, beside] })
     }
 

@@ -12,6 +12,7 @@
 //! hole is used first, and pages in holes are given back.
 //!
 //! From the bottom up: `classes`, `links`, `list`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, and this page.
+//! Beside them stands the heap that takes measures against faulty and hostile programs (`harden`), over the same pages.
 #![no_std]
 
 #[cfg(test)]
@@ -22,11 +23,13 @@ mod classes;
 mod counts;
 mod global;
 mod ground;
+mod harden;
 mod heap;
 mod heaps;
 mod inbox;
 mod links;
 mod list;
+mod mode;
 mod slab;
 mod thread;
 
@@ -36,6 +39,7 @@ use core::ptr::NonNull;
 pub use census::{Census, ClassSlabs, census, census_of, heaps};
 pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use global::Cached;
+pub use harden::{Measures, harden};
 
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;
@@ -120,7 +124,7 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     {
         return allocate_in(heap, class_of(size), size);
     }
-    allocate_pages(layout(size, GRAIN)?)
+    allocate_otherwise(layout(size, GRAIN)?)
 }
 
 /// As [`allocate`], all zeros. What was never used before is known to be zero and not touched.
@@ -128,12 +132,24 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 /// # Errors
 /// [`OutOfMemory`].
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    if size > LARGEST {
-        let layout = layout(size, GRAIN)?;
-        let placed = thread::ground().ok_or(OutOfMemory)?.place_zeroed(layout)?;
-        return Ok(counted(layout.size(), placed));
+    let Some(block) = take(size) else { return allocate_zeroed_otherwise(size) };
+    // SAFETY: the block is that long, and new.
+    unsafe { block.write_bytes(0, size) };
+    Ok(block)
+}
+
+#[inline(never)]
+fn allocate_zeroed_otherwise(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    thread::ready().ok_or(OutOfMemory)?;
+    let layout = layout(size, GRAIN)?;
+    if harden::is_on() {
+        return harden::allocate_zeroed(layout);
     }
-    let block = take(size).map_or_else(|| allocate(size), Ok)?;
+    if size > LARGEST {
+        let placed = thread::ground().ok_or(OutOfMemory)?.place_zeroed(layout)?;
+        return Ok(counted(size, placed));
+    }
+    let block = allocate(size)?;
     // SAFETY: the block is that long, and new.
     unsafe { block.write_bytes(0, size) };
     Ok(block)
@@ -152,7 +168,7 @@ pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfM
     {
         return allocate_in(heap, class, size);
     }
-    allocate_pages(layout(size, align)?)
+    allocate_otherwise(layout(size, align)?)
 }
 
 /// A block of a class from the calling thread's heap.
@@ -175,13 +191,17 @@ fn counted(requested: usize, block: NonNull<u8>) -> NonNull<u8> {
 }
 
 fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
-    Layout::from_size_align(size.max(1), align.max(GRAIN)).map_err(|_| OutOfMemory)
+    Layout::from_size_align(size, align.max(GRAIN)).map_err(|_| OutOfMemory)
 }
 
-/// Pages for a block that has no class.
+/// A block of pages, where it has no class or the thread no heap; or one of the hardened heap.
 #[cold]
 #[inline(never)]
-fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+fn allocate_otherwise(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    thread::ready().ok_or(OutOfMemory)?;
+    if harden::is_on() {
+        return harden::allocate(layout);
+    }
     let placed = thread::ground().ok_or(OutOfMemory)?.place(layout)?;
     Ok(counted(layout.size(), placed))
 }
@@ -196,6 +216,9 @@ fn allocate_pages(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
 #[inline(never)]
 pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     let Some((entry, size)) = slab_of(block) else {
+        if harden::is_on() {
+            return harden::free(block);
+        }
         let mut ground = GROUND.shared().ok_or(FreeError::NotABlock)?;
         let length = if counts::are_kept() { ground.pages.usable_size(block) } else { None };
         // SAFETY: the caller's promise.
@@ -238,6 +261,7 @@ fn slab_of(block: NonNull<u8>) -> Option<(Entry, usize)> {
 pub fn usable_size(block: NonNull<u8>) -> Option<usize> {
     match slab_of(block) {
         Some((_, size)) => Some(size),
+        None if harden::is_on() => harden::usable_size(block),
         None => GROUND.shared()?.pages.usable_size(block),
     }
 }
@@ -270,6 +294,9 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
         let stays = size <= usable && (size > usable / 2 || class_of(size) == class_of(usable));
         return if stays { Ok(()) } else { Err(ResizeError::NoRoom) };
     }
+    if harden::is_on() {
+        return harden::resize_in_place(block, size);
+    }
     let mut ground = GROUND.shared().ok_or(ResizeError::NotABlock)?;
     let usable = ground.pages.usable_size(block).ok_or(ResizeError::NotABlock)?;
     if size <= LARGEST {
@@ -286,6 +313,9 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
 /// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for
 /// nothing; returns how many bytes that were.
 pub fn trim() -> usize {
+    if harden::is_on() {
+        return harden::trim();
+    }
     // What came for a slab that has gone to another heap is sent there in the first round, and put back in the second.
     let heaps = trim_heaps() + trim_heaps();
     heaps + GROUND.shared().map_or(0, |mut ground| ground.pages.trim())
@@ -333,6 +363,7 @@ pub fn page_returns() -> Option<PageReturns> {
 /// Before a `fork`: no other thread is at work on what all share until [`after_fork_in_parent`] or
 /// [`after_fork_in_child`].
 pub fn before_fork() {
+    harden::hold();
     GROUND.hold();
 }
 
@@ -342,7 +373,10 @@ pub fn before_fork() {
 /// This thread called [`before_fork`].
 pub unsafe fn after_fork_in_parent() {
     // SAFETY: the caller's promise.
-    unsafe { GROUND.let_go() };
+    unsafe {
+        GROUND.let_go();
+        harden::let_go();
+    }
 }
 
 /// After a `fork`, in the new process: it has this thread only. The heaps of the others stay as they were, whatever they were
@@ -352,7 +386,10 @@ pub unsafe fn after_fork_in_parent() {
 /// This thread's likeness called [`before_fork`].
 pub unsafe fn after_fork_in_child() {
     // SAFETY: the caller's promise.
-    unsafe { GROUND.let_go_in_child() };
+    unsafe {
+        GROUND.let_go_in_child();
+        harden::let_go_in_child();
+    }
 }
 
 const _: () = assert!(SLAB.is_multiple_of(PAGE));

@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_os::{Refused, ThreadEnd, at_fork};
 
-use crate::counts;
 use crate::ground::{GROUND, Held};
 use crate::heap::{EMPTY, Heap};
+use crate::{harden, mode};
 
 heapwright_os::thread_slot! {
     /// The calling thread's heap; at first the empty one.
@@ -16,8 +16,8 @@ heapwright_os::thread_slot! {
 }
 
 heapwright_os::thread_slot! {
-    /// The same, where everything is counted: the other slot has the empty one then.
-    mod counted_slot, "heapwright_cached_counted_heap": *const crate::heap::Heap = crate::heap::EMPTY
+    /// The same where calls take the long way (`mode`): the other slot has the empty one then.
+    mod kept_slot, "heapwright_cached_kept_heap": *const crate::heap::Heap = crate::heap::EMPTY
 }
 
 static END: ThreadEnd = ThreadEnd::new(part);
@@ -29,28 +29,40 @@ pub(crate) fn heap() -> &'static Heap {
     unsafe { &*slot::get() }
 }
 
-/// The calling thread's heap, got now if it has none; `None` when there are too many threads, or no ground.
+/// The calling thread's heap to allocate in, got now if it has none; `None` when there are too many threads, or no ground, or when
+/// measures are taken that its lists know nothing of.
 #[inline]
 pub(crate) fn heap_of_its_own() -> Option<&'static Heap> {
     let heap = heap();
-    if heap.owner() != 0 { Some(heap) } else { heap_behind_slot().or_else(adopt) }
+    if heap.owner() != 0 { Some(heap) } else { heap_behind_slot() }
 }
 
-/// The calling thread's heap, if it has one.
-pub(crate) fn heap_if_any() -> Option<&'static Heap> {
-    Some(heap()).filter(|heap| heap.owner() != 0).or_else(heap_behind_slot)
-}
-
-/// The calling thread's heap where everything is counted.
 #[cold]
 fn heap_behind_slot() -> Option<&'static Heap> {
+    ready()?;
+    if harden::is_on() { None } else { adopted() }
+}
+
+/// Gets ready if nobody has yet: before that it is not known which way calls take. `None` when there is no address space.
+pub(crate) fn ready() -> Option<()> {
+    if GROUND.is_ready() { Some(()) } else { begin() }
+}
+
+/// The calling thread's heap wherever it is kept, got now if it has none; `None` when there are too many threads.
+pub(crate) fn adopted() -> Option<&'static Heap> {
+    heap_if_any().or_else(adopt)
+}
+
+/// The calling thread's heap, if it has one, wherever it is kept.
+pub(crate) fn heap_if_any() -> Option<&'static Heap> {
     // SAFETY: as in `heap`.
-    Some(unsafe { &*counted_slot::get() }).filter(|heap| heap.owner() != 0)
+    let kept = if mode::is_usual() { heap() } else { unsafe { &*kept_slot::get() } };
+    Some(kept).filter(|heap| heap.owner() != 0)
 }
 
 /// Makes a heap the calling thread's.
 fn set_heap(heap: *const Heap) {
-    if counts::are_kept() { counted_slot::set(heap) } else { slot::set(heap) }
+    if mode::is_usual() { slot::set(heap) } else { kept_slot::set(heap) }
 }
 
 #[cold]
@@ -64,9 +76,7 @@ fn adopt() -> Option<&'static Heap> {
 
 /// What all threads share, made now if it is not there; `None` when there is no address space.
 pub(crate) fn ground() -> Option<Held> {
-    if !GROUND.is_ready() {
-        begin()?;
-    }
+    ready()?;
     GROUND.shared()
 }
 
@@ -74,6 +84,7 @@ pub(crate) fn ground() -> Option<Held> {
 #[cold]
 fn begin() -> Option<()> {
     static FORKS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
+    harden::read_environment();
     // Made by one thread. What the entry takes of memory may be allocated here: then that gets ready.
     if !FORKS_ARE_SEEN.swap(true, Ordering::Relaxed)
         && at_fork(before_fork, after_fork_in_parent, after_fork_in_child).is_err()
@@ -106,6 +117,9 @@ pub(crate) fn prepare() -> Result<(), Refused> {
 /// The calling thread ends: what it kept goes back, and its heap waits for another thread.
 unsafe extern "C" fn part(_: *mut c_void) {
     let Some(heap) = heap_if_any() else { return };
+    if harden::is_on() {
+        harden::stop_waiting(heap.owner());
+    }
     // SAFETY: it is this thread's, and not the empty one.
     unsafe { heap.put_away() };
     set_heap(&raw const EMPTY);

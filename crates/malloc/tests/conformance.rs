@@ -21,6 +21,30 @@ fn conforms(policy: &str) {
     expect(&output, "conformance: ok");
 }
 
+/// The hardened heap, with all measures and with each alone.
+const HARDENED: [&str; 6] = ["1", "guard", "random", "quarantine", "zero", "canary"];
+
+fn conforms_hardened(measures: &str) {
+    let plugin = compile("plugin.c", &["-shared", "-fPIC"]);
+    let program = compile("conformance.c", &["-ldl"]);
+    let output = run(&program, &[plugin.to_str().unwrap()], &[("HEAPWRIGHT_HARDEN", measures)]);
+    expect(&output, "conformance: ok");
+}
+
+#[test]
+fn hardened_heaps_conform() {
+    if !is_emulated() {
+        HARDENED.into_iter().for_each(conforms_hardened);
+    }
+}
+
+#[test]
+fn hardened_heaps_serve_cplusplus() {
+    for measures in HARDENED {
+        expect(&run(&compile("operators.cc", &[]), &[], &[("HEAPWRIGHT_HARDEN", measures)]), "operators: ok");
+    }
+}
+
 fn serves_cplusplus(policy: &str) {
     let output = run(&compile("operators.cc", &[]), &[], &[("HEAPWRIGHT_POLICY", policy)]);
     expect(&output, "operators: ok");

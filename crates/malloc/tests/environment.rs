@@ -31,6 +31,8 @@ fn a_value_that_means_nothing_stops_the_program_at_its_start() {
         ("HEAPWRIGHT_POLICY", "First", "cached, first, next, best, worst, random, buddy, good, mapped"),
         ("HEAPWRIGHT_SEED", "-1", "a number"),
         ("HEAPWRIGHT_ON_BAD_FREE", "maybe", "abort or ignore"),
+        ("HEAPWRIGHT_HARDEN", "guards", "guard, random, quarantine, zero, canary"),
+        ("HEAPWRIGHT_HARDEN", "2", "0, 1, or some of"),
         ("HEAPWRIGHT_STATS", "yes", "0, 1 or json:PATH"),
         ("HEAPWRIGHT_STATS", "json:", "0, 1 or json:PATH"),
     ] {
@@ -40,6 +42,17 @@ fn a_value_that_means_nothing_stops_the_program_at_its_start() {
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.starts_with(&format!("heapwright: {name}={value} ")) && said.contains(valid), "{said}");
         assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn measures_are_for_the_heap_that_knows_them() {
+    let program = compile("operators.cc", &[]);
+    for (policy, fault) in [("", None), ("cached", None), ("first", Some("HEAPWRIGHT_POLICY=first "))] {
+        let output = run(&program, &[], &[("HEAPWRIGHT_POLICY", policy), ("HEAPWRIGHT_HARDEN", "zero")]);
+        let said = complaints(&output);
+        assert_eq!(code(&output), if fault.is_some() { 2 } else { 0 }, "{policy}: {said}");
+        assert!(fault.is_none_or(|fault| said.contains(fault) && said.contains("must be cached")), "{policy}: {said}");
     }
 }
 

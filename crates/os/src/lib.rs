@@ -2,7 +2,7 @@
 //!
 //! Nothing here allocates, and no call for memory changes `errno`, so that all of it can be used inside `malloc`. From the bottom up:
 //!
-//! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages.
+//! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages; [`guard`], [`forbid`]: pages that nobody may touch.
 //! - [`Reservation`]: a long range of address space that becomes memory as it is committed and can be purged again.
 //! - [`Lock`]: mutual exclusion by a futex, usable in `malloc` and across `fork`.
 //! - [`Segment`], [`SegmentFile`]: files as memory that processes share; [`Window`]: a part of one. Not for use in `malloc`: they leave the system's `errno`.
@@ -10,12 +10,13 @@
 //!   survives their death.
 //! - [`read_foreign`]: the memory of another process. [`each_mapping`]: what is mapped into this one.
 //! - [`here`], [`copy_stack`]: the calling thread's stack, for whoever unwinds it elsewhere.
-//! - [`at_fork`], [`Output`], [`Line`], [`variable`]: what a library that replaces `malloc` needs of its process.
+//! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: what a library that replaces `malloc` needs of its process.
 #![no_std]
 
 #[cfg(any(test, feature = "refusals"))]
 extern crate std;
 
+mod barrier;
 mod errno;
 mod file_error;
 mod foreign;
@@ -29,6 +30,7 @@ mod process;
 #[cfg(feature = "refusals")]
 pub mod refusals;
 mod reservation;
+mod secret;
 mod segment;
 mod shared_lock;
 mod stack;
@@ -40,6 +42,7 @@ mod unnamed;
 mod waiting;
 mod window;
 
+pub use barrier::{forbid, guard, permit, unguard};
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
@@ -54,6 +57,7 @@ pub use process::{
     process_id, program_name, thread_id, variable,
 };
 pub use reservation::Reservation;
+pub use secret::secret_word;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
 pub use stack::{Place, copy_stack, here, own_stack};

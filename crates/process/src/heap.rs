@@ -51,6 +51,7 @@ impl Heap {
                 if settings.asks_for_counts() {
                     cached::keep_counts();
                 }
+                cached::harden(settings.harden);
                 cached::start().map(|()| Heap::Cached).map_err(|Refused| CreateError::Refused)
             }
         }

@@ -4,6 +4,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::str;
 
+use heapwright_cached::Measures;
 use heapwright_heaps::PolicyKind;
 use heapwright_os::{Line, Output, Refused, abort, current_directory, exit_at_once, variable};
 
@@ -64,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) on_bad_free: OnBadFree,
     pub(crate) report: Report,
+    /// Measures against faulty and hostile programs; only the cached heap knows any.
+    pub(crate) harden: Measures,
     /// The directory in which the heap's last state is left for a watcher.
     pub(crate) watch: Option<&'static Line<PATH_LENGTH>>,
 }
@@ -74,16 +77,33 @@ impl Settings {
         !matches!(self.report, Report::Nothing) || self.watch.is_some()
     }
 
-    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. A value
-    /// that means nothing ends the process.
+    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and
+    /// `HEAPWRIGHT_WATCH`. A value that means nothing ends the process.
     pub(crate) fn read() -> Settings {
         const POLICIES: &str = "one of cached, first, next, best, worst, random, buddy, good, mapped";
+        let placement = choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name);
+        let harden = choice(c"HEAPWRIGHT_HARDEN", Measures::CHOICES, Measures::from_text).unwrap_or_default();
         Settings {
-            placement: choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name).unwrap_or(Placement::Cached),
+            placement: if harden == Measures::NONE {
+                placement.unwrap_or(Placement::Cached)
+            } else {
+                hardened(placement)
+            },
             seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok()).unwrap_or(0),
             on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(OnBadFree::Abort),
             report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes())).unwrap_or(Report::Nothing),
+            harden,
             watch: variable(c"HEAPWRIGHT_WATCH", |value| watch(value.to_bytes())).flatten(),
+        }
+    }
+}
+
+/// The heap that knows measures; another must not be asked for.
+fn hardened(asked: Option<Placement>) -> Placement {
+    match asked {
+        None | Some(Placement::Cached) => Placement::Cached,
+        Some(other) => {
+            refuse(c"HEAPWRIGHT_POLICY", other.name().as_bytes(), "cached, where HEAPWRIGHT_HARDEN asks for anything")
         }
     }
 }

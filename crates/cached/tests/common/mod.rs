@@ -6,12 +6,21 @@ use std::fs;
 use std::ptr::NonNull;
 use std::sync::Once;
 
-use heapwright_cached as cached;
+use heapwright_cached::{self as cached, Measures};
 
-/// Gets the process's heap ready.
+/// Gets the process's heap ready, hardened if `HEAPWRIGHT_HARDEN` says so.
 pub fn ready() {
     static READY: Once = Once::new();
-    READY.call_once(|| cached::start().expect("there is address space"));
+    READY.call_once(|| {
+        cached::harden(measures());
+        cached::start().expect("there is address space");
+    });
+}
+
+/// What `HEAPWRIGHT_HARDEN` asks for.
+pub fn measures() -> Measures {
+    let text = std::env::var("HEAPWRIGHT_HARDEN").unwrap_or_default();
+    if text.is_empty() { Measures::NONE } else { Measures::from_text(&text).expect("measures have names") }
 }
 
 /// Sizes from all over, most of them short.
@@ -128,6 +137,21 @@ impl Filled {
             None => Err(self),
         }
     }
+}
+
+/// How many bytes of memory are kept by what was freed and waits: a page for each block.
+pub fn kept_waiting() -> usize {
+    if measures().have(Measures::QUARANTINE) { 1024 << 12 } else { 0 }
+}
+
+/// How many bytes of memory the hardened heap keeps for what it knows of slabs that there once were.
+pub fn kept_records() -> usize {
+    if measures() == Measures::NONE { 0 } else { 1 << 20 }
+}
+
+/// How many bytes behind each block are not for the program.
+pub fn canary() -> usize {
+    if measures().have(Measures::CANARY) { 8 } else { 0 }
 }
 
 /// Bytes of memory that are the process's own.

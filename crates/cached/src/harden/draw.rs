@@ -1,0 +1,60 @@
+//! Choices among places: the lowest, or any.
+
+use heapwright_os::secret_word;
+
+use super::Measures;
+use crate::mode::measures;
+
+/// Who chooses. The generator is quick, and not one of cryptography's: it is not foreseen by who does not see what it chose, many
+/// times over.
+pub(super) enum Draw {
+    Lowest,
+    Any { state: u64 },
+}
+
+impl Draw {
+    /// What is asked for: a generator that starts from a secret where choices are to be random.
+    pub(super) fn new() -> Draw {
+        if measures().have(Measures::RANDOM) { Draw::Any { state: secret_word() } } else { Draw::Lowest }
+    }
+
+    /// A number below `choices`, which is not 0.
+    pub(super) fn below(&mut self, choices: usize) -> usize {
+        match self {
+            Draw::Lowest => 0,
+            Draw::Any { state } => {
+                *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                ((u128::from(mix(*state)) * choices as u128) >> 64) as usize
+            }
+        }
+    }
+
+    /// How many places there should be to choose among, where there can be so many.
+    pub(super) fn least_choice(&self) -> u32 {
+        match self {
+            Draw::Lowest => 1,
+            Draw::Any { .. } => 32,
+        }
+    }
+}
+
+/// Makes every bit depend on every other.
+pub(super) fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ word >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_chosen_about_as_often() {
+        let mut draw = Draw::Any { state: 7 };
+        let mut counts = [0; 12];
+        (0..12_000).for_each(|_| counts[draw.below(12)] += 1);
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        assert_eq!((Draw::Lowest.below(12), Draw::Lowest.least_choice()), (0, 1));
+    }
+}

@@ -1,0 +1,135 @@
+//! Long blocks, each in a span of its own.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use heapwright_heaps::{FreeError, ResizeError};
+use heapwright_os::{Lock, forbid, permit, purge, round_to_pages};
+
+use super::fault::{Fault, end};
+use super::quarantine::{Queue, Waiting};
+use super::span::{self, Kind};
+use super::{Measures, canary, room_for_canary};
+use crate::ground::GROUND;
+use crate::mode::measures;
+
+/// Long blocks that wait: their addresses only, for their memory has gone back to the system.
+pub(super) static WAITING: Lock<Queue<256>> = Lock::new(Queue::EMPTY);
+
+/// How many bytes of addresses may wait.
+const MOST_WAITING: usize = 4 << 30;
+
+/// A block of its own pages, all zeros.
+pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    let length = round_to_pages(layout.size().checked_add(room_for_canary())?)?;
+    let number = place(length, layout.align())?;
+    let block = NonNull::new(GROUND.start_of(number))?;
+    let has_canary = measures().have(Measures::CANARY);
+    // SAFETY: the span is new, and long enough.
+    unsafe {
+        (*span::span(number)).requested = if has_canary { layout.size() } else { length };
+        if has_canary {
+            canary::put(block, layout.size());
+        }
+    }
+    span::set_kind(number, Kind::Long);
+    Some(block)
+}
+
+/// A span, if need be after nothing waits any more.
+fn place(length: usize, align: usize) -> Option<u32> {
+    let placed = span::place(&mut *GROUND.shared()?, length, align);
+    placed.or_else(|| {
+        release_waiting();
+        span::place(&mut *GROUND.shared()?, length, align)
+    })
+}
+
+/// Frees the block at a number.
+pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
+    if !span::set_waiting(number) {
+        return Err(FreeError::AlreadyFree);
+    }
+    check(number, block);
+    // SAFETY: nobody uses the block any more.
+    let length = unsafe { (*span::span(number)).length };
+    if measures().have(Measures::QUARANTINE) {
+        // SAFETY: as above. What the system refuses is not as well guarded, but waits all the same.
+        unsafe {
+            let _ = purge(block, length);
+            let _ = forbid(block, length);
+        }
+        wait(number, length);
+    } else {
+        remove(number);
+    }
+    Ok(())
+}
+
+fn wait(number: u32, length: usize) {
+    let mut waiting = WAITING.lock();
+    while let Some(first) = waiting.make_room(length, MOST_WAITING) {
+        release(first);
+    }
+    waiting.add(Waiting { what: number as usize, bytes: length });
+}
+
+/// Lets nothing wait any more.
+pub(super) fn release_waiting() {
+    let mut waiting = WAITING.lock();
+    while let Some(first) = waiting.take() {
+        release(first);
+    }
+}
+
+fn release(waiting: Waiting) {
+    let number = waiting.what as u32;
+    // SAFETY: nobody uses the block any more.
+    let permitted =
+        NonNull::new(GROUND.start_of(number)).is_some_and(|block| unsafe { permit(block, waiting.bytes) }.is_ok());
+    if permitted {
+        remove(number);
+    }
+}
+
+fn remove(number: u32) {
+    if let Some(mut shared) = GROUND.shared() {
+        // SAFETY: nobody uses the block any more.
+        unsafe { span::remove(&mut shared, number) };
+    }
+}
+
+/// How many bytes the block at a number has.
+pub(super) fn usable_size(number: u32) -> usize {
+    // SAFETY: whoever has the block asks.
+    unsafe { (*span::span(number)).requested }
+}
+
+/// Ends the process if the block was written to behind its end.
+fn check(number: u32, block: NonNull<u8>) {
+    let size = usable_size(number);
+    // SAFETY: behind the block there is a canary.
+    if measures().have(Measures::CANARY) && !unsafe { canary::is_intact(block, size) } {
+        end(&Fault::Overflow { size }, block);
+    }
+}
+
+/// Makes a block hold `size` bytes where it is, if it has as many pages then.
+pub(super) fn resize_in_place(number: u32, block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
+    check(number, block);
+    let span = span::span(number);
+    let length = size.checked_add(room_for_canary()).and_then(round_to_pages);
+    // SAFETY: whoever has the block asks.
+    if length != Some(unsafe { (*span).length }) {
+        return Err(ResizeError::NoRoom);
+    }
+    if measures().have(Measures::CANARY) {
+        // SAFETY: as above; the pages hold the size and a canary.
+        unsafe {
+            canary::remove(block, (*span).requested);
+            canary::put(block, size);
+            (*span).requested = size;
+        }
+    }
+    Ok(())
+}

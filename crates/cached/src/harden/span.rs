@@ -1,0 +1,231 @@
+//! Spans: runs of pages that hold a slab or one long block. Each begins at a multiple of 64 KiB, so that what is known of it is found
+//! by the number of the 64 KiB that an address lies in, and lies apart from it.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+
+use heapwright_os::{Lock, Refused, Reservation, guard, page_size, purge, round_to_pages, unguard};
+
+use super::Measures;
+use super::draw::Draw;
+use super::slab::{MOST_BLOCKS, Slab, WORDS};
+use crate::classes::{GRAIN, size_of_class};
+use crate::ground::{GROUND, Shared};
+use crate::mode::measures;
+use crate::slab::SLAB;
+
+/// What lies at a number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing that begins here.
+    Nothing,
+    /// Blocks of a class.
+    Slab(usize),
+    /// A block of its own pages.
+    Long,
+    /// The same, freed.
+    Waiting,
+}
+
+impl Kind {
+    const fn to_bits(self) -> u8 {
+        match self {
+            Kind::Nothing => 0,
+            Kind::Long => 254,
+            Kind::Waiting => 255,
+            Kind::Slab(class) => class as u8 + 1,
+        }
+    }
+
+    const fn from_bits(bits: u8) -> Kind {
+        match bits {
+            0 => Kind::Nothing,
+            254 => Kind::Long,
+            255 => Kind::Waiting,
+            class => Kind::Slab(class as usize - 1),
+        }
+    }
+}
+
+/// What is known of the span that has its slab or block at a number.
+#[repr(C, align(64))]
+pub(super) struct Span {
+    kind: AtomicU8,
+    /// How much of it lies before the slab or block, in slabs.
+    lead: u8,
+    /// How long the slab or block is, in bytes: whole OS pages.
+    pub(super) length: usize,
+    /// How long the whole span is, in bytes.
+    whole: usize,
+    /// How many bytes of a long block were asked for. Its user's, so to speak: changed by who has the block only.
+    pub(super) requested: usize,
+    /// Of a slab: behind the lock of its class.
+    pub(super) slab: Slab,
+    /// The blocks of a slab that programs have.
+    live: [AtomicU64; WORDS],
+}
+
+/// How many records there are, where they lie, and where it says how many bytes each block of a slab has that were not asked for.
+static ROOM: AtomicUsize = AtomicUsize::new(0);
+static SPANS: AtomicPtr<Span> = AtomicPtr::new(null_mut());
+static SLACKS: AtomicPtr<AtomicU16> = AtomicPtr::new(null_mut());
+
+/// Who says how far spans lie apart.
+static DISTANCE: Lock<Draw> = Lock::new(Draw::Lowest);
+
+/// Makes room for the records of so many numbers.
+pub(super) fn lay(room: usize) -> Result<(), Refused> {
+    let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
+    let spans = sparse(room * size_of::<Span>())?;
+    let slacks = sparse(2 * room * MOST_BLOCKS * size_of::<AtomicU16>())?;
+    ROOM.store(room, Ordering::Relaxed);
+    SPANS.store(spans.base().as_ptr().cast(), Ordering::Relaxed);
+    SLACKS.store(slacks.base().as_ptr().cast(), Ordering::Relaxed);
+    // They are needed for as long as the process.
+    core::mem::forget((spans, slacks));
+    *DISTANCE.lock() = Draw::new();
+    Ok(())
+}
+
+/// Leaves a part of the address space unused before the pages are reserved, so that they do not lie where they always do.
+pub(super) fn leave_distance() {
+    /// At most 1 GiB.
+    const MOST: usize = 1 << 14;
+    if let Ok(distance) = Reservation::reserve((Draw::new().below(MOST) + 1) * SLAB, SLAB) {
+        core::mem::forget(distance);
+    }
+}
+
+/// The record at a number.
+pub(super) fn span(number: u32) -> *mut Span {
+    // SAFETY: numbers are of slabs within the room.
+    unsafe { SPANS.load(Ordering::Relaxed).add(number as usize) }
+}
+
+/// What lies at a number.
+pub(super) fn kind(number: u32) -> Kind {
+    // SAFETY: the record is there, and the field atomic.
+    Kind::from_bits(unsafe { &(*span(number)).kind }.load(Ordering::Acquire))
+}
+
+/// Says what lies at a number.
+pub(super) fn set_kind(number: u32, kind: Kind) {
+    // SAFETY: as above.
+    unsafe { &(*span(number)).kind }.store(kind.to_bits(), Ordering::Release);
+}
+
+/// Turns a long block into one that waits; `false` when another was quicker.
+pub(super) fn set_waiting(number: u32) -> bool {
+    let (long, waiting) = (Kind::Long.to_bits(), Kind::Waiting.to_bits());
+    // SAFETY: as above.
+    unsafe { &(*span(number)).kind }.compare_exchange(long, waiting, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Whether a program has a block of a slab.
+pub(super) fn is_live(number: u32, block: usize) -> bool {
+    // SAFETY: as above.
+    unsafe { &(*span(number)).live[block / 64] }.load(Ordering::Acquire) & 1 << (block % 64) != 0
+}
+
+/// Says that a program has a block now.
+pub(super) fn set_live(number: u32, block: usize) {
+    // SAFETY: as above.
+    unsafe { &(*span(number)).live[block / 64] }.fetch_or(1 << (block % 64), Ordering::Release);
+}
+
+/// Says that a program has a block no more; `false` when it had none.
+pub(super) fn set_freed(number: u32, block: usize) -> bool {
+    let bit = 1 << (block % 64);
+    // SAFETY: as above.
+    unsafe { &(*span(number)).live[block / 64] }.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+}
+
+/// How many blocks of a slab programs have.
+pub(super) fn count_live(number: u32) -> usize {
+    // SAFETY: as above.
+    unsafe { &(*span(number)).live }.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+}
+
+/// How long a span is as a whole, and its slab or block, in bytes. They change only while the ground is held.
+pub(super) fn lengths(number: u32) -> (usize, usize) {
+    // SAFETY: the record is there.
+    unsafe { ((*span(number)).whole, (*span(number)).length) }
+}
+
+/// How many bytes a block of a slab has that were not asked for.
+///
+/// There is a table for each doubling of the blocks' length, from 16 bytes on, so that little is touched for slabs of few blocks: each has half
+/// as many entries as the last, for as many slabs.
+pub(super) fn slack(number: u32, class: usize, block: usize) -> &'static AtomicU16 {
+    let per_slab = MOST_BLOCKS >> (size_of_class(class) / GRAIN).ilog2();
+    let before = ROOM.load(Ordering::Relaxed) * (2 * MOST_BLOCKS - 2 * per_slab);
+    // SAFETY: the tables are there for as long as the process, and a slab of this class has no more blocks.
+    unsafe { &*SLACKS.load(Ordering::Relaxed).add(before + number as usize * per_slab + block) }
+}
+
+/// How long the part of a slab is that has blocks: an OS page less where there are guards and pages are not as long as slabs.
+pub(super) fn length_of_slabs() -> usize {
+    if measures().have(Measures::GUARD) && page_size() < SLAB { SLAB - page_size() } else { SLAB }
+}
+
+/// Places a span for a slab or block of `length` bytes, whole pages, which are all zeros; returns its number.
+pub(super) fn place(shared: &mut Shared, length: usize, align: usize) -> Option<u32> {
+    let drawn = if align <= SLAB { DISTANCE.lock().below(4) } else { 0 };
+    let (start, lead, whole) =
+        place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
+    // SAFETY: the lead is a part of the span.
+    let body = unsafe { start.add(lead * SLAB) };
+    let number = GROUND.number_of(body.addr().get())?;
+    // SAFETY: the span is new, so nobody looks at its record but for the kind, which stays.
+    unsafe {
+        let span = span(number);
+        (*span).lead = lead as u8;
+        (*span).length = length;
+        (*span).whole = whole;
+    }
+    if measures().have(Measures::GUARD) {
+        let behind = lead * SLAB + length;
+        guard_part(start, 0, lead * SLAB);
+        guard_part(start, behind, whole);
+    }
+    Some(number)
+}
+
+/// Places a span whose slab or block lies behind a lead of so many slabs.
+fn place_behind(shared: &mut Shared, lead: usize, length: usize, align: usize) -> Option<(NonNull<u8>, usize, usize)> {
+    let behind = if measures().have(Measures::GUARD) { page_size() } else { 0 };
+    let whole = length.checked_add(behind + lead * SLAB)?.checked_next_multiple_of(SLAB)?;
+    let layout = Layout::from_size_align(whole, align.max(SLAB)).ok()?;
+    Some((shared.place(layout).ok()?, lead, whole))
+}
+
+fn guard_part(start: NonNull<u8>, from: usize, to: usize) {
+    if from < to {
+        // SAFETY: the part lies in a new span, outside its block. What the system does not guard stays unguarded.
+        let _ = unsafe { guard(start.add(from), to - from) };
+    }
+}
+
+/// Takes the pages of a span back, which are zero then.
+///
+/// # Safety
+/// Nobody uses it any more.
+pub(super) unsafe fn remove(shared: &mut Shared, number: u32) {
+    // SAFETY: the record is the caller's.
+    let (lead, length, whole) = unsafe { ((*span(number)).lead, (*span(number)).length, (*span(number)).whole) };
+    // SAFETY: the lead lies before the slab or block, and nobody uses the span.
+    unsafe {
+        let body = GROUND.start_of(number);
+        let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
+        set_kind(number, Kind::Nothing);
+        if unguard(start, whole).is_err() {
+            // Its pages cannot be used any more.
+            return;
+        }
+        if purge(start, whole).is_err() {
+            body.write_bytes(0, length);
+        }
+        let _ = shared.remove(start);
+    }
+}

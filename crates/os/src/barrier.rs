@@ -1,0 +1,82 @@
+//! Pages that nobody may touch.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::errno::errno_kept;
+use crate::pages::{Refused, granted};
+
+/// Advice of Linux 6.13 and later: pages that fault when touched, without a mapping of their own.
+const MADV_GUARD_INSTALL: i32 = 102;
+const MADV_GUARD_REMOVE: i32 = 103;
+
+/// Whether pages were ever guarded by their mapping's protection.
+static PROTECTED: AtomicBool = AtomicBool::new(false);
+
+/// Has every touch of a few pages end the process. Their contents are lost.
+///
+/// # Errors
+/// [`Refused`], by older systems than Linux 6.13 when the process has too many mappings: each guarded range is one there.
+///
+/// # Safety
+/// Both are multiples of the page size, and the range is private anonymous memory of the caller's that nobody uses.
+pub unsafe fn guard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if advise(start, length, MADV_GUARD_INSTALL).is_ok() {
+            return Ok(());
+        }
+        PROTECTED.store(true, Ordering::Relaxed);
+        forbid(start, length)
+    }
+}
+
+/// Undoes every [`guard`] and [`forbid`] in a range.
+///
+/// # Errors
+/// [`Refused`] when the process has too many mappings.
+///
+/// # Safety
+/// As [`guard`].
+pub unsafe fn unguard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // A system that does not know the advice has no such guards.
+        let _ = advise(start, length, MADV_GUARD_REMOVE);
+        if PROTECTED.load(Ordering::Relaxed) { permit(start, length) } else { Ok(()) }
+    }
+}
+
+/// Forbids every touch of a range, however long it is, as a mapping of its own. Its contents stay.
+///
+/// # Errors
+/// [`Refused`] when the process has too many mappings.
+///
+/// # Safety
+/// As [`guard`].
+pub unsafe fn forbid(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    // SAFETY: the caller's promise.
+    unsafe { protect(start, length, libc::PROT_NONE) }
+}
+
+/// Permits reading and writing of a range.
+///
+/// # Errors
+/// As [`forbid`].
+///
+/// # Safety
+/// As [`guard`].
+pub unsafe fn permit(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    // SAFETY: the caller's promise.
+    unsafe { protect(start, length, libc::PROT_READ | libc::PROT_WRITE) }
+}
+
+unsafe fn protect(start: NonNull<u8>, length: usize, protection: i32) -> Result<(), Refused> {
+    // SAFETY: the caller's promise.
+    granted(errno_kept(|| unsafe { libc::mprotect(start.as_ptr().cast(), length, protection) }))
+}
+
+unsafe fn advise(start: NonNull<u8>, length: usize, advice: i32) -> Result<(), Refused> {
+    // SAFETY: the caller's promise.
+    granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, advice) }))
+}

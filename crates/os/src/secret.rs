@@ -1,0 +1,34 @@
+//! Words that cannot be guessed from outside the process.
+
+use crate::errno::errno_kept;
+use crate::process::process_id;
+use crate::ticks::ticks;
+
+/// A word that the system's generator made; before that is ready, early after the machine's start, one made of the time and of where
+/// things lie.
+#[must_use]
+pub fn secret_word() -> u64 {
+    let mut word = 0u64;
+    let length = size_of::<u64>();
+    // SAFETY: the word is that long, and written by the call alone.
+    let got = errno_kept(|| unsafe {
+        libc::syscall(libc::SYS_getrandom, (&raw mut word).cast::<u8>(), length, libc::GRND_NONBLOCK)
+    });
+    if got == length as libc::c_long { word } else { makeshift_word((&raw const word).addr() as u64) }
+}
+
+fn makeshift_word(address: u64) -> u64 {
+    let mixed = (address ^ ticks().rotate_left(32) ^ u64::from(process_id())).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed ^ mixed >> 29
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_differ() {
+        let words = [secret_word(), secret_word(), makeshift_word(1), makeshift_word(2)];
+        assert!((1..4).all(|at| words[at] != words[at - 1]), "{words:x?}");
+    }
+}
