@@ -29,6 +29,9 @@ const LEAST_CAPACITY: usize = 16 << 20;
 /// and in any case a sixteenth of the heap.
 const KEEP: usize = 1 << 20;
 const MOST_REGRETTED: usize = 256 << 20;
+
+/// How many bytes more are kept for each that was given back too early: a program that does so once does so again.
+const REGRET: usize = 4;
 const KEEP_PART: usize = 16;
 
 /// Where things are. Set once, before the first heap exists.
@@ -257,12 +260,13 @@ impl Shared {
         Ok(Shared { pages, heaps: Heaps::new(), keep: Keep::default(), _room: [entries, slabs, heaps, beside] })
     }
 
-    /// Pages for a slab; returns its number.
-    pub(crate) fn place_slab(&mut self) -> Option<u32> {
+    /// Pages for a slab; returns its number, and whether they are in memory already.
+    pub(crate) fn place_slab(&mut self) -> Option<(u32, bool)> {
         // SAFETY: the length is not 0 and the alignment a power of two.
         let layout = unsafe { Layout::from_size_align_unchecked(SLAB, SLAB) };
         let start = self.place(layout).ok()?;
-        GROUND.number_of(start.addr().get())
+        let number = GROUND.number_of(start.addr().get())?;
+        Some((number, self.pages.was_kept(start, SLAB)))
     }
 
     /// Pages for a slab or for a block that has no class.
@@ -337,7 +341,7 @@ impl Keep {
             return;
         }
         self.away -= again;
-        self.regretted = (self.regretted + again).min(MOST_REGRETTED);
+        self.regretted = (self.regretted + REGRET * again).min(MOST_REGRETTED);
         self.regretted_at = now;
         pages.set_keep(KEEP + self.regretted);
     }

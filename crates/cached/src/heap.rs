@@ -370,9 +370,11 @@ impl Local {
         let number = match left {
             Some(number) => number,
             None => {
-                let number = ground.place_slab()?;
+                let (number, resident) = ground.place_slab()?;
+                let slab = Slab::new(class, resident);
+                self.idle.idle += slab.idle_pages();
                 // SAFETY: the slab is new, thus nobody else's.
-                unsafe { GROUND.slab(number).write(Slab::new(class)) };
+                unsafe { GROUND.slab(number).write(slab) };
                 number
             }
         };
@@ -530,7 +532,7 @@ impl Local {
         const LEAST: u32 = 64;
         let pages = self.slabs * (SLAB / PAGE) as u32;
         // Where there are other threads, giving pages back interrupts them.
-        let part = if is_single_threaded() { 16 } else { 4 };
+        let part = if is_single_threaded() { 16 } else { 2 };
         if self.idle.idle > LEAST.max(pages / part) + self.idle.regretted {
             self.return_idle();
         }

@@ -93,8 +93,8 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A slab of which nothing has been used.
-    pub(crate) fn new(class: usize) -> Slab {
+    /// A slab of which nothing has been used; `resident` says whether its pages are in memory all the same.
+    pub(crate) fn new(class: usize, resident: bool) -> Slab {
         let size = size_of_class(class);
         let mut starts = 0;
         for block in 0..SLAB / size {
@@ -106,7 +106,7 @@ impl Slab {
             ready: 0,
             fresh: starts,
             starts,
-            resident: 0,
+            resident: if resident { u16::MAX } else { 0 },
             returned: 0,
             class: class as u8,
             shelved: false,
@@ -130,7 +130,12 @@ impl Slab {
     }
 
     fn idle(&self) -> u16 {
-        (0..PAGES).filter(|&page| self.out[page] == 0).fold(0, |mask, page| mask | 1 << page) & self.resident
+        self.resident & !self.needed()
+    }
+
+    /// The pages that a block which is out overlaps.
+    fn needed(&self) -> u16 {
+        (0..PAGES).filter(|&page| self.out[page] != 0).fold(0, |mask, page| mask | 1 << page)
     }
 
     /// Takes up to `wanted` blocks, those in memory first, then from the lowest pages.
@@ -282,40 +287,37 @@ impl Slab {
         Ok(())
     }
 
-    /// Gives the pages back that are in memory for nothing; returns how many.
+    /// Gives the pages back that are in memory for nothing; returns how many. What lies between two of them and is not in memory
+    /// goes with them: so that is one call for all.
     ///
     /// # Safety
     /// As [`Slab::take`].
     pub(crate) unsafe fn return_idle(&mut self, start: *mut u8) -> u32 {
         let together = (page_size() / PAGE).max(1);
-        let idle = self.idle();
+        let needed = self.needed();
         let mut returned = 0;
         let mut page = 0;
-        while page < PAGES {
-            let run = run_of(idle, self.resident, page, together);
-            if run == 0 {
-                page += together;
-                continue;
-            }
+        while let Some((first, count)) = next_run(needed, self.resident, page, together) {
+            page = first + count;
             // SAFETY: nothing that is out overlaps these pages, and their links are forgotten below.
-            let done = unsafe { purge(NonNull::new_unchecked(start.add(page * PAGE)), run * PAGE) };
+            let done = unsafe { purge(NonNull::new_unchecked(start.add(first * PAGE)), count * PAGE) };
             if done.is_ok() {
-                self.forget(page, run);
-                returned += run as u32;
+                returned += (self.resident & mask_of(first, count)).count_ones();
+                self.forget(mask_of(first, count));
             }
-            page += run;
         }
         returned
     }
 
     /// Notes that pages have been given back.
-    fn forget(&mut self, first: usize, count: usize) {
-        let mask = mask_of(first, count);
-        self.free[first..first + count].fill(NONE);
-        self.ready &= !mask;
-        self.resident &= !mask;
-        self.fresh |= mask & self.starts;
-        self.returned |= mask;
+    fn forget(&mut self, pages: u16) {
+        for page in (0..PAGES).filter(|page| pages & 1 << page != 0) {
+            self.free[page] = NONE;
+        }
+        self.ready &= !pages;
+        self.fresh |= pages & self.starts;
+        self.returned |= pages & self.resident;
+        self.resident &= !pages;
     }
 }
 
@@ -324,17 +326,22 @@ fn mask_of(first: usize, count: usize) -> u16 {
     (((1u32 << count) - 1) << first) as u16
 }
 
-/// How many pages from `page` on, in steps of so many `together` (an OS page), can go: none is needed and some are in memory.
-fn run_of(idle: u16, resident: u16, page: usize, together: usize) -> usize {
-    let can_go = |first: usize| {
-        let mask = mask_of(first, together);
-        idle & mask != 0 && resident & mask == idle & mask
-    };
-    let mut end = page;
-    while end + together <= PAGES && can_go(end) {
-        end += together;
+/// The next pages at or above `page` that can go, in steps of so many `together` (an OS page): the first and how many. None of
+/// them is needed; the first and the last step are in memory.
+fn next_run(needed: u16, resident: u16, page: usize, together: usize) -> Option<(usize, usize)> {
+    let mut run: Option<(usize, usize)> = None;
+    for first in (page..PAGES).step_by(together) {
+        let step = mask_of(first, together);
+        if needed & step != 0 {
+            if run.is_some() {
+                break;
+            }
+        } else if resident & step != 0 {
+            let (begin, _) = run.unwrap_or((first, 0));
+            run = Some((begin, first + together - begin));
+        }
     }
-    end - page
+    run
 }
 
 /// What changes in a heap's pages as blocks come and go.

@@ -53,6 +53,13 @@ impl DirtyPages {
         self.marked != before
     }
 
+    /// Whether all of these pages are marked.
+    pub(super) fn has_all(&self, pages: Range<usize>) -> bool {
+        let mut words = (pages.start / 64..pages.end.div_ceil(64)).map(|word| (mask_of(word, &pages), word));
+        // SAFETY: as in `words`; the pages are the region's, so there is a word for each.
+        words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
+    }
+
     /// Takes the lowest run of marked pages at or above `from` out of the set.
     pub(super) fn take_run(&mut self, from: usize) -> Option<Range<usize>> {
         let start = self.next(from, |bits| bits)?;

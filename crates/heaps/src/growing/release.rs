@@ -101,6 +101,14 @@ impl<P: Policy> GrowingHeap<P> {
         bytes
     }
 
+    /// Whether every page of a block, which is this heap's and whole pages long, lay in a hole at some time and was not given back
+    /// since: so that most likely it is in memory, and need not be had from the system.
+    #[must_use]
+    pub fn was_kept(&self, block: NonNull<u8>, bytes: usize) -> bool {
+        let first = self.region.offset(block) / page_size();
+        self.dirty.has_all(first..first + bytes / page_size())
+    }
+
     /// Changes how many bytes of pages in holes are kept, see [`Settings::keep`](super::Settings).
     pub fn set_keep(&mut self, bytes: usize) {
         self.keep = bytes;
