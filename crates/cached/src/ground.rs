@@ -98,6 +98,11 @@ impl Ground {
         self.ready.load(Ordering::Acquire)
     }
 
+    /// How many heaps there is room for: none has less than a slab.
+    pub(crate) fn room_for_heaps(&self) -> usize {
+        HEAPS.min(self.room.load(Ordering::Relaxed))
+    }
+
     /// The number of the slab or other run of pages that an address lies in, if it lies in any.
     #[inline(always)]
     pub(crate) fn number_of(&self, address: usize) -> Option<u32> {
@@ -165,7 +170,7 @@ impl Ground {
             *shared = loop {
                 match Shared::over(capacity) {
                     Ok(made) => break Some(made),
-                    Err(Refused) if capacity / 4 >= LEAST_CAPACITY => capacity /= 4,
+                    Err(Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
                     Err(Refused) => return Err(Refused),
                 }
             };
@@ -247,8 +252,9 @@ impl Shared {
         let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
         let entries = sparse(ENTRIES * size_of::<u32>())?;
         let slabs = sparse(room * size_of::<Known>())?;
-        let heaps = sparse(HEAPS * size_of::<Heap>())?;
+        let heaps = sparse(HEAPS.min(room) * size_of::<Heap>())?;
         let beside = sparse(Beside::length(room * SLAB))?;
+        leave_room(capacity)?;
         GROUND.base.store(pages.base().as_ptr(), Ordering::Relaxed);
         GROUND.room.store(room, Ordering::Relaxed);
         GROUND.entries.store(entries.base().as_ptr().cast(), Ordering::Relaxed);
@@ -310,6 +316,11 @@ impl Shared {
             let _ = unsafe { self.remove(start) };
         }
     }
+}
+
+/// Whether the system would grant a quarter more addresses: the rest of the process needs some, too.
+fn leave_room(capacity: usize) -> Result<(), Refused> {
+    Reservation::reserve(capacity / 4, SLAB).map(drop)
 }
 
 /// How much to keep, learnt from what became of what was given back: what is asked for again within a second was given back too

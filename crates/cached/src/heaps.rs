@@ -100,7 +100,7 @@ impl Heaps {
 
     fn make(&mut self) -> Option<&'static Heap> {
         let owner = self.made + 1;
-        if owner as usize >= HEAPS {
+        if owner as usize >= GROUND.room_for_heaps() {
             return None;
         }
         // SAFETY: the place is within the room for heaps, and nobody has it.

@@ -65,6 +65,17 @@ fn the_default_is_the_cached_heap_without_statistics() {
 }
 
 #[test]
+fn little_address_space_is_enough_and_room_is_left_in_it() {
+    let program = compile("two_threads.c", &[]);
+    for policy in ["cached", "best"] {
+        let shell = ["-c", "ulimit -v 98304 && ulimit -s 8192 && exec \"$0\"", program.to_str().unwrap()];
+        let output = run("/bin/sh".as_ref(), &shell, &[("HEAPWRIGHT_POLICY", policy)]);
+        assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{policy}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "two threads\n");
+    }
+}
+
+#[test]
 fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
     for policy in POLICIES {
         for (way, count) in [("return", 1), ("exit", 1), ("_exit", 0), ("fork", 2), ("exec", 1)] {
