@@ -2,10 +2,10 @@
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
-use heapwright_os::{Lock, Locked, Refused, Reservation, now_nanoseconds, round_to_pages, ticks};
+use heapwright_os::{Refused, Reservation, now_nanoseconds, round_to_pages, ticks};
 
 use crate::OutOfMemory;
 use crate::classes::SMALL_CLASSES;
@@ -14,9 +14,9 @@ use crate::heap::{Entry, Heap};
 use crate::heaps::{HEAPS, Heaps};
 use crate::links::{Beside, Key, Links};
 use crate::slab::{BlocksOut, Known, NO_SLAB, PAGE, SLAB, Slab};
-
-/// How much address space blocks may take; less where the system does not grant it.
-const CAPACITY: usize = 256 << 30;
+use crate::world::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, make_atomic, only_one, touch,
+};
 
 /// How many entries there are, whatever the address space that was granted; the last slab of all is not used. (Not a power of
 /// two: held against a number, the compiler would take three instructions for two.)
@@ -48,6 +48,7 @@ pub(crate) struct Ground {
     ready: AtomicBool,
 }
 
+only_one! {
 pub(crate) static GROUND: Ground = Ground {
     base: AtomicPtr::new(null_mut()),
     room: AtomicUsize::new(0),
@@ -58,6 +59,7 @@ pub(crate) static GROUND: Ground = Ground {
     beside: AtomicPtr::new(null_mut()),
     ready: AtomicBool::new(false),
 };
+}
 
 /// What one thread at a time works on.
 pub(crate) struct Shared {
@@ -68,7 +70,9 @@ pub(crate) struct Shared {
     _room: [Reservation; 4],
 }
 
-static SHARED: Lock<Option<Shared>> = Lock::new(None);
+only_one! {
+    static SHARED: Lock<Option<Shared>> = Lock::new(None);
+}
 
 impl Ground {
     /// The first byte of the pages.
@@ -126,7 +130,9 @@ impl Ground {
     #[inline(always)]
     pub(crate) fn slab(&self, number: u32) -> *mut Slab {
         // SAFETY: there is one for every number.
-        unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).add(number as usize)).slab }
+        let slab = unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).add(number as usize)).slab };
+        touch(slab);
+        slab
     }
 
     /// How many blocks of the slab of a number are out.
@@ -250,11 +256,13 @@ impl Shared {
         })?;
         let room = (pages.capacity() / SLAB).min(ENTRIES);
         let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
-        let entries = sparse(ENTRIES * size_of::<u32>())?;
+        let entries = sparse(ENTRIES * size_of::<AtomicU32>())?;
         let slabs = sparse(room * size_of::<Known>())?;
         let heaps = sparse(HEAPS.min(room) * size_of::<Heap>())?;
         let beside = sparse(Beside::length(room * SLAB))?;
         leave_room(capacity)?;
+        // SAFETY: the room is new, and zero.
+        unsafe { make_atomic(entries.base().as_ptr().cast(), ENTRIES) };
         GROUND.base.store(pages.base().as_ptr(), Ordering::Relaxed);
         GROUND.room.store(room, Ordering::Relaxed);
         GROUND.entries.store(entries.base().as_ptr().cast(), Ordering::Relaxed);

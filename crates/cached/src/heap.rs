@@ -8,7 +8,7 @@ mod listed;
 use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use heapwright_os::{Line, Output, abort, is_single_threaded};
 
@@ -19,6 +19,7 @@ use crate::inbox::Inbox;
 use crate::links::{Beside, Chain, Key, Links};
 use crate::list::List;
 use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab};
+use crate::world::{AtomicU32, GATHERED, only_one, touch};
 
 /// Whose a slab is and of which class, in one word: the owner above, the class's list below, as its distance from the first in
 /// bytes. So what an own slab's entry differs by from that of class 0 leads to the list.
@@ -54,9 +55,8 @@ impl Entry {
 
 const _: () = assert!(CLASSES * size_of::<List>() <= 1 << Entry::OWNER);
 
-/// How many owners of freed blocks are gathered for at once, and how many blocks for each.
+/// How many owners of freed blocks are gathered for at once.
 const OUTGOING: usize = 4;
-const GATHERED: u32 = 32;
 
 /// What a thread's heap consists of. Only its thread touches it, or whoever has the ground for himself while the heap is idle.
 #[repr(C)]
@@ -93,6 +93,7 @@ pub(crate) struct Heap {
 // SAFETY: what is not atomic is touched as `Local` says; the owner never changes, and the tenancy only behind the ground's lock.
 unsafe impl Sync for Heap {}
 
+only_one! {
 /// The heap of a thread that has none yet: all of its lists are empty, and no block is its own.
 pub(crate) static EMPTY: Heap = Heap {
     local: UnsafeCell::new(Local::over(usize::MAX / 2, core::ptr::null(), Key(0), Beside::NOWHERE, 0)),
@@ -100,6 +101,7 @@ pub(crate) static EMPTY: Heap = Heap {
     owner: 0,
     tenancy: Tenancy::new(),
 };
+}
 
 impl Heap {
     /// Makes the heap of `owner`.
@@ -118,7 +120,16 @@ impl Heap {
         self.owner
     }
 
+    #[inline(always)]
+    fn local(&self) -> *mut Local {
+        if self.owner != 0 {
+            touch(self.local.get());
+        }
+        self.local.get()
+    }
+
     pub(crate) fn tenancy(&self) -> &Tenancy {
+        touch(&raw const self.tenancy);
         &self.tenancy
     }
 
@@ -131,7 +142,7 @@ impl Heap {
         if size > SMALL {
             return None;
         }
-        let local = self.local.get();
+        let local = self.local();
         // SAFETY: the caller's promise; there is a list for each small class.
         unsafe {
             let list = (&raw mut (*local).lists).cast::<List>().add(small_class_of(size));
@@ -148,7 +159,7 @@ impl Heap {
         if size <= SMALL || size > LARGEST {
             return None;
         }
-        let local = self.local.get();
+        let local = self.local();
         // SAFETY: the caller's promise; there is a list for each class.
         unsafe {
             let list = (&raw mut (*local).lists).cast::<List>().add(class_of(size));
@@ -164,7 +175,7 @@ impl Heap {
     #[inline(always)]
     pub(crate) unsafe fn give(&self, block: *mut u8, size: usize) -> bool {
         const { assert!(size_of::<List>() == GRAIN, "a small block is as long as its list is far from the first") };
-        let local = self.local.get();
+        let local = self.local();
         // SAFETY: the caller's promise; there is a list for each class.
         unsafe {
             let Some(distance) = (*local).distance_of(block, SMALL_CLASSES) else { return false };
@@ -190,7 +201,7 @@ impl Heap {
     /// As [`Heap::give`].
     #[inline]
     pub(crate) unsafe fn give_any(&self, block: *mut u8) -> bool {
-        let local = self.local.get();
+        let local = self.local();
         // SAFETY: the caller's promise; there is a list for each class.
         unsafe {
             let Some(distance) = (*local).distance_of(block, CLASSES) else { return false };
@@ -214,7 +225,7 @@ impl Heap {
     /// This is the calling thread's heap, and not the empty one.
     pub(crate) unsafe fn allocate(&self, class: usize) -> Option<NonNull<u8>> {
         // SAFETY: the caller's promise.
-        let local = unsafe { &mut *self.local.get() };
+        let local = unsafe { &mut *self.local() };
         let links = local.links(class);
         // SAFETY: the links are the class's.
         if let Some(block) = unsafe { local.lists[class].pop(links) } {
@@ -236,7 +247,7 @@ impl Heap {
     /// This is the calling thread's heap, and not the empty one; `block` is one of a slab of `entry` that nobody uses.
     pub(crate) unsafe fn send(&self, block: NonNull<u8>, entry: Entry) {
         // SAFETY: the caller's promise.
-        unsafe { (*self.local.get()).send(block.as_ptr(), entry) };
+        unsafe { (*self.local()).send(block.as_ptr(), entry) };
     }
 
     /// Puts everything back that is kept for the thread, which has ended.
@@ -245,7 +256,7 @@ impl Heap {
     /// This is the calling thread's heap, and not the empty one.
     pub(crate) unsafe fn put_away(&self) {
         // SAFETY: the caller's promise.
-        let local = unsafe { &mut *self.local.get() };
+        let local = unsafe { &mut *self.local() };
         local.collect(self);
         local.put_away_all();
     }
@@ -258,7 +269,7 @@ impl Heap {
         // SAFETY: the caller's promise.
         unsafe {
             self.put_away();
-            let local = &mut *self.local.get();
+            let local = &mut *self.local();
             local.release_unused();
             local.return_idle()
         }
@@ -270,7 +281,7 @@ impl Heap {
     /// The heap is idle, and the caller has the ground for himself.
     unsafe fn lose_slab(&self, class: usize) -> Option<u32> {
         // SAFETY: the caller's promise.
-        let local = unsafe { &mut *self.local.get() };
+        let local = unsafe { &mut *self.local() };
         let number = Some(local.shelves[class]).filter(|&number| number != NO_SLAB)?;
         local.unshelve(number);
         local.slabs -= 1;
@@ -323,6 +334,8 @@ impl Local {
         if number >= ENTRIES {
             return None;
         }
+        // Whether it is this heap's is known by this thread: an entry says so from when this heap has the slab until it gives it
+        // up, and while it is idle, other heaps take slabs behind the lock by which it was adopted. Whose else it is matters not.
         // SAFETY: there is an entry for each possible number.
         let entry = unsafe { (*self.entries.add(number)).load(Ordering::Relaxed) };
         let distance = (entry ^ self.mine.0) as usize;

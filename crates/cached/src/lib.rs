@@ -27,11 +27,18 @@ mod harden;
 mod heap;
 mod heaps;
 mod inbox;
+#[cfg(all(loom, test))]
+mod interleavings;
 mod links;
 mod list;
 mod mode;
 mod slab;
 mod thread;
+#[cfg(all(loom, test))]
+#[path = "model.rs"]
+mod world;
+#[cfg(not(all(loom, test)))]
+mod world;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -215,7 +222,7 @@ fn allocate_otherwise(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
 /// If `block` is a block, nobody uses it any more.
 #[inline(never)]
 pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
-    let Some((entry, size)) = slab_of(block) else {
+    if slab_of(block).is_none() {
         if harden::is_on() {
             return harden::free(block);
         }
@@ -227,10 +234,13 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
             counts::see_freed(None, length);
         }
         return Ok(());
-    };
+    }
+    let heap = thread::heap_of_its_own();
+    // Only now, for slabs of a heap that is adopted may go to other heaps until then.
+    let (entry, size) = slab_of(block).ok_or(FreeError::NotABlock)?;
     // SAFETY: the caller's promise, and the heap is this thread's.
     unsafe {
-        match thread::heap_of_its_own() {
+        match heap {
             // The thread has no heap to gather in.
             None => heap::send_at_once(block, entry),
             Some(heap) if entry.owner() != heap.owner() => heap.send(block, entry),

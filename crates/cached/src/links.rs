@@ -6,6 +6,7 @@
 use core::ptr::null_mut;
 
 use crate::classes::SMALL;
+use crate::world::touch;
 
 /// How the links in small blocks are written: they say nothing to who does not know the process's key.
 #[derive(Clone, Copy)]
@@ -18,6 +19,7 @@ impl Key {
     /// `block` is small, free and in a list.
     #[inline(always)]
     pub(crate) unsafe fn next(self, block: *mut u8) -> *mut u8 {
+        touch(block);
         // SAFETY: the first word of a small free block is its link.
         unsafe { block.cast::<*mut u8>().read() }.map_addr(|link| link ^ self.0)
     }
@@ -28,6 +30,7 @@ impl Key {
     /// `block` is small and free.
     #[inline(always)]
     pub(crate) unsafe fn link(self, block: *mut u8, next: *mut u8) {
+        touch(block);
         // SAFETY: as above; blocks are aligned to 16 and at least that long.
         unsafe { block.cast::<*mut u8>().write(next.map_addr(|next| next ^ self.0)) }
     }
@@ -65,6 +68,7 @@ impl Beside {
     /// `block` is longer than small, free and in a list.
     #[inline(always)]
     pub(crate) unsafe fn next(self, block: *mut u8) -> *mut u8 {
+        touch(block);
         // SAFETY: blocks lie in the pages, for all of which there are links.
         unsafe { self.place(block).read() }
     }
@@ -75,6 +79,7 @@ impl Beside {
     /// `block` is longer than small and free.
     #[inline(always)]
     pub(crate) unsafe fn link(self, block: *mut u8, next: *mut u8) {
+        touch(block);
         // SAFETY: as above.
         unsafe { self.place(block).write(next) }
     }

@@ -4,17 +4,22 @@ use core::ffi::c_void;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use heapwright_os::{Refused, ThreadEnd, at_fork};
+use heapwright_os::Refused;
 
 use crate::ground::{GROUND, Held};
 use crate::heap::{EMPTY, Heap};
+use crate::world::{ThreadEnd, at_fork};
+#[cfg(all(loom, test))]
+use crate::world::{slot, slot as kept_slot};
 use crate::{harden, mode};
 
+#[cfg(not(all(loom, test)))]
 heapwright_os::thread_slot! {
     /// The calling thread's heap; at first the empty one.
     mod slot, "heapwright_cached_heap": *const crate::heap::Heap = crate::heap::EMPTY
 }
 
+#[cfg(not(all(loom, test)))]
 heapwright_os::thread_slot! {
     /// The same where calls take the long way (`mode`): the other slot has the empty one then.
     mod kept_slot, "heapwright_cached_kept_heap": *const crate::heap::Heap = crate::heap::EMPTY
@@ -61,7 +66,7 @@ pub(crate) fn heap_if_any() -> Option<&'static Heap> {
 }
 
 /// Makes a heap the calling thread's.
-fn set_heap(heap: *const Heap) {
+fn set_heap(heap: &'static Heap) {
     if mode::is_usual() { slot::set(heap) } else { kept_slot::set(heap) }
 }
 
@@ -114,15 +119,19 @@ pub(crate) fn prepare() -> Result<(), Refused> {
     END.prepare()
 }
 
-/// The calling thread ends: what it kept goes back, and its heap waits for another thread.
 unsafe extern "C" fn part(_: *mut c_void) {
+    leave();
+}
+
+/// The calling thread ends: what it kept goes back, and its heap waits for another thread.
+pub(crate) fn leave() {
     let Some(heap) = heap_if_any() else { return };
     if harden::is_on() {
         harden::stop_waiting(heap.owner());
     }
     // SAFETY: it is this thread's, and not the empty one.
     unsafe { heap.put_away() };
-    set_heap(&raw const EMPTY);
+    set_heap(&EMPTY);
     abandon(heap);
 }
 

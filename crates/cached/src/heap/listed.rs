@@ -11,7 +11,7 @@ impl Heap {
     /// This is the calling thread's heap, or an idle one and the caller has the ground for himself.
     pub(crate) unsafe fn each_listed(&self, mut see: impl FnMut(Entry, u32)) {
         // SAFETY: the caller's promise.
-        let local = unsafe { &*self.local.get() };
+        let local = unsafe { &*self.local() };
         for (class, list) in local.lists.iter().enumerate() {
             see(Entry::new(self.owner, class), list.length());
         }

@@ -1,0 +1,248 @@
+//! Every interleaving of a few threads and their heaps, run by loom: `.ci/loom`.
+//!
+//! The heaps are those of the product, over real pages; the classes are such that a slab has two blocks. Loom hears of each use of a
+//! block, its link, a slab and a heap, and reports two of which neither happens before the other.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::println;
+use std::vec::Vec;
+
+use loom::model::Builder;
+use loom::sync::{Arc, Mutex};
+use loom::thread::{self, JoinHandle};
+
+use crate::classes::LARGEST;
+use crate::inbox::Inbox;
+use crate::links::{Chain, Key, Links};
+use crate::thread::leave;
+use crate::world::{LeftBehind, fork, stay_in_parent, touch};
+
+/// Two of them fill a slab.
+const LENGTH: usize = LARGEST;
+
+/// Runs `body` under every interleaving in which threads are interrupted at most `interruptions` times when they need not be.
+fn interleave(interruptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let mut builder = Builder::new();
+    builder.max_branches = 50_000;
+    builder.preemption_bound = Some(interruptions);
+    builder.check(move || {
+        RUNS.fetch_add(1, Relaxed);
+        body();
+    });
+    println!("{} runs so far", RUNS.load(Relaxed));
+}
+
+/// A block that its program uses.
+struct Block(NonNull<u8>);
+
+// SAFETY: blocks belong to whoever has them.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new() -> Block {
+        let block = Block(crate::allocate(LENGTH).unwrap());
+        touch(block.0.as_ptr());
+        block
+    }
+
+    fn free(self) {
+        touch(self.0.as_ptr());
+        // SAFETY: the block goes with its owner.
+        unsafe {
+            if !crate::give_any(self.0.as_ptr()) {
+                crate::free(self.0).unwrap();
+            }
+        }
+    }
+}
+
+/// Starts a thread that ends as threads do.
+fn start<R: 'static>(run: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
+    thread::spawn(move || {
+        let result = run();
+        leave();
+        result
+    })
+}
+
+/// When all threads have ended and everything is freed, no page is in use.
+fn nothing_is_lost() {
+    crate::trim();
+    assert_eq!(crate::page_counters().unwrap().live, 0);
+}
+
+#[test]
+fn what_is_added_to_an_inbox_is_taken_once() {
+    interleave(3, || {
+        const KEY: Key = Key(1 << 63);
+        static BLOCKS: [[u64; 2]; 3] = [[0; 2]; 3];
+        let memory = Vec::leak(BLOCKS.to_vec());
+        let blocks: Vec<usize> = memory.iter_mut().map(|block| (&raw mut *block).expose_provenance()).collect();
+        let block = |number: usize| core::ptr::with_exposed_provenance_mut::<u8>(blocks[number]);
+        let inbox = Arc::new(Inbox::new());
+
+        // SAFETY: the blocks are nobody's but the list's.
+        unsafe { KEY.link(block(0), block(1)) };
+        let chains = [(0, 1, 2), (2, 2, 1)];
+        let adders = chains.map(|(first, last, count)| {
+            let (inbox, first, last) = (inbox.clone(), blocks[first], blocks[last]);
+            thread::spawn(move || {
+                let place = core::ptr::with_exposed_provenance_mut::<u8>;
+                // SAFETY: as above.
+                unsafe { inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::Inside(KEY) }) };
+            })
+        });
+        let mut taken = Vec::new();
+        let mut take = || {
+            let mut next = inbox.take();
+            while !next.is_null() {
+                taken.push(next.addr());
+                // SAFETY: the block is in the list that was taken.
+                next = unsafe { KEY.next(next) };
+            }
+        };
+        take();
+        adders.into_iter().for_each(|adder| adder.join().unwrap());
+        take();
+        taken.sort_unstable();
+        assert_eq!(taken, blocks);
+    });
+}
+
+#[test]
+fn the_ground_is_laid_once() {
+    interleave(3, || {
+        let others = [(); 2].map(|()| start(Block::new));
+        let blocks = others.map(|other| other.join().unwrap());
+        assert_ne!(blocks[0].0, blocks[1].0);
+        blocks.into_iter().for_each(Block::free);
+        nothing_is_lost();
+    });
+}
+
+#[test]
+fn blocks_come_back_from_threads_that_free_them() {
+    interleave(3, || {
+        let others = [Block::new(), Block::new()].map(|block| start(move || block.free()));
+        Block::new().free();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        Block::new().free();
+        nothing_is_lost();
+    });
+}
+
+#[test]
+fn blocks_come_back_to_the_heap_of_a_thread_that_ends() {
+    interleave(3, || {
+        let passed = Arc::new(Mutex::new(None));
+        let to = passed.clone();
+        let owner = start(move || {
+            let kept = Block::new();
+            *to.lock().unwrap() = Some(Block::new());
+            kept.free();
+        });
+        let other = passed.clone();
+        let freer = start(move || other.lock().unwrap().take().into_iter().for_each(Block::free));
+        Block::new().free();
+        owner.join().unwrap();
+        freer.join().unwrap();
+        passed.lock().unwrap().take().into_iter().for_each(Block::free);
+        nothing_is_lost();
+    });
+}
+
+/// Leaves the heap of a thread that has ended, with a slab of one free block; returns the other one.
+fn leave_a_heap() -> Block {
+    let owner = start(|| {
+        let (first, second) = (Block::new(), Block::new());
+        first.free();
+        second
+    });
+    owner.join().unwrap()
+}
+
+#[test]
+fn a_heap_is_adopted_while_its_slab_is_taken() {
+    interleave(3, || {
+        let own = Block::new();
+        let left = leave_a_heap();
+        // Now it lies in the idle heap's inbox.
+        left.free();
+        let adopter = start(|| {
+            // Of another class, so that what is in the inbox is not taken from it but put back.
+            let block = crate::allocate(16).unwrap();
+            // SAFETY: nobody uses the block.
+            unsafe { crate::free(block).unwrap() };
+        });
+        // The slab of this one is full after that; the next comes from the idle heap.
+        let second = Block::new();
+        let third = Block::new();
+        adopter.join().unwrap();
+        [own, second, third].into_iter().for_each(Block::free);
+        nothing_is_lost();
+    });
+}
+
+#[test]
+fn a_block_is_freed_while_its_slab_goes_to_another_heap() {
+    interleave(3, || {
+        let full = (Block::new(), Block::new());
+        let left = leave_a_heap();
+        let freer = start(move || left.free());
+        let adopter = start(|| Block::new().free());
+        let third = Block::new();
+        freer.join().unwrap();
+        adopter.join().unwrap();
+        [full.0, full.1, third].into_iter().for_each(Block::free);
+        nothing_is_lost();
+    });
+}
+
+/// Starts a thread of which nothing is heard after a fork.
+fn start_in_parent(run: impl FnOnce() + 'static) -> JoinHandle<()> {
+    thread::spawn(|| {
+        stay_in_parent();
+        let run = AssertUnwindSafe(|| {
+            run();
+            leave();
+        });
+        if let Err(reason) = catch_unwind(run)
+            && !reason.is::<LeftBehind>()
+        {
+            resume_unwind(reason);
+        }
+    })
+}
+
+#[test]
+fn a_child_goes_on_wherever_the_other_threads_were() {
+    interleave(3, || {
+        let own = Block::new();
+        let passed = Arc::new(Mutex::new(None));
+        let to = passed.clone();
+        let handed = Block::new();
+        let other = start_in_parent(move || {
+            let kept = Block::new();
+            *to.lock().unwrap() = Some(Block::new());
+            handed.free();
+            let longer = crate::allocate(2 * LENGTH).unwrap();
+            // SAFETY: nobody uses the block.
+            unsafe { crate::free(longer).unwrap() };
+            kept.free();
+        });
+        crate::before_fork();
+        fork();
+        // SAFETY: the lock was taken before the fork.
+        unsafe { crate::after_fork_in_child() };
+        let theirs = passed.lock().unwrap().take();
+        theirs.into_iter().for_each(Block::free);
+        start(|| Block::new().free()).join().unwrap();
+        Block::new().free();
+        own.free();
+        crate::trim();
+        other.join().unwrap();
+    });
+}

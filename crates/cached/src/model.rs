@@ -1,0 +1,218 @@
+//! What the heaps of a process stand on, for loom: `world.rs` in which every atomic operation may be the moment at which
+//! another thread goes on, and in which memory that is not atomic is watched.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering;
+use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use heapwright_os::Refused;
+use loom::cell::UnsafeCell;
+use loom::lazy_static::Lazy;
+use loom::sync::{Condvar, Mutex};
+use loom::thread_local;
+
+use crate::heap::Heap;
+
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+
+/// 63 slabs.
+pub(crate) const CAPACITY: usize = 4 << 20;
+
+/// Each block goes at once.
+pub(crate) const GATHERED: u32 = 1;
+
+/// Something that there is once in each run of a model.
+pub(crate) struct OnlyOne<T: 'static>(pub(crate) Lazy<T>);
+
+impl<T> Deref for OnlyOne<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: all of these are statics.
+        unsafe { &*(&raw const self.0) }.get()
+    }
+}
+
+macro_rules! only_one {
+    ($(#[$about:meta])* $visible:vis static $name:ident: $type:ty = $initial:expr;) => {
+        $(#[$about])*
+        $visible static $name: crate::world::OnlyOne<$type> = crate::world::OnlyOne(loom::lazy_static::Lazy {
+            init: || $initial,
+            _p: core::marker::PhantomData,
+        });
+    };
+}
+pub(crate) use only_one;
+
+only_one! {
+    static WATCHED: std::sync::Mutex<HashMap<usize, Arc<UnsafeCell<()>>>> = std::sync::Mutex::new(HashMap::new());
+}
+
+/// Loom reports who comes here for an address without having heard of all who came before.
+#[track_caller]
+pub(crate) fn touch<T>(place: *const T) {
+    stop_if_left_behind();
+    let cell = WATCHED.lock().unwrap().entry(place.addr()).or_insert_with(|| Arc::new(UnsafeCell::new(()))).clone();
+    cell.with_mut(|_| ());
+}
+
+/// # Safety
+/// The place is long enough and nobody's.
+pub(crate) unsafe fn make_atomic(place: *mut AtomicU32, count: usize) {
+    for number in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { place.add(number).write(AtomicU32::new(0)) };
+    }
+}
+
+/// A lock of loom's that can be held for longer than a scope.
+pub(crate) struct Lock<T> {
+    is_held: Mutex<bool>,
+    freed: Condvar,
+    value: core::cell::UnsafeCell<T>,
+}
+
+// SAFETY: as the lock that it stands for.
+unsafe impl<T> Sync for Lock<T> {}
+// SAFETY: as above.
+unsafe impl<T> Send for Lock<T> {}
+
+pub(crate) struct Locked<'l, T>(&'l Lock<T>);
+
+impl<T> Lock<T> {
+    pub(crate) fn new(value: T) -> Lock<T> {
+        Lock { is_held: Mutex::new(false), freed: Condvar::new(), value: core::cell::UnsafeCell::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> Locked<'_, T> {
+        self.hold();
+        Locked(self)
+    }
+
+    pub(crate) fn hold(&self) {
+        stop_if_left_behind();
+        let mut is_held = self.is_held.lock().unwrap();
+        while *is_held {
+            is_held = self.freed.wait(is_held).unwrap();
+        }
+        if is_left_behind() {
+            drop(is_held);
+            stop_if_left_behind();
+        } else {
+            *is_held = true;
+        }
+    }
+
+    pub(crate) unsafe fn let_go(&self) {
+        // Who stays behind in the parent while it has the lock has it for ever.
+        if !is_left_behind() {
+            *self.is_held.lock().unwrap() = false;
+            self.freed.notify_one();
+        }
+    }
+
+    pub(crate) unsafe fn let_go_in_child(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.let_go() };
+        // Those who wait here stay behind, which they notice when they wake.
+        self.freed.notify_all();
+    }
+}
+
+impl<T> Deref for Locked<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held by this thread.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Locked<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the lock is held by this thread.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Locked<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: whoever has this took the lock.
+        unsafe { self.0.let_go() };
+    }
+}
+
+/// Nobody's end is told: threads of models say themselves that they end.
+pub(crate) struct ThreadEnd;
+
+impl ThreadEnd {
+    pub(crate) const fn new(_: unsafe extern "C" fn(*mut c_void)) -> ThreadEnd {
+        ThreadEnd
+    }
+
+    pub(crate) fn prepare(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    pub(crate) fn tell(&self) -> bool {
+        true
+    }
+}
+
+/// Nobody forks but [`fork`].
+pub(crate) fn at_fork(_: extern "C" fn(), _: extern "C" fn(), _: extern "C" fn()) -> Result<(), Refused> {
+    Ok(())
+}
+
+thread_local! {
+    static SLOT: Cell<Option<*const Heap>> = Cell::new(None);
+    static STAYS_IN_PARENT: Cell<bool> = Cell::new(false);
+}
+
+/// The calling thread's heap.
+pub(crate) mod slot {
+    use super::SLOT;
+    use crate::heap::{EMPTY, Heap};
+
+    pub(crate) fn get() -> *const Heap {
+        SLOT.with(|slot| slot.get()).unwrap_or(&*EMPTY)
+    }
+
+    pub(crate) fn set(heap: *const Heap) {
+        SLOT.with(|slot| slot.set(Some(heap)));
+    }
+}
+
+only_one! {
+    /// Whether the process of the model is the child of a fork by now.
+    static IS_CHILD: AtomicBool = AtomicBool::new(false);
+}
+
+/// Forks; the calling thread is in the child from now on, and so are those it will start. Each of the others goes no further than it is,
+/// as far as it stays in the parent.
+pub(crate) fn fork() {
+    IS_CHILD.swap(true, Ordering::SeqCst);
+}
+
+/// The calling thread will not be in the child of a fork.
+pub(crate) fn stay_in_parent() {
+    STAYS_IN_PARENT.with(|stays| stays.set(true));
+}
+
+/// What ends a thread that a fork's child does not have.
+pub(crate) struct LeftBehind;
+
+fn is_left_behind() -> bool {
+    // By a change of nothing, which sees the latest value and no earlier one.
+    STAYS_IN_PARENT.with(|stays| stays.get()) && IS_CHILD.fetch_or(false, Ordering::SeqCst)
+}
+
+fn stop_if_left_behind() {
+    if is_left_behind() && !std::thread::panicking() {
+        resume_unwind(std::boxed::Box::new(LeftBehind));
+    }
+}
