@@ -32,8 +32,14 @@ pub fn work(arguments: &[OsString]) -> Result<(), String> {
     let (cpu, elapsed) = (processor_nanoseconds() - cpu, start.elapsed());
     notes.add(CPU, cpu);
     notes.add(ELAPSED, elapsed.as_nanos() as u64);
-    print!("{MALLOC} {}\n{notes}", library_of_malloc());
+    tell_malloc();
+    print!("{notes}");
     Ok(())
+}
+
+/// Prints the line that names the library of this process' malloc.
+pub fn tell_malloc() {
+    println!("{MALLOC} {}", library_of_malloc());
 }
 
 /// The processor time of all threads of this process so far.

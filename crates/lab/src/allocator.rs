@@ -1,5 +1,6 @@
 //! Whose malloc a child process runs on.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -66,9 +67,16 @@ impl Allocator {
         if let Some(library) = self.library()? {
             command.env(preload::LD_PRELOAD, library);
         }
-        if let Allocator::Heapwright(policy) = self {
-            command.env(preload::POLICY, policy);
-        }
+        command.envs(self.settings());
         Ok(())
+    }
+
+    /// The environment that it needs beside its library.
+    pub fn settings(&self) -> Vec<(OsString, OsString)> {
+        match self {
+            Allocator::System | Allocator::NoOp => Vec::new(),
+            Allocator::Heapwright(policy) => vec![(preload::POLICY.into(), policy.into())],
+            Allocator::Peer(peer) => peer.settings(),
+        }
     }
 }

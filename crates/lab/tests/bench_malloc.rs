@@ -130,6 +130,59 @@ fn an_allocator_that_cannot_be_loaded_fails_and_the_others_go_on() {
     }
 }
 
+/// Without peers, what is held against them is not measured, and what is not measured does not hold.
+#[test]
+fn bars_are_judged_one_by_one_from_the_run() {
+    let only = ["--bars", "--only", "start/true,scattered/95%", "--under", "cached"];
+    let document = document(&only);
+    let bars = document["bars"].as_array().unwrap();
+    let verdict = |what: &str| {
+        let bar = bars.iter().find(|bar| bar["what"].as_str().unwrap().starts_with(what));
+        let bar = bar.unwrap_or_else(|| panic!("{what}: {bars:?}"));
+        assert_eq!(bar["measured"].is_null(), bar["verdict"] == "not_measured", "{bar}");
+        bar["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(verdict("CPU time, mean of the suite"), "not_measured");
+    assert_ne!(verdict("CPU time of each program"), "not_measured");
+    assert_ne!(verdict("start/true, peak RSS"), "not_measured");
+    assert_ne!(verdict("scattered/95%"), "not_measured");
+    let output = bench(&[&only[..], &["--fail"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(told[0].contains("not measured") && told[1].contains("snmalloc"), "{told:?}");
+}
+
+/// The C library's malloc and ours take some dozens of instructions, whatever the machine.
+#[test]
+fn instructions_are_counted_where_there_is_valgrind() {
+    let output =
+        heapwright().args(["bench", "malloc", "--instructions", "--under", "cached", "--json", "-"]).output().unwrap();
+    if !std::path::Path::new("/usr/bin/valgrind").is_file() {
+        assert!(String::from_utf8_lossy(&output.stderr).contains("valgrind"));
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counted = document["instructions"].as_array().unwrap();
+    assert_eq!(counted.len(), 2 * 3, "two allocators, three sizes");
+    for counted in counted {
+        for call in ["malloc", "free"] {
+            let count = counted[call].as_f64().unwrap();
+            assert!((5.0..300.0).contains(&count), "{counted}");
+        }
+    }
+}
+
+#[test]
+fn workloads_and_allocators_are_chosen_by_patterns() {
+    let document = document(&["--only", "pair/1?", "--under", "syst*,c*d"]);
+    let names = |of: &str, name: &str| -> Vec<String> {
+        document[of].as_array().unwrap().iter().map(|it| it[name].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("allocators", "name"), ["system", "cached", "system (A/A)"]);
+    assert!(names("samples", "workload").iter().all(|name| name == "pair/16"));
+}
+
 /// Ctrl-C ends it after the run at hand, with what there is until then, and leaves no files.
 #[test]
 fn what_is_interrupted_tells_what_it_has_and_cleans_up() {

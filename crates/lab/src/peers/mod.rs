@@ -3,7 +3,7 @@
 mod built;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +35,11 @@ impl Peer {
     pub fn version(&self) -> String {
         let path = self.library.canonicalize().unwrap_or_else(|_| self.library.clone());
         built::version(&self.library).unwrap_or_else(|| path.file_name().unwrap_or_default().display().to_string())
+    }
+
+    /// The environment that it needs.
+    pub fn settings(&self) -> Vec<(OsString, OsString)> {
+        built::settings(&self.library)
     }
 
     /// Whether it is `other` in a version of its own: of the same name, but for a number behind it.

@@ -74,19 +74,24 @@ impl Suite<'_> {
         self.rows.iter().filter(is_whole).collect()
     }
 
-    /// The geometric mean of a contender's ratios over the common rows, in which every family counts once.
+    /// The geometric mean of a contender's ratios to the baseline over the common rows, in which every family counts once.
     pub fn mean(&self, at: usize, measure: Measure) -> Option<Mean> {
+        self.mean_over(at, 0, measure)
+    }
+
+    /// As [`Suite::mean`], of its ratios to the contender `base`. A row that is run once is taken as it is.
+    pub fn mean_over(&self, at: usize, base: usize, measure: Measure) -> Option<Mean> {
         let rows = self.common_rows(measure);
-        let ratio = mean_of(&rows, |row| self.ratio(row, at, measure))?;
-        let rounds = rows.iter().map(|row| row.cells[at].runs.len().min(row.cells[0].runs.len())).min()?;
-        if rounds < FEWEST_ROUNDS || at == 0 {
+        let ratio = mean_of(&rows, |row| Some(self.ratio(row, at, measure)? / self.ratio(row, base, measure)?))?;
+        let rounds = rows.iter().map(|row| row.cells[at].runs.len().min(row.cells[base].runs.len())).max()?;
+        if rounds < FEWEST_ROUNDS || at == base {
             return Some(Mean { ratio, interval: None });
         }
         let mut rng = Rng::with_seed(SEED);
         let mut resample = || {
             mean_of(&rows, |row| {
                 let median = |at: usize, rng: &mut Rng| stats::median(&drawn(&row.cells[at].values(measure), rng));
-                Some(median(at, &mut rng)? / median(0, &mut rng)?)
+                Some(median(at, &mut rng)? / median(base, &mut rng)?)
             })
         };
         let resamples: Vec<f64> = (0..RESAMPLES).filter_map(|_| resample()).collect();

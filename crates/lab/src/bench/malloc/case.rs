@@ -81,6 +81,11 @@ impl Stage {
         Ok(Stage { base: Base::new(&folder)?, sizes, folder, share })
     }
 
+    /// Where programs are started from.
+    pub fn base(&self) -> &Base {
+        &self.base
+    }
+
     /// The case of that name, or `None` if its program is not on this machine.
     ///
     /// # Errors
@@ -106,6 +111,11 @@ impl Stage {
 }
 
 impl Case {
+    /// Whether it mostly sleeps: then a run costs much and says little that the first did not.
+    pub fn sleeps(&self) -> bool {
+        matches!(self, Case::Work(workload) if workload.counts == Counts::Cpu)
+    }
+
     /// The names of its rows.
     pub fn rows(&self) -> Vec<String> {
         match self {

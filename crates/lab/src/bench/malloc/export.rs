@@ -8,7 +8,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::analysis::{Mean, Suite};
+use super::bars::Bar;
 use super::figures::{Figures, Measure};
+use super::instructions::Instructions;
 use crate::compare::Machine;
 
 /// The version of the form below.
@@ -25,6 +27,17 @@ pub struct Settings {
     pub interrupted: bool,
 }
 
+/// What there is beside the rows.
+#[derive(Clone, Copy)]
+pub struct Findings<'a> {
+    /// Programs that are not on this machine.
+    pub missing: &'a [String],
+    /// Of malloc and free.
+    pub instructions: &'a [Instructions],
+    /// The project's, if they were asked for.
+    pub bars: &'a [Bar],
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u32,
@@ -36,6 +49,8 @@ struct Document<'a> {
     samples: Vec<Sample<'a>>,
     failures: Vec<Failure<'a>>,
     means: Vec<NamedMean<'a>>,
+    instructions: &'a [Instructions],
+    bars: &'a [Bar],
 }
 
 #[derive(Serialize)]
@@ -69,12 +84,12 @@ struct NamedMean<'a> {
     mean: Mean,
 }
 
-/// Writes all of it to `path`, or to standard output if that is `-`. Programs that are not on this machine are `missing`.
+/// Writes all of it to `path`, or to standard output if that is `-`.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write(path: &Path, suite: Suite<'_>, settings: Settings, missing: &[String]) -> Result<()> {
-    let document = document(suite, settings, missing);
+pub fn write(path: &Path, suite: Suite<'_>, settings: Settings, findings: Findings<'_>) -> Result<()> {
+    let document = document(suite, settings, findings);
     if path == Path::new("-") {
         return print(io::stdout().lock(), &document).context("cannot write to standard output");
     }
@@ -88,7 +103,7 @@ fn print(mut out: impl Write, document: &Document) -> io::Result<()> {
     out.flush()
 }
 
-fn document<'a>(suite: Suite<'a>, settings: Settings, missing: &'a [String]) -> Document<'a> {
+fn document<'a>(suite: Suite<'a>, settings: Settings, findings: Findings<'a>) -> Document<'a> {
     let library = |at: usize| suite.contenders[at].allocator.library().ok().flatten();
     let cells = || {
         suite.rows.iter().flat_map(move |row| {
@@ -107,7 +122,7 @@ fn document<'a>(suite: Suite<'a>, settings: Settings, missing: &'a [String]) -> 
         machine: Machine::this(),
         settings,
         allocators: places.clone().map(named).collect(),
-        missing,
+        missing: findings.missing,
         samples: cells()
             .flat_map(|(row, contender, cell)| {
                 cell.runs.iter().enumerate().map(|(round, figures)| Sample {
@@ -130,5 +145,7 @@ fn document<'a>(suite: Suite<'a>, settings: Settings, missing: &'a [String]) -> 
                 Some(NamedMean { measure, allocator: &suite.contenders[at].name, mean: suite.mean(at, measure)? })
             })
             .collect(),
+        instructions: findings.instructions,
+        bars: findings.bars,
     }
 }

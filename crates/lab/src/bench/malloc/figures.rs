@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use heapwright_bench::{LIVE_PAGES, PEAK, SAMPLES};
 use serde::Serialize;
 
+use crate::number;
+
 /// A figure of which there is a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,6 +29,14 @@ impl Measure {
             Measure::Cpu => "CPU time, user and system",
             Measure::Elapsed => "Elapsed time",
             Measure::Peak => "Peak RSS",
+        }
+    }
+
+    /// A figure of it with its unit.
+    pub fn show(self, figure: f64) -> String {
+        match self {
+            Measure::Cpu | Measure::Elapsed => number::seconds(figure),
+            Measure::Peak => number::bytes(figure as u64),
         }
     }
 }
@@ -71,6 +81,12 @@ impl Kept {
     pub fn of(notes: &BTreeMap<String, u64>) -> Option<Kept> {
         let after = SAMPLES.iter().map(|(time, name)| Some((*time, *notes.get(*name)?))).collect::<Option<_>>()?;
         Some(Kept { before: *notes.get(PEAK)?, after, live_pages: *notes.get(LIVE_PAGES)? })
+    }
+
+    /// What is resident at the end over what has to be, where something has to be.
+    pub fn over_live_pages(&self) -> Option<f64> {
+        let (_, last) = self.after.last().filter(|_| self.live_pages > 0)?;
+        Some(*last as f64 / self.live_pages as f64)
     }
 }
 

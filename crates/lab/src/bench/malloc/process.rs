@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, bail, ensure};
-use heapwright_bench::{CPU, Counts, ELAPSED, LAUNCH, MALLOC, Spent, WORK, Workload};
+use heapwright_bench::{COUNT, CPU, Counts, ELAPSED, LAUNCH, MALLOC, Spent, WORK, Workload};
 
 use super::figures::{Figures, Kept};
 use crate::allocator::Allocator;
@@ -67,11 +67,7 @@ impl Base {
         command.extend([OsString::from(share.to_string()), sizes.into()]);
         let start = Start { command, settings: &[], input: Path::new("/dev/null"), times: 1 };
         let Ended { figures, output } = self.start(&start, allocator)?;
-        let told: BTreeMap<&str, &str> = output.lines().filter_map(|line| line.split_once(' ')).collect();
-        if let Some(library) = allocator.library()? {
-            let malloc = told.get(MALLOC).copied().unwrap_or_default();
-            ensure!(is_same_file(Path::new(malloc), &library), "it was not loaded: malloc came from {malloc}");
-        }
+        let told = told(&output, allocator)?;
         let numbers = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
         let numbers: BTreeMap<String, u64> = numbers.collect();
         let seconds = |name: &str| numbers.get(name).map(|&nanoseconds| nanoseconds as f64 / 1e9);
@@ -81,6 +77,28 @@ impl Base {
             peak_rss: figures.peak_rss,
             kept: Kept::of(&numbers),
         })
+    }
+
+    /// Calls malloc and free `pairs` times for a block of `bytes` under `valgrind`, and returns callgrind's profile of that.
+    ///
+    /// # Errors
+    /// As [`Base::work`].
+    pub fn count(&self, valgrind: &Path, bytes: usize, pairs: usize, allocator: &Allocator) -> Result<String> {
+        let profile = self.folder.join("profile");
+        let mut to = OsString::from("--callgrind-out-file=");
+        to.push(&profile);
+        let mut command = [valgrind.as_os_str(), "-q".as_ref(), "--tool=callgrind".as_ref(), to.as_ref()]
+            .map(OsString::from)
+            .to_vec();
+        command.extend([
+            self.launcher.clone().into(),
+            COUNT.into(),
+            bytes.to_string().into(),
+            pairs.to_string().into(),
+        ]);
+        let start = Start { command, settings: &[], input: Path::new("/dev/null"), times: 1 };
+        told(&self.start(&start, allocator)?.output, allocator)?;
+        fs::read_to_string(&profile).context("callgrind left no profile")
     }
 
     /// Runs a program and waits for it.
@@ -118,23 +136,32 @@ impl Base {
     }
 }
 
+/// What a process of ours said, by name, when its malloc was `allocator`'s.
+fn told<'a>(output: &'a str, allocator: &Allocator) -> Result<BTreeMap<&'a str, &'a str>> {
+    let told: BTreeMap<&str, &str> = output.lines().filter_map(|line| line.split_once(' ')).collect();
+    if let Some(library) = allocator.library()? {
+        let malloc = told.get(MALLOC).copied().unwrap_or_default();
+        ensure!(is_same_file(Path::new(malloc), &library), "it was not loaded: malloc came from {malloc}");
+    }
+    Ok(told)
+}
+
 /// The environment that makes a program run under `allocator`, as the launcher takes it.
 fn settings(start: &Start, allocator: &Allocator) -> Result<Vec<OsString>> {
-    let mut settings = start.settings.to_vec();
+    let mut settings: Vec<(OsString, OsString)> =
+        start.settings.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
     if let Some(library) = allocator.library()? {
-        settings.retain(|(name, _)| *name != LD_PRELOAD);
+        settings.retain(|(name, _)| name != LD_PRELOAD);
         // Where programs are started, a relative path leads elsewhere.
-        settings.push((LD_PRELOAD, library.canonicalize()?.into_os_string()));
+        settings.push((LD_PRELOAD.into(), library.canonicalize()?.into_os_string()));
     }
-    if let Allocator::Heapwright(policy) = allocator {
-        settings.push((preload::POLICY, OsString::from(*policy)));
-    }
-    let join = |(name, value): &(&str, OsString)| {
-        let mut setting = OsString::from(format!("{name}="));
+    settings.extend(allocator.settings());
+    let join = |(mut setting, value): (OsString, OsString)| {
+        setting.push("=");
         setting.push(value);
         setting
     };
-    Ok(settings.iter().map(join).collect())
+    Ok(settings.into_iter().map(join).collect())
 }
 
 fn mean(spent: &[Spent]) -> Option<Figures> {

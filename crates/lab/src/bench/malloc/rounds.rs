@@ -22,6 +22,8 @@ pub struct Rounds<'a> {
     pub stage: &'a Stage,
     /// How often.
     pub rounds: u16,
+    /// Whether cases that mostly sleep are run once only.
+    pub sleepers_once: bool,
     /// Who may end it.
     pub until: &'a Interruption,
 }
@@ -32,14 +34,19 @@ impl Rounds<'_> {
     pub fn hold(&self) -> Vec<Row> {
         let mut rows: Vec<Vec<Row>> = self.cases.iter().map(|case| self.empty_rows(case)).collect();
         let mut rng = Rng::with_seed(SEED);
-        let steps = usize::from(self.rounds) * self.cases.len() * self.contenders.len();
-        let progress = Progress::new("bench malloc", steps);
-        for _ in 0..self.rounds {
-            for (case, rows) in self.cases.iter().zip(&mut rows) {
-                self.everybody(case, rows, &mut rng, &progress);
+        let runs: usize = (0..self.rounds).map(|round| self.cases_of(round).count()).sum();
+        let progress = Progress::new("bench malloc", runs * self.contenders.len());
+        for round in 0..self.rounds {
+            for (at, case) in self.cases_of(round) {
+                self.everybody(case, &mut rows[at], &mut rng, &progress);
             }
         }
         rows.into_iter().flatten().collect()
+    }
+
+    /// What is run in that round, each with its place.
+    fn cases_of(&self, round: u16) -> impl Iterator<Item = (usize, &Case)> {
+        self.cases.iter().enumerate().filter(move |(_, case)| round == 0 || !(self.sleepers_once && case.sleeps()))
     }
 
     /// Runs a case under every contender, in some order, unless somebody interrupts.

@@ -1,8 +1,12 @@
 //! The tables.
 
+use std::collections::BTreeSet;
+
 use super::analysis::Suite;
+use super::bars::{self, Bar};
 use super::contender::{Contender, Role};
 use super::figures::{Kept, Measure, Row};
+use super::instructions::Instructions;
 use crate::number;
 use crate::stats;
 use crate::table::{HEADING, Table};
@@ -15,7 +19,7 @@ const MISSING: &str = "-";
 const LISTED: usize = 12;
 
 /// Prints all of it.
-pub fn print(suite: Suite<'_>) {
+pub fn print(suite: Suite<'_>, instructions: &[Instructions], bars: &[Bar]) {
     for measure in Measure::ALL {
         if suite.rows.iter().any(|row| suite.ratio(row, 0, measure).is_some()) {
             print_measure(suite, measure);
@@ -25,8 +29,39 @@ pub fn print(suite: Suite<'_>) {
     for measure in Measure::ALL {
         print_behind(suite, measure);
     }
+    if !instructions.is_empty() {
+        print_instructions(instructions);
+    }
+    if !bars.is_empty() {
+        heading("The bars");
+        bars::print(bars);
+    }
     print_legend(suite);
     print_failures(suite);
+}
+
+/// Instructions, a row per allocator.
+fn print_instructions(instructions: &[Instructions]) {
+    heading("Instructions of malloc / of free, when a block is allocated and freed again and again");
+    let sizes: BTreeSet<usize> = instructions.iter().map(|it| it.bytes).collect();
+    let mut table = Table::new([String::new()].into_iter().chain(sizes.iter().map(|bytes| format!("{bytes} B"))));
+    for of_one in instructions.chunk_by(|left, right| left.allocator == right.allocator) {
+        let cell = |it: &Instructions| match (it.malloc, it.free) {
+            (Some(malloc), Some(free)) => format!("{malloc:.1} / {free:.1}"),
+            _ => MISSING.to_owned(),
+        };
+        table.row([of_one[0].allocator.clone()].into_iter().chain(of_one.iter().map(cell)));
+    }
+    anstream::print!("{table}");
+    for counted in instructions {
+        if let Some(failure) = &counted.failure {
+            anstream::eprintln!(
+                "heapwright: instructions, {} bytes under {}: {failure}",
+                counted.bytes,
+                counted.allocator
+            );
+        }
+    }
 }
 
 /// What the peers are.
@@ -68,7 +103,7 @@ fn cell(suite: Suite<'_>, row: &Row, at: usize, measure: Measure) -> String {
     let role = suite.contenders[at].role;
     let figure = match role {
         Role::Baseline => {
-            stats::median(&row.cells[at].values(measure)).map_or(MISSING.to_owned(), |it| unit(measure, it))
+            stats::median(&row.cells[at].values(measure)).map_or(MISSING.to_owned(), |it| measure.show(it))
         }
         _ => format!("{ratio:.2}"),
     };
@@ -76,13 +111,6 @@ fn cell(suite: Suite<'_>, row: &Row, at: usize, measure: Measure) -> String {
     let is_best = best.is_some_and(|best| (ratio / best).ln() <= suite.noise(row, measure));
     let mark = if is_best && role != Role::Noise { BEST } else { " " };
     format!("{figure}{mark}")
-}
-
-fn unit(measure: Measure, figure: f64) -> String {
-    match measure {
-        Measure::Cpu | Measure::Elapsed => number::seconds(figure),
-        Measure::Peak => number::bytes(figure as u64),
-    }
 }
 
 /// Memory that is kept after frees in scattered places.
@@ -102,9 +130,7 @@ fn print_kept(suite: Suite<'_>) {
         for (contender, kept) in kept {
             let after = kept.after.iter().map(|(_, bytes)| number::bytes(*bytes));
             let cells = [contender.name.clone(), number::bytes(kept.before)].into_iter().chain(after);
-            let last = kept.after.last().map(|(_, bytes)| *bytes as f64);
-            let over = last.filter(|_| kept.live_pages > 0).map(|last| last / kept.live_pages as f64);
-            let over = over.map_or(MISSING.to_owned(), |over| format!("{over:.2}"));
+            let over = kept.over_live_pages().map_or(MISSING.to_owned(), |over| format!("{over:.2}"));
             table.row(cells.chain([number::bytes(kept.live_pages), over]));
         }
         anstream::print!("{table}");

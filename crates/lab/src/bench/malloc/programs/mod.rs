@@ -57,7 +57,7 @@ pub fn find(name: &str, folder: &Path) -> Result<Option<Program>> {
 }
 
 /// Where a program is: the system's own before what a user put before it, which may be a script that starts others.
-fn executable(name: &str) -> Option<PathBuf> {
+pub fn executable(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = ["/usr/bin", "/bin"].map(PathBuf::from).into_iter().chain(env::split_paths(&path));
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
