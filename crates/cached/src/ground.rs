@@ -5,7 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
-use heapwright_os::{Refused, Reservation, now_nanoseconds, round_to_pages, ticks};
+use heapwright_os::{Refused, Reservation, now_nanoseconds, round_to_pages, secret_word};
 
 use crate::OutOfMemory;
 use crate::classes::SMALL_CLASSES;
@@ -171,7 +171,7 @@ impl Ground {
         let mut shared = SHARED.lock();
         if shared.is_none() {
             prepared()?;
-            harden::leave_distance();
+            let _distance = harden::distance();
             let mut capacity = CAPACITY;
             *shared = loop {
                 match Shared::over(capacity) {
@@ -269,7 +269,7 @@ impl Shared {
         GROUND.slabs.store(slabs.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
         GROUND.beside.store(beside.base().as_ptr(), Ordering::Relaxed);
-        GROUND.key.store(random_word(pages.base().addr().get()), Ordering::Relaxed);
+        GROUND.key.store(key_of_links(), Ordering::Relaxed);
         harden::lay(room)?;
         Ok(Shared { pages, heaps: Heaps::new(), keep: Keep::default(), _room: [entries, slabs, heaps, beside] })
     }
@@ -380,11 +380,11 @@ impl Keep {
     }
 }
 
-/// Nothing that can be guessed from outside the process.
-fn random_word(address: usize) -> usize {
-    let mixed = (address as u64 ^ ticks().rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    // The lowest four bits stay, so that links are still multiples of 16; so does the sign, so that none is 0 by chance.
-    (mixed ^ mixed >> 29) as usize & !0xF | 1 << 63
+/// What links are written with. The lowest four bits stay, so that links are still multiples of 16. What is no link, as plain
+/// pointers and small numbers are not, becomes no address by it but one that no process has: of two bits that are clear in all
+/// addresses of processes, the higher on x86-64 and the lower on aarch64 (which ignores the higher), these are turned.
+fn key_of_links() -> usize {
+    secret_word() as usize & !0xF | 1 << 63 | 1 << 55
 }
 
 const _: () = assert!(NO_SLAB as usize > CAPACITY / SLAB);

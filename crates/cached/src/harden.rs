@@ -24,7 +24,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Line, Output, Refused, exit_at_once, variable};
+use heapwright_os::{Line, Output, Refused, Reservation, exit_at_once, variable};
 
 pub use measures::Measures;
 
@@ -75,11 +75,9 @@ pub(crate) fn is_on() -> bool {
     measures() != Measures::NONE
 }
 
-/// Sees to it, before the pages are reserved, that they do not lie where they always do, if that is asked for.
-pub(crate) fn leave_distance() {
-    if measures().have(Measures::RANDOM) {
-        span::leave_distance();
-    }
+/// What has to be held while the pages are reserved, so that they do not lie where they always do, if that is asked for.
+pub(crate) fn distance() -> Option<Reservation> {
+    if measures().have(Measures::RANDOM) { span::distance() } else { None }
 }
 
 /// Gets ready, if any measure is to be taken, over pages that have room for so many slabs.

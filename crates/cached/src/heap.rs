@@ -6,19 +6,19 @@
 mod listed;
 
 use core::cell::UnsafeCell;
-use core::fmt::Write;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
-use heapwright_os::{Line, Output, abort, is_single_threaded};
+use heapwright_os::is_single_threaded;
 
 use crate::classes::{CLASSES, GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of};
+use crate::damage::damaged;
 use crate::ground::{ENTRIES, GROUND};
 use crate::heaps::Tenancy;
 use crate::inbox::Inbox;
 use crate::links::{Beside, Chain, Key, Links};
 use crate::list::List;
-use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab};
+use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab, is_block};
 use crate::world::{AtomicU32, GATHERED, only_one, touch};
 
 /// Whose a slab is and of which class, in one word: the owner above, the class's list below, as its distance from the first in
@@ -241,13 +241,13 @@ impl Heap {
         local.refill(class)
     }
 
-    /// Sends a block to its owner, together with others.
+    /// Sends a block to its owner, together with others; `false` when it is the last that was sent there.
     ///
     /// # Safety
     /// This is the calling thread's heap, and not the empty one; `block` is one of a slab of `entry` that nobody uses.
-    pub(crate) unsafe fn send(&self, block: NonNull<u8>, entry: Entry) {
+    pub(crate) unsafe fn send(&self, block: NonNull<u8>, entry: Entry) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { (*self.local()).send(block.as_ptr(), entry) };
+        unsafe { (*self.local()).send(block, entry) }
     }
 
     /// Puts everything back that is kept for the thread, which has ended.
@@ -433,9 +433,18 @@ impl Local {
         // SAFETY: the list has more blocks than that.
         let mut rest = unsafe { self.lists[class].cut(links, kept) };
         while let Some(block) = NonNull::new(rest) {
+            self.check(block, class);
             // SAFETY: the block is free and in the list.
             rest = unsafe { links.next(rest) };
             self.put_back(block);
+        }
+    }
+
+    /// Ends the process if what a list of a class has is no block of this heap and class: somebody has written to a link.
+    fn check(&self, block: NonNull<u8>, class: usize) {
+        let entry = GROUND.entry(number_in_list(block));
+        if entry != Entry::new(self.mine.owner(), class) || !is_block(block.addr().get() % SLAB, class) {
+            damaged(block);
         }
     }
 
@@ -476,12 +485,17 @@ impl Local {
         let mut next = heap.inbox.take();
         while let Some(block) = NonNull::new(next) {
             let entry = GROUND.entry(number_in_list(block));
+            if entry == Entry::NONE || !is_block(block.addr().get() % SLAB, entry.class()) {
+                damaged(block);
+            }
             let links = self.links(entry.class());
             // SAFETY: what came is free, and in a list that is this thread's now.
             next = unsafe { links.next(next) };
             if entry.owner() != self.mine.owner() {
                 // Its slab has gone to another heap meanwhile.
-                self.send(block.as_ptr(), entry);
+                if !self.send(block, entry) {
+                    damaged(block);
+                }
                 continue;
             }
             match &mut self.lists[entry.class()] {
@@ -496,8 +510,9 @@ impl Local {
         self.return_idle_if_much();
     }
 
-    /// Adds a block of a slab of `entry` to those that go to its owner.
-    fn send(&mut self, block: *mut u8, entry: Entry) {
+    /// Adds a block of a slab of `entry` to those that go to its owner; `false` when it was the last to come there.
+    fn send(&mut self, block: NonNull<u8>, entry: Entry) -> bool {
+        let block = block.as_ptr();
         let (owner, links) = (entry.owner(), self.links(entry.class()));
         let gathered = &mut self.outgoing[owner as usize % OUTGOING];
         if gathered.owner != owner {
@@ -505,6 +520,9 @@ impl Local {
             gathered.owner = owner;
         }
         let chain = &mut gathered.chain;
+        if chain.first == block {
+            return false;
+        }
         // SAFETY: nobody uses the block.
         unsafe { links.link(block, chain.first) };
         if chain.count == 0 {
@@ -515,6 +533,7 @@ impl Local {
         if chain.count == GATHERED {
             hand_over(gathered);
         }
+        true
     }
 
     /// Puts everything back that is kept in lists.
@@ -583,19 +602,6 @@ impl Local {
 /// The number of the slab of a block that came from a list.
 fn number_in_list(block: NonNull<u8>) -> u32 {
     GROUND.number_of(block.addr().get()).unwrap_or_else(|| damaged(block))
-}
-
-/// Ends the process: a list of free blocks is not what it was.
-#[cold]
-#[inline(never)]
-fn damaged(block: NonNull<u8>) -> ! {
-    let mut line = Line::<160>::new();
-    let _ = writeln!(
-        line,
-        "heapwright: damaged heap: a block was freed twice, or written to after it was freed: {block:p}"
-    );
-    Output::standard_error().write(line.bytes());
-    abort()
 }
 
 /// Hands blocks over to their owner.

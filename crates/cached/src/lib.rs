@@ -21,6 +21,7 @@ extern crate std;
 mod census;
 mod classes;
 mod counts;
+mod damage;
 mod global;
 mod ground;
 mod harden;
@@ -51,10 +52,10 @@ pub use harden::{Measures, harden};
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;
 
-use classes::{GRAIN, LARGEST, aligned_class_of, class_of, is_start, size_of_class};
+use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
 use ground::GROUND;
 use heap::{Entry, Heap};
-use slab::{PAGE, SLAB};
+use slab::{PAGE, SLAB, is_block};
 
 /// There is no memory, or the request is longer than any object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,14 +240,19 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     // Only now, for slabs of a heap that is adopted may go to other heaps until then.
     let (entry, size) = slab_of(block).ok_or(FreeError::NotABlock)?;
     // SAFETY: the caller's promise, and the heap is this thread's.
-    unsafe {
+    let is_freed = unsafe {
         match heap {
-            // The thread has no heap to gather in.
-            None => heap::send_at_once(block, entry),
-            Some(heap) if entry.owner() != heap.owner() => heap.send(block, entry),
-            Some(heap) if heap.give_any(block.as_ptr()) => {}
-            Some(_) => return Err(FreeError::AlreadyFree),
+            Some(heap) if entry.owner() == heap.owner() => heap.give_any(block.as_ptr()),
+            Some(heap) => heap.send(block, entry),
+            None => {
+                // The thread has no heap to gather in.
+                heap::send_at_once(block, entry);
+                true
+            }
         }
+    };
+    if !is_freed {
+        return Err(FreeError::AlreadyFree);
     }
     if counts::are_kept() {
         counts::see_freed(Some(entry.class()), size);
@@ -261,9 +267,7 @@ fn slab_of(block: NonNull<u8>) -> Option<(Entry, usize)> {
     if entry == Entry::NONE {
         return None;
     }
-    let size = size_of_class(entry.class());
-    let offset = block.addr().get() % SLAB;
-    (is_start(offset, entry.class()) && offset + size <= SLAB).then_some((entry, size))
+    is_block(block.addr().get() % SLAB, entry.class()).then(|| (entry, size_of_class(entry.class())))
 }
 
 /// How many bytes the block at `block` has; `None` when none starts there.

@@ -11,7 +11,8 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use heapwright_os::{page_size, populate, purge};
 
-use crate::classes::{GRAIN, size_of_class};
+use crate::classes::{GRAIN, is_start, size_of_class};
+use crate::damage::damaged;
 use crate::links::{Chain, Links};
 
 /// The length of a slab in bytes, and what it is aligned to.
@@ -62,6 +63,11 @@ impl BlocksOut {
         self.0.store(left as u16, Ordering::Relaxed);
         left == 0
     }
+}
+
+/// Whether a block of a class lies so many bytes, less than a slab has, behind the start of its slab.
+pub(crate) fn is_block(offset: usize, class: usize) -> bool {
+    is_start(offset, class) && offset + size_of_class(class) <= SLAB
 }
 
 /// What a slab's owner knows of it.
@@ -230,6 +236,7 @@ impl Slab {
             chain.count += 1;
             // SAFETY: the block is free and in the page's list.
             block = unsafe { links.next(block) };
+            self.check(page, start, block);
         }
         // SAFETY: the last is free.
         unsafe { links.link(chain.last, null_mut()) };
@@ -239,6 +246,16 @@ impl Slab {
         } else {
             ((block.addr() - start.addr()) / GRAIN) as u16
         };
+    }
+
+    /// Ends the process if what the list of a page has is no block that starts there: somebody has written to a link.
+    fn check(&self, page: usize, start: *mut u8, block: *mut u8) {
+        let offset = block.addr().wrapping_sub(start.addr());
+        if let Some(found) = NonNull::new(block)
+            && (offset / PAGE != page || !is_block(offset, self.class()))
+        {
+            damaged(found);
+        }
     }
 
     fn go_out(&mut self, offset: usize, size: usize, pages: &mut Idle) {

@@ -88,13 +88,10 @@ pub(super) fn lay(room: usize) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Leaves a part of the address space unused before the pages are reserved, so that they do not lie where they always do.
-pub(super) fn leave_distance() {
-    /// At most 1 GiB.
+/// Takes a part of the address space until the pages have been reserved, up to 16 TiB in steps of 1 GiB, which they are aligned to.
+pub(super) fn distance() -> Option<Reservation> {
     const MOST: usize = 1 << 14;
-    if let Ok(distance) = Reservation::reserve((Draw::new().below(MOST) + 1) * SLAB, SLAB) {
-        core::mem::forget(distance);
-    }
+    Reservation::reserve((Draw::new().below(MOST) + 1) << 30, page_size()).ok()
 }
 
 /// The record at a number.

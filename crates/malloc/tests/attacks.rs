@@ -1,0 +1,141 @@
+//! Attacks, each of which a measure stops and nothing else does.
+
+mod support;
+
+use support::{code, compile, complaints, is_emulated, run};
+
+const MEASURES: [&str; 5] = ["guard", "random", "quarantine", "zero", "canary"];
+
+/// What becomes of an attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It did what it was to do.
+    Success,
+    /// Nothing came of it.
+    Foiled,
+    /// The process was ended by a fault.
+    Fault,
+    /// The heap ended the process and said so.
+    Named(&'static str),
+}
+
+use End::{Fault, Foiled, Named, Success};
+
+/// The attack's name; what becomes of it by default; the measures that make a difference, by themselves, and which.
+struct Attack(&'static str, End, &'static [(&'static str, End)]);
+
+const OVERFLOW: End = Named("overflow: the bytes behind the block at 0x");
+const USE_AFTER_FREE: End = Named("use after free: byte ");
+const DOUBLE_FREE: End = Named("double free: free(0x");
+
+/// Whether the measure's draws decide.
+const BY_CHANCE: End = Named("by chance");
+
+const ATTACKS: &[Attack] = &[
+    Attack("over-long-blocks", Success, &[("guard", Fault)]),
+    Attack("over-slabs", Success, &[("guard", Fault)]),
+    Attack("byte-over", Success, &[("canary", OVERFLOW)]),
+    Attack("byte-over-realloc", Success, &[("canary", OVERFLOW)]),
+    Attack("byte-over-long", Success, &[("canary", OVERFLOW)]),
+    Attack("write-after-free", Success, &[("zero", USE_AFTER_FREE)]),
+    Attack("write-to-freed-long", Success, &[("quarantine", Fault)]),
+    Attack("read-after-free", Success, &[("zero", Foiled)]),
+    Attack("free-from-another", Success, &[("quarantine", DOUBLE_FREE), ("random", BY_CHANCE)]),
+    Attack("free-from-another-later", Success, &[("quarantine", DOUBLE_FREE), ("random", BY_CHANCE)]),
+    Attack("foretell", Success, &[("random", Foiled)]),
+    // Each free is held against a record, whichever measure is taken.
+    Attack(
+        "free-twice-apart",
+        Success,
+        &[
+            ("guard", DOUBLE_FREE),
+            ("random", DOUBLE_FREE),
+            ("quarantine", DOUBLE_FREE),
+            ("zero", DOUBLE_FREE),
+            ("canary", DOUBLE_FREE),
+        ],
+    ),
+    // No free block has a link, whichever measure is taken.
+    Attack(
+        "forge-link-with-key",
+        Success,
+        &[("guard", Foiled), ("random", Foiled), ("quarantine", Foiled), ("zero", USE_AFTER_FREE), ("canary", Foiled)],
+    ),
+];
+
+/// What becomes of an attack under measures.
+fn end_of(attack: &str, measures: &str) -> End {
+    let output = run(&compile("attack.c", &[]), &[attack], &[("HEAPWRIGHT_HARDEN", measures)]);
+    let said = complaints(&output);
+    const SIGABRT: i32 = 6;
+    const SIGSEGV: i32 = 11;
+    match (code(&output), String::from_utf8_lossy(&output.stdout).trim_end()) {
+        (0, "went on") => Success,
+        (0, "foiled") => Foiled,
+        (code, "") if code & 127 == SIGSEGV => Fault,
+        (code, "") if code & 127 == SIGABRT => {
+            let names = [OVERFLOW, USE_AFTER_FREE, DOUBLE_FREE, INVALID, DAMAGED];
+            let is_said = |name: &End| matches!(name, Named(name) if said.starts_with(&format!("heapwright: {name}")));
+            assert_eq!(said.lines().count(), 1, "{attack} under {measures}: {said}");
+            names.into_iter().find(is_said).unwrap_or_else(|| panic!("{attack} under {measures}: {said}"))
+        }
+        (code, text) => panic!("{attack} under {measures}: {code}, {text}, {said}"),
+    }
+}
+
+const INVALID: End = Named("invalid pointer: free(0x");
+const DAMAGED: End = Named("damaged heap: ");
+
+#[test]
+fn a_measure_stops_what_it_is_for_and_nothing_else_does() {
+    for Attack(attack, by_default, stopped) in ATTACKS {
+        assert_eq!(end_of(attack, ""), *by_default, "{attack} by default");
+        for measure in MEASURES {
+            let expected = stopped.iter().find(|(name, _)| *name == measure).map_or(*by_default, |(_, end)| *end);
+            let found = end_of(attack, measure);
+            assert!(expected == BY_CHANCE || found == expected, "{attack} under {measure}: {found:?}");
+        }
+        assert_ne!(end_of(attack, "1"), Success, "{attack} under all");
+    }
+}
+
+#[test]
+fn some_attacks_are_always_stopped() {
+    for measures in ["", "1"].into_iter().chain(MEASURES) {
+        assert_eq!(end_of("free-twice", measures), DOUBLE_FREE, "{measures}");
+        // Of a block whose pages have gone, it is not known what they were.
+        assert!([DOUBLE_FREE, INVALID].contains(&end_of("free-twice-long", measures)), "{measures}");
+        assert_ne!(end_of("forge-link", measures), Success, "{measures}");
+    }
+}
+
+/// What a link is xored with makes of a plain pointer an address that no process has.
+#[test]
+fn a_forged_link_faults_before_it_is_handed_out() {
+    if !is_emulated() {
+        assert_eq!(end_of("forge-link", ""), Fault);
+    }
+}
+
+#[test]
+fn links_that_lead_to_no_block_are_found_when_lists_are_filled() {
+    assert_eq!(end_of("bend-links", ""), DAMAGED);
+}
+
+#[test]
+fn how_far_the_heap_is_from_the_libraries_is_drawn() {
+    let distances = |measures: &str| {
+        let run = || {
+            let output = run(&compile("attack.c", &[]), &["tell-distance"], &[("HEAPWRIGHT_HARDEN", measures)]);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().next().and_then(|line| line.parse::<i64>().ok()).expect("the distance is printed")
+        };
+        let all: Vec<i64> = (0..6).map(|_| run()).collect();
+        all.iter().max().unwrap() - all.iter().min().unwrap()
+    };
+    if is_emulated() {
+        return;
+    }
+    assert!(distances("") <= 2, "without the measure it is nearly the same each time");
+    assert!(distances("random") > 2);
+}
