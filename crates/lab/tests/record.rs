@@ -478,3 +478,20 @@ fn what_cannot_be_run_or_written_is_said() {
     assert_eq!(output.status.code(), Some(125));
     assert!(output.stdout.is_empty());
 }
+
+#[test]
+fn a_malloc_in_front_of_glibcs_is_recorded_and_asked_how_long_its_blocks_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-fno-builtin"];
+    let other = include_str!("programs/other_malloc.c");
+    let other = compiled(folder.path(), "other.so", other, &[&flags[..], &["-shared", "-fPIC", "-w"]].concat());
+    let source = "#include <malloc.h>\n#include <stdlib.h>\nint main(void) {\n  void *block = realloc(malloc(700), 701);\n\
+        int length = malloc_usable_size(block);\n  free(block);\n  return length != 65536; }";
+    let program = compiled(folder.path(), "asks", source, &flags);
+    let path = folder.path().join("t.hwt");
+    let output = record(&path).arg(program).env("LD_PRELOAD", &other).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let trace = Trace::at(&path);
+    assert_eq!((trace.count(700), trace.count(701), trace.finished), (1, 1, true));
+    assert_eq!(trace.about_at_the_end.get("glibc peak system bytes"), None);
+}

@@ -24,6 +24,7 @@ mod forks;
 mod identity;
 mod lock;
 mod mappings;
+mod objects;
 mod output;
 mod pages;
 mod process;
@@ -50,6 +51,7 @@ pub use forks::fork_count;
 pub use identity::{Identity, Life, life, pid_namespace};
 pub use lock::{Lock, Locked};
 pub use mappings::{Mapping, each_mapping};
+pub use objects::{are_in_one_object, next_symbol};
 pub use output::{Line, Output, Stream};
 pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, round_to_pages, unmap};
 pub use process::{

@@ -1,6 +1,16 @@
-//! The malloc family of glibc, by the names that no other library puts itself in front of.
+//! The malloc family of glibc, by names that few other libraries put themselves in front of.
+
+use core::ffi::c_void;
+use core::mem::transmute;
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use heapwright_os::{are_in_one_object, next_symbol};
 
 unsafe extern "C" {
+    /// glibc's copy of the program break.
+    #[link_name = "__curbrk"]
+    pub(crate) static BREAK: AtomicPtr<u8>;
+
     #[link_name = "__libc_malloc"]
     pub(crate) safe fn malloc(size: usize) -> *mut u8;
     #[link_name = "__libc_calloc"]
@@ -11,4 +21,43 @@ unsafe extern "C" {
     pub(crate) fn realloc(block: *mut u8, size: usize) -> *mut u8;
     #[link_name = "__libc_free"]
     pub(crate) fn free(block: *mut u8);
+}
+
+/// Nobody has looked yet.
+const UNKNOWN: u8 = 0;
+const GLIBCS: u8 = 1;
+const ANOTHERS: u8 = 2;
+
+static WHOSE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// Whether the functions above are glibc's own, so that blocks are as glibc makes them.
+#[inline(always)]
+pub(crate) fn is_its_own() -> bool {
+    match WHOSE.load(Ordering::Relaxed) {
+        GLIBCS => true,
+        UNKNOWN => look(),
+        _ => false,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look() -> bool {
+    let is_its_own = are_in_one_object(malloc as *const c_void, (&raw const BREAK).cast());
+    WHOSE.store(if is_its_own { GLIBCS } else { ANOTHERS }, Ordering::Relaxed);
+    is_its_own
+}
+
+/// How long the other malloc that is in front of glibc's says that a block is; 0 when it does not say.
+///
+/// # Safety
+/// It has given out the block, or the block is null.
+#[cold]
+pub(crate) unsafe fn usable_size_elsewhere(block: *mut u8) -> usize {
+    let function = next_symbol(c"malloc_usable_size");
+    if function.is_null() {
+        return 0;
+    }
+    // SAFETY: every C library and malloc that has this function has it with this signature; for the block, the caller's promise.
+    unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*mut u8) -> usize>(function)(block) }
 }

@@ -1,5 +1,6 @@
 //! How many bytes glibc's malloc has from the system, as far as that costs next to nothing to know: the growth of the program
-//! break, and blocks that have a mapping of their own. Both show in what glibc has written anyway.
+//! break, and blocks that have a mapping of their own. Both show in what glibc has written anyway. Where another malloc is in front of
+//! glibc's, nothing is known.
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -7,11 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering
 use heapwright_os::SegmentFile;
 use heapwright_stream::Header;
 
-unsafe extern "C" {
-    /// glibc's copy of the program break.
-    #[link_name = "__curbrk"]
-    static BREAK: AtomicPtr<u8>;
-}
+use crate::glibc::{self, BREAK};
 
 /// In the word before a block: it has a mapping of its own.
 const MAPPED: usize = 2;
@@ -50,9 +47,12 @@ unsafe fn word_before(block: *mut u8) -> usize {
 /// How many bytes of mappings of their own a block takes: 0 for most.
 ///
 /// # Safety
-/// glibc's malloc has given out the block.
+/// One of the functions of [`glibc`] has given out the block.
 #[inline(always)]
 pub(crate) unsafe fn mapped_bytes(block: *mut u8) -> usize {
+    if !glibc::is_its_own() {
+        return 0;
+    }
     // SAFETY: the caller's promise.
     let word = unsafe { word_before(block) };
     if word & MAPPED == 0 {
@@ -65,8 +65,12 @@ pub(crate) unsafe fn mapped_bytes(block: *mut u8) -> usize {
 /// How many bytes of a block may be used; as glibc's `malloc_usable_size`.
 ///
 /// # Safety
-/// glibc's malloc has given out the block, or it is null.
+/// It is null, or was given out by [`glibc::malloc`] or one of the others.
 pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
+    if !glibc::is_its_own() {
+        // SAFETY: the caller's promise.
+        return unsafe { glibc::usable_size_elsewhere(block) };
+    }
     if block.is_null() {
         return 0;
     }
@@ -79,9 +83,12 @@ pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
 /// A block was given out.
 ///
 /// # Safety
-/// By glibc's malloc.
+/// By one of the functions of [`glibc`].
 #[inline(always)]
 pub(crate) unsafe fn see(block: *mut u8) {
+    if !glibc::is_its_own() {
+        return;
+    }
     // SAFETY: the caller's promise.
     let word = unsafe { word_before(block) };
     if word & MAPPED != 0 || current_break() != SEEN.load(Ordering::Relaxed) {
@@ -125,7 +132,7 @@ pub(crate) fn tell(header: &Header) {
     if START.load(Ordering::Relaxed) == 0 {
         START.store(first_break().unwrap_or(0), Ordering::Relaxed);
     }
-    if START.load(Ordering::Relaxed) != 0 {
+    if START.load(Ordering::Relaxed) != 0 && glibc::is_its_own() {
         HEADER.store(core::ptr::from_ref(header).cast_mut(), Ordering::Release);
     }
     // Whoever comes next looks.
