@@ -5,7 +5,9 @@
 //! and reads the rest by [`Beacon::read`]. Processes that fork inherit it lit; a new program (`exec`) lights its own.
 //!
 //! A process that was asked to also leaves its heap's last state in a file when it exits: the beacon's bytes, then for a
-//! heap with an engine the metadata up to the end of the block map's used part, for another one its counters.
+//! heap with an engine the metadata up to the end of the block map's used part, for another one its counters; for the
+//! cached heap, behind the metadata of its engine, the entries of the slabs that lie in the heap, what is known of each, and
+//! the heaps, each of the three filled up to a multiple of 8 bytes.
 #![no_std]
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +16,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub const MAGIC: [u8; 16] = *b"heapwright heap\n";
 
 /// The version of all that is told here.
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
 
 /// How many figures a [`Sighting`] has.
-const FIGURES: usize = 6;
+const FIGURES: usize = 9;
 
 /// The light itself: one per process, in writable data.
 #[repr(C, align(64))]
@@ -26,13 +28,14 @@ pub struct Beacon {
     /// [`LAYOUT`] once the figures stand, 0 before.
     layout: AtomicU64,
     figures: [AtomicU64; FIGURES],
-    rest: [u64; 7],
+    rest: [u64; 4],
 }
 
 /// What a beacon tells. Addresses are the process's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
-    /// The policy's number, `PolicyKind as u64`; 0 for a heap without an engine, in which every block is a mapping.
+    /// The policy's number, `PolicyKind as u64`; 0 for a heap without an engine, in which every block is a mapping. Of the cached
+    /// heap, that of the engine which places its slabs.
     pub policy: u64,
     /// A word of 4 bytes that is 0 while nobody works on the heap.
     pub lock: u64,
@@ -44,6 +47,12 @@ pub struct Sighting {
     pub cells: u64,
     /// The counters of a heap without an engine; 0 with one.
     pub counters: u64,
+    /// The entries of the cached heap's slabs; 0 of any other heap.
+    pub entries: u64,
+    /// What is known of its slabs beside that; 0 of any other heap.
+    pub slabs: u64,
+    /// The heaps of its threads, of which number 0 is nobody's; 0 of any other heap.
+    pub heaps: u64,
 }
 
 /// Why there is no sighting.
@@ -67,13 +76,14 @@ impl Beacon {
     #[must_use]
     pub const fn new() -> Beacon {
         let figures = [const { AtomicU64::new(0) }; FIGURES];
-        Beacon { magic: MAGIC, layout: AtomicU64::new(0), figures, rest: [0; 7] }
+        Beacon { magic: MAGIC, layout: AtomicU64::new(0), figures, rest: [0; 4] }
     }
 
     /// Lights the beacon.
     pub fn light(&self, sighting: &Sighting) {
-        let Sighting { policy, lock, region, metadata, cells, counters } = *sighting;
-        for (place, figure) in self.figures.iter().zip([policy, lock, region, metadata, cells, counters]) {
+        let Sighting { policy, lock, region, metadata, cells, counters, entries, slabs, heaps } = *sighting;
+        let figures = [policy, lock, region, metadata, cells, counters, entries, slabs, heaps];
+        for (place, figure) in self.figures.iter().zip(figures) {
             place.store(figure, Ordering::Relaxed);
         }
         self.layout.store(LAYOUT, Ordering::Release);
@@ -117,6 +127,9 @@ impl Beacon {
                 metadata: word(4),
                 cells: word(5),
                 counters: word(6),
+                entries: word(7),
+                slabs: word(8),
+                heaps: word(9),
             }),
             other => Err(Dark::OtherVersion(other)),
         }

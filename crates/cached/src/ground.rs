@@ -74,6 +74,12 @@ only_one! {
     static SHARED: Lock<Option<Shared>> = Lock::new(None);
 }
 
+/// The word that is 0 while nobody has the pages for himself.
+#[cfg(not(all(loom, test)))]
+pub(crate) fn lock_word() -> *const u32 {
+    SHARED.word()
+}
+
 impl Ground {
     /// The first byte of the pages.
     pub(crate) fn base(&self) -> *mut u8 {
@@ -124,6 +130,12 @@ impl Ground {
     pub(crate) fn set_entry(&self, number: u32, entry: Entry) {
         // SAFETY: as above.
         unsafe { &*self.entries().add(number as usize) }.store(entry.to_bits(), Ordering::Release);
+    }
+
+    /// What is known of each slab, by its number.
+    #[cfg(not(all(loom, test)))]
+    pub(crate) fn slabs(&self) -> *const Known {
+        self.slabs.load(Ordering::Relaxed)
     }
 
     /// What its owner knows of the slab of a number.

@@ -4,6 +4,8 @@
 //! else happens when a list is empty (it is filled from a slab) or full (half of it goes back to its slabs).
 
 mod listed;
+#[cfg(not(all(loom, test)))]
+mod seen;
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -20,6 +22,9 @@ use crate::links::{Beside, Chain, Key, Links};
 use crate::list::List;
 use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab, is_block};
 use crate::world::{AtomicU32, GATHERED, only_one, touch};
+
+#[cfg(not(all(loom, test)))]
+pub use seen::HeapGlance;
 
 /// Whose a slab is and of which class, in one word: the owner above, the class's list below, as its distance from the first in
 /// bytes. So what an own slab's entry differs by from that of class 0 leads to the list.

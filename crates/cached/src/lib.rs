@@ -11,7 +11,7 @@
 //! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
-//! From the bottom up: `classes`, `links`, `list`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, and this page.
+//! From the bottom up: `classes`, `links`, `list`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, `places`, and this page.
 //! Beside them stands the heap that takes measures against faulty and hostile programs (`harden`), over the same pages.
 #![no_std]
 
@@ -33,6 +33,8 @@ mod interleavings;
 mod links;
 mod list;
 mod mode;
+#[cfg(not(all(loom, test)))]
+mod places;
 mod slab;
 mod thread;
 #[cfg(all(loom, test))]
@@ -48,6 +50,12 @@ pub use census::{Census, ClassSlabs, census, census_of, heaps};
 pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use global::Cached;
 pub use harden::{Measures, harden};
+#[cfg(not(all(loom, test)))]
+pub use heap::HeapGlance;
+#[cfg(not(all(loom, test)))]
+pub use places::{Places, places, write_state};
+#[cfg(not(all(loom, test)))]
+pub use slab::SlabGlance;
 
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::Refused;

@@ -89,6 +89,15 @@ impl List {
         (i32::from(self.limit) - self.room) as u32
     }
 
+    /// How many blocks the list has whose bytes these are; whatever they are, no more than a list can have.
+    #[cfg(not(all(loom, test)))]
+    pub(crate) fn length_in(bytes: &[u8; size_of::<List>()]) -> u16 {
+        let (limit, room) = (core::mem::offset_of!(List, limit), core::mem::offset_of!(List, room));
+        let limit = u16::from_ne_bytes(core::array::from_fn(|byte| bytes[limit + byte]));
+        let room = i32::from_ne_bytes(core::array::from_fn(|byte| bytes[room + byte]));
+        u16::try_from(i32::from(limit).saturating_sub(room)).unwrap_or(0)
+    }
+
     /// It is empty and to be filled: with how many blocks? More may lie in it from now on.
     pub(crate) fn want(&mut self, class: usize) -> u32 {
         self.was_filled = true;

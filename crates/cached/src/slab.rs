@@ -6,6 +6,9 @@
 //!
 //! What is known of a slab lies apart from it; inside are only the links of small free blocks (`links`).
 
+#[cfg(not(all(loom, test)))]
+mod seen;
+
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU16, Ordering};
 
@@ -14,6 +17,9 @@ use heapwright_os::{page_size, populate, purge};
 use crate::classes::{GRAIN, is_start, size_of_class};
 use crate::damage::damaged;
 use crate::links::{Chain, Links};
+
+#[cfg(not(all(loom, test)))]
+pub use seen::SlabGlance;
 
 /// The length of a slab in bytes, and what it is aligned to.
 pub(crate) const SLAB: usize = 64 << 10;

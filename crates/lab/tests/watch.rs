@@ -24,8 +24,8 @@ int main(void) {
     for (int i = 0; i < 3000; i++) blocks[i] = malloc(100 + i % 700);
     for (int i = 0; i < 3000; i += 3) free(blocks[i]);
     struct mallinfo2 found = mallinfo2();
-    snprintf(line, sizeof line, "%d %zu %zu %zu %zu\n", getpid(), found.arena + found.hblkhd,
-             found.uordblks + found.hblkhd, found.fordblks, found.ordblks);
+    snprintf(line, sizeof line, "%d %zu %zu %zu %zu %zu\n", getpid(), found.arena + found.hblkhd,
+             found.uordblks + found.hblkhd, found.fordblks, found.ordblks, found.fsmblks);
     write(1, line, strlen(line));
     while (read(0, line, 1) > 0) {}
     return 3;
@@ -38,8 +38,11 @@ struct Holder {
     pid: u64,
     heap_size: u64,
     live: u64,
-    hole_bytes: u64,
+    /// In holes and, of the cached heap, in slabs.
+    free_bytes: u64,
     holes: u64,
+    /// In threads' lists.
+    listed_bytes: u64,
 }
 
 impl Holder {
@@ -48,8 +51,8 @@ impl Holder {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let told: Vec<u64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        let [pid, heap_size, live, hole_bytes, holes] = told[..] else { panic!("{line}") };
-        Holder { child, pid, heap_size, live, hole_bytes, holes }
+        let [pid, heap_size, live, free_bytes, holes, listed_bytes] = told[..] else { panic!("{line}") };
+        Holder { child, pid, heap_size, live, free_bytes, holes, listed_bytes }
     }
 }
 
@@ -92,10 +95,103 @@ fn a_process_is_seen_as_it_sees_itself_under_every_policy() {
         assert_eq!(row["pid"], holder.pid);
         assert_eq!(row["heap_size"], holder.heap_size, "{policy}");
         assert_eq!(row["live"], holder.live, "{policy}");
-        assert_eq!(row["hole_bytes"], holder.hole_bytes, "{policy}");
+        assert_eq!(row["hole_bytes"], holder.free_bytes, "{policy}");
         assert_eq!(row["holes"], holder.holes, "{policy}");
         assert_eq!(row["mallocs"].as_u64().unwrap() - row["frees"].as_u64().unwrap(), used(&row), "{policy}");
     }
+}
+
+#[test]
+fn the_cached_heap_is_seen_as_the_process_sees_it_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = heapwright();
+    command.args(["run", "-p", "cached", "--"]).arg(holder(folder.path()));
+    let holder = Holder::start(command);
+    let row = row(&watch(&["--once", "--json", "--pid", &holder.pid.to_string()]));
+    assert_eq!((&row["policy"], &row["sharp"], &row["mallocs"]), (&"cached".into(), &true.into(), &Value::Null));
+    assert_eq!((&row["heap_size"], &row["live"]), (&holder.heap_size.into(), &holder.live.into()));
+    let slabs = &row["slabs"];
+    assert_eq!((&slabs["listed_bytes"], &slabs["heaps"]), (&holder.listed_bytes.into(), &1.into()));
+    let classes = slabs["classes"].as_array().unwrap();
+    let sum = |read: &dyn Fn(&Value) -> u64| classes.iter().map(read).sum::<u64>();
+    let figure = |class: &Value, name: &str| class[name].as_u64().unwrap();
+    let used = sum(&|class| figure(class, "used") * figure(class, "size"));
+    assert_eq!(used + slabs["long_bytes"].as_u64().unwrap(), holder.live);
+    assert_eq!(sum(&|class| figure(class, "slabs")), slabs["count"]);
+    for class in classes {
+        let [size, slabs, blocks, used, listed] =
+            ["size", "slabs", "blocks", "used", "listed"].map(|name| figure(class, name));
+        assert_eq!(blocks, slabs * (65_536 / size), "{class}");
+        assert!(used + listed <= blocks && figure(class, "free_bytes") == (blocks - used) * size, "{class}");
+        let [resident, idle] = ["resident_bytes", "idle_bytes"].map(|name| figure(class, name));
+        assert!(idle <= resident && used * size <= resident && resident <= 65_536 * slabs, "{class}");
+    }
+    let rest = sum(&|class| 65_536 * figure(class, "slabs")) - used + row["hole_bytes"].as_u64().unwrap();
+    assert_eq!(rest, holder.free_bytes);
+}
+
+/// What is known of it lies elsewhere: no figure is made up.
+#[test]
+fn of_a_hardened_heap_pages_are_shown_and_the_rest_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = heapwright();
+    command.args(["run", "-p", "cached", "--"]).arg(holder(folder.path())).env("HEAPWRIGHT_HARDEN", "1");
+    let holder = Holder::start(command);
+    let row = row(&watch(&["--once", "--json", "--pid", &holder.pid.to_string()]));
+    assert_eq!((&row["policy"], &row["heap_size"]), (&"cached, hardened".into(), &holder.heap_size.into()));
+    for missing in ["mallocs", "live", "slabs"] {
+        assert_eq!(row[missing], Value::Null, "{missing}");
+    }
+}
+
+/// Four threads with 1000 blocks of 320 bytes each, of which each frees 123 of its own, and then the first 200 of the second.
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static void *blocks[4][1000];
+static pthread_barrier_t barrier;
+static void *work(void *number) {
+    int me = (int)(long)number;
+    for (int i = 0; i < 1000; i++) blocks[me][i] = malloc(320);
+    for (int i = 0; i < 123; i++) free(blocks[me][i]);
+    pthread_barrier_wait(&barrier);
+    if (me == 0) {
+        for (int i = 200; i < 210; i++) free(blocks[1][i]);
+    }
+    pthread_barrier_wait(&barrier);
+    pause();
+    return NULL;
+}
+int main(void) {
+    pthread_t thread;
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    pthread_barrier_init(&barrier, NULL, 5);
+    for (long i = 0; i < 4; i++) pthread_create(&thread, NULL, work, (void *)i);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    dprintf(1, "%d 0 0 0 0 0\n", getpid());
+    char end;
+    while (read(0, &end, 1) > 0) {}
+    return 0;
+}
+"#;
+
+#[test]
+fn what_lies_in_the_lists_of_all_threads_is_not_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "threads", THREADS, &["-O0", "-w", "-pthread"]);
+    let mut command = heapwright();
+    command.args(["run", "-p", "cached", "--"]).arg(program);
+    let holder = Holder::start(command);
+    let row = row(&watch(&["--once", "--json", "--pid", &holder.pid.to_string()]));
+    let slabs = &row["slabs"];
+    let class = slabs["classes"].as_array().unwrap().iter().find(|class| class["size"] == 320).unwrap();
+    // What one thread has freed of another's counts as in use until it is sent.
+    assert_eq!((&class["used"], &slabs["outgoing"]), (&(4 * (1000 - 123)).into(), &10.into()), "{slabs}");
+    assert_eq!(slabs["heaps"], 5);
 }
 
 /// How many blocks are used.
@@ -107,27 +203,45 @@ fn used(row: &Value) -> u64 {
 fn a_program_that_ends_at_once_is_seen_as_it_ended() {
     let folder = tempfile::tempdir().unwrap();
     let program = holder(folder.path());
-    let output = watch(&["--once", "--json", "--after", "1000", "-p", "worst", "--", program.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(3));
-    // What it printed has gone to standard error.
-    let told = text(&output.stderr);
-    let told: Vec<&str> = told.split_whitespace().collect();
-    let row = row(&output);
-    assert_eq!(row["policy"], "worst");
-    assert_eq!([&row["pid"], &row["heap_size"], &row["live"]].map(Value::to_string), told[..3]);
+    for policy in ["worst", "cached"] {
+        let output = watch(&["--once", "--json", "--after", "1000", "-p", policy, "--", program.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(3));
+        // What it printed has gone to standard error.
+        let told = text(&output.stderr);
+        let told: Vec<&str> = told.split_whitespace().collect();
+        let row = row(&output);
+        assert_eq!(row["policy"], policy);
+        assert_eq!([&row["pid"], &row["heap_size"], &row["live"]].map(Value::to_string), told[..3]);
+    }
 }
 
 #[test]
 fn the_text_has_the_figures_and_a_picture() {
     let folder = tempfile::tempdir().unwrap();
     let program = holder(folder.path());
-    let output = watch(&["--once", "--", program.to_str().unwrap()]);
+    let output = watch(&["--once", "-p", "best", "--", program.to_str().unwrap()]);
     let said = text(&output.stdout);
     assert!(said.starts_with("holder ["), "{said}");
     assert!(said.contains("under best") && said.contains("mallocs") && said.contains("peak heap bytes"), "{said}");
     let picture: Vec<&str> = said.lines().filter(|line| line.starts_with("  0x")).collect();
     assert!(picture.len() > 4 && picture[0].contains('▓') | picture[0].contains('▒'), "{said}");
     assert!(picture.iter().all(|line| line.chars().count() <= 78));
+}
+
+#[test]
+fn the_text_of_the_cached_heap_has_a_line_per_class() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = holder(folder.path());
+    let said = text(&watch(&["--once", "--", program.to_str().unwrap()]).stdout);
+    assert!(said.contains("under cached") && said.contains("live bytes") && !said.contains("mallocs"), "{said}");
+    let classes: Vec<&str> = said.lines().skip_while(|line| !line.contains("class")).skip(1).collect();
+    let classes: Vec<&str> = classes.into_iter().take_while(|line| !line.is_empty()).collect();
+    // 100 to 799 bytes are 44 sizes, of which there are slabs; "all" is the last.
+    assert!(classes.len() > 44 && classes.last().unwrap().trim_start().starts_with("all "), "{said}");
+    let used = |line: &str| line.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap();
+    let (all, each) = classes.split_last().unwrap();
+    assert_eq!(each.iter().map(|line| used(line)).sum::<u64>(), used(all), "{said}");
+    assert!(said.lines().filter(|line| line.starts_with("  0x")).count() > 2, "{said}");
 }
 
 #[test]

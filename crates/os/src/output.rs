@@ -121,12 +121,22 @@ impl Output {
     }
 
     /// Writes all of `bytes` as far as the system takes them.
-    pub fn write(&self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            // SAFETY: the buffer is valid for its length.
-            let written = unsafe { libc::write(self.descriptor, bytes.as_ptr().cast(), bytes.len()) };
+    pub fn write(&self, bytes: &[u8]) {
+        // SAFETY: the buffer is valid for its length.
+        unsafe { self.write_memory(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Writes `count` bytes of memory that somebody may be writing to meanwhile.
+    ///
+    /// # Safety
+    /// They are mapped.
+    pub unsafe fn write_memory(&self, start: *const u8, count: usize) {
+        let mut done = 0;
+        while done < count {
+            // SAFETY: the caller's promise; only the system looks at the bytes.
+            let written = unsafe { libc::write(self.descriptor, start.add(done).cast(), count - done) };
             match usize::try_from(written) {
-                Ok(written) if written > 0 => bytes = bytes.get(written..).unwrap_or_default(),
+                Ok(written) if written > 0 => done += written,
                 _ if errno() == libc::EINTR => {}
                 _ => return,
             }

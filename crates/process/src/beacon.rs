@@ -5,7 +5,8 @@ use core::fmt::Write;
 use core::slice;
 
 use heapwright_beacon::{Beacon, Sighting};
-use heapwright_heaps::Glance;
+use heapwright_cached as cached;
+use heapwright_heaps::{Glance, PolicyKind};
 use heapwright_os::{Line, Output, process_id};
 
 use crate::heap::Heap;
@@ -28,9 +29,22 @@ pub(crate) fn light(state: &State, lock: *const u32) {
             sighting.cells = metadata.len() as u64;
         }
         Heap::Mapped(heap) => sighting.counters = core::ptr::from_ref(heap.counters_in_place()).addr() as u64,
-        Heap::Cached => {}
+        Heap::Cached => tell_places(&mut sighting),
     }
     BEACON.light(&sighting);
+}
+
+/// Tells where the parts of the cached heap are.
+fn tell_places(sighting: &mut Sighting) {
+    let Some(places) = cached::places() else { return };
+    sighting.policy = PolicyKind::First as u64;
+    sighting.lock = places.lock.addr() as u64;
+    sighting.region = places.region.addr().get() as u64;
+    sighting.metadata = places.metadata.addr().get() as u64;
+    sighting.cells = places.metadata.len() as u64;
+    sighting.entries = places.entries.addr() as u64;
+    sighting.slabs = places.slabs.addr() as u64;
+    sighting.heaps = places.heaps.addr() as u64;
 }
 
 /// Leaves the heap's state in a file named by this process's number, if the environment named a directory for it.
@@ -57,7 +71,7 @@ fn leave_in(directory: &Line<PATH_LENGTH>, state: &State) {
             // SAFETY: counters are plain integers without gaps, and nobody writes to them while the heap is borrowed.
             output.write(unsafe { slice::from_raw_parts(counters.cast(), size_of_val(&*counters)) });
         }
-        Heap::Cached => {}
+        Heap::Cached => cached::write_state(output),
     }
     output.close();
 }

@@ -72,9 +72,10 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Whether somebody will want to know what happened in the heap.
+    /// Whether somebody will want to know what happened in the heap. (A watcher looks at what there is, so that nothing need be
+    /// counted for it.)
     pub(crate) fn asks_for_counts(&self) -> bool {
-        !matches!(self.report, Report::Nothing) || self.watch.is_some()
+        !matches!(self.report, Report::Nothing)
     }
 
     /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and

@@ -128,7 +128,7 @@ impl Live {
             }
             let mut area = Rect::ZERO;
             terminal.draw(|frame| {
-                area = screen::map_area(frame.area());
+                area = screen::map_area(frame.area(), &self);
                 screen::draw(frame, &self);
             })?;
             let wait = due.saturating_duration_since(Instant::now());

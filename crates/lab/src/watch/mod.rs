@@ -1,11 +1,12 @@
 //! `heapwright watch`: a program's heap on the terminal while it runs, or that of a trace, explained (`trace`).
 //!
 //! The program does nothing for it. Its drop-in library says in its own memory where the heap's metadata is (a beacon); we
-//! read the memory of the process from outside. From the bottom up: `sight` (the beacon, found), `sample` (a copy of what
+//! read the memory of the process from outside. From the bottom up: `sight` (the beacon, found), `sample` and `slabs` (a copy of what
 //! the heap knows), `view` and `picture` (a part of it, drawn), `history`, `watched` and `family` (processes over time),
-//! `log` and `program` (what runs and what it prints), `terminal`, `panels`, `screen` and `live` (what the user sees),
+//! `log` and `program` (what runs and what it prints), `terminal`, `panels`, `classes`, `screen` and `live` (what the user sees),
 //! `plain` (the same as text, once).
 
+mod classes;
 mod family;
 mod history;
 mod live;
@@ -17,6 +18,7 @@ mod program;
 mod sample;
 mod screen;
 mod sight;
+mod slabs;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_placement::PolicyKind;
 
 use self::live::{End, Live};
 use self::program::{Output, Plan, Program, Session};
@@ -43,7 +44,7 @@ use crate::run::{failed, launch, program as file};
 
 pub const EXAMPLES: &str = "\
 Examples:
-  heapwright watch -- python3 job.py                 under best fit
+  heapwright watch -- python3 job.py                 under the default malloc
   heapwright watch -p worst -- g++ -c big.cpp        the compiler proper is found, too
   heapwright watch --pid 4711                        a process under `heapwright run`, say
   heapwright watch gcc.hwt -p first -p best          a trace, explained, under two policies
@@ -65,8 +66,8 @@ pub struct Arguments {
     #[arg(value_name = "TRACE", conflicts_with_all = ["program", "pid", "output", "detach", "seed", "json", "after"])]
     pub trace: Option<PathBuf>,
 
-    /// How blocks are placed: best fit unless told otherwise. For a trace: first fit; two policies are shown side by side.
-    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::values()))]
+    /// How blocks are placed: the default malloc (`cached`) unless told otherwise. For a trace: first fit; two policies are shown side by side.
+    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::drop_in()))]
     pub policy: Vec<String>,
 
     /// Begin after this event of the trace, and stand still.
@@ -148,7 +149,7 @@ fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
     // Taken before the program starts, which would run for nobody otherwise.
     let mut terminal = if arguments.once { None } else { Some(Terminal::take()?) };
     let plan = Plan {
-        policy: arguments.policy.first().map_or(PolicyKind::Best.name(), String::as_str),
+        policy: arguments.policy.first().map_or(policy::CACHED, String::as_str),
         seed: arguments.seed,
         output: match &arguments.output {
             Some(path) => Output::File(path),

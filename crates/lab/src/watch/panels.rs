@@ -12,7 +12,7 @@ use super::picture::QUIET;
 use crate::number;
 
 /// What is shown for a figure that is not known.
-const MISSING: &str = "-";
+pub const MISSING: &str = "-";
 
 /// A rule with a title, under which something stands.
 pub fn section(title: &str) -> Block<'_> {
@@ -86,7 +86,7 @@ impl Figures<'_> {
 }
 
 /// So often per second.
-fn per_second(rate: f64) -> String {
+pub fn per_second(rate: f64) -> String {
     match rate {
         rate if rate >= 1e6 => format!("{} M/s", number::short(rate / 1e6)),
         rate if rate >= 1e3 => format!("{} k/s", number::short(rate / 1e3)),
@@ -166,7 +166,8 @@ fn curve_under(title: &str, values: &[u64], most: u64, area: Rect, buffer: &mut 
     Sparkline::default().data(values).max(most.max(1)).style(Style::new().fg(Color::Cyan)).render(body, buffer);
 }
 
-fn framed(block: Block, area: Rect, buffer: &mut Buffer) -> Rect {
+/// Draws a section's frame; returns what is inside.
+pub fn framed(block: Block, area: Rect, buffer: &mut Buffer) -> Rect {
     let inner = block.inner(area);
     block.render(area, buffer);
     inner

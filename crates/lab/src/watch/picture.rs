@@ -2,20 +2,23 @@
 
 use std::ops::Range;
 
-use heapwright_placement::Block;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::view::{Cell, Frame, View, cells};
+use super::view::{Cell, Frame, Piece, View, cells};
 
 /// What is not the point.
 pub const QUIET: Style = Style::new().add_modifier(Modifier::DIM);
 
+/// Nothing but longer blocks, for the most part, of a heap with slabs.
+const LONG: &str = "■";
 /// Nothing but holes.
 const HOLE: &str = "·";
+/// Nothing but free blocks of slabs.
+const IDLE: &str = "∘";
 /// Nothing but the free tail.
 const TAIL: &str = "╌";
 
@@ -43,10 +46,10 @@ fn label_width(heap: usize) -> usize {
 }
 
 impl<'p> Picture<'p> {
-    /// The picture of `blocks` as `view` has them in `frame`; the free tail begins at `top`.
-    pub fn new(blocks: impl Iterator<Item = Block>, top: usize, view: View, frame: Frame) -> Picture<'p> {
+    /// The picture of `pieces` as `view` has them in `frame`; the free tail begins at `top`.
+    pub fn new(pieces: impl Iterator<Item: Into<Piece>>, top: usize, view: View, frame: Frame) -> Picture<'p> {
         let (start, scale) = view.resolve(&frame);
-        let cells = cells(blocks, top, (start, scale), frame.columns * frame.rows);
+        let cells = cells(pieces, top, (start, scale), frame.columns * frame.rows);
         Picture { frame, start, scale, cells, mark: None }
     }
 
@@ -58,8 +61,10 @@ impl<'p> Picture<'p> {
     fn style(&self, number: usize, cell: &Cell) -> Option<(&'static str, Style)> {
         let share = cell.share()?;
         let (glyph, color) = match share {
+            0.0 if cell.idle > cell.free + cell.tail => (IDLE, Color::Yellow),
             0.0 if cell.free == 0 => (TAIL, Color::DarkGray),
             0.0 => (HOLE, Color::Red),
+            1.0 if cell.long > cell.used => (LONG, Color::Blue),
             1.0 => ("█", Color::Green),
             share if share >= 0.9 => ("▓", Color::Green),
             share if share >= 0.7 => ("▓", Color::Cyan),
@@ -99,14 +104,29 @@ impl Widget for Picture<'_> {
 
 /// What the characters mean.
 pub fn legend() -> Line<'static> {
-    let part = |glyph, color, text| [Span::styled(glyph, Style::new().fg(color)), Span::styled(text, QUIET)];
-    let parts = [
-        part(" █", Color::Green, " used "),
+    legend_of([part(" █", Color::Green, " used ")])
+}
+
+/// The same for a heap with slabs.
+pub fn legend_with_slabs() -> Line<'static> {
+    legend_of([
+        part(" ■", Color::Blue, " long "),
+        part("█", Color::Green, " slab "),
+        part(IDLE, Color::Yellow, " idle "),
+    ])
+}
+
+fn part(glyph: &'static str, color: Color, text: &'static str) -> [Span<'static>; 2] {
+    [Span::styled(glyph, Style::new().fg(color)), Span::styled(text, QUIET)]
+}
+
+fn legend_of<const N: usize>(first: [[Span<'static>; 2]; N]) -> Line<'static> {
+    let rest = [
         part("▓", Color::Cyan, ""),
         part("▒", Color::Yellow, ""),
         part("░", Color::Red, " mixed "),
         part(HOLE, Color::Red, " hole "),
         part(TAIL, Color::DarkGray, " tail "),
     ];
-    Line::from_iter(parts.into_iter().flatten())
+    Line::from_iter(first.into_iter().chain(rest).flatten())
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::picture::{self, Picture};
 use super::sample::{Clarity, Sample};
+use super::slabs::Class;
 use super::view::{Frame, View};
 use super::watched::Watched;
 use crate::number;
@@ -18,6 +19,10 @@ use crate::results;
 
 /// How wide and how high a picture in text is.
 const AREA: Rect = Rect { x: 0, y: 0, width: 76, height: 12 };
+
+/// What its characters mean.
+const LEGEND: &str = "█ used ▓▒░ mixed · hole ╌ free tail";
+const LEGEND_WITH_SLABS: &str = "■ longer █ used in slabs ∘ idle in slabs ▓▒░ mixed · hole ╌ free tail";
 
 /// One process, as `--json` has it. What is not known is `null`.
 #[derive(Serialize)]
@@ -43,11 +48,54 @@ struct Row<'r> {
     hole_bytes: usize,
     largest_hole: Option<usize>,
     external_fragmentation: Option<f64>,
+    /// What the cached heap consists of; `null` for any other.
+    slabs: Option<SlabsRow<'r>>,
+}
+
+/// What the cached heap consists of, as `--json` has it.
+#[derive(Serialize)]
+struct SlabsRow<'r> {
+    /// Slabs.
+    count: usize,
+    /// Threads' heaps, those of threads that have ended among them.
+    heaps: usize,
+    /// Bytes of blocks that wait in threads' lists.
+    listed_bytes: u64,
+    /// Blocks that were freed by other threads than their heap's, and not sent there yet: they are among those in use.
+    outgoing: usize,
+    resident_bytes: u64,
+    idle_bytes: u64,
+    /// Blocks that lie in no slab.
+    long_blocks: Option<u64>,
+    long_bytes: Option<u64>,
+    /// Slabs and longer blocks that were ever placed, and removed.
+    placed: Option<u64>,
+    removed: Option<u64>,
+    classes: &'r [Class],
+}
+
+impl<'r> SlabsRow<'r> {
+    fn of(sample: &'r Sample) -> Option<SlabsRow<'r>> {
+        let slabs = sample.slabs.as_ref()?;
+        Some(SlabsRow {
+            count: slabs.count(),
+            heaps: slabs.heaps(),
+            listed_bytes: slabs.sum(|class| class.listed * class.size),
+            outgoing: slabs.outgoing(),
+            resident_bytes: slabs.sum(|class| class.resident_bytes),
+            idle_bytes: slabs.sum(|class| class.idle_bytes),
+            long_blocks: sample.long_blocks(),
+            long_bytes: sample.long_bytes(),
+            placed: sample.counters.map(|found| found.mallocs),
+            removed: sample.counters.map(|found| found.frees),
+            classes: slabs.classes(),
+        })
+    }
 }
 
 impl<'r> Row<'r> {
     fn of(shown: &'r Watched, sample: &'r Sample) -> Row<'r> {
-        let counters = sample.counters;
+        let (pages, counters) = (sample.counters, sample.counted());
         let holes = &sample.holes;
         Row {
             program: &shown.name,
@@ -62,15 +110,48 @@ impl<'r> Row<'r> {
             coalesces: counters.map(|found| found.coalesces),
             resizes: counters.map(|found| found.resizes),
             blocks: counters.map(|found| found.blocks),
-            live: counters.map(|found| found.live),
+            live: sample.live(),
             peak_live: counters.map(|found| found.peak_live),
-            heap_size: counters.map(|found| found.heap_size),
-            peak_heap_size: counters.map(|found| found.peak_heap_size),
+            heap_size: pages.map(|found| found.heap_size),
+            peak_heap_size: pages.map(|found| found.peak_heap_size),
             holes: holes.count,
             hole_bytes: holes.total,
             largest_hole: (holes.count != 0).then_some(holes.max),
             external_fragmentation: holes.external_fragmentation(),
+            slabs: SlabsRow::of(sample),
         }
+    }
+
+    /// The figures that a heap of its kind can have, by what people call them.
+    fn counts(&self) -> Vec<(&'static str, Option<u64>)> {
+        if let Some(slabs) = &self.slabs {
+            return vec![
+                ("live bytes", self.live),
+                ("heap bytes", self.heap_size),
+                ("peak heap bytes", self.peak_heap_size),
+                ("bytes in lists", Some(slabs.listed_bytes)),
+                ("threads' heaps", Some(slabs.heaps as u64)),
+                ("slabs", Some(slabs.count as u64)),
+                ("longer blocks", slabs.long_blocks),
+                ("their bytes", slabs.long_bytes),
+                ("ever placed", slabs.placed),
+                ("removed", slabs.removed),
+            ];
+        }
+        vec![
+            ("mallocs", self.mallocs),
+            ("frees", self.frees),
+            ("reuses", self.reuses),
+            ("grows", self.grows),
+            ("splits", self.splits),
+            ("coalesces", self.coalesces),
+            ("resizes", self.resizes),
+            ("blocks", self.blocks),
+            ("live bytes", self.live),
+            ("peak live bytes", self.peak_live),
+            ("heap bytes", self.heap_size),
+            ("peak heap bytes", self.peak_heap_size),
+        ]
     }
 }
 
@@ -85,21 +166,7 @@ pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
     let row = Row::of(shown, sample);
     let clarity = if row.sharp { "" } else { ", copied amid an operation" };
     writeln!(out, "{} [{}] under {}{clarity}", row.program, row.pid, row.policy)?;
-    let counts: [(&str, Option<u64>); 12] = [
-        ("mallocs", row.mallocs),
-        ("frees", row.frees),
-        ("reuses", row.reuses),
-        ("grows", row.grows),
-        ("splits", row.splits),
-        ("coalesces", row.coalesces),
-        ("resizes", row.resizes),
-        ("blocks", row.blocks),
-        ("live bytes", row.live),
-        ("peak live bytes", row.peak_live),
-        ("heap bytes", row.heap_size),
-        ("peak heap bytes", row.peak_heap_size),
-    ];
-    for (name, count) in counts {
+    for (name, count) in row.counts() {
         writeln!(out, "  {name:<16}{:>18}", count.map_or("-".to_owned(), number::grouped))?;
     }
     let external = row.external_fragmentation.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
@@ -109,10 +176,15 @@ pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
         number::grouped(row.holes as u64),
         number::bytes(row.hole_bytes as u64)
     )?;
+    if let Some(slabs) = &row.slabs {
+        writeln!(out)?;
+        print_classes(&mut out, slabs.classes)?;
+    }
     if let Some(layout) = &sample.layout {
         writeln!(out)?;
-        draw(&mut out, picture::frame(layout.heap_size(), layout.granule(), AREA), |frame| {
-            Picture::new(layout.blocks(), layout.top(), View::Whole, frame)
+        let legend = if sample.slabs.is_some() { LEGEND_WITH_SLABS } else { LEGEND };
+        draw(&mut out, picture::frame(layout.heap_size(), layout.granule(), AREA), legend, |frame| {
+            Picture::new(sample.pieces(), layout.top(), View::Whole, frame)
         })?;
     }
     out.flush()
@@ -130,15 +202,41 @@ pub fn print_heap(
     let (size, free) = (number::bytes(engine.heap_size() as u64), number::bytes(holes.total as u64));
     let count = number::grouped(holes.count as u64);
     writeln!(out, "  heap {size}, {count} holes of {free} in all, fragmented {external}")?;
-    draw(out, picture::frame(engine.heap_size(), granule, AREA), |frame| {
+    draw(out, picture::frame(engine.heap_size(), granule, AREA), LEGEND, |frame| {
         Picture::new(engine.blocks(), engine.top(), View::Whole, frame).marking(mark)
     })
 }
 
+/// A line per size of which there are slabs.
+fn print_classes(out: &mut impl Write, classes: &[Class]) -> io::Result<()> {
+    writeln!(
+        out,
+        "  {:>8} {:>7} {:>9} {:>8} {:>10} {:>10} {:>10}",
+        "class", "slabs", "used", "listed", "free", "in memory", "idle"
+    )?;
+    for class in classes {
+        let Class { size, slabs, used, listed, .. } = class;
+        let [free, resident, idle] =
+            [class.free_bytes, class.resident_bytes, class.idle_bytes].map(|bytes| number::bytes(bytes as u64));
+        writeln!(out, "  {size:>8} {slabs:>7} {used:>9} {listed:>8} {free:>10} {resident:>10} {idle:>10}")?;
+    }
+    let sum = |read: fn(&Class) -> usize| classes.iter().map(read).sum::<usize>();
+    let bytes = |read: fn(&Class) -> usize| number::bytes(sum(read) as u64);
+    let (slabs, used, listed) = (sum(|class| class.slabs), sum(|class| class.used), sum(|class| class.listed));
+    let [free, resident, idle] =
+        [bytes(|class| class.free_bytes), bytes(|class| class.resident_bytes), bytes(|class| class.idle_bytes)];
+    writeln!(out, "  {:>8} {slabs:>7} {used:>9} {listed:>8} {free:>10} {resident:>10} {idle:>10}", "all")
+}
+
 /// Writes the picture that `paint` makes in `frame`.
-fn draw<'p>(out: &mut impl Write, frame: Frame, paint: impl FnOnce(Frame) -> Picture<'p>) -> io::Result<()> {
+fn draw<'p>(
+    out: &mut impl Write,
+    frame: Frame,
+    legend: &str,
+    paint: impl FnOnce(Frame) -> Picture<'p>,
+) -> io::Result<()> {
     let (_, scale) = View::Whole.resolve(&frame);
-    writeln!(out, "  {} a cell: █ used ▓▒░ mixed · hole ╌ free tail", number::bytes(scale as u64))?;
+    writeln!(out, "  {} a cell: {legend}", number::bytes(scale as u64))?;
     let mut buffer = Buffer::empty(AREA);
     paint(frame).render(AREA, &mut buffer);
     for line in lines_of(&buffer) {

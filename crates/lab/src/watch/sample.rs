@@ -1,13 +1,19 @@
 //! A heap as it was at one moment, copied from the process it belongs to.
 
 use std::fs;
+use std::iter;
 use std::path::Path;
 
 use heapwright_beacon::Beacon;
+use heapwright_cached::SlabGlance;
 use heapwright_os::read_foreign;
 use heapwright_placement::{Block, BlockState, Counters, Glance, HoleStats, PolicyKind};
 
+use crate::policy::CACHED;
+
 use super::sight::{Sight, Unseen};
+use super::slabs::Slabs;
+use super::view::Piece;
 
 /// How often a copy is made anew because the program worked on its heap meanwhile.
 const ATTEMPTS: usize = 4;
@@ -17,6 +23,9 @@ const LONGEST_MAP: usize = 32 << 20;
 
 /// How many cells counters take.
 const COUNTERS: usize = size_of::<Counters>() / 8;
+
+/// The cached heap, hardened: nothing is in slabs as it usually is.
+const HARDENED: &str = "cached, hardened";
 
 /// Whether a copy shows the heap as it was between two operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +41,8 @@ pub enum Clarity {
 pub struct Sample {
     /// The policy's name.
     pub policy: &'static str,
-    /// What happened so far; `None` when the heap does not count.
+    /// What happened so far to those that the engine places: the program's blocks; of the cached heap, slabs and longer
+    /// blocks. `None` when the heap does not count.
     pub counters: Option<Counters>,
     /// The holes, of the part that is known.
     pub holes: HoleStats,
@@ -42,6 +52,10 @@ pub struct Sample {
     pub clarity: Clarity,
     /// The engine's; `None` where every block is a mapping of its own.
     pub layout: Option<Layout>,
+    /// Those of the cached heap; `None` of any other, and where its parts cannot be told, for it is hardened.
+    pub slabs: Option<Slabs>,
+    /// Whether the engine places blocks of the program and nothing else.
+    places_blocks: bool,
 }
 
 /// Where blocks lie.
@@ -85,6 +99,34 @@ impl Layout {
 }
 
 impl Sample {
+    /// Bytes in blocks that the program has.
+    pub fn live(&self) -> Option<u64> {
+        let live = self.counters?.live;
+        let Some(slabs) = &self.slabs else { return self.places_blocks.then_some(live) };
+        Some(self.long_bytes()? + slabs.sum(|class| class.used * class.size))
+    }
+
+    /// Bytes in blocks of the cached heap that lie in no slab.
+    pub fn long_bytes(&self) -> Option<u64> {
+        let slabs = self.slabs.as_ref()?.count() * SlabGlance::LENGTH;
+        Some(self.counters?.live.saturating_sub(slabs as u64))
+    }
+
+    /// How many those are.
+    pub fn long_blocks(&self) -> Option<u64> {
+        let Counters { blocks, holes, .. } = self.counters?;
+        Some(blocks.saturating_sub(holes).saturating_sub(self.slabs.as_ref()?.count() as u64))
+    }
+
+    /// What lies where, in address order; nothing where every block is a mapping of its own.
+    pub fn pieces(&self) -> Box<dyn Iterator<Item = Piece> + '_> {
+        match (&self.layout, &self.slabs) {
+            (None, _) => Box::new(iter::empty()),
+            (Some(layout), None) => Box::new(layout.blocks().map(Piece::from)),
+            (Some(layout), Some(slabs)) => Box::new(layout.blocks().flat_map(|block| slabs.pieces(block))),
+        }
+    }
+
     /// Copies the heap at `sight` as it is now; again when the program works on it meanwhile, but not for ever.
     pub fn take(sight: &Sight) -> Result<Sample, Unseen> {
         let mut sample = attempt(sight)?;
@@ -119,8 +161,14 @@ impl Sample {
             return of_counters(&cells);
         }
         let glance = Glance::of(&cells).ok()?;
-        let map = cells.get(glance.map())?.to_vec();
-        Some(Sample::of_engine(told.region, glance, map, Clarity::Sharp))
+        let (map, heap_size) = (glance.map(), glance.heap_size());
+        let behind = bytes.get(Beacon::LENGTH + 8 * map.end..)?;
+        let sample = Sample::of_engine(told.region, glance, cells.get(map)?.to_vec(), Clarity::Sharp);
+        if told.slabs == 0 {
+            return Some(sample);
+        }
+        let slabs = if told.heaps == 0 { None } else { Some(Slabs::left(behind, heap_size)?) };
+        Some(sample.with_slabs(slabs))
     }
 
     /// The heap at address `region` that `glance` and `map`, a copy of its cells, show. Time: a walk of the heap.
@@ -131,7 +179,18 @@ impl Sample {
         for block in layout.blocks().filter(|block| block.state == BlockState::Free) {
             holes.add(block.size);
         }
-        Sample { policy, counters, holes, region, clarity, layout: Some(layout) }
+        Sample { policy, counters, holes, region, clarity, layout: Some(layout), slabs: None, places_blocks: true }
+    }
+
+    /// What happened to the program's blocks, as far as it is counted.
+    pub fn counted(&self) -> Option<Counters> {
+        self.counters.filter(|_| self.places_blocks)
+    }
+
+    /// The cached heap, whose slabs these are; none where it is hardened.
+    fn with_slabs(self, slabs: Option<Slabs>) -> Sample {
+        let policy = if slabs.is_some() { CACHED } else { HARDENED };
+        Sample { policy, slabs, places_blocks: false, ..self }
     }
 }
 
@@ -156,8 +215,20 @@ fn attempt(sight: &Sight) -> Result<Sample, Unseen> {
         return Err(Unseen::NotAHeap);
     }
     let map = read_cells(sight.pid, told.metadata + 8 * cells.start as u64, cells.len().min(LONGEST_MAP))?;
-    let same = read_cells(sight.pid, told.metadata, Glance::HEAD)? == head;
-    Ok(Sample::of_engine(told.region, glance, map, clarity(idle_before && same && is_idle(sight)?)))
+    let heap_size = glance.heap_size();
+    let mut sample = Sample::of_engine(told.region, glance, map, Clarity::Sharp);
+    let mut same = true;
+    if told.slabs != 0 && told.heaps == 0 {
+        sample = sample.with_slabs(None);
+    } else if told.slabs != 0 {
+        let slabs = Slabs::take(sight, heap_size)?;
+        // Threads work in their own heaps without the lock, but not without a trace there.
+        same = slabs.has_heaps(&Slabs::heaps_at(sight)?);
+        sample = sample.with_slabs(Some(slabs));
+    }
+    same &= read_cells(sight.pid, told.metadata, Glance::HEAD)? == head;
+    sample.clarity = clarity(idle_before && same && is_idle(sight)?);
+    Ok(sample)
 }
 
 fn clarity(undisturbed: bool) -> Clarity {
@@ -176,12 +247,26 @@ fn of_counters(cells: &[u64]) -> Option<Sample> {
     // SAFETY: counters are `repr(C)` and consist of as many whole numbers of 8 bytes.
     let counters = unsafe { cells.as_ptr().cast::<Counters>().read() };
     let (policy, holes, region) = ("mapped", HoleStats::default(), 0);
-    Some(Sample { policy, counters: Some(counters), holes, region, clarity: Clarity::Sharp, layout: None })
+    Some(Sample {
+        policy,
+        counters: Some(counters),
+        holes,
+        region,
+        clarity: Clarity::Sharp,
+        layout: None,
+        slabs: None,
+        places_blocks: true,
+    })
 }
 
 /// Reads `count` cells at `address` of process `pid`.
 fn read_cells(pid: u32, address: u64, count: usize) -> Result<Vec<u64>, Unseen> {
-    let mut bytes = vec![0; 8 * count];
+    read_bytes(pid, address, 8 * count).map(|bytes| cells_of(&bytes))
+}
+
+/// Reads `count` bytes at `address` of process `pid`.
+pub fn read_bytes(pid: u32, address: u64, count: usize) -> Result<Vec<u8>, Unseen> {
+    let mut bytes = vec![0; count];
     let mut read = 0;
     while read < bytes.len() {
         match read_foreign(pid, address as usize + read, &mut bytes[read..])? {
@@ -189,7 +274,7 @@ fn read_cells(pid: u32, address: u64, count: usize) -> Result<Vec<u64>, Unseen> 
             more => read += more,
         }
     }
-    Ok(cells_of(&bytes))
+    Ok(bytes)
 }
 
 fn cells_of(bytes: &[u8]) -> Vec<u64> {

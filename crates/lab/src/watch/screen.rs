@@ -8,13 +8,18 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
+use super::classes::{self, Classes, TABLE};
 use super::live::{Live, Question, ending};
 use super::panels::{COUNTERS, FIGURES, Figures, Holes, Past, keys, section};
-use super::picture::{self, Picture, QUIET, legend};
+use super::picture::{self, Picture, QUIET, legend, legend_with_slabs};
 use super::program::Program;
 use super::sample::Sample;
+use super::slabs::Slabs;
 use super::watched::Watched;
 use crate::number;
+
+/// So many columns make sense for what was before.
+const PAST: u16 = 12;
 
 /// Where the parts of the picture are.
 struct Parts {
@@ -25,12 +30,15 @@ struct Parts {
     keys: Rect,
 }
 
-fn parts(area: Rect) -> Parts {
+fn parts(area: Rect, live: &Live) -> Parts {
+    let has_slabs = live.family.shown().sample.as_ref().is_some_and(|sample| sample.slabs.is_some());
+    // A table by size class can be long.
+    let figures = if has_slabs { (area.height / 3).max(classes::ROWS) } else { FIGURES };
     let output = (area.height / 6).clamp(2, 10);
     let [title, map, figures, output, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Fill(1),
-        Constraint::Length(FIGURES),
+        Constraint::Length(figures),
         Constraint::Length(output),
         Constraint::Length(1),
     ])
@@ -39,13 +47,13 @@ fn parts(area: Rect) -> Parts {
 }
 
 /// The part of a terminal in which the heap's picture lies.
-pub fn map_area(area: Rect) -> Rect {
-    section("").inner(parts(area).map)
+pub fn map_area(area: Rect, live: &Live) -> Rect {
+    section("").inner(parts(area, live).map)
 }
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame, live: &Live) {
-    let parts = parts(frame.area());
+    let parts = parts(frame.area(), live);
     let shown = live.family.shown();
     draw_title(frame, live, parts.title);
     match &shown.sample {
@@ -114,8 +122,9 @@ fn draw_map(frame: &mut Frame, live: &Live, sample: &Sample, area: Rect) {
     if layout.known() < layout.heap_size() {
         title = format!("the first {}, {title}", number::bytes(layout.known() as u64));
     }
-    frame.render_widget(section(&title).title_top(legend().right_aligned()), area);
-    frame.render_widget(Picture::new(layout.blocks(), layout.top(), live.view, shape), inner);
+    let legend = if sample.slabs.is_some() { legend_with_slabs() } else { legend() };
+    frame.render_widget(section(&title).title_top(legend.right_aligned()), area);
+    frame.render_widget(Picture::new(sample.pieces(), layout.top(), live.view, shape), inner);
 }
 
 fn draw_reason(frame: &mut Frame, shown: &Watched, area: Rect) {
@@ -127,17 +136,35 @@ fn draw_reason(frame: &mut Frame, shown: &Watched, area: Rect) {
 }
 
 fn draw_figures(frame: &mut Frame, shown: &Watched, area: Rect) {
+    if let Some((sample, slabs)) = shown.sample.as_ref().and_then(|sample| Some((sample, sample.slabs.as_ref()?))) {
+        return draw_slabs(frame, shown, sample, slabs, area);
+    }
     let [counters, holes, past] =
         Layout::horizontal([Constraint::Length(COUNTERS), Constraint::Fill(1), Constraint::Fill(1)])
             .spacing(1)
             .areas(area);
     let stats = shown.sample.as_ref().map(|sample| sample.holes).unwrap_or_default();
     frame.render_widget(
-        Figures { counters: shown.counters(), rates: (!shown.is_gone()).then_some(&shown.rates) },
+        Figures {
+            counters: shown.sample.as_ref().and_then(Sample::counted),
+            rates: (!shown.is_gone()).then_some(&shown.rates),
+        },
         counters,
     );
     frame.render_widget(Holes { holes: stats }, holes);
     frame.render_widget(Past { history: &shown.history }, past);
+}
+
+fn draw_slabs(frame: &mut Frame, shown: &Watched, sample: &Sample, slabs: &Slabs, area: Rect) {
+    let [heap, table, past] =
+        Layout::horizontal([Constraint::Length(COUNTERS), Constraint::Length(TABLE), Constraint::Fill(1)])
+            .spacing(1)
+            .areas(area);
+    frame.render_widget(classes::Parts { sample, slabs, rates: (!shown.is_gone()).then_some(&shown.rates) }, heap);
+    frame.render_widget(Classes { classes: slabs.classes() }, table);
+    if past.width >= PAST {
+        frame.render_widget(Past { history: &shown.history }, past);
+    }
 }
 
 fn draw_output(frame: &mut Frame, live: &Live, area: Rect) {

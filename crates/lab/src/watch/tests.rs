@@ -1,5 +1,10 @@
 //! The picture of a running program, drawn from a heap that is made here.
 
+use std::ffi::CString;
+
+use heapwright_beacon::{Beacon, Sighting};
+use heapwright_cached as cached;
+use heapwright_os::Output;
 use heapwright_placement::{AnyEngine, Engine, Glance, Growth, PolicyKind, Rules};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -8,6 +13,7 @@ use super::live::Live;
 use super::sample::{Clarity, Sample};
 use super::screen;
 use super::sight::Unseen;
+use super::view::Kind;
 
 /// A heap of 256 blocks of 64 bytes, of which every fourth of the first 128 is free.
 fn sample(clarity: Clarity) -> Sample {
@@ -19,6 +25,32 @@ fn sample(clarity: Clarity) -> Sample {
     let glance = Glance::of(&metadata).unwrap();
     let map = metadata[glance.map()].to_vec();
     Sample::of_engine(0x7000_0000, glance, map, clarity)
+}
+
+/// This process's cached heap, which nothing else here uses, as it would be left for a watcher: 1000 blocks of 48 bytes, of which
+/// half are free, and one of 100,000.
+fn sample_with_slabs() -> Sample {
+    let blocks: Vec<_> = (0..1000).map(|_| cached::allocate(48).unwrap()).collect();
+    let long = cached::allocate(100_000).unwrap();
+    // SAFETY: nobody uses the blocks.
+    blocks[..500].iter().for_each(|&block| unsafe { cached::free(block).unwrap() });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let output = Output::file(&CString::new(path.to_str().unwrap()).unwrap()).unwrap();
+    let beacon = Beacon::new();
+    beacon.light(&Sighting {
+        policy: PolicyKind::First as u64,
+        metadata: 1,
+        slabs: 1,
+        heaps: 1,
+        ..Sighting::default()
+    });
+    output.write(&beacon.bytes());
+    cached::write_state(output);
+    output.close();
+    // SAFETY: as above.
+    blocks[500..].iter().chain([&long]).for_each(|&block| unsafe { cached::free(block).unwrap() });
+    Sample { region: 0x7000_0000, ..Sample::left_in(&path).unwrap() }
 }
 
 /// The screen as text, while a process is watched whose heap is like that.
@@ -69,6 +101,31 @@ fn a_heap_at_80_by_24() {
         assert_eq!(line, wanted, "row {number} of\n{}", lines.join("\n"));
     }
     assert_eq!(lines.len(), expected.len());
+}
+
+#[test]
+fn the_cached_heap_at_80_by_24() {
+    let sample = sample_with_slabs();
+    let used: usize = sample.pieces().filter(|piece| piece.kind == Kind::Used).map(|piece| piece.size).sum();
+    assert!((500 * 48..540 * 48).contains(&used), "{used}");
+    assert_eq!(sample.live(), Some(500 * 48 + 102_400));
+    let lines = drawn(Some(sample.clone()), None, 80, 24);
+    let expected = [
+        (0, " demo  4711 under cached · running                                         0:00"),
+        (1, " 4.00 KiB a cell from 0x70000000 ─ ■ long █ slab ∘ idle ▓▒░ mixed · hole ╌ tail"),
+        (8, " heap ────────────────────────────────  size classes ──────────────────────────"),
+        (9, "live              123 KiB              bytes  slabs      used     free     idle"),
+        (15, "longer                  1     100 KiB"),
+    ];
+    for (row, wanted) in expected {
+        assert_eq!(lines[row], wanted, "row {row} of\n{}", lines.join("\n"));
+    }
+    assert!(lines[2].starts_with("0x00000 ") && lines[2].contains("█▓∘"), "{}", lines[2]);
+    assert!(lines[2].contains(&"■".repeat(25)) && lines[2].ends_with('╌'), "{}", lines[2]);
+    assert!(lines[10].contains("   48      1       500 40.5 KiB "), "{}", lines[10]);
+    for size in [(1, 1), (39, 12), (80, 10), (200, 60)] {
+        drawn(Some(sample.clone()), None, size.0, size.1);
+    }
 }
 
 #[test]

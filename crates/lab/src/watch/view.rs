@@ -94,11 +94,46 @@ impl View {
     }
 }
 
+/// What bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// In a used block; of a heap with slabs, one that lies in a slab.
+    Used,
+    /// In a block as long as it likes, of a heap with slabs.
+    Long,
+    /// In a slab, and in no block that is used.
+    Idle,
+    /// In a hole, or in the free tail.
+    Hole,
+}
+
+/// A run of bytes of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Bytes from the region's start.
+    pub offset: usize,
+    /// Its length in bytes.
+    pub size: usize,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl From<Block> for Piece {
+    fn from(Block { offset, size, state }: Block) -> Piece {
+        let kind = if state == BlockState::Used { Kind::Used } else { Kind::Hole };
+        Piece { offset, size, kind }
+    }
+}
+
 /// What lies in a cell, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// In used blocks.
     pub used: usize,
+    /// In blocks as long as they like, beside slabs.
+    pub long: usize,
+    /// In slabs, but not in use.
+    pub idle: usize,
     /// In holes.
     pub free: usize,
     /// In the heap's free tail.
@@ -108,30 +143,33 @@ pub struct Cell {
 impl Cell {
     /// How much of the cell is used, from 0 to 1; `None` for a cell with nothing of the heap in it.
     pub fn share(&self) -> Option<f64> {
-        let all = self.used + self.free + self.tail;
-        (all != 0).then(|| self.used as f64 / all as f64)
+        let used = self.used + self.long;
+        let all = used + self.idle + self.free + self.tail;
+        (all != 0).then(|| used as f64 / all as f64)
     }
 }
 
 /// The cells of a picture that begins at `start`, `scale` bytes each, of a heap whose free tail begins at `top`.
 pub fn cells(
-    blocks: impl Iterator<Item = Block>,
+    pieces: impl Iterator<Item: Into<Piece>>,
     top: usize,
     (start, scale): (usize, usize),
     count: usize,
 ) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); count];
     let end = start.saturating_add(count.saturating_mul(scale));
-    let shown = |block: &Block| block.offset < end;
-    for Block { offset, size, state } in blocks.take_while(shown).filter(|block| block.offset + block.size > start) {
+    let shown = pieces.map(Into::into).take_while(|piece: &Piece| piece.offset < end);
+    for Piece { offset, size, kind } in shown.filter(|piece| piece.offset + piece.size > start) {
         let (mut at, stop) = (offset.max(start) - start, (offset + size).min(end) - start);
         while at < stop {
             let cell = at / scale;
             let next = ((cell + 1) * scale).min(stop);
-            let place = match state {
-                BlockState::Used => &mut cells[cell].used,
-                BlockState::Free if offset >= top => &mut cells[cell].tail,
-                BlockState::Free => &mut cells[cell].free,
+            let place = match kind {
+                Kind::Used => &mut cells[cell].used,
+                Kind::Long => &mut cells[cell].long,
+                Kind::Idle => &mut cells[cell].idle,
+                Kind::Hole if offset >= top => &mut cells[cell].tail,
+                Kind::Hole => &mut cells[cell].free,
             };
             *place += next - at;
             at = next;
@@ -199,7 +237,7 @@ mod tests {
             block(72, 56, BlockState::Free),
         ];
         let all = cells(blocks.into_iter(), 72, (0, 32), 5);
-        let cell = |used, free, tail| Cell { used, free, tail };
+        let cell = |used, free, tail| Cell { used, free, tail, ..Cell::default() };
         assert_eq!(all, [cell(24, 8, 0), cell(0, 32, 0), cell(8, 0, 24), cell(0, 0, 32), cell(0, 0, 0)]);
         assert_eq!(
             all.iter().map(Cell::share).collect::<Vec<_>>(),

@@ -116,9 +116,9 @@ impl Watched {
 
     /// This is the heap now.
     pub fn put(&mut self, sample: Sample) {
-        if let Some(counters) = sample.counters {
+        if let Some((counters, live)) = sample.counters.zip(sample.live()) {
             let external = sample.holes.external_fragmentation();
-            self.history.add(Point { heap: counters.heap_size, live: counters.live, external });
+            self.history.add(Point { heap: counters.heap_size, live, external });
             self.rates.add(Instant::now(), counters);
         }
         self.sample = Some(sample);
