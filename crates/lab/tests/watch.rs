@@ -138,7 +138,9 @@ fn of_a_hardened_heap_pages_are_shown_and_the_rest_is_missing() {
     command.args(["run", "-p", "cached", "--"]).arg(holder(folder.path())).env("HEAPWRIGHT_HARDEN", "1");
     let holder = Holder::start(command);
     let row = row(&watch(&["--once", "--json", "--pid", &holder.pid.to_string()]));
-    assert_eq!((&row["policy"], &row["heap_size"]), (&"cached, hardened".into(), &holder.heap_size.into()));
+    assert_eq!(row["policy"], "cached, hardened");
+    // Guards are no part of what the process says it has.
+    assert!(row["heap_size"].as_u64().unwrap() > holder.heap_size, "{row}");
     for missing in ["mallocs", "live", "slabs"] {
         assert_eq!(row[missing], Value::Null, "{missing}");
     }
