@@ -55,7 +55,7 @@ pub struct Sample {
     /// Those of the cached heap; `None` of any other, and where its parts cannot be told, for it is hardened.
     pub slabs: Option<Slabs>,
     /// Whether the engine places blocks of the program and nothing else.
-    places_blocks: bool,
+    pub places_blocks: bool,
 }
 
 /// Where blocks lie.
