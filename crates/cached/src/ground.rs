@@ -172,7 +172,7 @@ impl Ground {
     #[inline(always)]
     pub(crate) fn place_of_heap(&self, owner: u32) -> *mut Heap {
         // SAFETY: there is room for every owner's.
-        unsafe { self.heaps.load(Ordering::Relaxed).add(owner as usize) }
+        unsafe { self.heaps.load(Ordering::Relaxed).byte_add(owner as usize * Heap::STEP + Heap::AT) }
     }
 
     /// Lays the ground, if that has not been done, after what else has to be `prepared` once.
@@ -270,7 +270,7 @@ impl Shared {
         let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
         let entries = sparse(ENTRIES * size_of::<AtomicU32>())?;
         let slabs = sparse(room * size_of::<Known>())?;
-        let heaps = sparse(HEAPS.min(room) * size_of::<Heap>())?;
+        let heaps = sparse(HEAPS.min(room) * Heap::STEP)?;
         let beside = sparse(Beside::length(room * SLAB))?;
         leave_room(capacity)?;
         // SAFETY: the room is new, and zero.

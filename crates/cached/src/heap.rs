@@ -87,13 +87,25 @@ struct Outgoing {
 }
 
 /// A heap, which stays where it is for ever.
-#[repr(C, align(4096))]
+#[repr(C, align(64))]
 pub(crate) struct Heap {
     local: UnsafeCell<Local>,
     inbox: Inbox,
     owner: u32,
     tenancy: Tenancy,
 }
+
+impl Heap {
+    /// How far heaps are apart in bytes: each has a page, so that threads share none.
+    pub(crate) const STEP: usize = 4 << 10;
+
+    /// Where in its page a heap begins. Processors that compare the last 12 bits of addresses take what was stored in a block for
+    /// what is loaded from a list, and wait, when these agree. At the page's start a class's list would be where the second
+    /// block of its slab is; here it is where no block among the first two is.
+    pub(crate) const AT: usize = 1216;
+}
+
+const _: () = assert!(Heap::AT + size_of::<Heap>() <= Heap::STEP && Heap::AT / GRAIN > SMALL_CLASSES);
 
 // SAFETY: what is not atomic is touched as `Local` says; the owner never changes, and the tenancy only behind the ground's lock.
 unsafe impl Sync for Heap {}
