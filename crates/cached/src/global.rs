@@ -5,8 +5,8 @@ use core::ptr::{NonNull, null_mut};
 
 use crate::classes::GRAIN;
 use crate::{
-    OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, give_any, harden, resize_in_place, take,
-    take_medium,
+    OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, give_any, harden, reallocate,
+    resize_in_place, take, take_medium,
 };
 
 /// The process's cached heap, as a Rust program's allocator. It gets ready with the first allocation.
@@ -73,6 +73,9 @@ unsafe impl GlobalAlloc for Cached {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the block came from `alloc` with this layout, so it is not null.
         unsafe {
+            if layout.align() <= GRAIN {
+                return reallocate(NonNull::new_unchecked(block), size).map_or(null_mut(), NonNull::as_ptr);
+            }
             if resize_in_place(NonNull::new_unchecked(block), size).is_ok() {
                 return block;
             }

@@ -69,6 +69,15 @@ use slab::{PAGE, SLAB, is_block};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
+/// Why a block holds what it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotMoved {
+    /// No block starts there.
+    NotABlock,
+    /// There is no memory.
+    OutOfMemory,
+}
+
 /// Gets ready, if nobody has yet, and leaves it to the caller to call [`before_fork`] and the others. The first allocation gets
 /// ready too, and sees to forks itself.
 ///
@@ -312,9 +321,7 @@ pub unsafe fn free_sized(block: NonNull<u8>, size: usize) -> Result<(), FreeErro
 /// If `block` is a block, nobody uses what it has above `size` bytes any more.
 pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
     if let Some((_, usable)) = slab_of(block) {
-        // A block of which less than half is needed moves to a shorter one.
-        let stays = size <= usable && (size > usable / 2 || class_of(size) == class_of(usable));
-        return if stays { Ok(()) } else { Err(ResizeError::NoRoom) };
+        return if stays(usable, size) { Ok(()) } else { Err(ResizeError::NoRoom) };
     }
     if harden::is_on() {
         return harden::resize_in_place(block, size);
@@ -330,6 +337,42 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
         counts::see_resized(usable, ground.pages.usable_size(block).unwrap_or(usable));
     }
     Ok(())
+}
+
+/// Makes a block hold `size` bytes where it is, or moves what is in it to another one that does.
+///
+/// # Errors
+/// [`NotMoved`]; nothing has changed then.
+///
+/// # Safety
+/// If `block` is a block, nobody uses what it has above `size` bytes any more nor, if another one is returned, the block itself.
+pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>, NotMoved> {
+    let usable = match slab_of(block) {
+        Some((_, usable)) if stays(usable, size) => return Ok(block),
+        Some((_, usable)) => usable,
+        // SAFETY: the caller's promise.
+        None => match unsafe { resize_in_place(block, size) } {
+            Ok(()) => return Ok(block),
+            Err(ResizeError::NotABlock) => return Err(NotMoved::NotABlock),
+            Err(ResizeError::NoRoom) => usable_size(block).ok_or(NotMoved::NotABlock)?,
+        },
+    };
+    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate(size), Ok);
+    let new = new.map_err(|OutOfMemory| NotMoved::OutOfMemory)?;
+    // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
+    unsafe {
+        new.copy_from_nonoverlapping(block, usable.min(size));
+        if !give_any(block.as_ptr()) {
+            free(block).map_err(|_| NotMoved::NotABlock)?;
+        }
+    }
+    Ok(new)
+}
+
+/// Whether a block of a class, `usable` bytes long, is to hold `size` bytes: one of which less than half is needed moves to a
+/// shorter one.
+fn stays(usable: usize, size: usize) -> bool {
+    size <= usable && (size > usable / 2 || class_of(size) == class_of(usable))
 }
 
 /// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for

@@ -236,14 +236,19 @@ impl Slab {
             // SAFETY: both are free.
             unsafe { links.link(chain.last, block) };
         }
+        let before = chain.count;
         while !block.is_null() && chain.count < wanted {
-            self.go_out(block.addr() - start.addr(), size, pages);
+            let end = block.addr() - start.addr() + size;
+            if end > (page + 1) * PAGE {
+                (page + 1..end.div_ceil(PAGE)).for_each(|page| self.go_out(page, 1, pages));
+            }
             chain.last = block;
             chain.count += 1;
             // SAFETY: the block is free and in the page's list.
             block = unsafe { links.next(block) };
             self.check(page, start, block);
         }
+        self.go_out(page, chain.count - before, pages);
         // SAFETY: the last is free.
         unsafe { links.link(chain.last, null_mut()) };
         self.free[page] = if block.is_null() {
@@ -264,15 +269,22 @@ impl Slab {
         }
     }
 
-    fn go_out(&mut self, offset: usize, size: usize, pages: &mut Idle) {
-        for page in offset / PAGE..=(offset + size - 1) / PAGE {
-            let bit = 1 << page;
-            if self.out[page] == 0 && self.resident & bit != 0 {
-                pages.idle = pages.idle.saturating_sub(1);
-            }
-            self.resident |= bit;
-            self.out[page] += 1;
+    /// So many more of the blocks that overlap a page are out.
+    #[inline]
+    fn go_out(&mut self, page: usize, blocks: u32, pages: &mut Idle) {
+        let bit = 1 << page;
+        if self.out[page] == 0 && self.resident & bit != 0 {
+            pages.idle = pages.idle.saturating_sub(1);
         }
+        self.resident |= bit;
+        self.out[page] += blocks as u16;
+    }
+
+    /// One block less of those that overlap a page is out.
+    #[inline]
+    fn come_back(&mut self, page: usize, pages: &mut Idle) {
+        self.out[page] -= 1;
+        pages.idle += u32::from(self.out[page] == 0);
     }
 
     /// Puts a block back that was out.
@@ -282,6 +294,7 @@ impl Slab {
     ///
     /// # Safety
     /// As [`Slab::take`]; `block` is a block of this slab that nobody uses.
+    #[inline]
     pub(crate) unsafe fn put(
         &mut self,
         start: *mut u8,
@@ -290,14 +303,18 @@ impl Slab {
         pages: &mut Idle,
     ) -> Result<(), NotOut> {
         let offset = block.addr().get() - start.addr();
-        let (page, last) = (offset / PAGE, (offset + size_of_class(self.class()) - 1) / PAGE);
-        if (page..=last).any(|page| self.out[page] == 0) {
+        let (page, end) = (offset / PAGE, offset + size_of_class(self.class()));
+        if self.out[page] == 0 {
             return Err(NotOut);
         }
-        for page in page..=last {
-            self.out[page] -= 1;
-            pages.idle += u32::from(self.out[page] == 0);
+        if end > (page + 1) * PAGE {
+            let beyond = page + 1..end.div_ceil(PAGE);
+            if beyond.clone().any(|page| self.out[page] == 0) {
+                return Err(NotOut);
+            }
+            beyond.for_each(|page| self.come_back(page, pages));
         }
+        self.come_back(page, pages);
         let next = match self.free[page] {
             NONE => null_mut(),
             // SAFETY: the list's first block lies in the slab.

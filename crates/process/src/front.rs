@@ -4,8 +4,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use heapwright_cached as cached;
-use heapwright_heaps::{FreeError, ResizeError};
+use heapwright_cached::{self as cached, NotMoved};
+use heapwright_heaps::FreeError;
 
 use crate::complaint::{Call, complain};
 use crate::exact::Exact;
@@ -101,15 +101,10 @@ pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout) -> Result<Resize
 /// As [`resize`].
 unsafe fn resize_cached(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
     // SAFETY: the caller's promise.
-    match unsafe { cached::resize_in_place(block, layout.size()) } {
-        Ok(()) => Ok(Resized::Done(block)),
-        Err(ResizeError::NotABlock) => Err(NotResized::NotABlock),
-        Err(ResizeError::NoRoom) => {
-            let usable = cached::usable_size(block).ok_or(NotResized::NotABlock)?;
-            let new = place(layout).ok_or(NotResized::OutOfMemory)?;
-            Ok(Resized::Elsewhere(new, usable.min(layout.size())))
-        }
-    }
+    unsafe { cached::reallocate(block, layout.size()) }.map(Resized::Done).map_err(|error| match error {
+        NotMoved::NotABlock => NotResized::NotABlock,
+        NotMoved::OutOfMemory => NotResized::OutOfMemory,
+    })
 }
 
 /// How many bytes the block at `block` has.
