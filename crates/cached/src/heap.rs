@@ -451,9 +451,10 @@ impl Local {
         let mut rest = unsafe { self.lists[class].cut(links, kept) };
         while let Some(block) = NonNull::new(rest) {
             self.check(block, class);
-            // SAFETY: the block is free and in the list.
-            rest = unsafe { links.next(rest) };
-            self.put_back(block);
+            // SAFETY: the blocks are free and in the list.
+            let (together, next) = unsafe { Chain::in_one_page(block, links, class) };
+            rest = next;
+            self.put_back(class, &together);
         }
     }
 
@@ -465,17 +466,17 @@ impl Local {
         }
     }
 
-    /// Puts a block back to its slab, which is this heap's.
-    fn put_back(&mut self, block: NonNull<u8>) {
-        let number = number_in_list(block);
-        // SAFETY: the slab is this heap's.
+    /// Puts blocks of a class that begin in one page, and have been checked, back to their slab, which is this heap's.
+    fn put_back(&mut self, class: usize, blocks: &Chain) {
+        let Some(first) = NonNull::new(blocks.first) else { return };
+        let number = number_in_list(first);
+        // SAFETY: there is a slab of this heap.
         let slab = unsafe { &mut *GROUND.slab(number) };
-        let links = self.links(slab.class());
-        // SAFETY: as above, and nobody uses the block.
-        if unsafe { slab.put(GROUND.start_of(number), links, block, &mut self.idle) }.is_err() {
-            damaged(block);
+        // SAFETY: as above, and nobody uses the blocks.
+        if slab.class() != class || unsafe { slab.put(GROUND.start_of(number), blocks, &mut self.idle) }.is_err() {
+            damaged(first);
         }
-        let is_unused = GROUND.blocks_out(number).remove_one();
+        let is_unused = GROUND.blocks_out(number).remove(blocks.count);
         if !slab.shelved {
             self.shelve(number);
         } else if is_unused && (slab.next != NO_SLAB || slab.previous != NO_SLAB) {
@@ -521,7 +522,7 @@ impl Local {
                     unsafe { links.link(block.as_ptr(), list.first()) };
                     list.pushed(block.as_ptr());
                 }
-                _ => self.put_back(block),
+                _ => self.put_back(entry.class(), &Chain::one(block, links)),
             }
         }
         self.return_idle_if_much();
@@ -635,7 +636,7 @@ fn hand_over(gathered: &mut Outgoing) {
 /// # Safety
 /// `block` is one of a slab of `entry` that nobody uses.
 pub(crate) unsafe fn send_at_once(block: NonNull<u8>, entry: Entry) {
-    let chain = Chain { first: block.as_ptr(), last: block.as_ptr(), count: 1, end: GROUND.links(entry.class()) };
+    let chain = Chain::one(block, GROUND.links(entry.class()));
     // SAFETY: the caller's promise.
     unsafe { GROUND.heap(entry.owner()).inbox.add(&chain) };
 }

@@ -3,9 +3,10 @@
 //! A small block holds its link itself, where the program or a list touches it anyway. The link of a longer block lies beside, in a
 //! table with a word for each KiB: such a block is not touched before the program does, and a list of it costs no pages.
 
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 
-use crate::classes::SMALL;
+use crate::classes::{GRAIN, SMALL, is_start, size_of_class};
+use crate::slab::{PAGE, SLAB};
 use crate::world::touch;
 
 /// How the links in small blocks are written: they say nothing to who does not know the process's key.
@@ -137,4 +138,35 @@ pub(crate) struct Chain {
 
 impl Chain {
     pub(crate) const EMPTY: Chain = Chain { first: null_mut(), last: null_mut(), count: 0, end: Links::Inside(Key(0)) };
+
+    /// One block.
+    pub(crate) fn one(block: NonNull<u8>, links: Links) -> Chain {
+        Chain { first: block.as_ptr(), last: block.as_ptr(), count: 1, end: links }
+    }
+
+    /// The first blocks of a list as far as they begin in one page and, if they are more than one, end there; and what is behind
+    /// them.
+    ///
+    /// # Safety
+    /// `first` is a free block of `class`, whose links these are, and in a list.
+    pub(crate) unsafe fn in_one_page(first: NonNull<u8>, links: Links, class: usize) -> (Chain, *mut u8) {
+        /// More than a page has: a list that has come to be a circle ends, too.
+        const MOST: u32 = (PAGE / GRAIN) as u32 + 1;
+        let ends_here = |block: *mut u8| block.addr() % PAGE + size_of_class(class) <= PAGE;
+        let is_next = |block: *mut u8| {
+            block.addr() / PAGE == first.addr().get() / PAGE && ends_here(block) && is_start(block.addr() % SLAB, class)
+        };
+        let mut chain = Chain::one(first, links);
+        // SAFETY: the caller's promise.
+        let mut next = unsafe { links.next(chain.first) };
+        if ends_here(chain.first) {
+            while is_next(next) && chain.count < MOST {
+                chain.last = next;
+                chain.count += 1;
+                // SAFETY: a block of the class that is in the list.
+                next = unsafe { links.next(next) };
+            }
+        }
+        (chain, next)
+    }
 }

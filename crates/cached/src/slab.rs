@@ -63,9 +63,9 @@ impl BlocksOut {
         self.0.store((self.count() + blocks) as u16, Ordering::Relaxed);
     }
 
-    /// Takes one away; returns whether there is none any more.
-    pub(crate) fn remove_one(&self) -> bool {
-        let left = self.count().wrapping_sub(1);
+    /// Takes some away; returns whether there is none any more.
+    pub(crate) fn remove(&self, blocks: u32) -> bool {
+        let left = self.count().wrapping_sub(blocks);
         self.0.store(left as u16, Ordering::Relaxed);
         left == 0
     }
@@ -280,48 +280,43 @@ impl Slab {
         self.out[page] += blocks as u16;
     }
 
-    /// One block less of those that overlap a page is out.
+    /// So many less of the blocks that overlap a page are out.
     #[inline]
-    fn come_back(&mut self, page: usize, pages: &mut Idle) {
-        self.out[page] -= 1;
+    fn come_back(&mut self, page: usize, blocks: u32, pages: &mut Idle) {
+        self.out[page] -= blocks as u16;
         pages.idle += u32::from(self.out[page] == 0);
     }
 
-    /// Puts a block back that was out.
+    /// Puts blocks back that were out. They begin in one page; if they are more than one, none reaches beyond it.
     ///
     /// # Errors
     /// [`NotOut`]; nothing has changed.
     ///
     /// # Safety
-    /// As [`Slab::take`]; `block` is a block of this slab that nobody uses.
+    /// As [`Slab::take`]; they are blocks of this slab that nobody uses.
     #[inline]
-    pub(crate) unsafe fn put(
-        &mut self,
-        start: *mut u8,
-        links: Links,
-        block: NonNull<u8>,
-        pages: &mut Idle,
-    ) -> Result<(), NotOut> {
-        let offset = block.addr().get() - start.addr();
+    pub(crate) unsafe fn put(&mut self, start: *mut u8, blocks: &Chain, pages: &mut Idle) -> Result<(), NotOut> {
+        let offset = blocks.first.addr() - start.addr();
         let (page, end) = (offset / PAGE, offset + size_of_class(self.class()));
-        if self.out[page] == 0 {
+        let is_out = |slab: &Slab, page: usize| u32::from(slab.out[page]) >= blocks.count;
+        if !is_out(self, page) {
             return Err(NotOut);
         }
-        if end > (page + 1) * PAGE {
-            let beyond = page + 1..end.div_ceil(PAGE);
-            if beyond.clone().any(|page| self.out[page] == 0) {
+        if blocks.count == 1 && end > (page + 1) * PAGE {
+            let beyond = page + 1..end.div_ceil(PAGE).min(PAGES);
+            if !beyond.clone().all(|page| is_out(self, page)) {
                 return Err(NotOut);
             }
-            beyond.for_each(|page| self.come_back(page, pages));
+            beyond.for_each(|page| self.come_back(page, 1, pages));
         }
-        self.come_back(page, pages);
+        self.come_back(page, blocks.count, pages);
         let next = match self.free[page] {
             NONE => null_mut(),
             // SAFETY: the list's first block lies in the slab.
             first => unsafe { start.add(usize::from(first) * GRAIN) },
         };
-        // SAFETY: the block is free now.
-        unsafe { links.link(block.as_ptr(), next) };
+        // SAFETY: the blocks are free now.
+        unsafe { blocks.end.link(blocks.last, next) };
         self.free[page] = (offset / GRAIN) as u16;
         self.ready |= 1 << page;
         Ok(())
