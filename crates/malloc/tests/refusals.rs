@@ -1,0 +1,68 @@
+//! A system that refuses memory, under the cached heap: programs get null and ENOMEM, and lose nothing.
+
+mod support;
+
+use std::path::PathBuf;
+
+use support::{code, compile, complaints, is_emulated, run};
+
+const NO_ROOM: &str = "heapwright: there is no address space for a heap: raise the limit on it (ulimit -v)\n";
+
+/// The program, whose own `mmap` stands before the C library's.
+fn program() -> PathBuf {
+    compile("refusals.c", &["-rdynamic"])
+}
+
+/// Runs the program; returns whether it ran through. If not, there was no room to begin.
+fn runs_through(arguments: &[&str], variables: &[(&str, &str)]) -> bool {
+    let output = run(&program(), arguments, variables);
+    if code(&output) == 0 {
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "refusals: ok\n");
+        return true;
+    }
+    assert_eq!((code(&output), complaints(&output)), (128 + 6, NO_ROOM.to_owned()), "{arguments:?} {variables:?}");
+    false
+}
+
+#[test]
+fn every_refused_call_costs_nothing_but_the_request() {
+    assert!(runs_through(&["calls"], &[]));
+}
+
+#[test]
+fn a_limit_on_data_costs_nothing_but_the_request() {
+    if !is_emulated() {
+        assert!(runs_through(&["data"], &[]));
+    }
+}
+
+#[test]
+fn a_refusal_at_the_beginning_is_overcome_or_told() {
+    let mut told = 0;
+    for first in 0.. {
+        let (from, until) = (first.to_string(), (first + 1).to_string());
+        assert!(
+            runs_through(&["once"], &[("REFUSE_FROM", &from), ("REFUSE_UNTIL", &until)]),
+            "call {first}, refused alone"
+        );
+        if runs_through(&["once"], &[("REFUSE_FROM", &from)]) {
+            break;
+        }
+        told += 1;
+    }
+    assert!(told > 3, "{told}");
+}
+
+#[test]
+fn a_limit_on_address_space_is_lived_with_or_told() {
+    if is_emulated() {
+        return;
+    }
+    let (least, enough) = (16 << 10, 64 << 10);
+    for kib in (least..enough).step_by(4 << 10) {
+        runs_through(&["within", &kib.to_string()], &[]);
+    }
+    for kib in [enough, 100 << 10, 500 << 10, 2 << 20] {
+        assert!(runs_through(&["within", &kib.to_string()], &[]), "{kib} KiB");
+    }
+}
