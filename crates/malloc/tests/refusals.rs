@@ -30,6 +30,11 @@ fn every_refused_call_costs_nothing_but_the_request() {
 }
 
 #[test]
+fn every_refused_call_costs_a_hardened_heap_nothing_but_the_request() {
+    assert!(runs_through(&["calls"], &[("HEAPWRIGHT_HARDEN", "1")]));
+}
+
+#[test]
 fn a_limit_on_data_costs_nothing_but_the_request() {
     if !is_emulated() {
         assert!(runs_through(&["data"], &[]));

@@ -4,13 +4,14 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::errno::errno_kept;
-use crate::pages::{Refused, granted};
+use crate::pages::{Refused, granted, refuse_call_if_told};
 
 /// Advice of Linux 6.13 and later: pages that fault when touched, without a mapping of their own.
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
-/// Whether pages were ever guarded by their mapping's protection.
+/// Whether pages were ever guarded by advice, and by their mapping's protection.
+static ADVISED: AtomicBool = AtomicBool::new(false);
 static PROTECTED: AtomicBool = AtomicBool::new(false);
 
 /// Has every touch of a few pages end the process. Their contents are lost.
@@ -24,6 +25,7 @@ pub unsafe fn guard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     // SAFETY: the caller's promise.
     unsafe {
         if advise(start, length, MADV_GUARD_INSTALL).is_ok() {
+            ADVISED.store(true, Ordering::Relaxed);
             return Ok(());
         }
         PROTECTED.store(true, Ordering::Relaxed);
@@ -34,15 +36,16 @@ pub unsafe fn guard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
 /// Undoes every [`guard`] and [`forbid`] in a range.
 ///
 /// # Errors
-/// [`Refused`] when the process has too many mappings.
+/// [`Refused`] when the process has too many mappings, or the system has no memory for it.
 ///
 /// # Safety
 /// As [`guard`].
 pub unsafe fn unguard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     // SAFETY: the caller's promise.
     unsafe {
-        // A system that does not know the advice has no such guards.
-        let _ = advise(start, length, MADV_GUARD_REMOVE);
+        if ADVISED.load(Ordering::Relaxed) {
+            advise(start, length, MADV_GUARD_REMOVE)?;
+        }
         if PROTECTED.load(Ordering::Relaxed) { permit(start, length) } else { Ok(()) }
     }
 }
@@ -72,11 +75,13 @@ pub unsafe fn permit(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
 }
 
 unsafe fn protect(start: NonNull<u8>, length: usize, protection: i32) -> Result<(), Refused> {
+    refuse_call_if_told()?;
     // SAFETY: the caller's promise.
     granted(errno_kept(|| unsafe { libc::mprotect(start.as_ptr().cast(), length, protection) }))
 }
 
 unsafe fn advise(start: NonNull<u8>, length: usize, advice: i32) -> Result<(), Refused> {
+    refuse_call_if_told()?;
     // SAFETY: the caller's promise.
     granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, advice) }))
 }
