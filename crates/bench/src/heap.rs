@@ -35,12 +35,17 @@ impl Heap {
     /// A block of `bytes` (at least 1), its first and its last byte written as programs do. A refusal ends the process: a workload that
     /// cannot go on has no figures.
     pub fn allocate(self, bytes: usize) -> Block {
-        // SAFETY: malloc takes any size.
-        let start = unsafe { (self.malloc)(bytes) };
-        let mut block = Block { start: NonNull::new(start.cast()).unwrap_or_else(|| refused(bytes)), bytes };
+        let mut block = self.reserve(bytes);
         block.write(0, 1);
         block.write(bytes - 1, 1);
         block
+    }
+
+    /// As [`Heap::allocate`], but nothing is written to it.
+    pub fn reserve(self, bytes: usize) -> Block {
+        // SAFETY: malloc takes any size.
+        let start = unsafe { (self.malloc)(bytes) };
+        Block { start: NonNull::new(start.cast()).unwrap_or_else(|| refused(bytes)), bytes }
     }
 
     /// The block with `bytes` bytes (at least 1), wherever it lies now.

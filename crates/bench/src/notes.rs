@@ -13,6 +13,11 @@ impl Notes {
     pub fn add(&mut self, name: &'static str, figure: u64) {
         self.lines.push((name, figure));
     }
+
+    /// Whether a figure of that name is noted.
+    pub fn has(&self, name: &str) -> bool {
+        self.lines.iter().any(|(other, _)| *other == name)
+    }
 }
 
 impl fmt::Display for Notes {

@@ -2,6 +2,7 @@
 
 use crate::notes::Notes;
 use crate::setup::{Setup, log_uniform};
+use crate::workloads::published::{self, PARTS_001, Touch};
 use crate::workloads::{churn, growth, large, pairs, queue, scattered, server, sharing, threads, touch};
 
 /// A workload of this process.
@@ -12,6 +13,8 @@ pub struct Workload {
     pub about: &'static str,
     /// Which of its times mean something.
     pub counts: Counts,
+    /// Its parts, if it has some that are timed apart: the figures of that name are processor time in nanoseconds.
+    pub parts: &'static [&'static str],
     pub(crate) run: fn(&Setup, &mut Notes) -> Result<(), String>,
 }
 
@@ -27,7 +30,7 @@ pub enum Counts {
 }
 
 const fn timed(name: &'static str, about: &'static str, run: fn(&Setup, &mut Notes) -> Result<(), String>) -> Workload {
-    Workload { name, about, counts: Counts::Both, run }
+    Workload { name, about, counts: Counts::Both, parts: &[], run }
 }
 
 macro_rules! pair {
@@ -39,7 +42,7 @@ macro_rules! pair {
 }
 
 /// All workloads, in the order in which tables list them.
-pub static WORKLOADS: [Workload; 30] = [
+pub static WORKLOADS: [Workload; 33] = [
     timed("server/1", "a thread replaces its 1,000 blocks, and hands them to the next thread", |setup, _| {
         server::run(setup, 1)
     }),
@@ -93,18 +96,34 @@ pub static WORKLOADS: [Workload; 30] = [
         name: "scattered/95%",
         about: "a million blocks of 16 to 512 bytes, 95 % freed at random, then 2 s of nothing",
         counts: Counts::Cpu,
+        parts: &[],
         run: |setup, notes| scattered::run(setup, notes, 0.95),
     },
     Workload {
         name: "scattered/all",
         about: "a million blocks of 16 to 512 bytes, all freed at random, then 2 s of nothing",
         counts: Counts::Cpu,
+        parts: &[],
         run: |setup, notes| scattered::run(setup, notes, 1.0),
+    },
+    timed("program000", "the program of report 000, which does not write to its blocks", |setup, notes| {
+        published::program_000(setup, notes, Touch::Nothing)
+    }),
+    timed("program000/touched", "the same, a byte on each page of its blocks written to", |setup, notes| {
+        published::program_000(setup, notes, Touch::Pages)
+    }),
+    Workload {
+        name: "program001",
+        about: "the five tests of report 001, which do not write to their blocks",
+        counts: Counts::Neither,
+        parts: &PARTS_001,
+        run: published::program_001,
     },
     Workload {
         name: "touch",
         about: "a block of 32 MiB, written to: what is read must be what was touched",
         counts: Counts::Neither,
+        parts: &[],
         run: |_, _| touch::run(),
     },
 ];

@@ -71,7 +71,7 @@ pub fn perform<T: DeserializeOwned>(allocator: &Allocator, job: &Job) -> Result<
 ///
 /// # Errors
 /// As [`perform`].
-pub fn parse<T: DeserializeOwned>(printed: &[u8], allocator: &Allocator) -> Result<T> {
+fn parse<T: DeserializeOwned>(printed: &[u8], allocator: &Allocator) -> Result<T> {
     let answer: Answer<T> = serde_json::from_slice(printed)
         .with_context(|| format!("a child under {} answered out of turn", allocator.name()))?;
     if let Some(library) = allocator.library()? {

@@ -69,8 +69,11 @@ fn every_run_of_everybody_is_written_down() {
         for part in ["allocate-16", "free-16", "allocate-4096", "free-4096", "pair-4096"] {
             let samples = samples(&document, &format!("program001/{part}"), name);
             assert_eq!(samples.len(), 2);
-            assert!(samples[0]["peak_rss"].is_null(), "what is not measured is not there");
+            assert!(samples[0]["cpu_seconds"].as_f64().unwrap() > 0.0);
+            assert!(samples[0]["peak_rss"].is_null(), "it is the whole program's");
         }
+        let whole = samples(&document, "program001", name);
+        assert!(whole[0]["cpu_seconds"].is_null() && whole[0]["peak_rss"].as_u64().unwrap() > 1 << 20);
     }
     assert_eq!(document["failures"].as_array().unwrap().len(), 0);
 }

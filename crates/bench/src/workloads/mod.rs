@@ -5,6 +5,7 @@ pub mod churn;
 pub mod growth;
 pub mod large;
 pub mod pairs;
+pub mod published;
 pub mod queue;
 pub mod scattered;
 pub mod server;

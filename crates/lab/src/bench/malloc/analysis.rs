@@ -68,10 +68,10 @@ impl Suite<'_> {
         places.filter_map(|at| self.ratio(row, at, measure)).reduce(f64::min)
     }
 
-    /// Rows in which everybody has that measure: only these can be compared as a whole.
+    /// Rows that count for the suite and in which everybody has that measure: only these can be compared as a whole.
     pub fn common_rows(&self, measure: Measure) -> Vec<&Row> {
         let is_whole = |row: &&Row| (0..self.contenders.len()).all(|at| self.ratio(row, at, measure).is_some());
-        self.rows.iter().filter(is_whole).collect()
+        self.rows.iter().filter(|row| row.counts_for(measure)).filter(is_whole).collect()
     }
 
     /// The geometric mean of a contender's ratios to the baseline over the common rows, in which every family counts once.
@@ -159,6 +159,19 @@ mod tests {
         assert_eq!(suite.mean(1, Measure::Cpu).map(|mean| mean.ratio), Some(0.5));
         assert_eq!(suite.ratio(&rows[1], 2, Measure::Cpu), None);
         assert_eq!(suite.mean(1, Measure::Peak), None);
+    }
+
+    #[test]
+    fn memory_that_nobody_writes_to_counts_in_no_mean() {
+        let contenders = contenders();
+        let mut rows =
+            [row("program000", [&[1.0], &[0.01], &[1.0], &[1.0]]), row("x", [&[1.0], &[1.5], &[1.0], &[1.0]])];
+        for cell in rows.iter_mut().flat_map(|row| &mut row.cells) {
+            cell.runs[0].peak_rss = cell.runs[0].cpu_seconds.map(|figure| (figure * 1000.0) as u64);
+        }
+        let suite = Suite { contenders: &contenders, rows: &rows };
+        assert_eq!(suite.mean(1, Measure::Peak).map(|mean| mean.ratio), Some(1.5));
+        assert_eq!(suite.common_rows(Measure::Cpu).len(), 2);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub fn judge(suite: Suite<'_>, instructions: &[Instructions]) -> Vec<Bar> {
     bars.extend(judge.rows("pair/").map(|row| judge.over_best_peer(row, Measure::Cpu)));
     bars.extend([Measure::Elapsed, Measure::Peak].map(|measure| judge.growth(measure)));
     bars.push(judge.scattered());
-    let published = judge.rows("program000").filter(|row| !row.name.contains('/')).chain(judge.rows("program001"));
+    let published = judge.rows("program000").filter(|row| !row.name.contains('/')).chain(judge.rows("program001/"));
     bars.extend(published.map(|row| judge.over_best_peer(row, Measure::Cpu)));
     bars.extend(judge.hit_path(instructions));
     bars

@@ -1,7 +1,5 @@
-//! What there is to run: our own workloads, the published programs, and real programs.
+//! What there is to run: workloads of the small program, and real programs.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,19 +8,15 @@ use heapwright_bench::{Counts, WORKLOADS, Workload};
 use heapwright_trace::{Event, Reader};
 
 use super::figures::Figures;
-use super::process::{Base, Ended, Start};
+use super::process::Base;
 use super::programs::{self, Program};
 use crate::allocator::Allocator;
-use crate::child::{self, Job};
 use crate::compare::BUNDLED;
-use crate::programs::{Layer, Program as Published, Touch};
 
 /// Something to run.
 pub enum Case {
     /// A workload of ours.
     Work(&'static Workload),
-    /// A program of the published reports, and the names of its parts.
-    Published(&'static str, Job, &'static [&'static str]),
     /// A program of this machine.
     Program(Program),
 }
@@ -35,25 +29,16 @@ pub struct Entry {
     pub about: &'static str,
 }
 
-const PROGRAM_000: &str = "program000";
-const PROGRAM_000_TOUCHED: &str = "program000/touched";
-const PROGRAM_001: &str = "program001";
-
-const PUBLISHED: [Entry; 3] = [
-    Entry { name: PROGRAM_000, about: "the program of report 000, which does not write to its blocks" },
-    Entry { name: PROGRAM_000_TOUCHED, about: "the same, written to" },
-    Entry { name: PROGRAM_001, about: "the five tests of report 001" },
-];
-
 /// Everything that can be named.
 pub fn entries() -> impl Iterator<Item = Entry> {
     let own = WORKLOADS.iter().map(|workload| Entry { name: workload.name, about: workload.about });
-    own.chain(PUBLISHED).chain(programs::entries())
+    own.chain(programs::entries())
 }
 
 /// What is run if nothing is named: all but what only tests the measuring.
 pub fn is_usual(name: &str) -> bool {
-    WORKLOADS.iter().all(|workload| workload.name != name || workload.counts != Counts::Neither)
+    let is_unusual = |workload: &Workload| workload.counts == Counts::Neither && workload.parts.is_empty();
+    !WORKLOADS.iter().any(|workload| workload.name == name && is_unusual(workload))
 }
 
 /// Whether it is a program of this machine that does real work.
@@ -94,19 +79,7 @@ impl Stage {
         if let Some(workload) = WORKLOADS.iter().find(|workload| workload.name == name) {
             return Ok(Some(Case::Work(workload)));
         }
-        let published = |program, touch| Job::Program { program, layer: Layer::Malloc, touch };
-        Ok(match name {
-            PROGRAM_000 => Some(Case::Published(PROGRAM_000, published(Published::Fits, Touch::Untouched), &[""])),
-            PROGRAM_000_TOUCHED => {
-                Some(Case::Published(PROGRAM_000_TOUCHED, published(Published::Fits, Touch::Touched), &[""]))
-            }
-            PROGRAM_001 => Some(Case::Published(
-                PROGRAM_001,
-                published(Published::Arena, Touch::Untouched),
-                &["/allocate-16", "/free-16", "/allocate-4096", "/free-4096", "/pair-4096"],
-            )),
-            _ => programs::find(name, &self.folder)?.map(Case::Program),
-        })
+        Ok(programs::find(name, &self.folder)?.map(Case::Program))
     }
 }
 
@@ -119,8 +92,10 @@ impl Case {
     /// The names of its rows.
     pub fn rows(&self) -> Vec<String> {
         match self {
-            Case::Work(workload) => vec![workload.name.to_owned()],
-            Case::Published(name, _, parts) => parts.iter().map(|part| format!("{name}{part}")).collect(),
+            Case::Work(workload) => {
+                let parts = workload.parts.iter().map(|part| format!("{}/{part}", workload.name));
+                [workload.name.to_owned()].into_iter().chain(parts).collect()
+            }
             Case::Program(program) => vec![program.name.to_owned()],
         }
     }
@@ -131,21 +106,10 @@ impl Case {
     /// Why it could not be run to its end.
     pub fn run(&self, stage: &Stage, allocator: &Allocator) -> Result<Vec<Figures>> {
         match self {
-            Case::Work(workload) => Ok(vec![stage.base.work(workload, stage.share, &stage.sizes, allocator)?]),
-            Case::Published(_, job, _) => published(job, stage, allocator),
+            Case::Work(workload) => stage.base.work(workload, stage.share, &stage.sizes, allocator),
             Case::Program(program) => Ok(vec![program.run(&stage.base, allocator)?]),
         }
     }
-}
-
-/// A published program, in a child of this same command: that is no small process, and its memory says nothing.
-fn published(job: &Job, stage: &Stage, allocator: &Allocator) -> Result<Vec<Figures>> {
-    let command = env::current_exe().context("cannot find this command's own file")?;
-    let command = vec![command.into(), OsString::from(child::COMMAND), serde_json::to_string(job)?.into()];
-    let start = Start { command, settings: &[], input: Path::new("/dev/null"), times: 1 };
-    let Ended { output, .. } = stage.base.start(&start, allocator)?;
-    let seconds: Vec<f64> = child::parse(output.as_bytes(), allocator)?;
-    Ok(seconds.into_iter().map(|cpu| Figures { cpu_seconds: Some(cpu), ..Figures::default() }).collect())
 }
 
 /// The sizes of the bundled trace's requests in a form that a workload reads without a heap.

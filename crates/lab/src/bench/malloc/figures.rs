@@ -90,6 +90,9 @@ impl Kept {
     }
 }
 
+/// Workloads that never write to their blocks.
+const UNTOUCHED: [&str; 2] = ["program000", "program001"];
+
 /// All runs of a workload under an allocator, one per round, or why there are none.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
@@ -119,5 +122,11 @@ impl Row {
     /// The part of the name that it has in common with workloads of its kind: each kind counts once in a mean.
     pub fn family(&self) -> &str {
         self.name.split('/').next().unwrap_or_default()
+    }
+
+    /// Whether it says something of a suite as a whole. How much memory a program takes that never writes to its blocks says nothing of programs:
+    /// it differs by a factor of a hundred.
+    pub fn counts_for(&self, measure: Measure) -> bool {
+        measure != Measure::Peak || !UNTOUCHED.contains(&self.name.as_str())
     }
 }

@@ -57,11 +57,11 @@ impl Base {
         Ok(Base { launcher, folder: folder.to_owned() })
     }
 
-    /// Runs one of our own workloads.
+    /// Runs one of our own workloads and returns its figures, and those of each of its parts.
     ///
     /// # Errors
     /// As [`Base::start`]; also when its malloc did not come from `allocator`.
-    pub fn work(&self, workload: &Workload, share: f64, sizes: &Path, allocator: &Allocator) -> Result<Figures> {
+    pub fn work(&self, workload: &Workload, share: f64, sizes: &Path, allocator: &Allocator) -> Result<Vec<Figures>> {
         let command = [self.launcher.as_os_str(), WORK.as_ref(), workload.name.as_ref()].map(OsString::from);
         let mut command = command.to_vec();
         command.extend([OsString::from(share.to_string()), sizes.into()]);
@@ -71,12 +71,14 @@ impl Base {
         let numbers = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
         let numbers: BTreeMap<String, u64> = numbers.collect();
         let seconds = |name: &str| numbers.get(name).map(|&nanoseconds| nanoseconds as f64 / 1e9);
-        Ok(Figures {
+        let whole = Figures {
             cpu_seconds: seconds(CPU).filter(|_| workload.counts != Counts::Neither),
             elapsed_seconds: seconds(ELAPSED).filter(|_| workload.counts == Counts::Both),
             peak_rss: figures.peak_rss,
             kept: Kept::of(&numbers),
-        })
+        };
+        let part = |part: &&str| Figures { cpu_seconds: seconds(part), ..Figures::default() };
+        Ok([whole].into_iter().chain(workload.parts.iter().map(part)).collect())
     }
 
     /// Calls malloc and free `pairs` times for a block of `bytes` under `valgrind`, and returns callgrind's profile of that.

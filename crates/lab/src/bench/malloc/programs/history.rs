@@ -13,7 +13,7 @@ const LINES: usize = 25_000;
 const WORDS: usize = 12;
 
 /// Commits of the history, files, and lines of a file.
-const COMMITS: usize = 250;
+const COMMITS: usize = 150;
 const FILES: usize = 12;
 const FILE_LINES: usize = 200;
 

@@ -113,13 +113,13 @@ pub const RECIPES: [Recipe; 13] = [
         name: "g++",
         about: "a C++ compiler: containers and templates",
         executable: "g++",
-        arguments: &["-std=c++17", "-O1", "-S", "-o", "/dev/null"],
+        arguments: &["-std=c++17", "-O0", "-S", "-o", "/dev/null"],
         extra: Extra::File("work.cpp", include_str!("inputs/work.cpp")),
         ..PLAIN
     },
     Recipe {
         name: "z3",
-        about: "a solver: linear equations of integers",
+        about: "a solver: the factors of a number, out of its bits",
         executable: "z3",
         extra: Extra::File("work.smt2", include_str!("inputs/work.smt2")),
         ..PLAIN

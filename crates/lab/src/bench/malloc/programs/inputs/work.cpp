@@ -21,7 +21,7 @@ template <> struct Node<0> {
 };
 
 int main() {
-  Node<12> root;
+  Node<4> root;
   std::function<void(int)> fill = [&](int depth) {
     root.add(std::to_string(depth), depth);
     if (depth > 0) fill(depth - 1);

@@ -4,7 +4,7 @@ local function draw(below)
   return math.floor(state / 256) % below
 end
 local index = {}
-for number = 1, 300000 do
+for number = 1, 120000 do
   local word = "w" .. draw(4000)
   local places = index[word]
   if not places then
