@@ -115,6 +115,18 @@ fn a_program_that_leaves_by_the_back_door_is_told_apart() {
 }
 
 #[test]
+fn a_program_with_a_sanitizer_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = compiled(folder.path(), "libasan.so.99", "", &["-shared", "-fPIC", "-Wl,-soname,libasan.so.99"]);
+    let source = "#include <unistd.h>\nint main(void) { _exit(1); }";
+    let arguments = ["-Wl,--no-as-needed", runtime.to_str().unwrap(), "-Wl,-rpath", folder.path().to_str().unwrap()];
+    let program = compiled(folder.path(), "sanitized", source, &arguments);
+    let output = heapwright().args(["run", "--"]).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("built with a sanitizer (libasan.so.99)"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_bad_free_aborts_or_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let source =

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use object::Endianness;
-use object::elf::{ET_DYN, ET_EXEC, FileHeader32, FileHeader64, Machine, PT_INTERP};
+use object::elf::{DT_NEEDED, DT_STRSZ, DT_STRTAB, ET_DYN, ET_EXEC, FileHeader32, FileHeader64, Machine, PT_INTERP};
 use object::read::ReadCache;
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
 use super::ending;
 
@@ -75,6 +75,9 @@ fn shebang(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name)))
 }
 
+/// How the libraries of those sanitizers are called that replace malloc.
+const SANITIZERS: [&str; 5] = ["libasan.so", "libhwasan.so", "liblsan.so", "libmsan.so", "libtsan.so"];
+
 /// What keeps the dynamic linker from loading the drop-in library into a program, if its file shows it.
 fn obstacle(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
@@ -92,6 +95,11 @@ fn obstacle(path: &Path) -> Option<String> {
     if own.linker.is_some_and(|own| file_name(&own) != file_name(&linker)) {
         let linker = String::from_utf8_lossy(&linker);
         return Some(format!("belongs to another C library than the drop-in library's (it is loaded by {linker})"));
+    }
+    if let Some(sanitizer) = program.needed.iter().find(|name| SANITIZERS.iter().any(|one| name.starts_with(one))) {
+        return Some(format!(
+            "is built with a sanitizer ({sanitizer}), which has a malloc of its own that must come first"
+        ));
     }
     is_privileged(path).then(|| {
         "has privileges of its own (set-user-ID, set-group-ID or file capabilities), and the dynamic linker preloads \
@@ -121,6 +129,8 @@ struct Elf {
     machine: Machine,
     /// The path of the dynamic linker that loads it; none for a static program.
     linker: Option<Vec<u8>>,
+    /// The libraries that it names; none where that cannot be read.
+    needed: Vec<String>,
 }
 
 impl Elf {
@@ -141,8 +151,26 @@ impl Elf {
         let interpreter = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP);
         let linker = interpreter.and_then(|segment| segment.data(endian, content).ok());
         let linker = linker.map(|name| name.strip_suffix(b"\0").unwrap_or(name).to_vec());
-        Some(Elf { bits, machine: header.e_machine(endian), linker })
+        let needed = needed::<H>(segments, endian, content).unwrap_or_default();
+        Some(Elf { bits, machine: header.e_machine(endian), linker, needed })
     }
+}
+
+/// The libraries that a program names.
+fn needed<H: FileHeader>(
+    segments: &[H::ProgramHeader],
+    endian: H::Endian,
+    content: &ReadCache<&File>,
+) -> Option<Vec<String>> {
+    let entries = segments.iter().find_map(|segment| segment.dynamic(endian, content).ok().flatten())?;
+    let values =
+        |tag| entries.iter().filter(move |entry| entry.d_tag(endian) == tag).map(|entry| entry.d_val(endian).into());
+    let value = |tag| -> Option<u64> { values(tag).next() };
+    let (start, length) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
+    let text = segments.iter().find_map(|segment| segment.data_range(endian, content, start, length).ok().flatten())?;
+    let name = |at: u64| text.get(usize::try_from(at).ok()?..)?.split(|&byte| byte == 0).next();
+    let names = values(DT_NEEDED).filter_map(name);
+    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 #[cfg(test)]
