@@ -1,12 +1,13 @@
-//! A whole program on the cached heap: threads that leave their words to one another, and what remains when all are gone.
+//! A whole program on the cached heap: threads make words, another keeps them, and the memory goes back when they are gone.
 //!
 //! `cargo run --release -p heapwright --example whole_program`
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use heapwright::cached::{page_counters, page_returns, trim};
+use heapwright::cached::{census, trim};
 
 #[global_allocator]
 static A: heapwright::Cached = heapwright::Cached;
@@ -19,8 +20,9 @@ fn main() {
     println!("{} words, {} different", words.values().sum::<usize>(), words.len());
     report("while they are there");
     drop(words);
-    trim();
     report("when they are gone");
+    trim();
+    report("and after trim");
 }
 
 /// Every thread makes words; this one keeps them.
@@ -42,12 +44,13 @@ fn count_words() -> BTreeMap<String, usize> {
 }
 
 fn report(when: &str) {
-    if let (Some(pages), Some(returned)) = (page_counters(), page_returns()) {
-        println!(
-            "{when}: {} KiB in slabs and long blocks, the most was {} KiB",
-            pages.live >> 10,
-            pages.peak_live >> 10
-        );
-        println!("    {} KiB of the holes between them went back to the system", returned.bytes >> 10);
+    if let (Some(census), Some(resident)) = (census(), resident()) {
+        println!("{when}: {} KiB in blocks, {resident} KiB of memory", census.used_bytes() >> 10);
     }
+}
+
+/// How many KiB of memory the process has, as the system tells it; `None` where it does not.
+fn resident() -> Option<usize> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
 }

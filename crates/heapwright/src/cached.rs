@@ -1,16 +1,18 @@
 //! What a program can ask of the heap that [`Cached`](crate::Cached) allocates from: there is one in a process.
 //!
 //! ```
-//! use heapwright::cached::{page_counters, trim};
+//! use heapwright::cached::{census, trim};
 //!
 //! #[global_allocator]
 //! static A: heapwright::Cached = heapwright::Cached;
 //!
-//! drop(vec![1u8; 50 << 20]);
+//! let bytes = vec![1u8; 50 << 20];
+//! assert!(census().is_some_and(|census| census.used_bytes() >= 50 << 20));
+//! drop(bytes);
 //! trim();
-//! let pages = page_counters().ok_or("no address space")?;
-//! assert!(pages.peak_live >= 50 << 20 && pages.live < 50 << 20);
-//! # Ok::<(), &str>(())
+//! assert!(census().is_some_and(|census| census.used_bytes() < 1 << 20));
 //! ```
+//!
+//! The environment variable `HEAPWRIGHT_HARDEN` has it take measures against faulty and hostile programs.
 
-pub use heapwright_cached::{page_counters, page_holes, page_returns, trim, usable_size};
+pub use heapwright_cached::{Census, ClassSlabs, census, page_returns, trim, usable_size};
