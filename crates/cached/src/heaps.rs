@@ -47,17 +47,14 @@ impl Heaps {
     pub(crate) fn adopt(&mut self) -> Option<&'static Heap> {
         /// So that threads whose ends were not told leave a bounded number of heaps behind, at little cost to the others.
         const LOOKED_AT: u32 = 2;
-        if self.idle == 0 {
-            self.gather_orphans(LOOKED_AT);
-        }
-        let heap = self.take_idle().or_else(|| self.make())?;
+        let heap = self.take_idle().or_else(|| self.take_orphan(LOOKED_AT)).or_else(|| self.make())?;
         let tenancy = heap.tenancy();
         tenancy.thread.set(thread_id());
         tenancy.generation.set(self.generation);
         Some(heap)
     }
 
-    /// Keeps the heap of a thread that has ended for the next.
+    /// Keeps the heap of a thread that has ended for the next. It has been put away: others may take its slabs.
     pub(crate) fn abandon(&mut self, heap: &'static Heap) {
         heap.tenancy().thread.set(0);
         heap.tenancy().next_idle.set(self.idle);
@@ -80,9 +77,11 @@ impl Heaps {
         self.made
     }
 
-    /// All heaps of threads that have ended, for the calling thread to work on: it abandons each when it has done so.
+    /// All heaps of threads that have ended, for the calling thread to work on: it puts each away, and abandons it again.
     pub(crate) fn take_all_idle(&mut self) -> impl Iterator<Item = &'static Heap> + use<> {
-        self.gather_orphans(self.made);
+        while let Some(orphan) = self.take_orphan(self.made) {
+            self.abandon(orphan);
+        }
         chain(core::mem::take(&mut self.idle))
     }
 
@@ -109,21 +108,24 @@ impl Heaps {
         Some(GROUND.heap(owner))
     }
 
-    /// Looks at up to `most` heaps, and abandons those whose threads are no more though their ends were not told: those that a
-    /// last destructor made adopt a heap once more, and those for which the system refused to tell.
-    fn gather_orphans(&mut self, most: u32) {
+    /// Looks at up to `most` heaps for one whose thread is no more though its end was not told: a last destructor made it
+    /// adopt a heap once more, or the system refused to tell. Such a heap is as its thread left it, with blocks in its lists.
+    fn take_orphan(&mut self, most: u32) -> Option<&'static Heap> {
         // In a process that was made behind the C library's back, numbers of threads are not what they were.
         if process_id() != self.process {
-            return;
+            return None;
         }
-        for _ in 0..most.min(self.made) {
+        (0..most.min(self.made)).find_map(|_| {
             self.looked_at = self.looked_at % self.made + 1;
             let heap = GROUND.heap(self.looked_at);
-            let thread = heap.tenancy().thread.get();
-            if thread != 0 && heap.tenancy().generation.get() == self.generation && !has_thread(thread) {
-                self.abandon(heap);
-            }
-        }
+            let tenancy = heap.tenancy();
+            let thread = tenancy.thread.get();
+            let is_orphan = thread != 0 && tenancy.generation.get() == self.generation && !has_thread(thread);
+            is_orphan.then(|| {
+                tenancy.thread.set(0);
+                heap
+            })
+        })
     }
 }
 
