@@ -81,6 +81,11 @@ pub(crate) const fn is_start(offset: usize, class: usize) -> bool {
     blocks as usize * size_of_class(class) == offset
 }
 
+/// The lengths that blocks of classes have, in bytes, the shortest first.
+pub fn sizes() -> impl Iterator<Item = usize> {
+    (1..CLASSES).map(size_of_class)
+}
+
 /// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`, a power of two: slabs begin at
 /// multiples of 64 KiB, so the blocks of a class lie at multiples of what divides their length. `None` when there is none.
 pub(crate) fn aligned_class_of(size: usize, align: usize) -> Option<usize> {

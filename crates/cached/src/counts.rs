@@ -106,11 +106,16 @@ pub fn totals() -> Option<Totals> {
     })
 }
 
-/// The classes of which a block was ever allocated, the shortest first.
+/// The sizes of which a block was ever allocated, the shortest first; nothing when nothing is counted.
 pub fn class_counts() -> impl Iterator<Item = ClassCount> {
-    COUNTS.classes.iter().enumerate().filter_map(|(class, count)| {
-        let (allocated, freed) = (count.allocated.load(Relaxed), count.freed.load(Relaxed));
+    // The first two classes have blocks of one size.
+    let counts = COUNTS.classes.iter().enumerate().skip(1).map(|(class, count)| {
+        let more = (class == 1).then_some(&COUNTS.classes[0]);
+        let sum = |read: fn(&Count) -> &AtomicU64| {
+            read(count).load(Relaxed) + more.map_or(0, |more| read(more).load(Relaxed))
+        };
         let size = (class < CLASSES).then(|| size_of_class(class));
-        (allocated != 0).then_some(ClassCount { size, allocated, freed })
-    })
+        ClassCount { size, allocated: sum(|count| &count.allocated), freed: sum(|count| &count.freed) }
+    });
+    counts.filter(|count| count.allocated != 0)
 }

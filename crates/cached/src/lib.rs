@@ -47,6 +47,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 pub use census::{Census, ClassSlabs, census, census_of, heaps};
+pub use classes::sizes;
 pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use global::Cached;
 pub use harden::{Measures, harden};

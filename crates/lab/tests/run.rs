@@ -9,7 +9,7 @@ use std::process::{Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use common::{compiled, heapwright};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn run(arguments: &[&str]) -> Output {
     heapwright().arg("run").args(arguments).output().unwrap()
@@ -94,6 +94,16 @@ fn the_counters_are_those_of_the_program() {
     assert_eq!(counters["mallocs"], 1000);
     assert_eq!(counters["frees"], 750);
     assert_eq!(counters["requested"], 48_000);
+    let classes = json["results"][0]["classes"].as_array().unwrap();
+    assert_eq!(classes.len(), 1, "{classes:?}");
+    let free = (65_536 / 48 - 250) * 48;
+    let expected = json!({"size": 48, "allocated": 1000, "freed": 750, "blocks": 250, "slabs": 1, "free_bytes": free});
+    assert_eq!(classes[0], expected);
+
+    let said = stderr(&heapwright().args(["run", "--"]).arg(&program).output().unwrap());
+    let line = said.lines().skip_while(|line| !line.trim_start().starts_with("size class")).nth(2).unwrap_or_default();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells, ["48", "1,000", "750", "250", "1", "52.3", "KiB"], "{said}");
 }
 
 #[test]

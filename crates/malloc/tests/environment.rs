@@ -119,6 +119,43 @@ fn json_has_every_figure_and_they_agree() {
 }
 
 #[test]
+fn the_classes_of_the_cached_heap_add_up_to_its_counters() {
+    let folder = folder("classes");
+    let json = json_of("cached", "0", folder.join("cached").to_str().unwrap());
+    let count = |name: &str| json["counters"][name].as_u64().unwrap_or_else(|| panic!("{name} is there: {json}"));
+    let classes = json["classes"].as_array().unwrap();
+    let sum = |name: &str| classes.iter().map(|class| class[name].as_u64().unwrap_or(0)).sum::<u64>();
+    assert_eq!([sum("allocated"), sum("freed"), sum("blocks")], ["mallocs", "frees", "blocks"].map(count));
+    assert!(count("mallocs") > 100 && classes.len() > 1);
+    assert!(count("live") <= count("peak_live") && count("peak_live") <= count("peak_heap_size"));
+    let sizes: Vec<Option<u64>> = classes.iter().map(|class| class["size"].as_u64()).collect();
+    assert!(sizes.iter().flatten().is_sorted_by(|a, b| a < b), "{sizes:?}");
+    for class in classes.iter().filter(|class| !class["size"].is_null()) {
+        let [size, slabs, blocks, free] =
+            ["size", "slabs", "blocks", "free_bytes"].map(|name| class[name].as_u64().unwrap());
+        assert_eq!(free, (slabs * (65_536 / size) - blocks) * size, "{class}");
+    }
+}
+
+/// What there is needs no counting; what there was is missing.
+#[test]
+fn malloc_stats_tells_of_the_cached_heap_what_was_not_counted() {
+    let output = run(&compile("figures.c", &[]), &["stats"], &[("HEAPWRIGHT_POLICY", "cached")]);
+    let said = complaints(&output);
+    assert_eq!((code(&output), tables(&said)), (0, 1), "{said}");
+    let cells = |name: &str| {
+        let line =
+            said.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{name}: {said}"));
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(cells("mallocs "), ["mallocs", "-"]);
+    let class = cells("304 ");
+    assert_eq!(class, ["304", "-", "-", "1000", "5", &((5 * 215 - 1000) * 304).to_string()], "{said}");
+    assert!(cells("live bytes ")[2].parse::<u64>().unwrap() > 304_000, "{said}");
+    assert_eq!(cells("longer "), ["longer", "-", "-", "1", "-", "-"]);
+}
+
+#[test]
 fn processes_share_a_json_file_or_have_one_each() {
     let folder = folder("processes");
     let shared = folder.join("shared");

@@ -58,13 +58,16 @@ impl Summary {
                 ..Summary::default()
             }),
             Heap::Mapped(heap) => Some(Summary { mapped: used(&heap.counters()), ..Summary::default() }),
-            Heap::Cached => cached::census().map(|census| {
-                let mut summary = Summary::between_slabs(&census);
-                summary += Summary::of_slabs(&census);
-                summary
-            }),
+            Heap::Cached => cached::census().map(|census| Summary::of_cached(&census)),
         }
         .unwrap_or_default()
+    }
+
+    /// All of the cached heap.
+    pub(crate) fn of_cached(census: &cached::Census) -> Summary {
+        let mut summary = Summary::between_slabs(census);
+        summary += Summary::of_slabs(census);
+        summary
     }
 
     /// What lies between the slabs of the cached heap.

@@ -9,7 +9,7 @@
 //! - `complaint`: what is said about a pointer that is not a block.
 //! - `beacon`: where a watcher finds the heap, and the last state that is left for one.
 //! - `inspect` and `information`: what a program can ask about its heap.
-//! - `statistics`: the table and the JSON that are written at exit.
+//! - `classes` and `statistics`: the table and the JSON that are written at exit.
 //! - the functions of this page: the malloc family, without its names.
 //!
 //! Nothing here calls a function of the malloc family, and nothing here allocates.
@@ -17,6 +17,7 @@
 
 mod beacon;
 mod calls;
+mod classes;
 mod complaint;
 mod exact;
 mod front;

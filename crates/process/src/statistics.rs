@@ -7,11 +7,14 @@ use heapwright_cached as cached;
 use heapwright_heaps::{Counters, HoleStats, PageReturns};
 use heapwright_os::{Line, Output, peak_resident, process_id, program_name};
 
+use crate::classes::{self, ClassLine};
+use crate::heap::Heap;
+use crate::inspect::Summary;
 use crate::settings::{PATH_LENGTH, Report};
 use crate::state::State;
 
 /// Long enough for the longest table and the longest JSON.
-type Text = Line<{ 16 << 10 }>;
+type Text = Line<{ 24 << 10 }>;
 
 /// Writes the statistics where the environment asked for them.
 pub(crate) fn report(state: &State) {
@@ -40,8 +43,8 @@ struct Figures {
     holes: HoleStats,
     returns: Option<PageReturns>,
     bad_frees: u64,
-    /// What the cached heap counts, and its engine, which places slabs.
-    cached: Option<(cached::Totals, Counters)>,
+    /// What the cached heap consists of, and what it counts if somebody has asked for that from the start.
+    cached: Option<(cached::Census, Option<cached::Totals>)>,
 }
 
 impl Figures {
@@ -52,14 +55,14 @@ impl Figures {
             holes: state.heap.holes(),
             returns: state.heap.returns(),
             bad_frees: state.bad_frees,
-            cached: cached::totals().zip(state.heap.placement_counters()),
+            cached: if let Heap::Cached = state.heap { cached::census().zip(Some(cached::totals())) } else { None },
         }
     }
 
     /// Each figure by its name, in the order in which the table lists them.
     fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 18] {
-        if let Some((totals, pages)) = &self.cached {
-            return self.counts_cached(totals, pages);
+        if let Some((census, totals)) = &self.cached {
+            return self.counts_cached(census, totals.as_ref());
         }
         let count = |read: fn(&Counters) -> u64| self.counters.as_ref().map(read);
         [
@@ -86,34 +89,37 @@ impl Figures {
 
     fn utilisation(&self) -> Option<f64> {
         match &self.cached {
-            Some((totals, pages)) => {
-                (pages.peak_heap_size != 0).then(|| totals.peak_live as f64 / pages.peak_heap_size as f64)
-            }
+            Some((census, totals)) => totals.as_ref().and_then(|totals| {
+                let peak = census.pages.peak_heap_size;
+                (peak != 0).then(|| totals.peak_live as f64 / peak as f64)
+            }),
             None => self.counters.as_ref().and_then(Counters::utilisation),
         }
     }
 
-    /// The same of the cached heap. What only a policy does is missing.
+    /// The same of the cached heap. What only a policy does, or nobody has counted, is missing.
     fn counts_cached(
         &self,
-        totals: &cached::Totals,
-        pages: &Counters,
+        census: &cached::Census,
+        totals: Option<&cached::Totals>,
     ) -> [(&'static str, &'static str, Option<u64>); 18] {
+        let count = |read: fn(&cached::Totals) -> u64| totals.map(read);
+        let used = Summary::of_cached(census).used;
         [
-            ("mallocs", "mallocs", Some(totals.allocated)),
-            ("frees", "frees", Some(totals.freed)),
+            ("mallocs", "mallocs", count(|totals| totals.allocated)),
+            ("frees", "frees", count(|totals| totals.freed)),
             ("reuses", "reuses", None),
             ("grows", "grows", None),
             ("splits", "splits", None),
             ("coalesces", "coalesces", None),
             ("resizes", "resizes", None),
-            ("blocks", "blocks", Some(totals.allocated - totals.freed)),
-            ("requested", "requested bytes", Some(totals.requested)),
-            ("rounded", "rounded bytes", Some(totals.rounded)),
-            ("live", "live bytes", Some(totals.live)),
-            ("peak_live", "peak live bytes", Some(totals.peak_live)),
-            ("heap_size", "heap bytes", Some(pages.heap_size)),
-            ("peak_heap_size", "max heap bytes", Some(pages.peak_heap_size)),
+            ("blocks", "blocks", count(|totals| totals.allocated - totals.freed).or(Some(used.count as u64))),
+            ("requested", "requested bytes", count(|totals| totals.requested)),
+            ("rounded", "rounded bytes", count(|totals| totals.rounded)),
+            ("live", "live bytes", count(|totals| totals.live).or(Some(used.bytes as u64))),
+            ("peak_live", "peak live bytes", count(|totals| totals.peak_live)),
+            ("heap_size", "heap bytes", Some(census.pages.heap_size)),
+            ("peak_heap_size", "max heap bytes", Some(census.pages.peak_heap_size)),
             ("live_requested", "live bytes as asked", None),
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
             ("bytes_returned", "bytes given back", self.returns.map(|returns| returns.bytes)),
@@ -164,23 +170,37 @@ fn write_table(text: &mut Text, figures: &Figures) -> fmt::Result {
         write!(text, ", from {} to {}, mean {mean:.1}, sd {deviation:.1}", holes.min, holes.max)?;
     }
     text.write_str("\n")?;
-    if figures.cached.is_some() {
-        write_classes(text)?;
+    match &figures.cached {
+        Some((census, _)) => write_classes(text, census),
+        None => Ok(()),
+    }
+}
+
+/// A line per size class of the cached heap that is in use, or ever was if that was counted.
+fn write_classes(text: &mut Text, census: &cached::Census) -> fmt::Result {
+    let heads = ["class", "allocated", "freed", "blocks", "slabs", "free bytes"];
+    let [class, allocated, freed, blocks, slabs, free] = heads;
+    writeln!(text, "  {class:>8}{allocated:>15}{freed:>15}{blocks:>13}{slabs:>9}{free:>13}")?;
+    for ClassLine { size, allocated, freed, blocks, slabs, free } in classes::lines(census) {
+        match size {
+            Some(size) => write!(text, "  {size:>8}")?,
+            None => write!(text, "  {:>8}", "longer")?,
+        }
+        write_cell(text, 15, allocated)?;
+        write_cell(text, 15, freed)?;
+        write_cell(text, 13, Some(blocks))?;
+        write_cell(text, 9, slabs.map(|slabs| slabs as u64))?;
+        write_cell(text, 13, free.map(|free| free as u64))?;
+        text.write_str("\n")?;
     }
     Ok(())
 }
 
-/// A line per size class of the cached heap that was ever used.
-fn write_classes(text: &mut Text) -> fmt::Result {
-    writeln!(text, "  {:>10}{:>17}{:>17}{:>17}", "class", "allocated", "freed", "blocks")?;
-    for cached::ClassCount { size, allocated, freed } in cached::class_counts() {
-        match size {
-            Some(size) => write!(text, "  {size:>10}")?,
-            None => write!(text, "  {:>10}", "longer")?,
-        }
-        writeln!(text, "{allocated:>17}{freed:>17}{:>17}", allocated - freed)?;
+fn write_cell(text: &mut Text, width: usize, value: Option<u64>) -> fmt::Result {
+    match value {
+        Some(value) => write!(text, "{value:>width$}"),
+        None => write!(text, "{:>width$}", "-"),
     }
-    Ok(())
 }
 
 fn print_json(state: &State, pattern: &[u8]) {
@@ -241,11 +261,14 @@ fn write_json(text: &mut Text, figures: &Figures) -> fmt::Result {
         }
         None => text.write_str("null")?,
     }
-    if figures.cached.is_some() {
+    if let Some((census, _)) = &figures.cached {
         text.write_str(",\"classes\":[")?;
-        for (at, cached::ClassCount { size, allocated, freed }) in cached::class_counts().enumerate() {
+        for (at, line) in classes::lines(census).enumerate() {
+            let ClassLine { size, allocated, freed, blocks, slabs, free } = line;
             let comma = if at == 0 { "" } else { "," };
-            write!(text, "{comma}{{\"size\":{},\"allocated\":{allocated},\"freed\":{freed}}}", Json(size))?;
+            write!(text, "{comma}{{\"size\":{},\"allocated\":{},", Json(size), Json(allocated))?;
+            write!(text, "\"freed\":{},\"blocks\":{blocks},", Json(freed))?;
+            write!(text, "\"slabs\":{},\"free_bytes\":{}}}", Json(slabs), Json(free))?;
         }
         text.write_str("]")?;
     }

@@ -29,6 +29,22 @@ pub struct Report {
     counters: Map<String, Value>,
     /// The holes at the end.
     holes: Map<String, Value>,
+    /// The size classes of the default malloc; no policy has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    classes: Vec<Class>,
+}
+
+/// A size class at the end. What is not known is `null`.
+#[derive(Deserialize, Serialize)]
+struct Class {
+    /// How long its blocks are, in bytes; `null` for blocks of no class.
+    size: Option<u64>,
+    allocated: Option<u64>,
+    freed: Option<u64>,
+    /// Blocks that were not freed.
+    blocks: u64,
+    slabs: Option<u64>,
+    free_bytes: Option<u64>,
 }
 
 /// All reports of a run.
@@ -110,8 +126,29 @@ fn write_text(out: &mut impl Write, gathered: &Gathered) -> io::Result<()> {
             writeln!(out, "  {name:<25} {:>20}", report.shown(key, kind))?;
         }
         writeln!(out, "  {:<25} {:>20}", "holes at exit", report.holes_shown())?;
+        write_classes(out, &report.classes)?;
     }
     if gathered.others.is_empty() { Ok(()) } else { write_others(out, &gathered.others) }
+}
+
+/// A line per size class, if there are any.
+fn write_classes(out: &mut impl Write, classes: &[Class]) -> io::Result<()> {
+    if classes.is_empty() {
+        return Ok(());
+    }
+    let shown = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), number::grouped);
+    let mut table = Table::new(["size class", "allocated", "freed", "blocks at exit", "slabs", "free in them"]);
+    for class in classes {
+        table.row([
+            class.size.map_or_else(|| "longer".to_owned(), number::grouped),
+            shown(class.allocated),
+            shown(class.freed),
+            number::grouped(class.blocks),
+            shown(class.slabs),
+            class.free_bytes.map_or_else(|| "-".to_owned(), number::bytes),
+        ]);
+    }
+    write!(out, "{table}")
 }
 
 /// What the processes of one program come to.

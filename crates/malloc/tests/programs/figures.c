@@ -215,7 +215,15 @@ static void trimming_says_what_it_did(int keeps) {
     information();
 }
 
+static int print_statistics(void) {
+    for (int i = 0; i < 1000; i++) blocks[i] = malloc(300);
+    longs[0] = malloc(100000);
+    malloc_stats();
+    return 0;
+}
+
 int main(int count, char **arguments) {
+    if (count > 1 && !strcmp(arguments[1], "stats")) return print_statistics();
     usable_bytes_are_what_is_used();
     blocks_of_other_threads_are_counted();
     information_is_refused();
