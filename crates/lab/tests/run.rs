@@ -137,6 +137,18 @@ fn a_program_with_a_sanitizer_is_told_apart() {
 }
 
 #[test]
+fn a_program_with_a_malloc_of_its_own_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdlib.h>\nvoid *malloc(size_t size) { static char room[64]; return size > 64 ? 0 : room; }\n\
+        int main(void) { return malloc(8) == 0; }";
+    let program = compiled(folder.path(), "own", source, &["-w", "-fno-builtin"]);
+    let output = heapwright().args(["run", "--"]).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("has a malloc of its own"), "{}", stderr(&output));
+    assert!(!stderr(&run(&["--", "ls", "/"])).contains("of its own"));
+}
+
+#[test]
 fn a_bad_free_aborts_or_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let source =

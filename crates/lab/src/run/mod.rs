@@ -43,8 +43,13 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
         Err(error) => return Err(NotStarted::because(&args.program, &error).into()),
     };
     let gathered = Gathered::from(reports.path(), finished.pid)?;
-    if gathered.own.is_none() {
-        anstream::eprintln!("heapwright: {}", program::why_unheard(&args.program, finished.status));
+    match &gathered.own {
+        None => anstream::eprintln!("heapwright: {}", program::why_unheard(&args.program, finished.status)),
+        Some(report) if !report.has_mallocs() => anstream::eprintln!(
+            "heapwright: {} called nothing of the malloc family, or has a malloc of its own",
+            args.program.display()
+        ),
+        Some(_) => {}
     }
     let mut text = Vec::new();
     statistics::write(&mut text, &gathered, args.stats)?;

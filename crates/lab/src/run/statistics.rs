@@ -47,6 +47,13 @@ struct Class {
     free_bytes: Option<u64>,
 }
 
+impl Report {
+    /// Whether anything was ever asked for, as far as is known.
+    pub fn has_mallocs(&self) -> bool {
+        self.counters.get("mallocs").and_then(Value::as_u64) != Some(0)
+    }
+}
+
 /// All reports of a run.
 pub struct Gathered {
     /// That of the program itself.
