@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -10,8 +11,14 @@ use common::heapwright;
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Without the peers that somebody may have built.
 fn bench(arguments: &[&str]) -> Output {
-    heapwright().args(["bench", "malloc", "--quick"]).args(arguments).output().unwrap()
+    bench_with_peers(Path::new("/nowhere"), arguments)
+}
+
+fn bench_with_peers(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = heapwright();
+    command.env("HEAPWRIGHT_PEERS", folder).args(["bench", "malloc", "--quick"]).args(arguments).output().unwrap()
 }
 
 fn document(arguments: &[&str]) -> Value {
@@ -133,6 +140,18 @@ fn an_allocator_that_cannot_be_loaded_fails_and_the_others_go_on() {
     }
 }
 
+#[test]
+fn libraries_that_were_built_take_part_in_their_versions() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("libbogus7.so"), "no library").unwrap();
+    std::fs::write(folder.path().join("bogus7.version"), "bogus 7.1, of its package").unwrap();
+    let output = bench_with_peers(folder.path(), &["--only", "pair/64", "--under", "bogus?"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(told[0].contains("bogus 7.1, of its package"), "{told:?}");
+    assert!(told[1].contains("pair/64 under bogus7: "), "{told:?}");
+}
+
 /// Without peers, what is held against them is not measured, and what is not measured does not hold.
 #[test]
 fn bars_are_judged_one_by_one_from_the_run() {
@@ -160,7 +179,7 @@ fn bars_are_judged_one_by_one_from_the_run() {
 fn instructions_are_counted_where_there_is_valgrind() {
     let output =
         heapwright().args(["bench", "malloc", "--instructions", "--under", "cached", "--json", "-"]).output().unwrap();
-    if !std::path::Path::new("/usr/bin/valgrind").is_file() {
+    if !Path::new("/usr/bin/valgrind").is_file() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("valgrind"));
         return;
     }

@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 use super::bars;
-use super::case;
+use super::case::{self, Shares};
 use super::contender::{self, Contender, Role};
 use super::select::is_meant;
 use crate::cli::Cli;
@@ -83,17 +83,17 @@ pub struct Arguments {
 
 /// How much is done.
 struct Extent {
-    /// The share of all their work that our own workloads do.
-    share: f64,
+    /// Of what our own workloads do.
+    shares: Shares,
     /// How often everything is run.
     rounds: u16,
     /// Whether workloads that mostly sleep are run once only.
     sleepers_once: bool,
 }
 
-const QUICK: Extent = Extent { share: 0.1, rounds: 1, sleepers_once: true };
-const USUAL: Extent = Extent { share: 0.2, rounds: 3, sleepers_once: true };
-const FULL: Extent = Extent { share: 1.0, rounds: 5, sleepers_once: false };
+const QUICK: Extent = Extent { shares: Shares { usual: 0.1, sleepers: 0.1 }, rounds: 1, sleepers_once: true };
+const USUAL: Extent = Extent { shares: Shares { usual: 0.2, sleepers: 1.0 }, rounds: 3, sleepers_once: true };
+const FULL: Extent = Extent { shares: Shares { usual: 1.0, sleepers: 1.0 }, rounds: 5, sleepers_once: false };
 
 /// What only `--full` runs unless it is named.
 const ONLY_FULL: [&str; 1] = ["scattered/all"];
@@ -107,9 +107,9 @@ impl Arguments {
         }
     }
 
-    /// The share of all their work that our own workloads do.
-    pub fn share(&self) -> f64 {
-        self.extent().share
+    /// How much of their work our own workloads do.
+    pub fn shares(&self) -> Shares {
+        self.extent().shares
     }
 
     /// How often everything is run.

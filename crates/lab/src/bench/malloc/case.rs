@@ -46,24 +46,33 @@ pub fn is_real_program(name: &str) -> bool {
     programs::entries().any(|entry| entry.name == name) && !name.starts_with("start/")
 }
 
+/// How much of all their work our own workloads do, 1 being all of it.
+#[derive(Clone, Copy)]
+pub struct Shares {
+    /// Most of them.
+    pub usual: f64,
+    /// Those that mostly sleep: with less work they take hardly less time.
+    pub sleepers: f64,
+}
+
 /// Where cases find what they need.
 pub struct Stage {
     base: Base,
     sizes: PathBuf,
     folder: PathBuf,
-    share: f64,
+    shares: Shares,
 }
 
 impl Stage {
-    /// Prepares `folder` for cases that do the share `share` of all their work.
+    /// Prepares `folder` for cases that do so much of their work.
     ///
     /// # Errors
     /// When something cannot be written there.
-    pub fn new(folder: &Path, share: f64) -> Result<Stage> {
+    pub fn new(folder: &Path, shares: Shares) -> Result<Stage> {
         let folder = folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
         let sizes = folder.join("sizes");
         fs::write(&sizes, bundled_sizes()?).context("cannot write the sizes of the bundled trace")?;
-        Ok(Stage { base: Base::new(&folder)?, sizes, folder, share })
+        Ok(Stage { base: Base::new(&folder)?, sizes, folder, shares })
     }
 
     /// Where programs are started from.
@@ -106,7 +115,10 @@ impl Case {
     /// Why it could not be run to its end.
     pub fn run(&self, stage: &Stage, allocator: &Allocator) -> Result<Vec<Figures>> {
         match self {
-            Case::Work(workload) => stage.base.work(workload, stage.share, &stage.sizes, allocator),
+            Case::Work(workload) => {
+                let share = if self.sleeps() { stage.shares.sleepers } else { stage.shares.usual };
+                stage.base.work(workload, share, &stage.sizes, allocator)
+            }
             Case::Program(program) => Ok(vec![program.run(&stage.base, allocator)?]),
         }
     }

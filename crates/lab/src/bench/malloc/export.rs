@@ -21,7 +21,7 @@ const SCHEMA: u32 = 1;
 pub struct Settings {
     /// Rounds.
     pub rounds: u16,
-    /// The share of all their work that our own workloads did.
+    /// The share of all their work that our own workloads did, but for those that mostly sleep.
     pub share: f64,
     /// Whether somebody ended it.
     pub interrupted: bool,

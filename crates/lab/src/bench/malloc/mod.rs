@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     complain(arguments, &contenders, &missing);
     if let Some(path) = &arguments.json {
-        let settings = Settings { rounds: arguments.rounds(), share: arguments.share(), interrupted };
+        let settings = Settings { rounds: arguments.rounds(), share: arguments.shares().usual, interrupted };
         let findings = Findings { missing: &missing, instructions: &instructions, bars: &bars };
         export::write(path, suite, settings, findings)?;
     }
@@ -75,7 +75,7 @@ struct Measured {
 }
 
 fn measure(arguments: &Arguments, contenders: &[Contender], folder: &Path, until: &Interruption) -> Result<Measured> {
-    let stage = Stage::new(folder, arguments.share())?;
+    let stage = Stage::new(folder, arguments.shares())?;
     let tool = instructions::tool();
     if arguments.instructions && tool.is_none() {
         bail!(
