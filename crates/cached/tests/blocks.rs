@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Filled, any_size, ready};
+use common::{Filled, any_size, ready, seeded};
 use heapwright_cached as cached;
 use heapwright_heaps::FreeError;
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 #[test]
 fn blocks_hold_what_is_written_to_them() {
     ready();
-    let mut random = fastrand::Rng::with_seed(1);
+    let mut random = seeded(1);
     let mut blocks: Vec<Filled> = Vec::new();
     for number in 0..100_000 {
         // Now and then nearly all of them go.
@@ -46,7 +46,7 @@ fn every_class_is_used_to_its_last_block() {
 #[test]
 fn aligned_blocks_are_aligned() {
     ready();
-    let mut random = fastrand::Rng::with_seed(2);
+    let mut random = seeded(2);
     let mut blocks = Vec::new();
     for number in 0..20_000 {
         let align = 1 << random.u32(0..21);
@@ -64,7 +64,7 @@ fn aligned_blocks_are_aligned() {
 #[test]
 fn zeroed_blocks_are_zero_wherever_they_come_from() {
     ready();
-    let mut random = fastrand::Rng::with_seed(3);
+    let mut random = seeded(3);
     for number in 0..20_000 {
         let size = any_size(&mut random);
         Filled::new(number, size).free();

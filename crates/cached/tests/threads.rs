@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use common::{Filled, any_size, ready};
+use common::{Filled, any_size, ready, seeded};
 
 #[test]
 fn blocks_go_from_thread_to_thread() {
@@ -18,7 +18,7 @@ fn blocks_go_from_thread_to_thread() {
             for seed in 0..4 {
                 let slots = &slots;
                 scope.spawn(move || {
-                    let mut random = fastrand::Rng::with_seed(generation * 100 + seed);
+                    let mut random = seeded(generation * 100 + seed);
                     for number in 0..30_000 {
                         let size = any_size(&mut random).min(5000);
                         let new = (random.u32(0..4) != 0).then(|| Filled::new(number, size));
@@ -39,7 +39,7 @@ fn consume(blocks: Receiver<Vec<Filled>>) {
 }
 
 fn produce(to: &Sender<Vec<Filled>>, seed: u64) {
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = seeded(seed);
     for round in 0..300 {
         let batch = (0..100).map(|number| Filled::new(round * 100 + number, any_size(&mut random).min(2000)));
         to.send(batch.collect()).unwrap();
@@ -94,4 +94,33 @@ fn threads_that_free_at_once_what_one_made() {
             }
         });
     }
+}
+
+#[test]
+fn threads_come_and_go_while_blocks_are_passed_on() {
+    ready();
+    const SLOTS: usize = 128;
+    let slots: Vec<Mutex<Option<Filled>>> = (0..SLOTS).map(|_| Mutex::new(None)).collect();
+    let live = |seed| {
+        let mut random = seeded(seed);
+        for number in 0..200 {
+            // Few sizes, so that slabs are taken from heaps that were left.
+            let new = Filled::new(number, 400 << random.u32(0..6));
+            let old = slots[random.usize(..SLOTS)].lock().unwrap().replace(new);
+            old.into_iter().for_each(Filled::free);
+        }
+    };
+    thread::scope(|scope| {
+        for starter in 0..3 {
+            let live = &live;
+            scope.spawn(move || {
+                (0..40).for_each(|life| {
+                    thread::scope(|inner| {
+                        inner.spawn(move || live(starter * 100 + life));
+                    })
+                })
+            });
+        }
+    });
+    slots.into_iter().filter_map(|slot| slot.into_inner().unwrap()).for_each(Filled::free);
 }

@@ -1,6 +1,7 @@
 //! The engine against the oracle: every offset, error, counter and block, over millions of random operations.
 //!
 //! `HEAPWRIGHT_TEST_SCALE=20 cargo test -p heapwright-placement --test conformance` does twenty times as many; 0.1 a tenth.
+//! `HEAPWRIGHT_TEST_SEED=7` draws others.
 
 use heapwright_placement::PolicyKind;
 use heapwright_testkit::{Scenario, play};
@@ -10,11 +11,16 @@ const VOLUME: usize = 1_500_000;
 
 /// How many times the usual volume: `HEAPWRIGHT_TEST_SCALE`, or 1.
 fn scale() -> f64 {
-    std::env::var("HEAPWRIGHT_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1.0)
+    variable("HEAPWRIGHT_TEST_SCALE").unwrap_or(1.0)
+}
+
+fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 fn engine_agrees_with_oracle(policy: PolicyKind) {
-    let mut random = fastrand::Rng::with_seed(policy as u64);
+    let others: u64 = variable("HEAPWRIGHT_TEST_SEED").unwrap_or(0);
+    let mut random = fastrand::Rng::with_seed((policy as u64).wrapping_add(others.wrapping_mul(1000)));
     let mut left = (VOLUME as f64 * scale()) as usize;
     while left > 0 {
         let scenario = Scenario::draw(policy, &mut random);

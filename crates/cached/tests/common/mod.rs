@@ -23,6 +23,12 @@ pub fn measures() -> Measures {
     if text.is_empty() { Measures::NONE } else { Measures::from_text(&text).expect("measures have names") }
 }
 
+/// Random numbers for a test: the same each time, unless `HEAPWRIGHT_TEST_SEED` asks for others.
+pub fn seeded(seed: u64) -> fastrand::Rng {
+    let other = std::env::var("HEAPWRIGHT_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0u64);
+    fastrand::Rng::with_seed(seed.wrapping_add(other.wrapping_mul(1_000_000)))
+}
+
 /// Sizes from all over, most of them short.
 pub fn any_size(random: &mut fastrand::Rng) -> usize {
     let most = if random.u32(0..50) == 0 { 22 } else { 14 };
