@@ -145,6 +145,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "REACTION")]
     pub on_bad_free: Option<OnBadFree>,
 
+    /// Take these measures against overflows, use after free and their like, with commas between them; all of them if none is named.
+    #[arg(long, value_name = "MEASURE", num_args = 0..=1, require_equals = true, value_delimiter = ',',
+        default_missing_value = MEASURES, value_parser = PossibleValuesParser::new(MEASURES.split(',')))]
+    pub harden: Option<Vec<String>>,
+
     /// Use this drop-in library instead of the one inside the command.
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
@@ -158,12 +163,16 @@ pub struct RunArgs {
     pub args: Vec<OsString>,
 }
 
+/// The measures that the drop-in library knows.
+const MEASURES: &str = "guard,random,quarantine,zero,canary";
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   heapwright run -- ls -l                            the malloc for speed, a table at exit
   heapwright run --policy worst -- python3 job.py    a policy
   heapwright run --stats json -o heap.json -- make   for a program to read
   heapwright run -p random --seed 7 -- sort big.txt  random, but repeatable
+  heapwright run --harden -- ./server                guard pages, quarantine, canaries, ...
 
 The program's children run under the policy too, and report as well.
 

@@ -25,6 +25,8 @@ pub const STATS: &str = "HEAPWRIGHT_STATS";
 pub const SEED: &str = "HEAPWRIGHT_SEED";
 /// What the drop-in library does when a program frees what is not a block.
 pub const ON_BAD_FREE: &str = "HEAPWRIGHT_ON_BAD_FREE";
+/// The measures that the drop-in library takes against faulty and hostile programs.
+pub const HARDEN: &str = "HEAPWRIGHT_HARDEN";
 /// The directory in which the drop-in library leaves its heap's last state.
 pub const WATCH: &str = "HEAPWRIGHT_WATCH";
 /// The directory in which recorded processes make their streams.
@@ -37,7 +39,7 @@ pub const RECORD_SITES: &str = "HEAPWRIGHT_RECORD_SITES";
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 
 /// All variables that decide about a process' malloc.
-pub const VARIABLES: [&str; 6] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE, WATCH];
+pub const VARIABLES: [&str; 7] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE, HARDEN, WATCH];
 
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright.so"));
 static EMBEDDED_RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright_record.so"));

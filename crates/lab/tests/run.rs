@@ -198,3 +198,22 @@ fn the_command_works_wherever_it_is_copied() {
         .unwrap();
     assert!(stderr(&output).contains("under cached"), "{}", stderr(&output));
 }
+
+#[test]
+fn measures_are_taken_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdlib.h>\nchar *volatile p;\nint main(void) { p = malloc(8); p[8] = 0; free(p); return 0; }";
+    let program = compiled(folder.path(), "over", source, &["-O0", "-w"]);
+    let run = |options: &[&str]| heapwright().arg("run").args(options).arg("--").arg(&program).output().unwrap();
+    for options in [&["--harden"], &["--harden=zero,canary"]] {
+        let stopped = run(options);
+        assert_eq!(stopped.status.signal(), Some(libc::SIGABRT), "{options:?}");
+        assert!(stderr(&stopped).contains("heapwright: overflow: "), "{}", stderr(&stopped));
+    }
+    let with_statistics = run(&["--harden=guard", "--stats=json"]);
+    let json: Value = serde_json::from_slice(&with_statistics.stderr).unwrap();
+    assert_eq!((with_statistics.status.code(), &json["results"][0]["policy"]), (Some(0), &Value::from("cached")));
+    assert!(json["results"][0]["counters"]["mallocs"].as_u64() > Some(0));
+    let refused = run(&["--harden", "--policy", "first"]);
+    assert!(refused.status.code() == Some(125) && stderr(&refused).contains("--policy"), "{}", stderr(&refused));
+}

@@ -13,12 +13,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use self::statistics::Gathered;
 use crate::cli::RunArgs;
-use crate::preload;
+use crate::{policy, preload};
 
 /// Exit codes as `env` and shells have them, apart from any that the program gives.
 pub const FAILED: u8 = 125;
@@ -76,6 +76,10 @@ fn prepared(args: &RunArgs, reports: &TempDir) -> Result<Command> {
     command.env(preload::POLICY, &args.policy).env(preload::STATS, report);
     if let Some(seed) = args.seed {
         command.env(preload::SEED, seed.to_string());
+    }
+    if let Some(measures) = &args.harden {
+        ensure!(args.policy == policy::CACHED, "--harden is for the policy {}: leave out --policy", policy::CACHED);
+        command.env(preload::HARDEN, measures.join(","));
     }
     if let Some(reaction) = args.on_bad_free {
         command.env(preload::ON_BAD_FREE, reaction.name());
