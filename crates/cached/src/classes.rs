@@ -76,9 +76,16 @@ pub(crate) const fn size_of_class(class: usize) -> usize {
 /// Whether a block of a class begins so many bytes, less than 2^16, behind the start of its slab.
 #[inline(always)]
 pub(crate) const fn is_start(offset: usize, class: usize) -> bool {
+    blocks_before(offset, class).is_some()
+}
+
+/// How many blocks of a class lie between the start of their slab and the block that begins so many bytes, less than 2^16, behind
+/// it; `None` when none begins there.
+#[inline(always)]
+pub(crate) const fn blocks_before(offset: usize, class: usize) -> Option<usize> {
     // The product is off by less than offset * size / 2^32 blocks, which is less than one block's share.
-    let blocks = (offset as u64 * RECIPROCALS[class] as u64) >> 32;
-    blocks as usize * size_of_class(class) == offset
+    let blocks = ((offset as u64 * RECIPROCALS[class] as u64) >> 32) as usize;
+    if blocks * size_of_class(class) == offset { Some(blocks) } else { None }
 }
 
 /// The lengths that blocks of classes have, in bytes, the shortest first.

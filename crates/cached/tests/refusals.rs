@@ -63,7 +63,9 @@ fn main() {
             }
         }
         println!("{}: {} refusals", scenario.name, runs - before - 2);
-        assert!(runs - before > 2, "{} asks nothing of the system", scenario.name);
+        // The hardened heap needs nothing to free what another thread allocated.
+        let asks = runs - before > 2 || common::measures() != Measures::NONE;
+        assert!(asks, "{} asks nothing of the system", scenario.name);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whose malloc a child process runs on.
 
+use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -75,7 +76,16 @@ impl Allocator {
     pub fn settings(&self) -> Vec<(OsString, OsString)> {
         match self {
             Allocator::System | Allocator::NoOp => Vec::new(),
-            Allocator::Heapwright(policy) => vec![(preload::POLICY.into(), policy.into())],
+            Allocator::Heapwright(name) => {
+                let mut settings = vec![(preload::POLICY.into(), name.into())];
+                // Whoever asks for measures is told what these cost; other policies know none.
+                if *name == policy::CACHED
+                    && let Some(measures) = env::var_os(preload::HARDEN)
+                {
+                    settings.push((preload::HARDEN.into(), measures));
+                }
+                settings
+            }
             Allocator::Peer(peer) => peer.settings(),
         }
     }

@@ -202,7 +202,8 @@ fn the_command_works_wherever_it_is_copied() {
 #[test]
 fn measures_are_taken_where_they_are_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let source = "#include <stdlib.h>\nchar *volatile p;\nint main(void) { p = malloc(8); p[8] = 0; free(p); return 0; }";
+    let source =
+        "#include <stdlib.h>\nchar *volatile p;\nint main(void) { p = malloc(8); p[8] = 0; free(p); return 0; }";
     let program = compiled(folder.path(), "over", source, &["-O0", "-w"]);
     let run = |options: &[&str]| heapwright().arg("run").args(options).arg("--").arg(&program).output().unwrap();
     for options in [&["--harden"], &["--harden=zero,canary"]] {

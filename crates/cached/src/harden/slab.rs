@@ -3,6 +3,7 @@
 //! Pages are opened, that is their blocks can be chosen, when there is too little to choose among, and closed when they are given back to
 //! the system. A block is free (its page is open), or out: with the program, or waiting.
 
+use core::ops::{Range, RangeInclusive};
 use core::ptr::NonNull;
 
 use heapwright_os::{abort, page_size, purge};
@@ -24,6 +25,8 @@ pub(super) struct Slab {
     /// Whether it stands on its class's shelf: the slabs that have blocks to give.
     pub(super) shelved: bool,
     blocks: u16,
+    /// How long a page is, as a power of two.
+    log2_page: u8,
     /// How many blocks are free, and how many are out.
     open: u16,
     out: u16,
@@ -36,7 +39,8 @@ pub(super) struct Slab {
     pub(super) previous: u32,
     /// How many of the blocks that overlap each page are out.
     out_in_page: [u16; MOST_PAGES],
-    /// The free blocks.
+    /// How many of those that start in each page are free, and which.
+    open_in_page: [u16; MOST_PAGES],
     free: [u64; WORDS],
 }
 
@@ -45,11 +49,13 @@ impl Slab {
     pub(super) fn new(class: usize, length: usize) -> Slab {
         let size = size_of_class(class);
         let blocks = length / size;
-        let closed = (0..blocks).fold(0, |pages, block| pages | 1 << (block * size / page_size()));
+        let log2_page = page_size().min(SLAB).ilog2();
+        let closed = (0..blocks).fold(0, |pages, block| pages | 1 << (block * size >> log2_page));
         Slab {
             class: class as u8,
             shelved: false,
             blocks: blocks as u16,
+            log2_page: log2_page as u8,
             open: 0,
             out: 0,
             closed,
@@ -57,6 +63,7 @@ impl Slab {
             next: NO_SLAB,
             previous: NO_SLAB,
             out_in_page: [0; MOST_PAGES],
+            open_in_page: [0; MOST_PAGES],
             free: [0; WORDS],
         }
     }
@@ -77,7 +84,7 @@ impl Slab {
 
     /// How many pages are in memory for nothing.
     pub(super) fn idle_pages(&self) -> u32 {
-        (0..pages()).filter(|&page| self.is_idle(page)).count() as u32
+        (0..self.pages()).filter(|&page| self.is_idle(page)).count() as u32
     }
 
     fn is_idle(&self, page: usize) -> bool {
@@ -90,9 +97,10 @@ impl Slab {
             let rank = draw.below(self.closed.count_ones() as usize);
             self.open(select(u64::from(self.closed), rank));
         }
-        let number = self.choose(draw.below(usize::from(self.open)));
+        let (number, page) = self.choose(draw.below(usize::from(self.open)));
         self.free[number / 64] &= !(1 << (number % 64));
         self.open -= 1;
+        self.open_in_page[page] -= 1;
         self.out += 1;
         for page in self.pages_of(number) {
             *idle = idle.saturating_sub(u32::from(self.is_idle(page)));
@@ -102,12 +110,29 @@ impl Slab {
         number
     }
 
-    /// The free block before which there are `rank` others.
-    fn choose(&self, mut rank: usize) -> usize {
-        for (at, &word) in self.free.iter().enumerate() {
-            let here = word.count_ones() as usize;
+    /// The free block before which there are `rank` others, and the page that it starts in.
+    fn choose(&self, mut rank: usize) -> (usize, usize) {
+        for page in 0..self.pages() {
+            let open = usize::from(self.open_in_page[page]);
+            if rank < open {
+                return (self.choose_in(self.blocks_of(page), rank), page);
+            }
+            rank -= open;
+        }
+        abort()
+    }
+
+    /// The same among the blocks that start in a page.
+    fn choose_in(&self, blocks: Range<usize>, mut rank: usize) -> usize {
+        let first = blocks.start / 64;
+        // What stands in the first word for blocks of the page before.
+        let mut others = (1 << (blocks.start % 64)) - 1;
+        for (at, &word) in self.free[first..].iter().enumerate() {
+            let word = word & !core::mem::take(&mut others);
+            // Where choices are not random, it is the first.
+            let here = if rank == 0 { usize::from(word != 0) } else { word.count_ones() as usize };
             if rank < here {
-                return at * 64 + select(word, rank);
+                return (first + at) * 64 + select(word, rank);
             }
             rank -= here;
         }
@@ -118,6 +143,7 @@ impl Slab {
     pub(super) fn put(&mut self, number: usize, idle: &mut u32) {
         self.free[number / 64] |= 1 << (number % 64);
         self.open += 1;
+        self.open_in_page[self.page_of(number)] += 1;
         self.out -= 1;
         for page in self.pages_of(number) {
             self.out_in_page[page] -= 1;
@@ -131,8 +157,8 @@ impl Slab {
     /// The slab begins at `start`.
     pub(super) unsafe fn return_idle(&mut self, start: NonNull<u8>) -> usize {
         let (mut page, mut returned) = (0, 0);
-        while page < pages() {
-            let run = (page..pages()).take_while(|&page| self.is_idle(page)).count();
+        while page < self.pages() {
+            let run = (page..self.pages()).take_while(|&page| self.is_idle(page)).count();
             // SAFETY: no block that is out overlaps these pages.
             if run != 0 && unsafe { purge(start.add(page * page_size()), run * page_size()) }.is_ok() {
                 (page..page + run).for_each(|page| self.close(page));
@@ -148,6 +174,7 @@ impl Slab {
         for number in self.blocks_of(page) {
             self.free[number / 64] |= 1 << (number % 64);
             self.open += 1;
+            self.open_in_page[page] += 1;
         }
         self.closed &= !(1 << page);
     }
@@ -161,27 +188,34 @@ impl Slab {
         for number in self.blocks_of(page) {
             self.free[number / 64] &= !(1 << (number % 64));
             self.open -= 1;
+            self.open_in_page[page] -= 1;
             self.closed |= 1 << page;
         }
     }
 
     /// The blocks that start in a page.
-    fn blocks_of(&self, page: usize) -> core::ops::Range<usize> {
-        let size = size_of_class(self.class());
-        let first_from = |offset: usize| offset.div_ceil(size).min(usize::from(self.blocks));
-        first_from(page * page_size())..first_from((page + 1) * page_size())
+    fn blocks_of(&self, page: usize) -> Range<usize> {
+        let size = size_of_class(self.class()) as u32;
+        let first_from =
+            |page: usize| ((page << self.log2_page) as u32).div_ceil(size).min(u32::from(self.blocks)) as usize;
+        first_from(page)..first_from(page + 1)
     }
 
     /// The pages that a block overlaps.
-    fn pages_of(&self, number: usize) -> core::ops::RangeInclusive<usize> {
+    fn pages_of(&self, number: usize) -> RangeInclusive<usize> {
         let size = size_of_class(self.class());
-        number * size / page_size()..=(number * size + size - 1) / page_size()
+        self.page_of(number)..=(number * size + size - 1) >> self.log2_page
     }
-}
 
-/// How many pages a slab has.
-fn pages() -> usize {
-    (SLAB / page_size()).max(1)
+    /// The page that a block starts in.
+    fn page_of(&self, number: usize) -> usize {
+        number * size_of_class(self.class()) >> self.log2_page
+    }
+
+    /// How many pages a slab has.
+    fn pages(&self) -> usize {
+        SLAB >> self.log2_page
+    }
 }
 
 /// The set bit before which there are `rank` others.
