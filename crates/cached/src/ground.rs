@@ -45,6 +45,8 @@ pub(crate) struct Ground {
     key: AtomicUsize,
     /// The table of links that are not in their blocks.
     beside: AtomicPtr<u8>,
+    /// Bytes of slabs that were given back to the system so far.
+    returned: AtomicUsize,
     ready: AtomicBool,
 }
 
@@ -57,6 +59,7 @@ pub(crate) static GROUND: Ground = Ground {
     heaps: AtomicPtr::new(null_mut()),
     key: AtomicUsize::new(0),
     beside: AtomicPtr::new(null_mut()),
+    returned: AtomicUsize::new(0),
     ready: AtomicBool::new(false),
 };
 }
@@ -145,6 +148,16 @@ impl Ground {
         let slab = unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).add(number as usize)).slab };
         touch(slab);
         slab
+    }
+
+    /// So many bytes of slabs have been given back to the system.
+    pub(crate) fn see_returned(&self, bytes: usize) {
+        self.returned.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes of slabs have been given back to the system so far.
+    pub(crate) fn returned(&self) -> usize {
+        self.returned.load(Ordering::Relaxed)
     }
 
     /// How many blocks of the slab of a number are out.

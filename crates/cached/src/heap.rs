@@ -278,17 +278,17 @@ impl Heap {
         local.put_away_all();
     }
 
-    /// Gives back to the system what is kept for nothing; returns how many bytes.
+    /// Gives back to the system what is kept for nothing.
     ///
     /// # Safety
     /// As [`Heap::put_away`].
-    pub(crate) unsafe fn trim(&self) -> usize {
+    pub(crate) unsafe fn trim(&self) {
         // SAFETY: the caller's promise.
         unsafe {
             self.put_away();
             let local = &mut *self.local();
             local.release_unused();
-            local.return_idle()
+            local.return_idle();
         }
     }
 
@@ -588,9 +588,9 @@ impl Local {
         }
     }
 
-    /// Gives the pages of slabs back that are in memory for nothing; returns how many bytes that were.
+    /// Gives the pages of slabs back that are in memory for nothing.
     #[cold]
-    fn return_idle(&mut self) -> usize {
+    fn return_idle(&mut self) {
         /// What is regretted most: 16 MiB.
         const MOST: u32 = 4096;
         /// Blocks that a list is left with: what lies in lists keeps its pages.
@@ -613,7 +613,7 @@ impl Local {
         }
         self.idle.idle = 0;
         self.idle.regretted = (self.idle.regretted - self.idle.regretted / 8).min(MOST);
-        returned as usize * PAGE
+        GROUND.see_returned(returned as usize * PAGE);
     }
 }
 

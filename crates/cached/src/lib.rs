@@ -59,7 +59,7 @@ pub use places::{Places, places, write_state};
 pub use slab::SlabGlance;
 
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
-use heapwright_os::Refused;
+use heapwright_os::{Refused, page_size, resident};
 
 use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
 use ground::GROUND;
@@ -377,28 +377,43 @@ fn stays(usable: usize, size: usize) -> bool {
 }
 
 /// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for
-/// nothing; returns how many bytes that were.
+/// nothing; returns how many bytes of the heap are not in memory any more.
 pub fn trim() -> usize {
+    // Looked at rather than counted: what is given back may not be in memory, and what is put away may give back by itself.
+    let before = pages_in_memory();
     if harden::is_on() {
-        return harden::trim();
+        harden::trim();
+    } else {
+        // What came for a slab that has gone to another heap is sent there in the first round, and put back in the second.
+        trim_heaps();
+        trim_heaps();
+        if let Some(mut ground) = GROUND.shared() {
+            ground.pages.trim();
+        }
     }
-    // What came for a slab that has gone to another heap is sent there in the first round, and put back in the second.
-    let heaps = trim_heaps() + trim_heaps();
-    heaps + GROUND.shared().map_or(0, |mut ground| ground.pages.trim())
+    before.saturating_sub(pages_in_memory())
+}
+
+/// How many bytes of the heap are in memory; 0 where the system does not tell.
+fn pages_in_memory() -> usize {
+    let Some((start, length)) = GROUND.shared().map(|ground| (ground.pages.base(), ground.pages.heap_size())) else {
+        return 0;
+    };
+    resident(start, length.next_multiple_of(page_size())).unwrap_or(0)
 }
 
 /// Trims the calling thread's heap and those of threads that have ended.
-fn trim_heaps() -> usize {
-    // SAFETY: the heap is this thread's, and not the empty one.
-    let own = thread::heap_of_its_own().map_or(0, |heap| unsafe { heap.trim() });
-    let Some(idle) = GROUND.shared().map(|mut ground| ground.heaps.take_all_idle()) else { return own };
-    let idle = idle.map(|heap| {
+fn trim_heaps() {
+    if let Some(heap) = thread::heap_of_its_own() {
+        // SAFETY: the heap is this thread's, and not the empty one.
+        unsafe { heap.trim() };
+    }
+    let Some(idle) = GROUND.shared().map(|mut ground| ground.heaps.take_all_idle()) else { return };
+    for heap in idle {
         // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
-        let trimmed = unsafe { heap.trim() };
+        unsafe { heap.trim() };
         thread::abandon(heap);
-        trimmed
-    });
-    own + idle.sum::<usize>()
+    }
 }
 
 /// The pages in figures: slabs and longer blocks are its blocks.
@@ -420,10 +435,12 @@ pub fn each_page_hole(mut see: impl FnMut(usize)) {
     }
 }
 
-/// What was given back to the system from holes.
+/// What was given back to the system: bytes from holes and from slabs, all else of holes. What may not have been in memory
+/// counts too.
 #[must_use]
 pub fn page_returns() -> Option<PageReturns> {
-    Some(GROUND.shared()?.pages.returns())
+    let holes = GROUND.shared()?.pages.returns();
+    Some(PageReturns { bytes: holes.bytes + GROUND.returned() as u64, ..holes })
 }
 
 /// Before a `fork`: no other thread is at work on what all share until [`after_fork_in_parent`] or

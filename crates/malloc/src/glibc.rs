@@ -30,7 +30,7 @@ second_names! {
     __posix_memalign(place: *mut *mut u8, align: usize, size: usize) -> i32 => allocate_into;
 }
 
-/// Gives every whole page in a hole back to the system; 1 if there was any. What to keep at the top is not heeded.
+/// Gives every whole page that nothing needs back to the system; 1 if there was any. What to keep at the top is not heeded.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: usize) -> i32 {
     i32::from(heap::trim())

@@ -53,7 +53,7 @@ pub use lock::{Lock, Locked};
 pub use mappings::{Mapping, each_mapping};
 pub use objects::{are_in_one_object, next_symbol};
 pub use output::{Line, Output, Stream};
-pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, round_to_pages, unmap};
+pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, resident, round_to_pages, unmap};
 pub use process::{
     abort, at_fork, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id, peak_resident,
     process_id, program_name, thread_id, variable,

@@ -153,6 +153,28 @@ pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))
 }
 
+/// How many of `length` bytes at `start`, both multiples of the page size, are in memory; `None` where the system does not tell, or
+/// nothing is mapped there.
+///
+/// Time: proportional to the pages.
+#[must_use]
+pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
+    let mut pages = [0u8; 1024];
+    let together = pages.len() * page_size();
+    let mut found = 0;
+    for offset in (0..length).step_by(together) {
+        let part = together.min(length - offset);
+        let at = start.as_ptr().wrapping_add(offset);
+        // SAFETY: there is a byte for each page of the part, and the system checks whether it is mapped.
+        let known = errno_kept(|| unsafe { libc::mincore(at.cast(), part, pages.as_mut_ptr()) });
+        if known != 0 {
+            return None;
+        }
+        found += pages[..part.div_ceil(page_size())].iter().filter(|&page| page & 1 == 1).count() * page_size();
+    }
+    Some(found)
+}
+
 /// Has the system back `length` bytes at `start` with memory at once, which takes less time than touching them page by page; a
 /// hint only.
 ///

@@ -118,7 +118,7 @@ pub fn summary() -> Summary {
     with(|state| Summary::of(&state.heap))
 }
 
-/// `malloc_trim`: gives every whole page in a hole back to the system; whether there was any.
+/// `malloc_trim`: gives every whole page that nothing needs back to the system; whether there was any.
 pub fn trim() -> bool {
     with(|state| state.heap.trim()) != 0
 }

@@ -34,6 +34,12 @@ impl<P: Policy> GrowingHeap<P> {
         self.engine.capacity()
     }
 
+    /// Bytes from the heap's start to its end.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.engine.heap_size()
+    }
+
     /// Bytes from the heap's start to where its free tail begins; to the heap's end where there is none.
     #[must_use]
     pub fn top(&self) -> usize {

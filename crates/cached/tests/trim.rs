@@ -1,0 +1,49 @@
+//! Trimming says how much it has given back, wherever that went from. A process of its own, for its memory is looked at.
+
+mod common;
+
+use heapwright_cached as cached;
+
+/// What the heap's own records and the test's may need besides.
+const SLACK: usize = 64 << 10;
+
+#[test]
+fn what_trimming_says_is_what_the_process_has_less() {
+    common::ready();
+    let mut random = fastrand::Rng::with_seed(17);
+    let mut largest = 0;
+    for size in [16, 80, 256, 1024, 1536, 5120] {
+        for kept in [3, 17, 100, 3000] {
+            largest = largest.max(trims(size, kept, &mut random));
+        }
+    }
+    assert!(largest > 256 << 10, "{largest}");
+    trims_nothing_untouched();
+}
+
+/// What was never touched cannot be given back.
+fn trims_nothing_untouched() {
+    cached::trim();
+    let long = cached::allocate(10 << 20).unwrap();
+    // SAFETY: nobody uses the block.
+    unsafe { cached::free(long).unwrap() };
+    assert_eq!(cached::trim(), 0);
+}
+
+/// Frees all but every so many of some blocks in any order, trims, and compares; returns how much went back.
+fn trims(size: usize, kept: usize, random: &mut fastrand::Rng) -> usize {
+    let count = (6 << 20) / size;
+    let mut blocks: Vec<_> = (0..count).map(|number| common::Filled::new(number as u64, size)).collect();
+    cached::trim();
+    let mut number = 0;
+    let left: Vec<_> = blocks.extract_if(.., |_| (number % kept == 0, number += 1).0).collect();
+    random.shuffle(&mut blocks);
+    blocks.into_iter().for_each(common::Filled::free);
+    let before = common::resident();
+    let trimmed = cached::trim();
+    let less = before.saturating_sub(common::resident());
+    assert!(trimmed.abs_diff(less) <= SLACK, "{size} {kept}: {trimmed} bytes, and the process has {less} less");
+    assert_eq!(cached::trim(), 0, "{size} {kept}: there was more");
+    left.into_iter().for_each(common::Filled::free);
+    trimmed
+}
