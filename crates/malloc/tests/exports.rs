@@ -24,7 +24,7 @@ const WEAK: [&str; 5] = ["_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_si
 /// What the library asks of the C library. None of it allocates, but `pthread_setspecific` in a process with many keys, which is called
 /// when the thread has its heap already, and `fwrite`, which is called by `malloc_info` while it holds no lock.
 const NEEDED: &str = "
-    __errno_location __register_atfork _exit abort close environ fcntl flock fstat ftruncate fwrite getcwd getpid getrusage
+    __errno_location __register_atfork _exit abort close environ __environ fcntl flock fstat ftruncate fwrite getcwd getpid getrusage
     madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open program_invocation_short_name __progname
     pthread_key_create pthread_setspecific clock_gettime strlen syscall write __stack_chk_guard getauxval";
 
