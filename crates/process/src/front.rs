@@ -89,12 +89,21 @@ pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
 /// If a used block starts at `block`, nobody uses what it has above that size any more.
 pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
     // SAFETY: the caller's promise.
-    let resized =
-        unsafe { behind_lock(|heap| heap.resize(block, layout)).unwrap_or_else(|| resize_cached(block, layout)) };
+    let resized = unsafe { if is_cached() { resize_cached(block, layout) } else { resize_behind_lock(block, layout) } };
     if let Err(NotResized::NotABlock) = resized {
         blame(Call::Reallocate, block, FreeError::NotABlock);
     }
     resized
+}
+
+/// Apart: what all programs run is short and lies together.
+///
+/// # Safety
+/// As [`resize`].
+#[inline(never)]
+unsafe fn resize_behind_lock(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
+    // SAFETY: the caller's promise.
+    behind_lock(|heap| unsafe { heap.resize(block, layout) }).unwrap_or(Err(NotResized::NotABlock))
 }
 
 /// # Safety

@@ -6,7 +6,7 @@ use core::str;
 
 use heapwright_cached::Measures;
 use heapwright_heaps::PolicyKind;
-use heapwright_os::{Line, Output, Refused, abort, current_directory, exit_at_once, variable};
+use heapwright_os::{Line, Output, Refused, abort, current_directory, exit_at_once, has_variable_with, variable};
 
 /// How this process's heap places blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,20 +81,43 @@ impl Settings {
     /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and
     /// `HEAPWRIGHT_WATCH`. A value that means nothing ends the process.
     pub(crate) fn read() -> Settings {
+        if has_variable_with(b"HEAPWRIGHT_") { Settings::read_all() } else { Settings::default() }
+    }
+
+    /// Apart: what all programs run is short and lies together.
+    #[cold]
+    #[inline(never)]
+    fn read_all() -> Settings {
         const POLICIES: &str = "one of cached, first, next, best, worst, random, buddy, good, mapped";
         let placement = choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name);
         let harden = choice(c"HEAPWRIGHT_HARDEN", Measures::CHOICES, Measures::from_text).unwrap_or_default();
+        let usual = Settings::default();
         Settings {
             placement: if harden == Measures::NONE {
-                placement.unwrap_or(Placement::Cached)
+                placement.unwrap_or(usual.placement)
             } else {
                 hardened(placement)
             },
-            seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok()).unwrap_or(0),
-            on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(OnBadFree::Abort),
-            report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes())).unwrap_or(Report::Nothing),
+            seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok())
+                .unwrap_or(usual.seed),
+            on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(usual.on_bad_free),
+            report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes())).unwrap_or(usual.report),
             harden,
             watch: variable(c"HEAPWRIGHT_WATCH", |value| watch(value.to_bytes())).flatten(),
+        }
+    }
+}
+
+impl Default for Settings {
+    /// What an environment comes to that asks for nothing.
+    fn default() -> Settings {
+        Settings {
+            placement: Placement::Cached,
+            seed: 0,
+            on_bad_free: OnBadFree::Abort,
+            report: Report::Nothing,
+            harden: Measures::NONE,
+            watch: None,
         }
     }
 }
