@@ -67,6 +67,18 @@ pub(crate) const fn class_of(size: usize) -> usize {
     SMALL_CLASSES + ((doubling - SMALL.ilog2()) << LOG2_STEPS) as usize + step
 }
 
+/// The class whose blocks take the place of those of a class that is hardly used: among the small ones every fourth stands for
+/// the three below. What is a multiple of 32 or more stays one.
+#[inline(always)]
+pub(crate) const fn substitute_of(class: usize) -> usize {
+    const EACH: usize = 4;
+    if class >= SMALL_CLASSES {
+        return class;
+    }
+    let next = class.next_multiple_of(EACH);
+    if next == 0 { EACH } else { next }
+}
+
 /// The length of a class's blocks in bytes.
 #[inline(always)]
 pub(crate) const fn size_of_class(class: usize) -> usize {
@@ -121,6 +133,18 @@ mod tests {
             for offset in 0..1 << 16 {
                 assert_eq!(is_start(offset, class), offset.is_multiple_of(size_of_class(class)), "{class} {offset}");
             }
+        }
+    }
+
+    #[test]
+    fn substitutes_are_as_long_and_as_aligned() {
+        for class in 0..CLASSES {
+            let (size, substitute) = (size_of_class(class), substitute_of(class));
+            assert!(
+                substitute < CLASSES && size_of_class(substitute) >= size && substitute_of(substitute) == substitute
+            );
+            assert!(size_of_class(substitute).trailing_zeros() >= size.trailing_zeros().min(6), "{class}");
+            assert!(substitute == class || size_of_class(substitute) < size + 64, "{class}");
         }
     }
 

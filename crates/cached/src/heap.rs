@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 
 use heapwright_os::is_single_threaded;
 
-use crate::classes::{CLASSES, GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of};
+use crate::classes::{CLASSES, GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of, substitute_of};
 use crate::damage::damaged;
 use crate::ground::{ENTRIES, GROUND};
 use crate::heaps::Tenancy;
@@ -236,7 +236,7 @@ impl Heap {
         true
     }
 
-    /// Allocates a block that has a class, by whatever it takes. `None` when there is no memory.
+    /// Allocates a block of a class, or of its substitute, by whatever it takes. `None` when there is no memory.
     ///
     /// # Safety
     /// This is the calling thread's heap, and not the empty one.
@@ -255,7 +255,9 @@ impl Heap {
                 return Some(block);
             }
         }
-        local.refill(class)
+        let class = if local.lists[class].opens() { class } else { substitute_of(class) };
+        // SAFETY: the links are the class's.
+        unsafe { local.lists[class].pop(local.links(class)) }.or_else(|| local.refill(class))
     }
 
     /// Sends a block to its owner, together with others; `false` when it is the last that was sent there.

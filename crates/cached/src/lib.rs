@@ -202,8 +202,10 @@ pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfM
 fn allocate_in(heap: &Heap, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     // SAFETY: the heap is this thread's.
     let block = unsafe { heap.allocate(class) }.ok_or(OutOfMemory)?;
-    if counts::are_kept() {
-        counts::see_allocated(Some(class), size, size_of_class(class));
+    if counts::are_kept()
+        && let Some((entry, usable)) = slab_of(block)
+    {
+        counts::see_allocated(Some(entry.class()), size, usable);
     }
     Ok(block)
 }

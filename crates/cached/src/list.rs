@@ -16,13 +16,15 @@ pub(crate) struct List {
     limit: u16,
     /// Whether it was filled since it was too long last.
     was_filled: bool,
+    /// How often a block was asked for while the class was closed.
+    asked: u8,
 }
 
 impl List {
     /// An empty list for blocks of `class`.
     pub(crate) const fn new(class: usize) -> List {
         let limit = fewest(class);
-        List { first: null_mut(), room: limit as i32, limit, was_filled: false }
+        List { first: null_mut(), room: limit as i32, limit, was_filled: false, asked: 0 }
     }
 
     /// The first block, which stays.
@@ -79,6 +81,16 @@ impl List {
         self.room < 0
     }
 
+    /// A block is asked for, and the list is empty: does the class have slabs of its own?
+    #[inline]
+    pub(crate) fn opens(&mut self) -> bool {
+        /// How many blocks a thread asks for before: a page for each class that is hardly used would be most of what a small
+        /// program needs.
+        const CLOSED: u8 = 8;
+        self.asked = (self.asked + 1).min(CLOSED + 1);
+        self.asked > CLOSED
+    }
+
     /// Whether one more fits.
     pub(crate) fn has_room(&self) -> bool {
         self.room > 0
@@ -123,6 +135,7 @@ impl List {
     /// Nobody uses it for now: as few may lie in it as at first.
     pub(crate) fn rest(&mut self, class: usize) {
         self.set_limit(fewest(class));
+        self.asked = 0;
     }
 
     /// Takes all blocks off but for the first `kept`, and returns the first of those.

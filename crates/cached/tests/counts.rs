@@ -39,7 +39,10 @@ fn everything_is_counted_from_the_first_block_on() {
 
     let of_class = |size| cached::class_counts().find(|count| count.size == size).unwrap();
     let expected = sizes.iter().filter(|&&size| (33..=48).contains(&(size + common::canary()))).count() as u64;
-    assert_eq!((of_class(Some(48)).allocated, of_class(Some(48)).freed), (expected + 1, expected + 1));
+    // The first few of a class are blocks of another: until there is use for slabs of its own.
+    let elsewhere = if common::measures() == heapwright_cached::Measures::NONE { 8 } else { 0 };
+    let own = expected + 1 - elsewhere;
+    assert_eq!((of_class(Some(48)).allocated, of_class(Some(48)).freed), (own, own));
     let longer = sizes.iter().filter(|&&size| size + common::canary() > 32 << 10).count() as u64;
     assert_eq!(of_class(None).allocated, longer);
     assert_eq!(cached::class_counts().map(|count| count.allocated).sum::<u64>(), 10_001);

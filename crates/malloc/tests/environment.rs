@@ -150,7 +150,8 @@ fn malloc_stats_tells_of_the_cached_heap_what_was_not_counted() {
     };
     assert_eq!(cells("mallocs "), ["mallocs", "-"]);
     let class = cells("304 ");
-    assert_eq!(class, ["304", "-", "-", "1000", "5", &((5 * 215 - 1000) * 304).to_string()], "{said}");
+    // The first eight are in slabs of 320 bytes: a class has its own when there is use for them.
+    assert_eq!(class, ["304", "-", "-", "992", "5", &((5 * 215 - 992) * 304).to_string()], "{said}");
     assert!(cells("live bytes ")[2].parse::<u64>().unwrap() > 304_000, "{said}");
     assert_eq!(cells("longer "), ["longer", "-", "-", "1", "-", "-"]);
 }
