@@ -181,6 +181,12 @@ impl Ground {
         unsafe { &*self.place_of_heap(owner) }
     }
 
+    /// The room for heaps.
+    #[cfg(not(all(loom, test)))]
+    pub(crate) fn heaps(&self) -> *const u8 {
+        self.heaps.load(Ordering::Relaxed).cast_const().cast()
+    }
+
     /// Where the heap of an owner is, or will be made.
     #[inline(always)]
     pub(crate) fn place_of_heap(&self, owner: u32) -> *mut Heap {

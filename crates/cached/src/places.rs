@@ -40,7 +40,7 @@ pub fn places() -> Option<Places> {
         metadata: ground.pages.metadata(),
         entries: GROUND.entries().cast(),
         slabs: GROUND.slabs().cast(),
-        heaps: if harden::is_on() { null() } else { GROUND.place_of_heap(0).cast_const().cast() },
+        heaps: if harden::is_on() { null() } else { GROUND.heaps() },
     })
 }
 
@@ -59,7 +59,6 @@ pub fn write_state(output: Output) {
         output.write_memory(cells.as_ptr().cast(), 8 * glance.map().end);
         output.write_memory(places.entries, (slabs * SlabGlance::ENTRY).next_multiple_of(8));
         output.write_memory(places.slabs, slabs * SlabGlance::KNOWN);
-        let first = GROUND.place_of_heap(1);
-        output.write_memory(first.cast_const().cast(), ground.heaps.made() as usize * HeapGlance::LENGTH);
+        output.write_memory(GROUND.heaps().add(HeapGlance::LENGTH), ground.heaps.made() as usize * HeapGlance::LENGTH);
     }
 }

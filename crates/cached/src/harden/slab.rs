@@ -50,7 +50,7 @@ impl Slab {
         let size = size_of_class(class);
         let blocks = length / size;
         let log2_page = page_size().min(SLAB).ilog2();
-        let closed = (0..blocks).fold(0, |pages, block| pages | 1 << (block * size >> log2_page));
+        let closed = (0..blocks).fold(0, |pages, block| pages | 1 << ((block * size) >> log2_page));
         Slab {
             class: class as u8,
             shelved: false,
@@ -209,7 +209,7 @@ impl Slab {
 
     /// The page that a block starts in.
     fn page_of(&self, number: usize) -> usize {
-        number * size_of_class(self.class()) >> self.log2_page
+        (number * size_of_class(self.class())) >> self.log2_page
     }
 
     /// How many pages a slab has.

@@ -15,17 +15,17 @@ pub struct HeapGlance {
 }
 
 impl HeapGlance {
-    /// How many bytes each heap takes.
-    pub const LENGTH: usize = size_of::<Heap>();
+    /// How many bytes there are for each heap.
+    pub const LENGTH: usize = Heap::STEP;
 
     /// What a heap has; `None` when there is none yet at that place, nor behind it.
     #[must_use]
     pub fn of(bytes: &[u8; Self::LENGTH]) -> Option<HeapGlance> {
         let word = |at: usize| u32::from_ne_bytes(core::array::from_fn(|byte| bytes[at + byte]));
-        if word(offset_of!(Heap, owner)) == 0 {
+        if word(Heap::AT + offset_of!(Heap, owner)) == 0 {
             return None;
         }
-        let local = offset_of!(Heap, local);
+        let local = Heap::AT + offset_of!(Heap, local);
         let lists = core::array::from_fn(|class| {
             let list = local + offset_of!(Local, lists) + class * size_of::<List>();
             List::length_in(&core::array::from_fn(|byte| bytes[list + byte]))
