@@ -78,6 +78,8 @@ pub(crate) struct Local {
     outgoing: [Outgoing; OUTGOING],
     idle: Idle,
     slabs: u32,
+    /// An idle heap to which blocks were handed over, until it has been tended; 0 for none.
+    neglected: u32,
 }
 
 /// Blocks of another heap that this thread has freed.
@@ -260,13 +262,20 @@ impl Heap {
         unsafe { local.lists[class].pop(local.links(class)) }.or_else(|| local.refill(class))
     }
 
-    /// Sends a block to its owner, together with others; `false` when it is the last that was sent there.
+    /// Sends a block to its owner, together with others; `false` when it is the last that was sent there. If nobody would take
+    /// them in there, this thread does.
     ///
     /// # Safety
     /// This is the calling thread's heap, and not the empty one; `block` is one of a slab of `entry` that nobody uses.
     pub(crate) unsafe fn send(&self, block: NonNull<u8>, entry: Entry) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { (*self.local()).send(block, entry) }
+        let local = unsafe { &mut *self.local() };
+        let is_sent = local.send(block, entry);
+        match core::mem::take(&mut local.neglected) {
+            0 => {}
+            owner => tend(owner),
+        }
+        is_sent
     }
 
     /// Puts everything back that is kept for the thread, which has ended.
@@ -342,6 +351,7 @@ impl Local {
             outgoing: [const { Outgoing { owner: 0, chain: Chain::EMPTY } }; OUTGOING],
             idle: Idle { idle: 0, regretted: 0 },
             slabs: 0,
+            neglected: 0,
         }
     }
 
@@ -536,7 +546,7 @@ impl Local {
         let (owner, links) = (entry.owner(), self.links(entry.class()));
         let gathered = &mut self.outgoing[owner as usize % OUTGOING];
         if gathered.owner != owner {
-            hand_over(gathered);
+            self.neglected = hand_over(gathered).unwrap_or(self.neglected);
             gathered.owner = owner;
         }
         let chain = &mut gathered.chain;
@@ -551,14 +561,16 @@ impl Local {
         chain.first = block;
         chain.count += 1;
         if chain.count == GATHERED {
-            hand_over(gathered);
+            self.neglected = hand_over(gathered).unwrap_or(self.neglected);
         }
         true
     }
 
     /// Puts everything back that is kept in lists.
     fn put_away_all(&mut self) {
-        self.outgoing.iter_mut().for_each(hand_over);
+        for gathered in &mut self.outgoing {
+            hand_over(gathered);
+        }
         for class in 0..CLASSES {
             if !self.lists[class].first().is_null() {
                 self.shorten(class, 0);
@@ -624,12 +636,27 @@ fn number_in_list(block: NonNull<u8>) -> u32 {
     GROUND.number_of(block.addr().get()).unwrap_or_else(|| damaged(block))
 }
 
-/// Hands blocks over to their owner.
-fn hand_over(gathered: &mut Outgoing) {
+/// Hands blocks over to their owner, which is returned if it seems to be idle.
+fn hand_over(gathered: &mut Outgoing) -> Option<u32> {
     let chain = core::mem::replace(&mut gathered.chain, Chain::EMPTY);
-    if chain.count != 0 {
-        // SAFETY: nobody uses these blocks.
-        unsafe { GROUND.heap(gathered.owner).inbox.add(&chain) };
+    if chain.count == 0 {
+        return None;
+    }
+    let heap = GROUND.heap(gathered.owner);
+    // SAFETY: nobody uses these blocks.
+    unsafe { heap.inbox.add(&chain) };
+    heap.tenancy.is_idle().then_some(gathered.owner)
+}
+
+/// Puts back what came to a heap whose thread has ended, if it is still idle.
+#[cold]
+#[inline(never)]
+fn tend(owner: u32) {
+    let Some(heap) = GROUND.shared().and_then(|mut ground| ground.heaps.take(GROUND.heap(owner))) else { return };
+    // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
+    unsafe { heap.put_away() };
+    if let Some(mut ground) = GROUND.shared() {
+        ground.heaps.abandon(heap);
     }
 }
 

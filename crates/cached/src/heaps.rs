@@ -1,6 +1,7 @@
 //! The heaps of the process: who has which, and which wait for a thread.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use heapwright_os::{has_thread, process_id, thread_id};
 
@@ -10,19 +11,33 @@ use crate::heap::Heap;
 /// How many threads may have a heap of their own at once; the others' blocks are placed by the engine, behind its lock.
 pub(crate) const HEAPS: usize = 1 << 14;
 
-/// Whose a heap is. Touched behind the ground's lock only.
+/// Whose a heap is. Touched behind the ground's lock only, but for a look whether the heap is idle.
 pub(crate) struct Tenancy {
-    /// The system's number of its thread; 0 while the heap is idle.
-    thread: Cell<u32>,
+    /// The system's number of its thread, or [`IDLE`]; 0 while another thread tends it.
+    thread: AtomicU32,
     /// How many forks there were between the process's first ancestor and the one whose thread that is.
     generation: Cell<u32>,
     next_idle: Cell<u32>,
+    previous_idle: Cell<u32>,
 }
+
+/// No thread's number.
+const IDLE: u32 = u32::MAX;
 
 impl Tenancy {
     /// Nobody's.
     pub(crate) const fn new() -> Tenancy {
-        Tenancy { thread: Cell::new(0), generation: Cell::new(0), next_idle: Cell::new(0) }
+        Tenancy {
+            thread: AtomicU32::new(0),
+            generation: Cell::new(0),
+            next_idle: Cell::new(0),
+            previous_idle: Cell::new(0),
+        }
+    }
+
+    /// Whether the heap waits for a thread: a hint, for who does not hold the ground.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.thread.load(Relaxed) == IDLE
     }
 }
 
@@ -49,16 +64,40 @@ impl Heaps {
         const LOOKED_AT: u32 = 2;
         let heap = self.take_idle().or_else(|| self.take_orphan(LOOKED_AT)).or_else(|| self.make())?;
         let tenancy = heap.tenancy();
-        tenancy.thread.set(thread_id());
+        tenancy.thread.store(thread_id(), Relaxed);
         tenancy.generation.set(self.generation);
         Some(heap)
     }
 
     /// Keeps the heap of a thread that has ended for the next. It has been put away: others may take its slabs.
     pub(crate) fn abandon(&mut self, heap: &'static Heap) {
-        heap.tenancy().thread.set(0);
-        heap.tenancy().next_idle.set(self.idle);
+        let tenancy = heap.tenancy();
+        tenancy.thread.store(IDLE, Relaxed);
+        tenancy.previous_idle.set(0);
+        tenancy.next_idle.set(self.idle);
+        if self.idle != 0 {
+            GROUND.heap(self.idle).tenancy().previous_idle.set(heap.owner());
+        }
         self.idle = heap.owner();
+    }
+
+    /// A heap, if its thread has ended, for the calling thread to work on: it puts it away, and abandons it again.
+    pub(crate) fn take(&mut self, heap: &'static Heap) -> Option<&'static Heap> {
+        let tenancy = heap.tenancy();
+        if !tenancy.is_idle() {
+            return None;
+        }
+        let (previous, next) = (tenancy.previous_idle.get(), tenancy.next_idle.get());
+        if previous == 0 {
+            self.idle = next;
+        } else {
+            GROUND.heap(previous).tenancy().next_idle.set(next);
+        }
+        if next != 0 {
+            GROUND.heap(next).tenancy().previous_idle.set(previous);
+        }
+        tenancy.thread.store(0, Relaxed);
+        Some(heap)
     }
 
     /// The latest few heaps of threads that have ended.
@@ -82,7 +121,9 @@ impl Heaps {
         while let Some(orphan) = self.take_orphan(self.made) {
             self.abandon(orphan);
         }
-        chain(core::mem::take(&mut self.idle))
+        let all = core::mem::take(&mut self.idle);
+        chain(all).for_each(|heap| heap.tenancy().thread.store(0, Relaxed));
+        chain(all)
     }
 
     /// In the child of a fork: the heaps of the parent's other threads stay with them.
@@ -92,9 +133,8 @@ impl Heaps {
     }
 
     fn take_idle(&mut self) -> Option<&'static Heap> {
-        let heap = chain(self.idle).next()?;
-        self.idle = heap.tenancy().next_idle.get();
-        Some(heap)
+        let latest = chain(self.idle).next()?;
+        self.take(latest)
     }
 
     fn make(&mut self) -> Option<&'static Heap> {
@@ -119,10 +159,11 @@ impl Heaps {
             self.looked_at = self.looked_at % self.made + 1;
             let heap = GROUND.heap(self.looked_at);
             let tenancy = heap.tenancy();
-            let thread = tenancy.thread.get();
-            let is_orphan = thread != 0 && tenancy.generation.get() == self.generation && !has_thread(thread);
+            let thread = tenancy.thread.load(Relaxed);
+            let is_orphan =
+                thread != 0 && thread != IDLE && tenancy.generation.get() == self.generation && !has_thread(thread);
             is_orphan.then(|| {
-                tenancy.thread.set(0);
+                tenancy.thread.store(0, Relaxed);
                 heap
             })
         })

@@ -59,6 +59,14 @@ impl Block {
     }
 }
 
+impl Block {
+    fn free_without_a_heap(self) {
+        let (entry, _) = crate::slab_of(self.0).unwrap();
+        // SAFETY: the block goes with its owner.
+        unsafe { crate::heap::send_at_once(self.0, entry) };
+    }
+}
+
 /// Starts a thread that ends as threads do.
 fn start<R: 'static>(run: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
     thread::spawn(move || {
@@ -169,8 +177,8 @@ fn a_heap_is_adopted_while_its_slab_is_taken() {
     interleave(3, || {
         let own = Block::new();
         let left = leave_a_heap();
-        // Now it lies in the idle heap's inbox.
-        left.free();
+        // Now it lies in the idle heap's inbox, where it would not be left by a thread that has a heap itself.
+        left.free_without_a_heap();
         let adopter = start(|| {
             // Of another class, so that what is in the inbox is not taken from it but put back.
             let block = crate::allocate(16).unwrap();
@@ -197,6 +205,19 @@ fn a_block_is_freed_while_its_slab_goes_to_another_heap() {
         freer.join().unwrap();
         adopter.join().unwrap();
         [full.0, full.1, third].into_iter().for_each(Block::free);
+        nothing_is_lost();
+    });
+}
+
+#[test]
+fn an_idle_heap_is_tended_while_it_is_adopted() {
+    interleave(3, || {
+        let own = Block::new();
+        let left = leave_a_heap();
+        let adopter = start(|| Block::new().free());
+        left.free();
+        adopter.join().unwrap();
+        own.free();
         nothing_is_lost();
     });
 }
