@@ -187,7 +187,7 @@ fn place_of(block: NonNull<u8>) -> Option<Place> {
     let offset = block.addr().get() % SLAB;
     match span::kind(number) {
         Kind::Nothing => None,
-        Kind::Long | Kind::Waiting => (offset == 0).then_some(Place::Long(number)),
+        Kind::Long | Kind::Waiting | Kind::Stuck => (offset == 0).then_some(Place::Long(number)),
         Kind::Slab(class) => {
             let fits = offset + size_of_class(class) <= span::length_of_slabs();
             blocks_before(offset, class).filter(|_| fits).map(|at| Place::Slab(number, class, at))
@@ -335,7 +335,7 @@ pub(crate) fn span_at(number: u32) -> Option<SpanAt> {
     match span::kind(number) {
         Kind::Nothing => None,
         Kind::Long => Some(SpanAt { class: None, live: 1, apart: whole - length }),
-        Kind::Waiting => Some(SpanAt { class: None, live: 0, apart: whole }),
+        Kind::Waiting | Kind::Stuck => Some(SpanAt { class: None, live: 0, apart: whole }),
         Kind::Slab(class) => {
             Some(SpanAt { class: Some(class), live: span::count_live(number), apart: whole.saturating_sub(SLAB) })
         }

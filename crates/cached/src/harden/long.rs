@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Lock, forbid, permit, purge, round_to_pages};
+use heapwright_os::{Lock, forbid, purge, round_to_pages};
 
 use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
@@ -80,16 +80,13 @@ pub(super) fn release_waiting() {
     while let Some(first) = waiting.take() {
         release(first);
     }
+    if let Some(mut shared) = GROUND.shared() {
+        span::remove_stuck(&mut shared);
+    }
 }
 
 fn release(waiting: Waiting) {
-    let number = waiting.what as u32;
-    // SAFETY: nobody uses the block any more.
-    let permitted =
-        NonNull::new(GROUND.start_of(number)).is_some_and(|block| unsafe { permit(block, waiting.bytes) }.is_ok());
-    if permitted {
-        remove(number);
-    }
+    remove(waiting.what as u32);
 }
 
 fn remove(number: u32) {

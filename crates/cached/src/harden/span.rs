@@ -3,9 +3,9 @@
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
-use heapwright_os::{Lock, Refused, Reservation, guard, page_size, purge, round_to_pages, unguard};
+use heapwright_os::{Lock, Refused, Reservation, guard, page_size, permit, purge, round_to_pages, unguard};
 
 use super::Measures;
 use super::draw::Draw;
@@ -26,12 +26,15 @@ pub(super) enum Kind {
     Long,
     /// The same, freed.
     Waiting,
+    /// What the system did not let go on: its pages are still forbidden.
+    Stuck,
 }
 
 impl Kind {
     const fn to_bits(self) -> u8 {
         match self {
             Kind::Nothing => 0,
+            Kind::Stuck => 253,
             Kind::Long => 254,
             Kind::Waiting => 255,
             Kind::Slab(class) => class as u8 + 1,
@@ -41,6 +44,7 @@ impl Kind {
     const fn from_bits(bits: u8) -> Kind {
         match bits {
             0 => Kind::Nothing,
+            253 => Kind::Stuck,
             254 => Kind::Long,
             255 => Kind::Waiting,
             class => Kind::Slab(class as usize - 1),
@@ -204,7 +208,22 @@ fn guard_part(start: NonNull<u8>, from: usize, to: usize) {
     }
 }
 
-/// Takes the pages of a span back, which are zero then.
+/// Whether there may be spans that are stuck.
+static SOME_STUCK: AtomicBool = AtomicBool::new(false);
+
+/// Tries once more with what the system did not let go on.
+pub(super) fn remove_stuck(shared: &mut Shared) {
+    if SOME_STUCK.swap(false, Ordering::Relaxed) {
+        for number in 0..(shared.pages.top() / SLAB) as u32 {
+            if kind(number) == Kind::Stuck {
+                // SAFETY: nobody uses what is stuck.
+                unsafe { remove(shared, number) };
+            }
+        }
+    }
+}
+
+/// Takes the pages of a span back, which are zero then; or it is stuck.
 ///
 /// # Safety
 /// Nobody uses it any more.
@@ -215,11 +234,14 @@ pub(super) unsafe fn remove(shared: &mut Shared, number: u32) {
     unsafe {
         let body = GROUND.start_of(number);
         let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
-        set_kind(number, Kind::Nothing);
-        if unguard(start, whole).is_err() {
-            // Its pages cannot be used any more.
+        let is_forbidden = matches!(kind(number), Kind::Waiting | Kind::Stuck);
+        let body_permitted = || NonNull::new(body).map_or(Err(Refused), |body| permit(body, length));
+        if unguard(start, whole).is_err() || is_forbidden && body_permitted().is_err() {
+            set_kind(number, Kind::Stuck);
+            SOME_STUCK.store(true, Ordering::Relaxed);
             return;
         }
+        set_kind(number, Kind::Nothing);
         if purge(start, whole).is_err() {
             body.write_bytes(0, length);
         }
