@@ -13,7 +13,7 @@ use crate::slab::SLAB;
 use crate::thread;
 
 /// The slabs of one size at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSlabs {
     /// How long their blocks are, in bytes.
     pub size: usize,
@@ -26,6 +26,12 @@ pub struct ClassSlabs {
 }
 
 impl ClassSlabs {
+    /// There are none whose blocks have `size` bytes, which is not 0.
+    #[must_use]
+    pub const fn none_of(size: usize) -> ClassSlabs {
+        ClassSlabs { size, slabs: 0, used: 0, listed: 0 }
+    }
+
     /// How many blocks there are, used and free.
     #[must_use]
     pub fn blocks(&self) -> usize {

@@ -137,6 +137,16 @@ fn the_classes_of_the_cached_heap_add_up_to_its_counters() {
     }
 }
 
+#[test]
+fn classes_whose_slabs_have_gone_are_counted_all_the_same() {
+    let variables = [("HEAPWRIGHT_POLICY", "cached"), ("HEAPWRIGHT_STATS", "1")];
+    let output = run(&compile("figures.c", &[]), &[], &variables);
+    let said = complaints(&output);
+    assert_eq!((code(&output), tables(&said)), (0, 1), "{said}");
+    let gone = |line: &str| line.split_whitespace().skip(3).eq(["0", "0", "0"]);
+    assert!(said.lines().any(gone), "{said}");
+}
+
 /// What there is needs no counting; what there was is missing.
 #[test]
 fn malloc_stats_tells_of_the_cached_heap_what_was_not_counted() {

@@ -47,6 +47,11 @@ impl<const N: usize> Line<N> {
         }
     }
 
+    /// Forgets what was gathered.
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+
     /// Adds bytes as they are.
     pub fn push(&mut self, bytes: &[u8]) {
         let taken = bytes.len().min(N - self.length);

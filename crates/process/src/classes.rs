@@ -29,7 +29,8 @@ fn line(census: &cached::Census, size: usize) -> Option<ClassLine> {
     if slabs.is_none() && count.is_none() {
         return None;
     }
-    let slabs = slabs.unwrap_or_default();
+    // Of a size whose blocks were all freed there may be no slab any more.
+    let slabs = slabs.unwrap_or(cached::ClassSlabs::none_of(size));
     Some(ClassLine {
         size: Some(size),
         allocated: count.map(|count| count.allocated),

@@ -21,7 +21,7 @@ use crate::state::with;
 const EINVAL: i32 = 22;
 
 /// Long enough for what is said of one heap.
-type Text = Line<{ 20 << 10 }>;
+type Text = Line<{ 16 << 10 }>;
 
 /// `malloc_info`: writes the heap in figures to the stream `file`. 0, or -1 and `errno` when `options` is not 0, there is no stream or it
 /// does not take it.
@@ -41,16 +41,17 @@ pub unsafe fn write_information(options: i32, file: *mut c_void) -> i32 {
 /// `None` when the stream does not take it.
 fn write_all(stream: &Stream) -> Option<()> {
     let hand_over = |text: &Text| stream.write(text.bytes()).then_some(());
+    // One for all, for it is long and stacks may be short.
     let mut text = Text::new();
     let _ = text.write_str("<malloc version=\"1\">\n");
     hand_over(&text)?;
     let mut sum = Summary::default();
     for number in 0..=heaps() {
-        let mut text = Text::new();
+        text.clear();
         sum += with(|state| write_heap(&mut text, &state.heap, number));
         hand_over(&text)?;
     }
-    let mut text = Text::new();
+    text.clear();
     let peak = with(|state| state.heap.placement_counters()).map(|counters| counters.peak_heap_size);
     let _ = write_sum(&mut text, &sum, peak);
     hand_over(&text)
