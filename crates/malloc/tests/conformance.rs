@@ -65,4 +65,10 @@ mod operators {
 
 mod figures {
     crate::under_every_policy!(super::tells_the_truth);
+
+    #[test]
+    fn hardened() {
+        let variables = [("HEAPWRIGHT_POLICY", "cached"), ("HEAPWRIGHT_HARDEN", "1")];
+        super::expect(&super::run(&super::compile("figures.c", &[]), &["hardened"], &variables), "figures: ok");
+    }
 }

@@ -74,7 +74,11 @@ fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
         }
         Heap::Cached => {
             cached::each_page_hole(|bytes| holes.add(bytes));
-            (cached::census().map(|census| Summary::between_slabs(&census)).unwrap_or_default(), None)
+            // No thread has a heap where it is hardened: all of it is here.
+            match cached::census() {
+                Some(census) if cached::heaps() == 0 => (Summary::of_cached(&census), Some(census)),
+                census => (census.as_ref().map(Summary::between_slabs).unwrap_or_default(), None),
+            }
         }
         Heap::Growing(growing) => {
             growing.blocks().filter(|block| block.state == BlockState::Free).for_each(|hole| holes.add(hole.size));
@@ -83,10 +87,10 @@ fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
         Heap::Mapped(_) => (Summary::of(heap), None),
     };
     let _ = writeln!(text, "<heap nr=\"{number}\">\n<sizes>");
-    let _ = match &census {
-        Some(census) => write_classes(text, census),
-        None => holes.write(text),
-    };
+    let _ = holes.write(text);
+    if let Some(census) = &census {
+        let _ = write_classes(text, census);
+    }
     let _ = text.write_str("</sizes>\n");
     let _ = write_totals(text, &summary);
     let _ = text.write_str("</heap>\n");

@@ -215,6 +215,19 @@ static void trimming_says_what_it_did(int keeps) {
     information();
 }
 
+/* Blocks have canaries then, which are counted and not usable. */
+static int tell_while_hardened(void) {
+    for (int i = 0; i < SHORT; i++) CHECK(usable(blocks[i] = malloc(100 + i % 700), 100 + i % 700));
+    for (int i = 0; i < LONG; i++) CHECK(usable(longs[i] = malloc(100000), 100000));
+    struct told full = information();
+    CHECK(full.used >= SHORT * 400 + LONG * 100000 && full.used_count >= SHORT + LONG);
+    for (int i = 0; i < SHORT; i++) free(blocks[i]);
+    for (int i = 0; i < LONG; i++) free(longs[i]);
+    CHECK(information().used + SHORT * 400 + LONG * 100000 <= full.used);
+    puts("figures: ok");
+    return 0;
+}
+
 static int print_statistics(void) {
     for (int i = 0; i < 1000; i++) blocks[i] = malloc(300);
     longs[0] = malloc(100000);
@@ -224,6 +237,7 @@ static int print_statistics(void) {
 
 int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "stats")) return print_statistics();
+    if (count > 1 && !strcmp(arguments[1], "hardened")) return tell_while_hardened();
     usable_bytes_are_what_is_used();
     blocks_of_other_threads_are_counted();
     information_is_refused();
