@@ -74,7 +74,7 @@ fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
         }
         Heap::Cached => {
             cached::each_page_hole(|bytes| holes.add(bytes));
-            // No thread has a heap where it is hardened: all of it is here.
+            // Where it is hardened threads have no heaps that are told apart: all of it is here.
             match cached::census() {
                 Some(census) if cached::heaps() == 0 => (Summary::of_cached(&census), Some(census)),
                 census => (census.as_ref().map(Summary::between_slabs).unwrap_or_default(), None),

@@ -220,6 +220,11 @@ static int tell_while_hardened(void) {
     for (int i = 0; i < SHORT; i++) CHECK(usable(blocks[i] = malloc(100 + i % 700), 100 + i % 700));
     for (int i = 0; i < LONG; i++) CHECK(usable(longs[i] = malloc(100000), 100000));
     struct told full = information();
+    CHECK(full.heaps == 1);
+    static void *theirs[500];
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, allocate_much, theirs) == 0 && pthread_join(thread, NULL) == 0);
+    full = information();
     CHECK(full.used >= SHORT * 400 + LONG * 100000 && full.used_count >= SHORT + LONG);
     for (int i = 0; i < SHORT; i++) free(blocks[i]);
     for (int i = 0; i < LONG; i++) free(longs[i]);
