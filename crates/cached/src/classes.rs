@@ -5,31 +5,37 @@
 /// What every block is aligned to, and the step of the small classes.
 pub(crate) const GRAIN: usize = 16;
 
-/// The longest request of the small classes.
-pub(crate) const SMALL: usize = 1024;
+/// The longest request of the classes that are 16 bytes apart.
+const FINE: usize = 1024;
+
+/// The longest request of the small classes, whose free blocks hold their links: less than a KiB, so that no two longer blocks
+/// begin in the same KiB.
+pub(crate) const SMALL: usize = FINE - GRAIN;
 
 /// The longest request that has a class.
 pub(crate) const LARGEST: usize = 32 << 10;
 
-/// Classes per doubling above [`SMALL`], as a power of two.
+/// Classes per doubling above [`FINE`], as a power of two.
 const LOG2_STEPS: u32 = 3;
 
 /// How many of the classes are small; they are the first.
 pub(crate) const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
 
+const FINE_CLASSES: usize = FINE / GRAIN + 1;
+
 /// How many classes there are. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
-pub(crate) const CLASSES: usize = SMALL_CLASSES + ((LARGEST.ilog2() - SMALL.ilog2()) << LOG2_STEPS) as usize;
+pub(crate) const CLASSES: usize = FINE_CLASSES + ((LARGEST.ilog2() - FINE.ilog2()) << LOG2_STEPS) as usize;
 
 /// The length of each class's blocks in bytes.
 const SIZES: [u16; CLASSES] = {
     let mut sizes = [GRAIN as u16; CLASSES];
     let mut class = 1;
     while class < CLASSES {
-        sizes[class] = if class < SMALL_CLASSES {
+        sizes[class] = if class < FINE_CLASSES {
             (class * GRAIN) as u16
         } else {
-            let step = class - SMALL_CLASSES;
-            let base = SMALL << (step >> LOG2_STEPS);
+            let step = class - FINE_CLASSES;
+            let base = FINE << (step >> LOG2_STEPS);
             (base + (base >> LOG2_STEPS) * ((step & ((1 << LOG2_STEPS) - 1)) + 1)) as u16
         };
         class += 1;
@@ -58,13 +64,13 @@ pub(crate) const fn small_class_of(size: usize) -> usize {
 /// The class of a request of at most [`LARGEST`] bytes.
 #[inline(always)]
 pub(crate) const fn class_of(size: usize) -> usize {
-    if size <= SMALL {
-        return small_class_of(size);
+    if size <= FINE {
+        return size.div_ceil(GRAIN);
     }
     let last = size - 1;
     let doubling = last.ilog2();
     let step = (last >> (doubling - LOG2_STEPS)) & ((1 << LOG2_STEPS) - 1);
-    SMALL_CLASSES + ((doubling - SMALL.ilog2()) << LOG2_STEPS) as usize + step
+    FINE_CLASSES + ((doubling - FINE.ilog2()) << LOG2_STEPS) as usize + step
 }
 
 /// The class whose blocks take the place of those of a class that is hardly used: among the small ones every fourth stands for
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn little_is_lost_to_rounding() {
-        for size in SMALL + 1..=LARGEST {
+        for size in FINE + 1..=LARGEST {
             let class = size_of_class(class_of(size));
             assert!((class - size) * 8 < class, "{size} takes {class}");
         }

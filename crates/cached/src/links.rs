@@ -42,8 +42,8 @@ impl Key {
 pub(crate) struct Beside(*mut u8);
 
 impl Beside {
-    /// Bytes of pages for which there is one link: no two blocks above [`SMALL`] begin in the same ones.
-    const STEP: usize = SMALL;
+    /// Bytes of pages for which there is one link: no two blocks longer than [`SMALL`] begin in the same ones.
+    const STEP: usize = SMALL + GRAIN;
 
     /// No table.
     pub(crate) const NOWHERE: Beside = Beside(null_mut());
