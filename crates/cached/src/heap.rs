@@ -4,6 +4,7 @@
 //! else happens when a list is empty (it is filled from a slab) or full (half of it goes back to its slabs).
 
 mod listed;
+mod outgoing;
 #[cfg(not(all(loom, test)))]
 mod seen;
 
@@ -21,7 +22,10 @@ use crate::inbox::Inbox;
 use crate::links::{Beside, Chain, Key, Links};
 use crate::list::List;
 use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab, is_block};
-use crate::world::{AtomicU32, GATHERED, only_one, touch};
+use crate::world::{AtomicU32, only_one, touch};
+
+pub(crate) use self::outgoing::send_at_once;
+use self::outgoing::{OUTGOING, Outgoing, tend};
 
 #[cfg(not(all(loom, test)))]
 pub use seen::HeapGlance;
@@ -60,9 +64,6 @@ impl Entry {
 
 const _: () = assert!(CLASSES * size_of::<List>() <= 1 << Entry::OWNER);
 
-/// How many owners of freed blocks are gathered for at once.
-const OUTGOING: usize = 4;
-
 /// What a thread's heap consists of. Only its thread touches it, or whoever has the ground for himself while the heap is idle.
 #[repr(C)]
 pub(crate) struct Local {
@@ -80,12 +81,6 @@ pub(crate) struct Local {
     slabs: u32,
     /// An idle heap to which blocks were handed over, until it has been tended; 0 for none.
     neglected: u32,
-}
-
-/// Blocks of another heap that this thread has freed.
-struct Outgoing {
-    owner: u32,
-    chain: Chain,
 }
 
 /// A heap, which stays where it is for ever.
@@ -197,7 +192,7 @@ impl Heap {
         let local = self.local();
         // SAFETY: the caller's promise; there is a list for each class.
         unsafe {
-            let Some(distance) = (*local).distance_of(block, SMALL_CLASSES) else { return false };
+            let Some(distance) = (*local).distance_of(block) else { return false };
             if distance < size {
                 return false;
             }
@@ -214,7 +209,7 @@ impl Heap {
         true
     }
 
-    /// As [`Heap::give`], for blocks of every class.
+    /// As [`Heap::give`], for blocks of every class and every heap.
     ///
     /// # Safety
     /// As [`Heap::give`].
@@ -223,8 +218,11 @@ impl Heap {
         let local = self.local();
         // SAFETY: the caller's promise; there is a list for each class.
         unsafe {
-            let Some(distance) = (*local).distance_of(block, CLASSES) else { return false };
-            let class = distance / size_of::<List>();
+            let Some(entry) = (*local).entry_of(block) else { return false };
+            if entry.owner() != self.owner {
+                return self.give_other(block, entry);
+            }
+            let class = entry.class();
             let list = (&raw mut (*local).lists).cast::<List>().add(class);
             let first = (*list).first();
             if first == block {
@@ -236,6 +234,21 @@ impl Heap {
             }
         }
         true
+    }
+
+    /// Sends a block to the heap that has it according to `entry`; returns whether it is one.
+    ///
+    /// # Safety
+    /// As [`Heap::give`].
+    #[inline]
+    unsafe fn give_other(&self, block: *mut u8, entry: Entry) -> bool {
+        match NonNull::new(block) {
+            Some(block) if entry != Entry::NONE && is_block(block.addr().get() % SLAB, entry.class()) => {
+                // SAFETY: the heap is the calling thread's, and has entries to look at: it is not the empty one.
+                unsafe { self.send(block, entry) }
+            }
+            _ => false,
+        }
     }
 
     /// Allocates a block of a class, or of its substitute, by whatever it takes. `None` when there is no memory.
@@ -348,27 +361,32 @@ impl Local {
             mine: Entry::new(owner, 0),
             lists,
             shelves: [NO_SLAB; CLASSES],
-            outgoing: [const { Outgoing { owner: 0, chain: Chain::EMPTY } }; OUTGOING],
+            outgoing: [const { Outgoing::NOTHING }; OUTGOING],
             idle: Idle { idle: 0, regretted: 0 },
             slabs: 0,
             neglected: 0,
         }
     }
 
-    /// How far the list of a block's class is from the first, in bytes, if the block is one of this heap's of the first so many
-    /// classes.
+    /// How far the list of a block's class is from the first, in bytes, if the block is a small one of this heap.
     #[inline(always)]
-    fn distance_of(&self, block: *mut u8, classes: usize) -> Option<usize> {
+    fn distance_of(&self, block: *mut u8) -> Option<usize> {
+        let distance = (self.entry_of(block)?.to_bits() ^ self.mine.0) as usize;
+        (distance < SMALL_CLASSES * size_of::<List>()).then_some(distance)
+    }
+
+    /// The entry of the slab that a block lies in, if it lies in one; none for a thread that has no heap.
+    #[inline(always)]
+    fn entry_of(&self, block: *mut u8) -> Option<Entry> {
         let number = block.addr().wrapping_sub(self.base) / SLAB;
         if number >= ENTRIES {
             return None;
         }
         // Whether it is this heap's is known by this thread: an entry says so from when this heap has the slab until it gives it
-        // up, and while it is idle, other heaps take slabs behind the lock by which it was adopted. Whose else it is matters not.
+        // up, and while it is idle, other heaps take slabs behind the lock by which it was adopted. Whose else it is may change
+        // while the block is on its way there, and is looked at again then.
         // SAFETY: there is an entry for each possible number.
-        let entry = unsafe { (*self.entries.add(number)).load(Ordering::Relaxed) };
-        let distance = (entry ^ self.mine.0) as usize;
-        (distance < classes * size_of::<List>()).then_some(distance)
+        Some(Entry::from_bits(unsafe { (*self.entries.add(number)).load(Ordering::Relaxed) }))
     }
 
     /// Where the links of a class are.
@@ -542,34 +560,18 @@ impl Local {
 
     /// Adds a block of a slab of `entry` to those that go to its owner; `false` when it was the last to come there.
     fn send(&mut self, block: NonNull<u8>, entry: Entry) -> bool {
-        let block = block.as_ptr();
-        let (owner, links) = (entry.owner(), self.links(entry.class()));
-        let gathered = &mut self.outgoing[owner as usize % OUTGOING];
-        if gathered.owner != owner {
-            self.neglected = hand_over(gathered).unwrap_or(self.neglected);
-            gathered.owner = owner;
-        }
-        let chain = &mut gathered.chain;
-        if chain.first == block {
-            return false;
-        }
+        let links = self.links(entry.class());
+        let outgoing = &mut self.outgoing[entry.owner() as usize % OUTGOING];
         // SAFETY: nobody uses the block.
-        unsafe { links.link(block, chain.first) };
-        if chain.count == 0 {
-            (chain.last, chain.end) = (block, links);
-        }
-        chain.first = block;
-        chain.count += 1;
-        if chain.count == GATHERED {
-            self.neglected = hand_over(gathered).unwrap_or(self.neglected);
-        }
-        true
+        let (is_sent, neglected) = unsafe { outgoing.add(entry.owner(), block, links) };
+        self.neglected = neglected.unwrap_or(self.neglected);
+        is_sent
     }
 
     /// Puts everything back that is kept in lists.
     fn put_away_all(&mut self) {
         for gathered in &mut self.outgoing {
-            hand_over(gathered);
+            gathered.hand_over();
         }
         for class in 0..CLASSES {
             if !self.lists[class].first().is_null() {
@@ -634,38 +636,4 @@ impl Local {
 /// The number of the slab of a block that came from a list.
 fn number_in_list(block: NonNull<u8>) -> u32 {
     GROUND.number_of(block.addr().get()).unwrap_or_else(|| damaged(block))
-}
-
-/// Hands blocks over to their owner, which is returned if it seems to be idle.
-fn hand_over(gathered: &mut Outgoing) -> Option<u32> {
-    let chain = core::mem::replace(&mut gathered.chain, Chain::EMPTY);
-    if chain.count == 0 {
-        return None;
-    }
-    let heap = GROUND.heap(gathered.owner);
-    // SAFETY: nobody uses these blocks.
-    unsafe { heap.inbox.add(&chain) };
-    heap.tenancy.is_idle().then_some(gathered.owner)
-}
-
-/// Puts back what came to a heap whose thread has ended, if it is still idle.
-#[cold]
-#[inline(never)]
-fn tend(owner: u32) {
-    let Some(heap) = GROUND.shared().and_then(|mut ground| ground.heaps.take(GROUND.heap(owner))) else { return };
-    // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
-    unsafe { heap.put_away() };
-    if let Some(mut ground) = GROUND.shared() {
-        ground.heaps.abandon(heap);
-    }
-}
-
-/// Hands one block over to its owner, for a thread that has no heap.
-///
-/// # Safety
-/// `block` is one of a slab of `entry` that nobody uses.
-pub(crate) unsafe fn send_at_once(block: NonNull<u8>, entry: Entry) {
-    let chain = Chain::one(block, GROUND.links(entry.class()));
-    // SAFETY: the caller's promise.
-    unsafe { GROUND.heap(entry.owner()).inbox.add(&chain) };
 }
