@@ -203,7 +203,7 @@ impl Heap {
             }
             (*local).key.link(block, first);
             if (*list).pushed(block) {
-                overflow(local, distance / size_of::<List>());
+                overflow(block, distance / size_of::<List>());
             }
         }
         true
@@ -230,7 +230,7 @@ impl Heap {
             }
             (*local).links(class).link(block, first);
             if (*list).pushed(block) {
-                overflow(local, class);
+                overflow(block, class);
             }
         }
         true
@@ -330,15 +330,19 @@ impl Heap {
     }
 }
 
-/// Puts half of a list that is too long back.
+/// Puts half of the list of a class that is too long back, whose first is `block`. (It is by the block that the heap is found again, so
+/// that 'give' need not keep both where the first argument of a function is.)
 ///
 /// # Safety
-/// The heap is the calling thread's.
+/// The block is of the calling thread's heap.
 #[cold]
 #[inline(never)]
-unsafe fn overflow(local: *mut Local, class: usize) {
+unsafe fn overflow(block: *mut u8, class: usize) {
+    let Some(number) = GROUND.number_of(block.addr()) else { return };
+    let heap = GROUND.heap(GROUND.entry(number).owner());
     // SAFETY: the caller's promise.
     unsafe {
+        let local = heap.local();
         let kept = (*local).lists[class].keep(class);
         (*local).shorten(class, kept);
         (*local).return_idle_if_much();
