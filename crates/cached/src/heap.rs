@@ -602,7 +602,7 @@ impl Local {
         const LEAST: u32 = 64;
         let pages = self.slabs * (SLAB / PAGE) as u32;
         // Where there are other threads, giving pages back interrupts them.
-        let part = if is_single_threaded() { 16 } else { 2 };
+        let part = if is_single_threaded() { 32 } else { 2 };
         if self.idle.idle > LEAST.max(pages / part) + self.idle.regretted {
             self.return_idle();
         }

@@ -76,16 +76,12 @@ impl Allocator {
     pub fn settings(&self) -> Vec<(OsString, OsString)> {
         match self {
             Allocator::System | Allocator::NoOp => Vec::new(),
-            Allocator::Heapwright(name) => {
-                let mut settings = vec![(preload::POLICY.into(), name.into())];
-                // Whoever asks for measures is told what these cost; other policies know none.
-                if *name == policy::CACHED
-                    && let Some(measures) = env::var_os(preload::HARDEN)
-                {
-                    settings.push((preload::HARDEN.into(), measures));
-                }
-                settings
+            // The library's own default is measured as people have it: with nothing set. Whoever asks for measures is told what these
+            // cost; other policies know none.
+            Allocator::Heapwright(policy::CACHED) => {
+                env::var_os(preload::HARDEN).map(|measures| (preload::HARDEN.into(), measures)).into_iter().collect()
             }
+            Allocator::Heapwright(name) => vec![(preload::POLICY.into(), name.into())],
             Allocator::Peer(peer) => peer.settings(),
         }
     }
