@@ -97,7 +97,7 @@ pub fn take(size: usize) -> Option<NonNull<u8>> {
     unsafe { thread::heap().take(size) }
 }
 
-/// As [`take`], for more than a KiB, when that returned nothing.
+/// As [`take`], for the longer blocks that have a class, when that returned nothing.
 #[inline]
 #[must_use]
 pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
