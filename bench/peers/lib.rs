@@ -1,1 +1,1 @@
-//! Nothing: see `Cargo.toml`.
+//! Empty. `Cargo.toml` explains the purpose of this package.

@@ -1,4 +1,4 @@
-//! Tells the linker the library's name, and that it stays: blocks outlive whoever loaded it.
+//! Sets the library's name, and makes the linker keep it loaded: blocks outlive the code that loaded it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Tells the linker the library's name, and that it stays: the functions that it puts in front are in use until the end.
+//! Linker options: the library's SONAME, and that it is never unloaded, as programs use its functions until their end.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Any trace in every form that is written: it can be imported again, and has the operations that were counted.
+//! Exports random traces to every format: the result can be imported, and has the counted operations.
 #![no_main]
 
 use heapwright_fuzz::{exporting, frames};

@@ -1,4 +1,4 @@
-//! Any operations on a fixed heap in any region: blocks are aligned, apart, and keep what was written to them.
+//! Random operations on a fixed heap in any region: blocks are aligned, do not overlap and keep their contents.
 #![no_main]
 
 use std::alloc::Layout;
@@ -13,7 +13,7 @@ mod shadow;
 
 use shadow::Shadow;
 
-/// Rules that may make no sense.
+/// Returns rules, which may be invalid.
 fn rules(u: &mut Unstructured<'_>) -> Result<Rules> {
     let granule = if u.ratio(1, 20)? { u.arbitrary()? } else { 1u32 << u.int_in_range(0..=8)? };
     Ok(Rules {
@@ -29,7 +29,7 @@ fn rules(u: &mut Unstructured<'_>) -> Result<Rules> {
 fn layout(u: &mut Unstructured<'_>) -> Result<Layout> {
     let size = if u.ratio(1, 8)? { u.int_in_range(1..=30_000)? } else { u.int_in_range(1..=200)? };
     let align = if u.ratio(1, 4)? { 1 << u.int_in_range(0..=14)? } else { 1 };
-    Ok(Layout::from_size_align(size, align).expect("an alignment is a power of two"))
+    Ok(Layout::from_size_align(size, align).expect("the alignment is a power of two"))
 }
 
 fn perform(u: &mut Unstructured<'_>, heap: &mut FixedHeap<'_, Chosen>, shadow: &mut Shadow) -> Result<()> {
@@ -58,6 +58,6 @@ fn play(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Bytes that do not make a heap are passed over.
+    // An input that does not define a heap is skipped.
     let _ = play(&mut Unstructured::new(bytes));
 });

@@ -1,4 +1,4 @@
-//! Any bytes, their format and packing found out.
+//! Imports random bytes with detection of format and compression.
 #![no_main]
 
 use heapwright_fuzz::importing;

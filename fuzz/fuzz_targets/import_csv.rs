@@ -1,4 +1,4 @@
-//! Any bytes as `csv`.
+//! Imports random bytes as `csv`.
 #![no_main]
 
 use heapwright_fuzz::importing;

@@ -1,4 +1,4 @@
-//! Any bytes as `heaptrack`.
+//! Imports random bytes as `heaptrack`.
 #![no_main]
 
 use heapwright_fuzz::importing;

@@ -1,4 +1,4 @@
-//! Any bytes as `logalloc`.
+//! Imports random bytes as `logalloc`.
 #![no_main]
 
 use heapwright_fuzz::importing;

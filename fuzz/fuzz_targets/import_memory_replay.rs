@@ -1,4 +1,4 @@
-//! Any bytes as `memory-replay`.
+//! Imports random bytes as `memory-replay`.
 #![no_main]
 
 use heapwright_fuzz::importing;

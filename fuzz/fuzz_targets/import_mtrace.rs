@@ -1,4 +1,4 @@
-//! Any bytes as `mtrace`.
+//! Imports random bytes as `mtrace`.
 #![no_main]
 
 use heapwright_fuzz::importing;

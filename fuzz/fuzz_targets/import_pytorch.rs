@@ -1,4 +1,4 @@
-//! Any bytes as `pytorch`.
+//! Imports random bytes as `pytorch`.
 #![no_main]
 
 use heapwright_fuzz::importing;

@@ -1,4 +1,4 @@
-//! Any bytes as `rep`.
+//! Imports random bytes as `rep`.
 #![no_main]
 
 use heapwright_fuzz::importing;

@@ -1,4 +1,4 @@
-//! Any bytes as `rmm`.
+//! Imports random bytes as `rmm`.
 #![no_main]
 
 use heapwright_fuzz::importing;

@@ -1,4 +1,4 @@
-//! Any bytes as a heap's metadata: it is refused, reported, or sound enough to work with; and recovery never panics.
+//! Damaged metadata: the engine rejects it, `check` reports it, or it is safe to use; and recovery never panics.
 #![no_main]
 
 use std::ptr::NonNull;
@@ -34,7 +34,7 @@ fn size(u: &mut Unstructured<'_>) -> Result<usize> {
     if u.ratio(1, 4)? { u.int_in_range(1..=20_000) } else { u.int_in_range(1..=200) }
 }
 
-/// Allocates, frees and resizes; most offsets are those of blocks.
+/// Allocates, frees and resizes, mostly with the offsets of blocks.
 fn exercise(u: &mut Unstructured<'_>, heap: &mut AnyEngine<'_>, operations: u8) -> Result<()> {
     let mut offsets = Vec::new();
     for _ in 0..operations {
@@ -52,7 +52,7 @@ fn exercise(u: &mut Unstructured<'_>, heap: &mut AnyEngine<'_>, operations: u8) 
     Ok(())
 }
 
-/// Writes over some cells, anywhere: the index lies behind all else.
+/// Overwrites some cells anywhere in the metadata.
 fn damage(u: &mut Unstructured<'_>, cells: &mut [u64]) -> Result<()> {
     for _ in 0..u.int_in_range(0..=6)? {
         let at = u.choose_index(cells.len())?;
@@ -97,34 +97,35 @@ fn change(u: &mut Unstructured<'_>, capacity: usize) -> Result<Option<Change>> {
 fn play(u: &mut Unstructured<'_>) -> Result<()> {
     let subject = Subject::draw(u)?;
     let Subject { policy, rules, capacity } = &subject;
-    let cells = AnyEngine::metadata_cells(*policy, *capacity, rules).expect("the rules make sense");
+    let cells = AnyEngine::metadata_cells(*policy, *capacity, rules).expect("the rules are valid");
     let mut metadata = vec![0; cells];
-    let mut heap = AnyEngine::create(*policy, &mut metadata, *capacity, rules).expect("the rules make sense");
+    let mut heap = AnyEngine::create(*policy, &mut metadata, *capacity, rules).expect("the rules are valid");
     let operations = u.arbitrary()?;
     exercise(u, &mut heap, operations)?;
     damage(u, &mut metadata)?;
     let base = NonNull::from(&mut metadata[..]).cast();
     let grows = rules.growth != Growth::Fixed;
     let recovers = u.arbitrary()?;
-    let taken = if recovers {
+    let attached = if recovers {
         let change = change(u, *capacity)?;
-        // SAFETY: the metadata outlives the heap and is not used beside it.
+        // SAFETY: the metadata outlives the heap, and nothing else accesses it while the heap exists.
         unsafe { AnyEngine::recover(*policy, base, cells, *capacity, change) }.ok()
     } else {
-        // SAFETY: as above, and the heap is checked before it is changed.
+        // SAFETY: the metadata outlives the heap, and nothing else accesses it while the heap exists. An engine of this
+        // version created it, and `check` must accept the damaged cells before any operation changes them.
         unsafe { AnyEngine::attach(base, cells) }.ok()
     };
-    let Some(mut heap) = taken else { return Ok(()) };
+    let Some(mut heap) = attached else { return Ok(()) };
     walk(&heap);
-    // Only recovery clears what lies beyond the end of a heap that grows by itself.
+    // Only recovery clears the metadata beyond the end of a growing heap.
     if heap.check().is_ok() && (recovers || !grows) {
         exercise(u, &mut heap, 20)?;
-        heap.check().expect("a heap that passed stays sound");
+        heap.check().expect("a heap that passed the check stays valid");
     }
     Ok(())
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Bytes that run out end the attempt.
+    // An input that ends early ends the run.
     let _ = play(&mut Unstructured::new(bytes));
 });

@@ -1,9 +1,9 @@
-//! Any operations on a heap of any policy and rules: the engine and the oracle agree, and neither panics.
+//! Random operations on a heap of any policy and rules: the engine and the oracle agree, and neither panics.
 #![no_main]
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use heapwright_placement::{Growth, PolicyKind, Rules, Statistics};
-use heapwright_testkit::{Duel, Operation, Scenario, Target, Told};
+use heapwright_testkit::{ClaimedSize, Duel, Operation, Scenario, Target};
 use libfuzzer_sys::fuzz_target;
 
 fn scenario(u: &mut Unstructured<'_>) -> Result<Scenario> {
@@ -52,17 +52,21 @@ fn target(u: &mut Unstructured<'_>, scenario: &Scenario) -> Result<Target> {
     })
 }
 
-fn told(u: &mut Unstructured<'_>, scenario: &Scenario) -> Result<Told> {
-    Ok(if u.ratio(3, 4)? { Told::Truly } else { Told::As(number(u, scenario)?) })
+fn claimed_size(u: &mut Unstructured<'_>, scenario: &Scenario) -> Result<ClaimedSize> {
+    Ok(if u.ratio(3, 4)? { ClaimedSize::Actual } else { ClaimedSize::Other(number(u, scenario)?) })
 }
 
 fn operation(u: &mut Unstructured<'_>, scenario: &Scenario) -> Result<Operation> {
     Ok(match u.int_in_range(0..=15)? {
         0 => Operation::Relocate,
         1 => Operation::Inspect,
-        2 | 3 => Operation::Resize { target: target(u, scenario)?, old: told(u, scenario)?, new: number(u, scenario)? },
+        2 | 3 => Operation::Resize {
+            target: target(u, scenario)?,
+            old: claimed_size(u, scenario)?,
+            new: number(u, scenario)?,
+        },
         4..=6 => Operation::Deallocate(target(u, scenario)?),
-        7 | 8 => Operation::DeallocateSized(target(u, scenario)?, told(u, scenario)?),
+        7 | 8 => Operation::DeallocateSized(target(u, scenario)?, claimed_size(u, scenario)?),
         9 => Operation::Allocate { bytes: number(u, scenario)?, align: number(u, scenario)? },
         _ => Operation::Allocate { bytes: number(u, scenario)?, align: 1 },
     })
@@ -70,7 +74,7 @@ fn operation(u: &mut Unstructured<'_>, scenario: &Scenario) -> Result<Operation>
 
 fn play(u: &mut Unstructured<'_>) -> Result<()> {
     let scenario = scenario(u)?;
-    let mut duel = Duel::begin(&scenario).expect("the rules make sense");
+    let mut duel = Duel::begin(&scenario).expect("the rules are valid");
     while !u.is_empty() {
         let operation = operation(u, &scenario)?;
         if let Err(divergence) = duel.perform(operation) {
@@ -84,6 +88,6 @@ fn play(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Bytes that run out in the middle of an operation end the sequence.
+    // An input that ends in the middle of an operation ends the sequence.
     let _ = play(&mut Unstructured::new(bytes));
 });

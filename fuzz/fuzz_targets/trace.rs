@@ -1,4 +1,4 @@
-//! Any bytes as a trace, and traces of any frames: what is read is sound, and can be written and read again.
+//! Random bytes as a trace, and traces of random frames: the events are valid, and round-trip.
 #![no_main]
 
 use heapwright_fuzz::{frames, reading};
@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     let file = frames::any(bytes);
     let events = reading::read(&file);
     reading::read_in_one_loop(&file, &events);
-    // Packing takes longer than all else: a part of the traces is enough.
+    // Compression takes most of the time, so only one trace in 16 is written.
     if bytes.len() % 16 == 0 && !events.is_empty() {
         reading::write_again(&events);
     }

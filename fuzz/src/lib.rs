@@ -1,5 +1,5 @@
-//! What the fuzz targets for traces share: files made of frames whose checksums are right, so that what is in them is reached, and what
-//! must hold of everything that can be read.
+//! Shared code of the fuzz targets for traces: generates files whose frames have valid checksums, so that fuzzing
+//! reaches their contents, and checks the properties of everything that can be read.
 
 pub mod exporting;
 pub mod frames;

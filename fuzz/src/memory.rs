@@ -1,48 +1,50 @@
-//! A limit on memory: whoever asks for more than any input may cost has believed a number in the input.
+//! A limit on memory. Code that exceeds it has trusted a number in the input.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The most bytes that may be allocated at one time. A trace with side streams may hold 128 MiB of sites and names if they are in
-/// the file; no input of a few kilobytes has that many, and a frame's contents are at most 4 MiB.
+/// The limit of allocated bytes. A reader may use 128 MiB for sites and names if the file contains them, but no input
+/// of a few kilobytes does, and the contents of a frame are at most 4 MiB.
 const LIMIT: usize = 48 << 20;
 
-/// The system's allocator, which ends the process when more is asked for.
+/// The system allocator with a limit. Panics if allocations exceed [`LIMIT`].
 pub struct Limited;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
-fn hold(bytes: usize) {
-    if HELD.fetch_add(bytes, Relaxed) + bytes > LIMIT {
-        HELD.store(0, Relaxed);
-        panic!("more than {LIMIT} bytes are allocated");
+fn charge(bytes: usize) {
+    if ALLOCATED.fetch_add(bytes, Relaxed) + bytes > LIMIT {
+        ALLOCATED.store(0, Relaxed);
+        panic!("allocations exceed the limit of {LIMIT} bytes");
     }
 }
 
-// SAFETY: all is done by the system's allocator, with what was passed in.
+// SAFETY: every call is forwarded to the system allocator with unchanged arguments, and `charge` does not allocate
+// unless it panics, which ends the fuzzing process.
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        hold(layout.size());
-        // SAFETY: as the caller promised.
+        charge(layout.size());
+        // SAFETY: the caller of `alloc` guarantees that `layout` has a non-zero size, as the system allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as the caller promised.
+        ALLOCATED.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller guarantees that `block` came from this allocator, hence from `System`, with `layout`.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        hold(layout.size());
-        // SAFETY: as the caller promised.
+        charge(layout.size());
+        // SAFETY: the caller guarantees that `layout` has a non-zero size, as the system allocator requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        hold(size);
-        HELD.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as the caller promised.
+        charge(size);
+        ALLOCATED.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller guarantees that `block` came from this allocator, hence from `System`, with `layout`, and
+        // that `size` is not zero and does not overflow when rounded up to the alignment.
         unsafe { System.realloc(block, layout, size) }
     }
 }

@@ -1,10 +1,10 @@
-//! What holds of everything that a reader returns.
+//! Properties of everything that a reader returns.
 
 use std::ops::ControlFlow;
 
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
 
-/// Reads all of a file that may be damaged, and checks every event.
+/// Reads a file, which may be damaged, up to its end or an error, and checks every event.
 pub fn read(file: &[u8]) -> Vec<Event> {
     let Ok(reader) = Reader::new(file) else { return Vec::new() };
     let mut reader = reader.with_times().with_sites();
@@ -21,7 +21,7 @@ pub fn read(file: &[u8]) -> Vec<Event> {
         }
         events.push(event);
     }
-    assert!(matches!(reader.next_event(), Ok(None)), "nothing is read behind the end");
+    assert!(matches!(reader.next_event(), Ok(None)), "nothing is read after the end");
     assert_eq!(reader.events_read(), events.len() as u64);
     assert!(reader.bytes_read() <= file.len() as u64);
     events
@@ -43,37 +43,30 @@ fn check(event: &Event, blocks: &mut u64) {
     }
 }
 
-/// Reads all of a file in one loop: it must have the same events, however short what is read between.
+/// Reads a file with `try_for_each_event`, in runs of seven events: it must have the same events.
 pub fn read_in_one_loop(file: &[u8], events: &[Event]) {
     let Ok(reader) = Reader::new(file) else { return };
     let mut reader = reader.with_times().with_sites();
-    let mut seen = Vec::new();
+    let mut visited = Vec::new();
     loop {
-        // Now and then the loop is left and entered again.
+        // Leave and enter the loop every seven events.
         let again = reader.try_for_each_event(|&event| {
-            seen.push(event);
-            if seen.len() % 7 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            visited.push(event);
+            if visited.len() % 7 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if !matches!(again, Ok(ControlFlow::Break(()))) {
             break;
         }
     }
-    assert_eq!(seen, events);
+    assert_eq!(visited, events);
 }
 
-/// Writes events and reads them again: they must be the same, but for repetitions of the thread.
+/// Writes events and reads them again: they must be the same, except for repeated thread changes.
 pub fn write_again(events: &[Event]) {
-    let mut writer = Writer::new(Vec::new(), &About::default()).expect("there is memory");
+    let mut writer = Writer::new(Vec::new(), &About::default()).expect("writing to memory succeeds");
     let (mut expected, mut thread) = (Vec::new(), 0);
     for &event in events {
-        match event {
-            Event::Allocate { kind, size, align, .. } => writer.allocate(kind, size, align).map(drop),
-            Event::Resize { block, size, .. } => writer.resize(block, size).map(drop),
-            Event::Free { block } => writer.free(block),
-            Event::Failed { size, align } => writer.fail(size, align),
-            Event::Thread { thread } => writer.in_thread(thread),
-        }
-        .expect("what was read can be written");
+        writer.add(&event).expect("an event that was read can be written");
         if let Event::Thread { thread: number } = event {
             if number == thread {
                 continue;
@@ -82,6 +75,6 @@ pub fn write_again(events: &[Event]) {
         }
         expected.push(event);
     }
-    let file = writer.finish().expect("there is memory");
+    let file = writer.finish().expect("writing to memory succeeds");
     assert_eq!(read(&file), expected);
 }

@@ -1,13 +1,14 @@
-//! How a watcher finds the heap of a process from outside: what both know of one another.
+//! The beacon by which a watcher finds the heap of another process: its layout, which both sides use.
 //!
-//! A process under the drop-in library has one [`Beacon`] in the library's data. It tells where the heap's metadata is and
-//! costs nothing after it was lit. A watcher looks for the beacon's first bytes in the process's writable mappings of files,
-//! and reads the rest by [`Beacon::read`]. Processes that fork inherit it lit; a new program (`exec`) lights its own.
+//! A process under the drop-in library has one [`Beacon`] in the library's data. It holds the addresses of the heap's
+//! metadata and costs nothing after it is set (lit). A watcher searches the process's writable mappings of files for
+//! the beacon's first bytes, and decodes the rest by [`Beacon::read`]. The children of forks inherit it lit; a new
+//! program (`exec`) lights its own.
 //!
-//! A process that was asked to also leaves its heap's last state in a file when it exits: the beacon's bytes, then for a
-//! heap with an engine the metadata up to the end of the block map's used part, for another one its counters; for the
-//! cached heap, behind the metadata of its engine, the entries of the slabs that lie in the heap, what is known of each, and
-//! the heaps, each of the three filled up to a multiple of 8 bytes.
+//! On request, a process also writes the final state of its heap to a file when it exits. The file begins with the
+//! beacon's bytes. For a heap with an engine, the metadata follows, up to the end of the used part of the block map;
+//! for one without, its counters. For the cached heap, three tables follow the metadata of its engine, each padded to a
+//! multiple of 8 bytes: the entries of the slabs, the slabs' metadata, and the threads' heaps.
 #![no_std]
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,29 +16,29 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// The first bytes of every beacon. A watcher keeps no copy of them in writable data of its own.
 pub const MAGIC: [u8; 16] = *b"heapwright heap\n";
 
-/// The version of all that is told here.
+/// The version of this layout.
 const LAYOUT: u64 = 2;
 
-/// How many figures a [`Sighting`] has.
+/// The number of figures of a [`Sighting`].
 const FIGURES: usize = 9;
 
-/// The light itself: one per process, in writable data.
+/// The beacon: one per process, in writable data.
 #[repr(C, align(64))]
 pub struct Beacon {
     magic: [u8; 16],
-    /// [`LAYOUT`] once the figures stand, 0 before.
+    /// [`LAYOUT`] when the figures are set, 0 before.
     layout: AtomicU64,
     figures: [AtomicU64; FIGURES],
     rest: [u64; 4],
 }
 
-/// What a beacon tells. Addresses are the process's own.
+/// The figures of a beacon. Addresses are those of its process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
-    /// The policy's number, `PolicyKind as u64`; 0 for a heap without an engine, in which every block is a mapping. Of the cached
-    /// heap, that of the engine which places its slabs.
+    /// The policy's number, `PolicyKind as u64`; 0 for a heap without an engine, in which every block is a mapping. For
+    /// the cached heap, the policy of the engine that places its slabs.
     pub policy: u64,
-    /// A word of 4 bytes that is 0 while nobody works on the heap.
+    /// The heap's lock: a word of 4 bytes that is 0 while the lock is free.
     pub lock: u64,
     /// The first byte of the heap's region; 0 without an engine.
     pub region: u64,
@@ -47,39 +48,39 @@ pub struct Sighting {
     pub cells: u64,
     /// The counters of a heap without an engine; 0 with one.
     pub counters: u64,
-    /// The entries of the cached heap's slabs; 0 of any other heap.
+    /// The entries of the cached heap's slabs; 0 for any other heap.
     pub entries: u64,
-    /// What is known of its slabs beside that; 0 of any other heap.
+    /// The metadata of the cached heap's slabs; 0 for any other heap.
     pub slabs: u64,
-    /// The heaps of its threads, of which number 0 is nobody's; 0 of any other heap.
+    /// The heaps of the cached heap's threads, of which number 0 is unused; 0 for any other heap.
     pub heaps: u64,
 }
 
-/// Why there is no sighting.
+/// The reason for which a beacon cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dark {
-    /// These bytes are no beacon.
+    /// The bytes are not a beacon.
     NotABeacon,
-    /// There is no heap yet.
+    /// The beacon is not set: the process has no heap yet.
     NotLit,
-    /// The beacon of another version of the library.
+    /// The beacon belongs to another version of the library.
     OtherVersion(u64),
 }
 
 impl Beacon {
-    /// How many bytes a beacon has.
+    /// The length of a beacon in bytes.
     pub const LENGTH: usize = size_of::<Beacon>();
-    /// A beacon's address is a multiple of this.
+    /// The alignment of a beacon in bytes.
     pub const ALIGN: usize = align_of::<Beacon>();
 
-    /// A beacon that is not lit yet.
+    /// A beacon that is not set (lit) yet.
     #[must_use]
     pub const fn new() -> Beacon {
         let figures = [const { AtomicU64::new(0) }; FIGURES];
         Beacon { magic: MAGIC, layout: AtomicU64::new(0), figures, rest: [0; 4] }
     }
 
-    /// Lights the beacon.
+    /// Sets (lights) the beacon.
     pub fn light(&self, sighting: &Sighting) {
         let Sighting { policy, lock, region, metadata, cells, counters, entries, slabs, heaps } = *sighting;
         let figures = [policy, lock, region, metadata, cells, counters, entries, slabs, heaps];
@@ -89,7 +90,7 @@ impl Beacon {
         self.layout.store(LAYOUT, Ordering::Release);
     }
 
-    /// The beacon's bytes.
+    /// Returns the beacon's bytes.
     #[must_use]
     pub fn bytes(&self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
@@ -101,15 +102,15 @@ impl Beacon {
         bytes
     }
 
-    /// What the beacon with these bytes tells.
+    /// Decodes the beacon with these bytes.
     ///
     /// ```
     /// use heapwright_beacon::{Beacon, Dark, Sighting};
     /// static BEACON: Beacon = Beacon::new();
     /// assert_eq!(Beacon::read(&BEACON.bytes()), Err(Dark::NotLit));
-    /// let told = Sighting { policy: 3, metadata: 0x7f00_0000_0000, cells: 100, ..Sighting::default() };
-    /// BEACON.light(&told);
-    /// assert_eq!(Beacon::read(&BEACON.bytes()), Ok(told));
+    /// let sighting = Sighting { policy: 3, metadata: 0x7f00_0000_0000, cells: 100, ..Sighting::default() };
+    /// BEACON.light(&sighting);
+    /// assert_eq!(Beacon::read(&BEACON.bytes()), Ok(sighting));
     /// assert_eq!(Beacon::read(b"something else"), Err(Dark::NotABeacon));
     /// ```
     ///

@@ -1,23 +1,24 @@
-//! Calls that a tool which counts instructions can tell apart: each kind is made in a function of its own, and what is counted below that
-//! function is the allocator's.
+//! Calls of malloc and free for a tool that counts instructions. Each is made in a function of its own; the
+//! instructions below that function are those of the allocator.
 
 use std::ffi::OsString;
 use std::hint::black_box;
 
 use crate::heap::{Block, Heap};
-use crate::work::tell_malloc;
+use crate::work::print_malloc;
 
-/// The argument with which this program calls malloc and free to be counted.
+/// The first argument of this program for [`count()`].
 pub const COUNT: &str = "count";
-/// The function that calls malloc, and nothing else.
+/// The name of the function that calls malloc, and nothing else.
 pub const CALLS_MALLOC: &str = "heapwright_bench_calls_malloc";
-/// The function that calls free, and nothing else.
+/// The name of the function that calls free, and nothing else.
 pub const CALLS_FREE: &str = "heapwright_bench_calls_free";
 
-/// Allocates and frees a block, again and again: `BYTES PAIRS`. Prints the line of [`MALLOC`](crate::MALLOC).
+/// Allocates and frees a block of `BYTES` bytes `PAIRS` times; the arguments are `BYTES PAIRS`. Prints the line of
+/// [`MALLOC`](crate::MALLOC).
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// A description of invalid arguments.
 pub fn count(arguments: &[OsString]) -> Result<(), String> {
     let usage = || format!("{COUNT} BYTES PAIRS");
     let [bytes, pairs] = arguments else { return Err(usage()) };
@@ -28,23 +29,23 @@ pub fn count(arguments: &[OsString]) -> Result<(), String> {
         let block = heapwright_bench_calls_malloc(heap, bytes);
         heapwright_bench_calls_free(heap, block);
     }
-    tell_malloc();
+    print_malloc();
     Ok(())
 }
 
-// SAFETY: nobody else has a function of that name.
+// SAFETY: the name has the prefix of this program, and no other function in it or its libraries uses it.
 #[unsafe(no_mangle)]
 #[inline(never)]
 fn heapwright_bench_calls_malloc(heap: Heap, bytes: usize) -> Block {
     heap.allocate(bytes)
 }
 
-// SAFETY: nobody else has a function of that name.
+// SAFETY: the name has the prefix of this program, and no other function in it or its libraries uses it.
 #[unsafe(no_mangle)]
 #[inline(never)]
 fn heapwright_bench_calls_free(heap: Heap, block: Block) {
     let bytes = block.bytes();
     heap.free(block);
-    // Something is left to do, or the call would become a jump that no tool sees.
+    // Without work after the call, the compiler would turn it into a jump, which hides it from call-graph tools.
     black_box(bytes);
 }

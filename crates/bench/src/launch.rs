@@ -1,5 +1,6 @@
-//! A program, started by a process too small to be seen in its figures. It is forked, not started by `vfork`: then the kernel's high water for it
-//! begins with the few pages that were copied, and not with all of its parent's.
+//! Starts and measures a program, from a process that is too small to affect its figures. Uses `fork`, not `vfork`: the
+//! peak of resident memory of the child then begins with the few pages copied by `fork` instead of all pages of the
+//! parent.
 
 use std::ffi::{CString, OsString, c_char};
 use std::fmt::Write;
@@ -7,24 +8,24 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Instant;
 use std::{env, fs, io, ptr};
 
-/// The argument with which this program starts another.
+/// The first argument of this program for [`launch()`].
 pub const LAUNCH: &str = "launch";
 
-/// What a program took, from its start until it was waited for, with all the children that it waited for itself.
+/// The resources that a program used from its start to its end, including the children that it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spent {
     /// Processor time, user and system, in microseconds.
     pub cpu_us: u64,
-    /// Time that passed, in nanoseconds.
+    /// Elapsed time in nanoseconds.
     pub elapsed_ns: u64,
-    /// The most resident memory of any of its processes, in KiB.
+    /// The peak of resident memory of any of its processes, in KiB.
     pub peak_kib: u64,
-    /// How it ended, as `wait` says it.
+    /// The exit status as returned by `wait`.
     pub status: i32,
 }
 
 impl Spent {
-    /// What [`launch`] wrote in a line, or `None` if it did not.
+    /// Parses a line of [`launch()`]; returns `None` if it is invalid.
     pub fn parse(line: &str) -> Option<Spent> {
         let mut numbers = line.split(' ');
         let spent = Spent {
@@ -41,12 +42,12 @@ impl Spent {
     }
 }
 
-/// Starts a program so many times, one after the other, and writes a line of [`Spent`] for each to the file `REPORT`:
-/// `REPORT TIMES SECONDS [NAME=VALUE…] -- PROGRAM [ARGUMENT…]`. What runs longer than so many seconds is ended by SIGALRM. The program has this
-/// process' standard streams, its input from the beginning every time.
+/// Runs a program `TIMES` times in sequence and writes a line of [`Spent`] per run to the file `REPORT`. The arguments
+/// are `REPORT TIMES SECONDS [NAME=VALUE…] -- PROGRAM [ARGUMENT…]`. SIGALRM ends a run after `SECONDS` seconds. The
+/// program inherits the standard streams of this process; standard input is rewound before each run.
 ///
 /// # Errors
-/// What is wrong with the arguments, or why nothing can be started.
+/// A description of invalid arguments, or of the failure to start the program.
 pub fn launch(arguments: &[OsString]) -> Result<(), String> {
     let usage = || format!("{LAUNCH} REPORT TIMES SECONDS [NAME=VALUE…] -- PROGRAM [ARGUMENT…]");
     let [report, times, seconds, rest @ ..] = arguments else { return Err(usage()) };
@@ -57,24 +58,24 @@ pub fn launch(arguments: &[OsString]) -> Result<(), String> {
     if command.is_empty() {
         return Err(usage());
     }
-    let program = Program::new(settings, command, seconds)?;
+    let launch = LaunchCommand::new(settings, command, seconds)?;
     let mut lines = String::new();
     for _ in 0..times {
-        writeln!(lines, "{}", program.run()?.line()).map_err(|error| error.to_string())?;
+        writeln!(lines, "{}", launch.run()?.line()).map_err(|error| error.to_string())?;
     }
     fs::write(report, lines).map_err(|error| format!("cannot write {}: {error}", report.display()))
 }
 
-/// All that `execve` needs, made before the fork.
-struct Program {
+/// The arguments of `execve`, allocated before the fork.
+struct LaunchCommand {
     words: Vec<CString>,
     environment: Vec<CString>,
     seconds: u32,
 }
 
-impl Program {
-    /// A setting takes the place of what is inherited under its name.
-    fn new(settings: &[OsString], command: &[OsString], seconds: u32) -> Result<Program, String> {
+impl LaunchCommand {
+    /// Returns a command with the inherited environment, in which `settings` replace variables of the same name.
+    fn new(settings: &[OsString], command: &[OsString], seconds: u32) -> Result<LaunchCommand, String> {
         let is_set = |name: &OsString| {
             let mut names = settings.iter().filter_map(|setting| setting.as_bytes().split(|&byte| byte == b'=').next());
             names.any(|other| other == name.as_bytes())
@@ -86,7 +87,7 @@ impl Program {
             setting
         });
         let environment = settings.iter().cloned().chain(inherited);
-        Ok(Program {
+        Ok(LaunchCommand {
             words: command.iter().cloned().map(text).collect::<Result<_, _>>()?,
             environment: environment.map(text).collect::<Result<_, _>>()?,
             seconds,
@@ -96,17 +97,18 @@ impl Program {
     fn run(&self) -> Result<Spent, String> {
         let (words, environment) = (pointers(&self.words), pointers(&self.environment));
         let start = Instant::now();
-        // SAFETY: this process has one thread, so that the child may do whatever the parent may.
+        // SAFETY: this process has a single thread, so that in the child no other thread can hold a lock.
         match unsafe { libc::fork() } {
             -1 => Err(format!("cannot start a process: {}", io::Error::last_os_error())),
-            0 => self.become_it(&words, &environment),
+            0 => self.exec(&words, &environment),
             child => wait_for(child, start),
         }
     }
 
-    /// In the child: becomes the program, or ends as a shell does that cannot find one.
-    fn become_it(&self, words: &[*const c_char], environment: &[*const c_char]) -> ! {
-        // SAFETY: the lists end with null and hold strings that end with zero; the other calls have no preconditions.
+    /// Replaces the child process by the program; exits with 127, as a shell does, if that fails.
+    fn exec(&self, words: &[*const c_char], environment: &[*const c_char]) -> ! {
+        // SAFETY: both lists end with null and contain pointers to live C strings; the other calls have no
+        // preconditions.
         unsafe {
             libc::lseek(0, 0, libc::SEEK_SET);
             libc::alarm(self.seconds);
@@ -117,7 +119,7 @@ impl Program {
 }
 
 fn text(text: OsString) -> Result<CString, String> {
-    CString::new(text.into_vec()).map_err(|_| "an argument has a zero byte".to_owned())
+    CString::new(text.into_vec()).map_err(|_| "an argument contains a zero byte".to_owned())
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
@@ -125,10 +127,10 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 }
 
 fn wait_for(child: libc::pid_t, start: Instant) -> Result<Spent, String> {
-    // SAFETY: all zeroes is a valid rusage.
+    // SAFETY: `rusage` has integers only, for which zero is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
-    // SAFETY: both are ours to write, and nobody else waits for this child.
+    // SAFETY: `status` and `usage` are valid for writes during the call.
     while unsafe { libc::wait4(child, &mut status, 0, &mut usage) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -150,14 +152,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_takes_the_place_of_what_is_inherited() {
-        let program = Program::new(&["PATH=/nowhere".into()], &["/bin/true".into()], 1).unwrap();
-        let paths: Vec<_> = program.environment.iter().filter(|text| text.as_bytes().starts_with(b"PATH=")).collect();
+    fn a_setting_replaces_an_inherited_variable() {
+        let launch = LaunchCommand::new(&["PATH=/nowhere".into()], &["/bin/true".into()], 1).unwrap();
+        let paths: Vec<_> = launch.environment.iter().filter(|text| text.as_bytes().starts_with(b"PATH=")).collect();
         assert_eq!(paths, [c"PATH=/nowhere"]);
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn lines_round_trip() {
         let spent = Spent { cpu_us: 1, elapsed_ns: 2, peak_kib: 3, status: 256 };
         assert_eq!(Spent::parse(&spent.line()), Some(spent));
         assert_eq!(Spent::parse("1 2 3"), None);

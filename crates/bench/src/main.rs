@@ -1,5 +1,5 @@
-//! `heapwright-bench launch …` starts a program and measures it, `heapwright-bench work …` is a workload, `heapwright-bench count …` calls malloc and free to be
-//! counted.
+//! `heapwright-bench launch …` starts and measures a program, `heapwright-bench work …` runs a workload, and
+//! `heapwright-bench count …` calls malloc and free for an instruction counter.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         Some((mode, rest)) if mode == LAUNCH => launch(rest),
         Some((mode, rest)) if mode == WORK => work(rest),
         Some((mode, rest)) if mode == COUNT => count(rest),
-        _ => Err("this program is started by `heapwright bench malloc`; start that".to_owned()),
+        _ => Err("`heapwright bench malloc` starts this program; run that command instead".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,20 +1,20 @@
-//! What a workload says of itself, beside what is measured from outside.
+//! The figures that a workload reports itself.
 
 use std::fmt;
 
-/// Figures by name, in the order in which they were noted.
+/// Figures by name, in the order in which they were added.
 #[derive(Default)]
 pub struct Notes {
     lines: Vec<(&'static str, u64)>,
 }
 
 impl Notes {
-    /// Notes a figure.
+    /// Adds a figure.
     pub fn add(&mut self, name: &'static str, figure: u64) {
         self.lines.push((name, figure));
     }
 
-    /// Whether a figure of that name is noted.
+    /// Returns whether there is a figure of this name.
     pub fn has(&self, name: &str) -> bool {
         self.lines.iter().any(|(other, _)| *other == name)
     }

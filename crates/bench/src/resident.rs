@@ -1,24 +1,24 @@
-//! How much memory this process holds, read without a call of malloc: to ask must not change the answer.
+//! The resident memory of this process, read without calling malloc, so that reading does not change it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The kernel's sum over the page tables.
+/// The summary of the page tables by the kernel.
 pub struct Resident {
     rollup: File,
 }
 
 impl Resident {
-    /// Opens the file; what is read later is as of then.
+    /// Opens the summary. Each read returns its current state.
     ///
     /// # Errors
-    /// When the kernel has none.
+    /// A description, if the kernel does not provide the file.
     pub fn open() -> Result<Resident, String> {
         let path = "/proc/self/smaps_rollup";
         File::open(path).map(|rollup| Resident { rollup }).map_err(|error| format!("cannot open {path}: {error}"))
     }
 
-    /// The resident bytes that no file stands behind, or `None` when the kernel does not say.
+    /// Returns the resident anonymous memory in bytes; `None` if the kernel does not report it.
     pub fn anonymous(&self) -> Option<u64> {
         let mut buffer = [0; 4096];
         let read = self.rollup.read_at(&mut buffer, 0).ok()?;
@@ -37,7 +37,7 @@ mod tests {
     use crate::heap::{Heap, PAGE};
 
     #[test]
-    fn memory_that_is_touched_is_seen_and_seen_to_go() {
+    fn touched_memory_is_counted_until_it_is_freed() {
         let (heap, resident) = (Heap::of_this_process(), Resident::open().unwrap());
         let before = resident.anonymous().unwrap();
         let mut block = heap.allocate(8192 * PAGE);

@@ -5,27 +5,28 @@ use crate::setup::{Setup, log_uniform};
 use crate::workloads::published::{self, PARTS_001, Touch};
 use crate::workloads::{churn, growth, large, pairs, queue, scattered, server, sharing, threads, touch};
 
-/// A workload of this process.
+/// A workload.
 pub struct Workload {
-    /// Its name; what stands before the `/` it has in common with its family.
+    /// The name. Related workloads share the part before the `/`.
     pub name: &'static str,
-    /// What it does.
+    /// A description in one sentence.
     pub about: &'static str,
-    /// Which of its times mean something.
+    /// The times that are meaningful.
     pub counts: Counts,
-    /// Its parts, if it has some that are timed apart: the figures of that name are processor time in nanoseconds.
+    /// The sections that are timed separately, if there are any. Each has a figure of its name: processor time in
+    /// nanoseconds.
     pub parts: &'static [&'static str],
     pub(crate) run: fn(&Setup, &mut Notes) -> Result<(), String>,
 }
 
-/// Which times of a workload mean something. Memory always does.
+/// The times of a workload that are meaningful. Memory always is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// Processor time and the time that passes.
+    /// Processor time and elapsed time.
     Both,
-    /// Processor time: it sleeps.
+    /// Processor time only, because the workload sleeps.
     Cpu,
-    /// None: it is there for its memory.
+    /// Neither: the workload measures memory.
     Neither,
 }
 
@@ -134,7 +135,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_name_is_there_once() {
+    fn names_are_unique() {
         let names: BTreeSet<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
         assert_eq!(names.len(), WORKLOADS.len());
     }

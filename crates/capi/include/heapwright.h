@@ -1,4 +1,5 @@
-/* heapwright.h - heaps with the placement policy of your choice: in memory of your own, growing, or shared by processes.
+/* heapwright.h - heaps with the placement policy of your choice: in memory of your own, growing, or shared by
+ * processes.
  *
  *     cargo build --release -p heapwright-capi
  *     cc -std=c11 program.c -I crates/capi/include target/release/libheapwright_c.a -o program
@@ -6,13 +7,14 @@
  * or, shared, `-L target/release -lheapwright_c`. Do not confuse it with libheapwright.so, which replaces malloc in the
  * programs that are linked with it or started with LD_PRELOAD: this library leaves malloc alone and has another name.
  *
- * A heap may be used by one thread at a time, different heaps by different threads at once; shared heaps by any number of
- * threads and processes. Blocks have no headers (unless the options say so) and never move but by hw_resize. What is no heap
- * or no block is refused and changes nothing. Two things are not detected: a handle whose memory is gone, and writing past
- * the end of a block.
+ * One thread at a time may use a heap; different threads may use different heaps at once. Any number of threads and
+ * processes may use a shared heap. Blocks have no headers (unless the options ask for them) and move only in hw_resize.
+ * An invalid handle or block is refused, and nothing changes. Two errors are not detected: a handle whose memory was
+ * freed, and a write past the end of a block.
  *
- * Every operation takes bounded time however many blocks and holes there are; hw_walk, hw_holes_of and hw_check take time
- * in proportion to the heap, and hw_allocate_aligned passes over the holes that are long enough but not aligned.
+ * Every operation takes bounded time, whatever the number of blocks and holes. The exceptions: hw_walk, hw_holes_of and
+ * hw_check take time in proportion to the heap, and hw_allocate_aligned passes over holes that are long enough but not
+ * aligned.
  */
 #ifndef HEAPWRIGHT_H
 #define HEAPWRIGHT_H
@@ -24,153 +26,156 @@
 extern "C" {
 #endif
 
-/* A heap. Its handle lies in the memory of a fixed heap; that of a growing one is allocated by malloc. */
+/* A heap. The handle of a fixed heap lies in the heap's memory; that of a growing heap is allocated by malloc. */
 typedef struct hw_heap hw_heap;
 
-/* What became of a call. */
+/* The outcome of a call. */
 typedef enum hw_status {
     HW_OK = 0,
     HW_NULL_POINTER = 1,   /* a pointer that must not be null is null */
-    HW_NOT_A_HEAP = 2,     /* the handle is not that of a heap, or of one that was destroyed */
+    HW_NOT_A_HEAP = 2,     /* the handle is not that of a heap, or that heap was destroyed */
     HW_UNKNOWN_POLICY = 3, /* there is no such policy */
-    HW_BAD_OPTIONS = 4,    /* the options make no sense for this kind of heap */
+    HW_BAD_OPTIONS = 4,    /* an option is out of range, or does not apply to this kind of heap */
     HW_TOO_SHORT = 5,      /* the memory is too short for a heap */
-    HW_FULL = 6,           /* nothing fits, and the heap cannot grow */
+    HW_FULL = 6,           /* no hole fits the request, and the heap cannot grow */
     HW_BAD_ALIGNMENT = 7,  /* the alignment is not a power of two, or above 1 GiB (in shared heaps, 4096) */
     HW_NOT_A_BLOCK = 8,    /* no used block starts at the address */
-    HW_ALREADY_FREE = 9,   /* the address lies in a hole */
-    HW_WRONG_SIZE = 10,    /* the block is too short for the size it is said to have */
+    HW_ALREADY_FREE = 9,   /* the block is free already: the address lies in a hole */
+    HW_WRONG_SIZE = 10,    /* the block is shorter than the size that was passed */
     HW_NO_STATISTICS = 11, /* the heap was made without statistics */
-    HW_DAMAGED = 12,       /* the heap's own data are damaged */
+    HW_DAMAGED = 12,       /* the heap's metadata is damaged */
     HW_OUT_OF_MEMORY = 13, /* the system refused memory, address space or file space */
-    /* Of shared heaps only: */
-    HW_BAD_NAME = 14,           /* the name cannot be that of a segment */
-    HW_EXISTS = 15,             /* something of this name is there already */
-    HW_NOT_FOUND = 16,          /* nothing of this name is there */
-    HW_NOT_OURS = 17,           /* the segment belongs to a user who is not trusted */
-    HW_NOT_A_SEGMENT = 18,      /* what lies there is not a segment of this library */
-    HW_OTHER_VERSION = 19,      /* the segment was made by another version of this library */
-    HW_WRONG_LENGTH = 20,       /* the segment is not as long as it was made */
-    HW_OTHER_NAMESPACE = 21,    /* the segment was made in another namespace of processes */
-    HW_TOO_MANY_PROCESSES = 22, /* as many processes are attached as the segment has room for */
-    HW_TIMED_OUT = 23,          /* the segment's lock was not free in time: a living process holds it */
-    HW_NO_ROOM = 24,            /* the block cannot become that long where it is */
-    HW_BEYOND_MAXIMUM = 25,     /* the segment was not made to become that long */
+    /* Returned for shared heaps only: */
+    HW_BAD_NAME = 14,           /* the name is not valid for a segment */
+    HW_EXISTS = 15,             /* a segment or file of this name exists already */
+    HW_NOT_FOUND = 16,          /* no segment of this name exists */
+    HW_NOT_OURS = 17,           /* the segment belongs to a user that is not trusted */
+    HW_NOT_A_SEGMENT = 18,      /* the file is not a segment of this library */
+    HW_OTHER_VERSION = 19,      /* the segment was created by another version of this library */
+    HW_WRONG_LENGTH = 20,       /* the segment's length differs from that in its header */
+    HW_OTHER_NAMESPACE = 21,    /* the segment was created in another PID namespace */
+    HW_TOO_MANY_PROCESSES = 22, /* the segment's process table is full */
+    HW_TIMED_OUT = 23,          /* waiting for the segment's lock timed out: a living process holds it */
+    HW_NO_ROOM = 24,            /* the block cannot be resized to that size in place */
+    HW_BEYOND_MAXIMUM = 25,     /* the size is above the maximum that the segment was created with */
     HW_BAD_ROOT_NAME = 26,      /* a root's name has 1 to 40 bytes of UTF-8 */
-    HW_ROOTS_FULL = 27,         /* all roots are set */
-    HW_ROOT_DIFFERS = 28,       /* the root is not what was expected */
-    HW_REFUSED = 29             /* the system refused a call; hw_shared_last_error says why */
+    HW_ROOTS_FULL = 27,         /* the table of roots is full */
+    HW_ROOT_DIFFERS = 28,       /* the root does not point where it was expected to */
+    HW_REFUSED = 29             /* a system call failed; see hw_shared_last_error for the reason */
 } hw_status;
 
-/* The status in words; never null, valid for ever. */
+/* Returns the status in words: never null, valid for ever. */
 const char *hw_status_text(int status);
 
-/* Which hole a request gets. */
+/* The placement policies: which hole a request takes. */
 typedef enum hw_policy {
-    HW_FIRST = 1,  /* the lowest that fits */
-    HW_NEXT = 2,   /* the first that fits, from where the last block was placed */
-    HW_BEST = 3,   /* the smallest that fits; the lowest of equals */
-    HW_WORST = 4,  /* the largest, if it fits; the lowest of equals */
-    HW_RANDOM = 5, /* any that fits, all equally likely, from a seeded generator */
-    HW_BUDDY = 6,  /* binary buddies */
-    HW_GOOD = 7    /* two-level segregated fit, in constant time */
+    HW_FIRST = 1,  /* first fit: the lowest hole that fits */
+    HW_NEXT = 2,   /* next fit: the first that fits, from where the last block was placed */
+    HW_BEST = 3,   /* best fit: the smallest that fits; the lowest of equals */
+    HW_WORST = 4,  /* worst fit: the largest, if it fits; the lowest of equals */
+    HW_RANDOM = 5, /* random fit: one of those that fit, all equally likely, by a seeded generator */
+    HW_BUDDY = 6,  /* binary buddy */
+    HW_GOOD = 7    /* good fit: two-level segregated fit (TLSF), in constant time */
 } hw_policy;
 
-/* The policy called "first", "next", "best", "worst", "random", "buddy" or "good"; 0 for any other name or null. */
+/* Returns the policy of the name "first", "next", "best", "worst", "random", "buddy" or "good"; 0 for any other, or
+ * null. */
 unsigned hw_policy_from_name(const char *name);
 
-/* The name of a policy; null when there is none of this number. */
+/* Returns the name of a policy; null for a number that no policy has. */
 const char *hw_policy_name(unsigned policy);
 
 enum {
     HW_STATISTICS_KEPT = 0,
-    HW_STATISTICS_OFF = 1 /* hw_counters_of is refused, and 136 bytes of metadata are saved */
+    HW_STATISTICS_OFF = 1 /* saves 136 bytes of metadata; hw_counters_of returns HW_NO_STATISTICS */
 };
 
-/* What can be chosen besides the policy. All zeros is the default, and so is a null pointer. Sizes are in bytes. */
+/* Options besides the policy. All zeros is the default, and so is a null pointer. Sizes are in bytes. */
 typedef struct hw_options {
     uint32_t granule;       /* the smallest unit and the least alignment: a power of two up to 4096; 0 stands for 16,
                                the only one of growing heaps */
-    uint32_t header;        /* what every block loses in front: a multiple of the granule up to 4096; fixed heaps only */
+    uint32_t header;        /* bytes before every block: a multiple of the granule up to 4096; fixed heaps only */
     uint32_t min_remainder; /* a shorter remainder stays with the block; up to 1 MiB, fixed heaps only */
     uint32_t statistics;    /* HW_STATISTICS_... */
-    uint64_t seed;          /* of random fit */
-    size_t capacity;        /* address space of a growing heap; 0 stands for 1 TiB, or less where the system grants less;
-                               0 for fixed heaps */
+    uint64_t seed;          /* the seed of random fit */
+    size_t capacity;        /* address space of a growing heap; 0 stands for 1 TiB, or less where the system grants
+                               less; 0 for fixed heaps */
 } hw_options;
 
-/* Makes a heap in `bytes` of memory at any address, which are the heap's until it is destroyed: handle, metadata and
- * blocks are all inside. About 500 bytes are enough under every policy with small granules and without statistics, 1 KB
- * with the default options. Stores the heap in *heap, or null on failure. */
+/* Creates a heap in `bytes` bytes of memory at any address, which belong to the heap until it is destroyed: handle,
+ * metadata and blocks all lie inside. About 500 bytes are enough under every policy with small granules and without
+ * statistics, 1 KB with the default options. Stores the heap in *heap, or null on failure. */
 hw_status hw_create_in(void *memory, size_t bytes, unsigned policy, const hw_options *options, hw_heap **heap);
 
-/* Makes a heap that takes memory from the system as it grows and gives whole pages back that come to lie in holes. Stores
- * it in *heap, or null on failure. */
+/* Creates a heap that takes memory from the system as it grows, and purges pages that lie in holes as a whole: it gives
+ * their memory back to the system. Stores the heap in *heap, or null on failure. */
 hw_status hw_create_growing(unsigned policy, const hw_options *options, hw_heap **heap);
 
-/* Ends a heap; its blocks are gone. The memory of a fixed heap is the caller's again. */
+/* Destroys a heap with its blocks. The memory of a fixed heap belongs to the caller again. */
 hw_status hw_destroy(hw_heap *heap);
 
-/* A block of at least `size` bytes (0 is taken as 1) that is aligned to the granule; null on failure. */
+/* Allocates a block of at least `size` bytes (0 counts as 1), aligned to the granule. Returns null on failure. */
 void *hw_allocate(hw_heap *heap, size_t size);
 
-/* The same at a multiple of `alignment`, a power of two up to 1 GiB. */
+/* As hw_allocate, at a multiple of `alignment`, a power of two up to 1 GiB. */
 void *hw_allocate_aligned(hw_heap *heap, size_t size, size_t alignment);
 
-/* The same with the reason when it fails; *block is left alone then. */
+/* As hw_allocate_aligned, but returns the reason of a failure, which leaves *block unchanged. */
 hw_status hw_try_allocate(hw_heap *heap, size_t size, size_t alignment, void **block);
 
-/* Makes a block hold `size` bytes with its contents, where it is if that is possible, and returns where it is now: null
- * on failure, and the block is as before. A block that moves is aligned to the granule only. A null block is allocated. */
+/* Resizes a block to `size` bytes, in place where that is possible, and returns its address. Contents are kept. On
+ * failure returns null and leaves the block unchanged. A block that moves is aligned to the granule only. Null as
+ * the block allocates. */
 void *hw_resize(hw_heap *heap, void *block, size_t size);
 
-/* The same for a caller who knows the size asked for before, which keeps the counters exact; *block follows the block. */
+/* As hw_resize, with the size requested before, which keeps the counters exact. Stores the block's address in
+ * *block. */
 hw_status hw_try_resize(hw_heap *heap, void **block, size_t old_size, size_t size);
 
-/* Frees a block; null is no block and freed without effect. */
+/* Frees a block. Null has no effect. */
 hw_status hw_free(hw_heap *heap, void *block);
 
-/* The same for a caller who knows the size asked for, which keeps the counters exact. */
+/* As hw_free, with the size that was requested, which keeps the counters exact. */
 hw_status hw_free_sized(hw_heap *heap, void *block, size_t size);
 
-/* How many bytes the block has, at least as many as were asked for; 0 when no used block starts there. */
+/* Returns the usable bytes of a block, at least those requested; 0 when no used block starts there. */
 size_t hw_usable_size(const hw_heap *heap, const void *block);
 
-/* The heap's policy; 0 when there is no heap. */
+/* Returns the heap's policy; 0 for an invalid handle. */
 unsigned hw_policy_of(const hw_heap *heap);
 
-/* How many bytes there can be for blocks; 0 when there is no heap. */
+/* Returns the most bytes that blocks can take; 0 for an invalid handle. */
 size_t hw_capacity(const hw_heap *heap);
 
-/* A block as a walk shows it, header included. */
+/* A block in a walk, header included. */
 typedef struct hw_block {
     void *address;
     size_t size;
     int used; /* 1: used; 0: a hole */
 } hw_block;
 
-/* Returns 0 to go on, anything else to end the walk. */
+/* The callback of a walk. Returns 0 to continue; any other number ends the walk. */
 typedef int (*hw_visitor)(const hw_block *block, void *context);
 
-/* Shows all blocks, used and free, in address order. The visitor may allocate and free in the heap, and then may see
- * parts of it merged; it must not destroy it. */
+/* Calls `visit` for all blocks, used and free, in address order. The visitor may allocate and free in the heap,
+ * after which blocks may appear merged or split; it must not destroy the heap. */
 hw_status hw_walk(const hw_heap *heap, hw_visitor visit, void *context);
 
-/* The sizes of the holes, in bytes. */
+/* Statistics of the holes' sizes, in bytes. */
 typedef struct hw_holes {
     size_t count;
     size_t total;
     size_t smallest;
     size_t largest;
     double mean;            /* NaN without holes */
-    double deviation;       /* standard deviation over the whole population; NaN without holes */
+    double deviation;       /* standard deviation (population); NaN without holes */
     double fragmentation;   /* 1 - largest / total; NaN without holes */
     size_t by_doubling[48]; /* entry k counts the holes from 2^k to 2^(k+1) - 1 bytes */
 } hw_holes;
 
 hw_status hw_holes_of(const hw_heap *heap, hw_holes *holes);
 
-/* What has happened in a heap since it was made.
+/* Counters of a heap since its creation.
  * mallocs = reuses + grows; blocks = blocks at creation + grows + splits - coalesces. */
 typedef struct hw_counters {
     uint64_t mallocs;        /* requests placed */
@@ -182,14 +187,14 @@ typedef struct hw_counters {
     uint64_t resizes;        /* blocks resized where they were */
     uint64_t blocks;         /* blocks now, used and free */
     uint64_t holes;          /* free blocks now */
-    uint64_t requested;      /* bytes asked for, summed over all requests */
+    uint64_t requested;      /* bytes requested, summed over all requests */
     uint64_t rounded;        /* the same, each request rounded up to granules */
-    uint64_t released;       /* bytes asked for of the blocks freed by hw_free_sized */
+    uint64_t released;       /* bytes requested for the blocks that hw_free_sized freed */
     uint64_t unsized_frees;  /* blocks freed by hw_free */
     uint64_t live;           /* bytes in used blocks now */
-    uint64_t peak_live;      /* the most of them */
+    uint64_t peak_live;      /* the maximum of `live` */
     uint64_t heap_size;      /* bytes from the heap's base to its end now */
-    uint64_t peak_heap_size; /* the most of them */
+    uint64_t peak_heap_size; /* the maximum of `heap_size` */
 } hw_counters;
 
 hw_status hw_counters_of(const hw_heap *heap, hw_counters *counters);
@@ -200,85 +205,90 @@ typedef struct hw_violation {
     char invariant[120]; /* in a few words */
 } hw_violation;
 
-/* Verifies every invariant of the heap: HW_OK, or HW_DAMAGED and (unless `violation` is null) which one fails. */
+/* Verifies every invariant of the heap. Returns HW_OK, or HW_DAMAGED and stores the violation unless `violation` is
+ * null. */
 hw_status hw_check(const hw_heap *heap, hw_violation *violation);
 
 /* ---- Heaps that processes share ------------------------------------------------------------------------------------
  *
- * A shared heap lies in a segment: a POSIX shared-memory object, or a file. Every process maps it where it likes; what lies
- * in it refers to other blocks by offsets, which mean the same in all of them, and is found by named roots. Any thread of any
- * process may do anything at any time, but use a handle that is being closed. A process may be killed at any instruction:
- * whoever comes next completes or undoes what was half done. No call waits for a living process longer than its patience.
+ * A shared heap lies in a segment: a POSIX shared-memory object, or a file. Each process maps it at an address of its
+ * own. Data in it refers to blocks by offsets, which are the same in all processes, and is found by named roots. Any
+ * thread of any process may call any function at any time, except with a handle that is being closed. A process may be
+ * killed at any instruction: the next operation of another one completes or undoes what it left half done. No call
+ * waits longer for the lock of a living process than its patience.
  *
- * The child of a fork may use its parent's handles and counts as a process of its own from its first call on.
+ * The child of a fork may use its parent's handles, and counts as a process of its own from its first call on.
  *
- * Processes that may write to a segment are trusted like threads; a segment that nobody uses is examined before it is
- * believed. Sizes are in bytes. An offset of 0 is no block. Results that are not handles are left alone on failure. */
+ * Processes that may write to a segment are trusted as threads are. A segment that no process is attached to is
+ * checked when it is opened. Sizes are in bytes. An offset of 0 is no block. On failure, results other than handles
+ * stay unchanged. */
 typedef struct hw_shared hw_shared;
 
-/* What went wrong in this thread's last call of hw_shared_* that failed, in words: what, where and what to do next. Never
- * null; empty before the first failure; valid until this thread asks again. */
+/* Describes the last failure of this thread in a function hw_shared_*: what failed, where, and what to do next.
+ * Never null; empty before the first failure; valid until this thread's next call of this function. */
 const char *hw_shared_last_error(void);
 
-/* What is decided when a segment is made. All zeros is the default, and so is a null pointer. */
+/* Settings of a new segment. All zeros is the default, and so is a null pointer. */
 typedef struct hw_shared_settings {
-    size_t size;        /* blocks at first; 0 stands for 1 MiB; rounded up to granules, or to pages if it may grow */
-    size_t max_size;    /* blocks at most; 0: the heap never grows, and its parts are packed tightly */
-    uint64_t seed;      /* of random fit */
+    size_t size;        /* bytes of blocks at first; 0 stands for 1 MiB; rounded up to granules, or pages if it grows */
+    size_t max_size;    /* bytes of blocks at most; 0: the heap never grows, and its parts are packed tightly */
+    uint64_t seed;      /* the seed of random fit */
     uint32_t policy;    /* hw_policy; 0 stands for HW_BEST */
     uint32_t mode;      /* permission bits, whatever the umask; 0 stands for 0600 */
     uint32_t granule;   /* the smallest unit and least alignment: a power of two from 16 to 4096; 0 stands for 64 */
-    uint32_t processes; /* how many may be attached at a time: up to 250; 0 stands for 64 */
-    uint32_t roots;     /* how many named roots there is room for: up to 65536; 0 stands for 32 */
-    uint32_t patience;  /* how long a call waits for the lock, in milliseconds; 0 stands for 10 seconds */
+    uint32_t processes; /* number of processes attached at a time: up to 250; 0 stands for 64 */
+    uint32_t roots;     /* number of named roots that there is room for: up to 65536; 0 stands for 32 */
+    uint32_t patience;  /* the longest time a call waits for the lock, in milliseconds; 0 stands for 10 seconds */
 } hw_shared_settings;
 
 enum {
-    HW_OWNER_MINE = 0,   /* the effective user's segments and the superuser's */
-    HW_OWNER_USER = 1,   /* also those of one user more */
-    HW_OWNER_ANYBODY = 2 /* anybody's: who can write to a segment can make its users read and write anything in it */
+    HW_OWNER_MINE = 0,   /* segments of the effective user and of the superuser */
+    HW_OWNER_USER = 1,   /* also those of one other user */
+    HW_OWNER_ANYBODY = 2 /* of every user: one that can write to a segment controls what its processes find in it */
 };
 
-/* How a segment is opened. All zeros is the default, and so is a null pointer. */
+/* Settings for opening a segment. All zeros is the default, and so is a null pointer. */
 typedef struct hw_shared_access {
     uint32_t patience; /* as in hw_shared_settings */
-    uint32_t owner;    /* whose segments are opened: HW_OWNER_... */
+    uint32_t owner;    /* the owners whose segments are opened: HW_OWNER_... */
     uint32_t user;     /* with HW_OWNER_USER, the user's number */
 } hw_shared_access;
 
-/* Makes a segment and attaches to it. A name without a slash, or with a leading one only, is that of a shared-memory object;
- * any other is a file's path. It appears under its name when all of it is there, and its memory is taken at once. Stores the
- * heap in *heap, or null on failure; HW_EXISTS when the name is taken. */
+/* Creates a segment and attaches to it. A name without a slash, or with a leading one only, names a shared-memory
+ * object; any other is a file's path. The segment gets its name when it is complete, and its memory is allocated at
+ * once. Stores the heap in *heap, or null on failure. Returns HW_EXISTS when the name is taken. */
 hw_status hw_shared_create(const char *name, const hw_shared_settings *settings, hw_shared **heap);
 
-/* Attaches to a segment that is there. */
+/* Attaches to an existing segment. */
 hw_status hw_shared_open(const char *name, const hw_shared_access *access, hw_shared **heap);
 
-/* Attaches to the segment, or makes it if it is not there. */
+/* Attaches to the segment, and creates it if it does not exist. */
 hw_status hw_shared_open_or_create(const char *name, const hw_shared_settings *settings, hw_shared **heap);
 
-/* Leaves the segment, whose blocks stay; no other thread may be using the handle, which is gone even on failure. */
+/* Detaches from the segment, whose blocks stay. No other thread may use the handle, which is invalid even after a
+ * failure. */
 hw_status hw_shared_close(hw_shared *heap);
 
-/* Removes the segment's name. Those who are attached keep it, nobody else can open it any more. */
+/* Removes the segment's name. Attached processes keep the segment; no other process can open it. */
 hw_status hw_shared_unlink(const char *name);
 
 enum {
-    HW_STRANGERS_RESPECT = 0, /* a segment of another namespace of processes is refused: its processes may live */
-    HW_STRANGERS_DISPLACE = 1 /* it is taken over; the caller has made sure that nobody uses it there */
+    HW_STRANGERS_RESPECT = 0, /* a segment of another PID namespace is refused: its processes may live */
+    HW_STRANGERS_DISPLACE = 1 /* it is taken over; the caller ensures that no process uses it there */
 };
 
-/* Puts a segment in order that is refused as damaged, or as one of another namespace. What the segment says of its blocks is
- * believed if it can be true at all; what they hold is not looked at. Nobody is attached by it. */
+/* Repairs a segment that is refused as damaged, or as one of another PID namespace. Records of blocks are kept if
+ * they are consistent; the contents of blocks are not read. Does not attach to the segment. */
 hw_status hw_shared_repair(const char *name, const hw_shared_access *access, unsigned strangers);
 
-/* By address, as this process sees it: as hw_allocate and its kin do. Alignments are up to 4096. A heap that may grow does
- * when nothing fits. */
+/* By address in this process: as hw_allocate, hw_allocate_aligned and hw_try_allocate. Alignments are up to 4096. A
+ * heap that may grow does so when no hole fits the request. */
 void *hw_shared_allocate(hw_shared *heap, size_t size);
 void *hw_shared_allocate_aligned(hw_shared *heap, size_t size, size_t alignment);
 hw_status hw_shared_try_allocate(hw_shared *heap, size_t size, size_t alignment, void **block);
 
-/* A block that moves keeps its contents; a process that is killed on the way may leave it at both places. */
+/* As hw_resize, hw_free and hw_usable_size. A process that is killed while a block moves may leave it at both
+ * addresses. */
 void *hw_shared_resize(hw_shared *heap, void *block, size_t size);
 hw_status hw_shared_try_resize(hw_shared *heap, void **block, size_t size);
 hw_status hw_shared_free(hw_shared *heap, void *block);
@@ -290,42 +300,44 @@ hw_status hw_shared_resize_offset(hw_shared *heap, uint64_t *offset, size_t size
 hw_status hw_shared_free_offset(hw_shared *heap, uint64_t offset);
 size_t hw_shared_usable_size_offset(const hw_shared *heap, uint64_t offset);
 
-/* Makes a block hold `size` bytes where it is, or fails with HW_NO_ROOM. */
+/* Resizes a block to `size` bytes in place, or fails with HW_NO_ROOM. */
 hw_status hw_shared_resize_in_place(hw_shared *heap, uint64_t offset, size_t size);
 
-/* The address of what lies at an offset, and the offset of what lies at an address; null and 0 stand for each other, and for
- * what is not in the segment. Whether there is a block is not looked at. No lock is taken. */
+/* Convert an offset to an address in this process, and back. Null and 0 stand for each other, and are returned for
+ * what does not lie in the segment. Neither checks whether a block starts there. No lock is taken. */
 void *hw_shared_pointer_of(const hw_shared *heap, uint64_t offset);
 uint64_t hw_shared_offset_of(const hw_shared *heap, const void *pointer);
 
-/* Roots: names for blocks. A name has 1 to 40 bytes of UTF-8. A root that is not set is at 0. */
+/* Roots are names for blocks. A name has 1 to 40 bytes of UTF-8. The offset of a root that is not set is 0. */
 hw_status hw_shared_get_root(const hw_shared *heap, const char *name, uint64_t *offset);
 
-/* Points the root at a block; unless `old` is null, stores there where it pointed before. */
+/* Points the root at a block. Stores the offset that it pointed at before in *old, unless `old` is null. */
 hw_status hw_shared_set_root(hw_shared *heap, const char *name, uint64_t offset, uint64_t *old);
 
-/* Points the root at `offset` (0: removes it) if it is at `expected` (0: not set), else fails with HW_ROOT_DIFFERS. */
+/* Points the root at `offset` (0: removes it) if it points at `expected` (0: not set), else fails with
+ * HW_ROOT_DIFFERS. */
 hw_status hw_shared_replace_root(hw_shared *heap, const char *name, uint64_t expected, uint64_t offset);
 
-/* Removes the root, but not its block; unless `old` is null, stores there where it pointed. */
+/* Removes the root, but not its block. Stores the offset that it pointed at in *old, unless `old` is null. */
 hw_status hw_shared_remove_root(hw_shared *heap, const char *name, uint64_t *old);
 
-/* A root as a walk shows it. */
+/* A root in a walk. */
 typedef struct hw_shared_root {
     uint64_t offset;
     char name[48];
 } hw_shared_root;
 
-/* Walks of shared heaps show how things were when they began: the visitor may do anything but close the heap. It returns 0
- * to go on, anything else to end the walk. */
+/* A walk of a shared heap shows its state when the walk began: the visitor may call any function but
+ * hw_shared_close. It returns 0 to continue; any other number ends the walk. */
 hw_status hw_shared_walk_roots(const hw_shared *heap, int (*visit)(const hw_shared_root *root, void *context),
                                void *context);
 
-/* Makes the heap hold at least so many bytes of blocks. It grows by itself; this is for who wants the memory now. */
+/* Grows the heap to at least `bytes` bytes of blocks. Allocations grow it as needed; this takes the memory in
+ * advance. */
 hw_status hw_shared_grow(hw_shared *heap, size_t bytes);
 
-/* Bytes of blocks now, used and free, and at most; the granule; bytes of the segment that are not for blocks when it is as
- * long as it can become; the policy. 0 on failure. */
+/* Return the bytes of blocks now, used and free, and at most; the granule; the bytes of the segment at its maximum
+ * length that are not for blocks; and the policy. 0 on failure. */
 size_t hw_shared_size(const hw_shared *heap);
 size_t hw_shared_max_size(const hw_shared *heap);
 size_t hw_shared_granule(const hw_shared *heap);
@@ -338,19 +350,19 @@ enum {
     HW_DEAD = 3      /* it died with the segment open */
 };
 
-/* A block as a walk shows it. */
+/* A block in a walk. */
 typedef struct hw_shared_block {
     uint64_t offset;
     void *address;  /* in this process */
     size_t size;
     uint32_t used;  /* 1: used; 0: a hole */
-    uint32_t pid;   /* who allocated it; 0 for a hole, and when it is not known any more */
+    uint32_t pid;   /* the process that allocated it; 0 for a hole, and when it is no longer known */
     uint32_t state; /* HW_ATTACHED, HW_CLOSED or HW_DEAD; 0 for a hole */
 } hw_shared_block;
 
 typedef int (*hw_shared_visitor)(const hw_shared_block *block, void *context);
 
-/* Shows all blocks, used and free, in the order of their offsets. */
+/* Calls `visit` for all blocks, used and free, in the order of their offsets. */
 hw_status hw_shared_walk(const hw_shared *heap, hw_shared_visitor visit, void *context);
 
 hw_status hw_shared_holes_of(const hw_shared *heap, hw_holes *holes);
@@ -359,9 +371,10 @@ hw_status hw_shared_counters_of(const hw_shared *heap, hw_counters *counters);
 /* As hw_check; the violation's offset is from the segment's first byte. */
 hw_status hw_shared_check(const hw_shared *heap, hw_violation *violation);
 
-/* A process that is attached, or has left blocks; one that opened the segment several times is shown for each. */
+/* A process that is attached, or whose blocks are left. One that opened the segment several times appears once for
+ * each. */
 typedef struct hw_shared_process {
-    uint32_t pid;   /* 0 for those who had to make room for others */
+    uint32_t pid;   /* 0 for processes whose entries in the process table were reused */
     uint32_t state; /* HW_ATTACHED, HW_CLOSED or HW_DEAD */
     uint64_t blocks;
     uint64_t bytes;
@@ -370,10 +383,10 @@ typedef struct hw_shared_process {
 hw_status hw_shared_walk_processes(const hw_shared *heap,
                                    int (*visit)(const hw_shared_process *process, void *context), void *context);
 
-/* Shows the blocks of processes that died. */
+/* Calls `visit` for the blocks of processes that died. */
 hw_status hw_shared_walk_left_behind(const hw_shared *heap, hw_shared_visitor visit, void *context);
 
-/* Makes this process the owner of a block, which is not reclaimed while it lives. */
+/* Makes this process the owner of a block, which is not reclaimed while this process lives. */
 hw_status hw_shared_adopt(hw_shared *heap, uint64_t offset);
 
 enum {
@@ -381,18 +394,18 @@ enum {
     HW_RECLAIM_DEAD_AND_CLOSED = 1 /* also of those that closed the segment */
 };
 
-/* What was reclaimed. */
+/* The result of hw_shared_reclaim. */
 typedef struct hw_shared_reclaimed {
-    uint64_t blocks; /* freed */
-    uint64_t bytes;  /* in them */
-    uint64_t kept;   /* blocks kept because a root points at them */
+    uint64_t blocks; /* number of blocks freed */
+    uint64_t bytes;  /* bytes in them */
+    uint64_t kept;   /* number of blocks kept because a root points at them */
 } hw_shared_reclaimed;
 
-/* Frees what those have left who are not attached any more, but for blocks that a root points at. Blocks that are reached
- * from other blocks only are freed as well: adopt them first. `reclaimed` may be null. */
+/* Frees the blocks of processes that are not attached any more, except blocks that a root points at. Blocks that are
+ * reachable only from other blocks are freed too: adopt them first. `reclaimed` may be null. */
 hw_status hw_shared_reclaim(hw_shared *heap, unsigned whose, hw_shared_reclaimed *reclaimed);
 
-/* How often somebody has put the heap in order after a death. */
+/* Counts the recoveries: how often a process repaired the heap after another one had died in an operation. */
 hw_status hw_shared_recoveries(const hw_shared *heap, uint64_t *recoveries);
 
 #ifdef __cplusplus

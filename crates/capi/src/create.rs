@@ -1,16 +1,16 @@
-//! Making heaps.
+//! Creation of heaps, and the names of policies.
 
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
-use core::ptr::null_mut;
 use core::slice;
 
 use heapwright_heaps::{CreateError, FixedHeap, GrowingHeap, PolicyKind, Rules, Settings, Statistics};
 
 use crate::handle::{FixedHandle, GrowingHandle, Handle};
+use crate::out::{store_handle, text_of};
 use crate::types::{Options, Status};
 
-/// The granule of a heap whose options do not name one; and of every growing heap.
+/// The default granule in bytes, and the only one of growing heaps.
 const GRANULE: u32 = 16;
 
 pub(crate) fn policy_of(number: u32) -> Result<PolicyKind, Status> {
@@ -22,12 +22,9 @@ pub(crate) fn policy_of(number: u32) -> Result<PolicyKind, Status> {
 /// # Safety
 /// `name` is null or ends with a zero.
 pub(crate) unsafe fn number_of(name: *const c_char) -> u32 {
-    if name.is_null() {
-        return 0;
-    }
-    // SAFETY: the caller's promise.
-    let name = unsafe { CStr::from_ptr(name) };
-    name.to_str().ok().and_then(PolicyKind::from_name).map_or(0, |kind| kind as u32)
+    // SAFETY: `name` is null or ends with a zero, as this function requires, and is only used here.
+    let name = unsafe { text_of(name) }.ok().and_then(|name| name.to_str().ok());
+    name.and_then(PolicyKind::from_name).map_or(0, |kind| kind as u32)
 }
 
 /// The name of the policy of this number, or null.
@@ -53,26 +50,9 @@ fn statistics_of(options: &Options) -> Result<Statistics, Status> {
     }
 }
 
-/// Stores what `make` made in `out`, or null.
-///
 /// # Safety
-/// `out` is null or may be written.
-pub(crate) unsafe fn hand_over<E: From<Status>>(
-    out: *mut *mut Handle,
-    make: impl FnOnce() -> Result<*mut Handle, E>,
-) -> Result<(), E> {
-    if out.is_null() {
-        return Err(Status::NullPointer.into());
-    }
-    let made = make();
-    // SAFETY: the caller's promise.
-    unsafe { out.write(made.as_ref().copied().unwrap_or(null_mut())) };
-    made.map(drop)
-}
-
-/// # Safety
-/// `memory` is null or the first of `bytes` bytes that are the heap's until it is destroyed; `options` is null or may be
-/// read, `out` is null or may be written.
+/// `memory` is null or the first of `bytes` bytes that nothing but the heap uses until it is destroyed. `options` is
+/// null or valid for a read, `out` is null or valid for a write.
 pub(crate) unsafe fn fixed(
     memory: *mut c_void,
     bytes: usize,
@@ -80,9 +60,10 @@ pub(crate) unsafe fn fixed(
     options: *const Options,
     out: *mut *mut Handle,
 ) -> Result<(), Status> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the options are null or valid for a read, `out` is null or valid for a write, and the memory is the
+    // heap's alone until it is destroyed, as this function requires; its length is at most that of an object.
     unsafe {
-        hand_over(out, || {
+        store_handle(out, || {
             let options = options.as_ref().copied().unwrap_or_default();
             if memory.is_null() {
                 return Err(Status::NullPointer);
@@ -96,7 +77,7 @@ pub(crate) unsafe fn fixed(
     }
 }
 
-/// Puts the handle at the front of the region and the heap into the rest.
+/// Places the handle at the front of the region and the heap in the rest.
 fn place_fixed(
     region: &'static mut [MaybeUninit<u8>],
     policy: PolicyKind,
@@ -120,17 +101,17 @@ fn place_fixed(
     let mut heap = FixedHeap::with(policy, rest, &rules)?;
     heap.seed(options.seed);
     let handle = handle.as_mut_ptr().cast::<FixedHandle>();
-    // SAFETY: the handle's place is aligned and long enough, and the heap has only the rest.
+    // SAFETY: the place of the handle is aligned and long enough for it, and apart from the rest that the heap uses.
     unsafe { handle.write(FixedHandle::fixed(heap)) };
     Ok(handle.cast())
 }
 
 /// # Safety
-/// `options` is null or may be read, `out` is null or may be written.
+/// `options` is null or valid for a read, `out` is null or valid for a write.
 pub(crate) unsafe fn growing(policy: u32, options: *const Options, out: *mut *mut Handle) -> Result<(), Status> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `options` is null or valid for a read, `out` is null or valid for a write, as this function requires.
     unsafe {
-        hand_over(out, || {
+        store_handle(out, || {
             let options = options.as_ref().copied().unwrap_or_default();
             place_growing(policy_of(policy)?, &options)
         })

@@ -1,6 +1,6 @@
 //! Handles: what a `hw_heap *` or `hw_shared *` points to.
 //!
-//! A handle begins with a mark that says which kind of heap follows; it is wiped when the heap is destroyed.
+//! A handle begins with a mark that says which kind of heap follows. Destroying the heap erases the mark.
 
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc};
@@ -10,11 +10,11 @@ use heapwright_shared::SharedHeap;
 
 use crate::types::Status;
 
-/// Letters, in the byte order of the machine.
+/// The marks: letters, in the byte order of the machine.
 const FIXED: u64 = u64::from_ne_bytes(*b"HWfixed1");
 const GROWING: u64 = u64::from_ne_bytes(*b"HWgrows1");
 const SHARED: u64 = u64::from_ne_bytes(*b"HWshared");
-const GONE: u64 = 0;
+const DESTROYED: u64 = 0;
 
 /// `hw_heap` or `hw_shared`, as C sees it.
 #[repr(C)]
@@ -34,14 +34,17 @@ pub(crate) type GrowingHandle = Marked<GrowingHeap<Chosen>>;
 pub(crate) type SharedHandle = Marked<SharedHeap>;
 
 impl<H> Marked<H> {
-    /// Gives the handle memory of its own, from which `Box` frees it.
+    /// Moves the handle into memory of its own, from which `Box` frees it.
+    ///
+    /// # Errors
+    /// [`Status::OutOfMemory`].
     pub(crate) fn boxed(self) -> Result<*mut Handle, Status> {
-        // SAFETY: handles are not of size 0.
+        // SAFETY: the layout of a handle is not of size 0: it begins with a mark.
         let place = unsafe { alloc(Layout::new::<Self>()) }.cast::<Self>();
         if place.is_null() {
             return Err(Status::OutOfMemory);
         }
-        // SAFETY: the memory is new and made for a handle.
+        // SAFETY: the memory was just allocated with the layout of a handle.
         unsafe { place.write(self) };
         Ok(place.cast())
     }
@@ -71,7 +74,7 @@ pub(crate) enum Heap<'h> {
     Growing(&'h mut GrowingHeap<Chosen>),
 }
 
-/// `$body` with `$heap` bound to the heap inside, whichever it is.
+/// Evaluates `$body` with `$heap` bound to the heap inside, whichever kind it is.
 macro_rules! each {
     ($either:expr, $heap:ident => $body:expr) => {
         match $either {
@@ -82,69 +85,122 @@ macro_rules! each {
 }
 pub(crate) use each;
 
-fn mark_of(handle: *const Handle) -> Result<NonNull<Handle>, Status> {
-    let handle = NonNull::new(handle.cast_mut()).ok_or(Status::NullPointer)?;
-    if handle.is_aligned() { Ok(handle) } else { Err(Status::NotAHeap) }
-}
-
-/// The heap behind `handle`.
+/// Reads the mark at `handle`.
 ///
 /// # Safety
-/// `handle` is null, or 8 readable bytes lie there; if they are a mark, a heap follows that nobody else uses meanwhile.
-pub(crate) unsafe fn open<'h>(handle: *const Handle) -> Result<Heap<'h>, Status> {
-    let handle = mark_of(handle)?;
-    // SAFETY: the caller's promise; the handle is aligned and its mark says what it is.
-    unsafe {
-        match handle.read().mark {
-            FIXED => Ok(Heap::Fixed(&mut handle.cast::<FixedHandle>().as_mut().heap)),
-            GROWING => Ok(Heap::Growing(&mut handle.cast::<GrowingHandle>().as_mut().heap)),
-            _ => Err(Status::NotAHeap),
-        }
-    }
-}
-
-/// The shared heap behind `handle`, which any number of threads may use.
-///
-/// # Safety
-/// `handle` is null, or 8 readable bytes lie there; if they are a mark, a heap follows that nobody closes meanwhile.
+/// `handle` is null, unaligned, or the first of 8 readable bytes.
 #[inline(always)]
-pub(crate) unsafe fn open_shared<'h>(handle: *const Handle) -> Result<&'h SharedHeap, Status> {
-    let handle = mark_of(handle)?;
-    // SAFETY: the caller's promise; the handle is aligned and its mark says what it is.
+unsafe fn mark_of(handle: *const Handle) -> Result<(NonNull<Handle>, u64), Status> {
+    let handle = NonNull::new(handle.cast_mut()).ok_or(Status::NullPointer)?;
+    if !handle.is_aligned() {
+        return Err(Status::NotAHeap);
+    }
+    // SAFETY: the handle is neither null nor unaligned, hence 8 readable bytes lie there, as this function requires.
+    Ok((handle, unsafe { handle.read() }.mark))
+}
+
+/// Erases the mark, so that the handle is refused from now on.
+///
+/// # Safety
+/// `handle` is the handle of a heap, and no other thread uses it.
+unsafe fn erase_mark(handle: *mut Handle) {
+    // SAFETY: a handle begins with its mark, and no other thread reads it meanwhile, as this function requires.
+    unsafe { (&raw mut (*handle).mark).write_volatile(DESTROYED) };
+}
+
+/// Calls `act` with the heap behind `handle`, which is a fixed or a growing one.
+///
+/// # Errors
+/// [`Status::NullPointer`], [`Status::NotAHeap`], and those of `act`.
+///
+/// # Safety
+/// `handle` is null, or the first of 8 readable bytes. If these are a mark, the heap that it was made for follows, and
+/// nothing else uses that heap during the call.
+pub(crate) unsafe fn with_heap<R>(
+    handle: *const Handle,
+    act: impl FnOnce(Heap<'_>) -> Result<R, Status>,
+) -> Result<R, Status> {
+    // SAFETY: `handle` is null or points to 8 readable bytes, as this function requires.
+    let (handle, mark) = unsafe { mark_of(handle) }?;
+    // SAFETY: the mark says which heap follows, and nothing else uses that heap during the call, as this function
+    // requires; the borrow ends with the call.
     unsafe {
-        match handle.read().mark {
-            SHARED => Ok(&handle.cast::<SharedHandle>().as_ref().heap),
-            _ => Err(Status::NotAHeap),
-        }
+        act(match mark {
+            FIXED => Heap::Fixed(&mut handle.cast::<FixedHandle>().as_mut().heap),
+            GROWING => Heap::Growing(&mut handle.cast::<GrowingHandle>().as_mut().heap),
+            _ => return Err(Status::NotAHeap),
+        })
     }
 }
 
-/// Takes the shared heap out of `handle`, which is none any more.
+/// Calls `act` with the shared heap behind `handle`, which other threads may use at the same time.
+///
+/// # Errors
+/// [`Status::NullPointer`], [`Status::NotAHeap`], and those of `act`.
 ///
 /// # Safety
-/// As [`open_shared`]; and nobody else uses the handle any more.
-pub(crate) unsafe fn take_shared(handle: *mut Handle) -> Result<SharedHeap, Status> {
-    // SAFETY: the caller's promise.
-    unsafe { open_shared(handle) }?;
-    // SAFETY: there is a heap, thus a mark.
-    unsafe { (&raw mut (*handle).mark).write_volatile(GONE) };
-    // SAFETY: handles of shared heaps are boxed, and its mark said that it has not been taken.
-    Ok(unsafe { Box::from_raw(handle.cast::<SharedHandle>()) }.heap)
+/// `handle` is null, or the first of 8 readable bytes. If these are a mark, the heap that it was made for follows, and
+/// no thread closes it during the call.
+#[inline(always)]
+pub(crate) unsafe fn with_shared<R, E, F>(
+    handle: *const Handle,
+    act: impl FnOnce(&SharedHeap) -> Result<R, E>,
+) -> Result<R, F>
+where
+    F: From<Status> + From<E>,
+{
+    // SAFETY: `handle` is null or points to 8 readable bytes, as this function requires.
+    let (handle, mark) = unsafe { mark_of(handle) }?;
+    if mark != SHARED {
+        return Err(Status::NotAHeap.into());
+    }
+    // SAFETY: the mark says that a shared heap follows, and no thread closes it during the call, as this function
+    // requires.
+    Ok(act(unsafe { &handle.cast::<SharedHandle>().as_ref().heap })?)
 }
 
-/// Ends the heap behind `handle`.
+/// Moves the shared heap out of `handle` and frees the handle.
+///
+/// # Errors
+/// [`Status::NullPointer`], [`Status::NotAHeap`].
 ///
 /// # Safety
-/// As [`open`]; and no block of the heap is used any more.
+/// `handle` is null, or the first of 8 readable bytes. If these are a mark, the heap that it was made for follows, and
+/// no other thread uses the handle, during the call or later.
+pub(crate) unsafe fn take_shared(handle: *mut Handle) -> Result<SharedHeap, Status> {
+    // SAFETY: `handle` is null or points to 8 readable bytes, as this function requires.
+    let (_, mark) = unsafe { mark_of(handle) }?;
+    if mark != SHARED {
+        return Err(Status::NotAHeap);
+    }
+    // SAFETY: the mark says that this is a handle, and no other thread uses it, as this function requires. Handles of
+    // shared heaps are made by `boxed`, and the mark shows that this one has not been taken before.
+    unsafe {
+        erase_mark(handle);
+        Ok(Box::from_raw(handle.cast::<SharedHandle>()).heap)
+    }
+}
+
+/// Ends the heap behind `handle`, which is a fixed or a growing one, and frees the handle of a growing one.
+///
+/// # Errors
+/// [`Status::NullPointer`], [`Status::NotAHeap`].
+///
+/// # Safety
+/// `handle` is null, or the first of 8 readable bytes. If these are a mark, the heap that it was made for follows, and
+/// neither the handle nor a block of the heap is used by anything else, during the call or later.
 pub(crate) unsafe fn destroy(handle: *mut Handle) -> Result<(), Status> {
-    // SAFETY: the caller's promise.
-    let kind = unsafe { open(handle) }?;
-    // SAFETY: there is a heap, thus a mark.
-    unsafe { (&raw mut (*handle).mark).write_volatile(GONE) };
-    match kind {
-        Heap::Fixed(_) => {}
-        // SAFETY: the handle was boxed when it was made, and its mark says that it has not been destroyed.
-        Heap::Growing(_) => drop(unsafe { Box::from_raw(handle.cast::<GrowingHandle>()) }),
+    // SAFETY: `handle` is null or points to 8 readable bytes, as this function requires.
+    let (_, mark) = unsafe { mark_of(handle) }?;
+    if ![FIXED, GROWING].contains(&mark) {
+        return Err(Status::NotAHeap);
+    }
+    // SAFETY: the mark says that this is a handle, and nothing else uses it, as this function requires.
+    unsafe { erase_mark(handle) };
+    if mark == GROWING {
+        // SAFETY: handles of growing heaps are made by `boxed`, and the mark shows that this one was not destroyed
+        // before.
+        drop(unsafe { Box::from_raw(handle.cast::<GrowingHandle>()) });
     }
     Ok(())
 }

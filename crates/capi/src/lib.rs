@@ -1,8 +1,8 @@
-//! Heapwright's heaps for C and C++. `include/heapwright.h`, `include/mavalloc.h` and `include/sbmem.h` say what the functions do;
-//! the names are exported by `exports`, one line each, and what they do is in the other modules.
+//! Heapwright's heaps for C and C++. The headers `include/heapwright.h`, `include/mavalloc.h` and `include/sbmem.h`
+//! document the functions. Module `exports` exports the names, one line each; the other modules implement them.
 //!
-//! Nothing that a caller passes is trusted further than C allows: null pointers, handles of heaps that are gone and blocks
-//! that are none come back as a [`Status`].
+//! Arguments are checked as far as C allows: null pointers, handles of destroyed heaps and addresses at which no block
+//! starts are refused with a [`Status`].
 
 mod create;
 mod exports;
@@ -10,6 +10,7 @@ mod handle;
 mod inspect;
 mod mavalloc;
 mod operate;
+mod out;
 mod sbmem;
 mod shared;
 mod types;

@@ -1,4 +1,4 @@
-//! The one region of `mavalloc.h`: memory of the system's, granules of 4 bytes, no headers, metadata elsewhere.
+//! The one region of `mavalloc.h`: mapped memory, granules of 4 bytes, no headers, metadata in a mapping of its own.
 
 use core::alloc::Layout;
 use core::ffi::{c_int, c_void};
@@ -10,10 +10,10 @@ use heapwright_heaps::{Chosen, FixedHeap, PolicyKind, Rules};
 use heapwright_os::{Lock, Refused, map, round_to_pages, unmap};
 
 const GRANULE: usize = 4;
-/// The engine's shortest region. Of one that is to be shorter still, the end is never given out.
+/// The engine's shortest region. The end of a shorter one is allocated for ever.
 const SHORTEST: usize = 16 * GRANULE;
 
-/// A mapping that goes when it is dropped.
+/// A mapping, unmapped when dropped.
 struct Mapping {
     start: NonNull<u8>,
     length: usize,
@@ -28,33 +28,36 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever drops it has done with it. What cannot be unmapped stays.
+        // SAFETY: the mapping was made by `of` and is owned by this value, which ends here. If it cannot be unmapped,
+        // it leaks.
         let _ = unsafe { unmap(self.start, self.length) };
     }
 }
 
 struct Region {
     heap: FixedHeap<'static, Chosen>,
-    /// Blocks that the caller is not told of.
+    /// Number of blocks that `mavalloc_size` does not count.
     hidden: u64,
     _memory: Mapping,
     _metadata: Mapping,
 }
 
-// SAFETY: the heap and its mappings are owned, and not tied to a thread.
+// SAFETY: a region owns its heap and its mappings, and none of them is tied to a thread.
 unsafe impl Send for Region {}
 
 static REGION: Lock<Option<Region>> = Lock::new(None);
 
 impl Region {
-    /// A region of `bytes` (a multiple of 4) under `policy`; `None` when the system refuses memory or it is too long.
+    /// Creates a region of `bytes` (a multiple of 4) under `policy`; `None` when the system refuses memory or `bytes`
+    /// is too large.
     fn create(bytes: usize, policy: PolicyKind) -> Option<Region> {
         let length = bytes.max(SHORTEST);
         let rules = Rules { granule: GRANULE as u32, ..Rules::default() };
         let cells = FixedHeap::<Chosen>::metadata_cells(policy, length, &rules).ok()?;
         let memory = Mapping::of(length).ok()?;
         let metadata = Mapping::of(cells.checked_mul(8)?).ok()?;
-        // SAFETY: the mappings are new, thus zero, long enough, and kept for as long as the heap.
+        // SAFETY: the mappings are new, hence zero, long enough for the region and its cells, and unmapped after the
+        // heap.
         let heap = unsafe {
             let region = slice::from_raw_parts_mut(memory.start.as_ptr().cast::<MaybeUninit<u8>>(), length);
             FixedHeap::beside_zeroed(policy, region, metadata.start.cast(), &rules).ok()?
@@ -66,12 +69,12 @@ impl Region {
         Some(region)
     }
 
-    /// Keeps the last `rest` bytes, which lie behind the first `bytes`, from being given out.
+    /// Allocates the last `rest` bytes, which lie behind the first `bytes`, for ever.
     fn hide(&mut self, bytes: usize, rest: usize) -> Option<()> {
         let front = self.allocate(bytes)?;
         self.allocate(rest)?;
         self.hidden = 1;
-        // SAFETY: nobody has seen the block.
+        // SAFETY: the block was just allocated, and its address has not left this function.
         unsafe { self.heap.deallocate_unsized(front) }.ok()
     }
 
@@ -80,7 +83,7 @@ impl Region {
         Some(self.heap.allocate(layout).ok()?.cast())
     }
 
-    /// Used blocks and holes.
+    /// Number of used blocks and holes.
     fn blocks(&self) -> u64 {
         self.heap.counters().map_or(0, |counters| counters.blocks - self.hidden)
     }
@@ -96,7 +99,7 @@ fn policy(algorithm: c_int) -> Option<PolicyKind> {
     }
 }
 
-/// 0, or -1 and no region. A region that there was is gone either way.
+/// Returns 0, or -1 and there is no region. A region that existed before is destroyed in both cases.
 pub(crate) fn init(size: usize, algorithm: c_int) -> c_int {
     let mut region = REGION.lock();
     *region = None;
@@ -115,10 +118,11 @@ pub(crate) fn allocate(size: usize) -> *mut c_void {
 }
 
 /// # Safety
-/// If a used block starts at `block`, nobody uses it any more.
+/// If a used block starts at `block`, it is not used any more.
 pub(crate) unsafe fn free(block: *mut c_void) {
     if let (Some(region), Some(block)) = (REGION.lock().as_mut(), NonNull::new(block.cast())) {
-        // SAFETY: the caller's promise. The interface has no way to tell that it was no block.
+        // SAFETY: a used block that starts there is not used any more, as this function requires; the heap refuses
+        // other addresses. The interface cannot report that.
         let _ = unsafe { region.heap.deallocate_unsized(block) };
     }
 }

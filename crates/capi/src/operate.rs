@@ -6,13 +6,13 @@ use core::ptr::{NonNull, null_mut};
 
 use heapwright_heaps::OutOfMemory;
 
-use crate::handle::{Handle, Heap, each, open};
+use crate::handle::{Heap, each};
 use crate::types::Status;
 
 /// The largest alignment that heaps grant.
 const MAX_ALIGN: usize = 1 << 30;
 
-/// The layout of a block; C's blocks of size 0 are blocks of one byte, so that they can be told apart.
+/// The layout of a block. A block of size 0 becomes one of 1 byte, so that it has an address of its own.
 fn layout(size: usize, align: usize) -> Result<Layout, Status> {
     if !align.is_power_of_two() || align > MAX_ALIGN {
         return Err(Status::BadAlignment);
@@ -20,61 +20,38 @@ fn layout(size: usize, align: usize) -> Result<Layout, Status> {
     Layout::from_size_align(size.max(1), align).map_err(|_| Status::Full)
 }
 
-/// The block's address, or null.
-pub(crate) fn pointer(result: Result<NonNull<u8>, Status>) -> *mut c_void {
-    result.map_or(null_mut(), |block| block.as_ptr().cast())
+/// The block's address, or null on failure.
+pub(crate) fn pointer(result: Result<*mut c_void, Status>) -> *mut c_void {
+    result.unwrap_or(null_mut())
 }
 
-/// The block's address in `out`, which is left alone on failure.
-///
-/// # Safety
-/// `out` is null or may be written.
-pub(crate) unsafe fn store(out: *mut *mut c_void, work: impl FnOnce() -> Result<NonNull<u8>, Status>) -> Status {
-    if out.is_null() {
-        return Status::NullPointer;
-    }
-    match work() {
-        Ok(block) => {
-            // SAFETY: the caller's promise.
-            unsafe { out.write(block.as_ptr().cast()) };
-            Status::Ok
-        }
-        Err(status) => status,
-    }
+fn full(OutOfMemory: OutOfMemory) -> Status {
+    Status::Full
 }
 
-/// # Safety
-/// As [`open`].
-pub(crate) unsafe fn allocate(handle: *mut Handle, size: usize, align: usize) -> Result<NonNull<u8>, Status> {
+pub(crate) fn allocate(heap: Heap<'_>, size: usize, align: usize) -> Result<*mut c_void, Status> {
     let layout = layout(size, align)?;
-    // SAFETY: the caller's promise.
-    match unsafe { open(handle) }? {
-        Heap::Fixed(heap) => Ok(heap.allocate(layout)?.cast()),
-        Heap::Growing(heap) => heap.allocate(layout).map_err(|OutOfMemory| Status::Full),
-    }
+    let block = match heap {
+        Heap::Fixed(heap) => heap.allocate(layout)?.cast::<u8>(),
+        Heap::Growing(heap) => heap.allocate(layout).map_err(full)?,
+    };
+    Ok(block.as_ptr().cast())
 }
 
-/// The size that a block is known to have been asked for with.
+/// The size that was requested for a block.
 pub(crate) enum Size {
     Known(usize),
-    /// It is taken to be all of the block.
+    /// The whole block counts as requested.
     Unknown,
 }
 
+/// Resizes a block, where it is or by moving it; null is no block, and one is allocated.
+///
 /// # Safety
-/// As [`open`]; if a used block starts at `block`, nobody uses what is cut off, nor the block where it was when it moved.
-pub(crate) unsafe fn resize(
-    handle: *mut Handle,
-    block: *mut c_void,
-    old: Size,
-    size: usize,
-) -> Result<NonNull<u8>, Status> {
-    let Some(block) = NonNull::new(block.cast::<u8>()) else {
-        // SAFETY: the caller's promise.
-        return unsafe { allocate(handle, size, 1) };
-    };
-    // SAFETY: the caller's promise.
-    let heap = unsafe { open(handle) }?;
+/// If a used block starts at `block`, its bytes from `size` on are not used any more. When the block has moved, its old
+/// address is not used any more.
+pub(crate) unsafe fn resize(heap: Heap<'_>, block: *mut c_void, old: Size, size: usize) -> Result<*mut c_void, Status> {
+    let Some(block) = NonNull::new(block.cast::<u8>()) else { return allocate(heap, size, 1) };
     let usable = each!(&heap, heap => heap.usable_size(block)).ok_or(Status::NotABlock)?;
     let old = match old {
         Size::Known(old) if old > usable => return Err(Status::WrongSize),
@@ -82,24 +59,25 @@ pub(crate) unsafe fn resize(
         Size::Unknown => layout(usable, 1)?,
     };
     let new = layout(size, 1)?;
-    // SAFETY: the block is used and at least as long as `old`; the caller's promise.
-    unsafe {
+    // SAFETY: a used block starts there, at least as long as `old`; what is cut off or left behind is not used any
+    // more, as this function requires.
+    let block = unsafe {
         match heap {
-            Heap::Fixed(heap) => Ok(heap.grow(block, old, new)?.cast()),
-            Heap::Growing(heap) => heap.grow(block, old, new).map_err(|OutOfMemory| Status::Full),
+            Heap::Fixed(heap) => heap.grow(block, old, new)?.cast::<u8>(),
+            Heap::Growing(heap) => heap.grow(block, old, new).map_err(full)?,
         }
-    }
+    };
+    Ok(block.as_ptr().cast())
 }
 
-/// Frees a block; null is no block, and freeing it does nothing.
+/// Frees a block; null is no block, and nothing happens.
 ///
 /// # Safety
-/// As [`open`]; if a used block starts at `block`, nobody uses it any more.
-pub(crate) unsafe fn free(handle: *mut Handle, block: *mut c_void, size: Size) -> Result<(), Status> {
-    // SAFETY: the caller's promise.
-    let heap = unsafe { open(handle) }?;
+/// If a used block starts at `block`, it is not used any more.
+pub(crate) unsafe fn free(heap: Heap<'_>, block: *mut c_void, size: Size) -> Result<(), Status> {
     let Some(block) = NonNull::new(block.cast::<u8>()) else { return Ok(()) };
-    // SAFETY: the caller's promise.
+    // SAFETY: a used block that starts there is not used any more, as this function requires; heaps refuse other
+    // addresses.
     let freed = unsafe {
         match size {
             Size::Unknown => each!(heap, heap => heap.deallocate_unsized(block)),

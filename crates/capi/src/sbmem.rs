@@ -1,4 +1,4 @@
-//! The one segment of `sbmem.h`: buddies without headers, for ten processes.
+//! The one segment of `sbmem.h`: a buddy heap without headers, for ten processes.
 
 use core::ffi::{c_int, c_void};
 use core::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use core::ptr::{NonNull, null_mut};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use heapwright_os::{Lock, at_fork, effective_user, variable};
+use heapwright_os::{HeldAcrossForks, Lock, effective_user, hold_across_forks, variable};
 use heapwright_shared::{Error, Place, PolicyKind, Settings, SharedHeap};
 
 const SEGMENTS: RangeInclusive<usize> = 32 << 10..=256 << 10;
@@ -14,10 +14,10 @@ const BLOCKS: RangeInclusive<usize> = 128..=4096;
 const GRANULE: u32 = 128;
 const PROCESSES: usize = 10;
 
-/// How often a new segment is made when others make one of this name meanwhile.
+/// Number of attempts to create the segment while other processes create one of the same name.
 const ATTEMPTS: usize = 100;
 
-/// What this process has open.
+/// The state of this process.
 struct Process {
     segment: Option<SharedHeap>,
     watches_forks: bool,
@@ -25,25 +25,19 @@ struct Process {
 
 static PROCESS: Lock<Process> = Lock::new(Process { segment: None, watches_forks: false });
 
-extern "C" fn before_fork() {
-    PROCESS.hold();
-}
+/// A fork waits until no other thread of this process holds the lock: in the child it would be held for ever.
+impl HeldAcrossForks for Process {
+    type State = Process;
 
-extern "C" fn after_fork() {
-    // SAFETY: held by `before_fork`, on this thread.
-    unsafe { PROCESS.let_go() };
-}
-
-extern "C" fn after_fork_in_child() {
-    // SAFETY: held by `before_fork`, on the thread that forked.
-    unsafe { PROCESS.let_go_in_child() };
+    fn lock() -> &'static Lock<Process> {
+        &PROCESS
+    }
 }
 
 impl Process {
-    /// Has this process's forks wait until none of its other threads is in here: in the child it would be for ever.
     fn watch_forks(&mut self) -> Option<()> {
         if !self.watches_forks {
-            at_fork(before_fork, after_fork, after_fork_in_child).ok()?;
+            hold_across_forks::<Process>().ok()?;
             self.watches_forks = true;
         }
         Some(())
@@ -55,18 +49,18 @@ impl Process {
             let opened = SharedHeap::open(&place()?).ok()?;
             self.segment = Some(opened).filter(is_ours);
         }
-        // The child of a process that has it open is not attached before its first operation.
+        // The child of a process that has the segment open attaches to it by its first operation.
         self.segment.as_ref()?.size().ok().map(drop)
     }
 }
 
-/// Where the user's segment is; `None` when the environment names what cannot be a place.
+/// Where the user's segment is; `None` when `HEAPWRIGHT_SBMEM` is not a valid name.
 fn place() -> Option<Place> {
     let named = variable(c"HEAPWRIGHT_SBMEM", |name| Place::new(OsStr::from_bytes(name.to_bytes())));
     named.unwrap_or_else(|| Place::new(format!("heapwright-sbmem-{}", effective_user()))).ok()
 }
 
-/// Whether this is a segment that [`init`] made, as far as one can tell.
+/// Whether this looks like a segment that [`init`] created.
 fn is_ours(heap: &SharedHeap) -> bool {
     heap.policy() == PolicyKind::Buddy && heap.granule() == GRANULE as usize && SEGMENTS.contains(&heap.max_size())
 }
@@ -95,7 +89,7 @@ fn replace(size: usize) -> Option<()> {
     None
 }
 
-/// Removes the segment's name, if somebody else has not just done so.
+/// Removes the segment's name, which another process may have removed meanwhile.
 fn unlink(place: &Place) -> Option<()> {
     match SharedHeap::unlink(place) {
         Ok(()) | Err(Error::NotFound { .. }) => Some(()),
@@ -132,7 +126,7 @@ pub(crate) fn allocate(size: c_int) -> *mut c_void {
 pub(crate) fn free(block: *mut c_void) {
     let process = PROCESS.lock();
     if let (Some(heap), Some(block)) = (process.segment.as_ref(), NonNull::new(block.cast::<u8>())) {
-        // The interface has no way to tell that it was no block.
+        // The interface cannot report an address at which no block starts.
         let _ = heap.offset_of(block).map(|block| heap.deallocate(block));
     }
 }

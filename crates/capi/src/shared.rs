@@ -1,8 +1,7 @@
 //! Heaps in memory that processes share: `hw_shared_*`.
 //!
-//! What fails is told by a status, and in words to the thread that asks.
+//! A failed call returns a status; its thread can then ask for a description in words.
 
-pub(crate) mod answer;
 pub(crate) mod create;
 pub(crate) mod failure;
 pub(crate) mod inspect;

@@ -1,4 +1,4 @@
-//! What crosses the border: the types of `heapwright.h`, in the layout that it gives them.
+//! The types of `heapwright.h`, in the layout that it declares.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -12,61 +12,61 @@ pub enum Status {
     Ok = 0,
     /// A pointer that must not be null is null.
     NullPointer = 1,
-    /// The handle is not that of a heap, or of one that was destroyed.
+    /// The handle is not that of a heap, or that heap was destroyed.
     NotAHeap = 2,
     /// There is no such policy.
     UnknownPolicy = 3,
-    /// The options make no sense for this kind of heap.
+    /// An option is out of range, or does not apply to this kind of heap.
     BadOptions = 4,
     /// The memory is too short for a heap.
     TooShort = 5,
-    /// Nothing fits, and the heap cannot grow.
+    /// No hole fits the request, and the heap cannot grow.
     Full = 6,
-    /// The alignment is not a power of two, or above what the heap can grant.
+    /// The alignment is not a power of two, or above the largest that the heap supports.
     BadAlignment = 7,
     /// No used block starts at the address.
     NotABlock = 8,
-    /// The address lies in a hole.
+    /// The block is free already: the address lies in a hole.
     AlreadyFree = 9,
-    /// The block is too short for the size it is said to have.
+    /// The block is shorter than the size that was passed.
     WrongSize = 10,
     /// The heap was made without statistics.
     NoStatistics = 11,
-    /// The heap's own data are damaged.
+    /// The heap's metadata is damaged.
     Damaged = 12,
     /// The system refused memory, address space or file space.
     OutOfMemory = 13,
-    /// The name cannot be that of a segment.
+    /// The name is not valid for a segment.
     BadName = 14,
-    /// Something of this name is there already.
+    /// A segment or file of this name exists already.
     Exists = 15,
-    /// Nothing of this name is there.
+    /// No segment of this name exists.
     NotFound = 16,
-    /// The segment belongs to a user who is not trusted.
+    /// The segment belongs to a user that is not trusted.
     NotOurs = 17,
-    /// What lies there is not a segment.
+    /// The file is not a segment of this library.
     NotASegment = 18,
-    /// The segment was made by another version of the library.
+    /// The segment was created by another version of the library.
     OtherVersion = 19,
-    /// The file is not as long as its header says.
+    /// The file's length differs from that in its header.
     WrongLength = 20,
-    /// The segment was made in another namespace of process numbers.
+    /// The segment was created in another PID namespace.
     OtherNamespace = 21,
-    /// As many processes are attached as there is room for.
+    /// The process table is full.
     TooManyProcesses = 22,
-    /// The segment's lock was not free in time.
+    /// Waiting for the segment's lock timed out: a living process holds it.
     TimedOut = 23,
-    /// The block cannot become that long where it is.
+    /// The block cannot be resized to that size in place.
     NoRoom = 24,
-    /// The heap may not become that long.
+    /// The size is above the heap's maximum.
     BeyondMaximum = 25,
-    /// The name cannot be that of a root.
+    /// The name is not valid for a root.
     BadRootName = 26,
-    /// There is no room for another root.
+    /// The table of roots is full.
     RootsFull = 27,
-    /// The root is not what was expected.
+    /// The root does not point where it was expected to.
     RootDiffers = 28,
-    /// The system refused a call.
+    /// A system call failed.
     Refused = 29,
 }
 
@@ -105,40 +105,40 @@ impl Status {
         Status::Refused,
     ];
 
-    /// What the status says, in a few words.
+    /// The description of the status, in a few words.
     #[must_use]
     pub const fn text(self) -> &'static CStr {
         match self {
             Status::Ok => c"done",
             Status::NullPointer => c"a pointer that must not be null is null",
-            Status::NotAHeap => c"this is not the handle of a heap, or of one that was destroyed",
+            Status::NotAHeap => c"this is not the handle of a heap, or the heap was destroyed",
             Status::UnknownPolicy => c"no such policy; the policies are first, next, best, worst, random, buddy, good",
-            Status::BadOptions => c"the options make no sense for this kind of heap",
+            Status::BadOptions => c"an option is out of range, or does not apply to this kind of heap",
             Status::TooShort => c"the memory is too short for a heap",
             Status::Full => c"no hole fits the request and the heap cannot grow",
             Status::BadAlignment => c"the alignment must be a power of two, at most 1 GiB (in shared heaps, 4096)",
             Status::NotABlock => c"no used block starts at this address",
             Status::AlreadyFree => c"the block is already free",
-            Status::WrongSize => c"the block is too short for the size it is said to have",
+            Status::WrongSize => c"the block is shorter than the size that was passed",
             Status::NoStatistics => c"the heap was made without statistics",
-            Status::Damaged => c"the heap's own data are damaged",
+            Status::Damaged => c"the heap's metadata is damaged",
             Status::OutOfMemory => c"the system refused memory, address space or file space",
-            Status::BadName => c"this cannot be the name of a segment",
-            Status::Exists => c"something of this name exists already",
-            Status::NotFound => c"nothing of this name exists",
-            Status::NotOurs => c"the segment belongs to a user who is not trusted",
+            Status::BadName => c"this is not a valid name for a segment",
+            Status::Exists => c"a segment or file of this name exists already",
+            Status::NotFound => c"no segment of this name exists",
+            Status::NotOurs => c"the segment belongs to a user that is not trusted",
             Status::NotASegment => c"this is not a segment of this library",
-            Status::OtherVersion => c"the segment was made by another version of this library",
-            Status::WrongLength => c"the segment is not as long as it was made",
-            Status::OtherNamespace => c"the segment was made in another namespace of processes",
-            Status::TooManyProcesses => c"as many processes are attached as the segment has room for",
-            Status::TimedOut => c"the segment's lock was not free in time",
-            Status::NoRoom => c"the block cannot become that long where it is",
-            Status::BeyondMaximum => c"the segment was not made to become that long",
+            Status::OtherVersion => c"the segment was created by another version of this library",
+            Status::WrongLength => c"the segment's length differs from that in its header",
+            Status::OtherNamespace => c"the segment was created in another PID namespace",
+            Status::TooManyProcesses => c"the segment's process table is full",
+            Status::TimedOut => c"waiting for the segment's lock timed out: a living process holds it",
+            Status::NoRoom => c"the block cannot be resized to that size in place",
+            Status::BeyondMaximum => c"the size is above the maximum that the segment was created with",
             Status::BadRootName => c"a root's name has 1 to 40 bytes of UTF-8",
-            Status::RootsFull => c"all roots are set",
-            Status::RootDiffers => c"the root is not what was expected",
-            Status::Refused => c"the system refused a call",
+            Status::RootsFull => c"the table of roots is full",
+            Status::RootDiffers => c"the root does not point where it was expected to",
+            Status::Refused => c"a system call failed",
         }
     }
 }
@@ -186,7 +186,7 @@ impl From<ReallocateError> for Status {
     }
 }
 
-/// The status of something that gives nothing back.
+/// The status of an operation without a result.
 pub(crate) fn status(result: Result<(), Status>) -> Status {
     result.err().unwrap_or(Status::Ok)
 }
@@ -203,9 +203,9 @@ pub struct Options {
     pub min_remainder: u32,
     /// 0: kept; 1: off.
     pub statistics: u32,
-    /// Of random fit.
+    /// The seed of random fit.
     pub seed: u64,
-    /// Bytes of address space of a growing heap; 0 stands for 1 TiB.
+    /// Address space of a growing heap in bytes; 0 stands for 1 TiB.
     pub capacity: usize,
 }
 
@@ -224,20 +224,20 @@ pub struct Block {
 /// `hw_visitor`.
 pub(crate) type Visitor = Visit<Block>;
 
-/// What a walk calls for everything that it passes; 0 to go on.
+/// The callback of a walk, called for each item; returns 0 to go on.
 pub(crate) type Visit<T> = unsafe extern "C" fn(item: *const T, context: *mut c_void) -> c_int;
 
 /// `hw_holes`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Holes {
-    /// How many.
+    /// Number of holes.
     pub count: usize,
-    /// Bytes in all of them.
+    /// Sum of their sizes in bytes.
     pub total: usize,
-    /// Bytes of the smallest.
+    /// Size of the smallest in bytes.
     pub smallest: usize,
-    /// Bytes of the largest.
+    /// Size of the largest in bytes.
     pub largest: usize,
     /// Mean size in bytes; NaN without holes.
     pub mean: f64,
@@ -270,7 +270,7 @@ impl From<HoleStats> for Holes {
 pub struct Violation {
     /// Bytes from the heap's base.
     pub offset: usize,
-    /// The invariant, cut off where it is longer, and a zero.
+    /// The invariant, truncated if it is longer, and a zero.
     pub invariant: [c_char; 120],
 }
 
@@ -280,7 +280,7 @@ impl From<heapwright_heaps::Violation> for Violation {
     }
 }
 
-/// `text` for C, cut off where it is longer than there is room for.
+/// `text` for C with a zero at its end, truncated to the length of the array.
 pub(crate) fn cut<const N: usize>(text: &str) -> [c_char; N] {
     let mut characters = [0; N];
     for (to, &from) in characters.iter_mut().take(N - 1).zip(text.as_bytes()) {

@@ -1,6 +1,7 @@
 //! The headers by the C and C++ compilers of the machine: without warnings, linked with both libraries, run, and in
 //! agreement with the library about every layout and number.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use heapwright_c::{
     Status, Violation,
 };
 use heapwright_heaps::{Counters, PolicyKind};
+use heapwright_testkit::library::{C_HEADERS, Library};
 
 const C: [&str; 2] = ["cc", "-std=c11"];
 const CPLUSPLUS: [&str; 4] = ["c++", "-std=c++17", "-x", "c++"];
@@ -45,6 +47,7 @@ fn compiled(compiler: &[&str], source: &str, library: &str) -> String {
         .args(WARNINGS)
         .arg("-I")
         .arg(home.join("include"))
+        .args(["-I", C_HEADERS])
         .arg(home.join("tests/c").join(source).with_extension("c"))
         .args(["-x", "none", "-o"])
         .arg(&program)
@@ -206,20 +209,15 @@ fn the_header_and_the_library_agree() {
 
 #[test]
 fn the_library_exports_what_the_headers_declare_and_nothing_else() {
-    let symbols = run(Command::new("nm").args(["-D", "--defined-only"]).arg(built().join("libheapwright_c.so")));
-    let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').next_back()).collect();
     let headers = HEADERS
         .map(|name| {
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include").join(name)).expect(name)
         })
         .concat();
     let names = headers.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '(');
-    let mut declared: Vec<&str> = names
-        .filter_map(|word| word.split_once('(').map(|(name, _)| name))
+    let declared: BTreeSet<String> = names
+        .filter_map(|word| word.split_once('(').map(|(name, _)| name.to_owned()))
         .filter(|name| ["hw_", "mavalloc_", "sbmem_"].iter().any(|prefix| name.starts_with(prefix)))
         .collect();
-    exported.sort_unstable();
-    declared.sort_unstable();
-    declared.dedup();
-    assert_eq!(exported, declared);
+    assert_eq!(Library::at(built().join("libheapwright_c.so")).exports(), declared);
 }

@@ -1,17 +1,18 @@
-//! The fixed heap: bytes of the caller's own, and never more.
+//! The fixed heap: places blocks in a range of bytes that the caller provides.
 //!
-//! A region is divided once, when the heap is made ([`Plan`]); from then on the engine places blocks in the part that is
-//! theirs and this module adds the base address. Nothing is written between or into blocks.
+//! A region is divided once, when the heap is created ([`Plan`]). The engine then places blocks in their part of it,
+//! and this module adds the base address. The heap writes nothing between or into blocks.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_placement::{AllocateError, Engine, FreeError, Growth, PolicyKind, Rules, RulesError, Statistics};
 
+use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
 
-mod inspect;
 #[cfg(target_has_atomic = "8")]
 mod locked;
 mod plan;
@@ -24,23 +25,24 @@ use plan::Plan;
 pub use regions::Regions;
 pub use resize::ReallocateError;
 
-/// Rules for small regions, and what a [`FixedHeap`] follows unless told otherwise: 8-byte granules and no counters.
+/// Rules for small regions, and the default of [`FixedHeap`]: 8-byte granules and no counters.
 /// Metadata takes about 4 % of a long region and 72 bytes of one of 256.
 pub const COMPACT: Rules =
     Rules { granule: 8, header: 0, min_remainder: 1, growth: Growth::Fixed, phase: 0, statistics: Statistics::Off };
 
-/// The largest alignment that a fixed heap grants, in bytes: 1 GiB.
+/// The largest alignment that a fixed heap supports, in bytes: 1 GiB.
 const MAX_ALIGN: usize = 1 << 30;
 
-/// A heap in bytes of the caller's own, from 256 of them up, under a policy chosen by type or, as `FixedHeap<Chosen>`, at
+/// A heap in 256 or more bytes that the caller provides, under a policy chosen by type or, as `FixedHeap<Chosen>`, at
 /// run time.
 ///
-/// The region may start at any address. Metadata lies at its low end, below the blocks, where no block that is written past
-/// its end reaches it; or in memory beside the region ([`FixedHeap::beside`]). Blocks have no headers unless the rules say
-/// so, are aligned to the granule at least, and never move on their own.
+/// The region may start at any address. Metadata lies at its low end, below the blocks, where a write past the end of a
+/// block cannot reach it, or in separate memory ([`FixedHeap::beside`]). Blocks have no headers unless the rules ask
+/// for them, are aligned to the granule at least, and never move on their own.
 ///
-/// Allocation and free take the policy's bounded time. A size of 0 takes no memory: its block is a dangling pointer that is
-/// aligned as asked, and freeing it does nothing. What cannot be done is refused with an error, and the heap is as before.
+/// Allocation and free take the policy's bounded time. A size of 0 takes no memory: its block is a dangling pointer
+/// with the requested alignment, and freeing it has no effect. A request that cannot be met returns an error and leaves
+/// the heap unchanged.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -72,28 +74,30 @@ const MAX_ALIGN: usize = 1 << 30;
 /// # Ok::<(), heapwright::RulesError>(())
 /// ```
 pub struct FixedHeap<'r, P: Policy = Chosen> {
-    /// The address of the blocks' first byte, with the provenance of the whole region.
-    base: NonNull<u8>,
-    engine: P::Engine<'r>,
+    placement: Placement<P::Engine<'r>>,
 }
 
-// SAFETY: the heap borrows its region and its metadata exclusively; nothing of it is tied to a thread.
-unsafe impl<'r, P: Policy> Send for FixedHeap<'r, P> where P::Engine<'r>: Send {}
-// SAFETY: a shared heap is only asked, never changed.
-unsafe impl<'r, P: Policy> Sync for FixedHeap<'r, P> where P::Engine<'r>: Sync {}
+impl<'r, P: Policy> Deref for FixedHeap<'r, P> {
+    type Target = Placement<P::Engine<'r>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.placement
+    }
+}
 
 impl<'r> FixedHeap<'r, Chosen> {
-    /// A heap under `policy` in `region`, metadata included, by the rules of [`COMPACT`].
+    /// Creates a heap under `policy` in `region`, metadata included, by the rules of [`COMPACT`].
     ///
     /// # Errors
-    /// [`RulesError::Capacity`] when the region is too short: buddies need some 400 bytes, all others at most 256.
+    /// [`RulesError::Capacity`] when the region is too short: buddies need about 400 bytes, all others at most 256.
     pub fn with_policy(policy: PolicyKind, region: &'r mut [MaybeUninit<u8>]) -> Result<Self, RulesError> {
         Self::with(policy, region, &COMPACT)
     }
 }
 
 impl<'r, P: Policy<Choice = ()>> FixedHeap<'r, P> {
-    /// A heap in `region`, metadata included, by the rules of [`COMPACT`].
+    /// Creates a heap in `region`, metadata included, by the rules of [`COMPACT`].
     ///
     /// # Errors
     /// As [`FixedHeap::with_policy`].
@@ -103,19 +107,20 @@ impl<'r, P: Policy<Choice = ()>> FixedHeap<'r, P> {
 }
 
 impl<'r, P: Policy> FixedHeap<'r, P> {
-    /// A heap in `region`, metadata included, by the given rules, whose [`Rules::phase`] does not matter.
+    /// Creates a heap in `region`, metadata included, by the given rules, whose [`Rules::phase`] is ignored.
     ///
     /// Time: proportional to the metadata, which is zeroed.
     ///
     /// # Errors
-    /// The rule that makes no sense, or [`RulesError::Capacity`] when fewer than 16 granules are left beside the metadata.
+    /// The invalid rule, or [`RulesError::Capacity`] when fewer than 16 granules are left beside the metadata.
     pub fn with(choice: P::Choice, region: &'r mut [MaybeUninit<u8>], rules: &Rules) -> Result<Self, RulesError> {
         let plan = Plan::within::<P>(choice, region, 0, rules)?;
-        // SAFETY: the plan was made for this region, which is ours for 'r.
+        // SAFETY: the plan was made for this region, which is borrowed exclusively for 'r.
         unsafe { Self::build(choice, NonNull::from(region).cast(), &plan, rules) }
     }
 
-    /// As [`FixedHeap::with`], with the heap's handle in the region too, so that nothing of the heap lies elsewhere.
+    /// Creates a heap as [`FixedHeap::with`] does, with its handle in the region too, so that it uses no memory
+    /// elsewhere.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -133,11 +138,14 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         region: &'r mut [MaybeUninit<u8>],
         rules: &Rules,
     ) -> Result<&'r mut Self, RulesError> {
-        const { assert!(align_of::<Self>() <= align_of::<u64>() && size_of::<Self>().is_multiple_of(align_of::<u64>())) };
+        const {
+            assert!(align_of::<Self>() <= align_of::<u64>());
+            assert!(size_of::<Self>().is_multiple_of(align_of::<u64>()));
+        };
         let plan = Plan::within::<P>(choice, region, size_of::<Self>(), rules)?;
         let region = NonNull::from(region).cast::<u8>();
-        // SAFETY: the plan was made for this region, which is ours for 'r, and leaves room for the handle in front of the
-        // metadata, where nothing else is placed.
+        // SAFETY: the plan was made for this region, which is borrowed exclusively for 'r. It leaves aligned room for
+        // the handle in front of the metadata, where nothing else is placed.
         unsafe {
             let heap = Self::build(choice, region, &plan, rules)?;
             let handle = region.add(plan.metadata - size_of::<Self>()).cast::<Self>();
@@ -146,7 +154,8 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         }
     }
 
-    /// A heap over all of `region` with its metadata in memory of its own, of which [`FixedHeap::metadata_cells`] are used.
+    /// Creates a heap over all of `region` with its metadata in separate memory, of which [`FixedHeap::metadata_cells`]
+    /// are used.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -159,7 +168,7 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     /// ```
     ///
     /// # Errors
-    /// The rule that makes no sense, [`RulesError::Capacity`] when the region holds fewer than 16 granules, or
+    /// The invalid rule, [`RulesError::Capacity`] when the region holds fewer than 16 granules, or
     /// [`RulesError::MetadataTooShort`].
     pub fn beside(
         choice: P::Choice,
@@ -169,18 +178,19 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     ) -> Result<Self, RulesError> {
         let cells = Self::metadata_cells(choice, region.len(), rules)?;
         metadata.get_mut(..cells).ok_or(RulesError::MetadataTooShort)?.fill(0);
-        // SAFETY: both are ours for 'r; the metadata is long enough and zero.
+        // SAFETY: both slices are borrowed exclusively for 'r; the metadata is long enough and was zeroed above.
         unsafe { Self::beside_zeroed(choice, region, NonNull::from(metadata).cast(), rules) }
     }
 
-    /// As [`FixedHeap::beside`] over metadata that is known to be zero, of which only what is used is touched.
+    /// Creates a heap as [`FixedHeap::beside`] does, over metadata that is already zero; touches only the metadata in
+    /// use.
     ///
     /// # Errors
     /// As [`FixedHeap::beside`].
     ///
     /// # Safety
-    /// `metadata` is valid for reads and writes of [`FixedHeap::metadata_cells`] cells for `'r`, is used through nothing
-    /// else, and every byte of it is 0.
+    /// `metadata` is valid for reads and writes of [`FixedHeap::metadata_cells`] cells for `'r`, is used through
+    /// nothing else, and every byte of it is 0.
     pub unsafe fn beside_zeroed(
         choice: P::Choice,
         region: &'r mut [MaybeUninit<u8>],
@@ -188,22 +198,25 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         rules: &Rules,
     ) -> Result<Self, RulesError> {
         let plan = Plan::beside::<P>(choice, region, rules)?;
-        // SAFETY: the blocks lie in the region, which is ours for 'r; the caller's promise.
+        // SAFETY: the plan's blocks lie in the region, which is borrowed exclusively for 'r. The metadata is long
+        // enough, zero and used through nothing else for 'r, as this function requires.
         unsafe { Self::over(choice, NonNull::from(region).cast().add(plan.blocks), metadata, &plan, rules) }
     }
 
-    /// How many cells of 8 bytes the metadata of a heap over `bytes` takes, at most.
+    /// Returns an upper bound of the cells of 8 bytes that the metadata of a heap over `bytes` bytes takes.
     ///
     /// # Errors
-    /// The rule that makes no sense, or [`RulesError::Capacity`].
+    /// The invalid rule, or [`RulesError::Capacity`].
     pub fn metadata_cells(choice: P::Choice, bytes: usize, rules: &Rules) -> Result<usize, RulesError> {
         P::metadata_cells(choice, bytes, &Rules { phase: 0, ..*rules })
     }
 
     /// # Safety
-    /// `plan` was made for the region that starts at `region` and is exclusively ours for `'r`.
+    /// `plan` was made for the region that starts at `region`, which is valid for reads and writes and used through
+    /// nothing else for `'r`.
     unsafe fn build(choice: P::Choice, region: NonNull<u8>, plan: &Plan, rules: &Rules) -> Result<Self, RulesError> {
-        // SAFETY: the plan's parts lie in the region and apart, and the metadata is aligned; the caller's promise.
+        // SAFETY: the plan's parts lie in the region, do not overlap, and the metadata is aligned. The region is valid
+        // and used through nothing else for 'r, as this function requires.
         unsafe {
             let metadata = region.add(plan.metadata).cast::<u64>();
             metadata.write_bytes(0, plan.cells);
@@ -212,8 +225,8 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     }
 
     /// # Safety
-    /// `base` is the first of `plan.capacity` bytes, `metadata` the first of `plan.cells` cells that are zero; both are
-    /// exclusively ours for `'r`.
+    /// `base` is the first of `plan.capacity` bytes, `metadata` the first of `plan.cells` cells that are zero. Both are
+    /// valid for reads and writes and used through nothing else for `'r`.
     unsafe fn over(
         choice: P::Choice,
         base: NonNull<u8>,
@@ -222,20 +235,22 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         rules: &Rules,
     ) -> Result<Self, RulesError> {
         let rules = Rules { phase: base.addr().get(), ..*rules };
-        // SAFETY: the caller's promise.
+        // SAFETY: `metadata` points to `plan.cells` zeroed cells that are used through nothing else for 'r, as this
+        // function requires.
         let engine = unsafe { P::create_zeroed(choice, metadata, plan.capacity, &rules) }?;
-        Ok(FixedHeap { base, engine })
+        Ok(FixedHeap { placement: Placement { engine, base } })
     }
 
     /// Sets the seed of random fit; the other policies have none. The same seed and requests give the same heap.
     pub fn seed(&mut self, seed: u64) {
-        P::seed(&mut self.engine, seed);
+        P::seed(&mut self.placement.engine, seed);
     }
 
-    /// A block for `layout`; its contents are whatever they were.
+    /// Allocates a block for `layout` with unspecified contents.
     ///
     /// # Errors
-    /// [`AllocateError::RegionFull`] when nothing fits; [`AllocateError::BadAlignment`] when the alignment is above 1 GiB.
+    /// [`AllocateError::RegionFull`] when no hole fits; [`AllocateError::BadAlignment`] when the alignment is above 1
+    /// GiB.
     #[inline]
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocateError> {
         if layout.size() == 0 {
@@ -244,60 +259,54 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         if layout.align() > MAX_ALIGN {
             return Err(AllocateError::BadAlignment);
         }
-        let offset = self.engine.allocate(layout.size(), layout.align())?;
-        // SAFETY: the engine places blocks within the capacity, and so within the region.
-        let block = unsafe { self.base.add(offset) };
+        let offset = self.placement.engine.allocate(layout.size(), layout.align())?;
+        // SAFETY: the engine places blocks within its capacity, which is the length of the region's part for blocks.
+        let block = unsafe { self.placement.base.add(offset) };
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// A block for `layout` that is all zeros. Time: also proportional to the size.
+    /// Allocates a zeroed block for `layout`. Time: also proportional to the size.
     ///
     /// # Errors
     /// As [`FixedHeap::allocate`].
     pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocateError> {
         let block = self.allocate(layout)?;
-        // SAFETY: the block is new and that long.
+        // SAFETY: the block was just allocated with this length, and no other pointer to it exists.
         unsafe { block.cast::<u8>().write_bytes(0, block.len()) };
         Ok(block)
     }
 
-    /// Frees a block that was allocated for `layout`, of which only the size is looked at.
+    /// Frees a block that was allocated for `layout`, of which only the size is checked.
     ///
     /// # Errors
-    /// [`FreeError::NotABlock`], [`FreeError::AlreadyFree`], or [`FreeError::WrongSize`] when the block is too short for
-    /// `layout`.
+    /// [`FreeError::NotABlock`], [`FreeError::AlreadyFree`], or [`FreeError::WrongSize`] when the block is too short
+    /// for `layout`.
     ///
     /// # Safety
-    /// If a used block starts at `block`, nobody uses it any more.
+    /// If a live block starts at `block`, it is not used any more.
     #[inline]
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
         if layout.size() == 0 {
             return Ok(());
         }
-        self.engine.deallocate_sized(self.offset(block), layout.size()).map(drop)
+        self.placement.engine.deallocate_sized(self.offset(block), layout.size()).map(drop)
     }
 
-    /// Frees a block whose size the caller does not know, and which is not of size 0.
+    /// Frees a block of unknown size, other than 0.
     ///
     /// # Errors
     /// [`FreeError::NotABlock`] or [`FreeError::AlreadyFree`].
     ///
     /// # Safety
-    /// As [`FixedHeap::deallocate`].
+    /// If a live block starts at `block`, it is not used any more.
     #[inline]
     pub unsafe fn deallocate_unsized(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
-        self.engine.deallocate(self.offset(block)).map(drop)
-    }
-
-    /// Where `address` lies as the engine sees it; far outside the heap for what is not in the region.
-    #[inline(always)]
-    fn offset(&self, address: NonNull<u8>) -> usize {
-        address.addr().get().wrapping_sub(self.base.addr().get())
+        self.placement.engine.deallocate(self.offset(block)).map(drop)
     }
 }
 
-/// What stands for a block of size 0.
+/// Returns the pointer that represents a block of size 0.
 fn dangling(layout: Layout) -> NonNull<u8> {
-    // SAFETY: alignments are not 0.
+    // SAFETY: the alignment of a `Layout` is never 0.
     unsafe { NonNull::new_unchecked(core::ptr::without_provenance_mut(layout.align())) }
 }

@@ -1,16 +1,18 @@
 //! The growing heap.
 //!
-//! A long range of address space is reserved once and for all; the engine places blocks in it and the region commits
-//! memory behind them. Frees mark whole pages that came to lie in holes; when enough of them have
-//! gathered, one sweep gives them back to the system. Blocks never move and have no headers.
+//! A long range of address space is reserved once. The engine places blocks in it, and the region commits memory behind
+//! them. A free marks whole pages that came to lie in holes; when enough of them are pending, one sweep purges them.
+//! Blocks never move and have no headers.
 
 use core::alloc::Layout;
 use core::fmt;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
 use heapwright_placement::{Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
 
+use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
 
 mod dirty;
@@ -25,35 +27,35 @@ pub use global::GlobalHeap;
 use region::{MAX_ALIGN, Region};
 pub use release::PageReturns;
 
-/// The shortest region that a heap makes do with when address space is short.
+/// The shortest region that is acceptable when address space is scarce.
 const LEAST_CAPACITY: usize = 1 << 20;
 
-/// When memory that a heap grows by is backed.
+/// When the memory that a heap grows into is backed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// Page by page, as blocks are written to.
     WhenTouched,
-    /// The next stretch as a whole when the last was written to, in a heap of more than 1 MiB: one call to the system
-    /// instead of many page faults.
+    /// In large steps before it is touched, once the previous step was touched, in a heap of more than 1 MiB: one
+    /// system call instead of many page faults.
     Ahead,
 }
 
-/// What can be chosen about a [`GrowingHeap`] besides its policy.
+/// The settings of a [`GrowingHeap`] besides its policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How much address space to reserve, in bytes; halved until the system grants it. 1 TiB unless told otherwise.
+    /// Address space to reserve, in bytes; halved until the system grants it. Default: 1 TiB.
     pub capacity: usize,
-    /// The smallest unit of placement in bytes, and the least alignment: a power of two up to 4096. 16 unless told otherwise.
+    /// Smallest unit of placement and least alignment, in bytes: a power of two up to 4096. Default: 16.
     pub granule: u32,
-    /// Pages in holes are given back when this many bytes of them have gathered, or a part of the heap if that is more.
-    /// 32 MiB unless told otherwise: about as much as other allocators keep.
+    /// Pages in holes are purged when this many bytes of them are pending, or a fraction of the heap if that is more.
+    /// Default: 32 MiB, about as much as other allocators retain.
     pub keep: usize,
-    /// Which part of the heap, as a divisor, not 0. A quarter unless told otherwise: at most one fault for every four bytes
-    /// that stay.
+    /// That fraction of the heap, as a divisor, not 0. Default: a quarter, which causes at most one page fault for
+    /// every four bytes that stay.
     pub keep_part: usize,
-    /// When memory is backed. Ahead unless told otherwise.
+    /// When memory is backed. Default: ahead.
     pub backing: Backing,
-    /// Where random fit starts its generator.
+    /// Seed of random fit.
     pub seed: u64,
     /// Whether the heap keeps [`Counters`](heapwright_placement::Counters).
     pub statistics: Statistics,
@@ -73,12 +75,12 @@ impl Default for Settings {
     }
 }
 
-/// Why a heap could not be made.
+/// Why a heap could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateError {
-    /// The settings make no sense.
+    /// The settings are invalid.
     Rules(RulesError),
-    /// The system has not even a little address space.
+    /// The system refused even a small address space.
     Refused,
 }
 
@@ -99,7 +101,7 @@ impl From<RulesError> for CreateError {
     }
 }
 
-/// A request was not met: the heap's address space is used up, the system has no memory, or the alignment is above 1 GiB.
+/// A failed request: the heap's address space is used up, the system has no memory, or the alignment is above 1 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -111,10 +113,10 @@ impl fmt::Display for OutOfMemory {
 
 impl core::error::Error for OutOfMemory {}
 
-/// A heap that grows with what is asked of it, under a policy chosen by type or, as `GrowingHeap<Chosen>`, at run time.
+/// A heap that grows on demand, under a policy chosen by type or, as `GrowingHeap<Chosen>`, at run time.
 ///
-/// Granules are 16 bytes and so is the least alignment. Allocation and free take the policy's bounded time, plus now and
-/// then a call to the system when the heap grows and a sweep when much of it has become free.
+/// The default granule and least alignment is 16 bytes. Allocation and free take the policy's bounded time, plus an
+/// occasional system call when the heap grows, and a sweep when much of it has become free.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -141,22 +143,31 @@ impl core::error::Error for OutOfMemory {}
 /// # Ok::<(), heapwright::CreateError>(())
 /// ```
 pub struct GrowingHeap<P: Policy = Chosen> {
-    engine: P::Engine<'static>,
+    placement: Placement<P::Engine<'static>>,
     region: Region,
     dirty: DirtyPages,
     returns: PageReturns,
     granule: usize,
     keep: usize,
     keep_part: usize,
-    /// What the engine's metadata lies in; goes after the engine.
+    /// The engine's metadata; dropped after the engine.
     metadata: Reservation,
 }
 
-// SAFETY: the heap owns its engine, its metadata and its memory; nothing of it is tied to a thread.
+// SAFETY: the heap owns its engine, its metadata and its memory, and none of them is tied to a thread.
 unsafe impl<P: Policy> Send for GrowingHeap<P> {}
 
+impl<P: Policy> Deref for GrowingHeap<P> {
+    type Target = Placement<P::Engine<'static>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.placement
+    }
+}
+
 impl GrowingHeap<Chosen> {
-    /// A heap under `policy` with the usual settings.
+    /// Creates a heap under `policy` with the default settings.
     ///
     /// # Errors
     /// [`CreateError::Refused`].
@@ -166,7 +177,7 @@ impl GrowingHeap<Chosen> {
 }
 
 impl<P: Policy<Choice = ()>> GrowingHeap<P> {
-    /// A heap with the usual settings.
+    /// Creates a heap with the default settings.
     ///
     /// # Errors
     /// [`CreateError::Refused`].
@@ -176,7 +187,7 @@ impl<P: Policy<Choice = ()>> GrowingHeap<P> {
 }
 
 impl<P: Policy> GrowingHeap<P> {
-    /// A heap with the given settings.
+    /// Creates a heap with the given settings.
     ///
     /// # Errors
     /// [`CreateError`].
@@ -205,25 +216,27 @@ impl<P: Policy> GrowingHeap<P> {
         let metadata = Reservation::sparse(bytes).map_err(refused)?;
         let dirty = DirtyPages::new(capacity).map_err(refused)?;
         leave_room(bytes).map_err(refused)?;
-        // SAFETY: the metadata is fresh, thus zero, long enough, and kept for as long as the engine.
+        // SAFETY: the metadata was just reserved, so that it is zero and used through nothing else; it is long enough,
+        // and is dropped after the engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.base().cast(), capacity, &rules) }?;
         P::seed(&mut engine, settings.seed);
         let (returns, granule) = (PageReturns::default(), settings.granule as usize);
         let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
-        Ok(GrowingHeap { engine, region, dirty, returns, granule, keep, keep_part, metadata })
+        let placement = Placement { engine, base: region.base() };
+        Ok(GrowingHeap { placement, region, dirty, returns, granule, keep, keep_part, metadata })
     }
 
-    /// A block for `layout` (a size of 0 is taken as 1); its contents are whatever they were.
+    /// Allocates a block for `layout`, with a size of at least 1, with unspecified contents.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; the heap is as before.
+    /// [`OutOfMemory`]; the heap is unchanged.
     #[inline]
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
         let offset = self.place(layout)?;
         Ok(self.region.pointer(offset))
     }
 
-    /// A block for `layout` that is all zeros. What was never used before is known to be zero and not touched.
+    /// Allocates a zeroed block for `layout`. Memory that was never used is zero already and is not touched.
     ///
     /// # Errors
     /// As [`GrowingHeap::allocate`].
@@ -232,7 +245,8 @@ impl<P: Policy> GrowingHeap<P> {
         let offset = self.place(layout)?;
         let end = untouched.min(offset + layout.size());
         if offset < end {
-            // SAFETY: the range lies within the block, which is new.
+            // SAFETY: the range lies within the block, which was just allocated and committed, and which no other
+            // pointer refers to.
             unsafe { self.region.zero(offset, end) };
         }
         Ok(self.region.pointer(offset))
@@ -244,38 +258,40 @@ impl<P: Policy> GrowingHeap<P> {
         if layout.align() > MAX_ALIGN {
             return Err(OutOfMemory);
         }
-        let offset = self.engine.allocate(layout.size(), layout.align()).map_err(|_| OutOfMemory)?;
+        let offset = self.placement.engine.allocate(layout.size(), layout.align()).map_err(|_| OutOfMemory)?;
         if self.may_cross_frontier(offset, layout.size().max(layout.align())) {
             self.back(offset, layout.size())?;
         }
         Ok(offset)
     }
 
-    /// Whether a block at `offset` for `bytes` may reach above the frontier: no policy makes a block twice as long as asked
+    /// Returns whether a block at `offset` for `bytes` may reach above the frontier: no policy makes a block twice as
+    /// long as the request in granules.
     /// for in granules.
     #[inline(always)]
     fn may_cross_frontier(&self, offset: usize, bytes: usize) -> bool {
         offset + 2 * bytes + 2 * self.granule > self.region.frontier()
     }
 
-    /// Backs the new block at `offset` with memory, or frees it again.
+    /// Backs the new block at `offset` with memory, or frees it if that fails.
     #[cold]
     #[inline(never)]
     fn back(&mut self, offset: usize, bytes: usize) -> Result<(), OutOfMemory> {
-        let end = offset + self.engine.usable_size(offset).unwrap_or(bytes);
+        let end = offset + self.placement.engine.usable_size(offset).unwrap_or(bytes);
         self.region.reach(end).map_err(|Refused| self.take_back(offset, bytes))
     }
 
-    /// Frees a block again that could not be backed. (Apart: what all programs run is short and lies together.)
+    /// Frees a block that could not be backed. Not inlined, which keeps the common code small and contiguous.
     #[cold]
     #[inline(never)]
     fn take_back(&mut self, offset: usize, bytes: usize) -> OutOfMemory {
-        let _ = self.engine.deallocate_sized(offset, bytes);
+        let _ = self.placement.engine.deallocate_sized(offset, bytes);
         OutOfMemory
     }
 }
 
-/// Whether the system would also grant eight times as much as the metadata: the rest of the process needs addresses too
+/// Returns whether the system would also grant eight times the metadata: the rest of the process needs addresses too
+/// and, under strict overcommit accounting, memory.
 /// and, where the system accounts strictly for what it grants, memory.
 fn leave_room(metadata: usize) -> Result<(), Refused> {
     Reservation::sparse(metadata.checked_mul(8).ok_or(Refused)?).map(drop)

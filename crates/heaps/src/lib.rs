@@ -1,8 +1,9 @@
-//! Heaps that place blocks by a policy. Programs name the crate `heapwright`, which has all of this and
-//! the cached heap that is built on it.
+//! Heaps that place blocks by a policy. Programs use the crate `heapwright`, which re-exports this one and adds the
+//! cached heap that is built on it.
 //!
-//! - `fixed`: [`FixedHeap`] and what is made of it, in memory that the caller has.
+//! - `fixed`: [`FixedHeap`] and its variants, in memory that the caller provides.
 //! - `growing`, `mapped`: memory from the operating system, with the feature `os`.
+//! - `placement`: queries about the blocks of either.
 //! - `policy`: policies as types, or [`Chosen`] by name.
 #![no_std]
 
@@ -11,6 +12,7 @@ mod fixed;
 mod growing;
 #[cfg(feature = "os")]
 mod mapped;
+mod placement;
 mod policy;
 #[cfg(target_has_atomic = "8")]
 mod spin;
@@ -23,6 +25,7 @@ pub use fixed::{ClaimError, LockedHeap, StaticHeap};
 pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Settings};
 #[cfg(feature = "os")]
 pub use mapped::{Mapped, MappedHeap};
+pub use placement::Placement;
 pub use policy::{Buddies, Chosen, Policy};
 
 pub use heapwright_placement::{

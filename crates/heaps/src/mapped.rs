@@ -1,4 +1,4 @@
-//! The heap that maps every allocation.
+//! The heap that maps every allocation separately.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,16 +15,18 @@ use table::{Entry, Table};
 /// A block of a [`MappedHeap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// Where it starts, at an OS page boundary.
+    /// Its start, at an OS page boundary.
     pub start: NonNull<u8>,
     /// Its length in bytes, whole OS pages.
     pub size: usize,
 }
 
-/// A heap in which every allocation is a mapping of its own, rounded up to whole OS pages, and every free unmaps at once.
+/// A heap in which every allocation is a mapping of its own, rounded up to whole OS pages, and every free unmaps at
+/// once.
 ///
-/// Nothing is ever reused and there are no holes, so an access after a free is caught by the machine. It costs one or two
-/// calls to the system per operation, at least a page per block, and the system's limit on the number of mappings.
+/// No address space is reused on purpose and there are no holes, so that the hardware detects an access after a free.
+/// The price is one or two system calls per operation, at least a page per block, and the system's limit on the number
+/// of mappings.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -42,11 +44,11 @@ pub struct MappedHeap {
     counters: Counters,
 }
 
-// SAFETY: the heap owns its table and its mappings; nothing of it is tied to a thread.
+// SAFETY: the heap owns its table and its mappings, and none of them is tied to a thread.
 unsafe impl Send for MappedHeap {}
 
 impl MappedHeap {
-    /// An empty heap.
+    /// Creates an empty heap.
     #[must_use]
     pub const fn new() -> Self {
         const NOTHING: Counters = Counters {
@@ -71,10 +73,10 @@ impl MappedHeap {
         MappedHeap { table: Table::new(), counters: NOTHING }
     }
 
-    /// A mapping for `layout`, all zeros.
+    /// Maps a zeroed block for `layout`.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; the heap is as before.
+    /// [`OutOfMemory`]; the heap is unchanged.
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
         let length = round_to_pages(layout.size()).ok_or(OutOfMemory)?;
         self.table.make_room().map_err(|_| OutOfMemory)?;
@@ -94,29 +96,29 @@ impl MappedHeap {
     ///
     /// # Errors
     /// [`FreeError::NotABlock`] when no block starts there, [`FreeError::WrongSize`] when it is too short for `layout`;
-    /// nothing has changed then.
+    /// the heap is unchanged then.
     ///
     /// # Safety
-    /// If a block starts at `block`, nobody uses it any more.
+    /// If a block starts at `block`, it is not used any more.
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
         match self.usable_size(block) {
             None => return Err(FreeError::NotABlock),
             Some(size) if size < layout.size() => return Err(FreeError::WrongSize),
             Some(_) => self.counters.released += layout.size() as u64,
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: if a block starts at this address, it is not used any more, as this function requires.
         unsafe { self.release(block) }
     }
 
-    /// Unmaps a block whose size the caller does not know.
+    /// Unmaps a block of unknown size.
     ///
     /// # Errors
     /// As [`MappedHeap::deallocate`].
     ///
     /// # Safety
-    /// As [`MappedHeap::deallocate`].
+    /// If a block starts at `block`, it is not used any more.
     pub unsafe fn deallocate_unsized(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: if a block starts at this address, it is not used any more, as this function requires.
         unsafe { self.release(block) }?;
         self.counters.unsized_frees += 1;
         Ok(())
@@ -124,10 +126,10 @@ impl MappedHeap {
 
     unsafe fn release(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
         let length = self.table.remove(block.addr().get()).ok_or(FreeError::NotABlock)?;
-        // SAFETY: the table says that this is one of our mappings, and the caller gives it up.
+        // SAFETY: the table contains this mapping, so that it belongs to this heap, and the block is not used any more.
         unsafe {
             if unmap(block, length).is_err() {
-                // Too many mappings to cut one in two: the addresses are lost, the memory is not.
+                // The system has too many mappings to split one: the address range leaks, but its memory is returned.
                 let _ = purge(block, length);
             }
         }
@@ -137,21 +139,22 @@ impl MappedHeap {
         Ok(())
     }
 
-    /// Makes a block asked for with `old` bytes hold `new` bytes, with its contents; returns where it is now. Pages
-    /// are moved, not copied.
+    /// Resizes a block of `old` requested bytes to `new` bytes, and keeps its contents; returns the block. Pages are
+    /// moved, not copied.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; the block is as before. Also when no block starts there.
+    /// [`OutOfMemory`]; the block is unchanged. Also when no block starts there.
     ///
     /// # Safety
-    /// If a block starts at `block`, what is cut off is not used any more, and when the block has moved, the old one is
-    /// not. A block that moves is aligned to OS pages only.
+    /// If a block starts at `block`, the bytes cut off and, if the result is another address, the old block are not
+    /// used any more. A block that moves is aligned to OS pages only.
     pub unsafe fn resize(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let before = self.usable_size(block).ok_or(OutOfMemory)?;
         let after = round_to_pages(new).ok_or(OutOfMemory)?;
         let mut start = block;
         if after != before {
-            // SAFETY: the table says that this is one of our mappings; the caller's promise.
+            // SAFETY: the table contains this mapping, so that it belongs to this heap; the bytes cut off and the old
+            // address after a move are not used any more, as this function requires.
             start = unsafe { remap(block, before, after) }.map_err(|_| OutOfMemory)?;
             self.table.remove(block.addr().get());
             self.table.insert(Entry { address: start.addr().get(), length: after });
@@ -172,40 +175,40 @@ impl MappedHeap {
         counters.peak_heap_size = counters.peak_live;
     }
 
-    /// How many bytes the block at `block` has; `None` when none starts there.
+    /// Returns the number of bytes in the block at `block`; `None` when no block starts there.
     #[must_use]
     pub fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
         self.table.get(block.addr().get())
     }
 
-    /// The block that `address` points into. Time: proportional to the number of blocks.
+    /// Returns the block that contains `address`. Time: proportional to the number of blocks.
     #[must_use]
     pub fn block_containing(&self, address: NonNull<u8>) -> Option<Mapped> {
         let address = address.addr().get();
         self.blocks().find(|block| address.wrapping_sub(block.start.addr().get()) < block.size)
     }
 
-    /// All blocks, in no particular order.
+    /// Returns all blocks, in no particular order.
     pub fn blocks(&self) -> impl Iterator<Item = Mapped> + '_ {
         self.table.iter().filter_map(|Entry { address, length }| {
             NonNull::new(core::ptr::with_exposed_provenance_mut(address)).map(|start| Mapped { start, size: length })
         })
     }
 
-    /// What has happened in the heap. Every request counts as a grow, blocks are the live ones, and what leaves the heap
-    /// leaves its size too.
+    /// Returns the heap's counters. Every request counts as a grow, the block count is that of live blocks, and a free
+    /// reduces the heap's size.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The counters where they are, for whoever looks at them from outside the process.
+    /// Returns the counters in place, for readers outside the process.
     #[must_use]
     pub fn counters_in_place(&self) -> &Counters {
         &self.counters
     }
 
-    /// The holes: there never are any.
+    /// Returns the holes: there are never any.
     #[must_use]
     pub fn holes(&self) -> HoleStats {
         HoleStats::default()
@@ -214,7 +217,7 @@ impl MappedHeap {
     /// Verifies that every block can be found and that the counters agree. Time: proportional to the number of blocks.
     ///
     /// # Errors
-    /// The first invariant that does not hold.
+    /// The first invariant that is violated.
     pub fn check(&self) -> Result<(), Violation> {
         self.table.check().map_err(|offset| Violation { invariant: "every mapping is found in the table", offset })?;
         let live: usize = self.table.iter().map(|entry| entry.length).sum();
@@ -235,7 +238,7 @@ impl Default for MappedHeap {
 impl Drop for MappedHeap {
     fn drop(&mut self) {
         for block in self.blocks() {
-            // SAFETY: the mappings are ours, and whoever drops the heap has given its blocks up.
+            // SAFETY: the mappings belong to this heap, and its blocks are not used after it is dropped.
             let _ = unsafe { unmap(block.start, block.size) };
         }
     }

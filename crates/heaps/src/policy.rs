@@ -7,32 +7,33 @@ use heapwright_placement::{
     WorstFit,
 };
 
-/// How a heap places its blocks: [`FirstFit`] and its kin, [`Buddies`], or [`Chosen`] at run time.
+/// A placement policy: [`FirstFit`] and the like, [`Buddies`], or [`Chosen`] at run time.
 ///
-/// Only this crate implements it: heaps turn an engine's offsets into pointers, so they must be able to trust it.
+/// Only this crate implements it: heaps turn an engine's offsets into pointers, so that they depend on its correctness.
 pub trait Policy: sealed::Sealed {
-    /// What is still to be chosen when the heap is made.
+    /// What is chosen when the heap is created.
     type Choice: Copy;
 
-    /// The engine that places blocks so.
+    /// The engine that implements the policy.
     type Engine<'m>: Engine;
 
-    /// Which of the policies this is.
+    /// Returns the policy.
     fn kind(choice: Self::Choice) -> PolicyKind;
 
-    /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
+    /// Returns how many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
     ///
     /// # Errors
-    /// The rule that makes no sense, or [`RulesError::Capacity`].
+    /// The invalid rule, or [`RulesError::Capacity`].
     fn metadata_cells(choice: Self::Choice, capacity: usize, rules: &Rules) -> Result<usize, RulesError>;
 
-    /// Creates an engine over zeroed metadata, of which only what is used is touched.
+    /// Creates an engine over zeroed metadata; touches only the metadata in use.
     ///
     /// # Errors
     /// As [`Policy::metadata_cells`].
     ///
     /// # Safety
-    /// As [`Fit::create_zeroed`].
+    /// `metadata` is valid for reads and writes of [`Policy::metadata_cells`] cells for `'m`, is used through nothing
+    /// else, and every byte of it is 0.
     unsafe fn create_zeroed<'m>(
         choice: Self::Choice,
         metadata: NonNull<u64>,
@@ -51,7 +52,7 @@ mod sealed {
 /// Binary buddies, as a [`Policy`].
 pub enum Buddies {}
 
-/// The policy of this name, chosen when the heap is made.
+/// A policy chosen when the heap is created.
 pub enum Chosen {}
 
 macro_rules! policy {
@@ -76,7 +77,8 @@ macro_rules! policy {
                 capacity: usize,
                 rules: &Rules,
             ) -> Result<Self::Engine<'m>, RulesError> {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: `metadata` points to a zeroed block of `metadata_cells` cells that only this engine uses, as
+                // this function requires.
                 unsafe { $Engine$(::<$Parameter>)?::create_zeroed(metadata, capacity, rules) }
             }
 
@@ -115,7 +117,8 @@ impl Policy for Chosen {
         capacity: usize,
         rules: &Rules,
     ) -> Result<Self::Engine<'m>, RulesError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: `metadata` points to a zeroed block of `metadata_cells` cells that only this engine uses, as this
+        // function requires.
         unsafe { AnyEngine::create_zeroed(choice, metadata, capacity, rules) }
     }
 

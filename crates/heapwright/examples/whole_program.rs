@@ -1,4 +1,5 @@
-//! A whole program on the cached heap: threads make words, another keeps them, and the memory goes back when they are gone.
+//! A whole program on the cached heap: threads make words, another keeps them, and the memory goes back when they are
+//! gone.
 //!
 //! `cargo run --release -p heapwright --example whole_program`
 

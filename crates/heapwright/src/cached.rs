@@ -1,4 +1,4 @@
-//! What a program can ask of the heap that [`Cached`](crate::Cached) allocates from: there is one in a process.
+//! Queries about the heap that [`Cached`](crate::Cached) allocates from; there is one per process.
 //!
 //! ```
 //! use heapwright::cached::{census, trim};
@@ -13,6 +13,6 @@
 //! assert!(census().is_some_and(|census| census.used_bytes() < 1 << 20));
 //! ```
 //!
-//! The environment variable `HEAPWRIGHT_HARDEN` has it take measures against faulty and hostile programs.
+//! The environment variable `HEAPWRIGHT_HARDEN` enables hardening measures against memory errors and attacks.
 
 pub use heapwright_cached::{Census, ClassSlabs, census, page_returns, trim, usable_size};

@@ -1,13 +1,13 @@
 //! Heaps with the placement policy of your choice.
 //!
-//! - [`FixedHeap`]: bytes of your own, from 256 up; [`Regions`] for several ranges of them; [`LockedHeap`] and
+//! - [`FixedHeap`]: in memory that you provide, from 256 bytes up; [`Regions`] for several ranges; [`LockedHeap`] and
 //!   [`StaticHeap`] as a program's allocator.
 #![cfg_attr(
     feature = "os",
-    doc = "- [`GrowingHeap`]: address space reserved once, memory committed as the heap grows and given back when it
+    doc = "- [`GrowingHeap`]: address space reserved once, memory committed as the heap grows and purged when it
   shrinks; [`GlobalHeap`] as a program's allocator.
 - [`MappedHeap`]: every allocation a mapping of its own.
-- [`Cached`]: a program's allocator for speed and many threads.
+- [`Cached`]: a global allocator with thread caches, for speed and many threads.
 
 ```
 #[global_allocator]
@@ -18,8 +18,8 @@ assert_eq!(words.concat().len(), 2890);
 ```"
 )]
 //!
-//! Without the feature `os`, which is on by default, only the first line of these is there, and neither the standard library
-//! nor an operating system is needed.
+//! Without the feature `os`, which is on by default, only the first line of these is available, and neither the
+//! standard library nor an operating system is needed.
 #![no_std]
 
 #[doc(inline)]
@@ -31,7 +31,7 @@ pub use heapwright_cached::Cached;
 #[cfg(feature = "os")]
 pub mod cached;
 
-/// Keeps the examples of the page true.
+/// Runs the examples of the page as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/heaps.md")]
 struct ChoosingAHeap;

@@ -1,35 +1,36 @@
-//! `heapwright export`: traces in the form of other tools.
+//! `heapwright export`: converts traces to the formats of other tools.
 
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_trace::Reader;
 use heapwright_trace::export::{self, Exported, Extent};
 use heapwright_trace::import::Format;
 
-use crate::draft::Draft;
-use crate::number;
+use heapwright_host::destination::{Contents, Destination};
+use heapwright_show::number;
+use heapwright_show::output::warn_of_damage;
+use heapwright_simulate::choice::open;
 
+/// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright export --to csv gcc.hwt | head          op,id,size,align,thread
   heapwright export --to rep gcc.hwt -o gcc.rep      for CS:APP's malloc lab
   heapwright export --to memory-replay gcc.hwt -o gcc.txt
 
-What a format cannot say (threads, alignments, zeroed blocks, refused requests) is counted on standard error.
-Of a damaged trace what is before the damage is written.
+What a format cannot express (threads, alignments, zeroed blocks, refused requests) is counted on standard error.
+A damaged trace is converted up to the damage.
 
-Exit code: 0, or 1 when the trace cannot be read to its end or the file cannot be written.";
+Exit code: 0, or 1 when the trace cannot be read or the file cannot be written.";
 
-/// What `export` may be told.
+/// Arguments of `export`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The form to write.
+    /// The output format.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(export::FORMATS.map(Format::name)))]
     pub to: String,
 
@@ -42,41 +43,35 @@ pub struct Arguments {
     pub output: PathBuf,
 }
 
-/// Exports a trace and says what was lost.
+/// Exports a trace and prints what the format could not express.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { to, trace, output } = arguments;
     let format = Format::from_name(to).context("there is no such format")?;
     let name = || trace.display().to_string();
-    let extent = Extent::of(open(trace)?).with_context(name)?;
-    let exported = if output.as_os_str() == "-" {
-        export::export(format, &extent, open(trace)?, BufWriter::new(io::stdout().lock())).map_err(Error::from)
-    } else {
-        let mut draft = Draft::of(output)?;
-        let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft));
-        exported.map_err(Error::from).and_then(|exported| draft.keep().map(|()| exported))
-    }
-    .with_context(name)?;
-    say(&exported, format)?;
+    let destination = Destination::of(output, Contents::Other, &[trace])?;
+    // The exporter reads times and sites, too: what is damaged for it is damaged for the extent.
+    let mut reader = open(trace)?.with_times().with_sites();
+    let extent = Extent::of(&mut reader).with_context(name)?;
+    warn_of_damage(trace, reader.damage());
+    let mut draft = destination.draft()?;
+    let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft)).with_context(name)?;
+    draft.keep()?;
+    say(&exported, format);
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(trace: &Path) -> Result<Reader<BufReader<File>>> {
-    let file = File::open(trace).with_context(|| format!("{} cannot be opened", trace.display()))?;
-    Reader::new(BufReader::new(file)).with_context(|| trace.display().to_string())
-}
-
-fn say(exported: &Exported, format: Format) -> io::Result<()> {
-    let mut out = anstream::stderr().lock();
-    writeln!(out, "heapwright: {} operations as {}", number::grouped(exported.operations), format.name())?;
+fn say(exported: &Exported, format: Format) {
+    let operations = number::grouped(exported.operations);
+    heapwright_show::eprintln!("heapwright: {operations} operations as {}", format.name());
     let lost = [
         (exported.threads, "changes of the thread"),
         (exported.alignments, "alignments"),
         (exported.zeroed, "blocks that are zeroed"),
         (exported.failures, "requests that were refused"),
         (exported.beside, "times and call sites of events"),
-        (exported.unknown, "frees and resizes of blocks that do not live"),
+        (exported.unknown, "frees and resizes of blocks that are not live"),
     ];
-    lost.iter()
-        .filter(|(count, _)| *count > 0)
-        .try_for_each(|(count, what)| writeln!(out, "  left out: {} {what}", number::grouped(*count)))
+    for (count, what) in lost.iter().filter(|(count, _)| *count > 0) {
+        heapwright_show::eprintln!("  left out: {} {what}", number::grouped(*count));
+    }
 }

@@ -1,19 +1,20 @@
-//! `heapwright import`: traces that other tools wrote.
+//! `heapwright import`: converts traces that other tools wrote.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
 use heapwright_trace::{About, Writer};
 
-use crate::draft::Draft;
-use crate::number;
+use heapwright_host::destination::{Contents, Destination};
+use heapwright_show::number;
 
+/// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright import amptjp.rep -o amptjp.hwt                 the malloc lab's
@@ -21,19 +22,23 @@ Examples:
   heapwright import snapshot.pickle --device 1 -o gpu.hwt    PyTorch's, of its second GPU
   heapwright import --from csv trace.txt -o t.hwt            lines like malloc,1,100 and free,1
 
-What a source is packed with (gzip, zstd, zip) is seen from its first bytes, and mostly so is its format.
-Lines that are not understood, and frees of what does not live, are counted and the first few are shown.
+The compression of a source (gzip, zstd, zip) and usually its format are detected from its first bytes.
+Lines that are not understood, and frees of blocks that are not live, are counted; the first few are shown.
 
-Exit code: 0, or 1 when the source cannot be read or the trace cannot be written.";
+Exit code: 0; 3 when lines were not understood and the trace holds the others; 1 when nothing was understood, the
+source cannot be read or the trace cannot be written. With 1, no trace is written.";
 
-/// What `import` may be told.
+/// Exit code when a part of the source was not understood.
+const IN_PART: u8 = 3;
+
+/// Arguments of `import`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Whose form the source has, where its first bytes leave that open.
+    /// Format of the source, if its first bytes do not identify it.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     pub from: Option<String>,
 
-    /// Of a snapshot of several devices: which, from 0.
+    /// Device whose trace to import, from 0, in a snapshot of several.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub device: usize,
 
@@ -46,7 +51,7 @@ pub struct Arguments {
     pub output: PathBuf,
 }
 
-/// Imports a trace and says what became of it.
+/// Imports a trace and prints a summary.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { from, device, source, output } = arguments;
     let file = File::open(source).with_context(|| format!("{} cannot be opened", source.display()))?;
@@ -57,21 +62,29 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let mut about = About::default();
     about.set("source", &options.name);
-    let mut trace = Draft::of(output)?;
+    let mut trace = Destination::of(output, Contents::Trace, &[source])?.draft()?;
     let mut writer = Writer::new(BufWriter::new(&mut trace), &about)?;
     let summary = import(&options, BufReader::new(file), &mut writer).map_err(|error| explain(error, source))?;
     let format = summary.format.map_or("", Format::name);
     writer.add_text("imported from", format)?;
+    if summary.events == 0 {
+        print_left_out("not understood", &summary.not_understood);
+        bail!("{}: nothing of it was understood as {format}: is it in another format? See --from", source.display());
+    }
     writer.finish()?.flush()?;
     trace.keep()?;
     if from.is_none() {
-        anstream::println!("{} is taken for {format}", source.display());
+        heapwright_show::println!("{} is read as {format}", source.display());
     }
     print(&summary);
+    if summary.not_understood.count > 0 {
+        heapwright_show::eprintln!("heapwright: a part of {} was not understood", source.display());
+        return Ok(ExitCode::from(IN_PART));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what to do where the command can be told more.
+/// Adds the option that resolves the error, if there is one.
 fn explain(error: ImportError, source: &Path) -> anyhow::Error {
     let what_to_do = match error {
         ImportError::UnknownFormat => format!(" with --from: {}", Format::ALL.map(Format::name).join(", ")),
@@ -82,29 +95,35 @@ fn explain(error: ImportError, source: &Path) -> anyhow::Error {
 }
 
 fn print(summary: &Summary) {
-    anstream::println!(
+    heapwright_show::println!(
         "{} events from {} lines; {} lines say nothing about blocks",
         number::grouped(summary.events),
         number::grouped(summary.lines),
         number::grouped(summary.passed_over)
     );
     if summary.before > 0 {
-        anstream::println!("{} blocks lived before and are allocated first", number::grouped(summary.before));
+        heapwright_show::println!(
+            "{} blocks were live before the trace and are allocated first",
+            number::grouped(summary.before)
+        );
     }
     if summary.sites_left_out > 0 {
-        anstream::println!("{} call sites are left out: there are too many", number::grouped(summary.sites_left_out));
+        heapwright_show::println!(
+            "{} call sites are left out: there are too many",
+            number::grouped(summary.sites_left_out)
+        );
     }
     print_left_out("not understood", &summary.not_understood);
-    print_left_out("of a block that does not live", &summary.unknown_blocks);
-    print_left_out("at a place where a block still lived, which was taken as freed", &summary.reused_places);
+    print_left_out("of a block that is not live", &summary.unknown_blocks);
+    print_left_out("at the address of a live block, which is then taken as freed", &summary.reused_places);
 }
 
 fn print_left_out(what: &str, left_out: &LeftOut) {
     if left_out.count == 0 {
         return;
     }
-    anstream::println!("{} lines {what}, such as", number::grouped(left_out.count));
+    heapwright_show::println!("{} lines {what}, such as", number::grouped(left_out.count));
     for (line, text) in &left_out.first {
-        anstream::println!("  line {line}: {}", text.escape_debug());
+        heapwright_show::println!("  line {line}: {}", text.escape_debug());
     }
 }

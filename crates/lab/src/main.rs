@@ -1,86 +1,75 @@
-//! `heapwright`: run any program under a placement policy, and compare policies and allocators by figures.
+//! `heapwright`: runs any program under a placement policy, and compares policies and allocators by measurements.
 
-mod allocator;
-mod bench;
-mod child;
 mod cli;
-mod compare;
-mod draft;
 mod export;
-mod fit;
-mod heaps;
 mod import;
-mod minimize;
-mod number;
-mod parallel;
-mod peers;
-mod policy;
-mod preload;
-mod programs;
-mod progress;
 mod real;
-mod record;
 mod replay;
-mod report;
-mod reproduce;
-mod results;
-mod rules;
-mod run;
-mod shm;
-mod stats;
-mod sweep;
-mod table;
-mod watch;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use heapwright_host::child::{self, Job};
+use heapwright_host::interruption;
 
-use crate::cli::{Cli, Command};
+use crate::cli::Cli;
+use crate::cli::Command;
 
-/// The exit code of a command that could not do what it was asked. (`run` has its own, apart from those of programs.)
+/// Exit code of a command that failed. (`run` has its own, distinct from those of programs.)
 const FAILED: u8 = 1;
 
-fn main() -> ExitCode {
-    if real::worker::is_wanted() {
-        return real::worker::main();
+/// The jobs of child processes of this command.
+const JOBS: [Job; 4] = [
+    heapwright_real::worker::JOB,
+    heapwright_reproduce::child::JOB,
+    heapwright_workloads::worker::JOB,
+    heapwright_workloads::shared::worker::JOB,
+];
+
+/// Prints the help, the version or a usage error, and ends the process.
+fn end_with(error: &clap::Error) -> ! {
+    match error.print() {
+        Err(failure) if !error.use_stderr() => heapwright_show::output::fail(&failure),
+        _ => std::process::exit(error.exit_code()),
     }
-    end_quietly_with_the_reader();
-    let cli = Cli::parse();
+}
+
+fn main() -> ExitCode {
+    if let Some(ended) = child::serve(&JOBS) {
+        return ended;
+    }
+    heapwright_host::process::end_with_the_reader();
+    let cli = Cli::try_parse().unwrap_or_else(|error| end_with(&error));
     cli.color.write_global();
     let outcome = match cli.command {
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "heapwright", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "heapwright", &mut script);
+            heapwright_show::print!("{}", String::from_utf8_lossy(&script));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Run(args) => Ok(run::run(&args)),
-        Command::Record(args) => Ok(record::run(&args)),
+        Command::Run(args) => Ok(heapwright_run::run(&args)),
+        Command::Record(args) => Ok(heapwright_recording::run(&args)),
         Command::Replay(arguments) => replay::run(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Watch(arguments) => watch::run(&arguments),
-        Command::Report(arguments) => report::run(&arguments),
+        Command::Compare(arguments) => heapwright_compare::run(&arguments),
+        Command::Watch(arguments) => heapwright_watch::run(&arguments),
+        Command::Report(arguments) => heapwright_report::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
-        Command::Fit(arguments) => fit::run(&arguments),
-        Command::Minimize(arguments) => minimize::run(&arguments),
-        Command::Sweep(arguments) => sweep::run(&arguments),
-        Command::Merge(arguments) => sweep::merge::run(&arguments),
-        Command::Reproduce(args) => reproduce::run(&args),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::BenchChild(task) => bench::worker::serve(&task).map(|()| ExitCode::SUCCESS),
-        Command::Shm(command) => shm::run(&command),
-        Command::BenchSharedWorker(task) => bench::shared::worker::serve(&task).map(|()| ExitCode::SUCCESS),
-        Command::Child { job } => child::serve(&job).map(|()| ExitCode::SUCCESS),
+        Command::Fit(arguments) => heapwright_simulate::fit::run(&arguments),
+        Command::Minimize(arguments) => heapwright_simulate::minimize::run(&arguments),
+        Command::Sweep(arguments) => heapwright_simulate::sweep::run(&arguments),
+        Command::Merge(arguments) => heapwright_simulate::sweep::merge::run(&arguments),
+        Command::Reproduce(args) => heapwright_reproduce::run(&args),
+        Command::Bench(arguments) => heapwright_suite::run(&arguments),
+        Command::Shm(command) => heapwright_shm::run(&command),
     };
     outcome.unwrap_or_else(|error| {
-        anstream::eprintln!("heapwright: {error:#}");
+        if interruption::came() {
+            heapwright_show::eprintln!("heapwright: interrupted");
+            return interruption::exit_code();
+        }
+        heapwright_show::eprintln!("heapwright: {error:#}");
         ExitCode::from(FAILED)
     })
-}
-
-/// Makes this process end when whoever reads its output has left (as `head` does), like any other program; Rust's
-/// runtime would have every print fail instead.
-fn end_quietly_with_the_reader() {
-    // SAFETY: no other thread runs yet, and the default action needs no handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

@@ -100,7 +100,7 @@ fn processes_share_heaps_and_boost_is_measured_or_missing() {
 }
 
 #[test]
-fn without_a_compiler_boost_is_missing_and_never_nothing() {
+fn without_a_compiler_boost_is_reported_as_missing() {
     let rows = bench_shared(Some("/nowhere/c++"));
     let boost: Vec<&Value> = rows.iter().filter(|row| row["subject"] == "boost rbtree").collect();
     assert_eq!(boost.len(), 8);
@@ -111,7 +111,7 @@ fn without_a_compiler_boost_is_missing_and_never_nothing() {
 }
 
 #[test]
-fn names_that_nobody_has_are_a_matter_of_usage() {
+fn unknown_names_are_usage_errors() {
     for arguments in [
         &["bench", "nothing"][..],
         &["bench", "--allocators=nobody"],

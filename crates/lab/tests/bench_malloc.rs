@@ -39,7 +39,8 @@ fn peak(document: &Value, workload: &str, allocator: &str) -> u64 {
     samples[0]["peak_rss"].as_u64().unwrap()
 }
 
-/// A workload that touches 32 MiB must be seen to hold 32 MiB, and no more of this command's own memory than a small program has.
+/// A workload that touches 32 MiB must be seen to hold 32 MiB, and no more of this command's own memory than a small
+/// program has.
 #[test]
 fn peaks_are_those_of_the_heap_and_a_small_process() {
     let document = document(&["--only", "touch,start/true"]);
@@ -55,7 +56,7 @@ fn peaks_are_those_of_the_heap_and_a_small_process() {
 }
 
 #[test]
-fn every_run_of_everybody_is_written_down() {
+fn every_run_of_every_allocator_is_recorded() {
     let document = document(&["--only", "pair/64,server/2,program001", "--rounds", "2"]);
     assert_eq!(document["schema"], 1);
     assert_eq!(document["settings"]["rounds"], 2);
@@ -86,7 +87,7 @@ fn every_run_of_everybody_is_written_down() {
 }
 
 #[test]
-fn memory_kept_after_scattered_frees_is_held_against_the_pages_in_use() {
+fn memory_retained_after_scattered_frees_is_compared_with_the_pages_in_use() {
     let document = document(&["--only", "scattered/95%"]);
     for allocator in ["system", "cached"] {
         let sample = samples(&document, "scattered/95%", allocator)[0];
@@ -121,7 +122,7 @@ fn tables_have_a_column_per_allocator_and_a_mean() {
 }
 
 #[test]
-fn an_allocator_that_cannot_be_loaded_fails_and_the_others_go_on() {
+fn an_allocator_that_cannot_be_loaded_fails_and_the_others_continue() {
     let folder = TempDir::new().unwrap();
     let bogus = folder.path().join("libbogus.so");
     std::fs::write(&bogus, "no library").unwrap();
@@ -141,7 +142,7 @@ fn an_allocator_that_cannot_be_loaded_fails_and_the_others_go_on() {
 }
 
 #[test]
-fn libraries_that_were_built_take_part_in_their_versions() {
+fn built_libraries_are_measured_with_their_versions() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("libbogus7.so"), "no library").unwrap();
     std::fs::write(folder.path().join("bogus7.version"), "bogus 7.1, of its package").unwrap();
@@ -150,28 +151,6 @@ fn libraries_that_were_built_take_part_in_their_versions() {
     let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(told[0].contains("bogus 7.1, of its package"), "{told:?}");
     assert!(told[1].contains("pair/64 under bogus7: "), "{told:?}");
-}
-
-/// Without peers, what is held against them is not measured, and what is not measured does not hold.
-#[test]
-fn bars_are_judged_one_by_one_from_the_run() {
-    let only = ["--bars", "--only", "start/true,scattered/95%", "--under", "cached"];
-    let document = document(&only);
-    let bars = document["bars"].as_array().unwrap();
-    let verdict = |what: &str| {
-        let bar = bars.iter().find(|bar| bar["what"].as_str().unwrap().starts_with(what));
-        let bar = bar.unwrap_or_else(|| panic!("{what}: {bars:?}"));
-        assert_eq!(bar["measured"].is_null(), bar["verdict"] == "not_measured", "{bar}");
-        bar["verdict"].as_str().unwrap().to_owned()
-    };
-    assert_eq!(verdict("CPU time, mean of the suite"), "not_measured");
-    assert_ne!(verdict("CPU time of each program"), "not_measured");
-    assert_ne!(verdict("start/true, peak RSS"), "not_measured");
-    assert_ne!(verdict("scattered/95%"), "not_measured");
-    let output = bench(&[&only[..], &["--fail"]].concat());
-    assert_eq!(output.status.code(), Some(1));
-    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(told[0].contains("not measured") && told[1].contains("snmalloc"), "{told:?}");
 }
 
 /// The C library's malloc and ours take some dozens of instructions, whatever the machine.
@@ -207,7 +186,7 @@ fn workloads_and_allocators_are_chosen_by_patterns() {
 
 /// Ctrl-C ends it after the run at hand, with what there is until then, and leaves no files.
 #[test]
-fn what_is_interrupted_tells_what_it_has_and_cleans_up() {
+fn an_interrupted_run_reports_partial_results_and_cleans_up() {
     let folder = TempDir::new().unwrap();
     let mut command = heapwright();
     command.args(["bench", "malloc", "--quick", "--only", "pair/64", "--rounds", "1000", "--json", "-"]);
@@ -233,7 +212,7 @@ fn a_folder_for_temporary_files_may_be_relative() {
 }
 
 #[test]
-fn who_does_not_read_to_the_end_leaves_no_files() {
+fn a_reader_that_stops_early_leaves_no_files() {
     let folder = TempDir::new().unwrap();
     let mut command = heapwright();
     command.args(["bench", "malloc", "--quick", "--only", "pair/64"]).env("TMPDIR", folder.path());
@@ -260,7 +239,7 @@ fn redis_is_measured_where_there_is_one() {
 }
 
 #[test]
-fn what_nobody_is_called_is_said_with_what_there_is() {
+fn an_unknown_name_is_an_error_that_lists_the_known_ones() {
     let output = bench(&["--only", "pear"]);
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

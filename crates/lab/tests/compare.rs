@@ -94,7 +94,7 @@ fn a_trace_is_simulated_and_really_replayed() {
 }
 
 #[test]
-fn conditions_decide_the_exit_code_and_files_are_written_all_the_same() {
+fn conditions_decide_the_exit_code_and_files_are_still_written() {
     let folder = TempDir::new().unwrap();
     let path = trace(&folder);
     let kept = folder.path().join("kept.json");
@@ -146,7 +146,7 @@ fn a_program_is_recorded_and_its_output_passes_through() {
 }
 
 #[test]
-fn without_a_program_there_is_one_inside() {
+fn without_a_program_the_bundled_one_is_compared() {
     let (out, _) = output(&mut compare(&["--policies-only", "-p", "good", "--json"]), 0);
     let comparison: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&comparison["trace"]["program"], &comparison["trace"]["is_whole"]), (&"cc1plus".into(), &true.into()));
@@ -154,7 +154,7 @@ fn without_a_program_there_is_one_inside() {
 }
 
 #[test]
-fn who_fails_has_a_note_and_the_others_their_figures() {
+fn a_failing_allocator_has_a_note_and_the_others_have_figures() {
     let folder = TempDir::new().unwrap();
     let library = folder.path().join("libbad.so");
     fs::write(&library, "no library").unwrap();
@@ -169,7 +169,7 @@ fn who_fails_has_a_note_and_the_others_their_figures() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_runs() {
+fn mistakes_are_reported_before_anything_runs() {
     let folder = TempDir::new().unwrap();
     let path = trace(&folder);
     let (_, err) = output(compare(&["--json"]).arg(&path), 1);
@@ -190,7 +190,7 @@ fn holds_libraries(folder: &Path) -> bool {
 }
 
 #[test]
-fn ctrl_c_ends_the_measuring_and_shows_what_there_is() {
+fn ctrl_c_ends_the_measurement_and_shows_partial_results() {
     let folder = TempDir::new().unwrap();
     let path = trace(&folder);
     let temporary = folder.path().join("tmp");
@@ -209,4 +209,32 @@ fn ctrl_c_ends_the_measuring_and_shows_what_there_is() {
     let left = fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path());
     let mut left = left.filter(|path| !path.is_dir() || !holds_libraries(path));
     assert_eq!(left.next(), None);
+}
+
+#[test]
+fn a_program_is_run_itself_where_that_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let [json_file, count] = ["confirmed.json", "count"].map(|name| folder.path().join(name));
+    let mut command = compare(&["--confirm", "-p", "first", "--rounds", "2", "--json"]);
+    let script = format!("echo run >> {}; for i in 1 2 3 4 5 6 7 8 9; do :; done", count.display());
+    command.arg(&json_file).args(["--", "sh", "-c", &script]);
+    let (out, err) = output(&mut command, 0);
+    assert!(err.contains("running sh at least"), "{err}");
+    assert!(out.contains("the program") && out.contains("replayed"), "{out}");
+    let comparison = json(&json_file);
+    let rows = comparison["confirmation"]["results"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert!(names.first() == Some(&"system") && names.contains(&"first") && names.last() == Some(&"system (A/A)"));
+    assert!(rows.iter().all(|row| row["runs"].as_array().unwrap().len() == 2), "{rows:?}");
+    // Each allocator in each round, and the recorded run.
+    assert_eq!(fs::read_to_string(&count).unwrap().lines().count(), 2 * rows.len() + 1);
+}
+
+#[test]
+fn only_a_program_can_be_confirmed() {
+    let folder = TempDir::new().unwrap();
+    let (_, err) = output(compare(&["--confirm"]).arg(trace(&folder)), 2);
+    assert!(err.contains("'--confirm' cannot be used with '[TRACE]'"), "{err}");
+    let (_, err) = output(&mut compare(&["--confirm"]), 2);
+    assert!(err.contains("PROGRAM"), "{err}");
 }

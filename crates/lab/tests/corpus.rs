@@ -94,7 +94,7 @@ fn grouped(number: u64) -> String {
 }
 
 #[test]
-fn every_trace_is_whole_and_sound_and_what_the_table_says() {
+fn every_trace_is_complete_and_sound_and_matches_the_table() {
     let seen: Vec<Seen> = traces().iter().map(|path| Seen::at(path)).collect();
     assert!(seen.len() >= 8);
     let table = fs::read_to_string(corpus().join("README.md")).unwrap();
@@ -106,7 +106,7 @@ fn every_trace_is_whole_and_sound_and_what_the_table_says() {
 }
 
 #[test]
-fn the_corpus_takes_little_room() {
+fn the_corpus_is_small() {
     let length = |path: &PathBuf| fs::metadata(path).unwrap().len();
     assert!(traces().iter().map(length).sum::<u64>() <= 12 << 20);
     assert!(length(&corpus().join("default.hwt")) <= 600 << 10);

@@ -29,7 +29,7 @@ fn comb(folder: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn the_region_is_what_the_blocks_and_the_holes_take() {
+fn the_region_is_the_sum_of_blocks_and_holes() {
     let folder = TempDir::new().unwrap();
     let rows = rows(&comb(&folder), &["-p", "first", "-p", "buddy"]);
     assert_eq!(rows.len(), 2);
@@ -52,7 +52,7 @@ fn the_region_is_what_the_blocks_and_the_holes_take() {
 }
 
 #[test]
-fn what_is_found_is_what_replay_says() {
+fn the_found_region_agrees_with_replay() {
     let folder = TempDir::new().unwrap();
     let trace = comb(&folder);
     for row in rows(&trace, &["--granule", "8", "--seeds", "3", "--exhaustive"]) {
@@ -93,7 +93,7 @@ fn random_fit_has_a_row_per_seed() {
 }
 
 #[test]
-fn a_table_for_people_names_sources() {
+fn the_table_names_sources() {
     let folder = TempDir::new().unwrap();
     let output = heapwright().arg("fit").arg(comb(&folder)).assert().success();
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
@@ -103,7 +103,7 @@ fn a_table_for_people_names_sources() {
 }
 
 #[test]
-fn what_cannot_be_searched_is_an_error_that_says_why() {
+fn an_impossible_search_is_an_error_with_a_reason() {
     let folder = TempDir::new().unwrap();
     let trace = comb(&folder);
     let fails = |arguments: &[&str], says: &str| {

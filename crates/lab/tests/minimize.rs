@@ -84,7 +84,7 @@ fn a_ratio_takes_blocks_and_a_hole_between_them() {
 }
 
 #[test]
-fn a_command_that_fails_is_what_is_looked_for() {
+fn a_failing_command_can_be_the_condition() {
     let folder = TempDir::new().unwrap();
     let program = assert_cmd::cargo_bin!("heapwright").display().to_string();
     let command = format!("{program} replay --json -p first --region 700 {{}} | grep -q '\"refused\": 0,'");
@@ -94,14 +94,14 @@ fn a_command_that_fails_is_what_is_looked_for() {
 }
 
 #[test]
-fn without_time_it_says_that_it_is_not_minimal() {
+fn without_time_the_result_is_reported_as_not_minimal() {
     let folder = TempDir::new().unwrap();
     let (said, events, _) = minimize(&folder, &trace(&folder), &["--region", "4096", "--budget", "0s"]);
     assert!(said.contains("not minimal") && events.len() > 100, "{said}");
 }
 
 #[test]
-fn what_does_not_hold_of_the_whole_cannot_be_made_smaller() {
+fn a_condition_that_the_whole_trace_fails_is_an_error() {
     let folder = TempDir::new().unwrap();
     let trace = trace(&folder);
     let output = folder.path().join("small.hwt");

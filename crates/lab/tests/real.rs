@@ -54,7 +54,7 @@ fn row<'a>(rows: &'a [Value], allocator: &str) -> &'a Value {
 }
 
 #[test]
-fn every_allocator_does_the_same_with_every_byte_in_place() {
+fn every_allocator_replays_the_trace_without_corruption() {
     let folder = TempDir::new().unwrap();
     for payload in ["touch", "full", "none"] {
         let rows = rows(&["--payload", payload], &mixed(&folder, 6_000));
@@ -90,7 +90,7 @@ fn memory_is_that_of_the_heap_alone() {
 }
 
 #[test]
-fn latencies_and_the_memory_from_the_system_are_told_when_asked_for() {
+fn latencies_and_system_memory_are_reported_on_request() {
     let folder = TempDir::new().unwrap();
     let rows = rows(&["-p", "best", "--latencies"], &mixed(&folder, 6_000));
     for name in ["system", "best", "no-op"] {
@@ -104,7 +104,7 @@ fn latencies_and_the_memory_from_the_system_are_told_when_asked_for() {
 }
 
 #[test]
-fn a_library_that_cannot_be_loaded_is_a_row_that_says_so() {
+fn a_library_that_cannot_be_loaded_has_a_row_with_the_reason() {
     let folder = TempDir::new().unwrap();
     let trace = mixed(&folder, 100);
     let rows = rows(&["-p", "best", "--allocator", "missing=/nowhere/lib.so"], &trace);
@@ -184,7 +184,7 @@ fn broken(folder: &TempDir, mistake: &str, payload: &str) -> Option<Value> {
 }
 
 #[test]
-fn what_no_allocator_may_do_is_caught() {
+fn allocator_bugs_are_detected() {
     let folder = TempDir::new().unwrap();
     let caught = [
         ("OVERLAP", "overwritten while it lived"),
@@ -204,7 +204,7 @@ fn what_no_allocator_may_do_is_caught() {
 }
 
 #[test]
-fn a_request_that_is_refused_is_counted_and_its_block_passed_over() {
+fn a_refused_request_is_counted_and_its_block_skipped() {
     let folder = TempDir::new().unwrap();
     let Some(row) = broken(&folder, "REFUSE", "full") else { return };
     assert_eq!(row["error"], Value::Null);
@@ -244,11 +244,11 @@ fn threaded(folder: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn threads_make_their_own_calls_and_every_byte_stays() {
+fn threads_make_their_own_calls_without_corruption() {
     let folder = TempDir::new().unwrap();
     let path = threaded(&folder);
     for arguments in [&["--payload", "full"][..], &["--latencies"]] {
-        let rows = rows(&[arguments, &["--threads", "-p", "best", "-p", "buddy"]].concat(), &path);
+        let rows = rows(&[arguments, &["-p", "best", "-p", "buddy"]].concat(), &path);
         for name in ["system", "best", "buddy"] {
             let row = row(&rows, name);
             assert_eq!((&row["error"], &row["refused"]), (&Value::Null, &0.into()), "{name}");
@@ -259,11 +259,11 @@ fn threads_make_their_own_calls_and_every_byte_stays() {
 }
 
 #[test]
-fn a_mistake_is_caught_in_threads_too() {
+fn allocator_bugs_are_detected_across_threads() {
     let folder = TempDir::new().unwrap();
     let Some(library) = library(&folder, "FORGET") else { return };
     let given = format!("broken={}", library.display());
-    let rows = rows(&["--threads", "-p", "best", "--allocator", &given], &threaded(&folder));
+    let rows = rows(&["-p", "best", "--allocator", &given], &threaded(&folder));
     let error = row(&rows, "broken")["error"].as_str().unwrap();
     assert!(error.contains("block") && error.contains("instead of"), "{error}");
 }
@@ -282,4 +282,18 @@ fn the_same_script_gives_the_same_heap() {
         assert_eq!(event, same_event);
         assert!(rss.abs_diff(same_rss) <= 4 * 4096, "at {event}: {rss} and {same_rss}");
     }
+}
+
+#[test]
+fn a_threaded_trace_is_replayed_by_its_threads_unless_one_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let path = threaded(&folder);
+    let by_all = rows(&["-p", "best"], &path);
+    let by_one = rows(&["--one-thread", "-p", "best"], &path);
+    // The trace's peak is sampled in both; threads have stacks, and run ahead of one another.
+    let peak = |rows: &[Value]| row(rows, "best")["peak_rss"].as_f64().unwrap();
+    assert!(peak(&by_all) >= 0.9 * peak(&by_one), "{} {}", peak(&by_all), peak(&by_one));
+    // One thread samples at fixed strides, several at the ends of windows.
+    let samples = |rows: &[Value]| row(rows, "best")["samples"].as_array().unwrap().len();
+    assert_ne!(samples(&by_all), samples(&by_one));
 }

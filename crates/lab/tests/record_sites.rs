@@ -117,7 +117,7 @@ fn functions_and_lines_are_found_without_frame_pointers() {
 }
 
 #[test]
-fn a_program_with_a_rhythm_is_sampled_evenly() {
+fn a_periodic_program_is_sampled_evenly() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, output) = recorded_with(&folder, "--sites", &["rhythm"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -171,7 +171,7 @@ fn other_stacks_than_the_threads_own_are_followed_to_their_ends() {
 }
 
 #[test]
-fn a_library_that_comes_late_is_known_when_the_program_ends_at_once() {
+fn a_library_loaded_late_is_resolved_when_the_program_ends_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let source = "#include <stdlib.h>\nvoid *volatile sink;\nvoid work(void) { sink = malloc(701); free(sink); }\n";
     let library = compiled(folder.path(), "late.so", source, &["-O2", "-g", "-shared", "-fPIC", "-fno-builtin"]);
@@ -200,7 +200,7 @@ fn a_stack_ends_where_code_is_in_no_file() {
 }
 
 #[test]
-fn nothing_is_told_unless_it_is_asked_for() {
+fn sites_are_recorded_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, output) = recorded_with(&folder, "--times", &["chains"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

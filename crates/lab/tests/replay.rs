@@ -50,7 +50,7 @@ fn counters_are_those_of_the_policy() {
 }
 
 #[test]
-fn a_table_for_people_names_every_policy() {
+fn the_table_names_every_policy() {
     let folder = TempDir::new().unwrap();
     let output = heapwright().args(["replay", "-p", "first", "-p", "worst"]).arg(two_holes(&folder)).assert().success();
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
@@ -58,29 +58,45 @@ fn a_table_for_people_names_every_policy() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_an_error_that_says_why() {
+fn sizes_and_durations_have_units_or_not() {
+    let folder = TempDir::new().unwrap();
+    let path = two_holes(&folder);
+    let replayed = |region: &str| {
+        let words = ["replay", "-p", "first", "--json", "--region", region];
+        let output = heapwright().args(words).arg(&path).assert().success();
+        let json: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+        json["results"][0]["peak_heap"].as_u64().unwrap()
+    };
+    assert_eq!(replayed("65536"), replayed("64KiB"));
+    heapwright()
+        .args(["replay", "-p", "first", "--granule", "16B", "--header", "16", "--region", "1M"])
+        .arg(&path)
+        .assert()
+        .success();
+    for budget in ["1", "1s", "1000ms"] {
+        let words = ["compare", "--rounds", "1", "--no-latencies", "-p", "first", "--budget", budget];
+        heapwright().args(words).arg(&path).assert().success();
+    }
+}
+
+#[test]
+fn an_impossible_replay_is_an_error_with_a_reason() {
     let folder = TempDir::new().unwrap();
     let path = two_holes(&folder);
     let missing = heapwright().arg("replay").arg(folder.path().join("none.hwt")).assert().code(1);
     assert!(String::from_utf8_lossy(&missing.get_output().stderr).contains("none.hwt"));
-    let mut bytes = fs::read(&path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&path, bytes).unwrap();
-    let damaged = heapwright().arg("replay").arg(&path).assert().code(1);
-    assert!(String::from_utf8_lossy(&damaged.get_output().stderr).contains("frame"));
     fs::write(&path, "no trace").unwrap();
     let other = heapwright().arg("replay").arg(&path).assert().code(1);
-    assert!(String::from_utf8_lossy(&other.get_output().stderr).contains("no trace"));
+    assert!(String::from_utf8_lossy(&other.get_output().stderr).contains("not a trace"));
     heapwright().args(["replay", "--granule", "3"]).arg(&path).assert().code(1);
 }
 
 #[test]
-fn what_was_imported_is_replayed() {
+fn imported_traces_are_replayed() {
     let folder = TempDir::new().unwrap();
     let (source, trace) = (folder.path().join("a.rep"), folder.path().join("a.hwt"));
     fs::write(&source, "20000\n2\n5\n1\na 0 512\na 1 128\nr 0 640\nf 1\nf 0\nwhat?\n").unwrap();
-    let output = heapwright().args(["import", "--from", "rep"]).arg(&source).arg("-o").arg(&trace).assert().success();
+    let output = heapwright().args(["import", "--from", "rep"]).arg(&source).arg("-o").arg(&trace).assert().code(3);
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
     assert!(text.contains("5 events") && text.contains("line 10: what?"), "{text}");
     let output = heapwright().args(["replay", "--json", "-p", "best"]).arg(&trace).assert().success();

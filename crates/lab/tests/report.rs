@@ -65,7 +65,7 @@ fn the_page_has_the_figures_of_a_replay() {
 }
 
 #[test]
-fn what_a_trace_says_stays_text() {
+fn text_of_a_trace_is_escaped() {
     let folder = TempDir::new().unwrap();
     let page = page(&torn(&folder), &["--title", "a <i>title</i> & \"more\""]);
     assert!(page.contains("<title>a &lt;i&gt;title&lt;/i&gt; &amp; &quot;more&quot;"));
@@ -79,7 +79,7 @@ fn what_a_trace_says_stays_text() {
 }
 
 #[test]
-fn the_page_needs_nothing_else() {
+fn the_page_is_self_contained() {
     let folder = TempDir::new().unwrap();
     let page = page(&torn(&folder), &["-p", "first"]);
     assert!(page.contains("default-src 'none'") && !page.contains("unsafe-inline"));
@@ -91,9 +91,9 @@ fn the_page_needs_nothing_else() {
 }
 
 /// A program whose requests come from ten places, and whose calls have times.
-fn told(folder: &TempDir) -> PathBuf {
-    let path = folder.path().join("told.hwt");
-    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("told")).unwrap();
+fn with_sites_and_times(folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("sites.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("sites")).unwrap();
     let sites: Vec<_> = (0..10).map(|at| writer.define_site(&["malloc", &format!("lib.so+{at}")]).unwrap()).collect();
     // Another way to the first place.
     let again = writer.define_site(&["lib.so+0"]).unwrap();
@@ -115,9 +115,10 @@ fn told(folder: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn those_who_hold_most_are_told_apart() {
+fn the_sites_with_most_live_bytes_are_distinguished() {
     let folder = TempDir::new().unwrap();
-    let page = page(&told(&folder), &["-p", "best", "--svg", folder.path().join("plots").to_str().unwrap()]);
+    let page =
+        page(&with_sites_and_times(&folder), &["-p", "best", "--svg", folder.path().join("plots").to_str().unwrap()]);
     assert!(!page.contains("<b>first"));
     let data = data(&page);
     let rows = data["sites"]["rows"].as_array().unwrap();
@@ -145,7 +146,7 @@ fn those_who_hold_most_are_told_apart() {
 }
 
 #[test]
-fn without_sites_there_is_no_such_colouring() {
+fn without_sites_there_is_no_colouring_by_site() {
     let folder = TempDir::new().unwrap();
     let data = data(&page(&torn(&folder), &["-p", "best"]));
     assert_eq!((&data["sites"], &data["trace"]["clock"]), (&Value::Null, &Value::Null));
@@ -153,7 +154,7 @@ fn without_sites_there_is_no_such_colouring() {
 }
 
 #[test]
-fn what_pins_holes_is_what_fragments_the_heap() {
+fn blocks_that_pin_holes_are_those_that_fragment_the_heap() {
     let folder = TempDir::new().unwrap();
     let data = data(&page(&torn(&folder), &["-p", "best", "-p", "first"]));
     for policy in data["policies"].as_array().unwrap() {
@@ -204,14 +205,14 @@ fn enough_rounds_are_judged() {
     heapwright().args(report).arg(&output).arg(torn(&folder)).assert().success();
     let real = &data(&fs::read_to_string(output).unwrap())["real"];
     assert!(real["rounds"] == 6 && real["noise"].as_f64().is_some_and(|noise| noise > 0.0), "{}", real["noise"]);
-    assert!(["change", "depends", "keep"].iter().any(|known| real["recommendation"]["verdict"] == *known));
+    assert!(!real["recommendation"]["text"].as_str().unwrap().contains("so few rounds"), "{real}");
     let interval = &real["rows"].as_array().unwrap().iter().find(|row| row["allocator"] == "best").unwrap()["figures"]
         ["time_over_system"]["interval"];
     assert!(interval[0].as_f64().unwrap() <= interval[1].as_f64().unwrap());
 }
 
 #[test]
-fn what_is_recommended_is_what_compare_recommends() {
+fn the_recommendation_agrees_with_compare() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("large.hwt");
     let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program("large")).unwrap();
@@ -231,10 +232,10 @@ fn what_is_recommended_is_what_compare_recommends() {
 }
 
 #[test]
-fn times_are_told_where_they_are_known() {
+fn times_are_shown_where_recorded() {
     let folder = TempDir::new().unwrap();
     let plots = folder.path().join("plots");
-    let data = data(&page(&told(&folder), &["-p", "best", "--svg", plots.to_str().unwrap()]));
+    let data = data(&page(&with_sites_and_times(&folder), &["-p", "best", "--svg", plots.to_str().unwrap()]));
     let clock = &data["trace"]["clock"];
     let width = clock["width"].as_u64().unwrap();
     let ends: Vec<u64> = clock["ends"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
@@ -282,7 +283,7 @@ fn a_program_is_recorded_first() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_an_error() {
+fn unreadable_and_unwritable_files_are_errors() {
     let folder = TempDir::new().unwrap();
     let missing = heapwright().arg("report").arg(folder.path().join("none.hwt")).assert().code(1);
     assert!(String::from_utf8_lossy(&missing.get_output().stderr).contains("none.hwt"));
@@ -292,7 +293,7 @@ fn what_cannot_be_read_or_written_is_an_error() {
 }
 
 #[test]
-fn a_trace_of_nothing_has_a_page_too() {
+fn an_empty_trace_has_a_page() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("empty.hwt");
     Writer::new(File::create(&path).unwrap(), &About::default()).unwrap().finish().unwrap();

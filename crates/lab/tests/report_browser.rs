@@ -1,4 +1,5 @@
-//! The page of a report works in a real browser. Skipped where there is none: `CHROME` names one that is not in the path.
+//! The page of a report works in a real browser. Skipped where there is none: `CHROME` names one that is not in the
+//! path.
 
 use std::env;
 use std::fs;
@@ -134,14 +135,14 @@ fn numbers(list: &Value) -> Vec<u64> {
 }
 
 #[test]
-fn the_page_as_it_is_runs_without_a_word() {
+fn the_page_runs_without_console_messages() {
     let Some(looking) = Looking::at_a_report() else { return };
     let (dom, console) = looking.open(&looking.write("as-it-is.html", &looking.page), false);
     assert!(dom.contains("data-ready") && console.is_empty(), "{console:?}");
 }
 
 #[test]
-fn what_is_hardly_a_trace_has_a_page_that_runs() {
+fn nearly_empty_traces_have_pages_that_run() {
     let empty = Writer::new(Vec::new(), &About::default()).unwrap();
     let mut one = Writer::new(Vec::new(), &About::default()).unwrap();
     one.allocate(Kind::Malloc, 0, 16).unwrap();
@@ -182,7 +183,7 @@ fn everything_is_drawn_and_answers() {
 }
 
 #[test]
-fn it_has_a_dark_side_and_fits_a_phone() {
+fn it_has_a_dark_mode_and_fits_a_phone() {
     let Some(looking) = Looking::at_a_report() else { return };
     let phone = looking.look("", &Screen { width: 360, dark: true });
     assert_eq!((&phone["window"], &phone["width"]), (&360.into(), &360.into()));

@@ -62,7 +62,7 @@ fn a_name_with_a_slash_is_a_file() {
 }
 
 #[test]
-fn inspect_shows_what_is_there() {
+fn inspect_shows_the_contents() {
     let spot = Spot::at_rest("inspect", 40);
     let heap = SharedHeap::open(&spot.place).unwrap();
     let blocks = allocate(&heap, 5);
@@ -96,7 +96,7 @@ fn inspect_shows_what_is_there() {
 }
 
 #[test]
-fn names_are_printed_so_that_no_terminal_obeys_them() {
+fn control_characters_in_names_are_escaped() {
     let spot = Spot::new("escape\x1b[2J");
     spot.run("create", &[]);
     let list = shm(&["list"]);
@@ -105,7 +105,7 @@ fn names_are_printed_so_that_no_terminal_obeys_them() {
 }
 
 #[test]
-fn a_map_is_coloured_where_colours_are() {
+fn a_map_is_coloured_when_colours_are_on() {
     let spot = Spot::at_rest("colour", 40);
     let coloured = heapwright().args(["--color", "always", "shm", "inspect", &spot.name]).output().unwrap();
     let text = String::from_utf8(coloured.stdout).unwrap();
@@ -113,7 +113,7 @@ fn a_map_is_coloured_where_colours_are() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_told_and_freed() {
+fn memory_left_by_a_killed_process_is_reported_and_freed() {
     let (spot, pid) = Spot::abandoned("killed");
     let listed = spot.listed().unwrap();
     assert_eq!((&listed["state"], &listed["dead"]), (&"abandoned".into(), &1.into()));
@@ -135,7 +135,7 @@ fn what_a_killed_process_left_is_told_and_freed() {
 }
 
 #[test]
-fn what_closed_processes_left_is_freed_on_request() {
+fn memory_left_by_closed_processes_is_freed_on_request() {
     let spot = Spot::at_rest("closed", 25);
     spot.run("reclaim", &[]).says(0, &["nothing"]);
     spot.run("reclaim", &["--closed"]).says(0, &["25 blocks", "and 5 more"]);
@@ -155,7 +155,7 @@ fn a_segment_in_use_is_neither_repaired_nor_removed() {
 }
 
 #[test]
-fn an_interrupted_operation_is_told_and_repaired() {
+fn an_interrupted_operation_is_reported_and_repaired() {
     let (spot, pid) = Spot::abandoned("interrupted");
     spot.write(LOCK, &u64::from(pid).to_ne_bytes());
     let before = spot.bytes();
@@ -172,7 +172,7 @@ fn an_interrupted_operation_is_told_and_repaired() {
 }
 
 #[test]
-fn what_is_typed_wrong_is_answered_with_2() {
+fn usage_errors_exit_with_2() {
     let wrong: [&[&str]; 14] = [
         &[],
         &["inspcet", "x"],

@@ -1,5 +1,5 @@
-//! `heapwright shm` on segments that were changed, cut or made by somebody else: it never crashes, never believes them, and says
-//! what to do.
+//! `heapwright shm` on segments that were changed, truncated or made by another user: it never crashes, never trusts
+//! them, and prints what to do.
 
 mod common;
 #[path = "common/segment.rs"]
@@ -72,7 +72,7 @@ fn a_segment_that_was_cut_is_refused() {
 }
 
 #[test]
-fn what_is_not_a_segment_is_left_alone() {
+fn files_that_are_not_segments_are_left_alone() {
     for contents in [&b""[..], b"hello", &[0x5a; 70_000], &[0; 4096]] {
         let spot = Spot::new("foreign");
         fs::write(spot.path(), contents).unwrap();
@@ -85,7 +85,7 @@ fn what_is_not_a_segment_is_left_alone() {
 }
 
 #[test]
-fn what_is_damaged_is_listed_and_what_is_foreign_is_not() {
+fn damaged_segments_are_listed_and_foreign_files_are_not() {
     let (flipped, cut, foreign) = (Spot::at_rest("flipped", 3), Spot::at_rest("cut", 3), Spot::new("foreign"));
     flipped.flip(*METADATA.start());
     fs::File::options().write(true).open(cut.path()).unwrap().set_len(5000).unwrap();
@@ -96,7 +96,7 @@ fn what_is_damaged_is_listed_and_what_is_foreign_is_not() {
 }
 
 #[test]
-fn what_is_missing_is_said_to_be() {
+fn missing_segments_are_reported() {
     let spot = Spot::new("missing");
     for command in ["inspect", "check", "repair", "reclaim", "remove"] {
         spot.run(command, &[]).says(1, &["there is no", &spot.name]);

@@ -47,7 +47,7 @@ const GRID: [&str; 8] =
     ["--granule", "8,16", "--min-remainder", "1,64", "--growth", "extend,pages:4096", "--seed", "1..3"];
 
 #[test]
-fn a_row_says_what_replay_says() {
+fn rows_agree_with_replay() {
     let folder = TempDir::new().unwrap();
     let trace = trace(&folder, "a.hwt", 30);
     let (output, _) = sweep(&folder, "all.csv", &["--granule", "8,32", "--region", "6KiB,1M", "--header", "32"]);
@@ -108,7 +108,7 @@ fn shards_together_are_the_whole() {
 }
 
 #[test]
-fn shards_that_do_not_make_a_whole_are_told_apart() {
+fn shards_that_do_not_fit_together_are_refused() {
     let folder = TempDir::new().unwrap();
     trace(&folder, "a.hwt", 10);
     let part = |name: &str, more: &[&str]| sweep(&folder, name, &[&["-p", "first,best"], more].concat()).0;
@@ -130,7 +130,7 @@ fn shards_that_do_not_make_a_whole_are_told_apart() {
 }
 
 #[test]
-fn an_interrupted_sweep_is_taken_up_again() {
+fn an_interrupted_sweep_is_resumed() {
     let folder = TempDir::new().unwrap();
     trace(&folder, "a.hwt", 30);
     let (whole, _) = sweep(&folder, "whole.csv", &GRID);
@@ -151,7 +151,7 @@ fn an_interrupted_sweep_is_taken_up_again() {
 }
 
 #[test]
-fn what_is_not_this_sweeps_is_left_alone() {
+fn files_of_other_sweeps_are_left_alone() {
     let folder = TempDir::new().unwrap();
     let trace = trace(&folder, "a.hwt", 10);
     let (whole, _) = sweep(&folder, "whole.csv", &["-p", "first"]);
@@ -175,7 +175,7 @@ fn what_is_not_this_sweeps_is_left_alone() {
 }
 
 #[test]
-fn rules_that_make_no_sense_have_rows_that_say_so() {
+fn invalid_rules_have_rows_with_the_reason() {
     let folder = TempDir::new().unwrap();
     trace(&folder, "a.hwt", 10);
     let (output, said) = sweep(&folder, "all.csv", &["-p", "first,best", "--granule", "16,24", "--header", "0,8"]);

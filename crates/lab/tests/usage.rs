@@ -7,7 +7,7 @@ use std::process::Stdio;
 use common::heapwright;
 
 #[test]
-fn what_is_typed_wrong_is_answered_with_2() {
+fn usage_errors_exit_with_2() {
     let wrong: [&[&str]; 9] = [
         &["rnu"],
         &["run"],
@@ -27,7 +27,7 @@ fn what_is_typed_wrong_is_answered_with_2() {
 }
 
 #[test]
-fn what_is_nearly_right_is_suggested() {
+fn misspelt_names_get_suggestions() {
     for (arguments, meant) in
         [(&["runn"][..], "run"), (&["run", "-p", "wrost", "true"], "worst"), (&["reproduec"], "reproduce")]
     {
@@ -59,7 +59,7 @@ fn shells_are_completed() {
 }
 
 #[test]
-fn colour_is_for_terminals_unless_asked_for() {
+fn colour_is_used_on_terminals_or_on_request() {
     let output = |arguments: &[&str]| heapwright().args(arguments).output().unwrap().stdout;
     let tables = ["reproduce", "001", "--no-times"];
     assert!(!output(&tables).contains(&0x1b));

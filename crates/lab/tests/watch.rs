@@ -81,7 +81,7 @@ fn row(output: &Output) -> Value {
 }
 
 #[test]
-fn a_process_is_seen_as_it_sees_itself_under_every_policy() {
+fn samples_agree_with_the_process_under_every_policy() {
     let folder = tempfile::tempdir().unwrap();
     let program = holder(folder.path());
     for policy in ["first", "next", "best", "worst", "random", "buddy", "good", "mapped"] {
@@ -102,7 +102,7 @@ fn a_process_is_seen_as_it_sees_itself_under_every_policy() {
 }
 
 #[test]
-fn the_cached_heap_is_seen_as_the_process_sees_it_itself() {
+fn samples_of_the_cached_heap_agree_with_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = heapwright();
     command.args(["run", "-p", "cached", "--"]).arg(holder(folder.path()));
@@ -132,7 +132,7 @@ fn the_cached_heap_is_seen_as_the_process_sees_it_itself() {
 
 /// What is known of it lies elsewhere: no figure is made up.
 #[test]
-fn of_a_hardened_heap_pages_are_shown_and_the_rest_is_missing() {
+fn a_hardened_heap_shows_only_its_pages() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = heapwright();
     command.args(["run", "-p", "cached", "--"]).arg(holder(folder.path())).env("HEAPWRIGHT_HARDEN", "1");
@@ -146,7 +146,8 @@ fn of_a_hardened_heap_pages_are_shown_and_the_rest_is_missing() {
     }
 }
 
-/// Four threads with 1000 blocks of 1000 bytes each, of which each frees 123 of its own, and then the first 200 of the second.
+/// Four threads with 1000 blocks of 1000 bytes each, of which each frees 123 of its own, and then the first 200 of the
+/// second.
 const THREADS: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -182,7 +183,7 @@ int main(void) {
 "#;
 
 #[test]
-fn what_lies_in_the_lists_of_all_threads_is_not_in_use() {
+fn blocks_in_thread_caches_are_not_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "threads", THREADS, &["-O0", "-w", "-pthread"]);
     let mut command = heapwright();
@@ -205,7 +206,7 @@ fn used(row: &Value) -> u64 {
 }
 
 #[test]
-fn a_program_that_ends_at_once_is_seen_as_it_ended() {
+fn a_program_that_ends_at_once_shows_its_last_state() {
     let folder = tempfile::tempdir().unwrap();
     let program = holder(folder.path());
     for policy in ["worst", "cached"] {
@@ -250,7 +251,7 @@ fn the_text_of_the_cached_heap_has_a_line_per_class() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_said_with_the_way_out() {
+fn unwatchable_processes_are_reported_with_a_remedy() {
     let said = |arguments: &[&str], code| {
         let output = watch(arguments);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
@@ -267,6 +268,6 @@ fn what_cannot_be_watched_is_said_with_the_way_out() {
     other.wait().unwrap();
     assert!(said(&["--", "true"], 125).contains("heapwright run --stats"));
     assert!(said(&["--once", "--", "no-such-program"], 127).contains("no such program"));
-    assert!(said(&[], 1).contains("heapwright watch -- PROGRAM"));
+    assert!(said(&[], 1).contains("give `-- PROGRAM`"));
     assert!(said(&["--detach", "--", "true"], 2).contains("--output"));
 }

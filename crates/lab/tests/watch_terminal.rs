@@ -138,7 +138,7 @@ fn a_program_that_ended_is_shown_until_q_and_its_exit_code_passed_on() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back() {
+fn a_signal_restores_the_terminal() {
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
         let mut session = Session::start(&LOOP);
         session.wait_for("begun");
@@ -149,7 +149,7 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_said_on_the_terminal_that_was() {
+fn a_program_that_cannot_be_started_is_reported_on_the_restored_terminal() {
     let mut session = Session::start(&["--", "no-such-program"]);
     session.wait_for(GIVEN_BACK);
     session.wait_for("no such program");
@@ -157,7 +157,7 @@ fn a_program_that_cannot_be_started_is_said_on_the_terminal_that_was() {
 }
 
 #[test]
-fn a_trace_is_played_stepped_and_left() {
+fn a_trace_is_played_stepped_and_quit() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/sqlite.hwt");
     let mut session = Session::start(&[trace, "-p", "best", "--at", "99"]);
     session.wait_for("paused");

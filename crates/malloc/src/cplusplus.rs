@@ -33,12 +33,12 @@ macro_rules! free {
         /// An operator `delete`.
         ///
         /// # Safety
-        /// As C++ says.
+        /// `block` is null or a live block that the program does not use any more.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name(block: *mut u8, $($rest: $type),*) {
             $(let _ = $rest;)*
-            // SAFETY: the caller's promise.
+            // SAFETY: as C++ requires of `operator delete`, the program does not use the block any more.
             unsafe { heap::free(block) }
         }
     )* };
@@ -49,12 +49,12 @@ macro_rules! free_sized {
         /// A sized operator `delete`.
         ///
         /// # Safety
-        /// As C++ says.
+        /// `block` is null or a live block of this size that the program does not use any more.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name(block: *mut u8, size: usize, $($rest: $type),*) {
             $(let _ = $rest;)*
-            // SAFETY: the caller's promise.
+            // SAFETY: as C++ requires of `operator delete`, the program does not use the block any more.
             unsafe { heap::free_sized(block, size) }
         }
     )* };

@@ -1,4 +1,4 @@
-//! The names of glibc only: its own second names of the family, and what can be asked and told about the heap.
+//! Names that only glibc has: its second names of the family, and queries and settings of the heap.
 
 use heapwright_process as heap;
 
@@ -7,11 +7,13 @@ macro_rules! second_names {
         #[doc = concat!("Another name of `", stringify!($function), "`.")]
         ///
         /// # Safety
-        /// As that one's.
+        /// The same as for that function: blocks are null or live, and after a free or a successful resize the program
+        /// does not use the old block.
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe)]
         pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the caller's promise.
+            // SAFETY: the program keeps the contract of the C function: it does not use a block after its free or
+            // successful resize.
             unsafe { heap::$function($($argument),*) }
         }
     )* };
@@ -30,13 +32,13 @@ second_names! {
     __posix_memalign(place: *mut *mut u8, align: usize, size: usize) -> i32 => allocate_into;
 }
 
-/// Gives every whole page that nothing needs back to the system; 1 if there was any. What to keep at the top is not heeded.
+/// Purges every whole free page; returns 1 if there was any. The amount to retain at the top is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: usize) -> i32 {
     i32::from(heap::trim())
 }
 
-/// Nothing that glibc lets one tune exists here: 0, "not done", whatever is asked.
+/// Returns 0 ("not done") for every parameter: none of glibc's settings exist here.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(_parameter: i32, _value: i32) -> i32 {
     0
@@ -48,17 +50,18 @@ pub extern "C" fn malloc_stats() {
     heap::print_statistics();
 }
 
-/// Writes the heap in figures to a stream, as XML; 0, or -1 and `errno`. `options` are for the future: 0.
+/// Writes a description of the heap to a stream, as XML; returns 0, or -1 with `errno` set. `options` must be 0.
 ///
 /// # Safety
-/// The stream is open.
+/// `stream` is null or an open `FILE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_info(options: i32, stream: *mut libc::FILE) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program passes an open stream or null, as `malloc_info` requires.
     unsafe { heap::write_information(options, stream.cast()) }
 }
 
-/// The heap in figures; what does not exist here is 0. Fast blocks are those in lists, mapped regions the blocks of the policy `mapped`.
+/// Returns a summary of the heap; fields without an equivalent are 0. Fast blocks are those in thread caches, mapped
+/// regions the blocks of the policy `mapped`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
     let summary = heap::summary();
@@ -76,7 +79,7 @@ pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
     }
 }
 
-/// As `mallinfo2`, in fields that are too narrow: a figure that does not fit is the largest that does.
+/// Returns the same as `mallinfo2` in narrower fields: a figure that does not fit is replaced by the largest that does.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo() -> libc::mallinfo {
     let narrow = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);

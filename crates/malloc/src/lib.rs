@@ -1,9 +1,9 @@
-//! The names of the malloc family, for `LD_PRELOAD` and linking. What they do is in `heapwright-process`.
+//! The exported names of the malloc family, for `LD_PRELOAD` and linking. `heapwright-process` implements them.
 //!
 //! Build it with `cargo build -p heapwright-malloc --profile preload`; the result is `target/preload/libheapwright.so`.
 //!
-//! Nothing in here or below calls one of these names: the compiler knows what `malloc` is and would replace such calls by
-//! others. Built with another profile (by a test or a lint of the whole workspace) the library is of no use.
+//! No code here or below calls one of these names: the compiler treats `malloc` specially and would replace such calls
+//! by others. Built with another profile (by a test or a lint of the whole workspace) the library is of no use.
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
 

@@ -1,4 +1,4 @@
-//! Attacks, each of which a measure stops and nothing else does.
+//! Attacks on the heap, and the hardening measures that stop them.
 
 mod support;
 
@@ -6,29 +6,29 @@ use support::{code, compile, complaints, is_emulated, run};
 
 const MEASURES: [&str; 5] = ["guard", "random", "quarantine", "zero", "canary"];
 
-/// What becomes of an attack.
+/// The outcome of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// It did what it was to do.
+    /// It succeeded.
     Success,
-    /// Nothing came of it.
+    /// It had no effect.
     Foiled,
-    /// The process was ended by a fault.
+    /// A fault ended the process.
     Fault,
-    /// The heap ended the process and said so.
+    /// The heap detected it, reported it and ended the process.
     Named(&'static str),
 }
 
 use End::{Fault, Foiled, Named, Success};
 
-/// The attack's name; what becomes of it by default; the measures that make a difference, by themselves, and which.
+/// The attack's name; its outcome by default; the measures that change the outcome alone, and that outcome.
 struct Attack(&'static str, End, &'static [(&'static str, End)]);
 
 const OVERFLOW: End = Named("overflow: the bytes behind the block at 0x");
 const USE_AFTER_FREE: End = Named("use after free: byte ");
 const DOUBLE_FREE: End = Named("double free: free(0x");
 
-/// Whether the measure's draws decide.
+/// The measure stops the attack with some probability.
 const BY_CHANCE: End = Named("by chance");
 
 const ATTACKS: &[Attack] = &[
@@ -42,8 +42,8 @@ const ATTACKS: &[Attack] = &[
     Attack("read-after-free", Success, &[("zero", Foiled)]),
     Attack("free-from-another", Success, &[("quarantine", DOUBLE_FREE), ("random", BY_CHANCE)]),
     Attack("free-from-another-later", Success, &[("quarantine", DOUBLE_FREE), ("random", BY_CHANCE)]),
-    Attack("foretell", Success, &[("random", Foiled)]),
-    // Each free is held against a record, whichever measure is taken.
+    Attack("predict", Success, &[("random", Foiled)]),
+    // Under every measure, each free is checked against a record.
     Attack(
         "free-twice-apart",
         Success,
@@ -55,7 +55,7 @@ const ATTACKS: &[Attack] = &[
             ("canary", DOUBLE_FREE),
         ],
     ),
-    // No free block has a link, whichever measure is taken.
+    // Under every measure, free blocks contain no links.
     Attack(
         "forge-link-with-key",
         Success,
@@ -63,7 +63,7 @@ const ATTACKS: &[Attack] = &[
     ),
 ];
 
-/// What becomes of an attack under measures.
+/// Returns the outcome of an attack under measures.
 fn end_of(attack: &str, measures: &str) -> End {
     let output = run(&compile("attack.c", &[]), &[attack], &[("HEAPWRIGHT_HARDEN", measures)]);
     let said = complaints(&output);
@@ -103,13 +103,13 @@ fn a_measure_stops_what_it_is_for_and_nothing_else_does() {
 fn some_attacks_are_always_stopped() {
     for measures in ["", "1"].into_iter().chain(MEASURES) {
         assert_eq!(end_of("free-twice", measures), DOUBLE_FREE, "{measures}");
-        // Of a block whose pages have gone, it is not known what they were.
+        // When the pages of a block were unmapped, the heap cannot know that it was a block.
         assert!([DOUBLE_FREE, INVALID].contains(&end_of("free-twice-long", measures)), "{measures}");
         assert_ne!(end_of("forge-link", measures), Success, "{measures}");
     }
 }
 
-/// What a link is xored with makes of a plain pointer an address that no process has.
+/// Links are XORed with a key, so that a plain pointer decodes to an address that no process has.
 #[test]
 fn a_forged_link_faults_before_it_is_handed_out() {
     if !is_emulated() {
@@ -126,7 +126,7 @@ fn links_that_lead_to_no_block_are_found_when_lists_are_filled() {
 fn how_far_the_heap_is_from_the_libraries_is_drawn() {
     let distances = |measures: &str| {
         let run = || {
-            let output = run(&compile("attack.c", &[]), &["tell-distance"], &[("HEAPWRIGHT_HARDEN", measures)]);
+            let output = run(&compile("attack.c", &[]), &["print-distance"], &[("HEAPWRIGHT_HARDEN", measures)]);
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             text.lines().next().and_then(|line| line.parse::<i64>().ok()).expect("the distance is printed")
         };

@@ -1,10 +1,10 @@
-//! Every mistake is found, under every policy, and named in one line.
+//! Invalid frees are detected under every policy and reported in one line.
 
 mod support;
 
 use support::{code, compile, complaints, run};
 
-/// The mistakes of `bad_free.c`, and what must be said about each: of a heap, and of a mapping.
+/// The mistakes of `bad_free.c`, and the reports that are required: by a heap, and with a mapping per block.
 const MISTAKES: [(&str, &str, &str); 6] = [
     ("double", "double free: free(", "invalid pointer: free("),
     ("interior", "it lies 160 bytes into the used block at ", "it lies 160 bytes into the used block at "),
@@ -14,12 +14,12 @@ const MISTAKES: [(&str, &str, &str); 6] = [
     ("size", "wrong size: free(", "wrong size: free("),
 ];
 
-/// The mistakes that the lists of `cached` do not see, which know no more of a pointer than its slab.
+/// The mistakes that the thread caches of `cached` do not detect: they look up the pointer's slab only.
 const UNSEEN: [&str; 2] = ["interior", "misaligned"];
 
 const SIGABRT: i32 = 6;
 
-/// The mistakes that are found under a policy, and what is said about each.
+/// The mistakes that are detected under a policy, and the report of each.
 fn mistakes(policy: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     MISTAKES
         .into_iter()

@@ -50,7 +50,7 @@ fn serves_cplusplus(policy: &str) {
     expect(&output, "operators: ok");
 }
 
-fn tells_the_truth(policy: &str) {
+fn reports_correct_figures(policy: &str) {
     let output = run(&compile("figures.c", &[]), &[policy], &[("HEAPWRIGHT_POLICY", policy)]);
     expect(&output, "figures: ok");
 }
@@ -64,7 +64,7 @@ mod operators {
 }
 
 mod figures {
-    crate::under_every_policy!(super::tells_the_truth);
+    crate::under_every_policy!(super::reports_correct_figures);
 
     #[test]
     fn hardened() {

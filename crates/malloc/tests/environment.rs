@@ -1,4 +1,4 @@
-//! What the environment asks for, and the statistics at exit.
+//! Settings by environment variables, and the statistics at exit.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A system that refuses memory, under the cached heap: programs get null and ENOMEM, and lose nothing.
+//! A system that refuses memory, under the cached heap: programs get null and ENOMEM, and lose no block.
 
 mod support;
 
@@ -8,12 +8,13 @@ use support::{code, compile, complaints, is_emulated, run};
 
 const NO_ROOM: &str = "heapwright: there is no address space for a heap: raise the limit on it (ulimit -v)\n";
 
-/// The program, whose own `mmap` stands before the C library's.
+/// The program, whose own `mmap` interposes the C library's.
 fn program() -> PathBuf {
     compile("refusals.c", &["-rdynamic"])
 }
 
-/// Runs the program; returns whether it ran through. If not, there was no room to begin. An emulator's calls are not the program's.
+/// Runs the program; returns whether it ran through. If not, there was no room to begin. An emulator's calls are not
+/// the program's.
 fn runs_through(arguments: &[&str], variables: &[(&str, &str)]) -> bool {
     if is_emulated() {
         return true;
@@ -43,8 +44,8 @@ fn a_limit_on_data_costs_nothing_but_the_request() {
 }
 
 #[test]
-fn a_refusal_at_the_beginning_is_overcome_or_told() {
-    let mut told = 0;
+fn a_refusal_at_the_beginning_is_overcome_or_reported() {
+    let mut reported = 0;
     for first in 0.. {
         let (from, until) = (first.to_string(), (first + 1).to_string());
         assert!(
@@ -54,13 +55,13 @@ fn a_refusal_at_the_beginning_is_overcome_or_told() {
         if runs_through(&["once"], &[("REFUSE_FROM", &from)]) {
             break;
         }
-        told += 1;
+        reported += 1;
     }
-    assert!(told > 3 || is_emulated(), "{told}");
+    assert!(reported > 3 || is_emulated(), "{reported}");
 }
 
 #[test]
-fn a_limit_on_address_space_is_lived_with_or_told() {
+fn a_limit_on_address_space_is_overcome_or_reported() {
     let (least, enough) = (16 << 10, 64 << 10);
     for kib in (least..enough).step_by(4 << 10) {
         runs_through(&["within", &kib.to_string()], &[]);

@@ -1,4 +1,5 @@
-//! Threads, forks, last destructors and handlers at exit, all at once, under the cached heap: some seconds, or as long as `HEAPWRIGHT_STRESS_SECONDS` says.
+//! Threads, forks, last destructors and handlers at exit, all at once, under the cached heap: some seconds, or as long
+//! as `HEAPWRIGHT_STRESS_SECONDS` says.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Pages that nobody may touch.
+//! Guard pages.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -6,23 +6,24 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::errno::errno_kept;
 use crate::pages::{Refused, granted, refuse_call_if_told};
 
-/// Advice of Linux 6.13 and later: pages that fault when touched, without a mapping of their own.
+/// Advice of Linux 6.13 and later: guard pages without a mapping of their own.
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
-/// Whether pages were ever guarded by advice, and by their mapping's protection.
+/// Whether pages were ever guarded by advice, and by the protection of a mapping.
 static ADVISED: AtomicBool = AtomicBool::new(false);
 static PROTECTED: AtomicBool = AtomicBool::new(false);
 
-/// Has every touch of a few pages end the process. Their contents are lost.
+/// Makes a few pages guard pages: every touch ends the process. Their contents are lost.
 ///
 /// # Errors
-/// [`Refused`], by older systems than Linux 6.13 when the process has too many mappings: each guarded range is one there.
+/// [`Refused`] before Linux 6.13, when the process has too many mappings: there, each guarded range is a mapping.
 ///
 /// # Safety
-/// Both are multiples of the page size, and the range is private anonymous memory of the caller's that nobody uses.
+/// Start and length are multiples of the page size. The range is private anonymous memory that the caller owns and that
+/// is not in use.
 pub unsafe fn guard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned memory that the caller owns and that is not in use, as this function requires.
     unsafe {
         if advise(start, length, MADV_GUARD_INSTALL).is_ok() {
             ADVISED.store(true, Ordering::Relaxed);
@@ -41,7 +42,7 @@ pub unsafe fn guard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
 /// # Safety
 /// As [`guard`].
 pub unsafe fn unguard(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned memory that the caller owns and that is not in use, as this function requires.
     unsafe {
         if ADVISED.load(Ordering::Relaxed) {
             advise(start, length, MADV_GUARD_REMOVE)?;
@@ -50,7 +51,7 @@ pub unsafe fn unguard(start: NonNull<u8>, length: usize) -> Result<(), Refused> 
     }
 }
 
-/// Forbids every touch of a range, however long it is, as a mapping of its own. Its contents stay.
+/// Forbids every access to a range of any length, as a mapping of its own. Its contents stay.
 ///
 /// # Errors
 /// [`Refused`] when the process has too many mappings.
@@ -58,7 +59,7 @@ pub unsafe fn unguard(start: NonNull<u8>, length: usize) -> Result<(), Refused> 
 /// # Safety
 /// As [`guard`].
 pub unsafe fn forbid(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned memory that the caller owns and that is not in use, as this function requires.
     unsafe { protect(start, length, libc::PROT_NONE) }
 }
 
@@ -70,18 +71,22 @@ pub unsafe fn forbid(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
 /// # Safety
 /// As [`guard`].
 pub unsafe fn permit(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned memory that the caller owns and that is not in use, as this function requires.
     unsafe { protect(start, length, libc::PROT_READ | libc::PROT_WRITE) }
 }
 
+/// # Safety
+/// As [`guard`].
 unsafe fn protect(start: NonNull<u8>, length: usize, protection: i32) -> Result<(), Refused> {
     refuse_call_if_told()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned memory that the caller owns and that is not in use, as this function requires.
     granted(errno_kept(|| unsafe { libc::mprotect(start.as_ptr().cast(), length, protection) }))
 }
 
+/// # Safety
+/// As [`guard`].
 unsafe fn advise(start: NonNull<u8>, length: usize, advice: i32) -> Result<(), Refused> {
     refuse_call_if_told()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned memory that the caller owns and that is not in use, as this function requires.
     granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, advice) }))
 }

@@ -1,20 +1,20 @@
-//! Why a file could not be used.
+//! Errors of files.
 
 use core::ffi::CStr;
 use core::fmt;
 
 use crate::errno::errno;
 
-/// Why the system did not do what was asked with a file.
+/// The reason for which the system refused an operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
-    /// Nothing has this name, or a directory on the way to it is missing.
+    /// No file has this name, or a directory of its path is missing.
     NotFound,
-    /// Something has this name already.
+    /// A file of this name exists already.
     Exists,
-    /// This user may not do that, or the file system is read-only.
+    /// The user lacks permission, or the file system is read-only.
     Denied,
-    /// It is something else than a regular file: a symbolic link, a directory, a pipe, a device.
+    /// It is not a regular file but a symbolic link, a directory, a pipe or a device.
     NotAFile,
     /// The file system is full, or the user's quota is used up.
     NoSpace,
@@ -27,12 +27,12 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// What the call that failed last on this thread says.
+    /// The error of the last call that failed on this thread.
     pub(crate) fn last() -> FileError {
         Self::of(errno())
     }
 
-    /// What an error number of the system means.
+    /// The error for an error number of the system.
     #[must_use]
     pub fn of(code: i32) -> FileError {
         match code {
@@ -49,7 +49,7 @@ impl FileError {
 }
 
 impl FileError {
-    /// The system's error number; where several mean the same, one of them.
+    /// Returns an error number of the system for this error.
     #[must_use]
     pub fn code(self) -> i32 {
         match self {
@@ -68,9 +68,9 @@ impl FileError {
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            FileError::NotFound => "there is no such file, or a directory on the way to it is missing",
-            FileError::Exists => "something with this name exists already",
-            FileError::Denied => "this user may not do that, or the file system is read-only",
+            FileError::NotFound => "there is no such file, or a directory of its path is missing",
+            FileError::Exists => "a file of this name exists already",
+            FileError::Denied => "the user lacks permission, or the file system is read-only",
             FileError::NotAFile => "it is not a regular file but a symbolic link, a directory, a pipe or a device",
             FileError::NoSpace => "the file system is full, or the user's quota is used up",
             FileError::TooLong => "longer than the limit on file sizes allows (`ulimit -f`, or the file system's own)",
@@ -84,10 +84,10 @@ impl fmt::Display for FileError {
 
 impl core::error::Error for FileError {}
 
-/// In the C library's words.
+/// Writes the C library's description.
 fn describe(code: i32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut buffer = [0u8; 128];
-    // SAFETY: the buffer is valid for its length, and the system writes a C string into it.
+    // SAFETY: the buffer is an array, hence valid for writes of its length.
     unsafe { libc::strerror_r(code, buffer.as_mut_ptr().cast(), buffer.len()) };
     let text = CStr::from_bytes_until_nul(&buffer).ok().and_then(|text| text.to_str().ok()).unwrap_or_default();
     write!(f, "{text} (error {code} of the system)")

@@ -1,4 +1,4 @@
-//! Which process it is, and whether it lives, told so that a number that is used again is not mistaken.
+//! Identities of processes, which stay unique when process numbers are reused, and whether a process lives.
 
 use core::ffi::CStr;
 use core::fmt::{Arguments, Write};
@@ -9,9 +9,9 @@ use crate::forks::fork_count;
 use crate::output::Line;
 use crate::process::process_id;
 
-/// One process among all that the system has had.
+/// The identity of a process, unique among all that the system has had.
 ///
-/// A process that replaces its program (`exec`) stays the same one.
+/// A process that replaces its program (`exec`) keeps its identity.
 ///
 /// ```
 /// use heapwright_os::{Identity, Life, life};
@@ -22,23 +22,23 @@ use crate::process::process_id;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The process's number, positive and below 2³¹; anything else is nobody's.
+    /// The process's number, positive and below 2³¹. No process has another number.
     pub pid: u32,
-    /// A hash of when the process started and of the system's boot; 0 when `/proc` does not tell.
+    /// A hash of when the process started and of the system's boot; 0 without `/proc`.
     pub birth: u32,
 }
 
 /// Whether a process can still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It runs, sleeps or is stopped; also said when the system does not tell.
+    /// It runs, sleeps or is stopped; also when the system provides no information.
     Alive,
     /// It will never run another instruction.
     Dead,
 }
 
 impl Identity {
-    /// The calling process. Looked up once, and again in the child of a `fork`.
+    /// Returns the identity of the calling process. Looked up once, and again in the child of a `fork`.
     #[must_use]
     pub fn mine() -> Identity {
         static KNOWN: AtomicU64 = AtomicU64::new(0);
@@ -53,14 +53,14 @@ impl Identity {
         mine
     }
 
-    /// Both in one word: the number in the low 31 bits, the birth in the high 32. Bit 31 is clear.
+    /// Packs the identity in a word: the number in the low 31 bits, the birth in the high 32. Bit 31 is clear.
     #[inline(always)]
     #[must_use]
     pub const fn word(self) -> u64 {
         (self.birth as u64) << 32 | (self.pid & 0x7fff_ffff) as u64
     }
 
-    /// The process that [`Identity::word`] stands for; bit 31 may be anything.
+    /// The inverse of [`Identity::word`]; bit 31 is ignored.
     #[inline(always)]
     #[must_use]
     pub const fn from_word(word: u64) -> Identity {
@@ -68,11 +68,11 @@ impl Identity {
     }
 }
 
-/// Whether `process` lives. A process that has ended and was not waited for yet (a zombie) is dead, and so is one whose
-/// number belongs to another now.
+/// Returns whether `process` lives. A process that has ended and was not waited for yet (a zombie) is dead, and so is
+/// one whose number was reused.
 ///
-/// Where there is no `/proc` (or one of another namespace, or one that hides other users' processes), a zombie and a number
-/// that is used again count as alive: a caller who waits for such a process needs a time limit. Costs three or four system calls.
+/// Without `/proc` (or with one of another namespace, or one that hides other users' processes), zombies and reused
+/// numbers count as alive: waiting for such a process needs a time limit. Costs three or four system calls.
 #[must_use]
 pub fn life(process: Identity) -> Life {
     errno_kept(|| {
@@ -86,20 +86,20 @@ pub fn life(process: Identity) -> Life {
     })
 }
 
-/// Where the calling process's view of others is valid: two processes can judge each other's [`life`] when this is equal.
+/// Identifies the PID namespace of the calling process: [`life`] is valid between processes for which this is equal.
 ///
-/// It is the inode of the namespace of process numbers; where the clock since boot is a namespace's own (which shifts the
-/// times at which processes started), that one's inode is in the upper half. `None` without `/proc`.
+/// The inode of the PID namespace. In a time namespace, which shifts the times at which processes started, its inode is
+/// added in the upper half. `None` without `/proc`.
 #[must_use]
 pub fn pid_namespace() -> Option<u64> {
-    /// The kernel's constant number for the namespace of the system itself.
+    /// The kernel's constant inode of the initial time namespace.
     const SYSTEM_TIME: u64 = 0xEFFF_FFFA;
     let time = inode(c"/proc/self/ns/time").filter(|&time| time != SYSTEM_TIME);
     inode(c"/proc/self/ns/pid").map(|pid| pid ^ time.unwrap_or(0) << 32)
 }
 
 fn inode(path: &CStr) -> Option<u64> {
-    // SAFETY: a stat buffer is plain integers, and stat fills it or fails.
+    // SAFETY: a stat buffer consists of integers, for which zeros are valid, and a `CStr` ends with a zero.
     errno_kept(|| unsafe {
         let mut found: libc::stat = core::mem::zeroed();
         (libc::stat(path.as_ptr(), &mut found) == 0).then_some(found.st_ino)
@@ -111,15 +111,15 @@ fn look_up_mine() -> Identity {
     Identity { pid, birth: Stat::mine().map_or(0, |stat| stat.birth()) }
 }
 
-/// Whether some process, of whatever user, has the number.
+/// Whether a process, of any user, has the number.
 fn number_is_used(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().filter(|&pid| pid > 0) else { return false };
-    // SAFETY: the signal 0 is never delivered.
+    // SAFETY: the system only checks whether the process exists: signal 0 is not delivered.
     unsafe { libc::kill(pid, 0) == 0 || errno() != libc::ESRCH }
 }
 
-/// What `/proc/PID/task/PID/stat` tells of a process, by its first thread: what `/proc/PID/stat` does, but emulators make
-/// up that one for the process that runs in them, which others would then not recognise.
+/// The fields of `/proc/PID/task/PID/stat`, the first thread's. They equal those of `/proc/PID/stat`, but emulators
+/// replace the latter for the process that they run, so that other processes would compute another identity.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     pid: u32,
@@ -131,7 +131,7 @@ struct Stat {
 
 impl Stat {
     fn of(pid: u32) -> Option<Stat> {
-        // A /proc of another namespace tells of other processes.
+        // A /proc of another namespace lists other processes.
         Self::mine()?;
         Self::read(pid, format_args!("/proc/{pid}/task/{pid}/stat\0"))
     }
@@ -148,8 +148,8 @@ impl Stat {
         Self::parse(found).filter(|stat| stat.pid == pid)
     }
 
-    /// The second field is the program's name in parentheses, which may itself hold spaces and parentheses; nothing
-    /// behind it does.
+    /// The second field is the program's name in parentheses, which may contain spaces and parentheses; later fields
+    /// contain neither.
     fn parse(text: &[u8]) -> Option<Stat> {
         let name = text.iter().position(|&byte| byte == b'(')?;
         let name_end = text.iter().rposition(|&byte| byte == b')')?;
@@ -162,7 +162,7 @@ impl Stat {
         })
     }
 
-    /// A process whose first thread has ended shows as a zombie while others run on.
+    /// A process whose first thread has ended is shown as a zombie while other threads run.
     fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
@@ -172,7 +172,7 @@ impl Stat {
         birth == process.birth || birth == 0 || process.birth == 0
     }
 
-    /// 0 when the system does not say which boot this is: after another one, the same number and time mean nothing.
+    /// 0 when the system provides no identifier of its boot: numbers and times repeat after the next boot.
     fn birth(&self) -> u32 {
         match boot() {
             0 => 0,
@@ -185,7 +185,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A hash of the system's boot; 0 when `/proc` does not tell.
+/// A hash of the system's boot; 0 without `/proc`.
 fn boot() -> u32 {
     static KNOWN: AtomicU32 = AtomicU32::new(0);
     let known = KNOWN.load(Ordering::Relaxed);
@@ -198,7 +198,7 @@ fn boot() -> u32 {
     found
 }
 
-/// Never 0. FNV-1a, then the mixing of MurmurHash3, for inputs that differ in few bits.
+/// A hash, never 0: FNV-1a, then the finalizer of MurmurHash3, as inputs differ in few bits.
 fn hash(seed: u32, bytes: &[u8]) -> u32 {
     let mut hash =
         bytes.iter().fold(seed ^ 0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -207,9 +207,10 @@ fn hash(seed: u32, bytes: &[u8]) -> u32 {
     (hash ^ hash >> 16).max(1)
 }
 
-/// The start of a small file, as far as it fits, by one read (files of `/proc` are consistent only within one).
+/// Reads the start of a small file, as far as it fits, by one read (files of `/proc` are consistent only within one).
 fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-    // SAFETY: the path is a C string, the buffer is valid for its length, and the descriptor is ours.
+    // SAFETY: a `CStr` ends with a zero, the buffer is a slice, hence valid for writes of its length, and the
+    // descriptor was opened here and is closed once.
     let length = unsafe {
         let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if descriptor < 0 {

@@ -12,16 +12,17 @@ use crate::threads::is_single_threaded;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// Held, and some thread may sleep until it is free.
+/// Held, and a thread may sleep until it is free.
 const AWAITED: u32 = 2;
 
-/// How often a thread looks again before it sleeps: about as long as an allocation takes.
+/// Number of spins before a thread sleeps: about as long as an allocation takes.
 const SPINS: u32 = 100;
 
 /// A value that one thread at a time may use.
 ///
-/// While the process has one thread only, taking and freeing the lock are plain stores. It is not reentrant. Across
-/// `fork`, take it with [`Lock::hold`] before and [`Lock::let_go`] after in the parent; in the child, [`Lock::let_go_in_child`].
+/// While the process has a single thread, taking and freeing the lock are plain stores. It is not reentrant. A static
+/// lock that must stay usable in the children of forks is held across them by
+/// [`hold_across_forks`](crate::hold_across_forks).
 ///
 /// ```
 /// static COUNT: heapwright_os::Lock<u32> = heapwright_os::Lock::new(0);
@@ -33,7 +34,7 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock hands the value to one thread at a time.
+// SAFETY: the lock gives access to the value to one thread at a time.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
@@ -42,7 +43,8 @@ impl<T> Lock<T> {
         Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
-    /// Where the word is that is 0 while the lock is free: for a debugger, or whoever else looks at the process from outside.
+    /// Returns the address of the lock's word, which is 0 while the lock is free: for a debugger or a watcher in
+    /// another process.
     #[must_use]
     pub fn word(&self) -> *const u32 {
         self.word.as_ptr()
@@ -78,6 +80,17 @@ impl<T> Lock<T> {
         }
     }
 
+    /// The value of a lock that is held.
+    ///
+    /// # Safety
+    /// The calling thread, or the one that it is a copy of after a `fork`, took the lock by [`Lock::hold`] and uses the
+    /// value in no other way meanwhile.
+    #[expect(clippy::mut_from_ref, reason = "the lock is held")]
+    pub(crate) unsafe fn held(&self) -> &mut T {
+        // SAFETY: the lock is held, and nothing else uses the value, as this function requires.
+        unsafe { &mut *self.value.get() }
+    }
+
     /// Frees the lock in the child of a `fork`, where the threads that waited for it do not exist.
     ///
     /// # Safety
@@ -102,10 +115,10 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Sleeps until woken, unless the word has changed; may also wake for no reason.
+    /// Sleeps until woken, unless the word has changed. Wakes may be spurious.
     fn sleep(&self) {
         let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word outlives the call, and no timeout is given.
+        // SAFETY: the word is borrowed for the call, and null stands for no timeout.
         errno_kept(|| unsafe {
             libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, AWAITED, null::<libc::timespec>());
         });
@@ -115,7 +128,7 @@ impl<T> Lock<T> {
     #[inline(never)]
     fn wake(&self) {
         let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: waking takes nothing but the word's address.
+        // SAFETY: waking only uses the word's address.
         errno_kept(|| unsafe {
             libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, 1);
         });
@@ -125,7 +138,7 @@ impl<T> Lock<T> {
 /// A [`Lock`] that is held; frees it when dropped.
 pub struct Locked<'l, T> {
     lock: &'l Lock<T>,
-    /// Stays with the thread that took the lock.
+    /// Keeps the guard on the thread that took the lock.
     _here: PhantomData<*mut ()>,
 }
 
@@ -134,7 +147,7 @@ impl<T> Deref for Locked<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held by this thread.
+        // SAFETY: the guard exists, hence this thread holds the lock.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -142,7 +155,7 @@ impl<T> Deref for Locked<'_, T> {
 impl<T> DerefMut for Locked<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held by this thread.
+        // SAFETY: the guard exists, hence this thread holds the lock.
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -150,7 +163,7 @@ impl<T> DerefMut for Locked<'_, T> {
 impl<T> Drop for Locked<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: this guard was made by the thread that took the lock and cannot leave it.
+        // SAFETY: the thread that made this guard took the lock, and the guard cannot be sent to another thread.
         unsafe { self.lock.let_go() }
     }
 }

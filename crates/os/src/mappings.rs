@@ -1,4 +1,4 @@
-//! What is mapped into this process, as the system tells it.
+//! The mappings of this process.
 
 use core::ops::Range;
 
@@ -10,20 +10,20 @@ use crate::waiting::uncancelled;
 /// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'t> {
-    /// Where it is.
+    /// Its addresses.
     pub range: Range<usize>,
-    /// Whether there is code in it.
+    /// Whether it is mapped for execution.
     pub is_executable: bool,
-    /// Whether nothing of it may be touched.
+    /// Whether it cannot be accessed.
     pub is_guard: bool,
-    /// Where in its file it begins.
+    /// The offset in its file at which it begins.
     pub offset: u64,
     /// The path of its file as the system writes it, a name in brackets, or nothing.
     pub path: &'t [u8],
 }
 
 impl<'t> Mapping<'t> {
-    /// What a line of `/proc/PID/maps` says.
+    /// Parses a line of `/proc/PID/maps`.
     ///
     /// ```
     /// use heapwright_os::Mapping;
@@ -50,12 +50,13 @@ impl<'t> Mapping<'t> {
     }
 }
 
-/// Calls `see` for each mapping of this process, in the order of their addresses. Uses `room`, which should hold many lines: what is mapped or
-/// unmapped while it is read may be seen twice or not at all; a line that does not fit is left out.
+/// Calls `visit` for each mapping of this process, in the order of their addresses. Uses `room` as a buffer, which
+/// should hold many lines: mappings that change between two reads may be reported twice or not at all. A line that does
+/// not fit is left out.
 ///
 /// # Errors
 /// [`FileError`], where there is no `/proc`.
-pub fn each_mapping(room: &mut [u8], mut see: impl FnMut(Mapping<'_>)) -> Result<(), FileError> {
+pub fn each_mapping(room: &mut [u8], mut visit: impl FnMut(Mapping<'_>)) -> Result<(), FileError> {
     errno_kept(|| {
         uncancelled(|| {
             let file = SegmentFile::open_read_only(c"/proc/self/maps")?;
@@ -67,11 +68,11 @@ pub fn each_mapping(room: &mut [u8], mut see: impl FnMut(Mapping<'_>)) -> Result
                 let filled = kept + read;
                 let lines = room.get(..filled).unwrap_or_default();
                 let ends = lines.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-                lines[..ends].split(|&byte| byte == b'\n').filter_map(Mapping::from_line).for_each(&mut see);
+                lines[..ends].split(|&byte| byte == b'\n').filter_map(Mapping::from_line).for_each(&mut visit);
                 if read == 0 {
                     return Ok(());
                 }
-                // What is longer than all of the room is given up.
+                // A line that is longer than the whole buffer is skipped.
                 let begun = if ends == 0 && filled == room.len() { filled } else { ends };
                 room.copy_within(begun..filled, 0);
                 kept = filled - begun;

@@ -1,27 +1,53 @@
-//! The program and the libraries that a process consists of, as the dynamic linker knows them.
+//! The objects (program and shared libraries) of a process, by the dynamic linker.
 
 use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
+use core::ptr::without_provenance;
 
-/// Whether two addresses lie in the same of them. `false` also where the linker knows nothing of an address.
+/// A program or shared library that the dynamic linker has loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object<'o> {
+    /// The address at which it is loaded.
+    pub base: usize,
+    /// The path that the linker has loaded it from; of the program, the name that it was started by.
+    pub path: &'o CStr,
+}
+
+/// Calls `read` with the object that contains an address, and returns its result; `None` when no object contains it.
+/// The object must not be unloaded meanwhile.
+///
+/// ```
+/// use heapwright_os::{object_at, page_size};
+/// let path = object_at(page_size as *const () as usize, |object| object.path.to_owned());
+/// assert!(path.is_some_and(|path| !path.is_empty()));
+/// ```
+pub fn object_at<R>(address: usize, read: impl FnOnce(Object<'_>) -> R) -> Option<R> {
+    let mut found = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: the linker only compares the address, and fills in the result unless it returns 0.
+    let found =
+        unsafe { (libc::dladdr(without_provenance(address), found.as_mut_ptr()) != 0).then(|| found.assume_init()) }?;
+    let path = if found.dli_fname.is_null() {
+        c""
+    } else {
+        // SAFETY: the name is a string of the linker's that ends with a zero and lives until the object is unloaded.
+        unsafe { CStr::from_ptr(found.dli_fname) }
+    };
+    Some(read(Object { base: found.dli_fbase.addr(), path }))
+}
+
+/// Whether two addresses lie in the same object. `false` when an address lies in none.
 #[must_use]
 pub fn are_in_one_object(one: *const c_void, other: *const c_void) -> bool {
+    let base_of = |address: *const c_void| object_at(address.addr(), |object| object.base);
     base_of(one).is_some_and(|base| base_of(other) == Some(base))
 }
 
-/// Where the object begins that an address lies in.
-fn base_of(address: *const c_void) -> Option<usize> {
-    let mut found = MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: the linker compares the address, and fills in what it found unless it returns 0.
-    unsafe { (libc::dladdr(address, found.as_mut_ptr()) != 0).then(|| found.assume_init().dli_fbase.addr()) }
-}
-
-/// The function or variable of this name in the objects that come after the caller's own in the order of search; null when there is
-/// none.
+/// Returns the address of the function or variable of this name in the objects after the caller's own in the linker's
+/// search order; null when there is none.
 #[inline(always)]
 #[must_use]
 pub fn next_symbol(name: &CStr) -> *mut c_void {
-    // SAFETY: the name is a C string.
+    // SAFETY: a `CStr` ends with a zero.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
@@ -33,7 +59,7 @@ mod tests {
     fn functions_of_a_library_lie_in_one_object() {
         let (getpid, getppid) = (libc::getpid as *const c_void, libc::getppid as *const c_void);
         assert!(are_in_one_object(getpid, getppid));
-        assert!(!are_in_one_object(getpid, base_of as *const c_void));
+        assert!(!are_in_one_object(getpid, are_in_one_object as *const c_void));
         assert!(!are_in_one_object(core::ptr::null(), core::ptr::null()));
     }
 

@@ -1,4 +1,4 @@
-//! Text, without allocating.
+//! Text and output, without allocating.
 
 use core::ffi::{CStr, c_void};
 use core::fmt;
@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use crate::errno::errno;
 use crate::pages::{Refused, map, round_to_pages};
 
-/// Text gathered in place, at most `N` bytes of it; what is longer is cut off.
+/// A buffer of at most `N` bytes of text. Longer text is truncated.
 ///
 /// ```
 /// use core::fmt::Write;
@@ -22,37 +22,37 @@ pub struct Line<const N: usize> {
 }
 
 impl<const N: usize> Line<N> {
-    /// Nothing yet.
+    /// An empty line.
     #[must_use]
     pub const fn new() -> Self {
         Line { text: [0; N], length: 0 }
     }
 
-    /// What was gathered.
+    /// Returns the text.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.text[..self.length]
     }
 
-    /// The same in pages of its own, for as long as the process lasts.
+    /// Copies the text into pages of its own, which are never unmapped.
     ///
     /// # Errors
     /// [`Refused`] when the system has no memory.
     pub fn kept(&self) -> Result<&'static Line<N>, Refused> {
         let place = map(round_to_pages(size_of::<Self>()).ok_or(Refused)?)?.cast::<Self>();
-        // SAFETY: the pages are new and long enough, begin at a multiple of any alignment, and are never unmapped.
+        // SAFETY: the pages are new, long enough and aligned for any type, and are never unmapped.
         unsafe {
             place.write(self.clone());
             Ok(place.as_ref())
         }
     }
 
-    /// Forgets what was gathered.
+    /// Removes all text.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// Adds bytes as they are.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         let taken = bytes.len().min(N - self.length);
         self.text[self.length..self.length + taken].copy_from_slice(&bytes[..taken]);
@@ -73,37 +73,37 @@ impl<const N: usize> fmt::Write for Line<N> {
     }
 }
 
-/// An open file to write to.
+/// An open file for writing.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     descriptor: i32,
-    /// The device and the file, by which a descriptor that was closed and used again is told apart.
+    /// The device and the inode, which show whether the descriptor was closed and used again.
     file: (u64, u64),
 }
 
 impl Output {
-    /// Standard error as it is now.
+    /// Standard error, by its present descriptor.
     #[must_use]
     pub fn standard_error() -> Output {
         Self::over(libc::STDERR_FILENO)
     }
 
-    /// Standard error by a descriptor of our own, which stays open when the program closes its own before it ends (as
-    /// many do in order to see write errors); not passed on by `exec`.
+    /// Standard error by a duplicate descriptor, which stays open when the program closes the original before it ends
+    /// (many do, to detect write errors). It is closed by `exec`.
     #[must_use]
     pub fn standard_error_kept() -> Output {
         const OUT_OF_THE_WAY: i32 = 200;
-        // SAFETY: duplicating a descriptor has no preconditions.
+        // SAFETY: the call takes a descriptor and numbers only.
         let descriptor = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
         if descriptor < 0 { Self::standard_error() } else { Self::over(descriptor) }
     }
 
-    /// The file at `path`, made if need be and emptied, locked until it is closed so that processes that end together
-    /// do not mix their texts. `None` when it cannot be opened.
+    /// Opens the file at `path`, creates it if it does not exist, and empties it. It is locked until it is closed, so
+    /// that processes that end at the same time do not mix their texts. `None` when it cannot be opened.
     #[must_use]
     pub fn file(path: &CStr) -> Option<Output> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
-        // SAFETY: the path is a C string; the other calls take a descriptor only and may fail (on a pipe, say).
+        // SAFETY: a `CStr` ends with a zero; the other calls take a descriptor and may fail (on a pipe, for example).
         unsafe {
             let descriptor = libc::open(path.as_ptr(), flags, 0o666 as libc::c_uint);
             if descriptor < 0 {
@@ -119,26 +119,26 @@ impl Output {
         Output { descriptor, file: identity(descriptor).unwrap_or_default() }
     }
 
-    /// Whether the descriptor still is what it was.
+    /// Whether the descriptor still refers to the same file.
     #[must_use]
     pub fn is_open(&self) -> bool {
         identity(self.descriptor) == Some(self.file)
     }
 
-    /// Writes all of `bytes` as far as the system takes them.
+    /// Writes `bytes`, until the system refuses.
     pub fn write(&self, bytes: &[u8]) {
-        // SAFETY: the buffer is valid for its length.
+        // SAFETY: a slice is mapped.
         unsafe { self.write_memory(bytes.as_ptr(), bytes.len()) };
     }
 
-    /// Writes `count` bytes of memory that somebody may be writing to meanwhile.
+    /// Writes `count` bytes of memory, which other threads may change meanwhile.
     ///
     /// # Safety
-    /// They are mapped.
+    /// The bytes are mapped for reading.
     pub unsafe fn write_memory(&self, start: *const u8, count: usize) {
         let mut done = 0;
         while done < count {
-            // SAFETY: the caller's promise; only the system looks at the bytes.
+            // SAFETY: the bytes are mapped, as this function requires; only the system reads them.
             let written = unsafe { libc::write(self.descriptor, start.add(done).cast(), count - done) };
             match usize::try_from(written) {
                 Ok(written) if written > 0 => done += written,
@@ -150,12 +150,12 @@ impl Output {
 
     /// Closes the file.
     pub fn close(self) {
-        // SAFETY: the descriptor is ours.
+        // SAFETY: the call takes a descriptor only, and the output is not used afterwards.
         unsafe { libc::close(self.descriptor) };
     }
 }
 
-/// A stream of the C library that somebody else has opened.
+/// An open stream (`FILE *`) of the C library.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream(NonNull<libc::FILE>);
 
@@ -163,22 +163,22 @@ impl Stream {
     /// The stream at `file`; `None` for null.
     ///
     /// # Safety
-    /// It is open, and stays so for as long as this is used.
+    /// The stream is open, and stays open as long as the result is used.
     #[must_use]
     pub unsafe fn over(file: *mut c_void) -> Option<Stream> {
         NonNull::new(file.cast()).map(Stream)
     }
 
-    /// Writes `bytes`; returns whether the stream took them all. This may allocate.
+    /// Writes `bytes`; returns whether all were written. May allocate.
     #[must_use]
     pub fn write(&self, bytes: &[u8]) -> bool {
-        // SAFETY: the stream is open, and the buffer is valid for its length.
+        // SAFETY: the stream is open, as `over` requires, and a slice is valid for reads of its length.
         unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), self.0.as_ptr()) == bytes.len() }
     }
 }
 
 fn identity(descriptor: i32) -> Option<(u64, u64)> {
-    // SAFETY: a stat buffer is plain integers, and fstat fills it or fails.
+    // SAFETY: a stat buffer consists of integers, for which zeros are valid, and is valid for the call's write.
     unsafe {
         let mut found: libc::stat = core::mem::zeroed();
         (libc::fstat(descriptor, &mut found) == 0).then_some((found.st_dev, found.st_ino))

@@ -18,15 +18,15 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The length of an OS page in bytes, a power of two.
+/// Returns the length of an OS page in bytes, a power of two.
 #[inline]
 #[must_use]
 pub fn page_size() -> usize {
     static KNOWN: AtomicUsize = AtomicUsize::new(0);
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
-            // Not sysconf, which reads 128 KiB of the C library's tables into small programs.
-            // SAFETY: getauxval has no preconditions.
+            // Not sysconf, which makes 128 KiB of the C library's tables resident in small programs.
+            // SAFETY: the call has no preconditions.
             let asked = unsafe { libc::getauxval(libc::AT_PAGESZ) };
             let size = usize::try_from(asked).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096);
             KNOWN.store(size, Ordering::Relaxed);
@@ -36,17 +36,17 @@ pub fn page_size() -> usize {
     }
 }
 
-/// `bytes` rounded up to whole OS pages, at least one; `None` when that is more than an object can have.
+/// Returns `bytes` rounded up to whole OS pages, at least one; `None` when that exceeds the size of an object.
 #[inline]
 #[must_use]
 pub fn round_to_pages(bytes: usize) -> Option<usize> {
     bytes.max(1).checked_next_multiple_of(page_size()).filter(|&length| isize::try_from(length).is_ok())
 }
 
-/// What the memory of a mapping is for.
+/// The access to a mapping, and its accounting by the system.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Address space only.
+    /// None: reserved address space.
     None,
     /// Reading and writing, accounted for as a whole.
     ReadWrite,
@@ -91,7 +91,8 @@ pub(crate) fn map_aligned_with(length: usize, align: usize, access: Access) -> R
     let whole = length.checked_add(align - page_size()).ok_or(Refused)?;
     let base = map_with(whole, access)?;
     let before = base.as_ptr().align_offset(align);
-    // SAFETY: `before` is less than `align`, so both cut-off ends lie inside the mapping just made, which nobody uses.
+    // SAFETY: `before` is less than `align`, so both cut-off ends lie inside the mapping just made, which is not in
+    // use.
     unsafe {
         let start = base.add(before);
         cut_off(base, before);
@@ -100,63 +101,68 @@ pub(crate) fn map_aligned_with(length: usize, align: usize, access: Access) -> R
     }
 }
 
-/// Unmaps an end of a fresh mapping. Should the system refuse, the end stays mapped and untouched, at no cost but its addresses.
+/// Unmaps an end of a new mapping. If the system refuses, the end stays mapped and untouched, and costs addresses only.
 ///
 /// # Safety
 /// As [`unmap`].
 unsafe fn cut_off(start: NonNull<u8>, length: usize) {
     if length != 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the range is page-aligned, owned by the caller and not used afterwards, as this function requires.
         let _ = unsafe { unmap(start, length) };
     }
 }
 
-/// Gives `length` bytes at `start` back to the system, addresses and all.
+/// Unmaps `length` bytes at `start`.
 ///
 /// # Errors
-/// [`Refused`] when cutting a mapping in two would exceed the process's number of mappings; nothing changed then.
+/// [`Refused`] when splitting a mapping would exceed the limit on the process's mappings. Nothing has changed then.
 ///
 /// # Safety
-/// Both are multiples of the page size, and the range belongs to the caller and is not used afterwards.
+/// Start and length are multiples of the page size. The range belongs to the caller and is not used afterwards.
 #[inline]
 pub unsafe fn unmap(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     refuse_call_if_told()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned, owned by the caller and not used afterwards, as this function requires.
     granted(errno_kept(|| unsafe { libc::munmap(start.as_ptr().cast(), length) }))
 }
 
-/// Makes a mapping of `old` bytes at `start` one of `new` bytes, elsewhere if need be, with its contents; returns where it is now.
+/// Resizes a mapping of `old` bytes at `start` to `new` bytes with its contents, and moves it if necessary. Returns its
+/// address.
 ///
 /// # Errors
-/// [`Refused`]; nothing changed then.
+/// [`Refused`]. Nothing has changed then.
 ///
 /// # Safety
-/// The range is one mapping made by [`map`] that belongs to the caller; the lengths are positive multiples of the page
+/// The range is one mapping made by [`map`] that belongs to the caller. The lengths are positive multiples of the page
 /// size. When it has moved, the old range is not used any more.
 pub unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Result<NonNull<u8>, Refused> {
     refuse_if_told()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is one mapping that the caller owns, and not used at its old address afterwards, as this
+    // function requires.
     let address = errno_kept(|| unsafe { libc::mremap(start.as_ptr().cast(), old, new, libc::MREMAP_MAYMOVE) });
     if address == libc::MAP_FAILED { Err(Refused) } else { NonNull::new(address.cast()).ok_or(Refused) }
 }
 
-/// Gives the memory of `length` bytes at `start` back to the system but keeps the addresses: the range reads as zeros afterwards.
+/// Purges `length` bytes at `start`: gives their memory back to the system but keeps the addresses, which read as zeros
+/// afterwards.
 ///
 /// # Errors
-/// [`Refused`], when the pages are locked in memory; nothing changed then.
+/// [`Refused`] when the pages are locked in memory. Nothing has changed then.
 ///
 /// # Safety
-/// Both are multiples of the page size, and the range is private anonymous memory of the caller's whose contents may go.
+/// Start and length are multiples of the page size. The range is private anonymous memory that the caller owns, and its
+/// contents are not needed any more.
 pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     refuse_call_if_told()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the range is page-aligned memory of the caller's whose contents are not needed, as this function
+    // requires.
     granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))
 }
 
-/// How many of `length` bytes at `start`, both multiples of the page size, are in memory; `None` where the system does not tell, or
-/// nothing is mapped there.
+/// Returns how many of `length` bytes at `start`, both multiples of the page size, are resident. `None` where a page is
+/// not mapped, or the system does not report it.
 ///
-/// Time: proportional to the pages.
+/// Takes time in proportion to the number of pages.
 #[must_use]
 pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
     let mut pages = [0u8; 1024];
@@ -165,7 +171,7 @@ pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
     for offset in (0..length).step_by(together) {
         let part = together.min(length - offset);
         let at = start.as_ptr().wrapping_add(offset);
-        // SAFETY: there is a byte for each page of the part, and the system checks whether it is mapped.
+        // SAFETY: `pages` has a byte for each page of the range, and the system checks whether the range is mapped.
         let known = errno_kept(|| unsafe { libc::mincore(at.cast(), part, pages.as_mut_ptr()) });
         if known != 0 {
             return None;
@@ -175,25 +181,26 @@ pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
     Some(found)
 }
 
-/// Has the system back `length` bytes at `start` with memory at once, which takes less time than touching them page by page; a
-/// hint only.
+/// Populates `length` bytes at `start` with memory at once, which takes less time than a page fault for each page. Only
+/// a hint.
 ///
 /// # Safety
-/// Both are multiples of the page size, and the range is private anonymous memory of the caller's.
+/// Start and length are multiples of the page size. The range is private anonymous memory that the caller owns.
 pub unsafe fn populate(start: NonNull<u8>, length: usize) {
     if refuse_call_if_told().is_err() {
         return;
     }
-    // SAFETY: the caller's promise; the advice changes no contents.
+    // SAFETY: the range is page-aligned memory of the caller's, as this function requires, and the advice changes no
+    // contents.
     errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_POPULATE_WRITE) });
 }
 
-/// What a call that returns 0 for success returned.
+/// The result of a call that returns 0 for success.
 pub(crate) fn granted(result: i32) -> Result<(), Refused> {
     if result == 0 { Ok(()) } else { Err(Refused) }
 }
 
-/// Where a test makes the system refuse memory.
+/// Refuses a request for memory when a test asks for it.
 #[inline(always)]
 pub(crate) fn refuse_if_told() -> Result<(), Refused> {
     #[cfg(feature = "refusals")]
@@ -201,7 +208,7 @@ pub(crate) fn refuse_if_told() -> Result<(), Refused> {
     Ok(())
 }
 
-/// Where a test makes the system refuse something else.
+/// Refuses any other call when a test asks for it.
 #[inline(always)]
 pub(crate) fn refuse_call_if_told() -> Result<(), Refused> {
     #[cfg(feature = "refusals")]

@@ -1,4 +1,4 @@
-//! For tests: a system that refuses when told to.
+//! For tests: system calls that are refused on request.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -11,14 +11,14 @@ thread_local! {
     static GRANTED: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
-/// The calls of the process that are refused: those whose numbers are from the first up to before the second.
+/// The refused calls of the process: those whose numbers are from `FROM` up to before `UNTIL`.
 static FROM: AtomicU64 = AtomicU64::new(u64::MAX);
 static UNTIL: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// How many calls there were since [`everywhere`].
+/// Number of calls since [`everywhere`].
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `body`; on this thread, only the first `granted` requests for memory made by it are not refused.
+/// Runs `body`. On this thread, its first `granted` requests for memory are granted and the others refused.
 pub fn after<R>(granted: u64, body: impl FnOnce() -> R) -> R {
     let before = GRANTED.replace(granted);
     let result = body();
@@ -26,21 +26,21 @@ pub fn after<R>(granted: u64, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// From now on the calls whose numbers, counted from 0, are in the range are refused, whichever thread makes them: requests for
-/// memory, and whatever else the system may refuse.
+/// Refuses the calls of all threads whose numbers, counted from 0 from now on, are in the range: requests for memory,
+/// and other calls that the system may refuse.
 pub fn everywhere(refused: Range<u64>) {
     CALLS.store(0, Ordering::SeqCst);
     FROM.store(refused.start, Ordering::SeqCst);
     UNTIL.store(refused.end, Ordering::SeqCst);
 }
 
-/// Nothing is refused any more; returns how many calls there were.
+/// Ends all refusals; returns the number of calls since [`everywhere`].
 pub fn nowhere() -> u64 {
     FROM.store(u64::MAX, Ordering::SeqCst);
     CALLS.load(Ordering::SeqCst)
 }
 
-/// A request for memory.
+/// Counts a request for memory, and refuses it if that was asked for.
 pub(crate) fn count_request() -> Result<(), Refused> {
     count_call()?;
     match GRANTED.get() {
@@ -53,7 +53,7 @@ pub(crate) fn count_request() -> Result<(), Refused> {
     }
 }
 
-/// Any call.
+/// Counts any call, and refuses it if that was asked for.
 pub(crate) fn count_call() -> Result<(), Refused> {
     let call = CALLS.fetch_add(1, Ordering::SeqCst);
     let refused = FROM.load(Ordering::SeqCst)..UNTIL.load(Ordering::SeqCst);

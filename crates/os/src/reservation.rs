@@ -1,4 +1,4 @@
-//! A long range of address space that becomes memory as it is needed.
+//! A reserved range of address space, of which parts are committed and purged.
 
 use core::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use crate::pages::{Access, Refused, granted, map_aligned_with, page_size, popula
 /// use heapwright_os::Reservation;
 /// let mut range = Reservation::reserve(1 << 30, 1 << 21).unwrap();
 /// range.commit(0, 1 << 16).unwrap();
-/// // SAFETY: the first 64 KiB are committed, and nobody else uses them.
+/// // SAFETY: the first 64 KiB are committed, and not used otherwise.
 /// unsafe { range.base().write_bytes(7, 1 << 16) };
 /// ```
 pub struct Reservation {
@@ -19,12 +19,12 @@ pub struct Reservation {
     length: usize,
 }
 
-// SAFETY: a reservation owns its range; the system calls that act on it may come from any thread.
+// SAFETY: a reservation owns its range, and the system calls that act on it may come from any thread.
 unsafe impl Send for Reservation {}
 
 impl Reservation {
-    /// Reserves `length` bytes (a positive multiple of the page size) at a multiple of `align` (a power of two). None of
-    /// it can be touched before it is committed.
+    /// Reserves `length` bytes (a positive multiple of the page size) at a multiple of `align` (a power of two). Bytes
+    /// must not be touched before they are committed.
     ///
     /// # Errors
     /// [`Refused`], typically by the process's limit on address space.
@@ -32,7 +32,8 @@ impl Reservation {
         Self::with(length, align, Access::None)
     }
 
-    /// Reserves `length` bytes that are zero, can be touched at once and become memory page by page when they are.
+    /// Reserves `length` bytes that are zero and can be touched at once. The system allocates each page at its first
+    /// touch.
     ///
     /// # Errors
     /// [`Refused`], typically by the process's limit on address space or by strict overcommit accounting.
@@ -52,55 +53,57 @@ impl Reservation {
         self.base
     }
 
-    /// How many bytes the range has.
+    /// Returns the length of the range in bytes.
     #[inline]
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Makes the bytes `from..to` (multiples of the page size) readable and writable; fresh ones are zero. The system accounts for
-    /// all of them at once, so it refuses what it could never hold.
+    /// Makes the bytes `from..to` (multiples of the page size) readable and writable; new ones are zero. The system
+    /// accounts for all of them at once, and refuses more than it can ever provide.
     ///
     /// # Errors
-    /// [`Refused`], also when the range is not within the reservation; nothing changed then.
+    /// [`Refused`], also when the range is not within the reservation. Nothing has changed then.
     pub fn commit(&mut self, from: usize, to: usize) -> Result<(), Refused> {
         refuse_if_told()?;
         let start = self.part(from, to)?;
-        // SAFETY: the part lies inside this reservation.
+        // SAFETY: the range lies inside this reservation, which this value owns.
         granted(errno_kept(|| unsafe {
             libc::mprotect(start.as_ptr().cast(), to - from, libc::PROT_READ | libc::PROT_WRITE)
         }))
     }
 
-    /// Gives the memory of the bytes `from..to` (multiples of the page size) back to the system; they read as zeros afterwards.
+    /// Purges the bytes `from..to` (multiples of the page size): gives their memory back to the system. They read as
+    /// zeros afterwards.
     ///
     /// # Errors
-    /// [`Refused`] when the range is not within the reservation or its pages are locked in memory; nothing changed then.
+    /// [`Refused`] when the range is not within the reservation or its pages are locked in memory. Nothing has changed
+    /// then.
     ///
     /// # Safety
-    /// Nobody needs the contents of the range.
+    /// The contents of the range are not needed any more.
     pub unsafe fn purge(&mut self, from: usize, to: usize) -> Result<(), Refused> {
         let start = self.part(from, to)?;
-        // SAFETY: the part lies inside this reservation, and the caller says that its contents may go.
+        // SAFETY: the range lies inside this reservation, and its contents are not needed, as this function requires.
         unsafe { purge(start, to - from) }
     }
 
-    /// Whether the page at `offset` (a multiple of the page size) is in memory: whether it has been touched.
+    /// Whether the page at `offset` (a multiple of the page size) is resident, hence has been touched.
     #[must_use]
     pub fn is_resident(&self, offset: usize) -> bool {
         let Ok(start) = self.part(offset, offset.saturating_add(page_size())) else { return false };
         let mut state = 0u8;
-        // SAFETY: the part is one page long, and one byte is written for it.
+        // SAFETY: the range is one page, for which the call writes one byte, to a local variable.
         let known = errno_kept(|| unsafe { libc::mincore(start.as_ptr().cast(), page_size(), &raw mut state) });
         known == 0 && state & 1 == 1
     }
 
-    /// Has the system back the committed bytes `from..to` (multiples of the page size) with memory at once, which takes
-    /// less time than touching them page by page; a hint only.
+    /// Populates the committed bytes `from..to` (multiples of the page size) with memory at once, which takes less time
+    /// than a page fault for each page. Only a hint.
     pub fn populate(&mut self, from: usize, to: usize) {
         if let Ok(start) = self.part(from, to) {
-            // SAFETY: the part lies inside this reservation.
+            // SAFETY: the range lies inside this reservation, which is private anonymous memory.
             unsafe { populate(start, to - from) };
         }
     }
@@ -116,7 +119,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the range is ours, and its owner is going.
+        // SAFETY: the range was mapped by `with` and is owned by this value, which ends here.
         let _ = unsafe { unmap(self.base, self.length) };
     }
 }

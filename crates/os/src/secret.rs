@@ -1,16 +1,16 @@
-//! Words that cannot be guessed from outside the process.
+//! Random words that cannot be guessed from outside the process.
 
 use crate::errno::errno_kept;
 use crate::process::process_id;
 use crate::ticks::ticks;
 
-/// A word that the system's generator made; before that is ready, early after the machine's start, one made of the time and of where
-/// things lie.
+/// Returns a word from the system's random generator. Before that is ready, early after the machine's start, the word
+/// is made of the time and of an address.
 #[must_use]
 pub fn secret_word() -> u64 {
     let mut word = 0u64;
     let length = size_of::<u64>();
-    // SAFETY: the word is that long, and written by the call alone.
+    // SAFETY: the call writes `length` bytes at most, which is the length of the word.
     let got = errno_kept(|| unsafe {
         libc::syscall(libc::SYS_getrandom, (&raw mut word).cast::<u8>(), length, libc::GRND_NONBLOCK)
     });

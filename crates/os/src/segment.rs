@@ -1,10 +1,11 @@
-//! Memory that processes share: a file, mapped.
+//! Memory that processes share: files and their mappings.
 
 use core::ffi::CStr;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::NonNull;
 
 use crate::errno::errno;
 use crate::file_error::FileError;
+use crate::file_mapping::FileMapping;
 use crate::unnamed::{TemporaryName, link_descriptor, make_unnamed};
 
 /// An open regular file, closed when dropped.
@@ -13,7 +14,7 @@ pub struct SegmentFile {
     pub(crate) descriptor: i32,
 }
 
-/// What the file system knows of a file.
+/// The attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStatus {
     /// The user it belongs to.
@@ -22,19 +23,19 @@ pub struct FileStatus {
     pub mode: u32,
     /// Its length in bytes.
     pub length: u64,
-    /// The bytes that the file system holds for it; a sparse file has fewer than its length.
+    /// The bytes that the file system has allocated for it; fewer than its length in a sparse file.
     pub allocated: u64,
-    /// The number of its device; together with `inode` it says which file it is.
+    /// The number of its device; device and inode together identify a file.
     pub device: u64,
     /// Its number on the device.
     pub inode: u64,
 }
 
 impl SegmentFile {
-    /// Opens the file at `path` for reading and writing. Never waits, whatever is there.
+    /// Opens the file at `path` for reading and writing. Never blocks, whatever kind of file it is.
     ///
     /// # Errors
-    /// [`FileError::NotAFile`] for all but regular files, symbolic links included; others as the system says.
+    /// [`FileError::NotAFile`] for everything but regular files, also for symbolic links; other errors of the system.
     pub fn open(path: &CStr) -> Result<SegmentFile, FileError> {
         Self::open_with(path, libc::O_RDWR)
     }
@@ -49,7 +50,7 @@ impl SegmentFile {
 
     fn open_with(path: &CStr, access: i32) -> Result<SegmentFile, FileError> {
         let flags = access | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
-        // SAFETY: the path is a C string.
+        // SAFETY: a `CStr` ends with a zero.
         let descriptor = retried(|| unsafe { libc::open(path.as_ptr(), flags) })?;
         let file = SegmentFile { descriptor };
         match file.system_status()?.st_mode & libc::S_IFMT {
@@ -58,10 +59,10 @@ impl SegmentFile {
         }
     }
 
-    /// What the file system knows of the file now.
+    /// Returns the file's attributes.
     ///
     /// # Errors
-    /// [`FileError`], hardly ever: an I/O error of a remote file system.
+    /// [`FileError`], for instance an I/O error of a remote file system.
     pub fn status(&self) -> Result<FileStatus, FileError> {
         let found = self.system_status()?;
         Ok(FileStatus {
@@ -75,7 +76,7 @@ impl SegmentFile {
     }
 
     fn system_status(&self) -> Result<libc::stat, FileError> {
-        // SAFETY: a stat buffer is plain integers, and fstat fills it or fails.
+        // SAFETY: a stat buffer consists of integers, for which zeros are valid, and is valid for the call's write.
         unsafe {
             let mut found = core::mem::zeroed();
             retried(|| libc::fstat(self.descriptor, &mut found))?;
@@ -83,8 +84,8 @@ impl SegmentFile {
         }
     }
 
-    /// Fills `buffer` with the bytes from `offset` on and returns how many there were: fewer than asked for only where
-    /// the file ends. Parts that the file system holds nothing for read as zeros and stay so.
+    /// Fills `buffer` with the bytes from `offset` on and returns their number: fewer than its length only at the
+    /// file's end. Parts of a sparse file that are not allocated read as zeros and stay unallocated.
     ///
     /// # Errors
     /// [`FileError`].
@@ -100,24 +101,24 @@ impl SegmentFile {
         Ok(filled)
     }
 
-    /// As [`SegmentFile::read_at`], by one system call, which may read fewer bytes than there are; none only where the file
-    /// ends.
+    /// As [`SegmentFile::read_at`], by one system call, which may read fewer bytes than there are, but none only at the
+    /// file's end.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn read_some_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, FileError> {
         let Ok(at) = offset.try_into() else { return Ok(0) };
-        // SAFETY: the buffer is valid for its length.
+        // SAFETY: the buffer is a slice, hence valid for writes of its length.
         let read = retried(|| unsafe { libc::pread(self.descriptor, buffer.as_mut_ptr().cast(), buffer.len(), at) })?;
         Ok(read.try_into().unwrap_or(0))
     }
 
-    /// Maps the first `length` bytes (not 0), at an address of the system's choice. What lies behind the file's end must
-    /// not be touched, nor what the file system cannot back: see [`Segment::back`].
+    /// Maps the first `length` bytes (not 0), at an address of the system's choice. Bytes behind the file's end, and
+    /// bytes that the file system cannot back, must not be touched: see [`Segment::back`].
     ///
     /// # Errors
-    /// [`FileError::Refused`], typically by the process's limit on address space; [`FileError::Denied`] when the file was
-    /// opened for reading only.
+    /// [`FileError::Refused`], typically by the process's limit on address space; [`FileError::Denied`] when the file
+    /// was opened for reading only.
     pub fn map(self, length: usize) -> Result<Segment, FileError> {
         Segment::over(self, None, length)
     }
@@ -125,13 +126,13 @@ impl SegmentFile {
 
 impl Drop for SegmentFile {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is ours.
+        // SAFETY: the descriptor is owned by this value, which ends here.
         unsafe { libc::close(self.descriptor) };
     }
 }
 
-/// A shared mapping of a file, unmapped and closed when dropped. The file itself stays as long as it has a name or somebody
-/// has it open.
+/// A shared mapping of a file, unmapped and closed when dropped. The file itself stays as long as it has a name or is
+/// open elsewhere.
 ///
 /// The child of a `fork` has the same mapping at the same address.
 ///
@@ -141,64 +142,51 @@ impl Drop for SegmentFile {
 /// # let path = path.as_c_str();
 /// let mut made = Segment::create_unnamed(c"/dev/shm", 0o600, 1 << 30)?;
 /// made.back(0, 4096)?;
-/// // SAFETY: the first page is backed, and nobody else has the file.
+/// // SAFETY: the first page is backed, and no other process has the file.
 /// unsafe { made.base().write(7) };
 /// made.publish(path)?;
 /// let opened = SegmentFile::open(path)?.map(1 << 30)?;
-/// // SAFETY: as above; nobody writes.
+/// // SAFETY: the first page is backed, and is not written to meanwhile.
 /// assert_eq!(unsafe { opened.base().read() }, 7);
 /// unlink(path)?;
 /// # Ok::<(), heapwright_os::FileError>(())
 /// ```
 #[derive(Debug)]
 pub struct Segment {
+    mapping: FileMapping,
     file: SegmentFile,
-    /// Until the file is published, where it cannot do without a name.
+    /// The name of an unpublished file, on file systems that know no files without names.
     temporary: Option<TemporaryName>,
-    base: NonNull<u8>,
-    length: usize,
 }
 
-// SAFETY: a segment owns its mapping and its descriptor; the system calls that act on them may come from any thread.
-unsafe impl Send for Segment {}
-
-// SAFETY: as above; what is read and written through the address is the caller's affair.
-unsafe impl Sync for Segment {}
-
 impl Segment {
-    /// Makes a file of `length` bytes (not 0), all zero, on the file system of `directory`, and maps it. It has no name yet: when
-    /// the process ends before [`Segment::publish`], nothing is left (but on file systems that know no files without names: a
-    /// temporary file `.heapwright-*` in `directory`, in nobody's way). It takes no space until it is backed or touched.
+    /// Creates a file of `length` bytes (not 0), all zero, on the file system of `directory`, and maps it. It has no
+    /// name yet: when the process ends before [`Segment::publish`], no file is left. (On file systems that know no
+    /// files without names, a temporary file `.heapwright-*` in `directory` is left.) It takes no space until it is
+    /// backed or touched.
     ///
-    /// `mode` is the file's permission bits, as they are, whatever the process's umask.
+    /// `mode` is the file's permission bits; the process's umask does not apply.
     ///
     /// # Errors
-    /// [`FileError::TooLong`] when the process or the file system limits files to fewer bytes; others as the system says.
+    /// [`FileError::TooLong`] when the process or the file system limits files to fewer bytes; other errors of the
+    /// system.
     pub fn create_unnamed(directory: &CStr, mode: u32, length: usize) -> Result<Segment, FileError> {
         let (file, temporary) = make_unnamed(directory)?;
-        // SAFETY: the descriptor is ours.
+        // SAFETY: the call takes a descriptor, which this file owns, and no pointers.
         retried(|| unsafe { libc::fchmod(file.descriptor, mode) })?;
         lengthen(&file, length)?;
         Self::over(file, temporary, length)
     }
 
     fn over(file: SegmentFile, temporary: Option<TemporaryName>, length: usize) -> Result<Segment, FileError> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping at an address of the system's choice changes no existing memory.
-        let address = unsafe { libc::mmap(null_mut(), length, protection, flags, file.descriptor, 0) };
-        if address == libc::MAP_FAILED {
-            return Err(FileError::last());
-        }
-        let base = NonNull::new(address.cast()).ok_or(FileError::Refused)?;
-        Ok(Segment { file, temporary, base, length })
+        Ok(Segment { mapping: FileMapping::over(&file, length)?, file, temporary })
     }
 
-    /// Gives a file made by [`Segment::create_unnamed`] its name, which is on the file system that it was made on. From then on others
-    /// can open it.
+    /// Gives a file made by [`Segment::create_unnamed`] its name, on the file system that it was created on. Other
+    /// processes can open it from then on.
     ///
     /// # Errors
-    /// [`FileError::Exists`] when something has the name, which stays what it is; others as the system says.
+    /// [`FileError::Exists`] when the name is taken; the existing file stays. Other errors of the system.
     pub fn publish(&mut self, path: &CStr) -> Result<(), FileError> {
         match &self.temporary {
             None => link_descriptor(&self.file, path),
@@ -220,38 +208,38 @@ impl Segment {
     #[inline(always)]
     #[must_use]
     pub fn base(&self) -> NonNull<u8> {
-        self.base
+        self.mapping.base()
     }
 
-    /// How many bytes are mapped.
+    /// Returns the number of bytes mapped.
     #[inline(always)]
     #[must_use]
     pub fn length(&self) -> usize {
-        self.length
+        self.mapping.length()
     }
 
-    /// Has the file system take on the bytes `from..to`, so that touching them cannot fail later. Whole pages are backed;
-    /// backing again what is backed changes nothing.
+    /// Allocates space in the file system for the bytes `from..to`, so that touching them cannot fail later. Whole
+    /// pages are backed; backing bytes again has no effect.
     ///
-    /// On file systems that cannot reserve space, zeros are written to the range: back what holds nothing yet.
+    /// On file systems that cannot reserve space, zeros are written to the range, so that its contents are lost.
     ///
     /// # Errors
     /// [`FileError::NoSpace`], [`FileError::Refused`]; part of the range may be backed then. [`FileError::TooLong`]
     /// when the range is not within the mapping or a limit on file sizes is in the way.
     pub fn back(&self, from: usize, to: usize) -> Result<(), FileError> {
-        if to > self.length {
+        if to > self.mapping.length() {
             return Err(FileError::TooLong);
         }
         back(&self.file, from, to)
     }
 
-    /// As [`Segment::back`], for what was backed once but may be so no more: a copy of a file may be sparse. On file systems
-    /// that cannot reserve space, nothing is done.
+    /// As [`Segment::back`], for bytes that were backed once but may not be backed any more: a copy of a file may be
+    /// sparse. Does nothing on file systems that cannot reserve space.
     ///
     /// # Errors
     /// As [`Segment::back`].
     pub fn back_again(&self, from: usize, to: usize) -> Result<(), FileError> {
-        if to > self.length {
+        if to > self.mapping.length() {
             return Err(FileError::TooLong);
         }
         match reserve(&self.file, from, to) {
@@ -261,26 +249,19 @@ impl Segment {
     }
 }
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and its owner is going.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
-    }
-}
-
-/// Removes the name `path` of a file. Who has the file open keeps it.
+/// Removes the name `path` of a file. Processes that have the file open keep it.
 ///
 /// # Errors
 /// [`FileError`].
 pub fn unlink(path: &CStr) -> Result<(), FileError> {
-    // SAFETY: the path is a C string.
+    // SAFETY: a `CStr` ends with a zero.
     retried(|| unsafe { libc::unlink(path.as_ptr()) }).map(|_| ())
 }
 
-/// The user with whose rights the process works.
+/// Returns the number of the process's effective user.
 #[must_use]
 pub fn effective_user() -> u32 {
-    // SAFETY: no preconditions.
+    // SAFETY: the call has no preconditions.
     unsafe { libc::geteuid() }
 }
 
@@ -295,11 +276,12 @@ pub(crate) fn back(file: &SegmentFile, from: usize, to: usize) -> Result<(), Fil
 pub(crate) fn lengthen(file: &SegmentFile, length: usize) -> Result<(), FileError> {
     stay_within_limit(length)?;
     let length = length.try_into().map_err(|_| FileError::TooLong)?;
-    // SAFETY: the descriptor is ours.
+    // SAFETY: the call takes a descriptor, which this file owns, and no pointers.
     retried(|| unsafe { libc::ftruncate(file.descriptor, length) }).map(|_| ())
 }
 
-/// A file made longer than the process's limit would not be refused but end the process by `SIGXFSZ`.
+/// Checks the process's limit on file sizes, as the system does not refuse a longer file but ends the process by
+/// `SIGXFSZ`.
 pub(crate) fn stay_within_limit(length: usize) -> Result<(), FileError> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: the limit is written to a local variable.
@@ -309,7 +291,8 @@ pub(crate) fn stay_within_limit(length: usize) -> Result<(), FileError> {
 
 fn reserve(file: &SegmentFile, from: usize, to: usize) -> Result<(), FileError> {
     in_steps(from, to, |from, length| {
-        // SAFETY: the descriptor is ours. Both numbers lie within a mapping, hence below 2⁶³.
+        // SAFETY: the call takes a descriptor, which this file owns, and no pointers. Both numbers lie within a
+        // mapping, hence below 2⁶³.
         match unsafe { libc::fallocate(file.descriptor, 0, from as i64, length as i64) } {
             0 => Ok(()),
             _ => Err(FileError::last()),
@@ -317,8 +300,8 @@ fn reserve(file: &SegmentFile, from: usize, to: usize) -> Result<(), FileError> 
     })
 }
 
-/// Covers `from..to` by calls for `(from, length)`. When a signal comes, some systems drop all that one call has
-/// reserved so far: the more signals, the smaller the steps.
+/// Covers `from..to` by calls for `(from, length)`. When a signal interrupts a call, some systems undo all that the
+/// call has reserved: the steps get smaller with each signal.
 fn in_steps(
     mut from: usize,
     to: usize,
@@ -342,7 +325,7 @@ fn write_zeros(file: &SegmentFile, mut from: usize, to: usize) -> Result<(), Fil
     stay_within_limit(to)?;
     while from < to {
         let length = ZEROS.len().min(to - from);
-        // SAFETY: the zeros are there, and the descriptor is ours.
+        // SAFETY: at most as many bytes are read as `ZEROS` has.
         let written = unsafe { libc::pwrite(file.descriptor, ZEROS.as_ptr().cast(), length, from as i64) };
         match usize::try_from(written) {
             Ok(0) => return Err(FileError::NoSpace),
@@ -354,7 +337,7 @@ fn write_zeros(file: &SegmentFile, mut from: usize, to: usize) -> Result<(), Fil
     Ok(())
 }
 
-/// What `call` returns once no signal interrupts it.
+/// Repeats `call` while signals interrupt it, and returns its result.
 pub(crate) fn retried<N: Default + PartialOrd>(mut call: impl FnMut() -> N) -> Result<N, FileError> {
     loop {
         match call() {
@@ -370,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_interrupted_takes_smaller_steps() {
+    fn an_interrupted_call_takes_smaller_steps() {
         const MIB: usize = 1 << 20;
         for longest in [usize::MAX, 100 * MIB, MIB, 1 << 16] {
             let (mut covered, mut calls) = (5 * MIB + 3, 0);
@@ -391,13 +374,13 @@ mod tests {
         assert_eq!(in_steps(10, 10, |_, _| Err(FileError::NoSpace)), Ok(()));
     }
 
-    /// On file systems that can reserve space, nothing else comes here.
+    /// On file systems that can reserve space, only this test calls `write_zeros`.
     #[test]
     fn zeros_back_a_range_and_leave_what_is_around_it() {
         const LENGTH: usize = 100_000;
         let segment = Segment::create_unnamed(c"/dev/shm", 0o600, LENGTH).unwrap();
         segment.back(0, LENGTH).unwrap();
-        // SAFETY: all of it is backed, and nobody else has it.
+        // SAFETY: all of it is backed, and no other process has it.
         unsafe { segment.base().write_bytes(1, LENGTH) };
         write_zeros(segment.file(), 10, 70_000).unwrap();
         let mut bytes = [0; LENGTH];

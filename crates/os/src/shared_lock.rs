@@ -1,4 +1,4 @@
-//! A lock among processes that survives the death of whoever holds it.
+//! A lock among processes that survives the death of its holder.
 
 use core::fmt;
 use core::time::Duration;
@@ -18,23 +18,21 @@ mod interleavings;
 use world::{AtomicU64, Ordering, SPINS, life, now, sleep, spin_loop, wake};
 
 const FREE: u64 = 0;
-/// Set in the holder's word: somebody may sleep until the lock is free.
+/// Set in the holder's word: a thread may sleep until the lock is free.
 const WAITERS: u64 = 1 << 31;
 
-/// When one who waits looks for the first time whether the holder lives: short, for whoever needs the lock after a
-/// crash, but longer than a holder that lives takes, for whom nobody should read `/proc`.
+/// The time after which a waiting thread checks for the first time whether the holder lives. Short, as it delays
+/// recovery after a crash, but longer than operations take, so that `/proc` is not read during contention.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
-/// How long one sleeps at most before one looks again, whatever was or was not woken.
+/// The longest sleep before the next check, in case a wake was lost.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// Mutual exclusion among threads of any processes that map the memory it lies in. Zero is a free lock.
-///
-/// A lock whose holder was killed is taken over by the next who wants it, who is told so and puts in order what the dead
-/// one left. Nobody waits longer than they say. It is not reentrant. The child of a `fork` does not hold what its parent holds.
-///
-/// The holder's word is its [`Identity`], so that one compare-and-swap both takes the lock and says who has it: there is no
-/// instant at which the lock is held by nobody knows whom. A process that replaces its program (`exec`) while one of its
-/// threads holds the lock still counts as its holder; others time out.
+/// Mutual exclusion among threads of any processes that map the memory it lies in. Zero is a free lock. When the holder
+/// was killed, the next process takes the lock over; [`SharedLock::acquire`] reports that, so that the process repairs
+/// what the dead one left half changed. A wait ends after the caller's patience. The lock is not reentrant. The child
+/// of a `fork` does not hold its parent's locks. The lock's word is the holder's [`Identity`]: one compare-and-swap
+/// both takes the lock and records the holder, so that the holder is known at every instant. A process that replaces
+/// its program (`exec`) while one of its threads holds the lock still counts as its holder; others time out.
 ///
 /// ```
 /// use core::time::Duration;
@@ -43,7 +41,7 @@ const SLICE: Duration = Duration::from_millis(10);
 /// let (lock, me) = (SharedLock::new(), Identity::mine());
 /// assert_eq!(lock.acquire(me, Duration::from_secs(10)), Ok(Taken::Clean));
 /// assert_eq!(lock.acquire(me, Duration::ZERO).unwrap_err().holder, me);
-/// // SAFETY: taken above.
+/// // SAFETY: the lock was taken above.
 /// unsafe { lock.release() };
 /// assert_eq!(lock.holder(), None);
 /// ```
@@ -54,26 +52,26 @@ pub struct SharedLock {
     word: AtomicU64,
 }
 
-/// How a [`SharedLock`] was got.
+/// How a [`SharedLock`] was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Taken {
-    /// Its last holder had released it.
+    /// The last holder had released it.
     Clean,
-    /// Its last holder died holding it; what it guards may be half changed.
+    /// The last holder died while it held the lock; the data that the lock guards may be half changed.
     FromTheDead(Identity),
 }
 
 /// A [`SharedLock`] was not free in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut {
-    /// Who held it last, a process that lives: stopped, very slow, or waiting for something itself.
+    /// The last holder, a living process: it is stopped, very slow, or waits itself.
     pub holder: Identity,
 }
 
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {} holds the lock and does not let go of it; continue or end that process", self.holder.pid)
+        write!(f, "process {} holds the lock and does not release it; continue or end that process", self.holder.pid)
     }
 }
 
@@ -87,8 +85,8 @@ impl SharedLock {
         SharedLock { word: AtomicU64::new(FREE) }
     }
 
-    /// Takes the lock for `me`, which is [`Identity::mine`]; waits for at most about `patience`, not counting time during
-    /// which the caller itself was stopped.
+    /// Takes the lock for `me`, which is [`Identity::mine`]. Waits for about `patience` at most, not counting time
+    /// during which the caller itself was stopped.
     ///
     /// # Errors
     /// [`TimedOut`], naming the holder.
@@ -100,7 +98,7 @@ impl SharedLock {
         }
     }
 
-    /// Frees the lock and wakes one who waits for it.
+    /// Frees the lock and wakes a thread that waits for it.
     ///
     /// # Safety
     /// The caller took the lock and has not released it since.
@@ -111,17 +109,18 @@ impl SharedLock {
         }
     }
 
-    /// Gives the lock back to whom it was taken from: as if it had not been taken, whoever wants it next takes it from the dead.
+    /// Returns the lock to the dead process that it was taken from, as if it had not been taken: the next caller takes
+    /// it over.
     ///
     /// # Safety
-    /// The caller took the lock from `dead`, has not released it since, and has left what it guards as it was.
+    /// The caller took the lock from `dead`, has not released it since, and has not changed the data that it guards.
     pub unsafe fn return_to(&self, dead: Identity) {
         if self.word.swap(dead.word(), Ordering::Release) & WAITERS != 0 {
             self.wake_one();
         }
     }
 
-    /// Who holds the lock at this moment, dead or alive.
+    /// Returns the present holder, dead or alive.
     #[must_use]
     pub fn holder(&self) -> Option<Identity> {
         match self.word.load(Ordering::Relaxed) {
@@ -146,8 +145,8 @@ impl SharedLock {
         })
     }
 
-    /// Others may sleep as well, and a release wakes but one: who has slept takes the lock with [`WAITERS`] set, so that
-    /// its own release wakes the next.
+    /// Several threads may sleep, and a release wakes one of them. A thread that has slept takes the lock with
+    /// [`WAITERS`] set, so that its own release wakes the next.
     fn take_while_sleeping(&self, me: Identity, patience: Duration) -> Result<Taken, TimedOut> {
         let mine = me.word() | WAITERS;
         let (mut watch, mut next_look) = (Watch::start(), FIRST_LOOK.min(patience));
@@ -173,7 +172,8 @@ impl SharedLock {
         }
     }
 
-    /// Sets [`WAITERS`] in the holder's word and returns it; `None` when the lock is free or changed hands meanwhile.
+    /// Sets [`WAITERS`] in the holder's word and returns it; `None` when the lock is free or has another holder
+    /// meanwhile.
     fn announce(&self) -> Option<u64> {
         let word = self.word.load(Ordering::Relaxed);
         let announced = word | WAITERS;
@@ -183,7 +183,7 @@ impl SharedLock {
         stands.then_some(announced)
     }
 
-    /// Makes the word `mine` if it is `expected`; looks before it writes, as the word is another's most of the time.
+    /// Makes the word `mine` if it is `expected`. Loads it first, as it is another holder's most of the time.
     fn take(&self, expected: u64, mine: u64) -> bool {
         self.word.load(Ordering::Relaxed) == expected
             && self.word.compare_exchange(expected, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -203,7 +203,8 @@ impl Default for SharedLock {
     }
 }
 
-/// How long one has waited, without what is longer than one can have slept: who was stopped meanwhile must not blame the holder.
+/// Measures how long a thread has waited. Each interval counts at most as long as one sleep: the time during which the
+/// thread was stopped must not count against the holder.
 struct Watch {
     read_at: Duration,
     waited: Duration,

@@ -1,136 +1,50 @@
-//! The calling thread's stack: where it stands, and a copy of what lies on it.
+//! The calling thread's stack: its registers, its bounds, and copies of its contents.
 
 use core::ops::Range;
 
+use crate::arch::{Place, registers, thread_pointer};
 use crate::foreign::read_foreign;
 use crate::mappings::{Mapping, each_mapping};
 use crate::process::process_id;
 
-/// Where a thread is: the registers that an unwinder begins with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The instruction.
-    pub instruction: u64,
-    /// The stack pointer: the stack lies at it and above.
-    pub stack: u64,
-    /// The frame pointer, whatever is in it.
-    pub frame: u64,
-    /// Where the function returns to, on machines that have a register for it; else 0.
-    pub link: u64,
-}
-
-/// Where the caller is, `None` on machines for which nobody has said how to ask. Inlined: the registers are the caller's own.
+/// Returns the caller's registers; `None` on processors that are not supported. Inlined: the registers are the caller's
+/// own.
 #[inline(always)]
 #[must_use]
 pub fn here() -> Option<Place> {
-    registers::read()
+    registers()
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod registers {
-    use super::Place;
-
-    #[inline(always)]
-    pub(super) fn read() -> Option<Place> {
-        let (instruction, stack, frame): (u64, u64, u64);
-        // SAFETY: reads registers.
-        unsafe {
-            core::arch::asm!(
-                "lea {instruction}, [rip]",
-                "mov {stack}, rsp",
-                "mov {frame}, rbp",
-                instruction = out(reg) instruction,
-                stack = out(reg) stack,
-                frame = out(reg) frame,
-                options(nomem, nostack, preserves_flags)
-            );
-        }
-        Some(Place { instruction, stack, frame, link: 0 })
-    }
-
-    pub(super) fn thread_pointer() -> usize {
-        let pointer: usize;
-        // SAFETY: the thread pointer stands in its own block and does not change while the thread lives.
-        unsafe { core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(pure, nomem, nostack)) };
-        pointer
-    }
-}
-
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-mod registers {
-    use super::Place;
-
-    #[inline(always)]
-    pub(super) fn read() -> Option<Place> {
-        let (instruction, stack, frame, link): (u64, u64, u64, u64);
-        // SAFETY: reads registers.
-        unsafe {
-            core::arch::asm!(
-                "adr {instruction}, .",
-                "mov {stack}, sp",
-                "mov {frame}, x29",
-                "mov {link}, x30",
-                instruction = out(reg) instruction,
-                stack = out(reg) stack,
-                frame = out(reg) frame,
-                link = out(reg) link,
-                options(nomem, nostack, preserves_flags)
-            );
-        }
-        Some(Place { instruction, stack, frame, link })
-    }
-
-    pub(super) fn thread_pointer() -> usize {
-        let pointer: usize;
-        // SAFETY: the register does not change while the thread lives.
-        unsafe { core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(pure, nomem, nostack)) };
-        pointer
-    }
-}
-
-#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
-mod registers {
-    use super::Place;
-
-    pub(super) fn read() -> Option<Place> {
-        None
-    }
-
-    pub(super) fn thread_pointer() -> usize {
-        0
-    }
-}
-
-/// Copies what lies on a stack from the address `from` on into `copy`, up to the end of `own`, which [`own_stack`] has
-/// given to this thread; returns how many bytes there were. What does not lie in `own` (the stack of a signal handler, of
-/// a coroutine) is copied by the system, up to the first page that is not mapped.
+/// Copies the stack from the address `from` on into `copy`, up to the end of `own`, which [`own_stack`] has returned to
+/// this thread; returns the number of bytes. A stack outside `own` (of a signal handler, of a coroutine) is copied by a
+/// system call, up to the first page that is not mapped.
 pub fn copy_stack(from: usize, own: &Range<usize>, copy: &mut [u8]) -> usize {
     if !own.contains(&from) {
         return copy_strange(from, copy);
     }
     let length = copy.len().min(own.end - from);
-    // SAFETY: this thread's own stack is mapped from any address in use on it up to its end, for as long as the thread lives.
-    // What lies there may be changed by its owner, which is here; the copy may lie there too.
+    // SAFETY: this thread's own stack is mapped from any address in use on it up to its end, for as long as the thread
+    // lives. Only this thread changes its contents, and `copy` may overlap: `core::ptr::copy` allows it.
     unsafe { core::ptr::copy(core::ptr::with_exposed_provenance(from), copy.as_mut_ptr(), length) };
     length
 }
 
-// Its frame would lie on every stack that is copied.
+// Not inlined: its frame would lie on every stack that is copied.
 #[inline(never)]
 fn copy_strange(from: usize, copy: &mut [u8]) -> usize {
     read_foreign(process_id(), from, copy).unwrap_or(0)
 }
 
-/// The stack that the system or the C library has given to the calling thread, if the address `at` lies on it and it is certain that
-/// nothing in it is ever unmapped while the thread lives; else `None`. Uses `room` while it reads; costs some microseconds per
-/// ten mappings of the process.
+/// Returns the range of the stack that the system or the C library has allocated for the calling thread, if the address
+/// `at` lies on it and no part of it can be unmapped while the thread lives; else `None`. Uses `room` as a buffer.
+/// Takes some microseconds per ten mappings of the process.
 ///
-/// Certain are the first thread's stack, and one that has a guard page below and the thread's control block, which the C library puts
-/// above, in one mapping.
+/// Recognised are the first thread's stack, and one that lies in a mapping with a guard page below and the thread's
+/// control block, which the C library places above the stack.
 pub fn own_stack(at: usize, room: &mut [u8]) -> Option<Range<usize>> {
-    /// How far the first thread's stack may grow, of what no system places anything in unless asked to.
+    /// The size to which the first thread's stack may grow. Systems place nothing there unless a program asks for it.
     const GROWTH: usize = 64 << 20;
-    let control_block = registers::thread_pointer() & !15;
+    let control_block = thread_pointer() & !15;
     let (mut found, mut guarded_from) = (None, 0);
     each_mapping(room, |mapping| {
         let Mapping { range, .. } = &mapping;
@@ -167,7 +81,7 @@ mod tests {
             let local = [7_u8; 64];
             let own = look().unwrap();
             assert!(own.contains(&local.as_ptr().addr()));
-            assert_eq!(own.end, registers::thread_pointer() & !15);
+            assert_eq!(own.end, thread_pointer() & !15);
             let mut copy = Vec::from([0; 64]);
             assert_eq!(copy_stack(local.as_ptr().expose_provenance(), &own, &mut copy), 64);
             assert_eq!(copy, local);
@@ -179,19 +93,20 @@ mod tests {
         assert!(look().is_none_or(|own| own.end <= of_thread.start || own.start >= of_thread.end));
     }
 
-    /// A thread whose stack is given: nobody says that what lies below is a guard.
+    /// A thread whose stack the program has allocated: the page below need not be a guard.
     #[test]
     #[cfg_attr(miri, ignore = "there are no registers")]
     fn a_stack_without_a_guard_is_not_certain() {
         extern "C" fn start(found: *mut libc::c_void) -> *mut libc::c_void {
-            // SAFETY: whoever waits for this thread owns it.
+            // SAFETY: the argument points to an option that lives until this thread is joined, and is not used before.
             unsafe { found.cast::<Option<Range<usize>>>().write(look()) };
             core::ptr::null_mut()
         }
         let (page, length) = (crate::page_size(), 1 << 20);
         let below = crate::map(page + length).unwrap();
         let mut found = Some(0..0);
-        // SAFETY: the stack is a mapping of its own that nobody else uses, behind a page that can be read; the thread is waited for.
+        // SAFETY: the stack is a mapping of its own that nothing else uses, behind a page that can be read; the thread
+        // is joined before `found` and the mapping go.
         unsafe {
             assert_eq!(libc::mprotect(below.as_ptr().cast(), page, libc::PROT_READ), 0);
             let (mut attributes, mut thread) = (core::mem::zeroed(), core::mem::zeroed());
@@ -210,7 +125,7 @@ mod tests {
     fn another_stack_is_copied_up_to_its_end() {
         let page = crate::page_size();
         let start = crate::map(2 * page).unwrap();
-        // SAFETY: the mapping is ours, and its second page is not used again.
+        // SAFETY: the mapping was made above, and its second page is not used again.
         unsafe {
             start.write_bytes(5, page);
             crate::unmap(start.add(page), page).unwrap();
@@ -220,7 +135,7 @@ mod tests {
         let mut copy = [0; 300];
         let copied = copy_stack(at, &(0..0), &mut copy);
         assert!(copied >= 100 && copy[..100] == [5; 100]);
-        // SAFETY: ours, as above.
+        // SAFETY: the first page of the mapping made above is left, and not used again.
         unsafe { crate::unmap(start, page) }.unwrap();
     }
 }

@@ -1,11 +1,12 @@
-//! What a thread has of its own: a number, in the order in which threads ask, and a word for whoever needs one.
+//! Thread-local data: a number of the thread, and a spare word.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of the calling thread: 0 for the first that asks, then 1, and so on; after 2³² - 1 threads they repeat.
+/// Returns the number of the calling thread: 0 for the first that calls this, then 1, and so on. Numbers repeat after
+/// 2³² - 1 threads.
 ///
-/// A thread that starts where another has ended gets a number of its own. The child of a `fork` goes on counting from
-/// where its parent was. Costs two loads once the thread has its number; nothing is allocated.
+/// A thread that starts after another has ended gets a new number. The child of a `fork` continues its parent's
+/// numbers. Costs two loads once the thread has its number; never allocates.
 #[inline(always)]
 #[must_use]
 pub fn thread_number() -> u32 {
@@ -24,8 +25,8 @@ fn give_number() -> u32 {
     number
 }
 
-/// A word of the calling thread's own, 0 when it starts, for whatever a library wants to keep there: there is one, and it is the
-/// caller's affair that nobody else uses it. Where the platform has no such word, it is always 0.
+/// Returns the spare word of the calling thread, 0 when the thread starts. There is one word per thread: a library that
+/// uses it must be the only user. Always 0 on platforms without such a word.
 #[inline(always)]
 #[must_use]
 pub fn thread_word() -> usize {
@@ -38,93 +39,71 @@ pub fn set_thread_word(value: usize) {
     word::set_spare(value);
 }
 
-/// Two words of each thread's own, 0 when the thread starts. In the static block of thread-local storage: `thread_local!`
-/// calls `__tls_get_addr` in a library, which may allocate.
+/// Two thread-local words, 0 when the thread starts. In the static block of thread-local storage: `thread_local!` calls
+/// `__tls_get_addr` in a library, which may allocate.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod word {
+    use core::ptr::without_provenance;
+
+    use crate::arch::{load_thread_word, load_thread_word_again, store_thread_word};
+    use crate::thread_word_distance;
+
     core::arch::global_asm!(
         ".pushsection .tbss.heapwright_thread_number, \"awT\", %nobits",
         ".globl heapwright_thread_number",
         ".hidden heapwright_thread_number",
         ".type heapwright_thread_number, %object",
-        ".size heapwright_thread_number, 16",
+        ".size heapwright_thread_number, 8",
+        ".globl heapwright_thread_word",
+        ".hidden heapwright_thread_word",
+        ".type heapwright_thread_word, %object",
+        ".size heapwright_thread_word, 8",
         ".p2align 3",
         "heapwright_thread_number:",
-        ".zero 16",
+        ".zero 8",
+        "heapwright_thread_word:",
+        ".zero 8",
         ".popsection",
     );
 
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    fn place() -> *mut u32 {
-        let place: *mut u32;
-        // SAFETY: reads the word's distance from the thread pointer, and the thread pointer, which stands in its own block; neither
-        // changes while the thread lives.
-        unsafe {
-            core::arch::asm!(
-                "mov {place}, qword ptr [rip + heapwright_thread_number@GOTTPOFF]",
-                "add {place}, qword ptr fs:[0]",
-                place = out(reg) place,
-                options(pure, nomem, nostack)
-            );
-        }
-        place
-    }
-
-    #[cfg(target_arch = "aarch64")]
-    #[inline(always)]
-    fn place() -> *mut u32 {
-        let place: *mut u32;
-        // SAFETY: reads the word's distance from the thread pointer, and the thread pointer, which do not change while the
-        // thread lives.
-        unsafe {
-            core::arch::asm!(
-                "mrs {thread}, tpidr_el0",
-                "adrp {place}, :gottprel:heapwright_thread_number",
-                "ldr {place}, [{place}, :gottprel_lo12:heapwright_thread_number]",
-                "add {place}, {place}, {thread}",
-                place = out(reg) place,
-                thread = out(reg) _,
-                options(pure, nomem, nostack)
-            );
-        }
-        place
-    }
-
     #[inline(always)]
     pub(super) fn get() -> u32 {
-        // SAFETY: the word is this thread's own.
-        unsafe { place().read() }
+        let distance = thread_word_distance!("heapwright_thread_number");
+        // SAFETY: the distance is that of the first word defined above.
+        unsafe { load_thread_word(distance).addr() as u32 }
     }
 
     #[inline(always)]
     pub(super) fn set(number: u32) {
-        // SAFETY: the word is this thread's own.
-        unsafe { place().write(number) }
+        let distance = thread_word_distance!("heapwright_thread_number");
+        // SAFETY: the distance is that of the first word defined above.
+        unsafe { store_thread_word(distance, without_provenance(number as usize)) }
     }
 
     #[inline(always)]
     pub(super) fn get_spare() -> usize {
-        // SAFETY: the second word is this thread's own too; a signal handler may change it between any two instructions.
-        unsafe { place().cast::<usize>().add(1).read_volatile() }
+        let distance = thread_word_distance!("heapwright_thread_word");
+        // SAFETY: the distance is that of the second word defined above.
+        unsafe { load_thread_word_again(distance).addr() }
     }
 
     #[inline(always)]
     pub(super) fn set_spare(value: usize) {
-        // SAFETY: as above.
-        unsafe { place().cast::<usize>().add(1).write_volatile(value) }
+        let distance = thread_word_distance!("heapwright_thread_word");
+        // SAFETY: the distance is that of the second word defined above.
+        unsafe { store_thread_word(distance, without_provenance(value)) }
     }
 }
 
-/// Elsewhere the system's number of the thread stands in, at the cost of a system call.
+/// On other platforms the system's number of the thread is used, at the cost of a system call.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 mod word {
     pub(super) fn get() -> u32 {
-        // SAFETY: no preconditions.
+        // SAFETY: the call has no preconditions.
         unsafe { libc::syscall(libc::SYS_gettid) as u32 }
     }
 
-    /// Never needed: no thread has the number 0.
+    /// Never called: no thread has the number 0.
     pub(super) fn set(_number: u32) {}
 
     pub(super) fn get_spare() -> usize {

@@ -1,33 +1,20 @@
-//! Time at the price of an instruction.
+//! Time: the processor's counter, and the system's clock.
 
-/// A counter that runs at a steady rate, which [`now_nanoseconds`](crate::now_nanoseconds) tells; the same on all processors of
-/// a machine whose processors say so, as nearly all do.
+use crate::arch::counter;
+
+/// Returns a counter of time that runs at a constant rate, which is measured against [`now_nanoseconds`]. Costs one
+/// instruction. The same on all processors of a machine, if the processors guarantee that, as nearly all do.
 #[inline(always)]
 #[must_use]
 pub fn ticks() -> u64 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: reads a counter.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    {
-        let count: u64;
-        // SAFETY: reads a counter.
-        unsafe {
-            core::arch::asm!("mrs {count}, cntvct_el0", count = out(reg) count, options(nomem, nostack, preserves_flags));
-        }
-        count
-    }
-    #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
-    now_nanoseconds()
+    counter().unwrap_or_else(now_nanoseconds)
 }
 
-/// The time of the system's steady clock in nanoseconds since some beginning.
+/// Returns the time of the system's monotonic clock in nanoseconds.
 #[must_use]
 pub fn now_nanoseconds() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written to a local variable.
+    // SAFETY: the time is written to a local variable. This clock exists on every system, so the call does not fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

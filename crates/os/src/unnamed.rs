@@ -1,4 +1,4 @@
-//! Files that get their name when all that is in them is ready.
+//! Files that get their name when their contents are complete.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -9,13 +9,13 @@ use crate::output::Line;
 use crate::process::process_id;
 use crate::segment::{SegmentFile, retried};
 
-/// Makes a file without a name in `directory`; on file systems that know none, one with a temporary name.
+/// Creates a file without a name in `directory`; on file systems without such files, one with a temporary name.
 pub(crate) fn make_unnamed(directory: &CStr) -> Result<(SegmentFile, Option<TemporaryName>), FileError> {
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
-    // SAFETY: the path is a C string.
+    // SAFETY: a `CStr` ends with a zero.
     match retried(|| unsafe { libc::open(directory.as_ptr(), flags, 0o600 as libc::c_uint) }) {
         Ok(descriptor) => Ok((SegmentFile { descriptor }, None)),
-        // A kernel that does not know the flag sees a directory opened for writing.
+        // A kernel without the flag refuses to open a directory for writing.
         Err(FileError::Other(libc::EOPNOTSUPP) | FileError::NotAFile) => {
             make_temporary(directory).map(|(file, name)| (file, Some(name)))
         }
@@ -29,7 +29,7 @@ pub(crate) fn link_descriptor(file: &SegmentFile, path: &CStr) -> Result<(), Fil
     let _ = write!(link, "/proc/self/fd/{}\0", file.descriptor);
     let by_link = CStr::from_bytes_with_nul(link.bytes()).map_err(|_| FileError::NotFound)?;
     match link_at(libc::AT_FDCWD, by_link, path, libc::AT_SYMLINK_FOLLOW) {
-        // Without /proc; the system allows this to privileged processes only, newer systems to all.
+        // Without /proc: older systems allow this to privileged processes only.
         Err(FileError::NotFound) => link_at(file.descriptor, c"", path, libc::AT_EMPTY_PATH),
         result => result,
     }
@@ -43,7 +43,7 @@ pub(crate) struct TemporaryName {
 }
 
 impl TemporaryName {
-    /// Gives the file the name `path` instead.
+    /// Gives the file the name `path`; the temporary name stays until this is dropped.
     pub(crate) fn publish(&self, path: &CStr) -> Result<(), FileError> {
         link_at(self.directory.descriptor, c_string(&self.name), path, 0)
     }
@@ -51,24 +51,24 @@ impl TemporaryName {
 
 impl Drop for TemporaryName {
     fn drop(&mut self) {
-        // SAFETY: the name is a C string, the directory is open.
+        // SAFETY: a `CStr` ends with a zero, and the descriptor is that of a directory, which this value owns.
         unsafe { libc::unlinkat(self.directory.descriptor, c_string(&self.name).as_ptr(), 0) };
     }
 }
 
-/// What a dead process with our number may have left is stepped over.
+/// Names that a dead process of the same number has left are skipped.
 fn make_temporary(directory: &CStr) -> Result<(SegmentFile, TemporaryName), FileError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const ATTEMPTS: u32 = 1000;
     let flags = libc::O_DIRECTORY | libc::O_PATH | libc::O_CLOEXEC;
-    // SAFETY: the path is a C string.
+    // SAFETY: a `CStr` ends with a zero.
     let directory = SegmentFile { descriptor: retried(|| unsafe { libc::open(directory.as_ptr(), flags) })? };
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_RDWR | libc::O_CLOEXEC;
     for _ in 0..ATTEMPTS {
         let mut name = Line::new();
         let _ = write!(name, ".heapwright-{}-{}\0", process_id(), NEXT.fetch_add(1, Ordering::Relaxed) % ATTEMPTS);
         let path = c_string(&name).as_ptr();
-        // SAFETY: the path is a C string, the directory is open.
+        // SAFETY: a `CStr` ends with a zero, and the descriptor is that of the open directory.
         match retried(|| unsafe { libc::openat(directory.descriptor, path, flags, 0o600 as libc::c_uint) }) {
             Ok(descriptor) => return Ok((SegmentFile { descriptor }, TemporaryName { directory, name })),
             Err(FileError::Exists) => {}
@@ -79,7 +79,7 @@ fn make_temporary(directory: &CStr) -> Result<(SegmentFile, TemporaryName), File
 }
 
 fn link_at(directory: i32, from: &CStr, to: &CStr, flags: i32) -> Result<(), FileError> {
-    // SAFETY: both paths are C strings.
+    // SAFETY: a `CStr` ends with a zero.
     retried(|| unsafe { libc::linkat(directory, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), flags) }).map(|_| ())
 }
 
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// On file systems that know files without names, nothing else comes here.
+    /// On file systems with files without names, only this test calls `make_temporary`.
     #[test]
     fn a_temporary_name_goes_when_the_file_has_its_own_or_is_given_up() {
         let directory = std::env::temp_dir().join(std::format!("heapwright-os-temporary-{}", process_id()));

@@ -1,4 +1,4 @@
-//! Waiting inside a library that its process does not know of.
+//! Waiting, and protection from cancellation and signals, inside a library that replaces `malloc`.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -11,22 +11,21 @@ unsafe extern "C" {
 
 const CANCEL_DISABLE: c_int = 1;
 
-/// Runs `call`, during which the thread is not cancelled (by `pthread_cancel`): opening a file and waiting are points at
-/// which that happens, and `malloc` is none.
+/// Runs `call` with cancellation (`pthread_cancel`) disabled: opening a file and waiting are cancellation points, and
+/// `malloc` must not be one.
 pub fn uncancelled<R>(call: impl FnOnce() -> R) -> R {
     let mut before = 0;
     // SAFETY: the old state is written to a local variable.
     unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
     let result = call();
-    // SAFETY: the state is the one that was there before.
+    // SAFETY: the state is the one that the first call returned, and null is allowed for the old state.
     unsafe { pthread_setcancelstate(before, null_mut()) };
     result
 }
 
-/// Runs `call`, during which no handler of a signal runs in this thread. Those that the thread brings upon itself by a fault
-/// end the process.
+/// Runs `call` with all signals blocked in this thread. A signal that a fault of the thread raises ends the process.
 pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
-    // SAFETY: signal sets are plain integers, filled before they are used; masks are the calling thread's own.
+    // SAFETY: signal sets consist of integers, for which zeros are valid; the calls write to local variables.
     unsafe {
         let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
         libc::sigfillset(&mut all);
@@ -37,9 +36,9 @@ pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Lets the thread sleep for a millisecond, or less when a signal comes.
+/// Sleeps for a millisecond, or less when a signal interrupts it.
 pub fn sleep_for_a_millisecond() {
     let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    // SAFETY: the time is there, and what is left of it is not asked for.
+    // SAFETY: the time is a local variable, and null stands for no remaining time.
     errno_kept(|| unsafe { libc::nanosleep(&time, null_mut()) });
 }

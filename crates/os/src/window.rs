@@ -1,17 +1,18 @@
-//! A file as memory, without keeping the file open.
+//! A mapped file that is not kept open.
 
 use core::ffi::CStr;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::NonNull;
 
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
+use crate::file_mapping::FileMapping;
 use crate::segment::{SegmentFile, back, lengthen, stay_within_limit};
 use crate::unnamed::{link_descriptor, make_unnamed};
 
-/// A shared mapping of a file that grows, unmapped when dropped. What is backed can be touched.
+/// A shared mapping of a file that grows, unmapped when dropped. Only backed bytes may be touched.
 ///
-/// The file is open only while the window is made or the file grows: there is no descriptor that a program which closes
-/// all of them could close, or give to another file.
+/// The file is open only while the window is created or the file grows. So a program that closes all descriptors cannot
+/// close this one, nor open another file under its number.
 ///
 /// ```
 /// use heapwright_os::{SegmentFile, Window, unlink};
@@ -19,7 +20,7 @@ use crate::unnamed::{link_descriptor, make_unnamed};
 /// # let path = path.as_c_str();
 /// let window = Window::create(c"/dev/shm", path, 4096, 1 << 20, |start| unsafe { start.write(7) })?;
 /// window.back(path, 4096, 8192)?;
-/// // SAFETY: what is backed is ours, and nobody else has the file.
+/// // SAFETY: the bytes are backed, and no other process has the file.
 /// unsafe { window.base().add(4096).write(8) };
 /// let mut bytes = [0; 4097];
 /// SegmentFile::open_read_only(path)?.read_at(0, &mut bytes)?;
@@ -29,21 +30,17 @@ use crate::unnamed::{link_descriptor, make_unnamed};
 /// ```
 #[derive(Debug)]
 pub struct Window {
-    base: NonNull<u8>,
-    length: usize,
+    mapping: FileMapping,
 }
 
-// SAFETY: a window owns its mapping; the system calls that act on it may come from any thread.
-unsafe impl Send for Window {}
-
 impl Window {
-    /// Makes a file of `length` bytes at `path`, which is on the file system of `directory`, and maps it with room for it to grow to
-    /// `room` bytes; both are multiples of the page size. `fill` is called with the first byte, all of the bytes being zero,
-    /// before the file gets its name.
+    /// Creates a file of `length` bytes at `path`, on the file system of `directory`, and maps it with room to grow to
+    /// `room` bytes. Both are multiples of the page size. `fill` is called with the address of the first byte before
+    /// the file gets its name; all bytes are zero.
     ///
     /// # Errors
-    /// [`FileError::Exists`] when something has the name already; [`FileError::Refused`], typically by the process's limit
-    /// on address space; others as the system says.
+    /// [`FileError::Exists`] when the name is taken; [`FileError::Refused`], typically by the process's limit on
+    /// address space; other errors of the system.
     pub fn create(
         directory: &CStr,
         path: &CStr,
@@ -55,7 +52,7 @@ impl Window {
             let (file, temporary) = make_unnamed(directory)?;
             lengthen(&file, length)?;
             back(&file, 0, length)?;
-            let window = Window::over(&file, room)?;
+            let window = Window { mapping: FileMapping::over(&file, room)? };
             window.touch(0, length);
             fill(window.base());
             match temporary {
@@ -66,14 +63,14 @@ impl Window {
         })
     }
 
-    /// Has the file at `path`, which is the window's, take on the bytes `from..to`, so that touching them cannot fail;
-    /// multiples of the page size.
+    /// Allocates space for the bytes `from..to` (multiples of the page size) of the file, which is the one at `path`,
+    /// so that touching them cannot fail.
     ///
     /// # Errors
-    /// [`FileError::NoSpace`], [`FileError::TooLong`]: the file cannot be made that long. Others as the system says.
+    /// [`FileError::NoSpace`], [`FileError::TooLong`]: the file cannot be made that long. Other errors of the system.
     pub fn back(&self, path: &CStr, from: usize, to: usize) -> Result<(), FileError> {
         errno_kept(|| {
-            if to > self.length {
+            if to > self.length() {
                 return Err(FileError::TooLong);
             }
             let file = SegmentFile::open(path)?;
@@ -84,42 +81,24 @@ impl Window {
         })
     }
 
-    fn over(file: &SegmentFile, length: usize) -> Result<Window, FileError> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping at an address of the system's choice changes no existing memory.
-        let address = unsafe { libc::mmap(null_mut(), length, protection, flags, file.descriptor, 0) };
-        if address == libc::MAP_FAILED {
-            return Err(FileError::last());
-        }
-        Ok(Window { base: NonNull::new(address.cast()).ok_or(FileError::Refused)?, length })
-    }
-
-    /// Has the system set up the pages `from..to`, which are backed, at once: one by one, each would cost a fault. Systems
-    /// that do not know how (before Linux 5.14) leave it at that.
+    /// Populates the backed pages `from..to` at once, which saves a page fault for each. Has no effect before Linux
+    /// 5.14.
     fn touch(&self, from: usize, to: usize) {
-        // SAFETY: the range lies within the mapping, and no contents change.
-        unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, libc::MADV_POPULATE_WRITE) };
+        // SAFETY: callers pass a range within the mapping, and the advice changes no contents.
+        unsafe { libc::madvise(self.base().as_ptr().add(from).cast(), to - from, libc::MADV_POPULATE_WRITE) };
     }
 
     /// The first byte.
     #[inline(always)]
     #[must_use]
     pub fn base(&self) -> NonNull<u8> {
-        self.base
+        self.mapping.base()
     }
 
-    /// How many bytes are mapped.
+    /// Returns the number of bytes mapped.
     #[inline(always)]
     #[must_use]
     pub fn length(&self) -> usize {
-        self.length
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and its owner is going.
-        errno_kept(|| unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) });
+        self.mapping.length()
     }
 }

@@ -1,4 +1,4 @@
-//! Who is who, and who lives, under odd names, threads, namespaces and without `/proc`.
+//! Identities of processes and whether they live: under odd names, threads, namespaces, and without `/proc`.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use common::{Child, Directory, await_word, shared_page, sleep, sleep_for_ever, tell_identity};
 use heapwright_os::{Identity, Life, life, pid_namespace};
 
-const NOBODY: u32 = (1 << 22) + 1;
+const UNUSED: u32 = (1 << 22) + 1;
 
 /// What a child returns that was not allowed what its test needs.
 fn skipped(test: &str) {
@@ -15,7 +15,7 @@ fn skipped(test: &str) {
 }
 
 #[test]
-fn i_live_and_nobody_else_has_my_number() {
+fn this_process_lives_and_its_number_is_unique() {
     let me = Identity::mine();
     assert_eq!((me.pid, me.birth != 0), (std::process::id(), true));
     assert_eq!(Identity::mine(), me);
@@ -26,7 +26,7 @@ fn i_live_and_nobody_else_has_my_number() {
 
 #[test]
 fn nonsense_is_dead() {
-    for pid in [0, NOBODY, i32::MAX as u32, 1 << 31, u32::MAX] {
+    for pid in [0, UNUSED, i32::MAX as u32, 1 << 31, u32::MAX] {
         for birth in [0, 1] {
             assert_eq!(life(Identity { pid, birth }), Life::Dead, "{pid}");
         }
@@ -135,7 +135,7 @@ fn without_proc_only_the_number_counts() {
         expect!(Identity::mine() == Identity { pid: heapwright_os::process_id(), birth: 0 });
         expect!(life(parent) == Life::Alive);
         expect!(life(Identity { birth: parent.birth ^ 1, ..parent }) == Life::Alive);
-        expect!(life(Identity { pid: NOBODY, birth: 0 }) == Life::Dead);
+        expect!(life(Identity { pid: UNUSED, birth: 0 }) == Life::Dead);
         tell_identity(&page.words[1]);
         sleep_for_ever()
     });

@@ -27,7 +27,7 @@ fn one_thread_at_a_time() {
 }
 
 #[test]
-fn who_waits_long_is_woken() {
+fn a_thread_that_waits_long_is_woken() {
     static VALUE: Lock<u32> = Lock::new(0);
     VALUE.hold();
     let waiting = thread::spawn(|| *VALUE.lock());
@@ -39,7 +39,7 @@ fn who_waits_long_is_woken() {
 }
 
 #[test]
-fn the_child_of_a_fork_has_the_lock_of_who_forked() {
+fn the_child_of_a_fork_holds_the_lock_of_the_thread_that_forked() {
     static LOCK: Lock<u32> = Lock::new(7);
     static STOP: AtomicBool = AtomicBool::new(false);
     let busy = thread::spawn(|| {
@@ -92,7 +92,7 @@ fn a_reservation_commits_purges_and_refuses_what_is_outside() {
     let mut range = Reservation::reserve(1 << 30, 1 << 21).unwrap();
     assert!(range.base().addr().get().is_multiple_of(1 << 21));
     range.commit(0, 4 * page).unwrap();
-    // SAFETY: four pages are committed, and nobody else uses them.
+    // SAFETY: four pages are committed, and nothing else uses them.
     unsafe {
         range.base().write_bytes(5, 4 * page);
         range.purge(page, 2 * page).unwrap();

@@ -12,7 +12,7 @@ use heapwright_os::{FileError, Segment, SegmentFile, effective_user, unlink};
 
 const MIB: usize = 1 << 20;
 
-/// The callers have backed the range, and nobody else uses it.
+/// The callers have backed the range, and nothing else uses it.
 fn fill(segment: &Segment, from: usize, to: usize, value: u8) {
     assert!(from <= to && to <= segment.length());
     // SAFETY: the range lies in the mapping and is backed.
@@ -20,7 +20,7 @@ fn fill(segment: &Segment, from: usize, to: usize, value: u8) {
 }
 
 fn is_filled(segment: &Segment, from: usize, to: usize, value: u8) -> bool {
-    // SAFETY: the callers have backed the range, which lies in the mapping, and nobody writes to it.
+    // SAFETY: the callers have backed the range, which lies in the mapping, and is not written to meanwhile.
     let bytes = unsafe { std::slice::from_raw_parts(segment.base().as_ptr().add(from), to - from) };
     bytes.iter().all(|&byte| byte == value)
 }

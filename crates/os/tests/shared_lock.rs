@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{AMPLE, Child, Outcome, Page, await_word, shared_page, sleep, sleep_for_ever, tell_identity};
 use heapwright_os::{Identity, Life, SharedLock, Taken, TimedOut, fork_count, life};
 
-/// A child that holds the lock of `page`, and who it is.
+/// A child that holds the lock of `page`, and its identity.
 fn holder(page: &'static Page) -> (Child, Identity) {
     let child = Child::run(|| {
         expect!(page.lock.acquire(Identity::mine(), AMPLE) == Ok(Taken::Clean));
@@ -59,7 +59,7 @@ fn a_killed_holder_is_taken_over_when_its_parent_has_noticed() {
 }
 
 #[test]
-fn who_sleeps_while_the_holder_is_killed_takes_over() {
+fn a_sleeping_process_takes_over_when_the_holder_is_killed() {
     let page = shared_page();
     let (child, identity) = holder(page);
     let waiting = [0, 1].map(|_| {
@@ -103,7 +103,7 @@ fn for_a_stopped_holder_one_waits_as_long_as_one_has_patience() {
 }
 
 #[test]
-fn who_was_stopped_while_waiting_does_not_blame_the_holder() {
+fn a_process_that_was_stopped_while_waiting_does_not_time_out() {
     let page = shared_page();
     assert_eq!(page.lock.acquire(Identity::mine(), AMPLE), Ok(Taken::Clean));
     let child = Child::run(|| {
@@ -131,7 +131,7 @@ fn a_number_that_is_used_again_is_not_the_holder() {
 }
 
 #[test]
-fn a_word_that_nobody_can_have_written_is_taken_over() {
+fn an_invalid_word_is_taken_over() {
     for garbage in [1 << 31, 1 << 32, u64::MAX, u64::MAX << 32, 0x7fff_fffe] {
         let word = AtomicU64::new(garbage);
         // SAFETY: the lock is the word, and lives as long.
@@ -163,7 +163,7 @@ fn one_process_at_a_time() {
     assert_eq!(page.lock.holder(), None);
 }
 
-/// Keeps two words equal whenever the lock is free; who takes over from the dead makes them so again.
+/// Keeps two words equal whenever the lock is free; a process that takes over from a dead one makes them equal again.
 fn keep_equal(page: &Page) -> Outcome {
     let me = Identity::mine();
     while page.words[3].load(Ordering::Relaxed) == 0 {
@@ -185,7 +185,7 @@ fn keep_equal(page: &Page) -> Outcome {
 }
 
 #[test]
-fn whoever_is_killed_the_others_go_on() {
+fn when_a_process_is_killed_the_others_go_on() {
     let page = shared_page();
     let mut workers: Vec<Child> = (0..4).map(|_| Child::run(|| keep_equal(page))).collect();
     for round in 0..200 {
@@ -196,14 +196,14 @@ fn whoever_is_killed_the_others_go_on() {
         workers[killed] = Child::run(|| keep_equal(page));
         let start = Instant::now();
         while page.words[1].load(Ordering::Relaxed) < before + 8 {
-            assert!(start.elapsed() < AMPLE, "nobody gets on after round {round}");
+            assert!(start.elapsed() < AMPLE, "no progress after round {round}");
             sleep(1);
         }
     }
     page.words[3].store(1, Ordering::Relaxed);
     assert!(workers.into_iter().all(Child::wait));
     let taken_over = page.words[2].load(Ordering::Relaxed);
-    assert!(taken_over > 0, "nobody died holding the lock, so that this test tested nothing");
+    assert!(taken_over > 0, "no process died while it held the lock, so that nothing was tested");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn the_child_of_a_fork_does_not_hold_what_its_parent_holds() {
     assert_eq!((Identity::mine(), fork_count()), (me, count));
 }
 
-/// Signals keep waking who sleeps; they must not keep it from looking whether the holder lives.
+/// Signals keep waking a sleeping thread; it must still check whether the holder lives.
 #[test]
 fn a_storm_of_signals_delays_nothing() {
     let page = shared_page();

@@ -1,4 +1,4 @@
-//! The policy chosen at run time.
+//! An engine whose policy is chosen at run time.
 
 use core::ptr::NonNull;
 
@@ -40,7 +40,7 @@ pub enum AnyEngine<'m> {
     Good(Fit<'m, GoodFit>),
 }
 
-/// `$body` with `$engine` bound to the engine inside, whichever it is.
+/// Evaluates `$body` with `$engine` bound to the engine inside, whichever it is.
 macro_rules! each {
     ($any:expr, $engine:ident => $body:expr) => {
         match $any {
@@ -55,7 +55,7 @@ macro_rules! each {
     };
 }
 
-/// `$body` with the type of `$policy`'s engine as `$Type`, wrapped into an `AnyEngine`.
+/// Evaluates `$body` with `$Type` as the type of `$policy`'s engine, and wraps the result into an `AnyEngine`.
 macro_rules! build {
     ($policy:expr, $Type:ident => $body:expr) => {
         match $policy {
@@ -92,10 +92,10 @@ macro_rules! build {
 }
 
 impl<'m> AnyEngine<'m> {
-    /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes under `policy`.
+    /// Returns how many cells of 8 bytes the metadata of a region of `capacity` bytes takes under `policy`.
     ///
     /// # Errors
-    /// The rule that makes no sense, or [`RulesError::Capacity`].
+    /// The invalid rule, or [`RulesError::Capacity`].
     pub fn metadata_cells(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
         match policy {
             PolicyKind::First => Fit::<FirstFit>::metadata_cells(capacity, rules),
@@ -108,7 +108,7 @@ impl<'m> AnyEngine<'m> {
         }
     }
 
-    /// Creates a heap over a region of `capacity` bytes; as [`Fit::create`].
+    /// Creates a heap over a region of `capacity` bytes, as [`Fit::create`] does.
     ///
     /// # Errors
     /// As [`Fit::create`].
@@ -121,45 +121,51 @@ impl<'m> AnyEngine<'m> {
         build!(policy, Chosen => Chosen::create(metadata, capacity, rules))
     }
 
-    /// Creates a heap over zeroed metadata; as [`Fit::create_zeroed`].
+    /// Creates a heap over zeroed metadata, as [`Fit::create_zeroed`] does.
     ///
     /// # Errors
     /// As [`Fit::create_zeroed`].
     ///
     /// # Safety
-    /// As [`Fit::create_zeroed`], for [`AnyEngine::metadata_cells`] cells.
+    /// `metadata` is valid for reads and writes of [`AnyEngine::metadata_cells`] cells for `'m`, is used through
+    /// nothing else, and every byte of it is 0.
     pub unsafe fn create_zeroed(
         policy: PolicyKind,
         metadata: NonNull<u64>,
         capacity: usize,
         rules: &Rules,
     ) -> Result<Self, RulesError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are valid for `'m` and used through nothing
+        // else, as this function requires.
         build!(policy, Chosen => unsafe { Chosen::create_zeroed(metadata, capacity, rules) })
     }
 
-    /// Takes up the heap whose metadata lies at `metadata`, whatever its policy; as [`Fit::attach`].
+    /// Attaches to the heap whose metadata lies at `metadata`, whatever its policy, as [`Fit::attach`] does.
     ///
     /// # Errors
     /// As [`Fit::attach`].
     ///
     /// # Safety
-    /// As [`Fit::attach`].
+    /// As for [`Fit::attach`]: `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through
+    /// nothing else. Before the heap is changed, its bytes must come from an engine of this version, or its check must
+    /// have passed.
     pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `metadata` is valid for reads of `cells` cells, as this function requires.
         let policy = unsafe { crate::store::policy_at(metadata, cells) }?;
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: `metadata` is valid for reads and writes of `cells` cells for `'m` and used through nothing else, and
+        // its bytes come from an engine or are checked before a change, as this function requires.
         build!(policy, Chosen => unsafe { Chosen::attach(metadata, cells) })
     }
 
-    /// Takes up a heap whose last user may have died in the middle of an operation: `change` is what that operation
-    /// [noted](crate::Noted), or what undoes it, until it was complete. The map is made to show the change, and all
-    /// that is derived is made anew. Recovery that dies too is begun again with the same arguments.
+    /// Attaches to a heap whose last user may have died in the middle of an operation. `change` is what that operation
+    /// [noted](crate::Noted), or what undoes it, if it was not complete. Recovery applies the change to the block map
+    /// and rebuilds everything that is derived from the map. If recovery dies too, it is started again with the same
+    /// arguments.
     ///
-    /// `capacity` becomes the region's length in bytes. When that is more than it was, this is how a region gets longer:
-    /// the metadata must have become longer with it, at its end.
+    /// `capacity` becomes the region's length in bytes. A larger capacity than before extends the region; the metadata
+    /// must have been extended at its end too.
     ///
-    /// Whatever the metadata holds, the result is an error or a heap that is sound. Time: proportional to the metadata and
+    /// Whatever the metadata contains, the result is an error or a sound heap. Time: proportional to the metadata and
     /// the number of blocks.
     ///
     /// ```
@@ -169,10 +175,10 @@ impl<'m> AnyEngine<'m> {
     /// let mut heap = AnyEngine::create(policy, &mut metadata, 1 << 16, &rules).unwrap();
     /// let mut record = None;
     /// let block = heap.allocate_noted(100, 16, |change| record = Some(change)).unwrap();
-    /// // Did whoever allocated this die before it could tell anybody? Then the block is nobody's.
+    /// // If the allocating process died before it stored the offset, this undoes the allocation.
     /// let undo = record.map(Change::undone);
     /// let (start, cells) = (std::ptr::NonNull::from(&mut metadata[..]).cast(), metadata.len());
-    /// // SAFETY: the metadata is ours alone, and no heap over it is used any more.
+    /// // SAFETY: no other heap over the metadata is used any more, and nothing else accesses it.
     /// let heap = unsafe { AnyEngine::recover(policy, start, cells, 1 << 16, undo) }.unwrap();
     /// assert_eq!(heap.usable_size(block), None);
     /// heap.check().unwrap();
@@ -182,7 +188,7 @@ impl<'m> AnyEngine<'m> {
     /// [`RecoverError`].
     ///
     /// # Safety
-    /// As [`Fit::recover`].
+    /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else.
     pub unsafe fn recover(
         policy: PolicyKind,
         metadata: NonNull<u64>,
@@ -190,7 +196,8 @@ impl<'m> AnyEngine<'m> {
         capacity: usize,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: `metadata` is valid for reads and writes of `cells` cells for `'m` and used through nothing else, as
+        // this function requires; its bytes may be anything.
         build!(policy, Chosen => unsafe { Chosen::recover(metadata, cells, capacity, change) })
     }
 
@@ -202,31 +209,33 @@ impl<'m> AnyEngine<'m> {
     }
 }
 
+/// One function for each policy, not one with all of them: each has the registers for itself.
+#[inline(never)]
+fn allocate_in(engine: &mut impl Engine, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+    engine.allocate(bytes, align)
+}
+
 impl Engine for AnyEngine<'_> {
     fn policy(&self) -> PolicyKind {
         each!(self, engine => engine.policy())
     }
 
-    #[inline]
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
-        self.allocate_noted(bytes, align, |_| {})
+        each!(self, engine => allocate_in(engine, bytes, align))
     }
 
-    #[inline]
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
-        self.deallocate_noted(offset, |_| {})
+        each!(self, engine => engine.deallocate(offset))
     }
 
-    #[inline]
     fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
         each!(self, engine => engine.deallocate_sized(offset, bytes))
     }
 
     fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
-        self.resize_noted(offset, old, new, |_| {})
+        each!(self, engine => engine.resize(offset, old, new))
     }
 
-    #[inline]
     fn usable_size(&self, offset: usize) -> Option<usize> {
         each!(self, engine => engine.usable_size(offset))
     }
@@ -235,12 +244,10 @@ impl Engine for AnyEngine<'_> {
         each!(self, engine => engine.block_containing(offset))
     }
 
-    #[inline]
     fn heap_size(&self) -> usize {
         each!(self, engine => engine.heap_size())
     }
 
-    #[inline]
     fn top(&self) -> usize {
         each!(self, engine => engine.top())
     }
@@ -259,7 +266,6 @@ impl Engine for AnyEngine<'_> {
 }
 
 impl Noted for AnyEngine<'_> {
-    #[inline]
     fn allocate_noted(
         &mut self,
         bytes: usize,
@@ -269,7 +275,6 @@ impl Noted for AnyEngine<'_> {
         each!(self, engine => engine.allocate_noted(bytes, align, note))
     }
 
-    #[inline]
     fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
         each!(self, engine => engine.deallocate_noted(offset, note))
     }

@@ -1,9 +1,9 @@
-//! A set of small integers as a 64-ary hierarchy of bitmaps: a set bit above says that the word below is not empty.
+//! A set of small integers as a 64-ary hierarchy of bitmaps: a set bit means that the word below it is not empty.
 
 use crate::bits::{above, below, highest, lowest};
 use crate::cells::Cells;
 
-/// How many cells a set of integers below `bits` takes: all levels, the lowest first, up to one of a single word.
+/// Returns how many cells a set of integers below `bits` takes: all levels, lowest first, up to one of a single word.
 pub(crate) const fn cells_for(mut bits: usize) -> usize {
     let mut cells = 0;
     loop {
@@ -40,8 +40,8 @@ impl BitTree {
         }
     }
 
-    /// The word, on the lowest level, is not empty any more.
-    #[inline]
+    /// Updates the upper levels after this word of the lowest level became non-empty.
+    #[inline(never)]
     fn insert_above(self, cells: &mut Cells<'_, u64>, mut word: usize) {
         let (mut level, mut bits) = (self.base, self.bits);
         while bits > 64 {
@@ -57,19 +57,19 @@ impl BitTree {
         }
     }
 
-    /// Adds the members of one word, which has some already.
+    /// Adds the members of one word, which is not empty.
     #[inline(always)]
     pub(crate) fn insert_into_word(self, cells: &mut Cells<'_, u64>, word: usize, members: u64) {
         cells.set(self.base + word, cells.get(self.base + word) | members);
     }
 
-    /// Takes members of one word away, which has others.
+    /// Removes members of one word, which has others.
     #[inline(always)]
     pub(crate) fn remove_from_word(self, cells: &mut Cells<'_, u64>, word: usize, members: u64) {
         cells.set(self.base + word, cells.get(self.base + word) & !members);
     }
 
-    /// Takes a member away; whether that leaves none.
+    /// Removes a member; returns whether the set is then empty.
     #[inline(always)]
     pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, member: usize) -> bool {
         let cell = self.base + member / 64;
@@ -78,8 +78,9 @@ impl BitTree {
         word == 0 && (self.bits <= 64 || self.remove_above(cells, member / 64))
     }
 
-    /// The word, on the lowest level, is empty now; whether all are.
-    #[inline]
+    /// Updates the upper levels after this word of the lowest level became empty; returns whether the set is then
+    /// empty.
+    #[inline(never)]
     fn remove_above(self, cells: &mut Cells<'_, u64>, mut word: usize) -> bool {
         let (mut level, mut bits) = (self.base, self.bits);
         while bits > 64 {
@@ -101,13 +102,13 @@ impl BitTree {
         cells.get(self.base + member / 64) >> (member % 64) & 1 == 1
     }
 
-    /// The least member.
+    /// Returns the least member.
     #[inline]
     pub(crate) fn first(self, cells: &Cells<'_, u64>) -> Option<usize> {
         self.first_from(cells, 0)
     }
 
-    /// The least member that is at least `from`.
+    /// Returns the least member that is at least `from`.
     #[inline]
     pub(crate) fn first_from(self, cells: &Cells<'_, u64>, from: usize) -> Option<usize> {
         if from >= self.bits {
@@ -137,7 +138,7 @@ impl BitTree {
         }
     }
 
-    /// The greatest member that is below `to`.
+    /// Returns the greatest member that is below `to`.
     #[inline]
     pub(crate) fn last_below(self, cells: &Cells<'_, u64>, to: usize) -> Option<usize> {
         if to == 0 {
@@ -148,6 +149,7 @@ impl BitTree {
         if word != 0 { Some(from & !63 | highest(word)) } else { self.climb_down_from(cells, from) }
     }
 
+    #[inline(never)]
     fn climb_down_from(self, cells: &Cells<'_, u64>, from: usize) -> Option<usize> {
         let (mut level, mut bits, mut member, mut height) = (self.base, self.bits, from, 0);
         loop {
@@ -168,7 +170,7 @@ impl BitTree {
     }
 
     /// Follows the extreme bit (`lowest` or `highest`) down from `member` of the level at `height` above the members.
-    /// Where the levels contradict each other, as only damaged ones do, there is no such member.
+    /// Returns `None` where the levels contradict each other, which happens only in a damaged set.
     #[inline]
     fn descend(
         self,
@@ -192,13 +194,13 @@ impl BitTree {
         Some(member)
     }
 
-    /// How many members there are below `used`; for the checks.
+    /// Returns the number of members below `used`; for the checks.
     pub(crate) fn count(self, cells: &Cells<'_, u64>, used: usize) -> usize {
         (0..used.div_ceil(64)).map(|word| cells.get(self.base + word).count_ones() as usize).sum()
     }
 
-    /// Whether the set holds those integers below `used` of which `is_member` is true, and none from there on as far as
-    /// its words go; for the checks. Else the first that it is wrong about.
+    /// Checks that the set contains exactly those integers below `used` for which `is_member` holds, and none above as
+    /// far as its words go. Otherwise returns the first wrong one.
     pub(crate) fn check(
         self,
         cells: &Cells<'_, u64>,
@@ -209,8 +211,8 @@ impl BitTree {
         self.check_above(cells, used)
     }
 
-    /// Whether the upper levels are right about the lowest one as far as `used` integers go; for the checks. Else a word
-    /// of some level about which they are wrong, as the integer that it begins with.
+    /// Checks that the upper levels agree with the lowest one for the first `used` integers. Otherwise returns the
+    /// first integer of a wrong word.
     pub(crate) fn check_above(self, cells: &Cells<'_, u64>, mut used: usize) -> Result<(), usize> {
         let (mut level, mut bits, mut shift) = (self.base, self.bits, 0);
         while bits > 64 {
@@ -223,8 +225,8 @@ impl BitTree {
     }
 }
 
-/// Whether the words from `level` on say of each of `used` places whether `is_set`, and nothing of others. Else the first
-/// place of a word that is wrong.
+/// Checks that the words from `level` on equal `is_set` for each of `used` places and are 0 elsewhere. Otherwise
+/// returns the first place of a wrong word.
 fn check_level(cells: &Cells<'_, u64>, level: usize, used: usize, is_set: impl Fn(usize) -> bool) -> Result<(), usize> {
     for first in (0..used).step_by(64) {
         let places = first..used.min(first + 64);

@@ -1,40 +1,40 @@
 //! Arithmetic on the words of the block map. Bit `i` of a word stands for the `i`-th of its 64 granules.
 
-/// The bits above bit `bit` (which is below 64).
+/// Returns the bits above bit `bit` (which is below 64).
 #[inline(always)]
 pub(crate) const fn above(bit: usize) -> u64 {
     (!1u64) << bit
 }
 
-/// The bits below bit `bit` (which is below 64).
+/// Returns the bits below bit `bit` (which is below 64).
 #[inline(always)]
 pub(crate) const fn below(bit: usize) -> u64 {
     (1u64 << bit) - 1
 }
 
-/// The lowest set bit's index; `word` is not 0 (for 0 the result is some number up to 64).
+/// Returns the lowest set bit's index; `word` is not 0 (for 0 the result is some number up to 64).
 #[inline(always)]
 pub(crate) const fn lowest(word: u64) -> usize {
     debug_assert!(word != 0);
     word.trailing_zeros() as usize
 }
 
-/// The highest set bit's index; `word` is not 0 (for 0 the result is 0).
+/// Returns the highest set bit's index; `word` is not 0 (for 0 the result is 0).
 #[inline(always)]
 pub(crate) const fn highest(word: u64) -> usize {
     debug_assert!(word != 0);
     (word | 1).ilog2() as usize
 }
 
-/// The granules that lie in holes, as far as this word sees: adding the hole starts to the run of non-starts behind
-/// each carries through exactly those runs. Holes never touch one another.
+/// Returns the granules that lie in holes, as far as this word contains them: adding the hole starts to the run of
+/// non-starts behind each carries through exactly those runs. Holes never touch one another.
 #[inline(always)]
 pub(crate) const fn free_granules(starts: u64, holes: u64) -> u64 {
     let runs = !starts | holes;
     runs & !runs.wrapping_add(holes)
 }
 
-/// The granules at which a run of `length` ones begins (1 to 64).
+/// Returns the granules at which a run of `length` ones begins (1 to 64).
 #[inline(always)]
 pub(crate) const fn runs_of(mut ones: u64, length: usize) -> u64 {
     let mut rest = length - 1;

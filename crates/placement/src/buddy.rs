@@ -1,20 +1,19 @@
 //! Binary buddies: blocks are powers of two long, lie at multiples of their length and are halved and joined in pairs.
 //!
-//! The block map says where blocks start, as for the fits. The index is one set per order of the places of its free
-//! blocks. A region of any length is first cut into the fewest blocks of powers of two; a heap that grows does so by
-//! such blocks, which join with what is free before them.
+//! The block map stores where blocks start, as for the fits. The index is one set per order with the places of its free
+//! blocks. A region of any length is first cut into the fewest blocks of powers of two; a heap that grows adds such
+//! blocks, which join with free blocks before them.
 
 use core::ptr::NonNull;
 
 use crate::counters::Counters;
 use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
+use crate::heap::Heap;
 use crate::lookup;
-use crate::map::{self, BlockMap};
-use crate::noted::{Change, Noted};
-use crate::rules::{Growth, PolicyKind, Rules, Statistics};
+use crate::noted::{Change, Noted, unnoted};
+use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::State;
-use crate::store::{Parts, Sections, state_at};
 
 mod check;
 mod free_sets;
@@ -41,24 +40,16 @@ use free_sets::FreeSets;
 /// heap.check().unwrap();
 /// ```
 pub struct Buddy<'m> {
-    state: &'m mut State,
-    counters: Option<&'m mut Counters>,
-    map: BlockMap<'m>,
-    free: FreeSets<'m>,
+    heap: Heap<'m, FreeSets<'m>>,
 }
 
 impl<'m> Buddy<'m> {
-    fn sections(granules: usize, statistics: Statistics) -> Sections {
-        Sections::new(statistics, map::cells_for(granules), FreeSets::cells_for(granules))
-    }
-
-    /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
+    /// Returns how many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
     ///
     /// # Errors
-    /// The rule that makes no sense, or [`RulesError::Capacity`].
+    /// The invalid rule, or [`RulesError::Capacity`].
     pub fn metadata_cells(capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
-        let state = State::new(PolicyKind::Buddy, capacity, rules)?;
-        Ok(Self::sections(state.capacity, rules.statistics).total())
+        Heap::<FreeSets<'m>>::metadata_cells(PolicyKind::Buddy, capacity, rules)
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
@@ -68,64 +59,50 @@ impl<'m> Buddy<'m> {
     /// # Errors
     /// As [`Buddy::metadata_cells`], or [`RulesError::MetadataTooShort`].
     pub fn create(metadata: &'m mut [u64], capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
-        let cells = Self::metadata_cells(capacity, rules)?;
-        metadata.get_mut(..cells).ok_or(RulesError::MetadataTooShort)?.fill(0);
-        // SAFETY: the block is exclusively ours for 'm, long enough, and was just zeroed.
-        unsafe { Self::create_zeroed(NonNull::from(metadata).cast(), capacity, rules) }
+        let metadata = Heap::<FreeSets<'m>>::zeroed(PolicyKind::Buddy, metadata, capacity, rules)?;
+        // SAFETY: the block is borrowed exclusively for 'm, long enough, and was just zeroed.
+        unsafe { Self::create_zeroed(metadata, capacity, rules) }
     }
 
-    /// As [`Buddy::create`] over metadata that is known to be zero, of which only what is used is touched.
+    /// Creates a heap as [`Buddy::create`] does, over metadata that is already zero; touches only the metadata in use.
     ///
     /// # Errors
     /// As [`Buddy::metadata_cells`].
     ///
     /// # Safety
-    /// As [`Fit::create_zeroed`](crate::Fit::create_zeroed).
+    /// `metadata` is valid for reads and writes of [`Buddy::metadata_cells`] cells for `'m`, is used through nothing
+    /// else, and every byte of it is 0.
     pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
         let mut state = State::new(PolicyKind::Buddy, capacity, rules)?;
         let initial = state.end;
         (state.end, state.top) = (0, 0);
-        // SAFETY: the caller's promise.
-        let mut buddy = unsafe { Self::over(metadata, state) };
-        buddy.map.mark_block(0);
-        buddy.append(initial);
-        Ok(buddy)
+        // SAFETY: `metadata` is valid for `metadata_cells` cells for `'m` and used through nothing else, as this
+        // function requires.
+        let mut heap = unsafe { Heap::<FreeSets<'m>>::over(metadata, state) };
+        heap.map.mark_block(0);
+        heap.append(initial);
+        Ok(Buddy { heap })
     }
 
-    /// # Safety
-    /// As [`Buddy::create_zeroed`], for a block whose state may be replaced by `state` without harm.
-    unsafe fn over(metadata: NonNull<u64>, state: State) -> Self {
-        let granules = state.capacity;
-        let sections = Self::sections(granules, state.statistics());
-        // SAFETY: the caller's promise; the state is written before it is referred to.
-        let Parts { state, counters, map, index } = unsafe {
-            metadata.cast::<State>().write(state);
-            Parts::of(metadata, sections)
-        };
-        Buddy { state, counters, map: BlockMap::new(map, granules), free: FreeSets::new(index, granules) }
-    }
-
-    /// Takes up the heap whose metadata lies at `metadata`, wherever it was created.
+    /// Attaches to the heap whose metadata lies at `metadata`; its address may differ from that at creation.
     ///
     /// # Errors
     /// As [`Fit::attach`](crate::Fit::attach).
     ///
     /// # Safety
-    /// As [`Fit::attach`](crate::Fit::attach).
+    /// As for [`Fit::attach`](crate::Fit::attach): `metadata` is valid for reads and writes of `cells` cells for `'m`
+    /// and is used through nothing else. Before the heap is changed, its bytes must come from an engine of this
+    /// version, or its check must have passed.
     pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
-        // SAFETY: the caller's promise.
-        let state = unsafe { state_at(metadata, cells, PolicyKind::Buddy) }?;
-        if !state.is_plausible(PolicyKind::Buddy) {
-            return Err(RulesError::NotAHeap);
-        }
-        if cells < Self::sections(state.capacity, state.statistics()).total() {
-            return Err(RulesError::MetadataTooShort);
-        }
-        // SAFETY: the caller's promise, and the block is as long as this state needs.
-        Ok(unsafe { Self::over(metadata, state) })
+        // SAFETY: `metadata` is valid for `cells` cells for `'m` and used through nothing else, as this function
+        // requires.
+        let heap = unsafe { Heap::attach(PolicyKind::Buddy, metadata, cells) }?;
+        Ok(Buddy { heap })
     }
+}
 
-    /// The order of the block that a request takes, or `None` when no block can satisfy it.
+impl Heap<'_, FreeSets<'_>> {
+    /// Returns the order of the block that a request takes, or `None` when no block can satisfy it.
     fn order_for(&self, granules: usize, align: usize) -> Option<u32> {
         let state = &*self.state;
         let len = (granules + usize::from(state.header)).checked_next_power_of_two()?;
@@ -134,8 +111,8 @@ impl<'m> Buddy<'m> {
         (skew & (align - 1) == 0).then(|| len.max(align).ilog2())
     }
 
-    /// Adds `len` granules behind the heap's end as the fewest blocks of powers of two that lie there, joins them
-    /// with what is free before, and returns how many blocks that were.
+    /// Adds `len` granules behind the heap's end as the fewest blocks of powers of two, joins them with free blocks
+    /// before, and returns how many were added.
     fn append(&mut self, len: usize) -> u64 {
         let mut at = self.state.end;
         let end = at + len;
@@ -152,15 +129,11 @@ impl<'m> Buddy<'m> {
             pieces += 1;
             at = next;
         }
-        let size = (self.state.end << self.state.shift()) as u64;
-        if let Some(counters) = &mut self.counters {
-            counters.heap_size = size;
-            counters.peak_heap_size = counters.peak_heap_size.max(size);
-        }
+        self.set_end(end);
         pieces
     }
 
-    /// Makes a free block of `order` or more by growing the heap; returns where it is, and its order.
+    /// Grows the heap until there is a free block of `order` or more; returns its place and order.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, order: u32) -> Result<(usize, u32), AllocateError> {
@@ -180,17 +153,17 @@ impl<'m> Buddy<'m> {
         self.find(order).ok_or(AllocateError::RegionFull)
     }
 
-    /// The lowest free block of the smallest order from `order` on, and that order.
+    /// Returns the lowest free block of the smallest order from `order` on, and that order.
     #[inline]
     fn find(&self, order: u32) -> Option<(usize, u32)> {
-        let found = self.free.smallest_order_from(order)?;
-        Some((self.free.lowest(found)? << found, found))
+        let found = self.index.smallest_order_from(order)?;
+        Some((self.index.lowest(found)? << found, found))
     }
 
     /// Takes the free block of order `found` at `start`, halving it until its low half is of `order`.
     #[inline]
     fn take(&mut self, start: usize, found: u32, order: u32) {
-        self.free.remove(found, start);
+        self.index.remove(found, start);
         self.map.mark_block(start);
         self.cut(start, found, order);
         if let Some(counters) = &mut self.counters {
@@ -204,7 +177,7 @@ impl<'m> Buddy<'m> {
             return;
         }
         self.map.mark_high_halves(start, from, to);
-        self.free.insert_high_halves(start, from, to);
+        self.index.insert_high_halves(start, from, to);
         if let Some(counters) = &mut self.counters {
             let cuts = u64::from(from - to);
             counters.splits += cuts;
@@ -213,17 +186,17 @@ impl<'m> Buddy<'m> {
         }
     }
 
-    /// The block of order `from` at `start` becomes free and joins its buddy, the pair its buddy, and so on; returns what it
-    /// became part of.
+    /// Frees the block of order `from` at `start` and joins it with its buddy, the pair with its buddy, and so on;
+    /// returns the joined block.
     #[inline]
     fn join(&mut self, start: usize, from: u32) -> (usize, u32) {
-        let to = self.free.remove_buddies(start, from);
+        let to = self.index.remove_buddies(start, from);
         let whole = start >> to << to;
         if to > from {
             self.map.unmark_buddies(start, from, to);
         }
         self.map.mark_hole(whole);
-        self.free.insert(to, whole);
+        self.index.insert(to, whole);
         if let Some(counters) = &mut self.counters {
             let merges = u64::from(to - from);
             counters.coalesces += merges;
@@ -233,13 +206,9 @@ impl<'m> Buddy<'m> {
         (whole, to)
     }
 
-    /// Blocks that existed before the first request.
+    /// Returns the number of blocks before the first request.
     fn blocks_at_creation(&self) -> u64 {
         self.state.blocks_at_creation() * u64::from(self.state.capacity.count_ones())
-    }
-
-    fn used_block(&self, offset: usize) -> Option<usize> {
-        lookup::used_block(self.state, &self.map, offset)
     }
 
     #[inline]
@@ -247,32 +216,42 @@ impl<'m> Buddy<'m> {
         (self.map.next_start(start) - start).ilog2()
     }
 
-    fn release(&mut self, start: usize, note: impl FnOnce(Change)) -> Freed {
-        let shift = self.state.shift();
+    /// Frees the used block at `offset`, requested with `bytes` bytes if the caller provides the size.
+    #[inline(never)]
+    fn free(&mut self, offset: usize, bytes: Option<usize>, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
+        let start = self.used_block(offset).ok_or_else(|| self.diagnose(offset))?;
         let order = self.order_of(start);
+        let shift = self.state.shift();
+        let payload = (1usize << order).saturating_sub(self.state.header.into());
+        if bytes.is_some_and(|bytes| bytes > payload << shift) {
+            return Err(FreeError::WrongSize);
+        }
         let size = 1usize << order << shift;
         note(Change::of_granules(start, start + (1 << order), start, start, shift));
         if let Some(counters) = &mut self.counters {
             counters.frees += 1;
+            counters.unsized_frees += u64::from(bytes.is_none());
+            counters.released += bytes.unwrap_or(0) as u64;
             counters.live -= size as u64;
         }
         let (hole, hole_order) = self.join(start, order);
-        Freed { offset: start << shift, size, hole_offset: hole << shift, hole_size: 1 << hole_order << shift }
+        Ok(Freed { offset: start << shift, size, hole_offset: hole << shift, hole_size: 1 << hole_order << shift })
     }
 
-    /// Whether the block of order `from` at `start` can become one of order `to` by taking the free buddies above it.
+    /// Returns whether the block of order `from` at `start` can become one of order `to` with the free buddies above
+    /// it.
     fn can_lengthen(&self, start: usize, from: u32, to: u32) -> bool {
         start & ((1 << to) - 1) == 0
             && (from..to).all(|order| {
                 let buddy = start + (1 << order);
-                buddy + (1 << order) <= self.state.end && self.free.contains(order, buddy)
+                buddy + (1 << order) <= self.state.end && self.index.contains(order, buddy)
             })
     }
 
     fn lengthen(&mut self, start: usize, from: u32, to: u32) {
         for order in from..to {
             let buddy = start + (1 << order);
-            self.free.remove(order, buddy);
+            self.index.remove(order, buddy);
             self.map.unmark(buddy);
         }
         if let Some(counters) = &mut self.counters {
@@ -282,80 +261,8 @@ impl<'m> Buddy<'m> {
             counters.holes -= merges;
         }
     }
-}
 
-/// The order of the longest block that may start at `at` and has `room` granules.
-fn order_at(at: usize, room: usize) -> u32 {
-    if at == 0 { room.ilog2() } else { at.trailing_zeros().min(room.ilog2()) }
-}
-
-impl Engine for Buddy<'_> {
-    fn policy(&self) -> PolicyKind {
-        PolicyKind::Buddy
-    }
-
-    fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
-        self.allocate_noted(bytes, align, |_| {})
-    }
-
-    fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
-        self.deallocate_noted(offset, |_| {})
-    }
-
-    fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
-        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
-        if self.usable_size(offset).is_none_or(|usable| bytes > usable) {
-            return Err(FreeError::WrongSize);
-        }
-        if let Some(counters) = &mut self.counters {
-            counters.released += bytes as u64;
-        }
-        Ok(self.release(start, |_| {}))
-    }
-
-    fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
-        self.resize_noted(offset, old, new, |_| {})
-    }
-
-    fn usable_size(&self, offset: usize) -> Option<usize> {
-        lookup::usable_size(self.state, &self.map, offset)
-    }
-
-    fn block_containing(&self, offset: usize) -> Option<Block> {
-        lookup::block_containing(self.state, &self.map, offset)
-    }
-
-    fn heap_size(&self) -> usize {
-        self.state.end << self.state.shift()
-    }
-
-    fn top(&self) -> usize {
-        self.state.top << self.state.shift()
-    }
-
-    fn capacity(&self) -> usize {
-        self.state.capacity << self.state.shift()
-    }
-
-    fn counters(&self) -> Option<Counters> {
-        self.counters.as_deref().copied()
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        self.check_all()
-    }
-}
-
-impl Noted for Buddy<'_> {
-    fn allocate_noted(
-        &mut self,
-        bytes: usize,
-        align: usize,
-        note: impl FnOnce(Change),
-    ) -> Result<usize, AllocateError> {
-        if !align.is_power_of_two() {
-            return Err(AllocateError::BadAlignment);
-        }
+    fn allocate(&mut self, bytes: usize, align: usize, note: impl FnOnce(Change)) -> Result<usize, AllocateError> {
         let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
         let order = self.order_for(granules, align).ok_or(AllocateError::RegionFull)?;
         let (found, grown) = match self.find(order) {
@@ -377,27 +284,14 @@ impl Noted for Buddy<'_> {
         Ok((start + usize::from(self.state.header)) << shift)
     }
 
-    fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
-        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
-        if let Some(counters) = &mut self.counters {
-            counters.unsized_frees += 1;
-        }
-        Ok(self.release(start, note))
-    }
-
-    /// A block that needs a smaller order gives its high halves back; one that needs a larger order takes the free
-    /// buddies above it, when it is the low half of each pair.
-    fn resize_noted(
-        &mut self,
-        offset: usize,
-        old: usize,
-        new: usize,
-        note: impl FnOnce(Change),
-    ) -> Result<(), ResizeError> {
+    /// Resizes a block in place. A smaller order frees the high halves; a larger order takes the free buddies above,
+    /// which requires that the block is the low half of each pair.
+    fn resize(&mut self, offset: usize, old: usize, new: usize, note: impl FnOnce(Change)) -> Result<(), ResizeError> {
         let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
         let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
         let (from, to) = (self.order_of(start), self.order_for(granules, 1).ok_or(ResizeError::NoRoom)?);
-        let old = old.min(self.usable_size(offset).unwrap_or(old));
+        let payload = (1usize << from).saturating_sub(self.state.header.into());
+        let old = old.min(payload << self.state.shift());
         if to > from && !self.can_lengthen(start, from, to) {
             return Err(ResizeError::NoRoom);
         }
@@ -435,5 +329,92 @@ impl Noted for Buddy<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the order of the longest block that may start at `at` and has `room` granules.
+fn order_at(at: usize, room: usize) -> u32 {
+    if at == 0 { room.ilog2() } else { at.trailing_zeros().min(room.ilog2()) }
+}
+
+impl Engine for Buddy<'_> {
+    fn policy(&self) -> PolicyKind {
+        PolicyKind::Buddy
+    }
+
+    fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+        self.allocate_noted(bytes, align, unnoted)
+    }
+
+    fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
+        self.deallocate_noted(offset, unnoted)
+    }
+
+    fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
+        self.heap.free(offset, Some(bytes), unnoted)
+    }
+
+    fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
+        self.resize_noted(offset, old, new, unnoted)
+    }
+
+    fn usable_size(&self, offset: usize) -> Option<usize> {
+        lookup::usable_size(self.heap.state, &self.heap.map, offset)
+    }
+
+    fn block_containing(&self, offset: usize) -> Option<Block> {
+        lookup::block_containing(self.heap.state, &self.heap.map, offset)
+    }
+
+    fn heap_size(&self) -> usize {
+        self.heap.heap_size()
+    }
+
+    fn top(&self) -> usize {
+        self.heap.top()
+    }
+
+    fn capacity(&self) -> usize {
+        self.heap.capacity()
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        self.heap.counters()
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        self.heap.check()
+    }
+}
+
+impl Noted for Buddy<'_> {
+    fn allocate_noted(
+        &mut self,
+        bytes: usize,
+        align: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<usize, AllocateError> {
+        if !align.is_power_of_two() {
+            return Err(AllocateError::BadAlignment);
+        }
+        self.heap.allocate(bytes, align, note)
+    }
+
+    fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
+        self.heap.free(offset, None, note)
+    }
+
+    fn resize_noted(
+        &mut self,
+        offset: usize,
+        old: usize,
+        new: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<(), ResizeError> {
+        self.heap.resize(offset, old, new, note)
+    }
+
+    fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
+        self.heap.extend(heap_size, note)
     }
 }

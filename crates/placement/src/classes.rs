@@ -1,9 +1,9 @@
-//! The size classes of long holes: eight to every doubling above 64 granules.
+//! The size classes of long holes: eight per doubling above 64 granules.
 
 /// Lengths up to this many granules are classes of their own.
 pub(crate) const EXACT: usize = 64;
 
-/// The class of a hole of `len` granules: `len` itself up to 64, then eight to a doubling.
+/// Returns the class of a hole of `len` granules: `len` itself up to 64, then eight per doubling.
 #[inline]
 pub(crate) const fn class_of(len: usize) -> usize {
     if len <= EXACT {
@@ -13,7 +13,7 @@ pub(crate) const fn class_of(len: usize) -> usize {
     EXACT + 1 + (doubling - 6) * 8 + (len >> (doubling - 3) & 7)
 }
 
-/// The lowest class all of whose holes are at least `len` granules long.
+/// Returns the lowest class all of whose holes are at least `len` granules long.
 #[inline]
 pub(crate) const fn class_that_holds(len: usize) -> usize {
     if len <= EXACT { len } else { class_of(len - 1) + 1 }

@@ -2,7 +2,7 @@
 
 use crate::error::Violation;
 
-/// What has happened in a heap since it was created.
+/// Counts of what has happened in a heap since it was created.
 ///
 /// Two equations always hold and [`Engine::check`](crate::Engine::check) verifies them:
 ///
@@ -27,47 +27,47 @@ pub struct Counters {
     pub splits: u64,
     /// Merges of a free block with a free neighbour; a merge on both sides counts two.
     pub coalesces: u64,
-    /// Blocks resized where they were.
+    /// Blocks resized in place.
     pub resizes: u64,
     /// Blocks in the heap now, used and free, the free tail included.
     pub blocks: u64,
     /// Free blocks in the heap now, the free tail included.
     pub holes: u64,
-    /// Bytes asked for, as asked, summed over all requests (and over what resizing added).
+    /// Requested bytes, summed over all requests (and over what resizing added).
     pub requested: u64,
-    /// Bytes asked for, each request rounded up to granules, summed over all requests (and over what resizing added).
+    /// Requested bytes, each request rounded up to granules, summed over all requests (and over what resizing added).
     pub rounded: u64,
-    /// Bytes as asked of the blocks that were freed by [`Engine::deallocate_sized`](crate::Engine::deallocate_sized)
+    /// Requested bytes of the blocks that were freed by [`Engine::deallocate_sized`](crate::Engine::deallocate_sized)
     /// (and what resizing took away); see [`Counters::live_requested`].
     pub released: u64,
-    /// Blocks freed without their size being told.
+    /// Blocks freed without a known size.
     pub unsized_frees: u64,
     /// Bytes in used blocks now: payload, rounding, kept remainders and headers.
     pub live: u64,
-    /// The most that `live` has been.
+    /// The peak of `live`.
     pub peak_live: u64,
     /// Bytes from the region's start to the heap's end now.
     pub heap_size: u64,
-    /// The most that `heap_size` has been.
+    /// The peak of `heap_size`.
     pub peak_heap_size: u64,
 }
 
 impl Counters {
-    /// Bytes as asked of the live blocks, or `None` when that cannot be known because some block was
-    /// freed without its size.
+    /// Returns the requested bytes of the live blocks, or `None` if unknown because some block was freed without its
+    /// size.
     #[must_use]
     pub fn live_requested(&self) -> Option<u64> {
         (self.unsized_frees == 0).then(|| self.requested.saturating_sub(self.released))
     }
 
-    /// `1 - requested / allocated` over the live blocks; `None` when it cannot be known or nothing is live.
+    /// Returns `1 - requested / allocated` over the live blocks; `None` if unknown or nothing is live.
     #[must_use]
     pub fn internal_fragmentation(&self) -> Option<f64> {
         let requested = self.live_requested()?;
         (self.live != 0).then(|| 1.0 - requested as f64 / self.live as f64)
     }
 
-    /// Peak live bytes over peak heap size; `None` for a heap that never held anything.
+    /// Returns peak live bytes over peak heap size; `None` for a heap that never contained a block.
     #[must_use]
     pub fn utilisation(&self) -> Option<f64> {
         (self.peak_heap_size != 0).then(|| self.peak_live as f64 / self.peak_heap_size as f64)
@@ -77,7 +77,7 @@ impl Counters {
 /// The sizes of the holes of a heap at one moment, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HoleStats {
-    /// How many holes.
+    /// Number of holes.
     pub count: usize,
     /// The sum of their sizes.
     pub total: usize,
@@ -86,7 +86,7 @@ pub struct HoleStats {
     /// The largest; 0 when there is none.
     pub max: usize,
     mean: f64,
-    /// Sum of squared distances from the mean, kept up by Welford's method.
+    /// Sum of squared distances from the mean, updated by Welford's method.
     scatter: f64,
     /// Holes by size: entry `k` counts those from `2^k` to `2^(k+1) - 1` bytes.
     pub histogram: [usize; 48],
@@ -99,7 +99,7 @@ impl Default for HoleStats {
 }
 
 impl HoleStats {
-    /// Takes one more hole of `bytes` into account.
+    /// Adds a hole of `bytes`.
     pub fn add(&mut self, bytes: usize) {
         self.min = if self.count == 0 { bytes } else { self.min.min(bytes) };
         self.max = self.max.max(bytes);
@@ -111,27 +111,27 @@ impl HoleStats {
         self.histogram[bytes.checked_ilog2().unwrap_or(0).min(47) as usize] += 1;
     }
 
-    /// The mean size; `None` without holes.
+    /// Returns the mean size; `None` without holes.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count != 0).then_some(self.mean)
     }
 
-    /// The variance of the sizes over the whole population; `None` without holes. (Its square root, the
-    /// standard deviation, is left to callers that have a square root.)
+    /// Returns the variance of the sizes over the whole population; `None` without holes. Its square root, the standard
+    /// deviation, is left to callers that have a square root.
     #[must_use]
     pub fn variance(&self) -> Option<f64> {
         (self.count != 0).then(|| self.scatter / self.count as f64)
     }
 
-    /// `1 - largest hole / free bytes`; `None` without holes.
+    /// Returns `1 - largest hole / free bytes`; `None` without holes.
     #[must_use]
     pub fn external_fragmentation(&self) -> Option<f64> {
         (self.total != 0).then(|| 1.0 - self.max as f64 / self.total as f64)
     }
 }
 
-/// What a walk of a heap finds, to hold the counters against. Sizes in bytes.
+/// The result of a walk of a heap, to compare the counters with. Sizes in bytes.
 pub(crate) struct Census {
     pub(crate) at_creation: u64,
     pub(crate) blocks: u64,
@@ -140,9 +140,9 @@ pub(crate) struct Census {
     pub(crate) heap_size: u64,
 }
 
-/// Makes the counters agree with a walk of the heap and their equations hold, whatever was left of them. An operation
-/// that was cut short and whose counting was not is counted as the allocation or the free that makes them agree.
-/// Counters that cannot be any heap's begin anew.
+/// Makes the counters agree with a walk of the heap and their equations hold, whatever they were. An operation that was
+/// interrupted before it was counted is counted as the allocation or the free that makes them agree. Impossible
+/// counters are reset.
 pub(crate) fn reconcile(counters: &mut Counters, census: &Census) {
     make_agree(counters, census);
     if !counts_below(counters, 1 << 61) {
@@ -177,7 +177,7 @@ fn make_agree(counters: &mut Counters, census: &Census) {
     counters.peak_heap_size = counters.peak_heap_size.max(census.heap_size);
 }
 
-/// Whether nothing was counted as far as `limit`.
+/// Returns whether no counter reaches `limit`.
 fn counts_below(counters: &Counters, limit: u64) -> bool {
     let Counters { mallocs, frees, reuses, grows, splits, coalesces, resizes, .. } = *counters;
     let Counters { requested, rounded, released, unsized_frees, .. } = *counters;
@@ -185,7 +185,7 @@ fn counts_below(counters: &Counters, limit: u64) -> bool {
     sums.into_iter().all(|sum| sum < limit)
 }
 
-/// Whether the counters satisfy their equations and agree with a walk of the heap.
+/// Checks that the counters satisfy their equations and agree with a walk of the heap.
 pub(crate) fn verify(counters: &Counters, census: &Census) -> Result<(), Violation> {
     let Counters { mallocs, frees, reuses, grows, splits, coalesces, blocks, holes, live, heap_size, .. } = *counters;
     let Counters { peak_live, peak_heap_size, .. } = *counters;

@@ -1,4 +1,4 @@
-//! What every engine can do, whatever its policy.
+//! The interface of every engine, whatever its policy.
 
 use crate::counters::{Counters, HoleStats};
 use crate::error::{AllocateError, FreeError, ResizeError, Violation};
@@ -13,7 +13,7 @@ pub enum BlockState {
     Free,
 }
 
-/// A block as a walk of the heap sees it. Offsets and sizes are in bytes from the region's base and include the header.
+/// A block in a walk of the heap. Offsets and sizes are in bytes from the region's base and include the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Where the block starts (its header, if blocks have headers).
@@ -24,7 +24,7 @@ pub struct Block {
     pub state: BlockState,
 }
 
-/// What a free did: the block that went, and the hole it became part of. In bytes.
+/// The effect of a free: the freed block, and the hole it became part of. In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
     /// Where the freed block started, header included.
@@ -43,16 +43,16 @@ pub struct Freed {
 /// All operations are bounded: their time does not depend on how many blocks or holes there are, with one
 /// exception that [`Engine::allocate`] names.
 pub trait Engine {
-    /// The policy that places blocks.
+    /// Returns the policy that places blocks.
     fn policy(&self) -> PolicyKind;
 
-    /// Places a block of `bytes` (0 is taken as 1) at an alignment of `align` bytes and returns its payload's offset.
+    /// Places a block of `bytes` (at least 1) at an alignment of `align` bytes and returns its payload's offset.
     ///
-    /// An alignment above the granule makes the fits pass over holes that are long enough but do not hold the
-    /// request at its alignment; the time is then proportional to the number of holes passed over.
+    /// With an alignment above the granule, the fits skip holes that are long enough but cannot hold the aligned
+    /// request; the time is then proportional to the number of skipped holes.
     ///
     /// # Errors
-    /// [`AllocateError::RegionFull`] when nothing fits and the heap may not grow;
+    /// [`AllocateError::RegionFull`] when no hole fits and the heap may not grow;
     /// [`AllocateError::BadAlignment`] when `align` is not a power of two.
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError>;
 
@@ -62,49 +62,50 @@ pub trait Engine {
     /// [`FreeError::NotABlock`] or [`FreeError::AlreadyFree`]; the heap is unchanged.
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError>;
 
-    /// As [`Engine::deallocate`] for a caller who knows how many bytes were asked for, which keeps
+    /// Frees a block as [`Engine::deallocate`] does, for a caller that provides the requested size, which keeps
     /// [`Counters::live_requested`] exact.
     ///
     /// # Errors
     /// Also [`FreeError::WrongSize`] when the block is too short for `bytes`.
     fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError>;
 
-    /// Makes the block at `offset`, asked for with `old` bytes, hold `new` bytes (0 is taken as 1) where it is.
-    /// What it no longer needs becomes a hole (unless shorter than the minimum remainder), what it needs is taken
-    /// from the hole behind it, or by growing the heap when the block is the last. An `old` that is more than the block
-    /// holds is taken as what it holds.
+    /// Resizes the block at `offset`, requested with `old` bytes, in place to `new` bytes (at least 1). A tail that is
+    /// no longer needed becomes a hole (unless shorter than the minimum remainder). Additional granules are taken from
+    /// the hole behind the block, or by growing the heap if the block is the last. An `old` above the block's size is
+    /// taken as that size.
     ///
     /// # Errors
     /// [`ResizeError::NotABlock`], or [`ResizeError::NoRoom`]; the heap is unchanged.
     fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError>;
 
-    /// How many payload bytes the used block at `offset` has, or `None` when no used block's payload starts there.
+    /// Returns how many payload bytes the used block at `offset` has, or `None` when no used block's payload starts
+    /// there.
     fn usable_size(&self, offset: usize) -> Option<usize>;
 
-    /// The block, used or free, that contains the byte at `offset`; `None` outside the heap.
+    /// Returns the block, used or free, that contains the byte at `offset`; `None` outside the heap.
     fn block_containing(&self, offset: usize) -> Option<Block>;
 
-    /// Bytes from the region's start to the heap's end.
+    /// Returns the bytes from the region's start to the heap's end.
     fn heap_size(&self) -> usize;
 
-    /// Bytes from the region's start to where the free tail begins (among buddies, where the heap ends); no used block
-    /// lies above.
+    /// Returns the bytes from the region's start to the free tail (for buddies, to the heap's end); no used block lies
+    /// above.
     fn top(&self) -> usize;
 
-    /// The region's length in bytes, the most that the heap can grow to.
+    /// Returns the region's length in bytes, the most that the heap can grow to.
     fn capacity(&self) -> usize;
 
-    /// The counters, or `None` when the heap was made without statistics.
+    /// Returns the counters, or `None` when the heap was created without statistics.
     fn counters(&self) -> Option<Counters>;
 
-    /// Verifies every invariant of the heap's state, in time proportional to the heap (to its capacity if that is fixed).
-    /// Safe, and as fast, whatever the metadata holds.
+    /// Verifies every invariant of the heap's state, in time proportional to the heap (to its capacity if that is
+    /// fixed). It is safe, and within the same time, whatever the metadata contains.
     ///
     /// # Errors
-    /// The first invariant that does not hold.
+    /// The first invariant that is violated.
     fn check(&self) -> Result<(), Violation>;
 
-    /// All blocks in address order, used and free.
+    /// Returns all blocks in address order, used and free.
     fn blocks(&self) -> Blocks<'_, Self>
     where
         Self: Sized,
@@ -112,7 +113,7 @@ pub trait Engine {
         Blocks { engine: self, at: 0 }
     }
 
-    /// The sizes of the holes, by a walk of the heap.
+    /// Returns statistics of the holes, by a walk of the heap.
     fn holes(&self) -> HoleStats
     where
         Self: Sized,
@@ -125,7 +126,7 @@ pub trait Engine {
     }
 }
 
-/// A walk of a heap in address order; made by [`Engine::blocks`].
+/// A walk of a heap in address order; created by [`Engine::blocks`].
 pub struct Blocks<'e, E: Engine> {
     engine: &'e E,
     at: usize,

@@ -1,4 +1,4 @@
-//! One small enum of errors per operation. No operation that fails changes anything.
+//! One small enum of errors per operation. A failed operation leaves the heap unchanged.
 
 use core::fmt;
 
@@ -17,7 +17,7 @@ pub enum RulesError {
     Phase,
     /// The region holds fewer than 16 granules or more than 2^36.
     Capacity,
-    /// The metadata block is shorter than [`AnyEngine::metadata_cells`](crate::AnyEngine::metadata_cells) says.
+    /// The metadata block is shorter than [`AnyEngine::metadata_cells`](crate::AnyEngine::metadata_cells) returns.
     MetadataTooShort,
     /// The metadata block was not written by this version of the engine under this policy.
     NotAHeap,
@@ -39,7 +39,7 @@ pub enum FreeError {
     NotABlock,
     /// The offset lies in a hole: it was freed before, or never allocated.
     AlreadyFree,
-    /// The block cannot have been asked for with this size.
+    /// The block cannot have been requested with this size.
     WrongSize,
 }
 
@@ -48,11 +48,11 @@ pub enum FreeError {
 pub enum ResizeError {
     /// No used block starts at this offset.
     NotABlock,
-    /// What lies behind the block is not free, or not enough.
+    /// The granules behind the block are not free, or not enough.
     NoRoom,
 }
 
-/// The first invariant that does not hold, as found by [`Engine::check`](crate::Engine::check).
+/// The first violated invariant, as found by [`Engine::check`](crate::Engine::check).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The invariant, in a few words.

@@ -1,8 +1,8 @@
 //! The fits: one engine for every policy that takes a hole, cuts what it needs from its low end and, on free, merges
 //! with both neighbours. They differ only in the hole they choose ([`Choose`]).
 //!
-//! The wilderness `[top, end)`, the free tail of the heap, stands in the map as a start that is not a hole, and is
-//! never in the index: a heap that grows and shrinks at its end touches neither.
+//! The wilderness `[top, end)`, the free tail of the heap, is a start in the map that is not a hole, and is never in
+//! the index: a heap that grows and shrinks at its end touches neither.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -10,20 +10,20 @@ use core::ptr::NonNull;
 use crate::counters::Counters;
 use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
-use crate::index::{Choice, Choose, Index};
+use crate::heap::Heap;
+use crate::index::{AnyIndex, Choice, Choose, Index, Update};
 use crate::lookup;
-use crate::map::{self, BlockMap, Hole, words_for};
-use crate::noted::{Change, Noted};
-use crate::rules::{Growth, PolicyKind, Rules, Statistics};
+use crate::map::{Hole, words_for};
+use crate::noted::{Change, Noted, unnoted};
+use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::{Need, State};
-use crate::store::{Parts, Sections, state_at};
 
 mod carve;
 mod check;
 mod recover;
 mod resize;
 
-/// An engine that places blocks by a choice among holes: [`FirstFit`](crate::FirstFit) and its kin.
+/// An engine that chooses among holes: [`FirstFit`](crate::FirstFit) and the like.
 ///
 /// ```
 /// use heapwright_placement::{Engine, FirstFit, Fit, Rules};
@@ -39,25 +39,17 @@ mod resize;
 /// heap.check().unwrap();
 /// ```
 pub struct Fit<'m, P: Choose> {
-    state: &'m mut State,
-    counters: Option<&'m mut Counters>,
-    map: BlockMap<'m>,
-    index: P::Index<'m>,
+    heap: Heap<'m, P::Index<'m>>,
     _policy: PhantomData<P>,
 }
 
 impl<'m, P: Choose> Fit<'m, P> {
-    fn sections(granules: usize, statistics: Statistics) -> Sections {
-        Sections::new(statistics, map::cells_for(granules), <P::Index<'m>>::cells_for(granules))
-    }
-
-    /// How many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
+    /// Returns how many cells of 8 bytes the metadata of a region of `capacity` bytes takes.
     ///
     /// # Errors
-    /// The rule that makes no sense, or [`RulesError::Capacity`].
+    /// The invalid rule, or [`RulesError::Capacity`].
     pub fn metadata_cells(capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
-        let state = State::new(P::KIND, capacity, rules)?;
-        Ok(Self::sections(state.capacity, rules.statistics).total())
+        Heap::<P::Index<'m>>::metadata_cells(P::KIND, capacity, rules)
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
@@ -67,13 +59,12 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// # Errors
     /// As [`Fit::metadata_cells`], or [`RulesError::MetadataTooShort`].
     pub fn create(metadata: &'m mut [u64], capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
-        let cells = Self::metadata_cells(capacity, rules)?;
-        metadata.get_mut(..cells).ok_or(RulesError::MetadataTooShort)?.fill(0);
-        // SAFETY: the block is exclusively ours for 'm, long enough, and was just zeroed.
-        unsafe { Self::create_zeroed(NonNull::from(metadata).cast(), capacity, rules) }
+        let metadata = Heap::<P::Index<'m>>::zeroed(P::KIND, metadata, capacity, rules)?;
+        // SAFETY: the block is borrowed exclusively for 'm, long enough, and was just zeroed.
+        unsafe { Self::create_zeroed(metadata, capacity, rules) }
     }
 
-    /// As [`Fit::create`] over metadata that is known to be zero, of which only what is used is touched.
+    /// Creates a heap as [`Fit::create`] does, over metadata that is already zero; touches only the metadata in use.
     ///
     /// # Errors
     /// As [`Fit::metadata_cells`].
@@ -83,71 +74,71 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// else, and every byte of it is 0.
     pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
         let state = State::new(P::KIND, capacity, rules)?;
-        let fixed = state.end != 0;
-        // SAFETY: the caller's promise.
-        let mut fit = unsafe { Self::over(metadata, state) };
-        fit.map.mark_block(0);
-        if let Some(counters) = &mut fit.counters {
-            counters.blocks = u64::from(fixed);
-            counters.holes = u64::from(fixed);
-            counters.heap_size = (fit.state.end << fit.state.shift()) as u64;
-            counters.peak_heap_size = counters.heap_size;
-        }
-        Ok(fit)
+        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are valid for `'m` and used through nothing
+        // else, as this function requires.
+        Ok(Fit { heap: unsafe { Heap::create_zeroed(metadata, state) }, _policy: PhantomData })
     }
 
-    /// # Safety
-    /// As [`Fit::create_zeroed`], for a block whose state may be replaced by `state` without harm.
-    unsafe fn over(metadata: NonNull<u64>, state: State) -> Self {
-        let granules = state.capacity;
-        let sections = Self::sections(granules, state.statistics());
-        // SAFETY: the caller's promise; the state is written before it is referred to.
-        let Parts { state, counters, map, index } = unsafe {
-            metadata.cast::<State>().write(state);
-            Parts::of(metadata, sections)
-        };
-        Fit {
-            state,
-            counters,
-            map: BlockMap::new(map, granules),
-            index: <P::Index<'m>>::new(index, granules),
-            _policy: PhantomData,
-        }
-    }
-
-    /// Takes up the heap whose metadata lies at `metadata`, wherever it was created: metadata holds no pointers.
+    /// Attaches to the heap whose metadata lies at `metadata`. Its address may differ from that at creation: metadata
+    /// contains no pointers.
     ///
-    /// Attaching, [`Engine::check`] and everything else that only asks are safe whatever the bytes are: nothing outside
-    /// the block is touched, and every walk ends. What changes the heap trusts them. Who cannot trust the bytes attaches,
-    /// calls `check`, and only then anything else. (Of a heap that grows by itself the check sees nothing beyond the heap's
-    /// end: [`Fit::recover`] clears that, and trusts less.)
+    /// Attaching, [`Engine::check`] and every other query are safe whatever the bytes are: they access nothing outside
+    /// the block, and every walk ends. Operations that change the heap trust the bytes. If you cannot trust them,
+    /// attach, call `check`, and only then anything else. In a heap that grows by itself, the check does not cover the
+    /// metadata beyond the heap's end: [`Fit::recover`] clears that, and trusts less.
     ///
     /// # Errors
     /// [`RulesError::NotAHeap`] when the block does not begin like a heap of this policy;
     /// [`RulesError::MetadataTooShort`] when `cells` is less than such a heap takes.
     ///
     /// # Safety
-    /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else. Before the heap
-    /// is changed, it must be known that its bytes were written by an engine of this version and by nothing else, or its
-    /// check must have passed.
+    /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else. Before the
+    /// heap is changed, its bytes must have been written by an engine of this version and by nothing else, or its check
+    /// must have passed.
     pub unsafe fn attach(metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
-        // SAFETY: the caller's promise.
-        let state = unsafe { state_at(metadata, cells, P::KIND) }?;
-        if !state.is_plausible(P::KIND) {
-            return Err(RulesError::NotAHeap);
-        }
-        if cells < Self::sections(state.capacity, state.statistics()).total() {
-            return Err(RulesError::MetadataTooShort);
-        }
-        // SAFETY: the caller's promise, and the block is as long as this state needs.
-        Ok(unsafe { Self::over(metadata, state) })
+        // SAFETY: `metadata` is valid for `cells` cells for `'m` and used through nothing else, as this function
+        // requires.
+        let heap = unsafe { Heap::attach(P::KIND, metadata, cells) }?;
+        Ok(Fit { heap, _policy: PhantomData })
     }
 
     /// Sets the seed of random fit (the other policies have none). The same seed and requests give the same heap.
     pub fn seed(&mut self, seed: u64) {
         if P::KIND == PolicyKind::Random {
-            self.state.cursor = seed;
+            self.heap.state.cursor = seed;
         }
+    }
+
+    #[inline(always)]
+    fn choose(&mut self, need: &Need) -> Choice {
+        let heap = &mut self.heap;
+        if heap.map.has_summary() {
+            heap.settle_pending();
+            P::choose(&heap.index, &heap.map, heap.state, need)
+        } else {
+            P::scan(&heap.map, heap.state, need)
+        }
+    }
+}
+
+impl<'m, I: Index<'m>> Heap<'m, I> {
+    /// Creates a heap without used blocks.
+    ///
+    /// # Safety
+    /// `metadata` is valid for reads and writes of as many cells as `state` needs, for `'m`, is used through nothing
+    /// else, and every byte of it is 0.
+    unsafe fn create_zeroed(metadata: NonNull<u64>, state: State) -> Self {
+        let fixed = state.end != 0;
+        // SAFETY: `metadata` is valid for as many cells as `state` needs, for `'m`, and used through nothing else, as
+        // this function requires.
+        let mut heap = unsafe { Self::over(metadata, state) };
+        heap.map.mark_block(0);
+        heap.set_end(heap.state.end);
+        if let Some(counters) = &mut heap.counters {
+            counters.blocks = u64::from(fixed);
+            counters.holes = u64::from(fixed);
+        }
+        heap
     }
 
     #[inline(always)]
@@ -162,22 +153,122 @@ impl<'m, P: Choose> Fit<'m, P> {
         }
     }
 
+    /// Raises the index until its root covers `top`.
     #[inline(always)]
-    fn choose(&mut self, need: &Need) -> Choice {
-        if self.map.has_summary() {
-            self.settle_pending();
-            P::choose(&self.index, &self.map, self.state, need)
-        } else {
-            P::scan(&self.map, self.state, need)
+    fn raise_index(&mut self) {
+        if self.must_rise() {
+            self.shared(|heap| heap.raise_rarely());
         }
     }
 
-    /// The start of the used block whose payload is at `offset`.
-    #[inline(always)]
-    fn used_block(&self, offset: usize) -> Option<usize> {
-        lookup::used_block(self.state, &self.map, offset)
+    /// Runs `act`, which is compiled once and not once for each index, on this heap.
+    ///
+    /// It is given a copy of the references that the heap consists of, for the compiler must assume that a call behind
+    /// a table of functions keeps what it is given: it would read the heap's own from memory again and again.
+    #[cold]
+    #[inline(never)]
+    fn shared<R>(&mut self, act: impl for<'a> FnOnce(&mut Heap<'a, AnyIndex<'a>>) -> R) -> R {
+        let (map, index) = (self.map.reborrow(), self.index.reborrow());
+        let mut heap = Heap { state: &mut *self.state, counters: self.counters.as_deref_mut(), map, index };
+        act(&mut heap)
     }
 
+    /// Extends the heap to `heap_size` bytes, if it is shorter.
+    fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
+        let (shift, top) = (self.state.shift(), self.state.top);
+        let end = heap_size >> shift;
+        if end > self.state.capacity {
+            return Err(AllocateError::RegionFull);
+        }
+        if end > self.state.end {
+            note(Change::of_granules(top, end, top, top, shift));
+            if top == self.state.end {
+                self.count_split();
+            }
+            self.set_end(end);
+        }
+        Ok(())
+    }
+}
+
+impl<'m, I: Update<'m> + ?Sized> Heap<'m, I> {
+    /// Whether the root of the index no longer covers `top`.
+    #[inline(always)]
+    fn must_rise(&self) -> bool {
+        words_for(self.state.top) > 1 << (self.index.level_bits() * (u32::from(self.state.height) + 1))
+    }
+
+    /// Inserts the pending hole, if there is one, into the index; part of every allocation.
+    #[inline(always)]
+    fn settle_pending(&mut self) {
+        let hole = self.map.pending();
+        if hole.len != 0 {
+            self.map.set_pending(Hole::NONE);
+            self.index.insert(&mut self.map, self.state.height, hole);
+        }
+    }
+
+    /// Does the same as [`Heap::settle_pending`], where a hole is rarely pending.
+    #[inline(always)]
+    fn settle_rarely(&mut self) {
+        if self.map.pending().len != 0 {
+            self.settle_apart();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_apart(&mut self) {
+        self.settle_pending();
+    }
+
+    /// Records a new hole; its insertion into the index may be deferred.
+    #[inline(always)]
+    fn index_insert(&mut self, hole: Hole) {
+        if self.map.has_summary() {
+            self.settle_rarely();
+            self.map.set_pending(hole);
+        }
+    }
+
+    /// Removes a hole. Settles the pending hole first, so that the index is never asked to remove a hole that it does
+    /// not contain.
+    #[inline(always)]
+    fn index_remove(&mut self, hole: Hole) {
+        if self.map.has_summary() {
+            if self.map.pending() == hole {
+                self.map.set_pending(Hole::NONE);
+            } else {
+                self.settle_rarely();
+                self.index.remove(&mut self.map, self.state.height, hole);
+            }
+        }
+    }
+
+    /// Records a change of a hole's start, length or both.
+    #[inline(always)]
+    fn index_moved(&mut self, from: Hole, to: Hole) {
+        if self.map.has_summary() {
+            if self.map.pending() == from {
+                self.map.set_pending(to);
+            } else {
+                self.settle_rarely();
+                self.index.moved(&mut self.map, self.state.height, from, to);
+            }
+        }
+    }
+
+    /// One more piece has been cut off, and it is free.
+    fn count_split(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            counters.splits += 1;
+            counters.blocks += 1;
+            counters.holes += 1;
+        }
+    }
+}
+
+impl<'m> Heap<'m, AnyIndex<'m>> {
     /// Makes the heap long enough, by the growth rule, for the wilderness to hold the block that `need` describes.
     #[cold]
     #[inline(never)]
@@ -227,74 +318,42 @@ impl<'m, P: Choose> Fit<'m, P> {
         }
     }
 
-    fn set_end(&mut self, end: usize) {
-        self.state.end = end;
-        let size = (end << self.state.shift()) as u64;
-        if let Some(counters) = &mut self.counters {
-            counters.heap_size = size;
-            counters.peak_heap_size = counters.peak_heap_size.max(size);
-        }
-    }
-
     /// The wilderness and the `gap` behind it become a hole like any other, because the heap goes on there.
     fn settle_wilderness(&mut self, gap: usize) {
         let hole = Hole { start: self.state.top, len: self.state.wilderness() + gap };
         self.state.top = hole.end();
-        self.raise_index();
-        self.index_insert(hole);
+        self.raise_rarely();
+        self.index_insert_rarely(hole);
         self.map.mark_hole(hole.start);
         self.map.mark_block(self.state.top);
     }
 
-    /// Tells the index of the pending hole, if there is one.
-    #[inline(always)]
-    fn settle_pending(&mut self) {
-        let hole = self.map.pending();
-        if hole.len != 0 {
-            self.map.set_pending(Hole::NONE);
-            self.index.insert(&mut self.map, self.state.height, hole);
-        }
+    /// As [`Heap::index_insert`], where that is rare.
+    #[cold]
+    #[inline(never)]
+    fn index_insert_rarely(&mut self, hole: Hole) {
+        self.index_insert(hole);
     }
 
-    /// A hole appears; the index will hear of it when that is needed.
-    #[inline(always)]
-    fn index_insert(&mut self, hole: Hole) {
-        if self.map.has_summary() {
-            self.settle_pending();
-            self.map.set_pending(hole);
-        }
+    /// Does the same as [`Heap::index_remove`], where that is rare.
+    #[cold]
+    #[inline(never)]
+    fn index_remove_rarely(&mut self, hole: Hole) {
+        self.index_remove(hole);
     }
 
-    /// A hole goes. What is pending is settled before, so that the index never takes it for one that it holds.
-    #[inline(always)]
-    fn index_remove(&mut self, hole: Hole) {
-        if self.map.has_summary() {
-            if self.map.pending() == hole {
-                self.map.set_pending(Hole::NONE);
-            } else {
-                self.settle_pending();
-                self.index.remove(&mut self.map, self.state.height, hole);
-            }
-        }
+    /// Does the same as [`Heap::index_moved`], where that is rare.
+    #[cold]
+    #[inline(never)]
+    fn index_moved_rarely(&mut self, from: Hole, to: Hole) {
+        self.index_moved(from, to);
     }
 
-    /// A hole changes its start, its length or both.
-    #[inline(always)]
-    fn index_moved(&mut self, from: Hole, to: Hole) {
-        if self.map.has_summary() {
-            if self.map.pending() == from {
-                self.map.set_pending(to);
-            } else {
-                self.settle_pending();
-                self.index.moved(&mut self.map, self.state.height, from, to);
-            }
-        }
-    }
-
-    /// Raises the index until its root covers `top`.
-    #[inline(always)]
-    fn raise_index(&mut self) {
-        while words_for(self.state.top) > 1 << (<P::Index<'m>>::LEVEL_BITS * (u32::from(self.state.height) + 1)) {
+    /// As [`Heap::raise_index`], where that is rare.
+    #[cold]
+    #[inline(never)]
+    fn raise_rarely(&mut self) {
+        while self.must_rise() {
             if self.map.has_summary() {
                 self.index.raise(&self.map, self.state.height);
             }
@@ -310,58 +369,50 @@ impl<P: Choose> Engine for Fit<'_, P> {
 
     #[inline]
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
-        self.allocate_noted(bytes, align, |_| {})
+        self.allocate_noted(bytes, align, unnoted)
     }
 
     #[inline]
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
-        self.deallocate_noted(offset, |_| {})
+        self.deallocate_noted(offset, unnoted)
     }
 
     #[inline]
     fn deallocate_sized(&mut self, offset: usize, bytes: usize) -> Result<Freed, FreeError> {
-        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
-        let len = self.map.next_start(start) - start;
-        if bytes > (len - usize::from(self.state.header)) << self.state.shift() {
-            return Err(FreeError::WrongSize);
-        }
-        if let Some(counters) = &mut self.counters {
-            counters.released += bytes as u64;
-        }
-        Ok(self.release(start, len, |_| {}))
+        self.heap.free(offset, Some(bytes), unnoted)
     }
 
     fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
-        self.resize_noted(offset, old, new, |_| {})
+        self.resize_noted(offset, old, new, unnoted)
     }
 
     #[inline]
     fn usable_size(&self, offset: usize) -> Option<usize> {
-        lookup::usable_size(self.state, &self.map, offset)
+        lookup::usable_size(self.heap.state, &self.heap.map, offset)
     }
 
     fn block_containing(&self, offset: usize) -> Option<Block> {
-        lookup::block_containing(self.state, &self.map, offset)
+        lookup::block_containing(self.heap.state, &self.heap.map, offset)
     }
 
     fn heap_size(&self) -> usize {
-        self.state.end << self.state.shift()
+        self.heap.heap_size()
     }
 
     fn top(&self) -> usize {
-        self.state.top << self.state.shift()
+        self.heap.top()
     }
 
     fn capacity(&self) -> usize {
-        self.state.capacity << self.state.shift()
+        self.heap.capacity()
     }
 
     fn counters(&self) -> Option<Counters> {
-        self.counters.as_deref().copied()
+        self.heap.counters()
     }
 
     fn check(&self) -> Result<(), Violation> {
-        self.check_all()
+        self.heap.check(P::KIND)
     }
 }
 
@@ -376,23 +427,24 @@ impl<P: Choose> Noted for Fit<'_, P> {
         if !align.is_power_of_two() {
             return Err(AllocateError::BadAlignment);
         }
-        let granules = self.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
-        let need = self.need(granules, align);
+        let granules = self.heap.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
+        let need = self.heap.need(granules, align);
         let mut choice = self.choose(&need);
+        let heap = &mut self.heap;
         let grown = choice == Choice::Nowhere;
         if grown {
-            self.grow(&need)?;
+            heap.shared(|heap| heap.grow(&need))?;
             choice = Choice::Wilderness;
         }
         let (start, end) = match choice {
-            Choice::Hole(hole) => self.carve(hole, &need, note),
-            _ => self.carve_wilderness(&need, note),
+            Choice::Hole(hole) => heap.carve(hole, &need, note),
+            _ => heap.carve_wilderness(&need, note),
         };
         if P::KIND == PolicyKind::Next {
-            self.state.cursor = end as u64;
+            heap.state.cursor = end as u64;
         }
-        let shift = self.state.shift();
-        if let Some(counters) = &mut self.counters {
+        let shift = heap.state.shift();
+        if let Some(counters) = &mut heap.counters {
             counters.mallocs += 1;
             counters.reuses += u64::from(!grown);
             counters.requested += bytes as u64;
@@ -400,17 +452,12 @@ impl<P: Choose> Noted for Fit<'_, P> {
             counters.live += ((end - start) << shift) as u64;
             counters.peak_live = counters.peak_live.max(counters.live);
         }
-        Ok((start + usize::from(self.state.header)) << shift)
+        Ok((start + usize::from(heap.state.header)) << shift)
     }
 
     #[inline]
     fn deallocate_noted(&mut self, offset: usize, note: impl FnOnce(Change)) -> Result<Freed, FreeError> {
-        let start = self.used_block(offset).ok_or_else(|| lookup::diagnose(self.state, &self.map, offset))?;
-        if let Some(counters) = &mut self.counters {
-            counters.unsized_frees += 1;
-        }
-        let len = self.map.next_start(start) - start;
-        Ok(self.release(start, len, note))
+        self.heap.free(offset, None, note)
     }
 
     fn resize_noted(
@@ -420,22 +467,10 @@ impl<P: Choose> Noted for Fit<'_, P> {
         new: usize,
         note: impl FnOnce(Change),
     ) -> Result<(), ResizeError> {
-        self.resize_in_place(offset, old, new, note)
+        self.heap.shared(|heap| heap.resize_in_place(offset, old, new, note))
     }
 
     fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
-        let (shift, top) = (self.state.shift(), self.state.top);
-        let end = heap_size >> shift;
-        if end > self.state.capacity {
-            return Err(AllocateError::RegionFull);
-        }
-        if end > self.state.end {
-            note(Change::of_granules(top, end, top, top, shift));
-            if top == self.state.end {
-                self.count_split();
-            }
-            self.set_end(end);
-        }
-        Ok(())
+        self.heap.extend(heap_size, note)
     }
 }

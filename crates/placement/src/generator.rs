@@ -1,4 +1,4 @@
-//! The generator behind random fit.
+//! The random number generator of random fit.
 
 /// SplitMix64 over a state kept elsewhere (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014):
 /// one word of state, every seed as good as another.
@@ -9,12 +9,12 @@
 /// assert!(Generator(&mut state).below(10) < 10);
 /// ```
 pub struct Generator<'s>(
-    /// The state; it moves on with every number drawn.
+    /// The state; every number drawn advances it.
     pub &'s mut u64,
 );
 
 impl Generator<'_> {
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn draw(&mut self) -> u64 {
         *self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = *self.0;
@@ -23,7 +23,8 @@ impl Generator<'_> {
         z ^ (z >> 31)
     }
 
-    /// A number below `count` (which is not 0), the upper half of `draw() * count`: its bias is below `count / 2^64`.
+    /// Returns a number below `count` (which is not 0), the upper half of `draw() * count`: its bias is below `count /
+    /// 2^64`.
     pub fn below(&mut self, count: usize) -> usize {
         ((u128::from(self.draw()) * count as u128) >> 64) as usize
     }

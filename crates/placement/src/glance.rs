@@ -1,6 +1,6 @@
-//! A heap as a copy of the first parts of its metadata shows it: its state, its counters and its block map.
+//! A view of a heap in a copy of the first parts of its metadata: its state, its counters and its block map.
 //!
-//! For whoever looks at a heap from outside, perhaps while it works, and does not want to copy all that it knows.
+//! For readers outside the process, perhaps while the heap is in use, which need not copy all of its metadata.
 
 use core::ops::Range;
 
@@ -11,10 +11,11 @@ use crate::rules::{PolicyKind, Statistics};
 use crate::state::State;
 use crate::store::{COUNTER_CELLS, STATE_CELLS};
 
-/// What the head of a heap's metadata says, and the key to the part that says where blocks start.
+/// The head of a heap's metadata, which also locates the block map.
 ///
-/// Nothing here trusts the bytes: whatever they are, answers lie within the heap's capacity and walks end. A copy that was
-/// made while the heap worked may show a block twice as long or half as long as it is; it always shows a partition.
+/// Nothing here trusts the bytes: whatever they are, results lie within the heap's capacity and walks end. In a copy
+/// that was made while the heap was in use, a block may appear twice as long or half as long as it is, but the blocks
+/// always form a partition.
 ///
 /// ```
 /// use heapwright_placement::{AnyEngine, Engine, Glance, PolicyKind, Rules};
@@ -36,61 +37,64 @@ pub struct Glance {
 }
 
 impl Glance {
-    /// How many cells of 8 bytes of the metadata's beginning are looked at, at most.
+    /// The most cells of 8 bytes at the metadata's start that are read.
     pub const HEAD: usize = STATE_CELLS + COUNTER_CELLS;
 
-    /// What the first [`Glance::HEAD`] cells of a heap's metadata say; more may be given, and fewer of a heap without counters.
+    /// Decodes the first [`Glance::HEAD`] cells of a heap's metadata. The slice may be longer, or shorter for a heap
+    /// without counters.
     ///
     /// # Errors
-    /// [`RulesError::MetadataTooShort`] when there are too few; [`RulesError::NotAHeap`] when they do not begin like a heap of
-    /// this version.
+    /// [`RulesError::MetadataTooShort`] when there are too few; [`RulesError::NotAHeap`] when they do not begin like a
+    /// heap of this version.
     pub fn of(head: &[u64]) -> Result<Glance, RulesError> {
         let (first, rest) = head.split_first_chunk::<STATE_CELLS>().ok_or(RulesError::MetadataTooShort)?;
-        // SAFETY: a state is plain integers, aligned to 8 bytes at most, and these are as many cells as it has.
+        // SAFETY: the array has as many cells as a state, is aligned to 8 bytes, and a state consists of integers, for
+        // which any bytes are valid.
         let state = unsafe { first.as_ptr().cast::<State>().read() };
         let policy = state.policy().ok_or(RulesError::NotAHeap)?;
         let counters = match state.statistics() {
             Statistics::Off => None,
             Statistics::Kept => {
                 let cells = rest.first_chunk::<COUNTER_CELLS>().ok_or(RulesError::MetadataTooShort)?;
-                // SAFETY: as for the state.
+                // SAFETY: the array has as many cells as the counters, is aligned to 8 bytes, and counters are
+                // integers, for which any bytes are valid.
                 Some(unsafe { cells.as_ptr().cast::<Counters>().read() })
             }
         };
         Ok(Glance { state, policy, counters })
     }
 
-    /// The policy that places blocks.
+    /// Returns the policy that places blocks.
     #[must_use]
     pub fn policy(&self) -> PolicyKind {
         self.policy
     }
 
-    /// The smallest unit of placement, in bytes.
+    /// Returns the smallest unit of placement, in bytes.
     #[must_use]
     pub fn granule(&self) -> usize {
         1 << self.state.shift()
     }
 
-    /// Bytes from the region's start to the heap's end.
+    /// Returns the bytes from the region's start to the heap's end.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.state.end << self.state.shift()
     }
 
-    /// Bytes from the region's start to where the free tail begins (among buddies, where the heap ends).
+    /// Returns the bytes from the region's start to the free tail (for buddies, to the heap's end).
     #[must_use]
     pub fn top(&self) -> usize {
         self.state.top << self.state.shift()
     }
 
-    /// The counters, or `None` when the heap was made without statistics.
+    /// Returns the counters, or `None` when the heap was created without statistics.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.counters
     }
 
-    /// Which cells of the metadata hold the map of the blocks below [`Glance::top`]: 16 bytes for every 64 granules.
+    /// Returns which cells of the metadata are the map of the blocks below [`Glance::top`]: 16 bytes per 64 granules.
     #[must_use]
     pub fn map(&self) -> Range<usize> {
         let first = match self.state.statistics() {
@@ -100,8 +104,8 @@ impl Glance {
         first..first + 2 * (self.state.top / 64 + 1)
     }
 
-    /// All blocks in address order, used and free, as `map` shows them, a copy of the cells [`Glance::map`]. Where the copy is
-    /// shorter than that, the rest of the heap is one used block.
+    /// Returns all blocks in address order, used and free, from `map`, a copy of the cells [`Glance::map`]. If the copy
+    /// is shorter, the rest of the heap is one used block.
     ///
     /// Time: proportional to the map.
     pub fn blocks<'c>(&self, map: &'c [u64]) -> impl Iterator<Item = Block> + use<'c> {
@@ -120,7 +124,7 @@ struct Walk<'c> {
 }
 
 impl Walk<'_> {
-    /// The first start above the present one, at most `top`.
+    /// Returns the first start above the present one, at most `top`.
     fn next_start(&self) -> usize {
         let from = self.at + 1;
         let mut mask = u64::MAX << (from % 64);

@@ -1,10 +1,10 @@
-//! What the fits ask of an index of holes.
+//! The interface between the fits and their indexes of holes.
 //!
-//! An index holds every hole but the wilderness and the pending hole ([`BlockMap::pending`]). It is told of a hole that goes
-//! or moves before the map shows it, one hole at a time, and never while another is pending.
+//! An index contains every hole but the wilderness and the pending hole ([`BlockMap::pending`]). A removal or move of a
+//! hole is passed to it before the map is changed, one hole at a time, and never while another is pending.
 //! A heap whose map has at most [`PLAIN_WORDS`](crate::map::PLAIN_WORDS) words has no index: it is scanned.
 
-use crate::cells::Cells;
+use crate::heap::Section;
 use crate::map::{BlockMap, Hole};
 use crate::rules::PolicyKind;
 use crate::state::{Need, State};
@@ -18,67 +18,74 @@ pub(crate) mod min_trie;
 pub(crate) mod ordered_tree;
 pub(crate) mod scan;
 
-/// Where a policy wants a block.
+/// The place that a policy chooses for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// In this hole of the index.
     Hole(Hole),
     /// In the wilderness.
     Wilderness,
-    /// Nothing fits.
+    /// No hole fits.
     Nowhere,
 }
 
-/// An ordered collection of the holes of a heap, in memory of its own that starts as zeros.
+/// What changes an index. A trait of its own, so that functions that run rarely are compiled once for all indexes: see
+/// [`AnyIndex`].
 ///
 /// `height` is [`State::height`]: the index need not look at, nor keep up, anything above it.
-pub trait Index<'m>: Sized {
-    /// The binary logarithm of how many nodes of one level a node of the next covers; a root at height `h` covers
-    /// `1 << (LEVEL_BITS * (h + 1))` words of the map.
-    const LEVEL_BITS: u32;
+pub trait Update<'m>: 'm {
+    /// Returns the binary logarithm of how many nodes of one level a node of the next covers; a root at height `h`
+    /// covers `1 << (level_bits * (h + 1))` words of the map.
+    fn level_bits(&self) -> u32;
 
-    /// How many cells the index of a region of `granules` takes.
-    fn cells_for(granules: usize) -> usize;
-
-    /// The index in `cells`, all zeros for an empty one.
-    fn new(cells: Cells<'m, u64>, granules: usize) -> Self;
-
-    /// A hole appears.
+    /// Inserts a hole.
     fn insert(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole);
 
-    /// A hole goes.
+    /// Removes a hole.
     fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole);
 
-    /// A hole changes its start, its length or both.
+    /// Updates a hole that changes its start, its length or both; removes it when `to` is 0 granules long with the same
+    /// start.
     #[inline(always)]
     fn moved(&mut self, map: &mut BlockMap<'m>, height: u8, from: Hole, to: Hole) {
         self.remove(map, height, from);
-        self.insert(map, height, to);
+        if to.len != 0 {
+            self.insert(map, height, to);
+        }
     }
 
-    /// The root rises from `height` to `height + 1`.
+    /// Raises the root from `height` to `height + 1`.
     fn raise(&mut self, map: &BlockMap<'m>, height: u8);
+}
 
-    /// Whether the index holds the holes of `map` that it should and nothing else, on all its levels, as far as
-    /// `survey` reaches; else a granule near which it does not. The map and the survey were found sound; the cells of
-    /// the index may hold anything.
+/// An index of any type, behind a table of its functions.
+pub(crate) type AnyIndex<'m> = dyn Update<'m> + 'm;
+
+/// An ordered collection of the holes of a heap, in memory of its own that starts as zeros.
+pub trait Index<'m>: Section<'m> + Update<'m> {
+    /// The same index for a shorter time.
+    fn reborrow(&mut self) -> impl Update<'_>;
+
+    /// Checks that the index contains exactly those holes of `map` that it should, on all its levels, as far as
+    /// `survey` reaches; otherwise returns a granule near the error. The map and the survey were verified; the cells of
+    /// the index may contain anything.
     fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize>;
 }
 
-/// What is known of a heap before its index is checked.
+/// The facts about a heap that were verified before its index.
 #[derive(Clone, Copy)]
 pub struct Survey {
     /// The region's length in granules.
     pub(crate) capacity: usize,
     /// [`State::height`], no higher than the region needs.
     pub(crate) height: u8,
-    /// How many words of the map there are to look at.
+    /// Number of words of the map to check.
     pub(crate) words: usize,
-    /// How many holes are longer than 64 granules, the pending one left aside.
+    /// Number of holes longer than 64 granules, without the pending one.
     pub(crate) long: usize,
 }
 
-/// How high a root must stand to cover `words` words of the map.
+/// Returns the height at which a root covers `words` words of the map.
 pub(crate) const fn height_over(words: usize, level_bits: u32) -> u32 {
     let bits = usize::BITS - (words - 1).leading_zeros();
     bits.div_ceil(level_bits).saturating_sub(1)
@@ -95,6 +102,6 @@ pub trait Choose {
     /// Chooses a place with the index.
     fn choose<'m>(index: &Self::Index<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice;
 
-    /// Chooses the same place by looking at every hole, where there is no index.
+    /// Chooses the same place by a scan of every hole, where there is no index.
     fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice;
 }

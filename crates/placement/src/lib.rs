@@ -1,12 +1,13 @@
 //! Exact placement policies over an abstract range of granules.
 //!
-//! An engine decides where in a region blocks go. It deals in offsets, never touches the region, calls no operating
-//! system and allocates nothing: all it knows lies in one block of metadata that the caller provides.
+//! An engine decides where in a region blocks go. It computes offsets, never touches the region, calls no operating
+//! system and allocates nothing: all its state lies in one block of metadata that the caller provides.
 //!
 //! - [`Fit`] with [`FirstFit`], [`NextFit`], [`BestFit`], [`WorstFit`], [`RandomFit`] or [`GoodFit`], and [`Buddy`]:
 //!   the policies as types; [`AnyEngine`] when it is chosen at run time.
-//! - [`Engine`]: what all of them do. [`Rules`]: what is decided before a heap exists.
-//! - [`Counters`] and [`HoleStats`]: what happened, and what is left. [`Glance`]: the same from a copy of part of the metadata.
+//! - [`Engine`]: the operations of all of them. [`Rules`]: what is decided before a heap exists.
+//! - [`Counters`] and [`HoleStats`]: what happened, and what is left. [`Glance`]: the same from a copy of part of the
+//!   metadata.
 //!
 //! ```
 //! use heapwright_placement::{AnyEngine, Engine, PolicyKind, Rules};
@@ -31,8 +32,9 @@
 //! ```
 //!
 //! From the bottom up: `bits` (arithmetic on words), `cells` (the metadata block), `bit_tree` (sets of integers), `map`
-//! (where blocks start), `index` (the holes, ordered for a policy), `policies` (the choice), `fit` and `buddy` (the
-//! engines), `any`. How they work is told in the repository's ARCHITECTURE.md.
+//! (where blocks start), `index` (the holes, ordered for a policy), `heap` (what all engines have in common),
+//! `policies` (the choice), `fit` and `buddy` (the engines), `any`. The repository's ARCHITECTURE.md describes how they
+//! work.
 #![no_std]
 
 mod any;
@@ -47,6 +49,7 @@ mod error;
 mod fit;
 mod generator;
 mod glance;
+mod heap;
 mod index;
 mod lookup;
 mod map;

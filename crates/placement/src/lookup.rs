@@ -1,14 +1,14 @@
-//! From an offset to the block it belongs to.
+//! Finds the block of an offset.
 //!
-//! Nothing here trusts the map: whatever its cells hold, an answer is a range within the heap, and a walk from block to
-//! block comes to the heap's end.
+//! Nothing here trusts the map: whatever its cells contain, a result is a range within the heap, and a walk from block
+//! to block reaches the heap's end.
 
 use crate::engine::{Block, BlockState};
 use crate::error::FreeError;
 use crate::map::BlockMap;
 use crate::state::State;
 
-/// The start of the used block whose payload is at `offset`.
+/// Returns the start of the used block whose payload is at `offset`.
 #[inline(always)]
 pub(crate) fn used_block(state: &State, map: &BlockMap<'_>, offset: usize) -> Option<usize> {
     let granule = (offset >> state.shift()).checked_sub(usize::from(state.header))?;
@@ -16,7 +16,7 @@ pub(crate) fn used_block(state: &State, map: &BlockMap<'_>, offset: usize) -> Op
     (aligned && granule < state.top && map.is_start(granule) && !map.is_hole(granule)).then_some(granule)
 }
 
-/// How many payload bytes the used block at `offset` has.
+/// Returns how many payload bytes the used block at `offset` has.
 #[inline(always)]
 pub(crate) fn usable_size(state: &State, map: &BlockMap<'_>, offset: usize) -> Option<usize> {
     let start = used_block(state, map, offset)?;
@@ -24,7 +24,7 @@ pub(crate) fn usable_size(state: &State, map: &BlockMap<'_>, offset: usize) -> O
     Some(len.saturating_sub(usize::from(state.header)) << state.shift())
 }
 
-/// Why `offset` is not the payload of a used block.
+/// Returns why `offset` is not the payload of a used block.
 #[cold]
 #[inline(never)]
 pub(crate) fn diagnose(state: &State, map: &BlockMap<'_>, offset: usize) -> FreeError {
@@ -34,7 +34,7 @@ pub(crate) fn diagnose(state: &State, map: &BlockMap<'_>, offset: usize) -> Free
     }
 }
 
-/// The block, used or free, that contains the byte at `offset`.
+/// Returns the block, used or free, that contains the byte at `offset`.
 pub(crate) fn block_containing(state: &State, map: &BlockMap<'_>, offset: usize) -> Option<Block> {
     let shift = state.shift();
     let granule = offset >> shift;

@@ -1,7 +1,7 @@
 //! The block map: where blocks and holes start.
 //!
-//! Two bits per granule, "a block starts here" and "a hole starts here", kept as a pair of words per 64 granules
-//! `[starts, holes]`. A block ends where the next one starts. A summary above says which words have a start.
+//! Two bits per granule, "a block starts here" and "a hole starts here", stored as a pair of words per 64 granules
+//! `[starts, holes]`. A block ends where the next one starts. A summary above has a bit per word with a start.
 //!
 //! Invariants:
 //! - granule 0 is a start; the heap's `top` is a start that is not a hole, and no granule above it is a start;
@@ -31,27 +31,27 @@ impl Hole {
     }
 }
 
-/// Up to this many words a map has no summary (and a heap no index): looking at each is as fast.
+/// Up to this many words a map has no summary (and a heap no index): a scan of all words is as fast.
 pub(crate) const PLAIN_WORDS: usize = 16;
 
-/// How many map words `granules` take: one granule more, for the start that stands at the heap's top.
+/// Returns how many map words `granules` take: one granule more, for the start at the heap's top.
 pub(crate) const fn words_for(granules: usize) -> usize {
     granules / 64 + 1
 }
 
-/// Words behind a map that are read, always as 0, so that looking a little too far needs no test.
+/// Words behind a map that are read, always as 0, so that a read slightly beyond the end needs no test.
 const GUARDS: usize = 3;
 
 /// Cells behind the guards for the pending hole: its start and its end.
 const PENDING: usize = 2;
 
-/// How many cells the map of a region of `granules` takes, guards and summary included.
+/// Returns how many cells the map of a region of `granules` takes, guards and summary included.
 pub(crate) const fn cells_for(granules: usize) -> usize {
     let words = words_for(granules);
     if words > PLAIN_WORDS { 2 * (words + GUARDS) + PENDING + bit_tree::cells_for(words) } else { 2 * words }
 }
 
-/// The lowest of `holes` that has `len` granules within its word, else the last of them.
+/// Returns the lowest of `holes` that has `len` granules within its word, otherwise the last of them.
 #[inline]
 fn first_run(starts: u64, holes: u64, len: usize) -> usize {
     let fitting = if len <= 64 { runs_of(free_granules(starts, holes), len) } else { 0 };
@@ -68,12 +68,18 @@ impl<'m> BlockMap<'m> {
         BlockMap { cells, words: words_for(granules) }
     }
 
+    /// The same map for a shorter time.
+    #[inline(always)]
+    pub(crate) fn reborrow(&mut self) -> BlockMap<'_> {
+        BlockMap { cells: self.cells.reborrow(), words: self.words }
+    }
+
     #[inline(always)]
     pub(crate) fn starts(&self, word: usize) -> u64 {
         self.cells.get(2 * word)
     }
 
-    /// The holes that start in `word`.
+    /// Returns the holes that start in `word`.
     #[inline(always)]
     pub(crate) fn holes(&self, word: usize) -> u64 {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
@@ -90,7 +96,7 @@ impl<'m> BlockMap<'m> {
         self.holes(granule / 64) >> (granule % 64) & 1 == 1
     }
 
-    /// A used block (or the heap's top) starts at `granule`.
+    /// Marks the start of a used block (or of the heap's top) at `granule`.
     #[inline(always)]
     pub(crate) fn mark_block(&mut self, granule: usize) {
         let (word, bit) = (granule / 64, 1u64 << (granule % 64));
@@ -100,7 +106,15 @@ impl<'m> BlockMap<'m> {
         self.summarise(word);
     }
 
-    /// A hole starts at `granule`.
+    /// Makes the hole that starts at `granule` a used block. The start remains, so the summary need not change.
+    #[inline(always)]
+    pub(crate) fn mark_taken(&mut self, granule: usize) {
+        let (word, bit) = (granule / 64, 1u64 << (granule % 64));
+        let holes = self.cells.get(2 * word + 1);
+        self.cells.set(2 * word + 1, holes & !bit);
+    }
+
+    /// Marks the start of a hole at `granule`.
     #[inline(always)]
     pub(crate) fn mark_hole(&mut self, granule: usize) {
         let (word, bit) = (granule / 64, 1u64 << (granule % 64));
@@ -110,7 +124,7 @@ impl<'m> BlockMap<'m> {
         self.summarise(word);
     }
 
-    /// Nothing starts at `granule` any more: what lies there belongs to the block before.
+    /// Removes the start at `granule`: what lies there belongs to the block before.
     #[inline(always)]
     pub(crate) fn unmark(&mut self, granule: usize) {
         let (word, bit) = (granule / 64, 1u64 << (granule % 64));
@@ -131,7 +145,7 @@ impl<'m> BlockMap<'m> {
         BitTree::new(2 * (self.words + GUARDS) + PENDING, self.words)
     }
 
-    /// The word has a start. Said again when it is known: a test would be mispredicted more often than a store costs.
+    /// Sets the word's bit in the summary, even if it is set: a test would cost more by mispredictions than the store.
     #[inline(always)]
     fn summarise(&mut self, word: usize) {
         if self.has_summary() {
@@ -146,14 +160,14 @@ impl<'m> BlockMap<'m> {
         }
     }
 
-    /// The starts among the 64 granules behind `granule`, the nearest as bit 0.
+    /// Returns the starts among the 64 granules behind `granule`, the nearest as bit 0.
     #[inline(always)]
     fn starts_behind(&self, granule: usize) -> u64 {
         let (word, bit) = (granule / 64, granule % 64);
         self.starts(word) >> bit >> 1 | self.starts(word + 1) << (63 - bit)
     }
 
-    /// The starts among the 64 granules before `granule`, the nearest as bit 63.
+    /// Returns the starts among the 64 granules before `granule`, the nearest as bit 63.
     #[inline(always)]
     fn starts_before(&self, granule: usize) -> u64 {
         let (word, bit) = (granule / 64, granule % 64);
@@ -161,7 +175,7 @@ impl<'m> BlockMap<'m> {
         self.starts(word) << (63 - bit) << 1 | lower >> bit
     }
 
-    /// The first start above `granule`, which is below the heap's top. In a damaged map it is some start above
+    /// Returns the first start above `granule`, which is below the heap's top. In a damaged map it is some start above
     /// `granule`, or a number above every granule of the region.
     #[inline(always)]
     pub(crate) fn next_start(&self, granule: usize) -> usize {
@@ -172,7 +186,7 @@ impl<'m> BlockMap<'m> {
         if near != 0 { granule + 1 + lowest(near) } else { self.next_start_far(granule + 64) }
     }
 
-    #[inline]
+    #[inline(never)]
     fn next_start_far(&self, granule: usize) -> usize {
         let near = self.starts_behind(granule);
         if near != 0 {
@@ -185,6 +199,7 @@ impl<'m> BlockMap<'m> {
         }
     }
 
+    #[inline(never)]
     fn next_start_plain(&self, granule: usize) -> usize {
         let mut word = granule / 64;
         let mut starts = self.starts(word) & above(granule % 64);
@@ -198,14 +213,15 @@ impl<'m> BlockMap<'m> {
         word * 64 + lowest(starts)
     }
 
-    /// The last start below `granule`, which is above 0. In a damaged map it is some start below `granule`, or 0.
+    /// Returns the last start below `granule`, which is above 0. In a damaged map it is some start below `granule`, or
+    /// 0.
     #[inline(always)]
     pub(crate) fn prev_start(&self, granule: usize) -> usize {
         let near = self.starts_before(granule);
         if near != 0 { granule + highest(near) - 64 } else { self.prev_start_far(granule.saturating_sub(64)) }
     }
 
-    #[inline]
+    #[inline(never)]
     fn prev_start_far(&self, granule: usize) -> usize {
         if !self.has_summary() {
             return self.prev_start_plain(granule);
@@ -221,6 +237,7 @@ impl<'m> BlockMap<'m> {
         }
     }
 
+    #[inline(never)]
     fn prev_start_plain(&self, granule: usize) -> usize {
         let mut word = granule / 64;
         let mut starts = self.starts(word) & below(granule % 64);
@@ -234,19 +251,19 @@ impl<'m> BlockMap<'m> {
         word * 64 + highest(starts)
     }
 
-    /// The start of the block that contains `granule`.
+    /// Returns the start of the block that contains `granule`.
     #[inline]
     pub(crate) fn start_of(&self, granule: usize) -> usize {
         if self.is_start(granule) { granule } else { self.prev_start(granule) }
     }
 
-    /// The hole that starts at `granule`.
+    /// Returns the hole that starts at `granule`.
     #[inline(always)]
     pub(crate) fn hole_at(&self, granule: usize) -> Hole {
         Hole { start: granule, len: self.next_start(granule) - granule }
     }
 
-    /// The holes that start in `word`, those in `but` left aside.
+    /// Returns the holes that start in `word`, without those in `but`.
     pub(crate) fn holes_in(&self, word: usize, but: u64) -> impl Iterator<Item = Hole> {
         let mut holes = self.holes(word) & !but;
         core::iter::from_fn(move || {
@@ -256,8 +273,8 @@ impl<'m> BlockMap<'m> {
         })
     }
 
-    /// The lowest hole of at least `len` granules among those that start in `word`; when no hole is known to be that
-    /// long from this word alone, the last one, which may go on behind it. `word` has a hole.
+    /// Returns the lowest hole of at least `len` granules among those that start in `word`. If this word alone shows
+    /// none that long, returns the last one, which may continue behind it. `word` must have a hole.
     #[inline(always)]
     pub(crate) fn first_hole_in_word(&self, word: usize, len: usize) -> Hole {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
@@ -266,7 +283,7 @@ impl<'m> BlockMap<'m> {
         self.hole_at(word * 64 + bit)
     }
 
-    /// The lowest hole of at least `len` granules among those that start in `word` at or above bit `from`.
+    /// Returns the lowest hole of at least `len` granules among those that start in `word` at or above bit `from`.
     #[inline]
     pub(crate) fn first_hole_in_word_from(&self, word: usize, from: usize, len: usize) -> Option<Hole> {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
@@ -283,11 +300,11 @@ impl<'m> BlockMap<'m> {
         self.words
     }
 
-    /// The hole that the index does not know of yet, because it was the last to change by a free; 0 granules long when
-    /// there is none. (A map without a summary, thus a heap without an index, has nowhere to put one.)
+    /// Returns the pending hole: the one that the last free changed and that is not yet in the index; 0 granules long
+    /// when there is none. A map without a summary, and thus a heap without an index, has no room for one.
     ///
-    /// Blocks are often freed in the order in which they lie. Such a run of frees lengthens one and the same hole, and
-    /// the index hears of it once. It is told before anything is taken out of it and before a place is chosen.
+    /// Blocks are often freed in address order. Such a run of frees extends the same hole, and the index is updated
+    /// once: before a hole is removed from it and before a place is chosen.
     #[inline(always)]
     pub(crate) fn pending(&self) -> Hole {
         let at = 2 * (self.words + GUARDS);
@@ -302,15 +319,15 @@ impl<'m> BlockMap<'m> {
         self.cells.set(at + 1, hole.end() as u64);
     }
 
-    /// The pending hole as a bit of the word it starts in, if that is `word`; for the checks.
+    /// Returns the pending hole as a bit of the word it starts in, if that is `word`; for the checks.
     pub(crate) fn pending_in(&self, word: usize) -> u64 {
         let hole = self.pending();
         if hole.len != 0 && hole.start / 64 == word { 1 << (hole.start % 64) } else { 0 }
     }
 
-    /// Whether `top` is marked as it should be, no granule above it is a start, the summary is right and the guards are
-    /// clear, as far as `reach` (a granule not below `top`); else a granule where it is not so. Whatever the cells hold,
-    /// a map that passes answers all questions about granules up to `top` as it should.
+    /// Checks that `top` is marked correctly, no granule above it is a start, the summary is right and the guards are
+    /// clear, as far as `reach` (a granule not below `top`); otherwise returns a granule with an error. Whatever the
+    /// cells contain, a map that passes gives correct results for all granules up to `top`.
     pub(crate) fn check(&self, top: usize, reach: usize) -> Result<(), usize> {
         if !self.is_start(0) {
             return Err(0);
@@ -331,7 +348,7 @@ impl<'m> BlockMap<'m> {
         self.summary().check(&self.cells, used, |word| self.starts(word) != 0).map_err(|word| word * 64)
     }
 
-    /// Whether the pending hole is none, or a hole of this map, which passed [`BlockMap::check`] with `top`.
+    /// Checks that the pending hole is none, or a hole of this map, which passed [`BlockMap::check`] with `top`.
     pub(crate) fn check_pending(&self, top: usize) -> Result<(), usize> {
         if !self.has_summary() {
             return Ok(());
@@ -345,7 +362,7 @@ impl<'m> BlockMap<'m> {
         if is_hole || (start, end) == (0, 0) { Ok(()) } else { Err(start.min(top as u64) as usize) }
     }
 
-    /// The 64 bits that follow the start of a hole longer than 64 granules.
+    /// Returns the 64 bits that follow the start of a hole longer than 64 granules.
     #[inline(always)]
     pub(crate) fn note(&self, start: usize) -> u64 {
         let (word, bit) = (start / 64, start % 64);

@@ -1,4 +1,4 @@
-//! The fits, one short paragraph each: where a policy looks, and how it weighs the wilderness.
+//! The fits: how each policy searches, and how it weighs the wilderness.
 
 use crate::classes;
 use crate::index::by_length::{BestBins, ByLength, GoodBins};
@@ -13,17 +13,17 @@ use crate::state::{Need, State};
 pub enum FirstFit {}
 
 /// Next fit: the hole that contains or starts at the rover, then higher ones, then from the bottom up to the rover.
-/// The rover stands just past the block placed last.
+/// The rover is just past the block placed last.
 pub enum NextFit {}
 
-/// Worst fit: the largest hole, if it fits; ties to the lowest address. Only the largest hole is looked at: a request
-/// that its alignment keeps out of it goes to the wilderness, or nowhere, not to a smaller hole.
+/// Worst fit: the largest hole, if it fits; ties to the lowest address. Only the largest hole is considered: a request
+/// that its alignment keeps out of it goes to the wilderness, or fails, but never goes to a smaller hole.
 pub enum WorstFit {}
 
 /// Best fit: the smallest hole that fits; ties to the lowest address.
 pub enum BestFit {}
 
-/// `hole`, which is long enough, or the lowest indexed hole behind it that fits.
+/// Returns `hole`, which is long enough, if it fits, otherwise the lowest indexed hole behind it that fits.
 #[inline(always)]
 fn fitting_from<'m>(
     tree: &MaxTree<'m>,
@@ -38,7 +38,7 @@ fn fitting_from<'m>(
     Some(hole)
 }
 
-/// The lowest indexed hole that fits, found sooner if it is near granule `guess`.
+/// Returns the lowest indexed hole that fits; the search is faster if it is near granule `guess`.
 #[inline(always)]
 fn first_fitting<'m>(tree: &MaxTree<'m>, map: &BlockMap<'m>, state: &State, need: &Need, guess: usize) -> Option<Hole> {
     let hole = tree.first(map, state.height, guess, need.len)?;
@@ -131,7 +131,8 @@ impl Choose for BestFit {
 }
 
 /// Random fit: any of the holes that fit, all equally likely. With `c` holes that fit, in the order of (size, address),
-/// the one at [`Generator::below`](crate::Generator::below)`(c)` is taken; the generator does not move when nothing fits.
+/// the one at [`Generator::below`](crate::Generator::below)`(c)` is taken; the generator does not move when nothing
+/// fits.
 pub enum RandomFit {}
 
 impl Choose for RandomFit {

@@ -1,13 +1,13 @@
-//! Putting a heap together again after whoever worked on it died at any moment.
+//! Recovery of a heap whose user died at any moment.
 //!
-//! What is believed of the metadata: the rules and the heap's end in the state, the start bits of the map and, at starts, its
-//! hole bits. And the [`Change`] of the operation that was under way, if one was: in its range nothing is believed, because
-//! any of the operation's stores may be missing. All else is made anew from these.
+//! Recovery trusts these parts of the metadata: the rules and the heap's end in the state, the start bits of the map
+//! and, at starts, its hole bits. It also trusts the [`Change`] of the operation in progress, if there was one: the map
+//! is not trusted in its range, because any of the operation's stores may be missing. Everything else is rebuilt from
+//! these.
 //!
-//! Recovery may die as well and is then begun again. Every store it makes to what is believed leaves something from which
-//! the next attempt comes to the same end; where two stores must not change places, a fence for the compiler stands
-//! between them. (For the processor there is nothing to order: a process that dies has made all stores up to some
-//! instruction, and none behind it.)
+//! Recovery may die as well and is then started again. Each of its stores to a trusted part leaves a state from which
+//! the next attempt reaches the same result. Where the order of two stores matters, a compiler fence separates them.
+//! The processor needs no fence: a process that dies has made all stores up to some instruction, and none after it.
 
 use core::fmt;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -17,12 +17,12 @@ use crate::map::BlockMap;
 use crate::noted::Change;
 use crate::state::State;
 
-/// Why a heap could not be put together again.
+/// Why a heap could not be recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoverError {
     /// The metadata is not that of a heap of this version and policy, or does not fit the capacity.
     Rules(RulesError),
-    /// What must be believed contradicts itself.
+    /// The trusted parts contradict each other.
     Broken(Violation),
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for RecoverError {
 
 impl core::error::Error for RecoverError {}
 
-/// A change in granules, known to be possible in a heap of `capacity`.
+/// A change in granules, verified to be possible in a heap of `capacity`.
 struct Repaint {
     from: usize,
     to: usize,
@@ -75,7 +75,7 @@ impl Repaint {
         })
     }
 
-    /// Makes the map show the change, whatever of it the map shows already.
+    /// Applies the change to the map, whatever part of it the map already shows.
     fn paint(&self, map: &mut BlockMap<'_>) {
         map.wipe(self.from + 1, self.to);
         if self.used_from > self.from || self.used_to == self.used_from {
@@ -90,7 +90,7 @@ impl Repaint {
     }
 }
 
-/// Makes the map show every block below the heap's end, the free tail as a hole like any other, and nothing else.
+/// Makes the map show every block below the heap's end, with the free tail as an ordinary hole, and nothing else.
 pub(crate) fn settle(map: &mut BlockMap<'_>, state: &mut State, change: Option<Change>) -> Result<(), Violation> {
     let broken = |invariant, granule: usize| Violation { invariant, offset: granule << state.shift() };
     let repaint = change.map(|change| Repaint::of(change, state)).transpose()?;
@@ -115,7 +115,7 @@ pub(crate) fn settle(map: &mut BlockMap<'_>, state: &mut State, change: Option<C
             return Err(broken("a change ends where a block starts, or in a hole", repaint.to));
         }
     }
-    // Only when every block is marked may the state say that there is no free tail besides them.
+    // Only after every block is marked may the state record that there is no free tail besides them.
     compiler_fence(Ordering::SeqCst);
     state.end = end;
     state.top = end;

@@ -1,4 +1,4 @@
-//! What a caller decides about a heap before it exists: its granule, its headers, how it splits and how it grows.
+//! The parameters of a heap that are chosen before it exists: its granule, its headers, how it splits and how it grows.
 
 use crate::error::RulesError;
 
@@ -9,11 +9,11 @@ use crate::error::RulesError;
 pub enum Growth {
     /// The heap is its whole region from the start and never grows.
     Fixed,
-    /// A new block of exactly the request is added at the end, even when the last block is a hole.
+    /// A new block of exactly the requested size is added at the end, even when the last block is a hole.
     Append,
     /// Only what is missing behind the last hole is added.
     Extend,
-    /// As [`Growth::Extend`], rounded up to a multiple of this many bytes (at least one granule).
+    /// Like [`Growth::Extend`], rounded up to a multiple of this many bytes (at least one granule).
     Pages(u32),
 }
 
@@ -21,7 +21,7 @@ pub enum Growth {
 ///
 /// ```
 /// use heapwright_placement::{Growth, Rules};
-/// // The heap of a textbook malloc: 4-byte granules, 24 bytes of header, growing by what is asked for.
+/// // The heap of a textbook malloc: 4-byte granules, 24 bytes of header, growing by what is requested.
 /// let rules = Rules { granule: 4, header: 24, min_remainder: 32, growth: Growth::Append, ..Rules::default() };
 /// assert!(rules.validate().is_ok());
 /// ```
@@ -35,9 +35,8 @@ pub struct Rules {
     pub min_remainder: u32,
     /// How the heap gets longer.
     pub growth: Growth,
-    /// The address of the region's first byte as far as alignment can see it (any number congruent to the
-    /// real address modulo the largest alignment asked for); a multiple of the granule. 0 for a region that
-    /// is aligned to everything.
+    /// The address of the region's first byte modulo alignments: any number congruent to the real address modulo the
+    /// largest requested alignment. A multiple of the granule; 0 for a region that has every alignment.
     pub phase: usize,
     /// Whether the heap keeps [`Counters`](crate::Counters).
     pub statistics: Statistics,
@@ -48,7 +47,7 @@ pub struct Rules {
 pub enum Statistics {
     /// Every operation is counted.
     Kept,
-    /// Nothing is counted and no memory is set aside for it; [`Counters`](crate::Counters) are not available.
+    /// Nothing is counted and no memory is reserved for it; [`Counters`](crate::Counters) are not available.
     Off,
 }
 
@@ -83,7 +82,7 @@ pub const MAX_GRANULES: usize = 1 << 28;
 pub const MIN_GRANULES: usize = 16;
 
 impl Rules {
-    /// Says whether these rules make sense together.
+    /// Checks that these rules are valid together.
     ///
     /// # Errors
     /// The first rule that is out of range.
@@ -141,7 +140,7 @@ impl PolicyKind {
         PolicyKind::Good,
     ];
 
-    /// The name by which people choose the policy.
+    /// Returns the name by which users choose the policy.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -155,7 +154,7 @@ impl PolicyKind {
         }
     }
 
-    /// The policy of this name, if there is one.
+    /// Returns the policy of this name, if there is one.
     #[must_use]
     pub fn from_name(name: &str) -> Option<PolicyKind> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

@@ -1,4 +1,4 @@
-//! What an engine keeps at the head of its metadata, and where the other parts of the metadata lie.
+//! The head of an engine's metadata, and the location of the metadata's other parts.
 
 use crate::error::RulesError;
 use crate::rules::{Growth, MAX_GRANULES, MAX_HEADER, MAX_MIN_REMAINDER, MIN_GRANULES, PolicyKind, Rules, Statistics};
@@ -18,17 +18,17 @@ pub struct State {
     pub(crate) end: usize,
     /// Where the wilderness starts; equal to `end` when there is none.
     pub(crate) top: usize,
-    /// The rover of next fit; the generator of random fit; where first fit found a hole last, and begins to look.
+    /// The rover of next fit; the generator of random fit; for first fit, where it last found a hole and starts its
+    /// search.
     pub(crate) cursor: u64,
-    /// See [`Rules::phase`]; alignments above 2^32 granules do not see all of it.
+    /// See [`Rules::phase`]; truncated for alignments above 2^32 granules.
     pub(crate) phase: u32,
     pub(crate) min_remainder: u32,
     /// The growth step of [`Growth::Pages`].
     step: u32,
     pub(crate) header: u16,
     magic: u16,
-    /// How high the index stands: its root covers as many words of the map as `top`
-    /// needed at its highest.
+    /// The height of the index: its root covers as many words of the map as `top` needed at its highest.
     pub(crate) height: u8,
     policy: u8,
     growth: u8,
@@ -75,7 +75,7 @@ impl State {
         })
     }
 
-    /// Makes the region `bytes` long (rounded down to granules), which is not shorter than the heap.
+    /// Sets the region's length to `bytes` (rounded down to granules), which must not be shorter than the heap.
     pub(crate) fn set_capacity(&mut self, bytes: usize) -> Result<(), RulesError> {
         let granules = bytes >> self.shift();
         if !(MIN_GRANULES..=MAX_GRANULES).contains(&granules) || granules < self.end {
@@ -85,14 +85,14 @@ impl State {
         Ok(())
     }
 
-    /// Whether this can be the state of an engine of this version under `policy`: every field on which arithmetic
-    /// relies is in its range.
+    /// Returns whether this can be the state of an engine of this version under `policy`: every field used in
+    /// arithmetic is in its range.
     pub(crate) fn is_plausible(&self, policy: PolicyKind) -> bool {
         self.is_recoverable(policy) && self.height <= 8 && self.top <= self.end
     }
 
-    /// Whether this can be the state of an engine of this version under `policy` that was left in the middle of an operation:
-    /// what recovery makes anew may be anything. (And any cursor and any phase will do.)
+    /// Returns whether this can be the state of an engine of this version under `policy` that was interrupted in an
+    /// operation: fields that recovery rebuilds may be anything, and any cursor and phase are valid.
     pub(crate) fn is_recoverable(&self, policy: PolicyKind) -> bool {
         let shift = self.shift();
         self.magic == MAGIC
@@ -110,13 +110,13 @@ impl State {
             }
     }
 
-    /// Up to which granule the checks look: all of a fixed heap, but of one that grows by itself only as much as it has
-    /// grown to, since its capacity may be a whole address space.
+    /// Returns the granule up to which the checks look: all of a fixed heap, but only the grown part of one that grows
+    /// by itself, since its capacity may be a whole address space.
     pub(crate) fn reach(&self) -> usize {
         if self.growth == 0 { self.capacity } else { self.end }
     }
 
-    /// The policy whose heap this state describes, if it describes one.
+    /// Returns the policy whose heap this state describes, if it describes one.
     pub(crate) fn policy(&self) -> Option<PolicyKind> {
         PolicyKind::from_tag(self.policy).filter(|&kind| self.is_plausible(kind))
     }
@@ -139,24 +139,24 @@ impl State {
         }
     }
 
-    /// Blocks that exist before the first request: a fixed region is one hole.
+    /// Returns the number of blocks before the first request: a fixed region is one hole.
     pub(crate) fn blocks_at_creation(&self) -> u64 {
         u64::from(self.growth == 0)
     }
 
-    /// The heap's free tail, in granules.
+    /// Returns the length of the heap's free tail, in granules.
     #[inline(always)]
     pub(crate) fn wilderness(&self) -> usize {
         self.end - self.top
     }
 
-    /// How many bytes more `new` takes than `old`, each rounded up to granules; 0 when it takes no more.
+    /// Returns how many bytes more `new` takes than `old`, each rounded up to granules; 0 if it takes no more.
     pub(crate) fn rounded_growth(&self, old: usize, new: usize) -> u64 {
         let (old, new) = (self.granules(old).unwrap_or(0), self.granules(new).unwrap_or(0));
         (new.saturating_sub(old) << self.shift()) as u64
     }
 
-    /// `bytes` rounded up to granules, at least one; `None` when the region is not that long.
+    /// Returns `bytes` rounded up to granules, at least one; `None` when the region is not that long.
     #[inline(always)]
     pub(crate) fn granules(&self, bytes: usize) -> Option<usize> {
         if bytes > self.capacity << self.shift() {
@@ -167,21 +167,21 @@ impl State {
     }
 }
 
-/// A request in granules: how long a block it needs and where that may start.
+/// A request in granules: the length of the block and its possible starts.
 #[derive(Clone, Copy)]
 pub struct Need {
     /// The block's length, header included.
     pub(crate) len: usize,
     /// Every payload starts at a multiple of this (a power of two); 1 when any granule will do.
     pub(crate) align: usize,
-    /// What must be added to a block's start before its alignment is looked at: the region's phase and the header.
+    /// Added to a block's start before its alignment is computed: the region's phase and the header.
     pub(crate) skew: usize,
     /// A front gap is a hole, and no hole is shorter than this.
     pub(crate) min_gap: usize,
 }
 
 impl Need {
-    /// The distance from `start` to the lowest place at or above it where the block may start.
+    /// Returns the distance from `start` to the lowest place at or above it where the block may start.
     #[inline(always)]
     pub(crate) fn gap(&self, start: usize) -> usize {
         if self.align == 1 { 0 } else { self.aligned_gap(start) }
@@ -196,13 +196,13 @@ impl Need {
         gap + (self.min_gap - gap).next_multiple_of(self.align)
     }
 
-    /// A length that holds the block wherever the hole starts.
+    /// Returns a length that suffices wherever the hole starts.
     #[inline(always)]
     pub(crate) fn longest(&self) -> usize {
         if self.align == 1 { self.len } else { self.len.saturating_add(self.align - 1).saturating_add(self.min_gap) }
     }
 
-    /// Whether a hole of `len` granules at `start` can hold the block.
+    /// Returns whether a hole of `len` granules at `start` can contain the block.
     #[inline(always)]
     pub(crate) fn fits(&self, start: usize, len: usize) -> bool {
         len >= self.len && len - self.len >= self.gap(start)

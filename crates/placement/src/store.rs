@@ -1,4 +1,4 @@
-//! How a metadata block is divided: the state, the counters when they are kept, the block map, the index.
+//! The division of a metadata block: the state, the counters when they are kept, the block map, the index.
 
 use core::ptr::NonNull;
 
@@ -41,12 +41,13 @@ impl Sections {
     /// # Safety
     /// `base` is valid for writes of [`Sections::total`] cells.
     pub(crate) unsafe fn zero_index(self, base: NonNull<u64>) {
-        // SAFETY: the index is the last part of the block.
+        // SAFETY: `base` is valid for writes of all sections, as this function requires, and the index is the last of
+        // them.
         unsafe { base.add(self.before_index()).write_bytes(0, self.index) };
     }
 }
 
-/// The parts themselves.
+/// The parts of a metadata block.
 pub(crate) struct Parts<'m> {
     pub(crate) state: &'m mut State,
     pub(crate) counters: Option<&'m mut Counters>,
@@ -55,15 +56,16 @@ pub(crate) struct Parts<'m> {
 }
 
 impl Parts<'_> {
-    /// The parts of the block at `base`.
+    /// Returns the parts of the block at `base`.
     ///
     /// # Safety
     /// `base` is valid for reads and writes of `sections.total()` cells for the lifetime, used through nothing else,
     /// and begins with a state; what follows may be any bytes (all parts are plain integers).
     pub(crate) unsafe fn of(base: NonNull<u64>, sections: Sections) -> Self {
         let Sections { counters, map, index } = sections;
-        // SAFETY: the parts lie one behind the other within the block, so they do not overlap, and every one of them
-        // consists of integers aligned to at most 8 bytes.
+        // SAFETY: the block is valid for the lifetime and used through nothing else, as this function requires. The
+        // parts lie one behind the other in it, so that they do not overlap, and each consists of integers aligned to
+        // at most 8 bytes.
         unsafe {
             let after_state = base.add(STATE_CELLS);
             let at_map = after_state.add(counters);
@@ -77,7 +79,7 @@ impl Parts<'_> {
     }
 }
 
-/// The state of the heap of `policy` whose metadata lies at `base`, perhaps in the middle of an operation.
+/// Returns the state of the heap of `policy` whose metadata lies at `base`, perhaps in the middle of an operation.
 ///
 /// # Safety
 /// `base` is valid for reads of `cells` cells.
@@ -85,13 +87,14 @@ pub(crate) unsafe fn state_at(base: NonNull<u64>, cells: usize, policy: PolicyKi
     if cells < STATE_CELLS {
         return Err(RulesError::MetadataTooShort);
     }
-    // SAFETY: long enough for a state, which is plain integers.
+    // SAFETY: `base` is valid for reads of `cells` cells, as this function requires. They are long enough for a state,
+    // which consists of integers, for which any bytes are valid.
     let state = unsafe { base.cast::<State>().read() };
     if state.is_recoverable(policy) { Ok(state) } else { Err(RulesError::NotAHeap) }
 }
 
-/// The state of the heap of `policy` that is to be put together again at `base`, for a region of `capacity` bytes, whose
-/// parts are as long as `sections` says. Its index is empty then.
+/// Prepares recovery: returns the state of the heap of `policy` at `base`, for a region of `capacity` bytes, and the
+/// sections of its metadata; empties the index.
 ///
 /// # Safety
 /// `base` is valid for reads and writes of `cells` cells and used through nothing else.
@@ -102,7 +105,7 @@ pub(crate) unsafe fn begin_recovery(
     capacity: usize,
     sections: fn(usize, Statistics) -> Sections,
 ) -> Result<State, RulesError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `base` is valid for reads of `cells` cells, as this function requires.
     let mut state = unsafe { state_at(base, cells, policy) }?;
     state.set_capacity(capacity)?;
     state.height = 0;
@@ -110,12 +113,13 @@ pub(crate) unsafe fn begin_recovery(
     if cells < sections.total() {
         return Err(RulesError::MetadataTooShort);
     }
-    // SAFETY: the block was just found to be as long as all its parts.
+    // SAFETY: `base` is valid for writes of `cells` cells, as this function requires, and the block was just found to
+    // be as long as all its parts.
     unsafe { sections.zero_index(base) };
     Ok(state)
 }
 
-/// The policy of the heap whose metadata lies at `base`.
+/// Returns the policy of the heap whose metadata lies at `base`.
 ///
 /// # Safety
 /// `base` is valid for reads of `cells` cells.
@@ -123,6 +127,7 @@ pub(crate) unsafe fn policy_at(base: NonNull<u64>, cells: usize) -> Result<Polic
     if cells < STATE_CELLS {
         return Err(RulesError::MetadataTooShort);
     }
-    // SAFETY: long enough for a state, which is plain integers.
+    // SAFETY: `base` is valid for reads of `cells` cells, as this function requires. They are long enough for a state,
+    // which consists of integers, for which any bytes are valid.
     unsafe { base.cast::<State>().as_ref() }.policy().ok_or(RulesError::NotAHeap)
 }

@@ -1,7 +1,7 @@
 //! The engine against the oracle: every offset, error, counter and block, over millions of random operations.
 //!
-//! `HEAPWRIGHT_TEST_SCALE=20 cargo test -p heapwright-placement --test conformance` does twenty times as many; 0.1 a tenth.
-//! `HEAPWRIGHT_TEST_SEED=7` draws others.
+//! `HEAPWRIGHT_TEST_SCALE=20 cargo test -p heapwright-placement --test conformance` does twenty times as many; 0.1 a
+//! tenth. `HEAPWRIGHT_TEST_SEED=7` draws others.
 
 use heapwright_placement::PolicyKind;
 use heapwright_testkit::{Scenario, play};

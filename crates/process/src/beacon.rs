@@ -1,4 +1,5 @@
-//! Where a watcher finds this process's heap, and the last state that is left for one.
+//! The beacon, which leads a watcher to this process's heap, and the heap's last state, which a process leaves at its
+//! end.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -15,7 +16,8 @@ use crate::state::State;
 
 static BEACON: Beacon = Beacon::new();
 
-/// Tells where the heap of `state` is, which stays there; `lock` is the word that is 0 while nobody works on it.
+/// Lights the beacon with the location of the heap of `state`, which must not move; `lock` is the word that is 0 while
+/// no thread holds the heap's lock.
 pub(crate) fn light(state: &State, lock: *const u32) {
     let mut sighting = Sighting { lock: lock.addr() as u64, ..Sighting::default() };
     if let Placement::Policy(kind) = state.settings.placement {
@@ -29,13 +31,13 @@ pub(crate) fn light(state: &State, lock: *const u32) {
             sighting.cells = metadata.len() as u64;
         }
         Heap::Mapped(heap) => sighting.counters = core::ptr::from_ref(heap.counters_in_place()).addr() as u64,
-        Heap::Cached => tell_places(&mut sighting),
+        Heap::Cached => add_places(&mut sighting),
     }
     BEACON.light(&sighting);
 }
 
-/// Tells where the parts of the cached heap are.
-fn tell_places(sighting: &mut Sighting) {
+/// Adds the location of the parts of the cached heap.
+fn add_places(sighting: &mut Sighting) {
     let Some(places) = cached::places() else { return };
     sighting.policy = PolicyKind::First as u64;
     sighting.lock = places.lock.addr() as u64;
@@ -47,7 +49,7 @@ fn tell_places(sighting: &mut Sighting) {
     sighting.heaps = places.heaps.addr() as u64;
 }
 
-/// Leaves the heap's state in a file named by this process's number, if the environment named a directory for it.
+/// Writes the heap's state to a file named by this process's id, if the environment names a directory for it.
 pub(crate) fn leave_last_state(state: &State) {
     if let Some(directory) = state.settings.watch {
         leave_in(directory, state);
@@ -60,7 +62,7 @@ fn leave_in(directory: &Line<PATH_LENGTH>, state: &State) {
     let mut path = directory.clone();
     let _ = write!(path, "/{}\0", process_id());
     let Some(output) = CStr::from_bytes_until_nul(path.bytes()).ok().and_then(Output::file) else {
-        // The watcher may be gone, and its directory with it: that is nobody's fault.
+        // The watcher may have ended and removed its directory; that is not an error.
         return;
     };
     output.write(&BEACON.bytes());
@@ -68,7 +70,8 @@ fn leave_in(directory: &Line<PATH_LENGTH>, state: &State) {
         Heap::Growing(heap) => write_map(output, heap.metadata().cast(), heap.metadata().len()),
         Heap::Mapped(heap) => {
             let counters = core::ptr::from_ref(heap.counters_in_place());
-            // SAFETY: counters are plain integers without gaps, and nobody writes to them while the heap is borrowed.
+            // SAFETY: `counters` points to a borrowed value of plain integers without padding, which is not written
+            // while the heap is borrowed.
             output.write(unsafe { slice::from_raw_parts(counters.cast(), size_of_val(&*counters)) });
         }
         Heap::Cached => cached::write_state(output),
@@ -76,12 +79,14 @@ fn leave_in(directory: &Line<PATH_LENGTH>, state: &State) {
     output.close();
 }
 
-/// Writes the metadata of `cells` cells up to the end of the block map's used part.
+/// Writes the metadata of `cells` cells up to the end of the used part of the block map.
 fn write_map(output: Output, metadata: core::ptr::NonNull<u64>, cells: usize) {
-    // SAFETY: the metadata is that long, readable as a whole, and nobody writes to it while the heap is locked.
+    // SAFETY: the engine reported this address and length of its metadata, all of it is readable, and this thread holds
+    // the heap's lock, so that no other thread writes to it.
     let metadata = unsafe { slice::from_raw_parts(metadata.as_ptr(), cells) };
     if let Some(used) = Glance::of(metadata).ok().and_then(|glance| metadata.get(..glance.map().end)) {
-        // SAFETY: cells are plain integers.
+        // SAFETY: cells are integers without padding, so that their bytes are initialized; `used` is borrowed for the
+        // whole call.
         output.write(unsafe { slice::from_raw_parts(used.as_ptr().cast(), size_of_val(used)) });
     }
 }

@@ -1,4 +1,4 @@
-//! The malloc family, without its names. Failures return null and set `errno`, as glibc's manual says.
+//! The malloc family, without its exported names. A failure returns null and sets `errno`, as in glibc's manual.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -25,7 +25,7 @@ fn layout(size: usize, align: usize) -> Option<Layout> {
     Layout::from_size_align(size, align).ok()
 }
 
-/// `malloc`: a block of `size` bytes at a multiple of 16; a block of its own even for 0.
+/// `malloc`: allocates `size` bytes aligned to 16. A size of 0 also gets its own block.
 #[inline(always)]
 pub fn allocate(size: usize) -> *mut u8 {
     match cached::take(size) {
@@ -42,7 +42,7 @@ fn allocate_otherwise(size: usize) -> *mut u8 {
     }
 }
 
-/// `calloc`.
+/// `calloc`: allocates `count` zeroed items of `size` bytes.
 #[inline]
 pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
     let wanted = count.checked_mul(size).and_then(|size| layout(size, ALIGN));
@@ -61,7 +61,7 @@ pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
     }
 }
 
-/// `memalign`: an alignment that is not a power of two is taken as the next one.
+/// `memalign`: rounds an alignment that is not a power of two up to the next one.
 pub fn allocate_aligned_loosely(align: usize, size: usize) -> *mut u8 {
     match align.checked_next_power_of_two() {
         Some(align) => allocate_aligned(align, size),
@@ -90,14 +90,14 @@ pub fn allocate_aligned_strictly(align: usize, size: usize) -> *mut u8 {
 /// `posix_memalign`: returns the error and leaves `errno` alone, and `place` too unless it succeeds.
 ///
 /// # Safety
-/// `place` is valid for a write.
+/// `place` is valid for a write of a pointer.
 pub unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i32 {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
     match layout(size, align.max(ALIGN)).and_then(front::place) {
         Some(block) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: `place` is valid for a write of a pointer, as this function requires.
             unsafe { place.write(block.as_ptr()) };
             0
         }
@@ -108,10 +108,10 @@ pub unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i
 /// `free`.
 ///
 /// # Safety
-/// If a used block starts at `block`, nobody uses it any more.
+/// If a live block starts at `block`, the program does not use it any more.
 #[inline(always)]
 pub unsafe fn free(block: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     unsafe {
         if !cached::give(block) {
             free_otherwise(block);
@@ -120,10 +120,10 @@ pub unsafe fn free(block: *mut u8) {
 }
 
 /// # Safety
-/// As [`free`].
+/// If a live block starts at `block`, the program does not use it any more.
 #[inline(never)]
 unsafe fn free_otherwise(block: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     unsafe {
         if cached::give_any(block) {
             return;
@@ -134,40 +134,43 @@ unsafe fn free_otherwise(block: *mut u8) {
     }
 }
 
-/// `free_sized` and the sized `delete`s: the size is held against the block.
+/// `free_sized` and the sized `delete` operators: checks the size against the block.
 ///
 /// # Safety
-/// As [`free`].
+/// If a live block starts at `block`, the program does not use it any more.
 #[inline]
 pub unsafe fn free_sized(block: *mut u8, size: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     if unsafe { cached::give_sized(block, size) } {
         return;
     }
     let Some(block) = NonNull::new(block) else { return };
     let layout = layout(size, 1).unwrap_or(Layout::new::<u8>());
-    // SAFETY: the caller's promise.
+    // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     unsafe { front::release_sized(block, layout) };
 }
 
-/// `realloc`: of null it allocates, to 0 it frees and returns null.
+/// `realloc`: allocates if `block` is null; frees and returns null if `size` is 0.
 ///
 /// # Safety
-/// If a used block starts at `block`, nobody uses what it has above `size` bytes any more and, when the result is not
-/// null, nobody uses it by its old address.
+/// If a live block starts at `block`, the program does not use its bytes above `size` any more. If the result is not
+/// null, the program does not use the block by its old address.
 pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     let Some(old) = NonNull::new(block) else { return allocate(size) };
     if size == 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: `size` is 0, and the program does not use bytes of the block above `size`: it does not use the block
+        // at all.
         unsafe { free(block) };
         return null_mut();
     }
     let Some(layout) = layout(size, ALIGN) else { return fail(ENOMEM) };
-    // SAFETY: the caller's promise.
+    // SAFETY: if a live block starts at this address, the program does not use its bytes above `size`, as this function
+    // requires.
     match unsafe { front::resize(old, layout) } {
         Ok(Resized::Done(block)) => block.as_ptr(),
         Ok(Resized::Elsewhere(new, length)) => {
-            // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
+            // SAFETY: both blocks are live, so that they do not overlap, and both are at least this long; the program
+            // does not use the old one after this call.
             unsafe {
                 new.copy_from_nonoverlapping(old, length);
                 free(block);
@@ -182,16 +185,18 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
 /// `reallocarray`.
 ///
 /// # Safety
-/// As [`reallocate`].
+/// As for [`reallocate`] with `count * size` bytes: the program uses neither the bytes above that size nor, when the
+/// result is not null, the old address.
 pub unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize) -> *mut u8 {
     match count.checked_mul(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the program uses neither the block's bytes above `size` nor, after success, its old address, as this
+        // function requires.
         Some(size) => unsafe { reallocate(block, size) },
         None => fail(ENOMEM),
     }
 }
 
-/// `malloc_usable_size`: 0 for null and for what is not a block.
+/// `malloc_usable_size`: returns 0 for null and for an address that is not a live block.
 pub fn usable_size(block: *mut u8) -> usize {
     NonNull::new(block).and_then(front::usable_size).unwrap_or(0)
 }

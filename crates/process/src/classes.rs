@@ -1,24 +1,24 @@
-//! The cached heap by size class: what was counted, as far as it was, and what there is.
+//! The cached heap by size class: counts, where they are kept, and current blocks.
 
 use heapwright_cached as cached;
 
-/// The blocks of one length, or (the last) those of no class.
+/// The blocks of one size class, or (last) the blocks outside the classes.
 pub(crate) struct ClassLine {
-    /// How long the blocks are, in bytes; `None` for blocks that are each as long as they like.
+    /// Block size in bytes; `None` for blocks outside the classes, whose sizes differ.
     pub(crate) size: Option<usize>,
-    /// Blocks allocated so far; `None` where that is not counted.
+    /// Blocks allocated so far; `None` if not counted.
     pub(crate) allocated: Option<u64>,
-    /// Blocks freed so far; the same.
+    /// Blocks freed so far; `None` if not counted.
     pub(crate) freed: Option<u64>,
-    /// Blocks that the program has.
+    /// Live blocks.
     pub(crate) blocks: u64,
-    /// Slabs of such blocks; `None` for blocks of no class.
+    /// Slabs of this class; `None` outside the classes.
     pub(crate) slabs: Option<usize>,
-    /// Bytes of their free blocks; the same.
+    /// Bytes of free blocks in the slabs; `None` outside the classes.
     pub(crate) free: Option<usize>,
 }
 
-/// A line per size of which there was ever a block, as far as that is known, the shortest first.
+/// Returns a line per size class that ever had a block, as far as is known, shortest first.
 pub(crate) fn lines(census: &cached::Census) -> impl Iterator<Item = ClassLine> + '_ {
     cached::sizes().filter_map(|size| line(census, size)).chain(long_line(census))
 }
@@ -29,13 +29,13 @@ fn line(census: &cached::Census, size: usize) -> Option<ClassLine> {
     if slabs.is_none() && count.is_none() {
         return None;
     }
-    // Of a size whose blocks were all freed there may be no slab any more.
+    // A class whose blocks were all freed may have no slab any more.
     let slabs = slabs.unwrap_or(cached::ClassSlabs::none_of(size));
     Some(ClassLine {
         size: Some(size),
         allocated: count.map(|count| count.allocated),
         freed: count.map(|count| count.freed),
-        // What lies in lists is known for certain where everything is counted.
+        // Blocks in thread caches can be excluded exactly only if everything is counted.
         blocks: count.map_or(slabs.used as u64, |count| count.allocated.saturating_sub(count.freed)),
         slabs: Some(slabs.slabs),
         free: Some(slabs.free() * size),

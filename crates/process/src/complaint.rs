@@ -1,4 +1,4 @@
-//! What is said about a pointer that is not a block.
+//! Reports the free of an address that is not a live block.
 
 use core::fmt::Write;
 use core::ptr::NonNull;
@@ -9,7 +9,7 @@ use heapwright_os::{Line, Output, abort};
 use crate::exact::Extent;
 use crate::state::State;
 
-/// What the program asked for.
+/// The call that the program made.
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
     Free,
@@ -25,7 +25,7 @@ impl Call {
     }
 }
 
-/// Says in one line what is wrong with `address` and ends the process, or counts it where that was asked for.
+/// Prints one line about the bad `address` and aborts the process, or only counts it if the settings ask for that.
 #[cold]
 #[inline(never)]
 pub(crate) fn complain(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) {

@@ -1,4 +1,4 @@
-//! The verbs of the heaps that place every block exactly, behind the lock.
+//! One interface to the heaps that place every block by itself, behind the lock.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -7,14 +7,14 @@ use heapwright_heaps::{BlockState, Chosen, FreeError, GrowingHeap, MappedHeap, O
 
 use crate::heap::{NotResized, Resized};
 
-/// A block as a complaint describes it.
+/// A block as an error message describes it.
 pub(crate) struct Extent {
     pub(crate) start: usize,
     pub(crate) size: usize,
     pub(crate) state: BlockState,
 }
 
-/// The heap of the process, unless that is the cached one.
+/// The heap of the process, unless it is the cached one.
 pub(crate) enum Exact<'state> {
     Growing(&'state mut GrowingHeap<Chosen>),
     Mapped(&'state mut MappedHeap),
@@ -37,10 +37,11 @@ impl Exact<'_> {
     }
 
     /// # Safety
-    /// If a used block starts at `block`, nobody uses it any more.
+    /// If a live block starts at `block`, the program does not use it any more.
     #[inline(always)]
     pub(crate) unsafe fn free(self, block: NonNull<u8>) -> Result<(), FreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
+        // requires.
         unsafe {
             match self {
                 Exact::Growing(heap) => heap.deallocate_unsized(block),
@@ -50,10 +51,11 @@ impl Exact<'_> {
     }
 
     /// # Safety
-    /// As [`Exact::free`].
+    /// If a live block starts at `block`, the program does not use it any more.
     #[inline(always)]
     pub(crate) unsafe fn free_sized(self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
+        // requires.
         unsafe {
             match self {
                 Exact::Growing(heap) => heap.deallocate(block, layout),
@@ -62,17 +64,17 @@ impl Exact<'_> {
         }
     }
 
-    /// Makes `block` hold `size` bytes where it is, or allocates another that does.
+    /// Resizes `block` in place to `size` bytes, or allocates another block of that size.
     ///
     /// # Safety
-    /// If a used block starts at `block`, nobody uses what it has above `size` bytes any more.
+    /// If a live block starts at `block`, the program does not use its bytes above the new size any more.
     pub(crate) unsafe fn resize(mut self, block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
         let before = self.usable_size(block).ok_or(NotResized::NotABlock)?;
         let resized = match &mut self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
             Exact::Growing(heap) => unsafe { heap.resize_in_place(block, before, layout.size()) }.map(|()| block),
             Exact::Mapped(heap) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
                 unsafe { heap.resize(block, before, layout.size()) }.map_err(|OutOfMemory| ResizeError::NoRoom)
             }
         };
@@ -93,7 +95,7 @@ impl Exact<'_> {
         }
     }
 
-    /// The block, used or free, that `address` points into.
+    /// Returns the block, live or free, that contains `address`.
     pub(crate) fn extent_at(self, address: NonNull<u8>) -> Option<Extent> {
         match self {
             Exact::Growing(heap) => heap.block_containing(address).map(|block| Extent {

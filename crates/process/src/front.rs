@@ -1,4 +1,4 @@
-//! The way to the heap: directly to the one that needs no lock, or through the lock to any other.
+//! Dispatches to the heap: directly to the cached heap, which needs no lock, or through the lock to any other.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,38 +10,38 @@ use heapwright_heaps::FreeError;
 use crate::complaint::{Call, complain};
 use crate::exact::Exact;
 use crate::heap::{Heap, NotResized, Resized};
-use crate::state::{begin, with};
+use crate::state::{begin, with, with_rarely};
 
-/// Nobody has looked yet.
+/// The heap has not been created yet.
 const UNKNOWN: u8 = 0;
 const BEHIND_LOCK: u8 = 1;
 const CACHED: u8 = 2;
 
-static WAY: AtomicU8 = AtomicU8::new(UNKNOWN);
+static PATH: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Notes which way leads to the heap.
+/// Stores the code path that leads to the heap.
 pub(crate) fn open(heap: &Heap) {
-    WAY.store(if matches!(heap, Heap::Cached) { CACHED } else { BEHIND_LOCK }, Ordering::Release);
+    PATH.store(if matches!(heap, Heap::Cached) { CACHED } else { BEHIND_LOCK }, Ordering::Release);
 }
 
 #[inline]
 fn is_cached() -> bool {
-    match WAY.load(Ordering::Acquire) {
+    match PATH.load(Ordering::Acquire) {
         UNKNOWN => {
             begin();
-            WAY.load(Ordering::Acquire) == CACHED
+            PATH.load(Ordering::Acquire) == CACHED
         }
         way => way == CACHED,
     }
 }
 
-/// What `act` comes to on the heap behind the lock; `None` when that is not where the heap is.
+/// Runs `act` on the heap behind the lock; returns `None` if the process has the cached heap instead.
 #[inline(always)]
 fn behind_lock<R>(act: impl FnOnce(Exact<'_>) -> R) -> Option<R> {
     if is_cached() { None } else { with(|state| state.heap.exact().map(act)) }
 }
 
-/// A block for `layout`; `None` when there is no memory.
+/// Allocates a block for `layout`; returns `None` when there is no memory.
 #[inline]
 pub(crate) fn place(layout: Layout) -> Option<NonNull<u8>> {
     match behind_lock(|heap| heap.allocate(layout)) {
@@ -50,7 +50,7 @@ pub(crate) fn place(layout: Layout) -> Option<NonNull<u8>> {
     }
 }
 
-/// As [`place`], all zeros.
+/// Allocates a zeroed block for `layout`; returns `None` when there is no memory.
 #[inline]
 pub(crate) fn place_zeroed(layout: Layout) -> Option<NonNull<u8>> {
     match behind_lock(|heap| heap.allocate_zeroed(layout)) {
@@ -59,36 +59,36 @@ pub(crate) fn place_zeroed(layout: Layout) -> Option<NonNull<u8>> {
     }
 }
 
-/// Frees a block, or complains.
+/// Frees a block, or reports the bad address.
 ///
 /// # Safety
-/// If a used block starts at `block`, nobody uses it any more.
-#[inline]
+/// If a live block starts at `block`, the program does not use it any more.
+#[inline(never)]
 pub(crate) unsafe fn release(block: NonNull<u8>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     let freed = unsafe { behind_lock(|heap| heap.free(block)).unwrap_or_else(|| cached::free(block)) };
     freed.unwrap_or_else(|error| blame(Call::Free, block, error));
 }
 
-/// Frees a block whose length is held against what the caller says, or complains.
+/// Frees a block after a check of its size against `layout`, or reports the bad address or size.
 ///
 /// # Safety
-/// As [`release`].
-#[inline]
+/// If a live block starts at `block`, the program does not use it any more.
+#[inline(never)]
 pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller's promise.
+    // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     let freed = unsafe {
         behind_lock(|heap| heap.free_sized(block, layout)).unwrap_or_else(|| cached::free_sized(block, layout.size()))
     };
     freed.unwrap_or_else(|error| blame(Call::Free, block, error));
 }
 
-/// Makes a block hold `layout`'s size where it is, or places another that does; complains about what is no block.
+/// Resizes a block in place to the size of `layout`, or allocates another of that size; reports a bad address.
 ///
 /// # Safety
-/// If a used block starts at `block`, nobody uses what it has above that size any more.
+/// If a live block starts at `block`, the program does not use its bytes above the new size any more.
 pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
     let resized = unsafe { if is_cached() { resize_cached(block, layout) } else { resize_behind_lock(block, layout) } };
     if let Err(NotResized::NotABlock) = resized {
         blame(Call::Reallocate, block, FreeError::NotABlock);
@@ -96,32 +96,32 @@ pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout) -> Result<Resize
     resized
 }
 
-/// Apart: what all programs run is short and lies together.
+/// Not inlined, which keeps the hot code small and contiguous.
 ///
 /// # Safety
-/// As [`resize`].
+/// If a live block starts at `block`, the program does not use its bytes above the new size any more.
 #[inline(never)]
 unsafe fn resize_behind_lock(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
     behind_lock(|heap| unsafe { heap.resize(block, layout) }).unwrap_or(Err(NotResized::NotABlock))
 }
 
 /// # Safety
-/// As [`resize`].
+/// If a live block starts at `block`, the program does not use its bytes above the new size any more.
 unsafe fn resize_cached(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
     unsafe { cached::reallocate(block, layout.size()) }.map(Resized::Done).map_err(|error| match error {
         NotMoved::NotABlock => NotResized::NotABlock,
         NotMoved::OutOfMemory => NotResized::OutOfMemory,
     })
 }
 
-/// How many bytes the block at `block` has.
+/// Returns the number of bytes that the program may use in the block at `block`.
 pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
     behind_lock(|heap| heap.usable_size(block)).unwrap_or_else(|| cached::usable_size(block))
 }
 
 #[cold]
 fn blame(call: Call, block: NonNull<u8>, error: FreeError) {
-    with(|state| complain(state, call, block, error));
+    with_rarely(|state| complain(state, call, block, error));
 }

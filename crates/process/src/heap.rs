@@ -1,4 +1,4 @@
-//! Which heap the process has, and its figures.
+//! The heap of the process and its statistics.
 
 use core::ptr::NonNull;
 
@@ -12,15 +12,15 @@ use crate::settings::{Placement, Settings};
 /// The least alignment of every block.
 pub(crate) const ALIGN: usize = 16;
 
-/// What became of a block that was to hold more or less.
+/// The outcome of a resize.
 pub(crate) enum Resized {
-    /// It does, where it is or where its pages were moved to.
+    /// The block has the new size, in place or where its pages were moved to.
     Done(NonNull<u8>),
-    /// A new block was allocated; so many bytes are to be copied and the old one is to be freed.
+    /// A new block was allocated; the caller copies this many bytes to it and frees the old one.
     Elsewhere(NonNull<u8>, usize),
 }
 
-/// Why it was not.
+/// Why a resize failed.
 pub(crate) enum NotResized {
     NotABlock,
     OutOfMemory,
@@ -30,11 +30,11 @@ pub(crate) enum NotResized {
 pub(crate) enum Heap {
     Growing(GrowingHeap<Chosen>),
     Mapped(MappedHeap),
-    /// The one of `heapwright_cached`, which needs no lock.
+    /// The heap of `heapwright_cached`, which needs no lock.
     Cached,
 }
 
-/// A heap under `policy`. (Apart: the default heap's way is short and lies together.)
+/// Creates a heap under `policy`. Not inlined, which keeps the default heap's code small and contiguous.
 #[cold]
 #[inline(never)]
 fn growing_under(policy: PolicyKind, seed: u64) -> Result<Heap, CreateError> {
@@ -57,7 +57,7 @@ impl Heap {
         }
     }
 
-    /// The heap for which the lock is taken; `None` for the cached one, which has no use for it.
+    /// Returns the heap that the lock protects; `None` for the cached heap, which needs no lock.
     #[inline(always)]
     pub(crate) fn exact(&mut self) -> Option<Exact<'_>> {
         match self {
@@ -67,7 +67,7 @@ impl Heap {
         }
     }
 
-    /// Of the engine that places each block; the cached heap has other figures.
+    /// Returns the counters of the engine that places each block; the cached heap has other statistics.
     pub(crate) fn counters(&self) -> Option<Counters> {
         match self {
             Heap::Growing(heap) => heap.counters(),
@@ -76,7 +76,8 @@ impl Heap {
         }
     }
 
-    /// The counters of whoever places in the heap's region: as [`Heap::counters`], but of the cached heap those of its pages.
+    /// Returns the counters of the engine in the heap's region: as [`Heap::counters`], but for the cached heap those of
+    /// its pages.
     pub(crate) fn placement_counters(&self) -> Option<Counters> {
         if let Heap::Cached = self { cached::page_counters() } else { self.counters() }
     }
@@ -89,7 +90,7 @@ impl Heap {
         }
     }
 
-    /// What was given back to the system; `None` for a heap that keeps nothing anyway.
+    /// Returns how much was purged; `None` for a heap that never retains freed pages.
     pub(crate) fn returns(&self) -> Option<PageReturns> {
         match self {
             Heap::Growing(heap) => Some(heap.returns()),
@@ -98,7 +99,7 @@ impl Heap {
         }
     }
 
-    /// Gives back what can be; returns how many bytes that were.
+    /// Purges the pages that can be purged; returns how many bytes that were.
     pub(crate) fn trim(&mut self) -> usize {
         match self {
             Heap::Growing(heap) => heap.trim(),

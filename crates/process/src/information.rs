@@ -1,11 +1,11 @@
-//! `malloc_info`: the heap in XML, of the shape that glibc's has.
+//! `malloc_info`: describes the heap in XML of the same shape as glibc's.
 //!
-//! A `heap` is what is placed by one lock's holder: the heap of a policy is number 0. Of the cached heap number 0 is what lies between slabs,
-//! and each thread's heap has a number of its own. A `size` tells of free pieces: holes from so many bytes to so many, or the free
-//! blocks of a class, with its slabs and the blocks that the program has. What is not known is left out.
+//! A `heap` element is what one lock protects: under a policy only number 0. In the cached heap, number 0 is the space
+//! between slabs, and each thread's heap has its own number. A `size` element describes free pieces: holes in a range
+//! of sizes, or the free blocks of a size class with the class's slabs and live blocks. Unknown figures are left out.
 //!
-//! Each heap is written down behind the lock and handed to the stream without it, for streams allocate. So their sums are
-//! those of what was written, whatever happens in between.
+//! Each heap is formatted under the lock and written to the stream after the lock's release, because streams allocate.
+//! The totals are the sums of what was written, even if the heaps change in between.
 
 use core::ffi::c_void;
 use core::fmt::{self, Write};
@@ -16,20 +16,21 @@ use heapwright_os::{Line, Stream, set_errno};
 
 use crate::heap::Heap;
 use crate::inspect::{Pieces, Summary};
-use crate::state::with;
+use crate::state::with_rarely;
 
 const EINVAL: i32 = 22;
 
-/// Long enough for what is said of one heap.
+/// Large enough for the description of one heap.
 type Text = Line<{ 16 << 10 }>;
 
-/// `malloc_info`: writes the heap in figures to the stream `file`. 0, or -1 and `errno` when `options` is not 0, there is no stream or it
+/// `malloc_info`: writes a description of the heap to the stream `file`. Returns 0; or -1, with `errno` set, if
+/// `options` is not 0, there is no stream or the write fails.
 /// does not take it.
 ///
 /// # Safety
-/// `file` is null or a `FILE` that is open.
+/// `file` is null or an open `FILE`.
 pub unsafe fn write_information(options: i32, file: *mut c_void) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `file` is null or an open `FILE`, as this function requires.
     let stream = unsafe { Stream::over(file) }.filter(|_| options == 0);
     let Some(stream) = stream else {
         set_errno(EINVAL);
@@ -38,31 +39,31 @@ pub unsafe fn write_information(options: i32, file: *mut c_void) -> i32 {
     if write_all(&stream).is_some() { 0 } else { -1 }
 }
 
-/// `None` when the stream does not take it.
+/// Returns `None` if a write to the stream fails.
 fn write_all(stream: &Stream) -> Option<()> {
     let hand_over = |text: &Text| stream.write(text.bytes()).then_some(());
-    // One for all, for it is long and stacks may be short.
+    // One buffer for all heaps: it is large, and stacks may be small.
     let mut text = Text::new();
     let _ = text.write_str("<malloc version=\"1\">\n");
     hand_over(&text)?;
     let mut sum = Summary::default();
     for number in 0..=heaps() {
         text.clear();
-        sum += with(|state| write_heap(&mut text, &state.heap, number));
+        sum += with_rarely(|state| write_heap(&mut text, &state.heap, number));
         hand_over(&text)?;
     }
     text.clear();
-    let peak = with(|state| state.heap.placement_counters()).map(|counters| counters.peak_heap_size);
+    let peak = with_rarely(|state| state.heap.placement_counters()).map(|counters| counters.peak_heap_size);
     let _ = write_sum(&mut text, &sum, peak);
     hand_over(&text)
 }
 
-/// How many heaps there are but for number 0.
+/// Returns the number of heaps without number 0.
 fn heaps() -> u32 {
-    with(|state| if let Heap::Cached = state.heap { cached::heaps() } else { 0 })
+    with_rarely(|state| if let Heap::Cached = state.heap { cached::heaps() } else { 0 })
 }
 
-/// Writes what one heap is like; nothing of one that has no slabs.
+/// Writes the description of one heap; nothing for one without slabs.
 fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
     let mut holes = Holes::default();
     let (summary, census) = match heap {
@@ -74,7 +75,7 @@ fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
         }
         Heap::Cached => {
             cached::each_page_hole(|bytes| holes.add(bytes));
-            // Where it is hardened threads have no heaps that are told apart: all of it is here.
+            // A hardened heap has no separate heaps per thread: everything is in number 0.
             match cached::census() {
                 Some(census) if cached::heaps() == 0 => (Summary::of_cached(&census), Some(census)),
                 census => (census.as_ref().map(Summary::between_slabs).unwrap_or_default(), None),
@@ -97,7 +98,7 @@ fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
     summary
 }
 
-/// The holes from 2^k to 2^(k+1) - 1 bytes, for each k.
+/// The holes of 2^k to 2^(k+1) - 1 bytes, for each k.
 struct Holes([Pieces; usize::BITS as usize]);
 
 impl Default for Holes {
@@ -141,7 +142,7 @@ fn write_totals(text: &mut Text, summary: &Summary) -> fmt::Result {
 
 fn write_sum(text: &mut Text, sum: &Summary, peak: Option<u64>) -> fmt::Result {
     write_totals(text, sum)?;
-    // Of mappings, the peak is theirs, and no heap's.
+    // With mappings, the peak is the mappings', not a heap's.
     if let Some(peak) = peak.filter(|_| sum.mapped.count == 0) {
         writeln!(text, "<system type=\"max\" size=\"{peak}\"/>")?;
     }

@@ -1,4 +1,4 @@
-//! What a program can ask about its heap.
+//! Queries of a program about its heap.
 
 use core::ops::AddAssign;
 
@@ -7,15 +7,15 @@ use heapwright_heaps::Counters;
 use heapwright_os::Output;
 
 use crate::heap::Heap;
-use crate::state::with;
+use crate::state::with_rarely;
 use crate::statistics;
 
-/// So many pieces, of so many bytes together.
+/// A number of pieces and their total size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
-    /// How many.
+    /// Number of pieces.
     pub count: usize,
-    /// Their bytes.
+    /// Total bytes.
     pub bytes: usize,
 }
 
@@ -26,24 +26,24 @@ impl AddAssign for Pieces {
     }
 }
 
-/// The heap at one moment. Its length is that of what is used, listed and free.
+/// The heap at one moment. Its length is the sum of used, listed and free bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Blocks that the program has.
+    /// Live blocks.
     pub used: Pieces,
-    /// Of the cached heap, free blocks in the lists of the calling thread and of threads that have ended. (What lies in the
-    /// lists of other threads counts as used.)
+    /// In the cached heap, free blocks in the thread caches of the calling thread and of threads that have ended.
+    /// Blocks in other thread caches count as used.
     pub listed: Pieces,
-    /// Holes and, of the cached heap, other free blocks. The bytes are all that remain.
+    /// Holes and, in the cached heap, other free blocks. The bytes are what remains of the heap's length.
     pub free: Pieces,
-    /// Blocks that are mappings of their own, outside the heap.
+    /// Blocks that are their own mappings, outside the heap.
     pub mapped: Pieces,
-    /// Bytes at the heap's end that nothing lies in: part of what is free.
+    /// Bytes of the free tail, which `free` includes.
     pub tail: usize,
 }
 
 impl Summary {
-    /// How long the heap is, in bytes.
+    /// Returns the length of the heap in bytes.
     #[must_use]
     pub fn heap(&self) -> usize {
         self.used.bytes + self.listed.bytes + self.free.bytes
@@ -63,14 +63,14 @@ impl Summary {
         .unwrap_or_default()
     }
 
-    /// All of the cached heap.
+    /// Returns the summary of the whole cached heap.
     pub(crate) fn of_cached(census: &cached::Census) -> Summary {
         let mut summary = Summary::between_slabs(census);
         summary += Summary::of_slabs(census);
         summary
     }
 
-    /// What lies between the slabs of the cached heap.
+    /// Returns the summary of the space between the slabs of the cached heap.
     pub(crate) fn between_slabs(census: &cached::Census) -> Summary {
         Summary {
             used: Pieces { count: census.long_blocks(), bytes: census.long_bytes() },
@@ -80,7 +80,7 @@ impl Summary {
         }
     }
 
-    /// What lies in slabs.
+    /// Returns the summary of the slabs.
     pub(crate) fn of_slabs(census: &cached::Census) -> Summary {
         let mut summary = Summary::default();
         for class in census.classes() {
@@ -112,18 +112,18 @@ fn holes(counters: &Counters) -> Pieces {
     Pieces { count: counters.holes as usize, bytes: (counters.heap_size - counters.live) as usize }
 }
 
-/// `mallinfo`.
+/// `mallinfo`: returns a summary of the heap.
 #[must_use]
 pub fn summary() -> Summary {
-    with(|state| Summary::of(&state.heap))
+    with_rarely(|state| Summary::of(&state.heap))
 }
 
-/// `malloc_trim`: gives every whole page that nothing needs back to the system; whether there was any.
+/// `malloc_trim`: purges every whole free page; returns whether there was any.
 pub fn trim() -> bool {
-    with(|state| state.heap.trim()) != 0
+    with_rarely(|state| state.heap.trim()) != 0
 }
 
-/// `malloc_stats`: the table on standard error.
+/// `malloc_stats`: prints the table on standard error.
 pub fn print_statistics() {
-    with(|state| statistics::print_table(state, Output::standard_error()));
+    with_rarely(|state| statistics::print_table(state, Output::standard_error()));
 }

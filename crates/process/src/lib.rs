@@ -1,24 +1,26 @@
-//! The one heap of a process, as the malloc family sees it.
+//! The heap of a process, as the malloc family uses it.
 //!
-//! The preload library exports names and nothing else; what they do is here. From the bottom up:
+//! The preload library exports only names; this crate implements them. From the bottom up:
 //!
-//! - `settings`: what the environment asks for, read once, before the first allocation.
-//! - `heap`: which heap there is; `exact`: a growing one under any policy, or one mapping per allocation, behind one set of verbs.
-//! - `state`: that heap behind one lock, made by whoever comes first; fork and exit.
-//! - `front`: the way to it, past the lock where it needs none.
-//! - `complaint`: what is said about a pointer that is not a block.
-//! - `beacon`: where a watcher finds the heap, and the last state that is left for one.
-//! - `inspect` and `information`: what a program can ask about its heap.
-//! - `classes` and `statistics`: the table and the JSON that are written at exit.
-//! - the functions of this page: the malloc family, without its names.
+//! - `settings`: the settings from the environment, read once, before the first allocation.
+//! - `heap`: the process's heap; `exact`: one interface to a growing heap under any policy and to one mapping per
+//!   allocation.
+//! - `state`: that heap behind one lock, created by the first call; fork and exit.
+//! - `front`: the dispatch to the heap, without the lock where none is needed.
+//! - `complaint`: the report about the free of an address that is not a live block.
+//! - `beacon`: leads a watcher to the heap; the heap's last state.
+//! - `inspect` and `information`: queries of a program about its heap.
+//! - `decimal`, `classes` and `statistics`: the table and the JSON that are written at exit.
+//! - the functions of this page: the malloc family, without its exported names.
 //!
-//! Nothing here calls a function of the malloc family, and nothing here allocates.
+//! No code here calls a function of the malloc family or allocates.
 #![no_std]
 
 mod beacon;
 mod calls;
 mod classes;
 mod complaint;
+mod decimal;
 mod exact;
 mod front;
 mod heap;

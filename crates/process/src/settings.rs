@@ -1,4 +1,4 @@
-//! What the environment asks for.
+//! Settings from the environment.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -11,11 +11,11 @@ use heapwright_os::{Line, Output, Refused, abort, current_directory, exit_at_onc
 /// How this process's heap places blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// By a policy of the engine.
+    /// By an engine under this policy.
     Policy(PolicyKind),
     /// Every block in a mapping of its own.
     Mapped,
-    /// In lists per thread and size class, over pages placed by first fit.
+    /// In thread caches and slabs, over pages placed by first fit.
     Cached,
 }
 
@@ -37,54 +37,54 @@ impl Placement {
     }
 }
 
-/// What happens when a program frees what is not a block.
+/// Reaction when the program frees an address that is not a live block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnBadFree {
-    /// One line on standard error, then `SIGABRT`.
+    /// Print one line on standard error, then raise `SIGABRT`.
     Abort,
-    /// It is counted, and nothing else.
+    /// Only count it.
     Ignore,
 }
 
 /// The longest path that a process can open.
 pub(crate) const PATH_LENGTH: usize = 4096;
 
-/// Where the statistics go when the process exits.
+/// Destination of the statistics at exit.
 pub(crate) enum Report {
     /// Nowhere.
     Nothing,
-    /// As a table to what was standard error at the start.
+    /// As a table to the descriptor that was standard error at the start.
     Table(Output),
-    /// As JSON to a file; `%p` in its path stands for the number of the process that writes.
+    /// As JSON to a file; `%p` in its path stands for the id of the writing process.
     Json(&'static Line<PATH_LENGTH>),
 }
 
-/// Everything that can be asked for.
+/// All settings.
 pub(crate) struct Settings {
     pub(crate) placement: Placement,
     pub(crate) seed: u64,
     pub(crate) on_bad_free: OnBadFree,
     pub(crate) report: Report,
-    /// Measures against faulty and hostile programs; only the cached heap knows any.
+    /// Hardening measures; only the cached heap has them.
     pub(crate) harden: Measures,
     /// The directory in which the heap's last state is left for a watcher.
     pub(crate) watch: Option<&'static Line<PATH_LENGTH>>,
 }
 
 impl Settings {
-    /// Whether somebody will want to know what happened in the heap. (A watcher looks at what there is, so that nothing need be
-    /// counted for it.)
+    /// Returns whether the statistics will be reported, so that events must be counted. A watcher reads current state
+    /// only and needs no counts.
     pub(crate) fn asks_for_counts(&self) -> bool {
         !matches!(self.report, Report::Nothing)
     }
 
-    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and
-    /// `HEAPWRIGHT_WATCH`. A value that means nothing ends the process.
+    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS`
+    /// and `HEAPWRIGHT_WATCH`. An invalid value ends the process.
     pub(crate) fn read() -> Settings {
         if has_variable_with(b"HEAPWRIGHT_") { Settings::read_all() } else { Settings::default() }
     }
 
-    /// Apart: what all programs run is short and lies together.
+    /// Not inlined, which keeps the common code small and contiguous.
     #[cold]
     #[inline(never)]
     fn read_all() -> Settings {
@@ -109,7 +109,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// What an environment comes to that asks for nothing.
+    /// The settings of an empty environment.
     fn default() -> Settings {
         Settings {
             placement: Placement::Cached,
@@ -122,13 +122,11 @@ impl Default for Settings {
     }
 }
 
-/// The heap that knows measures; another must not be asked for.
+/// Returns the cached heap, the only one with hardening; refuses any other that was requested.
 fn hardened(asked: Option<Placement>) -> Placement {
     match asked {
         None | Some(Placement::Cached) => Placement::Cached,
-        Some(other) => {
-            refuse(c"HEAPWRIGHT_POLICY", other.name().as_bytes(), "cached, where HEAPWRIGHT_HARDEN asks for anything")
-        }
+        Some(other) => refuse(c"HEAPWRIGHT_POLICY", other.name().as_bytes(), "cached when HEAPWRIGHT_HARDEN is set"),
     }
 }
 
@@ -153,8 +151,8 @@ fn watch(directory: &[u8]) -> Option<&'static Line<PATH_LENGTH>> {
     if directory.is_empty() { None } else { Some(absolute(directory)) }
 }
 
-/// `path` as it is seen from the directory in which the process started. (Not in the state itself, which lies in the library's
-/// data: that would be two pages more in every process.)
+/// Returns `path` relative to the directory in which the process started, made absolute. It is mapped memory, not part
+/// of the state: in the library's data it would cost every process two more pages.
 fn absolute(path: &[u8]) -> &'static Line<PATH_LENGTH> {
     let mut line = Line::new();
     let mut buffer = [0; PATH_LENGTH];
@@ -171,7 +169,7 @@ fn absolute(path: &[u8]) -> &'static Line<PATH_LENGTH> {
     })
 }
 
-/// What the variable `name` asks for; `None` when it is not set or empty.
+/// Parses the variable `name`; returns `None` if it is not set or empty.
 fn choice<T>(name: &CStr, valid: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     variable(name, |value| {
         let bytes = value.to_bytes();
@@ -183,14 +181,14 @@ fn choice<T>(name: &CStr, valid: &str, read: impl Fn(&str) -> Option<T>) -> Opti
     })?
 }
 
-/// Says what is wrong with a variable and ends the process, which is not to run under something it was not told to.
+/// Prints what is wrong with a variable and ends the process, which must not run under other settings than requested.
 fn refuse(name: &CStr, value: &[u8], valid: &str) -> ! {
     let mut line = Line::<512>::new();
     line.push(b"heapwright: ");
     line.push(name.to_bytes());
     line.push(b"=");
     line.push(&value[..value.len().min(64)]);
-    let _ = writeln!(line, " means nothing: it must be {valid}");
+    let _ = writeln!(line, " is invalid: it must be {valid}");
     Output::standard_error().write(line.bytes());
     exit_at_once(2)
 }

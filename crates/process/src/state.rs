@@ -1,7 +1,7 @@
 //! The heap of this process, from its first allocation to its exit.
 
 use heapwright_cached as cached;
-use heapwright_os::{Lock, Output, abort, at_fork, has_variable_with};
+use heapwright_os::{HeldAcrossForks, Lock, Locked, Output, abort, has_variable_with, hold_across_forks};
 
 use crate::beacon;
 use crate::front;
@@ -9,29 +9,44 @@ use crate::heap::Heap;
 use crate::settings::{OnBadFree, Settings};
 use crate::statistics;
 
-/// The heap and what was asked for.
+/// The heap and its settings.
 pub(crate) struct State {
     pub(crate) heap: Heap,
     pub(crate) settings: Settings,
-    /// Pointers freed that were not blocks, when those are ignored.
+    /// Frees of addresses that were not live blocks, if those are ignored.
     pub(crate) bad_frees: u64,
 }
 
 static STATE: Lock<Option<State>> = Lock::new(None);
 
-/// Runs `act` on the state, which is made if this is the first call.
+/// Runs `act` on the state, which the first call creates.
 #[inline(always)]
 pub(crate) fn with<R>(act: impl FnOnce(&mut State) -> R) -> R {
     let mut state = STATE.lock();
-    if let Some(state) = &mut *state {
-        return act(state);
+    if state.is_none() {
+        drop(state);
+        begin();
+        state = STATE.lock();
     }
-    drop(state);
-    begin();
-    match &mut *STATE.lock() {
+    match &mut *state {
         Some(state) => act(state),
         None => abort(),
     }
+}
+
+/// As [`with`], where that is rare: taking the lock is a call.
+pub(crate) fn with_rarely<R>(act: impl FnOnce(&mut State) -> R) -> R {
+    match &mut *lock_begun() {
+        Some(state) => act(state),
+        None => abort(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn lock_begun() -> Locked<'static, Option<State>> {
+    begin();
+    STATE.lock()
 }
 
 /// Makes the state. Whoever allocates first does so, be it the dynamic linker, another library's constructor or this
@@ -57,15 +72,15 @@ pub(crate) fn begin() {
         }
     }
     drop(state);
-    // Without an entry a fork while other threads allocate would leave the child without a usable heap.
-    if at_fork(before_fork, after_fork_in_parent, after_fork_in_child).is_err() {
+    // Without fork handlers, a fork while another thread allocates would leave the child with a locked heap.
+    if hold_across_forks::<Forks>().is_err() {
         Output::standard_error().write(b"heapwright: fork handlers could not be registered: there is no memory\n");
         abort();
     }
 }
 
-/// Called when the library is loaded: if the environment asks for anything, it is looked at even if nothing is ever allocated.
-/// Else a program that allocates nothing has no heap.
+/// Called when the library is loaded. Reads the settings if there are any, even if the program never allocates;
+/// otherwise a program that allocates nothing creates no heap.
 pub fn start() {
     if has_variable_with(b"HEAPWRIGHT_") {
         begin();
@@ -80,24 +95,29 @@ pub fn finish() {
     }
 }
 
-extern "C" fn before_fork() {
-    STATE.hold();
-    cached::before_fork();
-}
+/// The locks that are held across a fork: the heap's lock, and those of the cached heap.
+struct Forks;
 
-extern "C" fn after_fork_in_parent() {
-    // SAFETY: this thread took the locks before it forked.
-    unsafe {
-        cached::after_fork_in_parent();
-        STATE.let_go();
+impl HeldAcrossForks for Forks {
+    type State = Option<State>;
+
+    fn lock() -> &'static Lock<Option<State>> {
+        &STATE
     }
-}
 
-extern "C" fn after_fork_in_child() {
-    // SAFETY: this thread's likeness in the parent took the locks before it forked.
-    unsafe {
-        cached::after_fork_in_child();
-        STATE.let_go_in_child();
+    fn before_fork() {
+        cached::before_fork();
+    }
+
+    unsafe fn after_fork_in_parent() {
+        // SAFETY: this thread called `before_fork` and then forked, as `after_fork_in_parent` requires.
+        unsafe { cached::after_fork_in_parent() };
+    }
+
+    unsafe fn after_fork_in_child(_: &mut Option<State>) {
+        // SAFETY: this thread is the copy of the thread that called `before_fork` and forked, as `after_fork_in_child`
+        // requires.
+        unsafe { cached::after_fork_in_child() };
     }
 }
 

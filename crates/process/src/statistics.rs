@@ -1,4 +1,4 @@
-//! The statistics of the process's heap, as a table or as JSON. A figure that is not known is shown as missing.
+//! The statistics of the process's heap, as a table or as JSON. An unknown figure is shown as missing.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
@@ -8,15 +8,16 @@ use heapwright_heaps::{Counters, HoleStats, PageReturns};
 use heapwright_os::{Line, Output, peak_resident, process_id, program_name};
 
 use crate::classes::{self, ClassLine};
+use crate::decimal::Decimal;
 use crate::heap::Heap;
 use crate::inspect::Summary;
 use crate::settings::{PATH_LENGTH, Report};
 use crate::state::State;
 
-/// Long enough for the longest table and the longest JSON.
+/// Large enough for the longest table and the longest JSON.
 type Text = Line<{ 24 << 10 }>;
 
-/// Writes the statistics where the environment asked for them.
+/// Writes the statistics to the destination in the settings.
 pub(crate) fn report(state: &State) {
     if !matches!(state.settings.report, Report::Nothing) {
         print(state);
@@ -36,14 +37,14 @@ fn print(state: &State) {
     }
 }
 
-/// Everything that is known about the heap at this moment.
+/// All figures of the heap at this moment.
 struct Figures {
     policy: &'static str,
     counters: Option<Counters>,
     holes: HoleStats,
     returns: Option<PageReturns>,
     bad_frees: u64,
-    /// What the cached heap consists of, and what it counts if somebody has asked for that from the start.
+    /// The census of the cached heap, and its counts if counting was requested from the start.
     cached: Option<(cached::Census, Option<cached::Totals>)>,
 }
 
@@ -59,7 +60,7 @@ impl Figures {
         }
     }
 
-    /// Each figure by its name, in the order in which the table lists them.
+    /// Returns each figure with its name, in the order of the table.
     fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 18] {
         if let Some((census, totals)) = &self.cached {
             return self.counts_cached(census, totals.as_ref());
@@ -80,9 +81,9 @@ impl Figures {
             ("peak_live", "peak live bytes", count(|c| c.peak_live)),
             ("heap_size", "heap bytes", count(|c| c.heap_size)),
             ("peak_heap_size", "max heap bytes", count(|c| c.peak_heap_size)),
-            ("live_requested", "live bytes as asked", self.counters.as_ref().and_then(Counters::live_requested)),
+            ("live_requested", "live requested bytes", self.counters.as_ref().and_then(Counters::live_requested)),
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
-            ("bytes_returned", "bytes given back", self.returns.map(|returns| returns.bytes)),
+            ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),
             ("peak_resident", "peak resident bytes", peak_resident()),
         ]
     }
@@ -97,7 +98,7 @@ impl Figures {
         }
     }
 
-    /// The same of the cached heap. What only a policy does, or nobody has counted, is missing.
+    /// Returns the figures of the cached heap. Figures that only a policy has, or that were not counted, are missing.
     fn counts_cached(
         &self,
         census: &cached::Census,
@@ -120,9 +121,9 @@ impl Figures {
             ("peak_live", "peak live bytes", count(|totals| totals.peak_live)),
             ("heap_size", "heap bytes", Some(census.pages.heap_size)),
             ("peak_heap_size", "max heap bytes", Some(census.pages.peak_heap_size)),
-            ("live_requested", "live bytes as asked", None),
+            ("live_requested", "live requested bytes", None),
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
-            ("bytes_returned", "bytes given back", self.returns.map(|returns| returns.bytes)),
+            ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),
             ("peak_resident", "peak resident bytes", peak_resident()),
         ]
     }
@@ -140,7 +141,7 @@ impl Figures {
     }
 }
 
-/// The table, for people.
+/// Writes the table.
 pub(crate) fn print_table(state: &State, output: Output) {
     let mut text = Text::new();
     let _ = write_table(&mut text, &Figures::of(state));
@@ -159,15 +160,15 @@ fn write_table(text: &mut Text, figures: &Figures) -> fmt::Result {
     }
     for (_, name, value) in figures.ratios() {
         match value {
-            Some(value) => writeln!(text, "  {name:<24}{value:>20.4}")?,
+            Some(value) => writeln!(text, "  {name:<24}{:>20}", Decimal { value, places: 4 })?,
             None => writeln!(text, "  {name:<24}{:>20}", "-")?,
         }
     }
     let holes = &figures.holes;
     write!(text, "  holes: {} of {} bytes in all", holes.count, holes.total)?;
     if let (Some(mean), Some(variance)) = (holes.mean(), holes.variance()) {
-        let deviation = square_root(variance);
-        write!(text, ", from {} to {}, mean {mean:.1}, sd {deviation:.1}", holes.min, holes.max)?;
+        let [mean, deviation] = [mean, square_root(variance)].map(|value| Decimal { value, places: 1 });
+        write!(text, ", from {} to {}, mean {mean}, sd {deviation}", holes.min, holes.max)?;
     }
     text.write_str("\n")?;
     match &figures.cached {
@@ -176,7 +177,7 @@ fn write_table(text: &mut Text, figures: &Figures) -> fmt::Result {
     }
 }
 
-/// A line per size class of the cached heap that is in use, or ever was if that was counted.
+/// Writes a line per size class of the cached heap that is in use, or ever was if that was counted.
 fn write_classes(text: &mut Text, census: &cached::Census) -> fmt::Result {
     let heads = ["class", "allocated", "freed", "blocks", "slabs", "free bytes"];
     let [class, allocated, freed, blocks, slabs, free] = heads;
@@ -221,7 +222,7 @@ fn print_json(state: &State, pattern: &[u8]) {
     output.close();
 }
 
-/// `pattern` with every `%p` replaced by the number of this process.
+/// Returns `pattern` with every `%p` replaced by the id of this process.
 fn with_process_id(pattern: &[u8]) -> Line<PATH_LENGTH> {
     let mut path = Line::new();
     let mut rest = pattern;
@@ -242,6 +243,7 @@ fn write_json(text: &mut Text, figures: &Figures) -> fmt::Result {
         write!(text, "\"{name}\":{},", Json(value))?;
     }
     for (at, (name, _, value)) in figures.ratios().into_iter().enumerate() {
+        let value = value.map(|value| Decimal { value, places: 6 });
         write!(text, "{}\"{name}\":{}", if at == 0 { "" } else { "," }, Json(value))?;
     }
     text.write_str("},\"holes\":{")?;
@@ -249,7 +251,9 @@ fn write_json(text: &mut Text, figures: &Figures) -> fmt::Result {
     write!(text, "\"count\":{},\"total\":{},", holes.count, holes.total)?;
     let known = (holes.count != 0).then_some(holes);
     write!(text, "\"min\":{},\"max\":{},", Json(known.map(|h| h.min)), Json(known.map(|h| h.max)))?;
-    write!(text, "\"mean\":{},\"sd\":{},", Json(holes.mean()), Json(holes.variance().map(square_root)))?;
+    let [mean, deviation] = [holes.mean(), holes.variance().map(square_root)]
+        .map(|value| Json(value.map(|value| Decimal { value, places: 3 })));
+    write!(text, "\"mean\":{mean},\"sd\":{deviation},")?;
     text.write_str("\"histogram\":[")?;
     for (at, count) in holes.histogram.iter().enumerate() {
         write!(text, "{}{count}", if at == 0 { "" } else { "," })?;
@@ -303,7 +307,7 @@ fn write_escaped(text: &mut Text, bytes: &[u8]) -> fmt::Result {
     Ok(())
 }
 
-/// By Newton's method, from above: it falls until it no longer can.
+/// Computes the root by Newton's method from above: the estimate decreases until it cannot.
 fn square_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;

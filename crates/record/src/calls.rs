@@ -8,27 +8,32 @@ use heapwright_os::{page_size, set_errno};
 use heapwright_stream::Call;
 
 use crate::glibc;
+use crate::residency;
 use crate::state::note;
 use crate::system;
 
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
 
-/// What every block is aligned to.
+/// The alignment of every block.
 const ALIGN: usize = 16;
 
-/// Records what came of a request for a new block.
+/// Records the result of a request for a new block.
 #[inline(always)]
 fn noted(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
     if block.is_null() {
         return note(Call::Failed, align, size, block);
     }
-    // SAFETY: glibc has just given it out.
-    unsafe { system::see(block) };
-    note(call, align, size, block)
+    // SAFETY: glibc has just allocated the block.
+    unsafe {
+        system::observe(block);
+        note(call, align, size, block);
+        residency::begin(block, size);
+    }
+    block
 }
 
-/// A request that is refused without asking glibc.
+/// Records a request that is refused without a call of glibc's.
 #[cold]
 fn refused(size: usize, errno: i32) -> *mut u8 {
     note(Call::Failed, ALIGN, size, null_mut());
@@ -47,56 +52,65 @@ pub(crate) fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// As for C's `free`.
+/// As for C's `free`: the block is null or was allocated by this family, and is not used any more.
 #[inline(always)]
 pub(crate) unsafe fn free(block: *mut u8) {
     if !block.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
         unsafe {
-            system::forget(system::mapped_bytes(block));
+            system::subtract(system::mapped_bytes(block));
+            residency::end(block);
             glibc::free(note(Call::Free, ALIGN, 0, block));
         }
     }
 }
 
 /// # Safety
-/// As for C's `realloc`.
+/// As for C's `realloc`: the block is null or was allocated by this family. When it has moved, its old address is not
+/// used.
 #[inline(always)]
 pub(crate) unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
-    // SAFETY: the caller's promise, and what glibc gives out.
+    // SAFETY: the block was allocated by this family and is not used at its old address afterwards, as this function
+    // requires; `new` is null or was just allocated by glibc.
     unsafe {
         let mapped = system::mapped_bytes(block);
+        residency::end(block);
         let new = glibc::realloc(note(Call::ResizeBegins, ALIGN, size, block), size);
         if !new.is_null() || size == 0 {
-            system::forget(mapped);
+            system::subtract(mapped);
         }
         if !new.is_null() {
-            system::see(new);
+            system::observe(new);
         }
-        note(Call::ResizeEnds, ALIGN, size, new)
+        note(Call::ResizeEnds, ALIGN, size, new);
+        if !new.is_null() {
+            residency::continue_resized(new, size);
+        }
+        new
     }
 }
 
 /// # Safety
-/// As for C's `realloc`.
+/// As for C's `realloc`: the block is null or was allocated by this family. When it has moved, its old address is not
+/// used.
 pub(crate) unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize) -> *mut u8 {
     match count.checked_mul(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: for the block as `reallocate` requires, which this function requires too.
         Some(size) => unsafe { reallocate(block, size) },
         None => refused(usize::MAX, ENOMEM),
     }
 }
 
-/// As glibc's `memalign`, which takes the next power of two.
+/// As glibc's `memalign`, which rounds the alignment up to a power of two.
 pub(crate) fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
     let meant = align.checked_next_power_of_two().unwrap_or(ALIGN);
     noted(Call::Aligned, meant, size, glibc::memalign(align, size))
 }
 
-/// As C says and glibc has it from 2.38 on: an alignment that is not a power of two is an error.
+/// As in C, and in glibc from 2.38 on: an alignment that is not a power of two is an error.
 pub(crate) fn allocate_aligned_strictly(align: usize, size: usize) -> *mut u8 {
     if align.is_power_of_two() { allocate_aligned(align, size) } else { refused(size, EINVAL) }
 }
@@ -123,14 +137,14 @@ pub(crate) unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usiz
     if block.is_null() {
         return ENOMEM;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is valid for a write, as this function requires.
     unsafe { place.write(block) };
     0
 }
 
 /// # Safety
-/// As for the C library's `malloc_usable_size`.
+/// The block is null or was allocated by this family.
 pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is null or was allocated by this family, as this function requires.
     unsafe { system::usable_size(block) }
 }

@@ -1,4 +1,4 @@
-//! What is told of a call besides itself, when somebody asks for it: its time, and for some of them the thread's stack.
+//! The optional parts of a call's record: its time, and for sampled calls the thread's stack.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,10 +8,10 @@ use heapwright_stream::{Buffer, Packed, Recording, SITES, TIMES};
 /// Whether calls are recorded with their times.
 static TIMED: AtomicBool = AtomicBool::new(false);
 
-/// Of how many requests one is recorded with its stack; 0 for none.
+/// The sampling interval: one of this number of requests is recorded with its stack; 0 for none.
 static EVERY: AtomicU32 = AtomicU32::new(0);
 
-/// What is told of a call.
+/// The optional parts of a call's record.
 #[derive(Clone, Copy)]
 pub(crate) struct Detail {
     ticks: Option<u64>,
@@ -19,27 +19,27 @@ pub(crate) struct Detail {
 }
 
 impl Detail {
-    /// Nothing.
+    /// Neither a time nor a stack.
     pub(crate) const NONE: Detail = Detail { ticks: None, with_stack: false };
 
-    /// Whether anything is to be told of any call.
-    pub(crate) fn is_asked_for() -> bool {
+    /// Whether times or stacks are recorded.
+    pub(crate) fn is_enabled() -> bool {
         TIMED.load(Ordering::Relaxed) || EVERY.load(Ordering::Relaxed) != 0
     }
 
-    /// What is told of the next call of the thread that has this buffer.
+    /// Decides on the parts of the next call of the thread that owns this buffer.
     pub(crate) fn of(record: Packed, buffer: &Buffer) -> Detail {
         let every = EVERY.load(Ordering::Relaxed);
         let with_stack = every != 0 && record.is_request() && buffer.sampler().choose(every);
         Detail { ticks: ticks_if_timed(), with_stack }
     }
 
-    /// Adds the call; `false` when there is no room.
+    /// Adds the call; returns `false` when there is no room.
     ///
     /// # Safety
-    /// As for [`Buffer::append`].
+    /// As for [`Buffer::append`]: the buffer is open, and the calling thread may write to it.
     pub(crate) unsafe fn append(self, buffer: &Buffer, record: Packed) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer is open and the calling thread may write to it, as this function requires.
         unsafe {
             if self.with_stack {
                 buffer.append_with_stack(record, self.ticks)
@@ -54,33 +54,34 @@ pub(crate) fn ticks_if_timed() -> Option<u64> {
     TIMED.load(Ordering::Relaxed).then(ticks)
 }
 
-/// Learns what is asked for.
-pub(crate) fn ask() {
+/// Reads the settings from the environment.
+pub(crate) fn read_settings() {
     TIMED.store(variable(TIMES, |_| ()).is_some(), Ordering::Relaxed);
     let every = variable(SITES, |every| every.to_str().ok()?.parse().ok()).flatten();
     EVERY.store(every.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Tells where code is mapped, if somebody will need it to make something of stacks.
-pub(crate) fn tell_mappings(recording: &mut Recording) {
-    /// Holds a line of the longest path.
+/// Adds the mappings of code to the recording, if stacks are recorded: they are needed to unwind and name them.
+pub(crate) fn add_mappings(recording: &mut Recording) {
+    /// The room for a line with the longest path.
     const ROOM: usize = 8 << 10;
     if EVERY.load(Ordering::Relaxed) == 0 {
         return;
     }
     let length = ROOM.next_multiple_of(page_size());
-    // The thread's stack may be too short for it.
+    // Mapped, as the thread's stack may be too short for it.
     let Ok(room) = map(length) else { return };
-    // SAFETY: the mapping is ours alone, all zero, and goes when nothing refers to it any more.
+    // SAFETY: the mapping was just made, is all zero and used by nothing else, and is unmapped after the last use of
+    // the slice.
     unsafe {
         let lines = core::slice::from_raw_parts_mut(room.as_ptr(), length);
-        // Where there is no such list the collector looks for itself.
+        // Without such a list, the collector reads the mappings itself.
         let _ = each_mapping(lines, |mapping| {
             if mapping.is_executable && mapping.path.starts_with(b"/") {
-                recording.tell_mapping(thread_number(), &mapping);
+                recording.add_mapping(thread_number(), &mapping);
             }
         });
-        // A mapping that stays is in nobody's way.
+        // A mapping that cannot be unmapped leaks.
         let _ = unmap(room, length);
     }
 }

@@ -1,4 +1,4 @@
-//! The malloc family of glibc, by names that few other libraries put themselves in front of.
+//! The malloc family of glibc, by names that few other libraries interpose.
 
 use core::ffi::c_void;
 use core::mem::transmute;
@@ -23,41 +23,43 @@ unsafe extern "C" {
     pub(crate) fn free(block: *mut u8);
 }
 
-/// Nobody has looked yet.
+/// Not determined yet.
 const UNKNOWN: u8 = 0;
-const GLIBCS: u8 = 1;
-const ANOTHERS: u8 = 2;
+const GLIBC: u8 = 1;
+const INTERPOSED: u8 = 2;
 
-static WHOSE: AtomicU8 = AtomicU8::new(UNKNOWN);
+static OWNER: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Whether the functions above are glibc's own, so that blocks are as glibc makes them.
+/// Whether the functions above are glibc's own, so that blocks have glibc's layout.
 #[inline(always)]
 pub(crate) fn is_its_own() -> bool {
-    match WHOSE.load(Ordering::Relaxed) {
-        GLIBCS => true,
-        UNKNOWN => look(),
+    match OWNER.load(Ordering::Relaxed) {
+        GLIBC => true,
+        UNKNOWN => detect(),
         _ => false,
     }
 }
 
 #[cold]
 #[inline(never)]
-fn look() -> bool {
+fn detect() -> bool {
     let is_its_own = are_in_one_object(malloc as *const c_void, (&raw const BREAK).cast());
-    WHOSE.store(if is_its_own { GLIBCS } else { ANOTHERS }, Ordering::Relaxed);
+    OWNER.store(if is_its_own { GLIBC } else { INTERPOSED }, Ordering::Relaxed);
     is_its_own
 }
 
-/// How long the other malloc that is in front of glibc's says that a block is; 0 when it does not say.
+/// Returns the usable size of a block of another malloc, which interposes glibc's, by that malloc; 0 when it has no
+/// such function.
 ///
 /// # Safety
-/// It has given out the block, or the block is null.
+/// That malloc has allocated the block, or the block is null.
 #[cold]
 pub(crate) unsafe fn usable_size_elsewhere(block: *mut u8) -> usize {
     let function = next_symbol(c"malloc_usable_size");
     if function.is_null() {
         return 0;
     }
-    // SAFETY: every C library and malloc that has this function has it with this signature; for the block, the caller's promise.
+    // SAFETY: every C library and malloc that has this function has it with this signature. The block is null or that
+    // malloc's, as this function requires.
     unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*mut u8) -> usize>(function)(block) }
 }

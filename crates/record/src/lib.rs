@@ -1,12 +1,12 @@
-//! The recorder, for `LD_PRELOAD`: every call of the malloc family goes to glibc's malloc as it would without, and is told
-//! to the collector (`heapwright record`) by the process's stream. The environment variable `HEAPWRIGHT_RECORD` names the
-//! directory for streams; without it nothing is recorded.
+//! The recorder, for `LD_PRELOAD`: it passes every call of the malloc family on to glibc's malloc, and adds it to the
+//! process's stream, which the collector (`heapwright record`) reads. The environment variable `HEAPWRIGHT_RECORD` is
+//! the directory for streams; without it no calls are recorded.
 //!
-//! Nothing here allocates, changes `errno` or is a point of cancellation beyond what glibc's malloc does itself. Recording
-//! may end (no space, no collector); the program goes on.
+//! The recorder does not allocate, does not change `errno` and has no cancellation points, apart from what glibc's
+//! malloc does itself. When the recording ends (no space, no collector), the program continues.
 //!
-//! From the bottom up: `glibc` (the real functions), `system` (what they have from the system), `detail` (times and stacks), `state` (the process's stream), `calls` (the family, recorded), `names` (the same,
-//! exported).
+//! From the bottom up: `glibc` (the real functions), `system` (the bytes that they have from the system), `detail`
+//! (times and stacks), `state` (the process's stream), `calls` (the family, recorded), `names` (the same, exported).
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
 
@@ -14,15 +14,16 @@ mod calls;
 mod detail;
 mod glibc;
 mod names;
+mod residency;
 mod state;
 mod system;
 
-/// Begins to record when the library is loaded, so that a process that never allocates is heard of too.
+/// Starts recording when the library is loaded, so that a process that never allocates has a stream too.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = state::start;
 
-/// Tells what is left to tell when the program ends of its own accord.
+/// Completes the stream when the program exits.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = state::end;

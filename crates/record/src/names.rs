@@ -1,6 +1,5 @@
-//! The names of the family. Whatever else asks about the heap stays glibc's, but for `malloc_usable_size`: in a program that is linked
-//! with another malloc it would be that one's.
-// SAFETY: of every function here, the caller keeps to the C library's manual, which asks for what is asked for in `calls`.
+//! The exported names. Functions that inspect the heap stay glibc's, except `malloc_usable_size`: in a program that is
+//! linked with another malloc, that name would lead to the other malloc.
 
 use crate::calls;
 
@@ -11,9 +10,9 @@ macro_rules! names {
         /// # Safety
         /// As the C library's manual says.
         #[unsafe(no_mangle)]
-        #[allow(unused_unsafe, reason = "not all of them are unsafe inside")]
+        #[allow(unused_unsafe, reason = "some of the functions of `calls` are safe")]
         pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the caller's promise.
+            // SAFETY: callers follow the C library's manual, which requires what the functions of `calls` require.
             unsafe { calls::$function($($passed),*) }
         }
     )* };

@@ -1,46 +1,49 @@
-//! The stream of this process, from its first call to its end.
+//! The recording of this process, from its first call to its end.
 
 use core::fmt::Write;
 use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use heapwright_os::{
-    FileError, Line, Lock, Output, at_fork, errno_kept, set_thread_word, thread_number, thread_word, uncancelled,
-    undisturbed, variable,
+    FileError, HeldAcrossForks, Line, Lock, Output, errno_kept, hold_across_forks, set_thread_word, thread_number,
+    thread_word, uncancelled, undisturbed, variable,
 };
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
 use crate::detail::{self, Detail};
+use crate::residency;
 use crate::system;
 
-/// What there is to record to.
+/// The state of the recording.
 #[expect(clippy::large_enum_variant, reason = "there is one of them, in static memory, and no heap to put the path in")]
 enum State {
-    /// Nobody has looked yet.
+    /// Not started.
     New(Origin),
-    /// Nothing is recorded.
+    /// Not recording.
     Off,
-    /// The stream.
+    /// Recording to a stream.
     On(Recording),
 }
 
 static STATE: Lock<State> = Lock::new(State::New(Origin::Exec));
 
-/// Whether nothing is recorded, so that nobody need take the lock to learn it.
+/// Whether the state is [`State::Off`], readable without the lock.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// The header of a stream that has ended, for calls are still counted; null while there is none.
+/// The header of a stream that has ended, in which lost calls are counted; null while there is none.
 static ENDED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 
-/// Added to the address of a thread's buffer in its word: the thread is not writing to it. A word without it is 0 in a
-/// thread that has no buffer, or belongs to a thread whose writing was interrupted by a signal.
+/// Added to the address of a thread's buffer in the thread's word: the thread is not writing to the buffer. A word
+/// without it is 0 when the thread has no buffer, or belongs to a thread that a signal has interrupted while it was
+/// writing.
 const AT_REST: usize = 1;
 
-/// Instead of [`AT_REST`] when calls are recorded with more than there is room for in 16 bytes: such threads take the longer way.
-const AT_REST_AT_LENGTH: usize = 2;
+/// Replaces [`AT_REST`] when calls are recorded with times or stacks, which do not fit in 16 bytes: such threads take a
+/// slower code path.
+const AT_REST_DETAILED: usize = 2;
 
-/// Records a call of this thread; returns the block's address. (So that whatever takes longer is the last that is called,
-/// and nothing need be saved for it.)
+/// Records a call of this thread; returns the block's address, so that the slow code paths are tail calls, for which no
+/// registers are saved.
 #[inline(always)]
 pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
     let log2_align = align.trailing_zeros() as u8;
@@ -52,8 +55,8 @@ pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mu
     let buffer = with_exposed_provenance::<Buffer>(word - AT_REST);
     set_thread_word(word - AT_REST);
     compiler_fence(Ordering::SeqCst);
-    // SAFETY: the buffer is mapped as long as the thread has its address, and the thread's own; that it is at rest means that
-    // nothing else of this thread is writing.
+    // SAFETY: the buffer is mapped as long as the thread's word has its address, and this thread is its owner. It was
+    // at rest, hence this call has not interrupted another one that was writing.
     match unsafe { (*buffer).append(record) } {
         Appended::Yes => {
             compiler_fence(Ordering::SeqCst);
@@ -70,12 +73,15 @@ pub(crate) extern "C" fn start() {
     undisturbed(begin);
 }
 
-/// Called when the process ends: what was loaded late is told, for whoever comes to its stacks when there is nobody left to ask.
+/// Called when the process exits: notes what was touched of the long blocks that are left, and adds the mappings of
+/// libraries that were loaded late. The collector may get to their stacks when the process has ended and its mappings
+/// cannot be read any more.
 pub(crate) extern "C" fn end() {
-    if Detail::is_asked_for() {
+    residency::end_all();
+    if Detail::is_enabled() {
         undisturbed(|| {
             if let State::On(recording) = &mut *STATE.lock() {
-                errno_kept(|| detail::tell_mappings(recording));
+                errno_kept(|| detail::add_mappings(recording));
             }
         });
     }
@@ -86,14 +92,15 @@ pub(crate) extern "C" fn end() {
 #[inline(never)]
 fn note_far(record: Packed, ticket: u64) -> *mut u8 {
     let buffer = thread_word();
-    // SAFETY: as in `note`.
+    // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
+    // lives, and `append` has just returned `Far`.
     unsafe { (*with_exposed_provenance::<Buffer>(buffer)).append_far(record, ticket) };
     compiler_fence(Ordering::SeqCst);
     set_thread_word(buffer + AT_REST);
     block_of(record)
 }
 
-/// Goes on to the next buffer; this one is full.
+/// Records a call in the thread's next buffer; the present one is full.
 #[cold]
 #[inline(never)]
 fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
@@ -102,22 +109,25 @@ fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
         set_thread_word(0);
         let mut state = STATE.lock();
         let State::On(recording) = &mut *state else { return };
-        // SAFETY: as in `note`.
+        // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
+        // lives.
         let next = recording.renew(unsafe { &*full });
         write(recording, next, record, Some(detail));
     });
     block_of(record)
 }
 
-/// Records a call with its time, or its stack.
-fn note_at_length(record: Packed, word: usize) -> *mut u8 {
-    let buffer = word - AT_REST_AT_LENGTH;
+/// Records a call with its time or stack.
+fn note_in_detail(record: Packed, word: usize) -> *mut u8 {
+    let buffer = word - AT_REST_DETAILED;
     set_thread_word(buffer);
     compiler_fence(Ordering::SeqCst);
-    // SAFETY: as in `note`.
+    // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
+    // lives.
     let buffer = unsafe { &*with_exposed_provenance::<Buffer>(buffer) };
     let detail = Detail::of(record, buffer);
-    // SAFETY: as in `note`.
+    // SAFETY: the buffer is this thread's and was at rest, hence this call has not interrupted another one that was
+    // writing.
     if !unsafe { detail.append(buffer, record) } {
         return note_in_next_buffer(record, detail);
     }
@@ -126,19 +136,20 @@ fn note_at_length(record: Packed, word: usize) -> *mut u8 {
     block_of(record)
 }
 
-/// Records a call of a thread that has no buffer yet, or takes the longer way, or whose word says that it is writing to it.
+/// Records a call of a thread that has no buffer yet, records times or stacks, or was interrupted while it was writing.
 #[cold]
 #[inline(never)]
 fn note_without_buffer(record: Packed) -> *mut u8 {
     let word = thread_word();
-    if word & AT_REST_AT_LENGTH != 0 {
-        return note_at_length(record, word);
+    if word & AT_REST_DETAILED != 0 {
+        return note_in_detail(record, word);
     }
     if OFF.load(Ordering::Relaxed) {
         return block_of(record);
     }
     if let Some(header) = NonNull::new(ENDED.load(Ordering::Acquire)) {
-        // SAFETY: it is mapped until a child of this process makes a stream of its own.
+        // SAFETY: a header stays mapped until a child of this process creates a stream of its own, which forgets it
+        // first.
         unsafe { header.as_ref() }.lose_call();
         return block_of(record);
     }
@@ -156,16 +167,17 @@ fn block_of(record: Packed) -> *mut u8 {
     with_exposed_provenance_mut(record.address() as usize)
 }
 
-/// Writes to `own`, which is the thread's from now on, or else to what all threads share, where no stacks are told. What is told
-/// beside the call is decided here, unless it has been.
+/// Writes a call to `own`, which is the thread's buffer from now on, or else to the shared buffer, without a stack.
+/// Decides on time and stack unless `detail` is given.
 fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed, detail: Option<Detail>) {
     match own {
         Some(buffer) => {
-            // SAFETY: buffers lie where they are as long as the recording.
+            // SAFETY: buffers stay mapped as long as the recording lives.
             let own = unsafe { buffer.as_ref() };
-            // SAFETY: it is this thread's, as of now, and has room, for it is new.
+            // SAFETY: this thread has become the buffer's owner, and its word does not have the address yet, so that no
+            // other call writes to it.
             let _has_room = unsafe { detail.unwrap_or_else(|| Detail::of(record, own)).append(own, record) };
-            let at_rest = if Detail::is_asked_for() { AT_REST_AT_LENGTH } else { AT_REST };
+            let at_rest = if Detail::is_enabled() { AT_REST_DETAILED } else { AT_REST };
             set_thread_word(buffer.as_ptr().expose_provenance() | at_rest);
         }
         None => recording.append(thread_number(), record, detail::ticks_if_timed()),
@@ -175,9 +187,9 @@ fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed
     }
 }
 
-/// Makes the stream, if it has not been made.
+/// Creates the stream, unless that was tried before.
 fn begin() {
-    watch_forks();
+    register_fork_handlers();
     let mut state = STATE.lock();
     if let State::New(origin) = *state {
         *state = errno_kept(|| uncancelled(|| open(origin)));
@@ -189,12 +201,12 @@ fn open(origin: Origin) -> State {
     let begun = variable(VARIABLE, |directory| Recording::begin(directory, origin, Limits::USUAL));
     match begun {
         Some(Ok(mut recording)) => {
-            system::tell(recording.header());
-            detail::ask();
-            detail::tell_mappings(&mut recording);
+            system::attach(recording.header());
+            detail::read_settings();
+            detail::add_mappings(&mut recording);
             State::On(recording)
         }
-        // The collector has gone, which has told whoever wants to know.
+        // The collector has ended, and has reported why.
         Some(Err(FileError::NotFound)) => State::Off,
         Some(Err(error)) => {
             let mut line = Line::<512>::new();
@@ -206,36 +218,37 @@ fn open(origin: Origin) -> State {
     }
 }
 
-/// Has forks noticed, from before the first call on: whoever registers first locks last and unlocks first, so that
-/// other libraries' handlers may allocate. Done outside of the lock, for it allocates where very many have registered.
-fn watch_forks() {
-    static WATCHED: AtomicBool = AtomicBool::new(false);
-    if WATCHED.swap(true, Ordering::Relaxed) {
+/// Registers the handlers of forks, before the first call: the handlers that are registered first lock last and unlock
+/// first, so that those of other libraries may allocate. Called without the lock: when many handlers are registered,
+/// this allocates.
+fn register_fork_handlers() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
-    if at_fork(before_fork, after_fork_in_parent, after_fork_in_child).is_err() {
-        Output::standard_error().write(b"heapwright: forks are not noticed: there is no memory for a handler\n");
+    if hold_across_forks::<Forks>().is_err() {
+        Output::standard_error()
+            .write(b"heapwright: forked children are not recorded: there is no memory for a handler\n");
     }
 }
 
-extern "C" fn before_fork() {
-    STATE.hold();
-}
+/// The lock that is held while this process forks.
+struct Forks;
 
-extern "C" fn after_fork_in_parent() {
-    // SAFETY: this thread took the lock before it forked.
-    unsafe { STATE.let_go() };
-}
+impl HeldAcrossForks for Forks {
+    type State = State;
 
-/// The child leaves its parent's stream alone and makes one of its own, with its first call.
-extern "C" fn after_fork_in_child() {
-    // SAFETY: this thread's likeness in the parent took the lock before it forked.
-    unsafe { STATE.let_go_in_child() };
-    set_thread_word(0);
-    ENDED.store(null_mut(), Ordering::Relaxed);
-    system::tell_nobody();
-    let mut state = STATE.lock();
-    if !matches!(*state, State::Off) {
-        *state = State::New(Origin::Fork);
+    fn lock() -> &'static Lock<State> {
+        &STATE
+    }
+
+    /// The child does not use its parent's stream, and creates one of its own with its first call.
+    unsafe fn after_fork_in_child(state: &mut State) {
+        set_thread_word(0);
+        ENDED.store(null_mut(), Ordering::Relaxed);
+        system::detach();
+        if !matches!(state, State::Off) {
+            *state = State::New(Origin::Fork);
+        }
     }
 }

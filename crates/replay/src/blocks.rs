@@ -1,44 +1,44 @@
 //! The live blocks of a replay, by number.
 //!
-//! Blocks are numbered as they appear, so neighbours in number are neighbours in time and mostly die near one another: a
-//! table of pages, each of 1024 numbers, keeps them together in memory. A page of which few blocks are left becomes a short
-//! sorted list, one of which none is left goes. So memory grows with the live blocks, not with the trace: at most 64
-//! bytes per live block, and 32 bytes per 1024 blocks between the oldest that lives and the youngest.
+//! Blocks are numbered in the order of creation, so neighbours in number are usually freed at about the same time. A
+//! table of pages with 1024 numbers each keeps them together in memory. A page with few live blocks becomes a short
+//! sorted list, and an empty page is dropped. Memory grows with the live blocks, not with the trace: at most 64 bytes
+//! per live block, and 32 bytes per 1024 numbers between the oldest and the youngest live block.
 
 use std::collections::VecDeque;
 
-/// How many numbers a page has; a power of two.
+/// The count of numbers in a page, a power of two.
 const PAGE: usize = 1024;
 
-/// A full page that nothing more is added to becomes a list when fewer blocks than this are left of it.
+/// A page other than the last becomes a list when it has fewer live blocks than this.
 const FEW: u32 = 256;
 
-/// A live block: where its payload is, and how many bytes were asked for.
+/// The place of a live block: the offset of its payload, and its requested size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Bytes from the region's start.
+    /// The offset of the payload from the start of the region, in bytes.
     pub offset: usize,
-    /// In bytes, as asked, not rounded.
+    /// The requested size in bytes, not rounded.
     pub size: usize,
 }
 
-/// In place of a block that does not live: no offset is that large.
-const NOBODY: Placed = Placed { offset: usize::MAX, size: 0 };
+/// The entry of a block that is not live. No real offset is that large.
+const VACANT: Placed = Placed { offset: usize::MAX, size: 0 };
 
 type Places = Box<[Placed; PAGE]>;
 
-/// Blocks with neighbouring numbers.
+/// The blocks of [`PAGE`] consecutive numbers.
 enum Page {
-    /// None.
+    /// No live block.
     Empty,
-    /// Each number has its place.
+    /// One entry per number.
     Wide { live: u32, places: Places },
-    /// The few that live or lately lived, by the low bits of their numbers.
+    /// A few entries, sorted by the low bits of their numbers. Some may be vacant.
     Narrow { live: u32, numbers: Vec<u16>, places: Vec<Placed> },
 }
 
 impl Page {
-    /// Those that live, by the low bits of their numbers.
+    /// Returns the live blocks with the low bits of their numbers.
     fn iter(&self) -> impl Iterator<Item = (usize, Placed)> {
         let (numbers, places): (Option<&[u16]>, &[Placed]) = match self {
             Page::Empty => (None, &[]),
@@ -46,23 +46,23 @@ impl Page {
             Page::Narrow { numbers, places, .. } => (Some(numbers), places),
         };
         let number = move |at: usize| numbers.map_or(at, |numbers| usize::from(numbers[at]));
-        let block = move |(at, &block)| (block != NOBODY).then(|| (number(at), block));
+        let block = move |(at, &block)| (block != VACANT).then(|| (number(at), block));
         places.iter().enumerate().filter_map(block)
     }
 }
 
-/// Live blocks, by number.
+/// The live blocks by number.
 #[derive(Default)]
 pub(crate) struct Blocks {
     pages: VecDeque<Page>,
-    /// The number of the first page over [`PAGE`].
+    /// The number of the first block of the first page, divided by [`PAGE`].
     first: u64,
-    /// Pages to use again, all [`NOBODY`].
+    /// Pages for reuse, with every entry [`VACANT`].
     spare: Vec<Places>,
 }
 
 impl Blocks {
-    /// A block appears. Numbers come in ascending order, but may leave some out.
+    /// Adds a block. Numbers must ascend, but may have gaps.
     #[inline(always)]
     pub(crate) fn insert(&mut self, number: u64, block: Placed) {
         let (page, at) = (number / PAGE as u64, number as usize % PAGE);
@@ -75,7 +75,7 @@ impl Blocks {
         }
     }
 
-    /// Makes `page` the last, and wide.
+    /// Appends `page` as a wide page, after empty ones for the gap.
     #[cold]
     #[inline(never)]
     fn open_page(&mut self, page: u64) {
@@ -86,11 +86,11 @@ impl Blocks {
         while self.first + (self.pages.len() as u64) < page {
             self.pages.push_back(Page::Empty);
         }
-        let places = self.spare.pop().unwrap_or_else(|| Box::new([NOBODY; PAGE]));
+        let places = self.spare.pop().unwrap_or_else(|| Box::new([VACANT; PAGE]));
         self.pages.push_back(Page::Wide { live: 0, places });
     }
 
-    /// Nothing more is added to the last page: it may be that few of its blocks live.
+    /// Narrows the last page if it has few live blocks, because no more are added to it.
     fn settle_last(&mut self) {
         if let Some(at) = self.pages.len().checked_sub(1) {
             self.narrow(at);
@@ -101,20 +101,20 @@ impl Blocks {
         }
     }
 
-    /// Where block `number` lies, if it lives.
+    /// Returns the place of block `number`, if it is live.
     #[inline]
     pub(crate) fn get(&self, number: u64) -> Option<Placed> {
         let at = number as usize % PAGE;
         let page = self.pages.get((number / PAGE as u64).checked_sub(self.first)? as usize)?;
         let block = match page {
-            Page::Empty => NOBODY,
+            Page::Empty => VACANT,
             Page::Wide { places, .. } => places[at],
-            Page::Narrow { numbers, places, .. } => numbers.binary_search(&(at as u16)).map_or(NOBODY, |at| places[at]),
+            Page::Narrow { numbers, places, .. } => numbers.binary_search(&(at as u16)).map_or(VACANT, |at| places[at]),
         };
-        (block != NOBODY).then_some(block)
+        (block != VACANT).then_some(block)
     }
 
-    /// A block goes; `None` when it does not live.
+    /// Removes a block and returns its place; `None` if it is not live.
     #[inline(always)]
     pub(crate) fn remove(&mut self, number: u64) -> Option<Placed> {
         let at = number as usize % PAGE;
@@ -124,8 +124,8 @@ impl Blocks {
             Page::Wide { live, places } => (live, &mut places[at]),
             Page::Narrow { live, numbers, places } => (live, &mut places[numbers.binary_search(&(at as u16)).ok()?]),
         };
-        let block = std::mem::replace(place, NOBODY);
-        if block == NOBODY {
+        let block = std::mem::replace(place, VACANT);
+        if block == VACANT {
             return None;
         }
         *live -= 1;
@@ -135,13 +135,13 @@ impl Blocks {
         Some(block)
     }
 
-    /// Those that live, by ascending number.
+    /// Returns the live blocks, by ascending number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Placed)> {
         let pages = (self.first..).zip(&self.pages);
         pages.flat_map(|(page, blocks)| blocks.iter().map(move |(at, block)| (page * PAGE as u64 + at as u64, block)))
     }
 
-    /// Takes memory from a page of which little is left.
+    /// Reduces the memory of a page with few live blocks.
     #[cold]
     #[inline(never)]
     fn narrow(&mut self, index: usize) {
@@ -150,16 +150,16 @@ impl Blocks {
             Page::Wide { live, .. } if *live >= FEW => {}
             Page::Wide { live: 0, .. } | Page::Narrow { live: 0, .. } => self.drop_page(index),
             Page::Wide { live, places } => {
-                let left = |place: &(usize, &Placed)| *place.1 != NOBODY;
+                let left = |place: &(usize, &Placed)| *place.1 != VACANT;
                 let (numbers, few) =
                     places.iter().enumerate().filter(left).map(|(number, &place)| (number as u16, place)).unzip();
                 let narrow = Page::Narrow { live: *live, numbers, places: few };
                 self.put(index, narrow);
             }
             Page::Narrow { live, numbers, places } if (*live as usize) < numbers.len() / 2 => {
-                let mut lives = places.iter().map(|&place| place != NOBODY);
+                let mut lives = places.iter().map(|&place| place != VACANT);
                 numbers.retain(|_| lives.next() == Some(true));
-                places.retain(|&place| place != NOBODY);
+                places.retain(|&place| place != VACANT);
                 numbers.shrink_to_fit();
                 places.shrink_to_fit();
             }
@@ -175,14 +175,14 @@ impl Blocks {
         }
     }
 
-    /// Replaces a page, and keeps a wide one's memory for later.
+    /// Replaces a page, and keeps the memory of a wide one for reuse.
     fn put(&mut self, index: usize, page: Page) {
-        /// So many are kept.
+        /// The limit of pages kept for reuse.
         const SPARE: usize = 64;
         if let Page::Wide { mut places, .. } = std::mem::replace(&mut self.pages[index], page)
             && self.spare.len() < SPARE
         {
-            places.fill(NOBODY);
+            places.fill(VACANT);
             self.spare.push(places);
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_once_whatever_the_order() {
+    fn blocks_match_a_hash_map() {
         let (mut blocks, mut shadow) = (Blocks::default(), HashMap::new());
         let mut random = fastrand::Rng::with_seed(1);
         let mut number = 0;
@@ -215,9 +215,9 @@ mod tests {
                 assert_eq!(blocks.iter().collect::<Vec<_>>(), all);
             }
             let age = random.u32(0..18);
-            let asked = number.saturating_sub(random.u64(..1 << age));
-            assert_eq!(blocks.get(asked), shadow.get(&asked).copied(), "{asked}");
-            assert_eq!(blocks.remove(asked), shadow.remove(&asked), "{asked}");
+            let queried = number.saturating_sub(random.u64(..1 << age));
+            assert_eq!(blocks.get(queried), shadow.get(&queried).copied(), "{queried}");
+            assert_eq!(blocks.remove(queried), shadow.remove(&queried), "{queried}");
         }
         for number in 0..=number {
             assert_eq!(blocks.remove(number), shadow.remove(&number), "{number}");
@@ -236,7 +236,7 @@ mod tests {
             };
             blocks.pages.iter().map(page).sum()
         };
-        // One block of every thousand stays.
+        // One block of every thousand stays live.
         for number in 0..10_000_000 {
             blocks.insert(number, block(number));
             if number % 1000 != 0 {

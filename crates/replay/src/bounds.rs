@@ -1,27 +1,27 @@
-//! How bad it can get: what theory says of heaps that hold as much as a trace asks for.
+//! Worst cases in theory: published bounds for programs with the demand of a trace.
 
 use heapwright_placement::{PolicyKind, Rules};
 use serde::Serialize;
 
 use crate::demand::Demand;
 
-/// A theorem about the worst of all programs that, like a given trace, never have more than `M` bytes in blocks, none of
-/// them longer than `n`. `M` and `n` count in granules, headers and rounding included.
+/// A theorem about all programs that have at most `M` live bytes at one time, in blocks of at most `n` bytes. `M` and
+/// `n` are those of a trace, in granules, including headers and rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bound {
-    /// Which heaps it is about.
+    /// The heaps that the theorem covers.
     pub heaps: Heaps,
-    /// Which side of the worst case it is on.
+    /// Whether the bound is a lower or an upper bound of the worst case.
     pub says: Says,
-    /// The length of a region, in bytes; `u64::MAX` when it is more.
+    /// The bound: the length of a region in bytes, or `u64::MAX` if it is more.
     pub bytes: u64,
     /// The formula, in granules.
     pub formula: &'static str,
-    /// Who proved it, and where.
+    /// The publication.
     pub source: &'static str,
 }
 
-/// Which heaps a theorem is about.
+/// The heaps that a theorem covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heaps {
@@ -29,24 +29,24 @@ pub enum Heaps {
     Every,
     /// First fit.
     FirstFit,
-    /// First, next, best, worst and random fit: those that refuse a request only when no hole is long enough.
+    /// First, next, best, worst and random fit: a request fails only if no hole is long enough.
     Fits,
-    /// Binary buddies, `M` and `n` with every block a power of two granules.
+    /// Binary buddies. `M` and `n` count every block as a power of two granules.
     Buddies,
 }
 
-/// Which side of the worst case a theorem is on.
+/// Whether a bound is a lower or an upper bound of the worst case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Says {
-    /// Some program needs a region of at least this length.
+    /// A lower bound: some program needs a region of at least this length.
     SomeProgramNeeds,
-    /// No program needs more than this.
+    /// An upper bound: no program needs a longer region.
     NoProgramNeedsMore,
 }
 
 impl Heaps {
-    /// What people call them.
+    /// Returns the name for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Heaps {
         }
     }
 
-    /// Whether the theorem is about heaps under `policy`.
+    /// Returns whether the theorem covers heaps under `policy`.
     #[must_use]
     pub fn includes(self, policy: PolicyKind) -> bool {
         match self {
@@ -70,16 +70,17 @@ impl Heaps {
 }
 
 impl Bound {
-    /// What is known of the worst program that asks for no more than `demand`; nothing of one that asks for nothing.
+    /// Returns the bounds for programs within `demand`; none for an empty demand.
     ///
-    /// The theorems are about programs that allocate and free. A program that also resizes blocks, or asks for alignments
-    /// above the granule, is outside of them, as is a heap that lets blocks keep remainders: see [`Bound::premises_hold`].
+    /// The theorems cover programs that allocate and free. They do not cover resizes, alignments above the granule, or
+    /// heaps in which blocks keep remainders: see [`Bound::premises_hold`].
     ///
     /// ```
     /// use heapwright_placement::Rules;
     /// use heapwright_replay::{Bound, Demand};
     /// // Knuth's lunch counter: 16 seats, guests alone or in pairs.
-    /// let demand = Demand { peak_rounded: 16, largest_rounded: 2, peak_doubled: 16, largest_doubled: 2, ..Demand::default() };
+    /// let rounded = Demand { peak_rounded: 16, largest_rounded: 2, ..Demand::default() };
+    /// let demand = Demand { peak_doubled: 16, largest_doubled: 2, ..rounded };
     /// let rules = Rules { granule: 1, ..Rules::default() };
     /// assert_eq!(Bound::all(&demand, &rules)[0].bytes, 23);
     /// ```
@@ -99,23 +100,25 @@ impl Bound {
                 bytes: bytes(every(peak.into(), largest)),
                 formula: "M (1 + log2(n) / 2) - n + 1; n rounded down to a power of two, M to a multiple of it",
                 source: "J. M. Robson, An estimate of the store size necessary for dynamic storage allocation, \
-                         J. ACM 18 (1971), and Bounds for some functions concerning dynamic storage allocation, J. ACM 21 (1974)",
+                         J. ACM 18 (1971), and Bounds for some functions concerning dynamic storage allocation, \
+                         J. ACM 21 (1974)",
             },
             Bound {
                 heaps: Heaps::FirstFit,
                 says: Says::NoProgramNeedsMore,
                 bytes: bytes(first_fit(peak, largest)),
                 formula: "M H(n) / ln 2; H(n) = 1 + 1/2 + ... + 1/n",
-                source: "D. E. Knuth, The Art of Computer Programming, vol. 1, section 2.5, exercise 43; after J. M. Robson, Worst case \
-                         fragmentation of first fit and best fit storage allocation strategies, Computer J. 20 (1977)",
+                source: "D. E. Knuth, The Art of Computer Programming, vol. 1, section 2.5, exercise 43; \
+                         after J. M. Robson, Worst case fragmentation of first fit and best fit storage \
+                         allocation strategies, Computer J. 20 (1977)",
             },
             Bound {
                 heaps: Heaps::Fits,
                 says: Says::NoProgramNeedsMore,
                 bytes: bytes(fits(peak.into(), largest.into())),
                 formula: "(M - n + 1) n; n at most (M + 1) / 2",
-                source: "elementary: when a request for n is refused, at most M - n blocks leave at most M - n + 1 holes, each \
-                         shorter than n; best fit comes near it (Robson 1977; Knuth, exercise 42)",
+                source: "elementary: when a request for n fails, at most M - n blocks leave at most M - n + 1 holes, \
+                         each shorter than n; best fit comes near it (Robson 1977; Knuth, exercise 42)",
             },
             Bound {
                 heaps: Heaps::Buddies,
@@ -127,7 +130,7 @@ impl Bound {
         ]
     }
 
-    /// Whether the trace of `demand`, under these rules, is one of the programs that the theorems are about.
+    /// Returns whether the theorems cover the trace of `demand` under these rules.
     #[must_use]
     pub fn premises_hold(demand: &Demand, rules: &Rules) -> bool {
         demand.resizes == 0 && demand.aligned == 0 && rules.min_remainder <= rules.granule
@@ -153,12 +156,12 @@ fn buddies(peak: u128, largest: u64) -> u128 {
     peak.next_multiple_of(largest.max(1).into()) * u128::from(1 + largest.max(1).ilog2())
 }
 
-/// `1 + 1/2 + … + 1/n`, or a little more.
+/// Returns the harmonic number `1 + 1/2 + … + 1/n`, or slightly more.
 fn harmonic(n: u64) -> f64 {
-    /// Beyond this, the sum differs from its first terms in powers of 1/n by less than 10^-13.
-    const MANY: u64 = 1 << 20;
+    /// From here on, the error of the asymptotic expansion is below 10^-13.
+    const ASYMPTOTIC: u64 = 1 << 20;
     const EULER: f64 = 0.577_215_664_901_532_9;
-    if n < MANY {
+    if n < ASYMPTOTIC {
         return (1..=n).map(|k| 1.0 / k as f64).sum();
     }
     (n as f64).ln() + EULER + 0.5 / n as f64
@@ -169,11 +172,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_values_are_met() {
+    fn published_values_match() {
         // Knuth, section 2.5, exercises 36 to 38: N(16, 2) = 23.
         assert_eq!(every(16, 2), 23);
         assert_eq!(every(17, 3), 23);
-        // Blocks of one length never leave holes that are too short.
+        // Blocks of a single length never leave holes that are too short.
         assert_eq!((every(100, 1), fits(100, 1), buddies(100, 1)), (100, 100, 100));
         // Exercise 41: n units in blocks of up to 2^r, an area of (r + 1) n.
         assert_eq!(buddies(64, 16), 5 * 64);
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_agree_where_they_meet() {
+    fn both_harmonic_formulas_agree_at_the_switch() {
         let n = 1 << 20;
         let summed = harmonic(n - 1) + 1.0 / n as f64;
         assert!((summed - harmonic(n)).abs() < 1e-9);
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_heap_may_need_is_within_what_is_enough() {
+    fn lower_bounds_are_below_upper_bounds() {
         for peak in [1, 2, 16, 100, 1 << 20] {
             for largest in [1, 2, 3, 16, 100, 1 << 16].into_iter().filter(|&largest| largest <= peak) {
                 let needed = every(peak.into(), largest);
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_nothing() {
+    fn an_empty_demand_has_no_bounds() {
         assert!(Bound::all(&Demand::default(), &Rules::default()).is_empty());
     }
 }

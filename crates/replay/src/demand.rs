@@ -1,4 +1,4 @@
-//! What a trace asks of a heap, whatever the policy.
+//! The requirements of a trace that do not depend on the policy.
 
 use std::ops::ControlFlow;
 
@@ -9,38 +9,40 @@ use serde::Serialize;
 use crate::blocks::{Blocks, Placed};
 use crate::error::ReplayError;
 use crate::recording::Recording;
+use crate::steps::MOVED_ALIGN;
 
-/// What a trace asks of a heap under given rules, whatever the policy. Sizes in bytes.
+/// The requirements of a trace under given rules, independent of the policy. Sizes in bytes.
 ///
-/// A block takes its header and what was asked for, rounded up to granules; among buddies, to a power of two granules.
+/// The size of a block is its header plus the requested size, rounded up to granules; for buddies, to a power of two
+/// granules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Demand {
-    /// Requests for blocks, those to resize one not counted.
+    /// The number of allocations.
     pub requests: u64,
-    /// Requests to resize a block.
+    /// The number of resizes.
     pub resizes: u64,
-    /// Requests at an alignment above the granule.
+    /// The number of allocations at an alignment above the granule.
     pub aligned: u64,
-    /// The most bytes, as asked, that live at one time.
+    /// The peak of the requested bytes of all live blocks.
     pub peak_requested: u64,
-    /// The most that all blocks take at one time: no heap that does not move blocks is ever shorter.
+    /// The peak of the sizes of all live blocks: a lower bound for every heap that does not move blocks.
     pub peak_rounded: u64,
-    /// As `peak_rounded`, with every block a power of two granules.
+    /// The peak of the sizes of all live blocks under the buddy policy.
     pub peak_doubled: u64,
-    /// What the largest block takes.
+    /// The size of the largest block.
     pub largest_rounded: u64,
-    /// What the largest block takes among buddies.
+    /// The size of the largest block under the buddy policy.
     pub largest_doubled: u64,
-    /// In a fixed region of this length or more, every policy that considers every hole (first, next, best, worst and
-    /// random fit) grants every request of this trace.
+    /// An upper bound: in a fixed region of this length or more, every request of the trace succeeds under every policy
+    /// that considers every hole (first, next, best, worst and random fit).
     ///
-    /// A request is refused only when each of at most `blocks + 1` holes is too short for it; so the region is shorter
-    /// than the blocks and as many of the longest holes that are too short.
+    /// A request fails only if each of at most `blocks + 1` holes is too short for it. The region is then shorter than
+    /// the blocks plus `blocks + 1` holes of the longest size that is too short.
     pub always_enough: u64,
 }
 
 impl Demand {
-    /// Looks through `recording`. Time: a fraction of a replay's.
+    /// Computes the demand of `recording`. Time: a fraction of that of a replay.
     ///
     /// # Errors
     /// [`ReplayError::Rules`], [`ReplayError::Trace`].
@@ -48,13 +50,13 @@ impl Demand {
         rules.validate()?;
         let mut tally = Tally::new(rules);
         let _ = recording.try_for_each(|event| {
-            tally.see(event);
+            tally.add(event);
             ControlFlow::Continue(())
         })?;
         Ok(tally.demand)
     }
 
-    /// A region that is shorter cannot hold what lives at one time under `policy`: the lower bound of every search.
+    /// Returns a lower bound of the region under `policy`, in bytes: the peak of the sizes of all live blocks.
     #[must_use]
     pub fn least_region(&self, policy: PolicyKind, rules: &Rules) -> u64 {
         let shortest = MIN_GRANULES as u64 * u64::from(rules.granule);
@@ -63,14 +65,14 @@ impl Demand {
     }
 }
 
-/// What is added up on the way.
+/// The running totals.
 struct Tally {
     granule: u64,
     header: u64,
-    /// What a block may keep beyond what it needs, and the shortest gap in front of it, in bytes.
-    kept: u64,
+    /// The longest remainder that a block may keep, and the shortest gap in front of a block, in bytes.
+    longest_remainder: u64,
     shortest_gap: u64,
-    /// By number; the offset of a block is not of interest here.
+    /// The live blocks by number. Their offsets are unused.
     blocks: Blocks,
     live: u64,
     requested: u64,
@@ -86,7 +88,7 @@ impl Tally {
         Tally {
             granule,
             header: u64::from(rules.header),
-            kept: shortest_gap - granule,
+            longest_remainder: shortest_gap - granule,
             shortest_gap,
             blocks: Blocks::default(),
             live: 0,
@@ -97,45 +99,45 @@ impl Tally {
         }
     }
 
-    fn see(&mut self, event: &Event) {
+    fn add(&mut self, event: &Event) {
         match *event {
             Event::Allocate { block, size, align, .. } => {
                 self.demand.requests += 1;
                 self.demand.aligned += u64::from(align > self.granule);
                 self.place(size, align);
-                self.appear(block, size);
+                self.add_live(block, size);
             }
             Event::Resize { block, becomes, size } => {
                 if let Some(old) = self.blocks.get(block) {
                     self.demand.resizes += 1;
-                    // The old block lives until its contents are in the new one, unless it can stay.
-                    self.place(size, USUAL_ALIGN);
+                    // Unless it is resized in place, the old block is live until its contents are in the new one.
+                    self.place(size, MOVED_ALIGN as u64);
                     self.blocks.remove(block);
-                    self.disappear(old.size as u64);
-                    self.appear(becomes, size);
+                    self.remove_live(old.size as u64);
+                    self.add_live(becomes, size);
                 }
             }
             Event::Free { block } => {
                 if let Some(old) = self.blocks.remove(block) {
-                    self.disappear(old.size as u64);
+                    self.remove_live(old.size as u64);
                 }
             }
             _ => {}
         }
     }
 
-    /// Somewhere there must be room for `size` bytes, beside all that lives.
+    /// Raises the upper bound, so that a request for `size` bytes succeeds next to all live blocks.
     fn place(&mut self, size: u64, align: u64) {
         let gap = if align > self.granule { (align - self.granule).saturating_add(self.shortest_gap) } else { 0 };
         let too_short = self.rounded_size(size).saturating_add(gap) - self.granule;
         let holes = (self.live + 1).saturating_mul(too_short);
-        let blocks = self.rounded.saturating_add(self.live.saturating_mul(self.kept));
+        let blocks = self.rounded.saturating_add(self.live.saturating_mul(self.longest_remainder));
         let enough = blocks.saturating_add(holes).saturating_add(self.granule);
         self.demand.always_enough = self.demand.always_enough.max(enough);
     }
 
-    fn appear(&mut self, number: u64, size: u64) {
-        // A block that no heap can place never lives.
+    fn add_live(&mut self, number: u64, size: u64) {
+        // A block that exceeds the address space is never live.
         let Ok(bytes) = usize::try_from(size) else { return };
         self.blocks.insert(number, Placed { offset: 0, size: bytes });
         let (rounded, doubled) = (self.rounded_size(size), self.doubled_size(size));
@@ -151,28 +153,25 @@ impl Tally {
         demand.largest_doubled = demand.largest_doubled.max(doubled);
     }
 
-    fn disappear(&mut self, size: u64) {
+    fn remove_live(&mut self, size: u64) {
         self.live -= 1;
         self.requested = self.requested.saturating_sub(size);
         self.rounded = self.rounded.saturating_sub(self.rounded_size(size));
         self.doubled = self.doubled.saturating_sub(self.doubled_size(size));
     }
 
-    /// What a block of `size` bytes takes.
+    /// Returns the size of a block for a request of `size` bytes.
     fn rounded_size(&self, size: u64) -> u64 {
         let most = u64::MAX / self.granule;
         size.max(1).div_ceil(self.granule).saturating_add(self.header / self.granule).min(most) * self.granule
     }
 
-    /// What a block of `size` bytes takes among buddies.
+    /// Returns the size of a block for a request of `size` bytes under the buddy policy.
     fn doubled_size(&self, size: u64) -> u64 {
         let granules = self.rounded_size(size) / self.granule;
         granules.checked_next_power_of_two().map_or(u64::MAX, |granules| granules.saturating_mul(self.granule))
     }
 }
-
-/// The alignment at which a resized block is placed anew, in bytes.
-const USUAL_ALIGN: u64 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_rounded_as_the_engine_rounds_them() {
+    fn sizes_are_rounded_like_those_of_the_engine() {
         let recording = Recording::of([
             request(0, 0, 16),
             request(1, 17, 16),
@@ -198,13 +197,13 @@ mod tests {
         assert_eq!((demand.requests, demand.resizes, demand.aligned), (2, 1, 0));
         assert_eq!((demand.peak_requested, demand.peak_rounded), (70, 96));
         assert_eq!((demand.peak_doubled, demand.largest_rounded, demand.largest_doubled), (128, 96, 128));
-        // When it is moved: 48 bytes of the old one, and two holes that are one granule too short.
+        // While the block moves: 48 bytes of the old place, and two holes that are one granule too short.
         assert_eq!(demand.always_enough, 48 + 2 * 80 + 16);
         assert_eq!(demand.least_region(PolicyKind::Best, &rules), 256);
     }
 
     #[test]
-    fn absurd_sizes_are_added_up_without_harm() {
+    fn huge_sizes_do_not_overflow() {
         let events = [request(0, u64::MAX, 1 << 63), request(1, u64::MAX, 16), Event::Free { block: 0 }];
         let demand = Demand::of(&Recording::of(events), &Rules::default()).unwrap();
         assert_eq!((demand.requests, demand.aligned), (2, 1));

@@ -1,19 +1,19 @@
-//! Why a replay cannot be, or ends early.
+//! Errors of a replay.
 
 use std::fmt;
 
 use heapwright_placement::RulesError;
 use heapwright_trace::ReadError;
 
-/// Why a trace was not replayed to its end.
+/// The reason why a trace was not replayed to its end.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// There can be no heap of these rules and this capacity.
+    /// The rules or the capacity of the heap are invalid.
     Rules(RulesError),
-    /// The system refuses the address space for the heap's metadata.
+    /// The system has no address space for the metadata of the heap.
     NoRoom {
-        /// How many bytes were asked for.
+        /// The requested bytes.
         bytes: usize,
     },
     /// The trace cannot be read.
@@ -23,12 +23,9 @@ pub enum ReplayError {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReplayError::Rules(error) => write!(f, "there can be no such heap: {error}"),
+            ReplayError::Rules(error) => write!(f, "invalid heap: {error}"),
             ReplayError::NoRoom { bytes } => {
-                write!(
-                    f,
-                    "the system refuses {bytes} bytes of address space for the heap's metadata: simulate a smaller region"
-                )
+                write!(f, "no address space for {bytes} bytes of heap metadata: simulate a smaller region")
             }
             ReplayError::Trace(error) => error.fmt(f),
         }
@@ -38,9 +35,10 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            ReplayError::Rules(error) => Some(error),
+            // The messages contain those of the errors, so that no chain of messages repeats one.
+            ReplayError::Rules(error) => error.source(),
             ReplayError::NoRoom { .. } => None,
-            ReplayError::Trace(error) => Some(error),
+            ReplayError::Trace(error) => error.source(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The shortest region in which a trace succeeds.
+//! Searches the shortest region in which a trace succeeds.
 
 use heapwright_placement::{Growth, MAX_GRANULES, PolicyKind, Rules, Statistics};
 use serde::Serialize;
@@ -8,64 +8,64 @@ use crate::error::ReplayError;
 use crate::model::Model;
 use crate::recording::Recording;
 
-/// The shortest fixed region in which a trace succeeds: every request finds a place.
+/// The shortest fixed region in which a trace succeeds: every request of the trace succeeds.
 ///
-/// Regions are multiples of the granule. Whether a trace succeeds need not be monotonic in their length: a policy that
-/// weighs the free tail against other holes places blocks differently in a longer region, and may fail in it. So what is
-/// found is a length at which the trace succeeds and one granule below which it fails, and [`Fit::certainty`] says
-/// whether something shorter is possible.
+/// Regions are multiples of the granule. Success need not be monotonic in their length: a policy that compares the free
+/// tail with other holes places blocks differently in a longer region, and may fail in it. The search finds a length at
+/// which the trace succeeds and one granule below which it fails; [`Fit::certainty`] states whether a shorter region is
+/// possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fit {
-    /// The length in bytes: the trace succeeds in a region of this length, and not in one that is a granule shorter.
+    /// The length in bytes. The trace succeeds in a region of this length, and fails in one that is a granule shorter.
     pub region: u64,
     /// Whether a shorter region is possible.
     pub certainty: Certainty,
-    /// Longer regions that were tried and in which the trace fails, ascending, in bytes.
+    /// Longer regions in which the trace fails, among those tried, in ascending order, in bytes.
     pub fails_above: Vec<u64>,
-    /// How many regions were tried.
+    /// The number of regions tried.
     pub tried: u32,
 }
 
-/// What is known of regions that are shorter than the one found.
+/// The certainty that no shorter region succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
-    /// None holds what lives at one time.
+    /// No shorter region succeeds: each is below the peak of the sizes of all live blocks.
     LowerBound,
-    /// None succeeds, because the policy is first fit, blocks are not resized and keep no remainders: blocks are placed
-    /// alike in regions of all lengths, until a request would reach beyond the end.
+    /// No shorter region succeeds: under first fit without resizes and kept remainders, blocks are placed alike in
+    /// regions of all lengths, until a request would reach beyond the end.
     FirstFit,
-    /// None succeeds: every one was tried.
+    /// No shorter region succeeds: all were tried.
     Scanned,
-    /// Some may succeed: those that were tried do not.
+    /// A shorter region may succeed: those that were tried fail.
     Local,
 }
 
-/// How hard [`Fit::search`] looks for other answers than the first.
+/// The effort of [`Fit::search`] to find a shorter region than the first answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// So many regions on each side of the answer are tried, near ones more densely.
+    /// Tries this number of regions on each side of the answer, near ones more densely.
     Samples(u32),
-    /// Every shorter region is tried, down to the lower bound: what is found is the shortest of all.
+    /// Tries every shorter region down to the lower bound. The answer is the shortest of all.
     Exhaustive,
 }
 
 /// A region that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// Its length in bytes.
+    /// The length of the region in bytes.
     pub region: u64,
     /// Whether the trace succeeds in it.
     pub fits: bool,
-    /// How many more will be tried, at a guess.
+    /// The estimated number of regions still to try.
     pub left: u64,
 }
 
 impl Fit {
-    /// Searches the shortest region under the policy, the rules and the seed of `model`; its growth and capacity are not
-    /// looked at. `watch` is told of every region that was tried. `None` when no region is long enough for the trace.
+    /// Searches the shortest region under the policy, the rules and the seed of `model`; ignores its growth and
+    /// capacity. Calls `watch` with every region tried. Returns `None` if no region is long enough for the trace.
     ///
-    /// Time: some 20 replays and those of `effort`; one that fails ends early.
+    /// Time: some 20 replays and those of `effort`. A replay stops at the first request that fails.
     ///
     /// ```
     /// use heapwright_placement::PolicyKind;
@@ -76,7 +76,7 @@ impl Fit {
     /// let events = [request(0, 512), request(1, 16), Event::Free { block: 0 }, request(2, 528)];
     /// let recording = Recording::of(events);
     /// let fit = Fit::search(&recording, &Model::usual(PolicyKind::First), Effort::Samples(8), |_| ())?.unwrap();
-    /// // 16 bytes lie between the hole of 512 and what did not fit there.
+    /// // 16 bytes are between the hole of 512 and the block that did not fit there.
     /// assert_eq!((fit.region, fit.certainty), (512 + 16 + 528, Certainty::FirstFit));
     /// # Ok::<(), heapwright_replay::ReplayError>(())
     /// ```
@@ -94,18 +94,18 @@ impl Fit {
     }
 }
 
-/// A search under way. Lengths in granules.
+/// The state of a search. Lengths in granules.
 struct Search<'r, W> {
     recording: &'r Recording,
-    /// The heap, but for its length.
+    /// The heap, except for its length.
     model: Model,
     granule: u64,
-    /// No shorter region holds what lives at one time.
+    /// The lower bound from the demand.
     least: u64,
     demand: Demand,
     watch: W,
     tried: u32,
-    /// How many more will be tried, at a guess.
+    /// The estimated number of regions still to try.
     left: u64,
     fails: Vec<u64>,
 }
@@ -129,7 +129,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
 
     fn run(mut self, effort: Effort) -> Result<Option<Fit>, ReplayError> {
         let Some(enough) = self.find_enough()? else { return Ok(None) };
-        // The last one that is known to fail, and the first one known to be enough.
+        // `least - 1` is known to fail, `enough` is known to succeed.
         let mut found = self.bisect(self.least - 1, enough)?;
         let certainty = match self.proof_at(found) {
             Some(certainty) => certainty,
@@ -144,7 +144,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         Ok(Some(Fit { region: found * self.granule, certainty, fails_above, tried: self.tried }))
     }
 
-    /// Whether the trace succeeds in a region of `length`.
+    /// Returns whether the trace succeeds in a region of `length`.
     fn fits(&mut self, length: u64) -> Result<bool, ReplayError> {
         let capacity = usize::try_from(length * self.granule).unwrap_or(usize::MAX);
         let fits = self.recording.fits(&Model { capacity, ..self.model })?;
@@ -157,7 +157,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         Ok(fits)
     }
 
-    /// A region that is long enough: what a heap that grows needs, or something longer.
+    /// Returns a length that is enough: the peak of a heap that grows, or more if the trace fails in that.
     fn find_enough(&mut self) -> Result<Option<u64>, ReplayError> {
         let rules = Rules { growth: Growth::Extend, statistics: Statistics::Kept, ..self.model.rules };
         let grown = Model { seed: self.model.seed, ..Model::with(self.model.policy, rules) };
@@ -177,7 +177,8 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         Ok(Some(length))
     }
 
-    /// Between a length that fails and a longer one that succeeds: one that succeeds where one granule less fails.
+    /// Returns a length between `fails` and `succeeds` at which the trace succeeds and one granule below which it
+    /// fails.
     fn bisect(&mut self, mut fails: u64, mut succeeds: u64) -> Result<u64, ReplayError> {
         while succeeds - fails > 1 {
             self.left = self.left.max(u64::from((succeeds - fails).ilog2()));
@@ -191,7 +192,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         Ok(succeeds)
     }
 
-    /// Why nothing shorter than `found` succeeds, if that is known without trying.
+    /// Returns the proof that no shorter length than `found` succeeds, if there is one without trying.
     fn proof_at(&self, found: u64) -> Option<Certainty> {
         let rules = &self.model.rules;
         if found == self.least {
@@ -206,7 +207,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         }
     }
 
-    /// Tries some lengths below `found`, goes on from the first that succeeds, and then tries some above.
+    /// Tries some lengths below `found`, continues from the first that succeeds, and then tries some above.
     fn sample(&mut self, found: &mut u64, number: u32) -> Result<Certainty, ReplayError> {
         self.left = 2 * u64::from(number);
         while let Some(shorter) = self.shorter_sample(*found, number)? {
@@ -222,7 +223,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         Ok(Certainty::Local)
     }
 
-    /// A length below `found` that succeeds, among a few.
+    /// Returns a length below `found` that succeeds, if one among a few does.
     fn shorter_sample(&mut self, found: u64, number: u32) -> Result<Option<u64>, ReplayError> {
         for distance in distances(found - self.least, number) {
             let length = found - distance;
@@ -233,7 +234,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         Ok(None)
     }
 
-    /// Tries every length below `found`, from the shortest.
+    /// Tries every length below `found`, starting with the shortest.
     fn scan(&mut self, found: &mut u64) -> Result<Certainty, ReplayError> {
         self.left = *found - self.least;
         let known: std::collections::HashSet<u64> = self.fails.iter().copied().collect();
@@ -247,7 +248,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
     }
 }
 
-/// Up to `number` different distances from 1 to `furthest`, near ones more densely.
+/// Returns up to `number` different distances from 1 to `furthest`, near ones more densely.
 fn distances(furthest: u64, number: u32) -> impl Iterator<Item = u64> {
     let number = if furthest == 0 { 0 } else { number };
     let step = (furthest.max(1) as f64).powf(1.0 / f64::from(number.max(2) - 1));
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_go_all_the_way_without_repeating() {
+    fn distances_reach_the_furthest_without_repeating() {
         assert_eq!(distances(1000, 4).collect::<Vec<_>>(), [1, 10, 100, 1000]);
         assert_eq!(distances(3, 8).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(distances(9, 1).collect::<Vec<_>>(), [1]);

@@ -1,9 +1,9 @@
-//! What a heap looked like while a trace was replayed: sizes over time, a map of its addresses, its holes and what keeps
+//! The history of a heap during a replay: sizes over time, a map of its addresses, its holes and the blocks that keep
 //! them apart.
 //!
-//! Two passes over a trace: a [`Census`] of what is true under any policy, then one [`History`] per policy. Memory does not
-//! grow with the trace's length: a [`Series`] doubles the width of its buckets, a [`HeapMap`] has so many cells, and the
-//! rest is at most 64 bytes per live block and call site.
+//! Two passes over a trace: a [`Census`] of its policy-independent facts, then one [`History`] per policy. Memory does
+//! not grow with the length of the trace: a [`Series`] doubles the width of its buckets, a [`HeapMap`] has a fixed
+//! number of cells, and the rest is at most 64 bytes per live block and call site.
 //!
 //! ```
 //! use heapwright_placement::PolicyKind;
@@ -25,7 +25,7 @@
 //! let history = History::of(&mut Reader::new(&file[..])?, &model, &outcome, &census, &Detail::default())?;
 //! assert_eq!(history.heap.max(), Some(9 * 112));
 //! assert_eq!(history.end.holes.count, 5);
-//! // Four blocks of one granule row keep five holes from being one.
+//! // Four blocks keep five holes from being one.
 //! assert_eq!(history.end.pins.len(), 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

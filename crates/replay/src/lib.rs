@@ -1,8 +1,8 @@
-//! Traces replayed in the engine's own address space: what would have become of a recorded heap under another policy or
-//! other rules.
+//! Simulated replay of traces: the heap that a recorded program would have had under another policy or other rules.
 //!
-//! Nothing is allocated: blocks are placed in a region that may be far longer than this machine's memory, and the
-//! result is exact. [`replay()`] runs a whole trace; a [`Simulation`] is taken event by event and tells what each did.
+//! A simulation places blocks without allocating them, so that its region may be far longer than this machine's memory,
+//! and the result is exact. [`replay()`] runs a whole trace; a [`Simulation`] applies single events and returns the
+//! effect of each.
 //!
 //! ```
 //! use heapwright_placement::PolicyKind;
@@ -20,11 +20,11 @@
 //! # Ok::<(), heapwright_replay::ReplayError>(())
 //! ```
 //!
-//! From the bottom up: `blocks` (the live blocks by number), `model` (what is simulated), `heap` (the engine and its
-//! metadata), `steps` (one event after another), `simulation` (with a look at each), `whole` (a trace at once);
-//! `recording` (events to be replayed often), `until` (as much as a heap grants), `demand` (what a trace asks for), `bounds` (what theory
-//! says of that), `fit` (the shortest region), `minimize` (the smallest trace of which something still holds); `profile` (a replay
-//! with a look now and then).
+//! Modules from the bottom up: `blocks` (the live blocks by number), `model` (the simulated heap), `heap` (the engine
+//! and its metadata), `steps` (applies events), `simulation` (event by event), `whole` (a trace at once); `recording`
+//! (events for many replays), `until` (replay up to the first failure), `demand` (policy-independent requirements of a
+//! trace), `bounds` (worst cases in theory), `fit` (the shortest region), `minimize` (the smallest trace with a
+//! property), `profile` (a replay with samples), `history` (a replay with time series and maps).
 
 mod blocks;
 mod bounds;

@@ -1,32 +1,32 @@
-//! The smallest trace of which something still holds.
+//! Minimizes a trace while a condition holds.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use heapwright_trace::{Event, Kind};
 
-/// The life of a block: it is asked for, perhaps resized, perhaps freed. What a trace is made smaller by.
+/// The life of a block: its allocation, its resizes and its free. The unit that minimization leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Life {
     kind: Kind,
     align: u64,
-    /// When it begins, and how many bytes are asked for; then the same of every time that it is resized.
+    /// Time and requested bytes of the allocation, then of every resize.
     sizes: Vec<(usize, u64)>,
-    /// When it ends; `None` if it outlives the trace.
+    /// The time of the free; `None` if the block is never freed.
     end: Option<usize>,
 }
 
-/// A trace as the lives of its blocks, of which some may be left out.
+/// A trace as the lives of its blocks, each of which can be left out.
 ///
-/// Threads and requests that failed when the trace was recorded are left out from the start.
+/// Threads and requests that failed in the program are left out from the start.
 ///
 /// ```
 /// use heapwright_replay::Lives;
 /// use heapwright_trace::{Event, Kind};
 /// let request = |block, size| Event::Allocate { block, kind: Kind::Malloc, size, align: 16 };
 /// let trace = [request(0, 1), request(1, 9000), Event::Free { block: 0 }, request(2, 9), Event::Free { block: 1 }];
-/// let large = |events: &[Event]| events.iter().any(|event| matches!(event, Event::Allocate { size, .. } if *size > 100));
-/// let small = Lives::of(trace).minimize(|lives| Ok::<_, ()>(Some(large(&lives.events()))))?;
+/// let is_large = |event: &Event| matches!(event, Event::Allocate { size, .. } if *size > 100);
+/// let small = Lives::of(trace).minimize(|lives| Ok::<_, ()>(Some(lives.events().iter().any(is_large))))?;
 /// assert_eq!(small.lives.events(), [request(0, 101)]);
 /// assert!(small.is_minimal);
 /// # Ok::<(), ()>(())
@@ -36,23 +36,23 @@ pub struct Lives {
     lives: Vec<Arc<Life>>,
 }
 
-/// What became of a trace.
+/// The result of minimization.
 #[derive(Clone, Debug)]
 pub struct Minimized {
-    /// The blocks that are left.
+    /// The remaining blocks.
     pub lives: Lives,
-    /// Whether the condition fails when any one block more is left out; otherwise there was no time to find out.
+    /// Whether the condition fails if any further block is left out; `false` if time ran out first.
     pub is_minimal: bool,
-    /// How often the condition was asked.
+    /// The number of evaluations of the condition.
     pub asked: u64,
 }
 
 impl Lives {
-    /// The lives of the blocks of a trace, of which the numbers are as in a file.
+    /// Returns the lives of the blocks of a trace, which must be numbered as in a file.
     #[must_use]
     pub fn of(events: impl IntoIterator<Item = Event>) -> Lives {
         let mut lives: Vec<Life> = Vec::new();
-        // Which life each block that appeared belongs to.
+        // The life that each block number belongs to.
         let mut owners: Vec<Option<usize>> = Vec::new();
         for (time, event) in events.into_iter().enumerate() {
             match event {
@@ -78,19 +78,19 @@ impl Lives {
         Lives { lives: lives.into_iter().map(Arc::new).collect() }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lives.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no blocks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lives.is_empty()
     }
 
-    /// The trace: what happens to the blocks, in order.
+    /// Returns the events of the blocks, in order.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         let mut steps: Vec<(usize, usize, Step)> = Vec::new();
@@ -103,7 +103,7 @@ impl Lives {
         steps.sort_unstable_by_key(|&(time, ..)| time);
         let mut numbers = vec![0; self.lives.len()];
         let mut next = 0;
-        let mut appear = |number: &mut u64| {
+        let mut new_block = |number: &mut u64| {
             *number = next;
             next += 1;
             *number
@@ -112,28 +112,28 @@ impl Lives {
             let (life, number) = (&self.lives[owner], &mut numbers[owner]);
             match step {
                 Step::Begin(size) => {
-                    Event::Allocate { block: appear(number), kind: life.kind, size, align: life.align }
+                    Event::Allocate { block: new_block(number), kind: life.kind, size, align: life.align }
                 }
-                Step::Resize(size) => Event::Resize { block: *number, becomes: appear(number), size },
+                Step::Resize(size) => Event::Resize { block: *number, becomes: new_block(number), size },
                 Step::End => Event::Free { block: *number },
             }
         };
         steps.into_iter().map(event).collect()
     }
 
-    /// Leaves out as many blocks as `holds` allows, then makes sizes smaller, as long as `holds` says that what is looked
-    /// for still holds of what is left. It is taken to hold of all of these lives: whoever calls has asked.
+    /// Minimizes the trace: leaves out blocks and reduces sizes while the condition `holds` is true. The caller must
+    /// have checked that it is true for `self`.
     ///
     /// Blocks are left out by delta debugging (A. Zeller and R. Hildebrandt, Simplifying and isolating failure-inducing
-    /// input, IEEE Trans. Software Eng. 28 (2002)): halves first, then quarters, and so on, until no single block can go.
-    /// Then blocks are no longer resized or freed where that makes no difference, and each size is made as small as a
-    /// bisection finds; after which blocks are tried again. The same `holds` gives the same trace. `holds` says `None`
-    /// when there is no time left: the smallest trace until then is the answer.
+    /// input, IEEE Trans. Software Eng. 28 (2002)): halves first, then quarters, and so on, until no single block can
+    /// be left out. Then frees and resizes are left out, each size is reduced by bisection, and blocks are tried again.
+    /// The search is deterministic if `holds` is. `holds` returns `None` when time has run out; the answer is then the
+    /// smallest trace found so far.
     ///
-    /// It is asked `O(b²)` times in the worst case for `b` blocks, `O(k log b)` times when `k` few blocks are what matters.
+    /// Evaluates `holds` `O(b²)` times in the worst case for `b` blocks, `O(k log b)` times if `k` blocks matter.
     ///
     /// # Errors
-    /// Those of `holds`.
+    /// The errors of `holds`.
     pub fn minimize<E>(self, holds: impl FnMut(&Lives) -> Result<Option<bool>, E>) -> Result<Minimized, E> {
         let mut search = Search { best: self, holds, asked: 0, in_time: true };
         search.run()?;
@@ -153,7 +153,7 @@ enum Step {
     End,
 }
 
-/// The life of a block that goes.
+/// Takes the life of a block that is resized or freed.
 fn take(owners: &mut [Option<usize>], block: u64) -> Option<usize> {
     owners.get_mut(usize::try_from(block).ok()?)?.take()
 }
@@ -174,7 +174,7 @@ impl<E, H: FnMut(&Lives) -> Result<Option<bool>, E>> Search<H> {
         Ok(())
     }
 
-    /// Whether it still holds of `lives`, which then are the best.
+    /// Evaluates the condition for `lives`; if it is true, they become the best.
     fn improves(&mut self, lives: Lives) -> Result<bool, E> {
         if !self.in_time {
             return Ok(false);
@@ -188,28 +188,29 @@ impl<E, H: FnMut(&Lives) -> Result<Option<bool>, E>> Search<H> {
         Ok(holds == Some(true))
     }
 
-    /// Leaves out runs of `run` blocks, of half as many, and so on down to single ones, until none can go.
+    /// Leaves out runs of `run` blocks, of half that length, and so on down to single blocks, until none can be left
+    /// out.
     fn leave_out(&mut self, mut run: usize) -> Result<(), E> {
         while run > 0 && self.in_time {
-            let gone = self.leave_out_runs(run)?;
-            // What could not go may go now that something else is gone.
-            run = if gone && run == 1 { 1 } else { run / 2 };
+            let reduced = self.leave_out_runs(run)?;
+            // A block that was needed may no longer be, now that another has been left out.
+            run = if reduced && run == 1 { 1 } else { run / 2 };
         }
         Ok(())
     }
 
-    /// Goes once through the blocks, from the last: those that end a trace matter least. Whether any went.
+    /// Tries each run once, from the last, because the end of a trace matters least; returns whether any was left out.
     fn leave_out_runs(&mut self, run: usize) -> Result<bool, E> {
-        let (mut end, mut gone) = (self.best.len(), false);
+        let (mut end, mut reduced) = (self.best.len(), false);
         while end > 0 && self.in_time {
             let start = end.saturating_sub(run);
-            gone |= self.improves(self.best.without(&(start..end)))?;
+            reduced |= self.improves(self.best.without(&(start..end)))?;
             end = start;
         }
-        Ok(gone)
+        Ok(reduced)
     }
 
-    /// Makes what is left simpler, block by block. Whether anything was.
+    /// Simplifies the remaining blocks one by one; returns whether any changed.
     fn simplify(&mut self) -> Result<bool, E> {
         let mut simpler = false;
         for at in 0..self.best.len() {
@@ -226,7 +227,7 @@ impl<E, H: FnMut(&Lives) -> Result<Option<bool>, E>> Search<H> {
         Ok(simpler)
     }
 
-    /// Changes one life, if it still holds then and makes a difference.
+    /// Changes one life if the condition stays true; returns whether it did.
     fn change(&mut self, at: usize, change: impl FnOnce(&mut Life)) -> Result<bool, E> {
         let mut life = Life::clone(&self.best.lives[at]);
         change(&mut life);
@@ -238,7 +239,7 @@ impl<E, H: FnMut(&Lives) -> Result<Option<bool>, E>> Search<H> {
         self.improves(lives)
     }
 
-    /// Makes one size smaller, by bisection between 0 and what it is.
+    /// Reduces one size by bisection between 0 and its value; returns whether it changed.
     fn shrink(&mut self, at: usize, place: usize) -> Result<bool, E> {
         let (mut fails, mut smaller) = (None, false);
         loop {

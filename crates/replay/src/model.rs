@@ -1,8 +1,8 @@
-//! What is simulated.
+//! The heap to simulate.
 
 use heapwright_placement::{Growth, MAX_GRANULES, PolicyKind, Rules};
 
-/// A heap as it is before the first event: its policy, its rules, and how far it may grow.
+/// The heap to simulate: its policy, its rules and its capacity.
 ///
 /// ```
 /// use heapwright_placement::{Growth, PolicyKind, Rules};
@@ -16,27 +16,28 @@ use heapwright_placement::{Growth, MAX_GRANULES, PolicyKind, Rules};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Which hole is taken.
+    /// The placement policy.
     pub policy: PolicyKind,
     /// Granule, headers, splitting, growth.
     pub rules: Rules,
-    /// The most bytes that the heap may grow to; its length if the rules say that it does not grow.
+    /// The limit of the heap in bytes; its length if the rules do not let it grow.
     pub capacity: usize,
-    /// The seed of random fit; the other policies have none.
+    /// The seed of random fit; unused by the other policies.
     pub seed: u64,
 }
 
 impl Model {
-    /// The longest region that [`Model::usual`] gives, in bytes: more than any machine has.
+    /// The capacity of [`Model::usual`], in bytes: more than the memory of any machine.
     const USUAL_CAPACITY: usize = 1 << 40;
 
-    /// Granules of 16 bytes, no headers, every remainder a hole, a heap that grows by what is missing, up to 1 TiB; seed 1.
+    /// Returns the default model: granules of 16 bytes, no headers, every remainder becomes a hole, the heap extends
+    /// its last hole as needed up to 1 TiB, seed 1.
     #[must_use]
     pub fn usual(policy: PolicyKind) -> Model {
         Model::with(policy, Rules { growth: Growth::Extend, ..Rules::default() })
     }
 
-    /// As [`Model::usual`] with rules of one's own, over a region as long as their granule allows, up to 1 TiB.
+    /// Returns [`Model::usual`] with other rules. The capacity is the longest that their granule allows, up to 1 TiB.
     #[must_use]
     pub fn with(policy: PolicyKind, rules: Rules) -> Model {
         let longest = MAX_GRANULES.saturating_mul(rules.granule as usize);

@@ -1,49 +1,50 @@
-//! What came of a replay.
+//! The result of a replay.
 
 use heapwright_placement::PolicyKind;
 use serde::Serialize;
 
-/// What came of a replay. Sizes in bytes; "at the end" is after the last event that was applied.
+/// The result of a replay. Sizes in bytes; "at the end" means after the last applied event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The policy, by its name.
+    /// The policy, serialized as its name.
     #[serde(serialize_with = "by_name")]
     pub policy: PolicyKind,
-    /// Events applied.
+    /// The number of events applied.
     pub events: u64,
-    /// Requests that found no place.
+    /// The number of requests that failed.
     pub refused: u64,
-    /// Frees and resizes of blocks that do not live (the request for them was refused, or the trace is odd).
+    /// The number of frees and resizes of blocks that are not live, because their request failed or the trace is
+    /// invalid.
     pub unknown: u64,
-    /// The most bytes, as asked, that lived at one time.
+    /// The peak of the requested bytes of all live blocks.
     pub peak_requested: u64,
-    /// The most bytes in used blocks at one time.
+    /// The peak of the bytes in used blocks.
     pub peak_live: u64,
-    /// The longest that the heap was.
+    /// The peak length of the heap.
     pub peak_heap: u64,
-    /// Blocks cut in two.
+    /// The number of blocks split in two.
     pub splits: u64,
-    /// Merges of neighbouring holes.
+    /// The number of merges of neighbouring holes.
     pub coalesces: u64,
-    /// Blocks resized where they were.
+    /// The number of resizes in place.
     pub resized: u64,
-    /// Blocks resized by moving them.
+    /// The number of resizes that moved the block.
     pub moved: u64,
-    /// Bytes from the heap's start to its end, at the end.
+    /// The length of the heap at the end.
     pub heap: u64,
     /// Bytes in used blocks at the end.
     pub live: u64,
-    /// Holes at the end, the free tail included.
+    /// The number of holes at the end, including the free tail.
     pub holes: u64,
-    /// `1 - largest hole / free bytes` at the end; unknown without holes.
+    /// `1 - largest hole / free bytes` at the end; `None` without holes.
     pub external_fragmentation: Option<f64>,
-    /// `1 - requested / allocated` over the blocks that live at the end; unknown without any.
+    /// `1 - requested / allocated` over the blocks live at the end; `None` without live blocks.
     pub internal_fragmentation: Option<f64>,
 }
 
 impl Outcome {
-    /// The heap at its longest over the most bytes, as asked, that ever lived: what the policy costs in memory; 1 is the
-    /// least that is possible for whoever cannot move blocks. `None` when nothing was ever asked for.
+    /// Returns the peak length of the heap over the peak of requested bytes: the memory cost of the policy. The lower
+    /// bound is 1. `None` for a trace without requests.
     #[must_use]
     pub fn peak_over_requested(&self) -> Option<f64> {
         (self.peak_requested != 0).then(|| self.peak_heap as f64 / self.peak_requested as f64)

@@ -1,6 +1,4 @@
-//! How much of a heap is in use while a trace is replayed: at the heap's longest, and on average over the events.
-
-use std::io::Read;
+//! Samples of a heap during a replay: at its peak length, and at evenly spaced events.
 
 use heapwright_placement::Engine;
 use heapwright_trace::Reader;
@@ -10,27 +8,27 @@ use crate::model::Model;
 use crate::outcome::Outcome;
 use crate::simulation::Simulation;
 
-/// A heap at one moment of a replay. Sizes in bytes.
+/// The state of a heap at one moment of a replay. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// How many events have happened.
+    /// The number of events applied.
     pub event: u64,
-    /// From the heap's start to its end.
+    /// The length of the heap.
     pub heap: u64,
-    /// In used blocks.
+    /// The bytes in used blocks.
     pub live: u64,
-    /// As asked, that live.
+    /// The requested bytes of all live blocks.
     pub requested: u64,
-    /// How many holes, the free tail included.
+    /// The number of holes, including the free tail.
     pub holes: u64,
-    /// `1 - largest hole / free bytes`; unknown without holes.
+    /// `1 - largest hole / free bytes`; `None` without holes.
     pub external_fragmentation: Option<f64>,
-    /// `1 - requested / live`; unknown when nothing lives.
+    /// `1 - requested / live`; `None` without live blocks.
     pub internal_fragmentation: Option<f64>,
 }
 
 impl Moment {
-    /// Looks at a simulation as it is. Time: a walk of the heap.
+    /// Returns the current state of a simulation. Time: a walk of the heap.
     #[must_use]
     pub fn of(simulation: &Simulation) -> Moment {
         let counters = simulation.engine().counters().unwrap_or_default();
@@ -47,17 +45,17 @@ impl Moment {
     }
 }
 
-/// What was seen of a heap during a replay.
+/// Samples of a heap during a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// When the heap was first at its longest; `None` if there never was a heap.
+    /// The first moment at which the heap had its peak length; `None` if the heap was always empty.
     pub at_peak: Option<Moment>,
-    /// At evenly spaced events, the last one included.
+    /// Samples at evenly spaced events, including the last.
     pub moments: Vec<Moment>,
 }
 
 impl Profile {
-    /// The mean of a figure over the moments at which it is known; `None` when it never is.
+    /// Returns the mean of a figure over the moments that have it; `None` if none does.
     #[must_use]
     pub fn mean(&self, figure: impl Fn(&Moment) -> Option<f64>) -> Option<f64> {
         let (sum, count) =
@@ -66,17 +64,12 @@ impl Profile {
     }
 }
 
-/// Replays a trace of which `outcome` is known (by [`replay()`](crate::replay()), with the same model) and looks at the heap at its peak
-/// and at about `moments` evenly spaced events. Time: that of a replay, and as many walks of the heap.
+/// Replays a trace and samples the heap at its peak and at about `moments` evenly spaced events. `outcome` is that of
+/// [`replay()`](crate::replay()) for the same trace and model. Time: that of a replay, and `moments` walks of the heap.
 ///
 /// # Errors
-/// As [`replay()`](crate::replay()).
-pub fn profile(
-    trace: &mut Reader<impl Read>,
-    model: &Model,
-    outcome: &Outcome,
-    moments: u64,
-) -> Result<Profile, ReplayError> {
+/// The errors of [`replay()`](crate::replay()).
+pub fn profile(trace: &mut Reader<'_>, model: &Model, outcome: &Outcome, moments: u64) -> Result<Profile, ReplayError> {
     let stride = outcome.events.div_ceil(moments.max(1)).max(1);
     let mut simulation = Simulation::new(model)?;
     let mut profile = Profile { at_peak: None, moments: Vec::new() };
@@ -104,7 +97,7 @@ mod tests {
     use super::*;
     use crate::whole::replay;
 
-    /// Four blocks, of which the first and the third go, then one that fits neither hole, then all go.
+    /// Allocates four blocks, frees the first and the third, allocates one that fits neither hole, then frees all.
     fn trace() -> Vec<u8> {
         let mut writer = Writer::new(Vec::new(), &About::of_program("test")).unwrap();
         let blocks: Vec<u64> =
@@ -123,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heap_is_seen_at_its_longest_not_at_its_end() {
+    fn the_peak_is_sampled_at_the_peak_length() {
         let at_peak = profile_of(1).at_peak.unwrap();
         assert_eq!((at_peak.event, at_peak.heap, at_peak.holes), (7, 272, 2));
         assert_eq!((at_peak.requested, at_peak.live), (136, 144));
@@ -133,16 +126,16 @@ mod tests {
     }
 
     #[test]
-    fn there_are_about_as_many_moments_as_asked_for() {
-        for (asked, given) in [(0, 1), (1, 1), (3, 3), (10, 10), (1000, 10)] {
-            let profile = profile_of(asked);
-            assert_eq!(profile.moments.len(), given, "{asked}");
+    fn the_number_of_moments_is_about_the_requested_one() {
+        for (requested_count, expected) in [(0, 1), (1, 1), (3, 3), (10, 10), (1000, 10)] {
+            let profile = profile_of(requested_count);
+            assert_eq!(profile.moments.len(), expected, "{requested_count}");
             assert_eq!(profile.moments.last().unwrap().event, 10);
         }
     }
 
     #[test]
-    fn means_are_over_the_moments_at_which_a_figure_is_known() {
+    fn means_skip_moments_without_the_figure() {
         let profile = profile_of(1000);
         let external: Vec<f64> = profile.moments.iter().filter_map(|moment| moment.external_fragmentation).collect();
         assert_eq!(external.len(), 6, "there is no hole before the first free");

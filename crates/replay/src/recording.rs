@@ -1,4 +1,4 @@
-//! The events of a trace, to be replayed often.
+//! The events of a trace, for many replays.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,10 +9,9 @@ use heapwright_trace::{Event, Kind, ReadError, Reader};
 
 use crate::error::ReplayError;
 
-/// The events of a trace, to be replayed often: held in memory, some 8 bytes each, or else read anew each time.
+/// The events of a trace, for many replays: kept in memory at some 8 bytes each, or read from the file each time.
 ///
-/// What no heap notices is left out (threads, requests that failed when the trace was recorded, by which kind of call a
-/// block was asked for).
+/// Leaves out what does not affect placement: threads, requests that failed in the program, and kinds of calls.
 ///
 /// ```
 /// use heapwright_placement::PolicyKind;
@@ -27,42 +26,53 @@ use crate::error::ReplayError;
 /// # Ok::<(), heapwright_replay::ReplayError>(())
 /// ```
 pub struct Recording {
-    source: Source,
+    source: EventSource,
+    damage: Option<ReadError>,
 }
 
-enum Source {
-    Held(Vec<u64>),
+enum EventSource {
+    /// The encoded events.
+    Memory(Vec<u64>),
     File(PathBuf),
 }
 
-/// What a packed word is, in its two lowest bits.
+/// The kinds of an encoded word, in its two lowest bits.
 const ALLOCATE: u64 = 0;
 const FREE: u64 = 1;
 const RESIZE: u64 = 2;
-/// Where a request's alignment and size lie in its word, and a block's number in that of its end.
+/// The bit positions of the alignment and size of a request, and of the block number of a free or resize.
 const ALIGN: u32 = 2;
 const SIZE: u32 = 8;
 const BLOCK: u32 = 2;
 
 impl Recording {
-    /// The events of the trace at `path`. They are held in memory if that takes at most `room` bytes.
+    /// Opens the trace at `path`, which is read up to damage if there is any. Its events are kept in memory if they
+    /// take at most `room` bytes.
     ///
     /// # Errors
     /// [`ReplayError::Trace`].
     pub fn open(path: &Path, room: usize) -> Result<Recording, ReplayError> {
         let mut words = Vec::new();
         let mut reader = begin(path)?;
+        let mut is_too_long = false;
         while let Some(event) = reader.next_event()? {
-            if pack(&event, &mut words).is_none() || words.len() > room / size_of::<u64>() {
-                return Ok(Recording { source: Source::File(path.to_owned()) });
+            if !is_too_long {
+                is_too_long = encode(&event, &mut words).is_none() || words.len() > room / size_of::<u64>();
             }
         }
         words.shrink_to_fit();
-        Ok(Recording { source: Source::Held(words) })
+        let source = if is_too_long { EventSource::File(path.to_owned()) } else { EventSource::Memory(words) };
+        Ok(Recording { source, damage: reader.take_damage() })
     }
 
-    /// These events, held in memory. Their blocks must be numbered as in a trace: from 0 as they appear. A request for
-    /// 2^56 bytes or more is taken as one for 2^56 - 1, which no heap grants either.
+    /// Returns why these are not all events of the trace.
+    #[must_use]
+    pub fn damage(&self) -> Option<&ReadError> {
+        self.damage.as_ref()
+    }
+
+    /// Returns a recording of these events, in memory. Their blocks must be numbered as in a trace, from 0 in the order
+    /// of creation. A request for 2^56 bytes or more is stored as 2^56 - 1 bytes, which exceeds every heap too.
     #[must_use]
     pub fn of(events: impl IntoIterator<Item = Event>) -> Recording {
         let mut words = Vec::new();
@@ -70,42 +80,45 @@ impl Recording {
             if let Event::Allocate { size, .. } = &mut event {
                 *size = (*size).min((1 << (u64::BITS - SIZE)) - 1);
             }
-            let packed = pack(&event, &mut words);
-            debug_assert!(packed.is_some(), "no trace has 2^62 blocks");
+            let encoded = encode(&event, &mut words);
+            debug_assert!(encoded.is_some(), "no trace has 2^62 blocks");
         }
-        Recording { source: Source::Held(words) }
+        Recording { source: EventSource::Memory(words), damage: None }
     }
 
-    /// Whether the events are in memory.
+    /// Returns whether the events are in memory.
     #[must_use]
-    pub fn is_held(&self) -> bool {
-        matches!(self.source, Source::Held(_))
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.source, EventSource::Memory(_))
     }
 
-    /// How many bytes of memory the events take.
+    /// Returns the memory that the events take, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        if let Source::Held(words) = &self.source { words.capacity() * size_of::<u64>() } else { 0 }
+        if let EventSource::Memory(words) = &self.source { words.capacity() * size_of::<u64>() } else { 0 }
     }
 
-    /// Calls `see` with every event, until it breaks off.
+    /// Calls `visit` with each event until it returns `Break`.
     ///
     /// # Errors
     /// [`ReplayError::Trace`].
-    pub fn try_for_each(&self, mut see: impl FnMut(&Event) -> ControlFlow<()>) -> Result<ControlFlow<()>, ReplayError> {
+    pub fn try_for_each(
+        &self,
+        mut visit: impl FnMut(&Event) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, ReplayError> {
         match &self.source {
-            Source::Held(words) => Ok(Unpacked { words, next: 0 }.try_for_each(|event| see(&event))),
-            Source::File(path) => Ok(begin(path)?.try_for_each_event(see)?),
+            EventSource::Memory(words) => Ok(Decoder { words, next: 0 }.try_for_each(|event| visit(&event))),
+            EventSource::File(path) => Ok(begin(path)?.try_for_each_event(visit)?),
         }
     }
 }
 
-fn begin(path: &Path) -> Result<Reader<BufReader<File>>, ReadError> {
-    Reader::new(BufReader::new(File::open(path)?))
+fn begin(path: &Path) -> Result<Reader<'static>, ReadError> {
+    Ok(Reader::new(BufReader::new(File::open(path)?))?.up_to_damage())
 }
 
-/// Adds an event to packed ones; `None` when a number in it is too large for that.
-fn pack(event: &Event, words: &mut Vec<u64>) -> Option<()> {
+/// Appends the encoding of an event; returns `None` if a number in it is too large.
+fn encode(event: &Event, words: &mut Vec<u64>) -> Option<()> {
     let above = |number: u64, bit: u32| (number >> (u64::BITS - bit) == 0).then(|| number << bit);
     match *event {
         Event::Allocate { size, align, .. } => {
@@ -118,14 +131,14 @@ fn pack(event: &Event, words: &mut Vec<u64>) -> Option<()> {
     Some(())
 }
 
-/// Packed events on their way out.
-struct Unpacked<'w> {
+/// An iterator over encoded events.
+struct Decoder<'w> {
     words: &'w [u64],
-    /// The number of the next block that appears.
+    /// The number of the next block to be created.
     next: u64,
 }
 
-impl Unpacked<'_> {
+impl Decoder<'_> {
     #[inline(always)]
     fn word(&mut self) -> Option<u64> {
         let (&word, rest) = self.words.split_first()?;
@@ -134,13 +147,13 @@ impl Unpacked<'_> {
     }
 
     #[inline(always)]
-    fn appears(&mut self) -> u64 {
+    fn new_block(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
 }
 
-impl Iterator for Unpacked<'_> {
+impl Iterator for Decoder<'_> {
     type Item = Event;
 
     #[inline(always)]
@@ -148,13 +161,13 @@ impl Iterator for Unpacked<'_> {
         let word = self.word()?;
         Some(match word & 3 {
             ALLOCATE => Event::Allocate {
-                block: self.appears(),
+                block: self.new_block(),
                 kind: Kind::Malloc,
                 size: word >> SIZE,
                 align: 1 << (word >> ALIGN & 63),
             },
             FREE => Event::Free { block: word >> BLOCK },
-            _ => Event::Resize { block: word >> BLOCK, size: self.word()?, becomes: self.appears() },
+            _ => Event::Resize { block: word >> BLOCK, size: self.word()?, becomes: self.new_block() },
         })
     }
 }
@@ -174,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_comes_out_again() {
+    fn encoded_events_round_trip() {
         let events = [
             Event::Allocate { block: 0, kind: Kind::Malloc, size: (1 << 56) - 1, align: 1 << 63 },
             Event::Resize { block: 0, becomes: 1, size: u64::MAX },
@@ -186,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_enough_is_left_alone() {
+    fn iteration_stops_at_break() {
         let recording = Recording::of([Event::Free { block: 0 }, Event::Free { block: 1 }]);
-        let mut seen = 0;
+        let mut visited = 0;
         let end = recording.try_for_each(|_| {
-            seen += 1;
+            visited += 1;
             ControlFlow::Break(())
         });
-        assert!(end.unwrap().is_break() && seen == 1);
+        assert!(end.unwrap().is_break() && visited == 1);
     }
 }

@@ -1,4 +1,4 @@
-//! A replay that is looked at.
+//! Replays a trace event by event.
 
 use heapwright_placement::{AnyEngine, Engine};
 use heapwright_trace::Event;
@@ -10,16 +10,16 @@ use crate::model::Model;
 use crate::outcome::Outcome;
 use crate::steps::{Effect, Steps};
 
-/// A heap under a policy, to which the events of a trace happen one by one.
+/// A simulated heap to which the events of a trace are applied one by one.
 ///
-/// Memory: the engine's metadata, some 2 % of the heap that is simulated, and at most 64 bytes per live block.
+/// Memory: the metadata of the engine, some 2 % of the simulated heap, and at most 64 bytes per live block.
 pub struct Simulation {
     heap: Heap,
     steps: Steps,
 }
 
 impl Simulation {
-    /// An empty heap.
+    /// Returns a simulation with an empty heap.
     ///
     /// # Errors
     /// [`ReplayError::Rules`] and [`ReplayError::NoRoom`].
@@ -27,52 +27,52 @@ impl Simulation {
         Ok(Simulation { heap: Heap::new(model)?, steps: Steps::default() })
     }
 
-    /// Lets an event happen, and says what it did.
+    /// Applies an event; returns its effect.
     #[inline]
     pub fn apply(&mut self, event: &Event) -> Effect {
         self.steps.apply(self.heap.engine_mut(), event)
     }
 
-    /// The heap as it is: counters, blocks, holes.
+    /// Returns the engine, for its counters, blocks and holes.
     #[inline]
     #[must_use]
     pub fn engine(&self) -> &AnyEngine<'static> {
         self.heap.engine()
     }
 
-    /// Where block `number` of the trace lies, if it lives.
+    /// Returns the place of block `number` of the trace, if it is live.
     #[must_use]
     pub fn live_block(&self, number: u64) -> Option<Placed> {
         self.steps.blocks.get(number)
     }
 
-    /// The live blocks, by ascending number.
+    /// Returns the live blocks, by ascending number.
     pub fn live_blocks(&self) -> impl Iterator<Item = (u64, Placed)> {
         self.steps.blocks.iter()
     }
 
-    /// Bytes, as asked, that live now.
+    /// Returns the requested bytes of all live blocks.
     #[inline]
     #[must_use]
     pub fn requested(&self) -> u64 {
         self.steps.requested
     }
 
-    /// Events applied so far.
+    /// Returns the number of events applied so far.
     #[inline]
     #[must_use]
     pub fn events(&self) -> u64 {
         self.steps.events
     }
 
-    /// What has come of it so far. Time: a walk of the heap.
+    /// Returns the outcome so far. Time: a walk of the heap.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         outcome(self.heap.engine(), &self.steps)
     }
 }
 
-/// What has come of so many steps.
+/// Returns the outcome of the events applied so far.
 pub(crate) fn outcome(engine: &AnyEngine<'_>, steps: &Steps) -> Outcome {
     let counters = engine.counters().unwrap_or_default();
     Outcome {

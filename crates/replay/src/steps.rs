@@ -1,46 +1,46 @@
-//! One event after another.
+//! Applies events to an engine.
 
 use heapwright_placement::Engine;
 use heapwright_trace::Event;
 
 use crate::blocks::{Blocks, Placed};
 
-/// What an event did.
+/// The effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// A block was placed.
+    /// A block was allocated.
     Placed(Placed),
-    /// A block was resized where it was.
+    /// A block was resized in place.
     Resized {
-        /// As it was.
+        /// The block before.
         old: Placed,
-        /// As it is.
+        /// The block after.
         new: Placed,
     },
-    /// A block was resized by moving it; the old one lived until its contents were in the new one.
+    /// A block was resized by moving it. Both places were in use at the same time.
     Moved {
-        /// As it was.
+        /// The block before.
         old: Placed,
-        /// As it is.
+        /// The block after.
         new: Placed,
     },
-    /// A block went.
+    /// A block was freed.
     Freed(Placed),
-    /// A request found no place; one to resize a block leaves the block as it was.
+    /// A request failed. A block whose resize failed is unchanged.
     Refused {
-        /// How many bytes were asked for.
+        /// The requested bytes.
         size: u64,
     },
-    /// A block was named that does not live.
+    /// The event names a block that is not live.
     Unknown,
-    /// Nothing happened to the heap.
+    /// The event does not affect the heap.
     Nothing,
 }
 
-/// The alignment of a block that was moved, in bytes: what every block has.
-const USUAL_ALIGN: usize = 16;
+/// The alignment at which a resized block is placed when it moves, in bytes.
+pub(crate) const MOVED_ALIGN: usize = 16;
 
-/// The live blocks, and what the engine does not count.
+/// The live blocks, and the counts that the engine does not keep.
 #[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) blocks: Blocks,
@@ -53,7 +53,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Lets `engine` do what `event` says.
+    /// Applies `event` to `engine`.
     #[inline(always)]
     pub(crate) fn apply(&mut self, engine: &mut impl Engine, event: &Event) -> Effect {
         self.events += 1;
@@ -61,7 +61,7 @@ impl Steps {
             Event::Allocate { block, size, align, .. } => self.allocate(engine, block, size, align),
             Event::Resize { block, becomes, size } => self.resize(engine, block, becomes, size),
             Event::Free { block } => self.free(engine, block),
-            // What was refused there has no place here either.
+            // A request that failed in the program stays failed.
             Event::Failed { .. } | Event::Thread { .. } => Effect::Nothing,
         }
     }
@@ -74,7 +74,7 @@ impl Steps {
         };
         let block = Placed { offset, size: size as usize };
         self.blocks.insert(number, block);
-        self.grown(size);
+        self.add_requested(size);
         Effect::Placed(block)
     }
 
@@ -86,7 +86,7 @@ impl Steps {
         let bytes = size as usize;
         let effect = if engine.resize(old.offset, old.size, bytes).is_ok() {
             Effect::Resized { old, new: Placed { offset: old.offset, size: bytes } }
-        } else if let Ok(offset) = engine.allocate(bytes, USUAL_ALIGN) {
+        } else if let Ok(offset) = engine.allocate(bytes, MOVED_ALIGN) {
             let freed = engine.deallocate_sized(old.offset, old.size);
             debug_assert!(freed.is_ok());
             self.moved += 1;
@@ -100,7 +100,7 @@ impl Steps {
             self.blocks.insert(becomes, new);
         }
         self.requested -= old.size as u64;
-        self.grown(size);
+        self.add_requested(size);
         effect
     }
 
@@ -117,7 +117,7 @@ impl Steps {
     }
 
     #[inline(always)]
-    fn grown(&mut self, size: u64) {
+    fn add_requested(&mut self, size: u64) {
         self.requested += size;
         self.peak_requested = self.peak_requested.max(self.requested);
     }

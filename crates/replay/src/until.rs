@@ -1,4 +1,4 @@
-//! As much of a trace as a heap grants.
+//! Replays a recording, optionally up to the first request that fails.
 
 use std::ops::ControlFlow;
 
@@ -12,11 +12,11 @@ use crate::recording::Recording;
 use crate::simulation::outcome;
 use crate::steps::{Effect, Steps};
 
-/// Whether a replay goes on after a request that found no place.
-type AfterRefusal = ControlFlow<()>;
+/// Whether a replay continues after a request that failed.
+type AfterFailure = ControlFlow<()>;
 
 impl Recording {
-    /// Whether every request finds a place in the heap that `model` describes. Ends with the first that does not.
+    /// Returns whether every request succeeds in the heap of `model`. Stops at the first that fails.
     ///
     /// # Errors
     /// [`ReplayError`].
@@ -25,7 +25,7 @@ impl Recording {
         Ok(self.run(&mut heap, &mut Steps::default(), ControlFlow::Break(()))?.is_continue())
     }
 
-    /// What comes of all the events, whether or not requests find a place: as [`replay()`](crate::replay()).
+    /// Replays all events and returns the outcome, as [`replay()`](crate::replay()) does for a trace.
     ///
     /// # Errors
     /// [`ReplayError`].
@@ -35,8 +35,8 @@ impl Recording {
         Ok(outcome(heap.engine(), &steps))
     }
 
-    fn run(&self, heap: &mut Heap, steps: &mut Steps, after: AfterRefusal) -> Result<ControlFlow<()>, ReplayError> {
-        // One loop per policy, as for whole traces.
+    fn run(&self, heap: &mut Heap, steps: &mut Steps, after: AfterFailure) -> Result<ControlFlow<()>, ReplayError> {
+        // One loop per policy, so that the engine is statically dispatched.
         match heap.engine_mut() {
             AnyEngine::First(engine) => self.run_in(engine, steps, after),
             AnyEngine::Next(engine) => self.run_in(engine, steps, after),
@@ -52,7 +52,7 @@ impl Recording {
         &self,
         engine: &mut impl Engine,
         steps: &mut Steps,
-        after: AfterRefusal,
+        after: AfterFailure,
     ) -> Result<ControlFlow<()>, ReplayError> {
         self.try_for_each(|event| match steps.apply(engine, event) {
             Effect::Refused { .. } => after,

@@ -1,6 +1,5 @@
-//! A whole trace at once, as fast as it goes.
+//! Replays a whole trace at full speed.
 
-use std::io::Read;
 use std::ops::ControlFlow;
 
 use heapwright_placement::{AnyEngine, Engine};
@@ -13,14 +12,14 @@ use crate::outcome::Outcome;
 use crate::simulation::outcome;
 use crate::steps::Steps;
 
-/// Replays all of a trace. Memory as for a [`Simulation`](crate::Simulation), whatever the trace's length.
+/// Replays a whole trace. Memory: that of a [`Simulation`](crate::Simulation), independent of the length of the trace.
 ///
 /// # Errors
-/// [`ReplayError`]; a damaged trace gives no outcome.
-pub fn replay(trace: &mut Reader<impl Read>, model: &Model) -> Result<Outcome, ReplayError> {
+/// [`ReplayError`]; a damaged trace has an outcome only if it is read [up to the damage](Reader::up_to_damage).
+pub fn replay(trace: &mut Reader<'_>, model: &Model) -> Result<Outcome, ReplayError> {
     let mut heap = Heap::new(model)?;
     let mut steps = Steps::default();
-    // One loop per policy: what the engine does next is known when it is compiled.
+    // One loop per policy, so that the engine is statically dispatched.
     match heap.engine_mut() {
         AnyEngine::First(engine) => run(engine, &mut steps, trace),
         AnyEngine::Next(engine) => run(engine, &mut steps, trace),
@@ -33,7 +32,7 @@ pub fn replay(trace: &mut Reader<impl Read>, model: &Model) -> Result<Outcome, R
     Ok(outcome(heap.engine(), &steps))
 }
 
-fn run(engine: &mut impl Engine, steps: &mut Steps, trace: &mut Reader<impl Read>) -> Result<(), ReplayError> {
+fn run(engine: &mut impl Engine, steps: &mut Steps, trace: &mut Reader<'_>) -> Result<(), ReplayError> {
     let _ = trace.try_for_each_event(|event| {
         steps.apply(engine, event);
         ControlFlow::Continue(())

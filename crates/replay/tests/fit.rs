@@ -1,4 +1,4 @@
-//! The shortest region, against trying every one.
+//! The search for the shortest region, compared with trying every region.
 
 use std::fs::File;
 
@@ -6,7 +6,7 @@ use heapwright_placement::{PolicyKind, Rules};
 use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Heaps, Model, Recording, Says};
 use heapwright_trace::{About, Event, Kind, Writer};
 
-/// What a random trace is made of.
+/// The parameters of a random trace.
 #[derive(Clone, Copy)]
 struct Mix {
     events: usize,
@@ -17,11 +17,11 @@ struct Mix {
 
 const PLAIN: Mix = Mix { events: 60, longest: 200, resizes: false, alignments: false };
 
-/// A random trace, in which about half of what was allocated lives.
+/// Returns a random trace, in which about half of the allocated blocks are live.
 fn random_events(seed: u64, mix: Mix) -> Vec<Event> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut events, mut live, mut next) = (Vec::new(), Vec::new(), 0);
-    let mut appear = |live: &mut Vec<u64>| {
+    let mut new_block = |live: &mut Vec<u64>| {
         live.push(next);
         next += 1;
         next - 1
@@ -32,18 +32,18 @@ fn random_events(seed: u64, mix: Mix) -> Vec<Event> {
             0..4 if !live.is_empty() => Event::Free { block: live.swap_remove(random.usize(..live.len())) },
             4 if mix.resizes && !live.is_empty() => {
                 let block = live.swap_remove(random.usize(..live.len()));
-                Event::Resize { block, becomes: appear(&mut live), size }
+                Event::Resize { block, becomes: new_block(&mut live), size }
             }
             _ => {
                 let align = if mix.alignments && random.bool() { 1 << random.u8(0..9) } else { 16 };
-                Event::Allocate { block: appear(&mut live), kind: Kind::Malloc, size, align }
+                Event::Allocate { block: new_block(&mut live), kind: Kind::Malloc, size, align }
             }
         });
     }
     events
 }
 
-/// The mixes that every property is tried on.
+/// Returns the mixes that every property is tested with.
 fn mixes() -> [Mix; 3] {
     [PLAIN, Mix { resizes: true, ..PLAIN }, Mix { resizes: true, alignments: true, ..PLAIN }]
 }
@@ -60,7 +60,7 @@ fn in_region(recording: &Recording, model: &Model, region: u64) -> bool {
 }
 
 #[test]
-fn what_is_found_is_what_trying_every_region_finds() {
+fn exhaustive_search_finds_the_shortest_region() {
     let mut local = 0;
     for seed in 0..40 {
         for (mix, policy) in mixes().into_iter().flat_map(|mix| PolicyKind::ALL.map(|policy| (mix, policy))) {
@@ -69,7 +69,7 @@ fn what_is_found_is_what_trying_every_region_finds() {
             let granule = u64::from(model.rules.granule);
             let least = Demand::of(&recording, &model.rules).unwrap().least_region(policy, &model.rules);
             let Some(scanned) = Fit::search(&recording, &model, Effort::Exhaustive, |_| ()).unwrap() else {
-                // Among buddies with headers, no payload lies at an alignment above the header's.
+                // Under buddies with headers, no payload has an alignment above that of the header.
                 assert!(
                     policy == PolicyKind::Buddy && model.rules.header != 0 && !in_region(&recording, &model, 1 << 30)
                 );
@@ -93,12 +93,12 @@ fn what_is_found_is_what_trying_every_region_finds() {
             local += u32::from(sampled.region != shortest);
         }
     }
-    // Otherwise nothing here would tell a search that only bisects from one that is exact.
-    assert!(local > 0, "every search by samples met the shortest region");
+    // Otherwise this test could not distinguish bisection from an exact search.
+    assert!(local > 0, "every sampled search found the shortest region");
 }
 
 #[test]
-fn from_the_length_that_is_always_enough_every_fit_succeeds() {
+fn every_fit_succeeds_from_always_enough_on() {
     for seed in 0..60 {
         for mix in mixes() {
             let recording = Recording::of(random_events(seed, mix));
@@ -116,7 +116,7 @@ fn from_the_length_that_is_always_enough_every_fit_succeeds() {
 }
 
 #[test]
-fn no_trace_exceeds_what_no_program_exceeds() {
+fn no_trace_exceeds_the_upper_bounds() {
     for seed in 0..200 {
         let recording = Recording::of(random_events(seed, PLAIN));
         let rules = Rules::default();
@@ -136,37 +136,30 @@ fn no_trace_exceeds_what_no_program_exceeds() {
 }
 
 #[test]
-fn a_request_that_nothing_grants_has_no_region() {
-    let absurd = |size, align| {
+fn an_impossible_request_has_no_region() {
+    let impossible = |size, align| {
         let request = Event::Allocate { block: 0, kind: Kind::Malloc, size, align };
         Fit::search(&Recording::of([request]), &Model::usual(PolicyKind::Best), Effort::Samples(4), |_| ()).unwrap()
     };
-    assert_eq!(absurd(u64::MAX, 16), None);
-    assert_eq!(absurd(1 << 45, 16), None);
+    assert_eq!(impossible(u64::MAX, 16), None);
+    assert_eq!(impossible(1 << 45, 16), None);
     let nothing = Fit::search(&Recording::of([]), &Model::usual(PolicyKind::Best), Effort::Samples(4), |_| ());
     assert_eq!(nothing.unwrap().map(|fit| (fit.region, fit.certainty)), Some((256, Certainty::LowerBound)));
 }
 
 #[test]
-fn a_trace_that_is_read_anew_each_time_gives_the_same() {
+fn a_recording_in_a_file_gives_the_same_result() {
     let path = std::env::temp_dir().join(format!("heapwright-fit-{}.hwt", std::process::id()));
     let mut writer = Writer::new(File::create(&path).unwrap(), &About::default()).unwrap();
     let events = random_events(3, Mix { events: 500, resizes: true, ..PLAIN });
-    for event in &events {
-        match *event {
-            Event::Allocate { kind, size, align, .. } => drop(writer.allocate(kind, size, align).unwrap()),
-            Event::Resize { block, size, .. } => drop(writer.resize(block, size).unwrap()),
-            Event::Free { block } => writer.free(block).unwrap(),
-            _ => {}
-        }
-    }
+    events.iter().for_each(|event| writer.add(event).unwrap());
     writer.finish().unwrap();
-    let (held, read) = (Recording::open(&path, 1 << 20).unwrap(), Recording::open(&path, 100).unwrap());
-    assert!(held.is_held() && !read.is_held());
+    let (in_memory, in_file) = (Recording::open(&path, 1 << 20).unwrap(), Recording::open(&path, 100).unwrap());
+    assert!(in_memory.is_in_memory() && !in_file.is_in_memory());
     for policy in PolicyKind::ALL {
         let search = |recording| Fit::search(recording, &Model::usual(policy), Effort::Samples(3), |_| ()).unwrap();
-        assert_eq!(search(&held), search(&read));
-        assert!(search(&held).is_some());
+        assert_eq!(search(&in_memory), search(&in_file));
+        assert!(search(&in_memory).is_some());
     }
     std::fs::remove_file(&path).unwrap();
     assert!(Recording::open(&path, 100).is_err());

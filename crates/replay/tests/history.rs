@@ -1,4 +1,4 @@
-//! A history shows what the engine counted, event by event, and a census what is in the trace.
+//! A history matches the counters of the engine at every event, and a census matches the trace.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use heapwright_replay::history::{Census, Classes, Detail, History, Life, Moment,
 use heapwright_replay::{Model, Simulation, replay};
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
 
-/// A trace of allocations, resizes and frees of all sizes.
+/// Returns a trace of allocations, resizes and frees of all sizes.
 fn trace(events: usize, seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
@@ -28,7 +28,7 @@ fn trace(events: usize, seed: u64) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn reader(bytes: &[u8]) -> Reader<&[u8]> {
+fn reader(bytes: &[u8]) -> Reader<'_> {
     Reader::new(bytes).unwrap()
 }
 
@@ -42,7 +42,7 @@ fn models() -> impl Iterator<Item = Model> {
 }
 
 #[test]
-fn every_sample_is_what_the_engine_counted() {
+fn every_sample_matches_the_counters_of_the_engine() {
     let bytes = trace(1000, 1);
     let census = Census::take(&mut reader(&bytes)).unwrap();
     let detail = Detail { rows: 50, columns: 90, ..Detail::default() };
@@ -65,7 +65,7 @@ fn every_sample_is_what_the_engine_counted() {
 }
 
 #[test]
-fn the_peak_is_where_it_is_said_to_be() {
+fn the_peak_is_at_the_documented_event() {
     let bytes = trace(5000, 2);
     let census = Census::take(&mut reader(&bytes)).unwrap();
     for model in models() {
@@ -95,7 +95,7 @@ fn the_peak_is_where_it_is_said_to_be() {
 }
 
 #[test]
-fn a_pin_knows_its_oldest_block() {
+fn a_pin_has_its_oldest_block() {
     let bytes = trace(3000, 3);
     let mut simulation = Simulation::new(&Model::usual(PolicyKind::First)).unwrap();
     for event in reader(&bytes) {
@@ -115,23 +115,23 @@ fn a_pin_knows_its_oldest_block() {
 }
 
 #[test]
-fn a_census_counts_what_is_in_the_trace() {
+fn a_census_matches_the_trace() {
     let bytes = trace(4000, 4);
     let census = Census::take(&mut reader(&bytes)).unwrap();
     let mut all: HashMap<u64, (u64, Life)> = HashMap::new();
     let (mut live, mut peak, mut events) = (0, (0, 0), 0);
     for (at, event) in (0..).zip(reader(&bytes)) {
-        let (gone, came) = match event.unwrap() {
+        let (removed, added) = match event.unwrap() {
             Event::Allocate { block, size, .. } => (None, Some((block, size))),
             Event::Resize { block, becomes, size } => (Some(block), Some((becomes, size))),
             Event::Free { block } => (Some(block), None),
             _ => (None, None),
         };
-        if let Some((size, life)) = gone.and_then(|block| all.get_mut(&block)) {
+        if let Some((size, life)) = removed.and_then(|block| all.get_mut(&block)) {
             life.died = Some(at);
             live -= *size;
         }
-        if let Some((block, size)) = came {
+        if let Some((block, size)) = added {
             all.insert(block, (size, Life { born: at, died: None, site: None }));
             live += size;
         }
@@ -147,11 +147,11 @@ fn a_census_counts_what_is_in_the_trace() {
         assert_eq!(count, within as u64, "{bin}");
     }
     assert_eq!(census.sizes.weight, all.values().map(|(size, _)| size).sum::<u64>());
-    let told = lives(&mut reader(&bytes), all.keys().copied()).unwrap();
-    assert_eq!(told, all.into_iter().map(|(block, (_, life))| (block, life)).collect());
+    let found = lives(&mut reader(&bytes), all.keys().copied()).unwrap();
+    assert_eq!(found, all.into_iter().map(|(block, (_, life))| (block, life)).collect());
 }
 
-/// A trace with times, whose requests come from three sites and from nowhere.
+/// Returns a trace with times, whose requests come from three sites or have none.
 fn trace_with_sites(events: u64) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     let sites = ["a", "b", "c"].map(|frame| writer.define_site(&[frame]).unwrap());
@@ -176,39 +176,39 @@ fn trace_with_sites(events: u64) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn reader_with_all(bytes: &[u8]) -> Reader<&[u8]> {
+fn reader_with_all(bytes: &[u8]) -> Reader<'_> {
     reader(bytes).with_sites().with_times()
 }
 
 #[test]
-fn a_census_knows_times_and_who_holds_what() {
+fn a_census_has_times_and_use_by_call_site() {
     let bytes = trace_with_sites(3000);
     assert_eq!(Census::take(&mut reader(&bytes)).unwrap().sites, []);
     assert!(Census::take(&mut reader(&bytes)).unwrap().times.is_none());
     let census = Census::take(&mut reader_with_all(&bytes)).unwrap();
-    let mut held: HashMap<_, SiteUse> = HashMap::new();
+    let mut uses: HashMap<_, SiteUse> = HashMap::new();
     let mut live: HashMap<u64, (u64, _)> = HashMap::new();
     let mut times = Vec::new();
     let mut trace = reader_with_all(&bytes);
     while let Some(event) = trace.next_event().unwrap() {
         times.extend(trace.time());
-        let (gone, came) = match event {
+        let (removed, added) = match event {
             Event::Allocate { block, size, .. } => (None, Some((block, size))),
             Event::Resize { block, becomes, size } => (Some(block), Some((becomes, size))),
             Event::Free { block } => (Some(block), None),
             _ => (None, None),
         };
-        gone.map(|block| live.remove(&block));
-        if let Some((block, size)) = came {
+        removed.map(|block| live.remove(&block));
+        if let Some((block, size)) = added {
             live.insert(block, (size, trace.site()));
-            let entry = held.entry(trace.site()).or_default();
+            let entry = uses.entry(trace.site()).or_default();
             (entry.site, entry.blocks, entry.bytes) = (trace.site(), entry.blocks + 1, entry.bytes + size);
         }
         for (size, site) in live.values() {
-            held.get_mut(site).unwrap().byte_events += u128::from(*size);
+            uses.get_mut(site).unwrap().byte_events += u128::from(*size);
         }
     }
-    let mut expected: Vec<SiteUse> = held.into_values().collect();
+    let mut expected: Vec<SiteUse> = uses.into_values().collect();
     expected.sort_by_key(|entry| std::cmp::Reverse(entry.byte_events));
     assert_eq!((census.sites.len(), census.sites), (4, expected));
     let found = census.times.unwrap();
@@ -218,14 +218,14 @@ fn a_census_knows_times_and_who_holds_what() {
 }
 
 #[test]
-fn a_map_tells_sites_apart() {
+fn a_map_distinguishes_sites() {
     let bytes = trace_with_sites(500);
     let census = Census::take(&mut reader_with_all(&bytes)).unwrap();
-    let told: Vec<_> = census.sites.iter().filter_map(|entry| entry.site).take(2).collect();
-    let sites = SiteClasses::new(told.iter().map(|&site| [site]));
-    assert_eq!((sites.unknown(), sites.of(Some(told[1])), sites.of(None)), (3, 1, 3));
-    assert_eq!(sites.classes(), Some(Classes { count: 4, told: 3 }));
-    // A cell per event and granule: each is of one block, or of none.
+    let chosen: Vec<_> = census.sites.iter().filter_map(|entry| entry.site).take(2).collect();
+    let sites = SiteClasses::new(chosen.iter().map(|&site| [site]));
+    assert_eq!((sites.unknown(), sites.of(Some(chosen[1])), sites.of(None)), (3, 1, 3));
+    assert_eq!(sites.classes(), Some(Classes { count: 4, ranked: 3 }));
+    // One cell per event and granule, so that each cell has at most one block.
     let detail = Detail { rows: 1 << 16, columns: 500, sites, ..Detail::default() };
     for policy in PolicyKind::ALL {
         let model = Model::usual(policy);

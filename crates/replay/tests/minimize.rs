@@ -1,4 +1,4 @@
-//! Small traces, against leaving out any block more.
+//! Minimized traces have no block and no byte that can be left out.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ fn request(block: u64, size: u64) -> Event {
     Event::Allocate { block, kind: Kind::Malloc, size, align: 16 }
 }
 
-/// Random lives, some of them with resizes.
+/// Returns random events, some of them resizes.
 fn random_events(seed: u64, events: usize) -> Vec<Event> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut all, mut live, mut next) = (Vec::new(), Vec::new(), 0..);
@@ -36,10 +36,10 @@ fn is_refused(events: &[Event], policy: PolicyKind, capacity: usize) -> bool {
     !Recording::of(events.iter().copied()).fits(&Model { capacity, ..Model::with(policy, rules) }).unwrap()
 }
 
-/// The same trace without the block that appears as number `gone`, under whatever numbers it has later.
+/// Returns the trace without the block allocated as `gone`, including its numbers after resizes.
 fn without(events: &[Event], gone: u64) -> Vec<Event> {
     let (mut numbers, mut next) = (HashMap::from([(gone, None)]), 0);
-    let mut appear = |numbers: &mut HashMap<u64, Option<u64>>, block: u64| {
+    let mut new_block = |numbers: &mut HashMap<u64, Option<u64>>, block: u64| {
         numbers.insert(block, Some(next));
         next += 1;
         next - 1
@@ -49,11 +49,11 @@ fn without(events: &[Event], gone: u64) -> Vec<Event> {
         match *event {
             Event::Allocate { block, .. } if block == gone => {}
             Event::Allocate { block, kind, size, align } => {
-                left.push(Event::Allocate { block: appear(&mut numbers, block), kind, size, align });
+                left.push(Event::Allocate { block: new_block(&mut numbers, block), kind, size, align });
             }
             Event::Resize { block, becomes, size } => match numbers[&block] {
                 None => drop(numbers.insert(becomes, None)),
-                Some(block) => left.push(Event::Resize { block, becomes: appear(&mut numbers, becomes), size }),
+                Some(block) => left.push(Event::Resize { block, becomes: new_block(&mut numbers, becomes), size }),
             },
             Event::Free { block } => left.extend(numbers[&block].map(|block| Event::Free { block })),
             _ => {}
@@ -63,7 +63,7 @@ fn without(events: &[Event], gone: u64) -> Vec<Event> {
 }
 
 #[test]
-fn lives_are_the_trace_they_are_of() {
+fn lives_round_trip() {
     for seed in 0..50 {
         let events = random_events(seed, 80);
         assert_eq!(Lives::of(events.clone()).events(), events);
@@ -79,7 +79,7 @@ fn lives_are_the_trace_they_are_of() {
 }
 
 #[test]
-fn no_block_and_no_byte_more_can_go() {
+fn no_further_block_or_byte_can_be_left_out() {
     let mut several = 0;
     for seed in 0..30 {
         for policy in PolicyKind::ALL {
@@ -117,7 +117,7 @@ fn no_block_and_no_byte_more_can_go() {
 }
 
 #[test]
-fn without_time_left_the_smallest_so_far_is_the_answer() {
+fn a_search_without_time_returns_the_smallest_so_far() {
     let events: Vec<Event> = (0..64).map(|block| request(block, 100)).collect();
     let mut left = 10;
     let small = Lives::of(events).minimize(|lives| {

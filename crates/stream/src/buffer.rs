@@ -1,4 +1,4 @@
-//! What a thread writes to: a buffer of its own, without a lock.
+//! Buffers, each of which one thread writes to without a lock.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,25 +11,26 @@ use crate::sampler::Sampler;
 /// The length of a buffer in bytes.
 pub const BUFFER: usize = 64 << 10;
 
-/// How much of a stack is copied at most, in bytes.
+/// The maximum length of a copied stack in bytes.
 pub const STACK: usize = 3 << 10;
 
-/// How many slots a buffer has.
+/// The number of slots of a buffer.
 pub const SLOTS: u32 = ((BUFFER - 64) / SLOT) as u32;
 
-/// How many slots one call takes at most: a time, a base, and its record.
+/// The maximum number of slots that one call takes: a time, a base, and its record.
 pub(crate) const LARGEST_CALL: u32 = 3;
 
-/// The same of a call without its time.
+/// The maximum number of slots that a call takes without its time.
 const UNTIMED_CALL: u32 = 2;
 
-/// Nobody's: for whoever has the lock.
-const NOBODY: u32 = 0;
+/// The owner of a buffer that is used behind the lock.
+const NO_OWNER: u32 = 0;
 
-/// The next ticket. The first ones are so large that no base is near them: every buffer begins with a base.
+/// The next ticket. The first one is further from the initial base, 0, than a record can express: so every buffer
+/// begins with a base.
 static TICKET: AtomicU64 = AtomicU64::new(2 * TICKETS);
 
-/// How a mapping is told.
+/// The entry of a mapping.
 pub(crate) fn entry_of(mapping: &Mapping<'_>) -> Entry {
     Entry::Mapping { length: mapping.path.len() as u32, offset: mapping.offset }
 }
@@ -37,21 +38,22 @@ pub(crate) fn entry_of(mapping: &Mapping<'_>) -> Entry {
 /// A copy of the upper end of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack<'b> {
-    /// Where its thread was.
+    /// The registers of its thread.
     pub place: Place,
-    /// What lay from the stack pointer on.
+    /// The bytes from the stack pointer on.
     pub bytes: &'b [u8],
 }
 
-/// What becomes of a buffer. It goes from one state to the next, and from the last to the first.
+/// The state of a buffer. States follow one another in this order, and the first follows the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// To be used: it was never begun, or all of it has been read. The collector puts it into this state, the process the other two.
+    /// Not in use: it was never opened, or the collector has read all of it. The collector sets this state, the process
+    /// the other two.
     Free = 0,
-    /// Something may be added.
+    /// Open: the process adds entries.
     Open = 1,
-    /// Nothing will be added.
+    /// Full: the process adds no more entries.
     Full = 2,
 }
 
@@ -62,7 +64,7 @@ pub struct Buffer {
     state: AtomicU32,
     base: AtomicU64,
     thread: AtomicU32,
-    /// The system's number of the thread that writes, or [`NOBODY`].
+    /// The system's number of the thread that writes, or [`NO_OWNER`].
     owner: AtomicU32,
     sampler: Sampler,
     _unused: [u32; 2],
@@ -71,16 +73,16 @@ pub struct Buffer {
 
 const _: () = assert!(size_of::<Buffer>() == BUFFER);
 
-// SAFETY: whatever changes is atomic, but the slots; those below `count` do not change while it is open, and those above belong
-// to one writer.
+// SAFETY: everything that changes is atomic, except the slots. Slots below `count` do not change until the buffer is
+// reused, and only one writer accesses the others.
 unsafe impl Sync for Buffer {}
 
-/// What a call's ticket would be that comes now.
+/// Returns the ticket that the next call will take.
 pub(crate) fn next_ticket() -> u64 {
     TICKET.load(Ordering::Relaxed)
 }
 
-/// Takes a ticket: each is given once, and what happens after what has another's has a higher one.
+/// Takes the next ticket. Each is taken once, and a call that happens after another one has a higher ticket.
 #[inline(always)]
 fn take_ticket() -> u64 {
     if is_single_threaded() {
@@ -93,13 +95,13 @@ fn take_ticket() -> u64 {
 }
 
 impl Buffer {
-    /// How many slots are complete. Whoever sees the number sees what is in them.
+    /// Returns the number of complete slots. Their contents are visible after this load.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Its state; what it was is in the slots, see [`Buffer::count`], which is to be asked after it.
+    /// Returns the state. Load it before [`Buffer::count`]: the slots of a full buffer are then all counted.
     #[must_use]
     pub fn state(&self) -> State {
         match self.state.load(Ordering::Acquire) {
@@ -109,16 +111,16 @@ impl Buffer {
         }
     }
 
-    /// What slot `number` holds, which is below [`Buffer::count`]; `None` when that is nothing.
+    /// Returns the entry at slot `number`, which is below [`Buffer::count`]; `None` when it is not an entry.
     #[inline(always)]
     #[must_use]
     pub fn entry(&self, number: u32) -> Option<Entry> {
         let slot = self.slots.get(number as usize)?;
-        // SAFETY: the slot is complete: nobody writes to it.
+        // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits.
         Entry::from_words(unsafe { slot.get().read() })
     }
 
-    /// Says that all of a full buffer has been read.
+    /// Marks a full buffer as read to its end, so that the process may reuse it.
     pub fn free(&self) {
         self.state.store(State::Free as u32, Ordering::Release);
     }
@@ -126,8 +128,8 @@ impl Buffer {
     /// Adds a call, with the next ticket.
     ///
     /// # Safety
-    /// The buffer is open, and the caller is its owner and not within another call of this function; or it is nobody's, and
-    /// the caller has the lock.
+    /// The buffer is open. The calling thread is its owner and not inside another call of this function; or the buffer
+    /// has no owner, and the caller holds the lock.
     #[inline(always)]
     #[must_use]
     pub unsafe fn append(&self, record: Packed) -> Appended {
@@ -157,8 +159,8 @@ impl Buffer {
         self.count.store(count + 2, Ordering::Release);
     }
 
-    /// Adds a call, with the next ticket and with its time if there is one; `false` when there is no room, in which case no
-    /// ticket is taken.
+    /// Adds a call, with the next ticket, and with its time if there is one. Returns `false` and takes no ticket when
+    /// there is no room.
     ///
     /// # Safety
     /// As for [`Buffer::append`].
@@ -172,20 +174,20 @@ impl Buffer {
             self.put(count, Entry::Time(ticks).to_words());
             self.count.store(count + 1, Ordering::Release);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller may write to this buffer, as this function requires.
         if let Appended::Far { ticket } = unsafe { self.append(record) } {
-            // SAFETY: as above.
+            // SAFETY: the caller may write to this buffer, as this function requires, and `append` has returned `Far`.
             unsafe { self.append_far(record, ticket) };
         }
         true
     }
 
-    /// Adds a call with the stack of the calling thread, where it is known how to ask for it, and otherwise as
-    /// [`Buffer::append_at`]; `false` when there is no room.
+    /// Adds a call with the stack of the calling thread, on processors on which [`heapwright_os::here`] is supported,
+    /// else as [`Buffer::append_at`]. Returns `false` when there is no room.
     ///
     /// # Safety
     /// As for [`Buffer::append`].
-    // Not inlined, so that its frame is there until the stack is copied: of who calls it last of all there is nothing left.
+    // Not inlined, so that its frame stays until the stack is copied: a tail call would have removed the caller's.
     #[inline(never)]
     #[must_use]
     pub unsafe fn append_with_stack(&self, record: Packed, ticks: Option<u64>) -> bool {
@@ -195,7 +197,7 @@ impl Buffer {
             return false;
         }
         if let Some(place) = place {
-            // SAFETY: there is room for so much, and what is not counted yet is this writer's.
+            // SAFETY: there is room for STACK bytes, and only this writer accesses slots that are not counted yet.
             let copy = unsafe { core::slice::from_raw_parts_mut(self.slot(count + STACK_HEAD).cast::<u8>(), STACK) };
             let copied = self.sampler.copy_stack(place.stack as usize, copy);
             let entry = Entry::Stack { length: copied as u32, instruction: place.instruction };
@@ -204,23 +206,23 @@ impl Buffer {
             self.put(count + 2, [place.link, 0]);
             self.count.store(count + entry.slots(), Ordering::Release);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller may write to this buffer, as this function requires.
         unsafe { self.append_at(record, ticks) }
     }
 
-    /// Tells of a mapping. There has to be room for it, as [`Buffer::has_room_for`] has it, and the caller may write, as for
-    /// [`Buffer::append`].
+    /// Adds a mapping. [`Buffer::has_room_for`] must have returned that there is room for it, and the caller may write
+    /// to the buffer, as [`Buffer::append`] requires.
     pub(crate) fn add_mapping(&self, mapping: &Mapping<'_>) {
         let count = self.count.load(Ordering::Relaxed);
         let (entry, path) = (entry_of(mapping), mapping.path);
-        // SAFETY: the caller's promise; what is not counted yet is this writer's.
+        // SAFETY: there is room for the path, and only this writer accesses slots that are not counted yet: see above.
         unsafe { self.slot(count + MAPPING_HEAD).cast::<u8>().copy_from_nonoverlapping(path.as_ptr(), path.len()) };
         self.put(count, entry.to_words());
         self.put(count + 1, [mapping.range.start as u64, mapping.range.end as u64]);
         self.count.store(count + entry.slots(), Ordering::Release);
     }
 
-    /// The stack that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.
+    /// Returns the stack that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.
     #[must_use]
     pub fn stack(&self, number: u32) -> Option<Stack<'_>> {
         let Entry::Stack { length, instruction } = self.entry(number)? else { return None };
@@ -229,7 +231,7 @@ impl Buffer {
         Some(Stack { place: Place { instruction, stack, frame, link }, bytes })
     }
 
-    /// The mapping that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.
+    /// Returns the mapping that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.
     #[must_use]
     pub fn mapping(&self, number: u32) -> Option<Mapping<'_>> {
         let Entry::Mapping { length, offset } = self.entry(number)? else { return None };
@@ -240,15 +242,16 @@ impl Buffer {
 
     fn words(&self, number: u32) -> Option<[u64; 2]> {
         let slot = self.slots.get(number as usize)?;
-        // SAFETY: as for `entry`.
+        // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits.
         Some(unsafe { slot.get().read() })
     }
 
-    /// So many bytes from a slot on.
+    /// Returns `length` bytes from a slot on; `None` when the buffer is shorter.
     fn bytes(&self, number: u32, length: u32) -> Option<&[u8]> {
         let rest = self.slots.get(number as usize..)?;
         let length = length as usize;
-        // SAFETY: the slots are complete: nobody writes to them until the buffer is used again.
+        // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits; the
+        // length is within the buffer.
         (length <= size_of_val(rest)).then(|| unsafe { core::slice::from_raw_parts(rest.as_ptr().cast(), length) })
     }
 
@@ -257,18 +260,19 @@ impl Buffer {
         self.has_room_for(LARGEST_CALL)
     }
 
-    /// Whether there is room for what takes so many slots, behind a thread's number.
+    /// Whether there is room for an entry of `slots` slots behind a thread's number.
     pub(crate) fn has_room_for(&self, slots: u32) -> bool {
         slots < SLOTS && self.count.load(Ordering::Relaxed) < SLOTS - slots
     }
 
-    /// What says which of its calls are told with their stacks.
+    /// Returns the sampler, which chooses the calls that are recorded with their stacks.
     #[must_use]
     pub fn sampler(&self) -> &Sampler {
         &self.sampler
     }
 
-    /// What follows is called by this thread. There has to be room, and the caller may write, as for [`Buffer::append`].
+    /// Sets the thread of the entries that follow. There must be room, and the caller may write to the buffer, as
+    /// [`Buffer::append`] requires.
     pub(crate) fn set_thread(&self, thread: u32) {
         let count = self.count.load(Ordering::Relaxed);
         self.put(count, Entry::Thread(thread).to_words());
@@ -276,14 +280,15 @@ impl Buffer {
         self.count.store(count + 1, Ordering::Release);
     }
 
-    /// The thread of what is added now.
+    /// Returns the thread of the entries that are added.
     pub(crate) fn thread(&self) -> u32 {
         self.thread.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
     fn put(&self, number: u32, words: [u64; 2]) {
-        // SAFETY: `append` has seen that there are slots up to here, and they are this writer's until they are counted.
+        // SAFETY: callers have checked that the slot is within the buffer, and only the writer accesses slots that are
+        // not counted yet.
         unsafe { self.slot(number).write(words) }
     }
 
@@ -292,10 +297,10 @@ impl Buffer {
         UnsafeCell::raw_get(self.slots.as_ptr().wrapping_add(number as usize))
     }
 
-    /// Whether another thread can go on here: it is open, its owner has ended, and there is room.
+    /// Whether another thread can take the buffer over: it is open, its owner has ended, and there is room.
     pub(crate) fn is_abandoned(&self) -> bool {
         let owner = self.owner.load(Ordering::Relaxed);
-        self.state() == State::Open && owner != NOBODY && self.has_room() && !has_thread(owner)
+        self.state() == State::Open && owner != NO_OWNER && self.has_room() && !has_thread(owner)
     }
 
     /// Makes the calling thread, whose number is `thread`, the owner.
@@ -305,9 +310,9 @@ impl Buffer {
         self.set_thread(thread);
     }
 
-    /// Opens a free buffer, for the calling thread or for nobody.
-    pub(crate) fn begin(&self, thread: u32, for_whom: Whose) {
-        let owner = if for_whom == Whose::TheCallers { thread_id() } else { NOBODY };
+    /// Opens a free buffer, for the calling thread or for use behind the lock.
+    pub(crate) fn begin(&self, thread: u32, owner_kind: Owner) {
+        let owner = if owner_kind == Owner::CallingThread { thread_id() } else { NO_OWNER };
         self.owner.store(owner, Ordering::Relaxed);
         self.base.store(0, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
@@ -316,34 +321,34 @@ impl Buffer {
         self.state.store(State::Open as u32, Ordering::Release);
     }
 
-    /// Nothing more is added.
+    /// Marks the buffer as full.
     pub(crate) fn end(&self) {
-        self.owner.store(NOBODY, Ordering::Relaxed);
+        self.owner.store(NO_OWNER, Ordering::Relaxed);
         self.state.store(State::Full as u32, Ordering::Release);
     }
 }
 
-/// What became of a call that was to be added.
+/// The outcome of [`Buffer::append`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
-    /// It is there.
+    /// The call was added.
     Yes,
-    /// There is no room; no ticket was taken.
+    /// There is no room. No ticket was taken.
     Full,
-    /// It has this ticket and needs another base: [`Buffer::append_far`] is to be called.
+    /// The call has taken this ticket and needs another base: call [`Buffer::append_far`].
     Far {
         /// The ticket.
         ticket: u64,
     },
 }
 
-/// Whose a buffer is.
+/// The owner of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// The calling thread's.
-    TheCallers,
-    /// Nobody's: all threads that have none write to it, behind the lock.
-    Everybodys,
+pub(crate) enum Owner {
+    /// The calling thread.
+    CallingThread,
+    /// None: all threads without a buffer of their own write to it, behind the lock.
+    Shared,
 }
 
 #[cfg(test)]
@@ -355,9 +360,9 @@ mod tests {
     use crate::record::{Call, Record};
 
     fn open() -> Box<Buffer> {
-        // SAFETY: all zeroes is a free buffer.
+        // SAFETY: a buffer consists of integers, for which zeros are valid; all zeros is a free buffer.
         let buffer = unsafe { Box::<Buffer>::new_zeroed().assume_init() };
-        buffer.begin(3, Whose::TheCallers);
+        buffer.begin(3, Owner::CallingThread);
         buffer
     }
 
@@ -376,9 +381,9 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "there are no registers")]
-    fn a_call_is_told_with_its_stack_as_long_as_there_is_room() {
+    fn a_call_has_its_stack_as_long_as_there_is_room() {
         let (buffer, mut calls, marked) = (open(), 0, [0x0123_4567_89ab_cdef_u64; 4]);
-        // SAFETY: the buffer is this thread's.
+        // SAFETY: the buffer is open, and this thread is its owner.
         while unsafe { buffer.append_with_stack(core::hint::black_box(RECORD.packed()), Some(calls)) } {
             calls += 1;
         }
@@ -398,23 +403,23 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_is_told_as_it_is() {
+    fn a_mapping_is_read_as_it_was_written() {
         let buffer = open();
         let path = [b'p'; 4096];
-        let told = [1, 15, 16, 17, 4096].map(|length| {
+        let written = [1, 15, 16, 17, 4096].map(|length| {
             let path = &path[..length];
             Mapping { range: 0x1000..0x5000, is_executable: true, is_guard: false, offset: 0x7000, path }
         });
-        for mapping in &told {
+        for mapping in &written {
             assert!(buffer.has_room_for(entry_of(mapping).slots()));
             buffer.add_mapping(mapping);
         }
-        assert!(entries(&buffer).iter().filter_map(|&(at, _)| buffer.mapping(at)).eq(told));
+        assert!(entries(&buffer).iter().filter_map(|&(at, _)| buffer.mapping(at)).eq(written));
         assert!(!buffer.has_room_for(SLOTS) && !buffer.has_room_for(u32::MAX));
     }
 
     #[test]
-    fn what_does_not_fit_into_a_buffer_is_not_there() {
+    fn an_entry_that_does_not_fit_into_a_buffer_is_refused() {
         let buffer = open();
         for length in [(BUFFER - 64) as u32, u32::MAX] {
             let entries = [Entry::Stack { length, instruction: 0 }, Entry::Mapping { length, offset: 0 }];

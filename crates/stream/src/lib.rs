@@ -1,17 +1,18 @@
-//! The stream from a recorded process to whoever writes its trace: every call of the malloc family, in order.
+//! The stream of records from a recorded process to the collector that writes its trace: every call of the malloc
+//! family, in order.
 //!
-//! A stream is a file in a directory of the collector's, one per program image: a [`Header`], then [`Buffer`]s of 64 KiB. Each thread
-//! has a buffer of its own and stores [records](Record) of 16 bytes into it, without a lock; everything up to
-//! [`Buffer::count`] is there for the collector whatever happens to the process, `kill -9` included. A buffer that is full
-//! and has been read is used again, so that the file grows only when the process is ahead.
+//! A stream is a file in the collector's directory, one per program image: a [`Header`], then [`Buffer`]s of 64 KiB.
+//! Each thread stores [records](Record) of 16 bytes in a buffer of its own, without a lock. The collector can read all
+//! records up to [`Buffer::count`] whatever happens to the process, also after `kill -9`. A full buffer is reused when
+//! the collector has read it, so that the file grows only when the process is ahead of the collector.
 //!
-//! The order of all calls is that of their tickets, numbers that one counter gives out. A free takes its ticket before the real call, an
-//! allocation after it, and a `realloc` is two records around it: so an address never appears before it has gone,
-//! whatever the threads do. Whoever reads takes the record with the next ticket from wherever it is, and waits for it
-//! when a thread has a ticket and has not written yet. When the process is dead, tickets that nobody wrote are passed over.
+//! Tickets, numbers from one counter, order all calls. A free takes its ticket before the real call, an allocation
+//! after it, and a `realloc` is two records around it. So no address appears as allocated before it appears as freed.
+//! The collector takes the record with the next ticket from any buffer, and waits for it when a thread has taken the
+//! ticket and not yet written the record. When the process is dead, missing tickets are skipped.
 //!
-//! A thread that has ended leaves its buffer to the next that begins. Threads that have none, because there are too many
-//! or because a signal came while they were writing to theirs, share one behind a lock.
+//! When a thread has ended, a new thread takes over its buffer. Threads without a buffer share one behind a lock: when
+//! there are too many threads, or when a signal interrupted a thread that was writing to its own.
 //!
 //! From the bottom up: [`Record`], [`Buffer`], [`Header`], [`Recording`] (the process's side).
 #![no_std]
@@ -33,11 +34,11 @@ pub use sampler::Sampler;
 
 pub use heapwright_os::{Mapping, Place};
 
-/// The environment variable that names the directory for streams; without it nothing is recorded.
+/// The environment variable with the directory for streams; without it no calls are recorded.
 pub const VARIABLE: &core::ffi::CStr = c"HEAPWRIGHT_RECORD";
 
-/// The environment variable that, if it is set, asks for the time of every call.
+/// The environment variable that, if it is set, enables recording the time of every call.
 pub const TIMES: &core::ffi::CStr = c"HEAPWRIGHT_RECORD_TIMES";
 
-/// The environment variable that, if it is set to a number N, asks for the stacks of one request in N.
+/// The environment variable that, if it is set to a number N, enables recording the stack of one request in N.
 pub const SITES: &core::ffi::CStr = c"HEAPWRIGHT_RECORD_SITES";

@@ -1,16 +1,16 @@
-//! One call in 16 bytes, and what stands between calls.
+//! Entries of a buffer: a call in 16 bytes, and the entries between calls.
 
-/// The length of a slot in bytes: of a record, or of part of what stands between them.
+/// The length of a slot in bytes. A record takes one slot, other entries one or several.
 pub const SLOT: usize = 16;
 
-/// What was called, and when it was recorded.
+/// The function that was called, and whether it was recorded before or after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `malloc`, after it.
     Malloc = 1,
     /// `calloc`, after it.
     Calloc = 2,
-    /// An allocation at an alignment that was asked for, after it.
+    /// An allocation at a requested alignment, after it.
     Aligned = 3,
     /// `realloc`, before it: the address is the old one.
     ResizeBegins = 4,
@@ -20,6 +20,9 @@ pub enum Call {
     Free = 6,
     /// A request for a new block that failed.
     Failed = 7,
+    /// No call, but how many whole pages of a block are resident: the size counts them. The alignment is 1 (its
+    /// logarithm 0) when the block has just begun, and 2 when it is about to end.
+    Resident = 13,
 }
 
 impl Call {
@@ -32,6 +35,7 @@ impl Call {
             5 => Call::ResizeEnds,
             6 => Call::Free,
             7 => Call::Failed,
+            13 => Call::Resident,
             _ => return None,
         })
     }
@@ -42,23 +46,24 @@ impl Call {
 pub struct Record {
     /// What was called.
     pub call: Call,
-    /// The alignment that was asked for, as a power of two; below 64.
+    /// The base-2 logarithm of the requested alignment; below 64.
     pub log2_align: u8,
-    /// How many bytes were asked for; whatever is 2⁵⁴ or more, which no system grants, counts as 2⁵⁴ - 1.
+    /// The requested size in bytes. Sizes from 2⁵⁴ on, which no system grants, are recorded as 2⁵⁴ - 1.
     pub size: u64,
     /// The block's address, a multiple of 16 below 2⁴⁸.
     pub address: u64,
 }
 
-/// How many slots stand before the copy of a stack, and before the path of a mapping.
+/// Number of slots before the copy of a stack, and before the path of a mapping.
 pub(crate) const STACK_HEAD: u32 = 3;
 pub(crate) const MAPPING_HEAD: u32 = 2;
 
-/// How far a ticket may be from its buffer's base.
+/// The limit of a ticket's distance from its buffer's base.
 pub(crate) const TICKETS: u64 = 1 << 20;
 
 const FREE: u64 = Call::Free as u64;
 const RESIZE_BEGINS: u64 = Call::ResizeBegins as u64;
+const RESIDENT: u64 = Call::Resident as u64;
 const BASE: u64 = 8;
 const THREAD: u64 = 9;
 const TIME: u64 = 10;
@@ -69,7 +74,7 @@ impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
     const ADDRESS: u64 = (1 << 44) - 1;
 
-    /// The record as it is stored, but for its ticket.
+    /// Returns the record as it is stored, without its ticket.
     #[inline(always)]
     #[must_use]
     pub const fn packed(self) -> Packed {
@@ -94,21 +99,21 @@ impl Packed {
         self.address
     }
 
-    /// Whether it is what came of a request for a block.
+    /// Whether it is the result of a request for a block.
     #[inline(always)]
     #[must_use]
     pub const fn is_request(self) -> bool {
-        !matches!(self.what >> 60, FREE | RESIZE_BEGINS)
+        !matches!(self.what >> 60, FREE | RESIZE_BEGINS | RESIDENT)
     }
 
-    /// The words of the record with its ticket.
+    /// Returns the words of the record with its ticket.
     #[inline(always)]
     pub(crate) const fn to_words(self, since_base: u64) -> [u64; 2] {
         [self.what, self.address >> 4 & Record::ADDRESS | since_base << 44]
     }
 }
 
-/// What a slot of a buffer holds.
+/// An entry of a buffer.
 ///
 /// ```text
 /// bit 63       60 59          54 53            0      63         44 43             0
@@ -118,6 +123,7 @@ impl Packed {
 ///     10 (time)   0                                   ticks
 ///     11 (stack)  length of the copy in bytes         instruction
 ///                 then 2 slots: stack pointer, frame pointer, link register, 0; then the copy
+///     13 (resident) 0: begins, 1: ends  pages          as of a call
 ///     12 (mapping) length of the path in bytes        offset in the file
 ///                 then a slot: start, end; then the path
 /// ```
@@ -138,30 +144,30 @@ pub enum Entry {
         /// The distance of its ticket from the base.
         since_base: u64,
     },
-    /// The base of what follows in this buffer: a ticket.
+    /// The base of the entries that follow in this buffer: a ticket.
     Base(u64),
-    /// The thread of what follows in this buffer.
+    /// The thread of the entries that follow in this buffer.
     Thread(u32),
-    /// When the next call in this buffer was recorded, as [`heapwright_os::ticks`] has it.
+    /// The time at which the next call in this buffer was recorded, in [`heapwright_os::ticks`].
     Time(u64),
-    /// Where the next call in this buffer came from: a [`Stack`](crate::Stack) of so many bytes.
+    /// The [`Stack`](crate::Stack) of the next call in this buffer.
     Stack {
         /// The length of the copy in bytes.
         length: u32,
-        /// The instruction.
+        /// The instruction pointer.
         instruction: u64,
     },
-    /// A [`Mapping`](crate::Mapping) of a file with code, whose path has so many bytes.
+    /// A [`Mapping`](crate::Mapping) of a file with code.
     Mapping {
         /// The length of the path in bytes.
         length: u32,
-        /// Where in the file it begins.
+        /// The offset in the file at which it begins.
         offset: u64,
     },
 }
 
 impl Entry {
-    /// How many slots it takes, with what follows it.
+    /// Returns the number of slots that the entry takes, with the data that follows it.
     #[inline(always)]
     #[must_use]
     pub const fn slots(self) -> u32 {
@@ -172,7 +178,7 @@ impl Entry {
         }
     }
 
-    /// The entry as two words.
+    /// Returns the entry as two words.
     #[must_use]
     pub const fn to_words(self) -> [u64; 2] {
         match self {
@@ -185,7 +191,7 @@ impl Entry {
         }
     }
 
-    /// The entry that two words stand for; `None` when they stand for none.
+    /// The inverse of [`Entry::to_words`]; `None` when the words are not an entry.
     #[inline(always)]
     #[must_use]
     pub fn from_words([what, more]: [u64; 2]) -> Option<Entry> {

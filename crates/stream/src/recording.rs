@@ -1,4 +1,4 @@
-//! The process's side of its stream: who writes where.
+//! The process's side of its stream: which thread writes to which buffer.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -10,23 +10,23 @@ use heapwright_os::{
     sleep_for_a_millisecond, ticks, uncancelled,
 };
 
-use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, State, Whose};
+use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, Owner, State};
 use crate::header::{BUFFERS, Header};
 use crate::record::Packed;
 
 /// The longest path that a process can open.
 const PATH_LENGTH: usize = 4096;
 
-/// By how many buffers the file grows at once, at most; it doubles until then.
+/// The maximum number of buffers by which the file grows at once; it doubles until then.
 const STEP: u32 = 64;
 
-/// How many buffers are looked at for one to use before the file is made longer.
+/// Number of buffers that are checked for a free one before the file grows.
 const LOOKS: u32 = 8;
 
-/// How many threads at once have a buffer of their own.
+/// The maximum number of threads that have a buffer of their own at the same time.
 const OWNERS: u32 = 1024;
 
-/// How a process came to run its program.
+/// How a process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// By `exec`, with an empty heap.
@@ -35,45 +35,45 @@ pub enum Origin {
     Fork,
 }
 
-/// How far a process goes on when its collector does not follow.
+/// The limits of a process whose collector is behind.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many buffers there may be; when all are in use, the process waits for the collector. At most [`BUFFERS`].
+    /// The maximum number of buffers, at most [`BUFFERS`]. When all are in use, the process waits for the collector.
     pub buffers: u32,
-    /// For how many milliseconds it waits without seeing any progress.
+    /// The time that it waits without any progress, in milliseconds.
     pub patience: u32,
 }
 
 impl Limits {
-    /// 512 MiB and ten seconds.
+    /// The default: 512 MiB and ten seconds.
     pub const USUAL: Limits = Limits { buffers: BUFFERS, patience: 10_000 };
 }
 
-/// A stream under way. Nothing here allocates or changes `errno`. All of it is behind a lock, but the threads' writing to
-/// their buffers.
+/// An open stream. Its methods neither allocate nor change `errno`, and are called behind a lock; threads write to
+/// their own buffers without it.
 pub struct Recording {
     file: Window,
-    /// Where the buffers begin.
+    /// The offset of the first buffer.
     buffers_at: usize,
-    /// How many buffers the file has, and how many it may have.
+    /// The number of buffers of the file, and its maximum.
     buffers: u32,
     limit: u32,
-    /// Where it is looked for a buffer next.
+    /// The buffer at which the next search begins.
     hand: u32,
-    /// How many buffers belong to a thread.
+    /// Number of buffers that a thread owns.
     owned: u32,
-    /// The buffer of those that have none.
+    /// The buffer of the threads without one.
     shared: Option<NonNull<Buffer>>,
     path: Line<PATH_LENGTH>,
     patience: u32,
     ended: bool,
 }
 
-// SAFETY: a recording owns what its pointers point to.
+// SAFETY: a recording owns its window, into which its pointers lead, and is not tied to a thread.
 unsafe impl Send for Recording {}
 
 impl Recording {
-    /// Makes a stream for the calling process in `directory`.
+    /// Creates a stream for the calling process in `directory`.
     ///
     /// # Errors
     /// [`FileError`].
@@ -83,7 +83,8 @@ impl Recording {
         let buffers_at = round_to_pages(size_of::<Header>()).unwrap_or(size_of::<Header>());
         let fill = |start: NonNull<u8>| {
             let start = start.cast::<Header>();
-            // SAFETY: the file is at least as long as a header, aligned to a page, and nobody else has it.
+            // SAFETY: the file is at least as long as a header, mapped at a page boundary, and has no name yet, so that
+            // no other process has it.
             unsafe {
                 let parent = parent_process_id();
                 start.write(Header::new(
@@ -106,7 +107,7 @@ impl Recording {
                 match Window::create(directory, c_string(&path), buffers_at, room, fill) {
                     Ok(file) => return Ok(Recording::over(file, buffers_at, limit, path, limits.patience)),
                     Err(FileError::Exists) => attempt += 1,
-                    // A process that is short of addresses does with less.
+                    // A process with little address space gets fewer buffers.
                     Err(FileError::Refused) if limit > 2 => limit = (limit / 4).max(2),
                     Err(error) => return Err(error),
                 }
@@ -119,21 +120,21 @@ impl Recording {
         Recording { file, buffers_at, buffers, limit, hand, owned, shared, path, patience, ended }
     }
 
-    /// What the process tells of itself; lies where it is as long as the recording.
+    /// Returns the header, whose address does not change while the recording lives.
     #[must_use]
     pub fn header(&self) -> &Header {
-        // SAFETY: the window holds a header, and whatever changes in it is atomic.
+        // SAFETY: the window begins with a header, and everything that changes in it is atomic.
         unsafe { self.file.base().cast().as_ref() }
     }
 
-    /// Whether calls are only counted from now on.
+    /// Whether the recording has ended: later calls are only counted.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// A buffer of its own for the calling thread, whose number is `thread`: `None` when there are too many threads or the
-    /// recording has ended. Valid until the recording is dropped.
+    /// Gives the calling thread, whose number is `thread`, a buffer of its own, valid until the recording is dropped.
+    /// `None` when there are too many threads or the recording has ended.
     pub fn attach(&mut self, thread: u32) -> Option<NonNull<Buffer>> {
         if let Some(left) = self.find(Buffer::is_abandoned) {
             self.buffer(left).hand_over(thread);
@@ -142,67 +143,68 @@ impl Recording {
         if self.owned >= OWNERS {
             return None;
         }
-        let own = self.begin_buffer(thread, Whose::TheCallers)?;
+        let own = self.begin_buffer(thread, Owner::CallingThread)?;
         self.owned += 1;
         Some(own)
     }
 
-    /// The next buffer for the calling thread, whose last one is `full`; `None` when the recording has ended.
+    /// Gives the calling thread, whose last buffer is `full`, the next one; `None` when the recording has ended.
     pub fn renew(&mut self, full: &Buffer) -> Option<NonNull<Buffer>> {
         full.end();
-        let next = self.begin_buffer(full.thread(), Whose::TheCallers);
+        let next = self.begin_buffer(full.thread(), Owner::CallingThread);
         if let Some(next) = next {
-            // SAFETY: buffers lie where they are as long as the recording.
+            // SAFETY: the recording has just returned this buffer, which stays mapped as long as the recording lives.
             unsafe { next.as_ref() }.sampler().go_on_from(full.sampler());
         }
         self.owned -= u32::from(next.is_none());
         next
     }
 
-    /// Adds a call of a thread that has no buffer, with its time if there is one. When the stream cannot be continued it
-    /// counts as lost.
+    /// Adds a call of a thread without a buffer, with its time if there is one. Counts it as lost when the recording
+    /// has ended.
     pub fn append(&mut self, thread: u32, record: Packed, ticks: Option<u64>) {
         let Some(buffer) = self.shared_buffer(thread, LARGEST_CALL) else { return self.header().lose_call() };
-        // SAFETY: buffers lie where they are as long as the recording.
+        // SAFETY: buffers stay mapped as long as the recording lives.
         let buffer = unsafe { buffer.as_ref() };
         if buffer.thread() != thread {
             buffer.set_thread(thread);
         }
-        // SAFETY: it is nobody's, and whoever has the recording has the lock.
+        // SAFETY: the buffer is open and has no owner, and the caller, which borrows the recording mutably, holds the
+        // lock.
         let _has_room = unsafe { buffer.append_at(record, ticks) };
     }
 
-    /// Tells of a mapping, if it has a path that is not too long.
-    pub fn tell_mapping(&mut self, thread: u32, mapping: &Mapping<'_>) {
+    /// Adds a mapping, unless its path is too long.
+    pub fn add_mapping(&mut self, thread: u32, mapping: &Mapping<'_>) {
         if mapping.path.len() > PATH_LENGTH {
             return;
         }
         if let Some(buffer) = self.shared_buffer(thread, buffer::entry_of(mapping).slots()) {
-            // SAFETY: as in `append`.
+            // SAFETY: buffers stay mapped as long as the recording lives.
             unsafe { buffer.as_ref() }.add_mapping(mapping);
         }
     }
 
-    /// The buffer of those threads that have none, with room for so many slots and a thread's number.
+    /// Returns the buffer of the threads without one, with room for `slots` slots and a thread's number.
     fn shared_buffer(&mut self, thread: u32, slots: u32) -> Option<NonNull<Buffer>> {
-        // SAFETY: buffers lie where they are as long as the recording.
+        // SAFETY: buffers stay mapped as long as the recording lives.
         match self.shared.map(|buffer| unsafe { buffer.as_ref() }) {
             Some(buffer) if buffer.has_room_for(slots) => return self.shared,
             Some(buffer) => buffer.end(),
             None => {}
         }
-        self.shared = self.begin_buffer(thread, Whose::Everybodys);
+        self.shared = self.begin_buffer(thread, Owner::Shared);
         self.shared
     }
 
     /// Opens a free buffer; `None` when the recording has ended.
-    fn begin_buffer(&mut self, thread: u32, whose: Whose) -> Option<NonNull<Buffer>> {
+    fn begin_buffer(&mut self, thread: u32, owner: Owner) -> Option<NonNull<Buffer>> {
         if self.ended {
             return None;
         }
         match uncancelled(|| self.free_buffer()) {
             Ok(number) => {
-                self.buffer(number).begin(thread, whose);
+                self.buffer(number).begin(thread, owner);
                 self.header().add_begun(number);
                 Some(self.place(number))
             }
@@ -213,8 +215,9 @@ impl Recording {
         }
     }
 
-    /// One that the collector is done with, so that a collector that keeps up makes do with a few, whose memory stays warm;
-    /// else a new one at the end of the file; else the next that the collector is done with.
+    /// Finds a free buffer. First choice is one that the collector has read, so that a fast collector needs few
+    /// buffers, which stay in the caches; then a new one at the end of the file; then the next one that the collector
+    /// will have read.
     fn free_buffer(&mut self) -> Result<u32, Reason> {
         if self.header().is_closed() {
             return Err(Reason::Closed);
@@ -228,7 +231,7 @@ impl Recording {
         self.wait_for_collector()
     }
 
-    /// Looks at a few buffers, each time at others.
+    /// Checks a few buffers, other ones each time.
     fn find(&mut self, is_it: impl Fn(&Buffer) -> bool) -> Option<u32> {
         for _ in 0..LOOKS.min(self.buffers) {
             let number = self.hand;
@@ -240,7 +243,7 @@ impl Recording {
         None
     }
 
-    /// Makes the file longer; returns the first new buffer.
+    /// Lengthens the file; returns the first new buffer.
     fn grow(&mut self) -> Result<u32, Reason> {
         let first = self.buffers;
         let step = first.clamp(1, STEP).min(self.limit - first);
@@ -271,13 +274,13 @@ impl Recording {
     }
 
     fn buffer(&self, number: u32) -> &Buffer {
-        // SAFETY: the file has that many buffers, backed, and what changes in them is atomic or somebody's own.
+        // SAFETY: the file has that many buffers, all backed, and what changes in them is atomic or has one writer.
         unsafe { self.place(number).as_ref() }
     }
 
     fn place(&self, number: u32) -> NonNull<Buffer> {
         debug_assert!(number < self.buffers);
-        // SAFETY: lies within the mapping.
+        // SAFETY: the file has that many buffers, hence the address lies within the mapping.
         unsafe { self.file.base().add(self.buffers_at + number as usize * BUFFER).cast() }
     }
 
@@ -290,7 +293,7 @@ impl Recording {
             Reason::Refused(error) => self.header().end_at(ticket, error.code()),
             Reason::CollectorGone => {
                 self.header().end_at(ticket, TIMED_OUT);
-                // Nobody else will.
+                // The collector, which would remove the file, does not run any more.
                 let _ = uncancelled(|| heapwright_os::unlink(c_string(&self.path)));
             }
         }
@@ -302,15 +305,15 @@ const TIMED_OUT: i32 = 110;
 
 /// Why a recording ends before its process does.
 enum Reason {
-    /// The collector wants no more.
+    /// The collector has closed the stream.
     Closed,
-    /// The collector reads no more.
+    /// The collector does not read any more.
     CollectorGone,
     /// The system refused the next part of the file.
     Refused(FileError),
 }
 
-/// The path of a process's stream: a program that is replaced by another leaves one of its own.
+/// The path of a process's stream. Each program that the process runs, by `exec`, has one of its own.
 fn path_of(directory: &CStr, pid: u32, attempt: u32) -> Result<Line<PATH_LENGTH>, FileError> {
     let mut path = Line::new();
     path.push(directory.to_bytes());
@@ -322,7 +325,7 @@ fn c_string<const N: usize>(text: &Line<N>) -> &CStr {
     CStr::from_bytes_until_nul(text.bytes()).unwrap_or_default()
 }
 
-/// Notes the command line, as far as the system tells it and there is room.
+/// Records the command line, as far as there is room.
 fn note_command(header: &mut Header) {
     let read = SegmentFile::open_read_only(c"/proc/self/cmdline").and_then(|file| file.read_at(0, &mut header.command));
     header.command_length = read.unwrap_or(0) as u32;
@@ -352,7 +355,7 @@ mod tests {
         Record { call: Call::Malloc, log2_align: 4, size: number, address: number << 4 }
     }
 
-    /// A thread that records, as the library does it.
+    /// A thread that records as the library does.
     struct Thread {
         recording: Arc<Mutex<Recording>>,
         number: u32,
@@ -369,14 +372,14 @@ mod tests {
         }
 
         fn append_packed(&mut self, record: Packed) {
-            // SAFETY: the recording lives, and the buffer is this thread's own.
+            // SAFETY: the recording lives, and with it the buffer.
             let Some(own) = self.own.map(|own| unsafe { own.as_ref() }) else {
                 return self.recording.lock().unwrap().append(self.number, record, None);
             };
-            // SAFETY: as above.
+            // SAFETY: the buffer is open, and this thread is its owner.
             match unsafe { own.append(record) } {
                 Appended::Yes => {}
-                // SAFETY: as above.
+                // SAFETY: the buffer is open, this thread is its owner, and `append` has returned `Far`.
                 Appended::Far { ticket } => unsafe { own.append_far(record, ticket) },
                 Appended::Full => {
                     self.own = self.recording.lock().unwrap().renew(own);
@@ -544,7 +547,8 @@ mod tests {
             while read.len() < COUNT as usize {
                 while seen < header.begun() {
                     let at = address + buffers_at + header.buffer_begun(seen) as usize * BUFFER;
-                    // SAFETY: as above.
+                    // SAFETY: the recording lives until this thread has ended; what changes is atomic, or written
+                    // before the count that is loaded first.
                     let buffer = unsafe { &*core::ptr::with_exposed_provenance::<Buffer>(at) };
                     if buffer.state() != State::Full && read.len() + (buffer.count() as usize) < COUNT as usize {
                         break;

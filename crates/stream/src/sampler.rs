@@ -1,87 +1,91 @@
-//! Which of a thread's requests are told with their stacks.
+//! Sampling: the choice of requests that are recorded with their stacks.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use heapwright_os::{copy_stack, map, own_stack, page_size, process_id, unmap};
 
-/// So many stacks are copied by the system before it is looked for a thread's own stack; one less than a power of two.
-const FEW: u32 = 7;
+/// Number of stacks that are copied by a system call before the bounds of the thread's own stack are looked up; one
+/// less than a power of two.
+const BEFORE_LOOKUP: u32 = 7;
 
-/// A thread's dice, and what is known of its stack. Used by the thread that writes to the buffer it lies in, only.
+/// A thread's random generator and the bounds of its stack. Used only by the thread that writes to the buffer in which
+/// this lies.
 #[repr(C)]
 #[derive(Default)]
 pub struct Sampler {
     random: AtomicU64,
-    /// The thread's own stack, as [`heapwright_os::own_stack`] has it; empty when not known.
+    /// The thread's own stack, from [`heapwright_os::own_stack`]; empty when not known.
     stack_start: AtomicUsize,
     stack_end: AtomicUsize,
-    /// How many stacks were copied that lie somewhere else.
-    strange: AtomicU32,
+    /// Number of copied stacks outside these bounds.
+    outside: AtomicU32,
 }
 
 impl Sampler {
-    /// Begins anew, for this thread of the process.
+    /// Initializes the sampler for this thread of the process.
     pub(crate) fn begin(&self, thread: u32) {
         self.random.store(u64::from(process_id()) << 32 | u64::from(thread), Ordering::Relaxed);
         self.stack_start.store(0, Ordering::Relaxed);
         self.stack_end.store(0, Ordering::Relaxed);
-        // Where the first thread's stack is, is always worth knowing.
-        self.strange.store(if thread == 0 { FEW } else { 0 }, Ordering::Relaxed);
+        // The first thread's stack is looked up at once.
+        self.outside.store(if thread == 0 { BEFORE_LOOKUP } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Goes on in the next buffer of the same thread.
+    /// Continues in the next buffer of the same thread.
     pub(crate) fn go_on_from(&self, last: &Sampler) {
         self.random.store(last.random.load(Ordering::Relaxed), Ordering::Relaxed);
         self.stack_start.store(last.stack_start.load(Ordering::Relaxed), Ordering::Relaxed);
         self.stack_end.store(last.stack_end.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.strange.store(last.strange.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.outside.store(last.outside.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Throws the dice: whether a request is one of those that are told, of which there is one in `every` on average. Each is chosen by itself,
-    /// whatever became of those before, so that no rhythm of the program's meets one of the sampling.
+    /// Decides at random whether a request is sampled: on average one in `every`. Each decision is independent of the
+    /// earlier ones, so that a periodic program cannot align with the sampling.
     #[must_use]
     pub fn choose(&self, every: u32) -> bool {
-        // Weyl's sequence, mixed by Stafford's thirteenth function: every number once, in an order that shows no pattern.
+        // SplitMix64: a Weyl sequence, mixed by Stafford's variant 13.
         let state = self.random.load(Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.random.store(state, Ordering::Relaxed);
         let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         let number = (mixed ^ mixed >> 31) >> 32;
-        // A number below 2³², so that this is below 2⁶⁴; 0 for one in `every` of them.
+        // The number is below 2³², hence the product below 2⁶⁴; its upper half is 0 for one number in `every`.
         (number * u64::from(every)) >> 32 == 0
     }
 
-    /// Copies what lies on the stack from `from` on; returns how many bytes there were.
+    /// Copies the stack from `from` on; returns the number of bytes.
     pub(crate) fn copy_stack(&self, from: usize, copy: &mut [u8]) -> usize {
         let mut own = self.stack_start.load(Ordering::Relaxed)..self.stack_end.load(Ordering::Relaxed);
-        if !own.contains(&from) && self.is_worth_a_look() {
-            own = look(from);
+        if !own.contains(&from) && self.is_lookup_due() {
+            own = look_up(from);
             self.stack_start.store(own.start, Ordering::Relaxed);
             self.stack_end.store(own.end, Ordering::Relaxed);
         }
         copy_stack(from, &own, copy)
     }
 
-    /// Whether it is to be looked where the thread's stack is: not for the sake of a few copies, which the system makes faster, and the more
-    /// seldom the more often it was in vain.
-    fn is_worth_a_look(&self) -> bool {
-        let strange = self.strange.load(Ordering::Relaxed).wrapping_add(1);
-        self.strange.store(strange, Ordering::Relaxed);
-        strange > FEW && strange.is_power_of_two()
+    /// Whether to look up the thread's stack: not for a few copies, which a system call makes faster, and less often
+    /// after each lookup without a result.
+    fn is_lookup_due(&self) -> bool {
+        let outside = self.outside.load(Ordering::Relaxed).wrapping_add(1);
+        self.outside.store(outside, Ordering::Relaxed);
+        outside > BEFORE_LOOKUP && outside.is_power_of_two()
     }
 }
 
-/// Where the stack is that `at` lies on. Apart from what is always done, whose frame lies on all stacks that are copied. The room for it is not taken from that stack, which may be a short one.
+/// Looks up the bounds of the stack that `at` lies on. Not inlined, as its frame would lie on every stack that is
+/// copied. Its buffer is mapped, as the stack may be short.
 #[cold]
 #[inline(never)]
-fn look(at: usize) -> Range<usize> {
+fn look_up(at: usize) -> Range<usize> {
     let length = page_size();
     let Ok(room) = map(length) else { return 0..0 };
-    // SAFETY: the mapping is ours alone, all zero, and goes when nothing refers to it any more.
+    // SAFETY: the mapping was just made, is all zero and used by nothing else, and is unmapped after the last use of
+    // the slice.
     unsafe {
         let own = own_stack(at, core::slice::from_raw_parts_mut(room.as_ptr(), length));
-        // A page that stays is in nobody's way.
+        // A page that cannot be unmapped leaks.
         let _ = unmap(room, length);
         own.unwrap_or(0..0)
     }
@@ -91,7 +95,7 @@ fn look(at: usize) -> Range<usize> {
 mod tests {
     use super::*;
 
-    /// How many of so many requests are chosen.
+    /// Returns how many of `of` requests are sampled.
     fn chosen(sampler: &Sampler, every: u32, of: u32) -> u32 {
         (0..of).map(|_| u32::from(sampler.choose(every))).sum()
     }
@@ -145,7 +149,7 @@ mod tests {
         for copies in 1..20 {
             assert_eq!(sampler.copy_stack(place.stack as usize, &mut copy), 64);
             let is_known = sampler.stack_end.load(Ordering::Relaxed) != 0;
-            assert_eq!(is_known, copies > FEW, "{copies}");
+            assert_eq!(is_known, copies > BEFORE_LOOKUP, "{copies}");
         }
     }
 }

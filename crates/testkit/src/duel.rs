@@ -1,20 +1,20 @@
-//! An engine and the oracle side by side.
+//! Compares an engine with the oracle.
 
 use std::fmt::{self, Debug};
 use std::ptr::NonNull;
 
 use heapwright_placement::{AnyEngine, Engine, RulesError};
 
-use crate::{Operation, Oracle, Scenario, Target, Told};
+use crate::{ClaimedSize, Operation, Oracle, Scenario, Target};
 
-/// Where the engine and the oracle disagree.
+/// A difference between the engine and the oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence(String);
 
 impl Divergence {
-    /// The engine, or the oracle, panicked.
+    /// Returns the divergence for a panic of the engine or the oracle.
     pub(crate) fn panicked(operation: Operation) -> Divergence {
-        Divergence(format!("a panic at {operation:?}"))
+        Divergence(format!("panic at {operation:?}"))
     }
 }
 
@@ -30,20 +30,20 @@ fn compare<T: PartialEq + Debug>(what: &str, engine: T, oracle: T) -> Result<T, 
     if engine == oracle {
         return Ok(engine);
     }
-    Err(Divergence(format!("{what}: the engine says {engine:?}, the oracle {oracle:?}")))
+    Err(Divergence(format!("{what}: engine {engine:?}, oracle {oracle:?}")))
 }
 
-/// A block in use, as the program under test knows it.
+/// A used block, as the caller of the heap records it.
 #[derive(Clone, Copy)]
 struct Live {
     offset: usize,
     bytes: usize,
 }
 
-/// How many offsets of freed blocks are remembered, to be freed once more.
-const REMEMBERED: usize = 64;
+/// The number of offsets of freed blocks kept for double frees.
+const DEAD_LIMIT: usize = 64;
 
-/// A heap under test, beside the oracle's. Every operation is done to both and every answer compared.
+/// A heap under test and its oracle. Every operation is performed on both, and the results are compared.
 ///
 /// ```
 /// use heapwright_placement::{PolicyKind, Rules};
@@ -56,7 +56,7 @@ const REMEMBERED: usize = 64;
 /// ```
 pub struct Duel {
     engine: AnyEngine<'static>,
-    /// What `engine` lives in; declared behind it, dropped after it.
+    /// The metadata of `engine`. Declared after it, so that it is dropped after it.
     metadata: Metadata,
     oracle: Oracle,
     live: Vec<Live>,
@@ -64,32 +64,33 @@ pub struct Duel {
 }
 
 impl Duel {
-    /// Makes both heaps.
+    /// Creates both heaps.
     ///
     /// # Errors
-    /// As [`AnyEngine::create`], about which the two agree.
+    /// The errors of [`AnyEngine::create`]. Engine and oracle agree on them.
     pub fn begin(scenario: &Scenario) -> Result<Duel, RulesError> {
         let Scenario { policy, rules, capacity, seed } = *scenario;
         let cells = scenario.metadata_cells();
         let mut oracle = Oracle::create(policy, capacity, &rules)?;
         oracle.seed(seed);
         let metadata = Metadata::zeroed(cells?);
-        // SAFETY: the cells are zero, ours alone, as many as the engine says, and outlive it.
+        // SAFETY: the cells are zeroed and as many as the engine requires. Only this engine uses them, and the field
+        // order of `Duel` drops the engine first.
         let mut engine = unsafe { AnyEngine::create_zeroed(policy, metadata.base, capacity, &rules) }?;
         engine.seed(seed);
         Ok(Duel { engine, metadata, oracle, live: Vec::new(), dead: Vec::new() })
     }
 
-    /// How many blocks are in use.
+    /// Returns the number of used blocks.
     #[must_use]
     pub fn live(&self) -> usize {
         self.live.len()
     }
 
-    /// Does one operation to both.
+    /// Performs one operation on both heaps.
     ///
     /// # Errors
-    /// What they disagree about.
+    /// The first difference.
     pub fn perform(&mut self, operation: Operation) -> Result<(), Divergence> {
         match operation {
             Operation::Allocate { bytes, align } => self.allocate(bytes, align)?,
@@ -97,16 +98,16 @@ impl Duel {
                 let offset = self.offset_of(target);
                 let (engine, oracle) = (self.engine.deallocate(offset), self.oracle.deallocate(offset));
                 if compare("deallocate", engine, oracle)?.is_ok() {
-                    self.bury(target, offset);
+                    self.mark_dead(target, offset);
                 }
             }
-            Operation::DeallocateSized(target, told) => {
+            Operation::DeallocateSized(target, claim) => {
                 let offset = self.offset_of(target);
-                let bytes = self.size_told(target, told);
+                let bytes = self.claimed_size(target, claim);
                 let engine = self.engine.deallocate_sized(offset, bytes);
                 let oracle = self.oracle.deallocate_sized(offset, bytes);
                 if compare("deallocate_sized", engine, oracle)?.is_ok() {
-                    self.bury(target, offset);
+                    self.mark_dead(target, offset);
                 }
             }
             Operation::Resize { target, old, new } => self.resize(target, old, new)?,
@@ -125,9 +126,9 @@ impl Duel {
         Ok(())
     }
 
-    fn resize(&mut self, target: Target, old: Told, new: usize) -> Result<(), Divergence> {
+    fn resize(&mut self, target: Target, old: ClaimedSize, new: usize) -> Result<(), Divergence> {
         let offset = self.offset_of(target);
-        let old = self.size_told(target, old);
+        let old = self.claimed_size(target, old);
         let (engine, oracle) = (self.engine.resize(offset, old, new), self.oracle.resize(offset, old, new));
         if compare("resize", engine, oracle)?.is_ok() {
             compare("usable size", self.engine.usable_size(offset), self.oracle.usable_size(offset))?;
@@ -138,17 +139,18 @@ impl Duel {
         Ok(())
     }
 
-    /// Copies the metadata to another place and goes on there; the old place is overwritten and given back.
+    /// Copies the metadata to another address and attaches the engine there; drops the old metadata.
     fn relocate(&mut self) -> Result<(), Divergence> {
         let copy = self.metadata.copy();
-        // SAFETY: the cells were written by an engine of this version, are ours alone and outlive the new one.
+        // SAFETY: an engine of this version wrote the cells. Only the new engine uses the copy, which `self.metadata`
+        // keeps alive as long as that engine.
         let attached = unsafe { AnyEngine::attach(copy.base, copy.cells) };
         self.engine = attached.map_err(|error| Divergence(format!("attach: {error}")))?;
         self.metadata = copy;
         Ok(())
     }
 
-    /// Compares what is asked for after every operation.
+    /// Compares the figures that are checked after every operation.
     fn compare_figures(&self) -> Result<(), Divergence> {
         compare("counters", self.engine.counters(), self.oracle.counters())?;
         compare("heap size", self.engine.heap_size(), self.oracle.heap_size())?;
@@ -161,10 +163,10 @@ impl Duel {
         self.engine.check().map_err(|violation| Divergence(format!("check: {violation}")))
     }
 
-    /// Compares all blocks, and what is said about offsets that are in none.
+    /// Compares all blocks, and the results for offsets outside of every block.
     ///
     /// # Errors
-    /// What the two disagree about.
+    /// The first difference.
     pub fn compare_blocks(&self) -> Result<(), Divergence> {
         compare("capacity", self.engine.capacity(), self.oracle.capacity())?;
         compare("policy", self.engine.policy(), self.oracle.policy())?;
@@ -195,16 +197,16 @@ impl Duel {
         self.live.get(index % self.live.len().max(1))
     }
 
-    fn size_told(&self, target: Target, told: Told) -> usize {
-        match (told, target) {
-            (Told::As(bytes), _) => bytes,
-            (Told::Truly, Target::Live(index)) => self.pick(index).map_or(0, |block| block.bytes),
-            (Told::Truly, _) => 0,
+    fn claimed_size(&self, target: Target, claim: ClaimedSize) -> usize {
+        match (claim, target) {
+            (ClaimedSize::Other(bytes), _) => bytes,
+            (ClaimedSize::Actual, Target::Live(index)) => self.pick(index).map_or(0, |block| block.bytes),
+            (ClaimedSize::Actual, _) => 0,
         }
     }
 
-    /// The block at `offset` is gone.
-    fn bury(&mut self, target: Target, offset: usize) {
+    /// Moves the block at `offset` from the live blocks to the dead ones.
+    fn mark_dead(&mut self, target: Target, offset: usize) {
         let at = match target {
             Target::Live(index) => Some(index % self.live.len().max(1)),
             _ => self.live.iter().position(|block| block.offset == offset),
@@ -212,7 +214,7 @@ impl Duel {
         if let Some(at) = at {
             self.live.swap_remove(at);
         }
-        if self.dead.len() == REMEMBERED {
+        if self.dead.len() == DEAD_LIMIT {
             self.dead.remove(0);
         }
         self.dead.push(offset);
@@ -225,7 +227,7 @@ impl Debug for Duel {
     }
 }
 
-/// Memory for an engine's metadata, which the system zeroes when it is first touched.
+/// Memory for the metadata of an engine, zeroed by the system on first touch.
 struct Metadata {
     base: NonNull<u64>,
     cells: usize,
@@ -239,7 +241,7 @@ impl Metadata {
 
     fn copy(&self) -> Metadata {
         let copy = Metadata::zeroed(self.cells);
-        // SAFETY: both are that long, and the copy is new.
+        // SAFETY: both allocations have `self.cells` cells, and the new one does not overlap the old one.
         unsafe { copy.base.copy_from_nonoverlapping(self.base, self.cells) };
         copy
     }
@@ -248,7 +250,7 @@ impl Metadata {
 impl Drop for Metadata {
     fn drop(&mut self) {
         let slice = NonNull::slice_from_raw_parts(self.base, self.cells);
-        // SAFETY: it came from such a box.
+        // SAFETY: `zeroed` leaked a boxed slice of this base and length, and this is the only place that frees it.
         drop(unsafe { Box::from_raw(slice.as_ptr()) });
     }
 }

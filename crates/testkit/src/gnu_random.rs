@@ -1,7 +1,7 @@
-//! The GNU C library's `rand()`.
+//! The `rand()` of the GNU C library.
 
-/// The additive feedback generator behind the GNU C library's `srand` and `rand`: `x[i] = x[i-3] + x[i-31]`, of which
-/// the lowest bit is thrown away.
+/// The additive feedback generator behind `srand` and `rand` of the GNU C library: `x[i] = x[i-3] + x[i-31]`, without
+/// the lowest bit.
 ///
 /// ```
 /// let mut random = heapwright_testkit::GnuRandom::seeded(1);
@@ -13,7 +13,7 @@ pub struct GnuRandom {
 }
 
 impl GnuRandom {
-    /// As `srand(seed)`, for which 0 is the same as 1.
+    /// Returns the generator after `srand(seed)`. Seed 0 is the same as 1.
     #[must_use]
     pub fn seeded(seed: u32) -> Self {
         let mut word = i64::from(seed.max(1) as i32);
@@ -29,7 +29,7 @@ impl GnuRandom {
         random
     }
 
-    /// As `rand()`: a number below 2^31.
+    /// Returns the next number of `rand()`, below 2^31.
     pub fn draw(&mut self) -> u32 {
         let sum = self.window[self.at].wrapping_add(self.window[(self.at + 28) % 31]);
         self.window[self.at] = sum;

@@ -1,52 +1,52 @@
-//! What can be done to a heap, in terms that stay meaningful when operations before it are left out.
+//! Operations on a heap, in terms that stay meaningful when earlier operations are left out.
 
 /// One operation of an [`Engine`](heapwright_placement::Engine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A request of so many bytes at so many bytes of alignment (which may be no power of two).
+    /// An allocation. The alignment may be invalid.
     Allocate {
-        /// How many bytes.
+        /// The requested size in bytes.
         bytes: usize,
-        /// At which alignment.
+        /// The requested alignment in bytes.
         align: usize,
     },
     /// A free without the size.
     Deallocate(Target),
     /// A free with the size.
-    DeallocateSized(Target, Told),
+    DeallocateSized(Target, ClaimedSize),
     /// A resize in place.
     Resize {
-        /// Which block.
+        /// The block.
         target: Target,
-        /// What size it is said to have.
-        old: Told,
-        /// What size it shall have.
+        /// The size that the caller claims the block has.
+        old: ClaimedSize,
+        /// The new size in bytes.
         new: usize,
     },
-    /// The metadata is moved elsewhere and the heap taken up there.
+    /// The metadata is copied to another address and the engine attached there.
     Relocate,
-    /// Everything that can be asked of a heap is asked, and its invariants checked.
+    /// All blocks and queries are compared, and the invariants checked.
     Inspect,
 }
 
-/// The offset that an operation is given.
+/// The offset that is passed to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// That of a block in use: the one at this place, counted around, among all.
+    /// The offset of a used block: an index into all of them, modulo their count.
     Live(usize),
-    /// That of a block that was freed, counted likewise.
+    /// The offset of a freed block, by an index as for `Live`.
     Dead(usize),
-    /// So many bytes behind that of a block in use.
+    /// An offset inside or after a used block: an index as for `Live`, and a distance in bytes.
     Inside(usize, usize),
     /// Any offset.
     At(usize),
 }
 
-/// The size that a block is said to have been asked for with.
+/// The size that a caller passes for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// The one that it was.
-    Truly,
-    /// Any other.
-    As(usize),
+pub enum ClaimedSize {
+    /// The size that was requested.
+    Actual,
+    /// Any other size.
+    Other(usize),
 }

@@ -1,7 +1,7 @@
-//! Every policy as the textbook has it: one list of blocks in address order, walked from end to end.
+//! Reference implementation of every policy: one list of blocks in address order, walked from end to end.
 //!
-//! Written from the definitions in the documentation of the engine, and deliberately without any of its means: no
-//! bits, no index, no wilderness set apart. Positions and lengths are in granules.
+//! It follows the definitions in the documentation of the engine and shares none of its data structures: no bitmaps, no
+//! index, no separate wilderness. Positions and lengths are in granules.
 
 use heapwright_placement::{
     AllocateError, Block, BlockState, Counters, Engine, FreeError, Freed, Growth, PolicyKind, ResizeError, Rules,
@@ -16,14 +16,14 @@ mod resize;
 
 use need::Need;
 
-/// A defect of a program that published figures came from.
+/// A defect of a program behind published figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// Worst fit compares what would be left over with a strict `>`, starting at 0, and so never takes a hole that
-    /// fits exactly.
+    /// Worst fit compares remainders with a strict `>`, starting at 0, and therefore never takes a hole that fits
+    /// exactly.
     WorstRefusesExactFit,
-    /// Next fit begins at the block behind the rover's (at the first block when the rover's is the last), goes on
-    /// to the end and never wraps. Its rover is the remainder of a split, else the block taken.
+    /// Next fit starts at the block after the rover (at the first block if the rover is the last) and searches to the
+    /// end without wrapping. Its rover is the remainder of a split, else the block taken.
     NextNeverWraps,
 }
 
@@ -53,8 +53,7 @@ impl Run {
     }
 }
 
-/// A heap that is a list of blocks; see the crate's documentation. Every operation takes time proportional to the
-/// number of blocks.
+/// A reference heap: a list of blocks. Every operation takes time proportional to the number of blocks.
 ///
 /// ```
 /// use heapwright_placement::{Engine, PolicyKind, Rules};
@@ -69,19 +68,19 @@ pub struct Oracle {
     rules: Rules,
     capacity: usize,
     runs: Vec<Run>,
-    /// Where next fit goes on: just past the block placed last.
+    /// The position at which next fit continues: the end of the last placed block.
     rover: usize,
-    /// The state of random fit's generator.
+    /// The state of the generator of random fit.
     seed: u64,
-    /// What cannot be read off the list.
+    /// The counters that cannot be derived from the list.
     history: Counters,
 }
 
 impl Oracle {
-    /// A heap over a region of `capacity` bytes, rounded down to granules.
+    /// Creates a heap over a region of `capacity` bytes, rounded down to granules.
     ///
     /// # Errors
-    /// As the engine of the same policy.
+    /// The errors of the engine of the same policy.
     pub fn create(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<Oracle, RulesError> {
         rules.validate()?;
         let granules = capacity / rules.granule as usize;
@@ -105,11 +104,11 @@ impl Oracle {
                 oracle.runs.push(Run::hole(0, granules));
             }
         }
-        oracle.note_heap_size();
+        oracle.record_heap_size();
         Ok(oracle)
     }
 
-    /// The same heap with a defect, which shows under the policy that it is a defect of.
+    /// Returns the heap with a defect, which affects the policy that it names.
     #[must_use]
     pub fn with_defect(self, defect: Defect) -> Oracle {
         Oracle { defect: Some(defect), ..self }
@@ -120,12 +119,12 @@ impl Oracle {
         self.seed = seed;
     }
 
-    /// All blocks in address order.
+    /// Returns all blocks in address order.
     pub fn walk(&self) -> impl Iterator<Item = Block> + '_ {
         self.runs.iter().map(|run| self.as_block(run))
     }
 
-    /// How many blocks there are, used and free.
+    /// Returns the number of blocks, used and free.
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.runs.len()
@@ -143,12 +142,12 @@ impl Oracle {
         (self.rules.header / self.rules.granule) as usize
     }
 
-    /// The length below which no hole is made.
+    /// Returns the shortest length of a remainder that becomes a hole.
     fn min_remainder(&self) -> usize {
         (self.rules.min_remainder.div_ceil(self.rules.granule) as usize).max(1)
     }
 
-    /// A request in granules, at least one.
+    /// Returns a request in granules, at least one.
     fn granules(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.rules.granule as usize).max(1)
     }
@@ -157,7 +156,7 @@ impl Oracle {
         self.runs.last().map_or(0, Run::end)
     }
 
-    /// The place in the list of the used block whose payload is at `offset`.
+    /// Returns the index of the used block whose payload is at `offset`.
     fn find_used(&self, offset: usize) -> Option<usize> {
         self.runs
             .iter()
@@ -171,7 +170,7 @@ impl Oracle {
         }
     }
 
-    fn note_heap_size(&mut self) {
+    fn record_heap_size(&mut self) {
         let size = self.bytes(self.end()) as u64;
         self.history.peak_heap_size = self.history.peak_heap_size.max(size);
     }
@@ -289,12 +288,12 @@ impl Engine for Oracle {
         })
     }
 
-    /// Whether the list is a partition of the heap.
+    /// Checks that the list is a partition of the heap.
     fn check(&self) -> Result<(), Violation> {
         let mut end = 0;
         for run in &self.runs {
             if run.start != end || run.len == 0 {
-                return Err(Violation { invariant: "blocks follow one another", offset: self.bytes(run.start) });
+                return Err(Violation { invariant: "blocks are adjacent", offset: self.bytes(run.start) });
             }
             end = run.end();
         }

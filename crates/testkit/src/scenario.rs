@@ -1,8 +1,8 @@
-//! The heap that a test is about.
+//! The heap of a test.
 
 use heapwright_placement::{AnyEngine, Growth, PolicyKind, Rules, RulesError, Statistics};
 
-/// A heap to be made: its policy, its rules, the length of its region.
+/// The parameters of a heap: its policy, its rules and the length of its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The policy.
@@ -15,16 +15,16 @@ pub struct Scenario {
     pub seed: u64,
 }
 
-/// The granules that heaps are tested with, in bytes.
+/// The granules of tested heaps, in bytes.
 pub(crate) const GRANULES: [u32; 7] = [1, 2, 4, 8, 16, 32, 4096];
 
-/// The lengths of regions, in granules: the shortest there is, such that are scanned, such that are indexed, and one
-/// beyond each length at which an index of 64-way nodes rises by a level.
+/// The ranges of region lengths, in granules: scanned ones from the shortest possible, indexed ones, and those from
+/// each length at which an index of 64-way nodes gains a level.
 const LENGTHS: [(usize, usize); 6] =
     [(16, 64), (65, 1024), (1025, 4096), (4097, 40_000), (262_145, 300_000), (1 << 20, 1 << 21)];
 
 impl Scenario {
-    /// A heap drawn at random under `policy`.
+    /// Returns a random heap under `policy`.
     #[must_use]
     pub fn draw(policy: PolicyKind, random: &mut fastrand::Rng) -> Scenario {
         let (shortest, longest) = random.choice(LENGTHS).unwrap_or((16, 64));
@@ -32,7 +32,7 @@ impl Scenario {
         Scenario::draw_over(granules, policy, random)
     }
 
-    /// A heap drawn at random under `policy`, over a region of so many granules.
+    /// Returns a random heap under `policy`, over a region of `granules` granules.
     #[must_use]
     pub fn draw_over(granules: usize, policy: PolicyKind, random: &mut fastrand::Rng) -> Scenario {
         let granule = random.choice(GRANULES).unwrap_or(16);
@@ -52,10 +52,10 @@ impl Scenario {
         }
     }
 
-    /// How many cells of 8 bytes the engine's metadata takes.
+    /// Returns the length of the metadata of the engine, in cells of 8 bytes.
     ///
     /// # Errors
-    /// As [`AnyEngine::metadata_cells`].
+    /// The errors of [`AnyEngine::metadata_cells`].
     pub fn metadata_cells(&self) -> Result<usize, RulesError> {
         AnyEngine::metadata_cells(self.policy, self.capacity, &self.rules)
     }

@@ -1,40 +1,41 @@
-//! Operations drawn from a seed, fast.
+//! Generates operations from a seed, fast.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::{Duel, Operation, Scenario, Target, Told, replay, shrink};
+use crate::{ClaimedSize, Duel, Operation, Scenario, Target, replay, shrink};
 
-/// Where the sizes of requests come from.
+/// The distribution of request sizes.
 #[derive(Clone, Copy)]
 enum Sizes {
     /// A few granules at most.
     Tiny,
-    /// All orders of magnitude up to this part of the region.
+    /// Log-uniform, up to the length of the region divided by this number.
     LogUniform(u32),
-    /// One of four sizes, so that many holes are as long as each other.
+    /// One of four sizes, so that many holes have equal lengths.
     Few([usize; 4]),
-    /// Up to this part of the region.
+    /// Uniform, up to the length of the region divided by this number.
     Uniform(u32),
 }
 
-/// An endless sequence of operations for a scenario, drawn from a seed. It fills the heap, drains it, and fills it
-/// again; most of what it asks makes sense, some of it does not.
+/// An endless sequence of operations for a scenario, generated from a seed. It alternately fills and drains the heap.
+/// Most operations are valid, some are not.
 pub struct Script {
     random: fastrand::Rng,
     granule: usize,
     capacity: usize,
     sizes: Sizes,
-    /// Of 256 operations, how many are requests now.
+    /// The current share of allocations, in 1/256.
     requests: u8,
-    /// How many more operations until that changes.
-    season: u32,
-    /// Of 256 requests, how many ask for an alignment.
+    /// The number of operations until the share of allocations changes.
+    phase_left: u32,
+    /// The share of allocations with an alignment, in 1/256.
     aligned: u8,
+    /// The share of resizes among the other operations, in 1/256.
     resizes: u8,
 }
 
 impl Script {
-    /// The operations for `scenario` that come from `seed`.
+    /// Returns the operations for `scenario` that `seed` generates.
     #[must_use]
     pub fn new(scenario: &Scenario, seed: u64) -> Script {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -49,12 +50,12 @@ impl Script {
         };
         let aligned = random.choice([0, 0, 10, 128]).unwrap_or(0);
         let resizes = random.choice([0, 20, 100]).unwrap_or(0);
-        Script { random, granule, capacity, sizes, requests: 0, season: 0, aligned, resizes }
+        Script { random, granule, capacity, sizes, requests: 0, phase_left: 0, aligned, resizes }
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     pub fn draw(&mut self) -> Operation {
-        self.turn_season();
+        self.advance_phase();
         let kind = self.random.u8(..);
         match self.random.u16(..2048) {
             0 => Operation::Relocate,
@@ -63,17 +64,17 @@ impl Script {
             _ if kind < self.requests => self.draw_request(),
             _ if self.random.u8(..) < self.resizes => self.draw_resize(),
             _ if self.random.bool() => Operation::Deallocate(self.draw_live()),
-            _ => Operation::DeallocateSized(self.draw_live(), Told::Truly),
+            _ => Operation::DeallocateSized(self.draw_live(), ClaimedSize::Actual),
         }
     }
 
-    /// Now and then, the share of requests changes: from filling to draining, or to about as much of either.
-    fn turn_season(&mut self) {
-        if self.season == 0 {
-            self.season = self.random.u32(10..1000);
+    /// Changes the share of allocations from time to time: between filling, draining and balance.
+    fn advance_phase(&mut self) {
+        if self.phase_left == 0 {
+            self.phase_left = self.random.u32(10..1000);
             self.requests = self.random.choice([20, 100, 128, 160, 235, 250]).unwrap_or(128);
         }
-        self.season -= 1;
+        self.phase_left -= 1;
     }
 
     fn draw_live(&mut self) -> Target {
@@ -91,7 +92,7 @@ impl Script {
     }
 
     fn draw_resize(&mut self) -> Operation {
-        Operation::Resize { target: self.draw_live(), old: Told::Truly, new: self.draw_size() }
+        Operation::Resize { target: self.draw_live(), old: ClaimedSize::Actual, new: self.draw_size() }
     }
 
     fn draw_size(&mut self) -> usize {
@@ -107,28 +108,28 @@ impl Script {
         }
     }
 
-    /// Something that a well-behaved program does not do, or not often.
+    /// Returns an invalid or rare operation.
     fn draw_mistake(&mut self) -> Operation {
         let index = self.random.usize(..1 << 20);
         match self.random.u8(..10) {
             0 => Operation::Deallocate(Target::Dead(index)),
-            1 => Operation::DeallocateSized(Target::Dead(index), Told::As(1)),
+            1 => Operation::DeallocateSized(Target::Dead(index), ClaimedSize::Other(1)),
             2 => Operation::Deallocate(Target::Inside(index, self.random.usize(..=3 * self.granule))),
             3 => Operation::Deallocate(Target::At(self.draw_number())),
-            4 => Operation::DeallocateSized(self.draw_live(), Told::As(self.draw_number())),
-            5 => Operation::Resize { target: Target::Dead(index), old: Told::As(1), new: self.draw_size() },
-            6 => Operation::Resize { target: self.draw_live(), old: self.draw_told(), new: self.draw_number() },
+            4 => Operation::DeallocateSized(self.draw_live(), ClaimedSize::Other(self.draw_number())),
+            5 => Operation::Resize { target: Target::Dead(index), old: ClaimedSize::Other(1), new: self.draw_size() },
+            6 => Operation::Resize { target: self.draw_live(), old: self.draw_claim(), new: self.draw_number() },
             7 => Operation::Allocate { bytes: self.draw_number(), align: 1 },
             8 => Operation::Allocate { bytes: self.draw_size(), align: self.draw_number() },
             _ => Operation::Allocate { bytes: self.draw_size(), align: self.draw_alignment() },
         }
     }
 
-    fn draw_told(&mut self) -> Told {
-        if self.random.bool() { Told::Truly } else { Told::As(self.draw_number()) }
+    fn draw_claim(&mut self) -> ClaimedSize {
+        if self.random.bool() { ClaimedSize::Actual } else { ClaimedSize::Other(self.draw_number()) }
     }
 
-    /// A number of any magnitude, often one at an edge.
+    /// Returns a number of any magnitude, often an edge case.
     fn draw_number(&mut self) -> usize {
         let number = match self.random.u8(..4) {
             0 => 1usize.rotate_left(self.random.u32(..64)),
@@ -140,12 +141,12 @@ impl Script {
     }
 }
 
-/// Does the `length` operations that come from `seed` to the engine and the oracle of `scenario`.
+/// Performs `length` operations, generated from `seed`, on the engine and the oracle of `scenario`.
 ///
 /// # Panics
-/// When they disagree, or one of them panics, with the shortest sequence of operations that shows it.
+/// If the two differ or one of them panics. The message has a short sequence of operations that reproduces the failure.
 pub fn play(scenario: &Scenario, seed: u64, length: usize) {
-    let mut duel = Duel::begin(scenario).expect("a scenario can be made");
+    let mut duel = Duel::begin(scenario).expect("the scenario is valid");
     let mut script = Script::new(scenario, seed);
     let mut step = |operation| match catch_unwind(AssertUnwindSafe(|| duel.perform(operation))) {
         Ok(outcome) => outcome.is_ok(),
@@ -157,7 +158,7 @@ pub fn play(scenario: &Scenario, seed: u64, length: usize) {
     }
 }
 
-/// Fails with the shortest sequence of operations that still shows the failure.
+/// Panics with a short sequence of operations that reproduces the failure.
 fn report(scenario: &Scenario, seed: u64, done: usize) -> ! {
     let mut script = Script::new(scenario, seed);
     let operations: Vec<Operation> = (0..done).map(|_| script.draw()).collect();
@@ -165,6 +166,7 @@ fn report(scenario: &Scenario, seed: u64, done: usize) -> ! {
     std::panic::set_hook(Box::new(|_| {}));
     let shortest = shrink(&operations, |operations| replay(scenario, operations).is_err());
     std::panic::set_hook(loud);
-    let shows = replay(scenario, &shortest).map_or_else(|failure| failure.to_string(), |()| "nothing".into());
-    panic!("{shows}\n{scenario:?}\nseed {seed}, operation {done}, at its shortest: {shortest:#?}");
+    let failure =
+        replay(scenario, &shortest).map_or_else(|divergence| divergence.to_string(), |()| "not reproduced".into());
+    panic!("{failure}\n{scenario:?}\nseed {seed}, operation {done}, shortest sequence: {shortest:#?}");
 }

@@ -1,28 +1,28 @@
-//! From a sequence of operations that fails to the shortest that still does.
+//! Reduces failing sequences of operations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::{Divergence, Duel, Operation, Scenario};
 
-/// Does `operations` to the engine and the oracle of `scenario`, and inspects both at the end.
+/// Performs `operations` on the engine and the oracle of `scenario`, and inspects both at the end.
 ///
 /// # Errors
-/// The first disagreement, or panic.
+/// The first difference, or panic.
 pub fn replay(scenario: &Scenario, operations: &[Operation]) -> Result<(), Divergence> {
     let Ok(mut duel) = Duel::begin(scenario) else { return Ok(()) };
     for &operation in operations.iter().chain([&Operation::Inspect]) {
-        // What a panic leaves behind is not looked at again.
+        // After a panic the duel is dropped without further use.
         catch_unwind(AssertUnwindSafe(|| duel.perform(operation)))
             .unwrap_or_else(|_| Err(Divergence::panicked(operation)))?;
     }
     Ok(())
 }
 
-/// How long shrinking may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit of shrinking.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Leaves out operations, ever fewer at a time, as long as `fails` still does and for a few seconds at most.
+/// Leaves out operations, in ever shorter runs, while `fails` stays true, for five seconds at most.
 #[must_use]
 pub fn shrink(operations: &[Operation], fails: impl Fn(&[Operation]) -> bool) -> Vec<Operation> {
     let mut kept = operations.to_vec();
@@ -30,7 +30,7 @@ pub fn shrink(operations: &[Operation], fails: impl Fn(&[Operation]) -> bool) ->
     let mut stride = kept.len().max(1);
     while stride > 0 {
         let mut at = 0;
-        while at < kept.len() && begun.elapsed() < PATIENCE {
+        while at < kept.len() && begun.elapsed() < TIME_LIMIT {
             let without = [&kept[..at], &kept[(at + stride).min(kept.len())..]].concat();
             if fails(&without) {
                 kept = without;

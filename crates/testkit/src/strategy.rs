@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::scenario::GRANULES;
-use crate::{Operation, Scenario, Target, Told};
+use crate::{ClaimedSize, Operation, Scenario, Target};
 
-/// A heap of any policy and rules over 16 granules to a few thousand.
+/// Generates heaps of any policy and rules, over 16 to a few thousand granules.
 pub fn scenario() -> impl Strategy<Value = Scenario> {
     let policy = select(PolicyKind::ALL.to_vec());
     let granule = select(GRANULES.to_vec());
@@ -38,7 +38,7 @@ fn rules(granule: u32) -> impl Strategy<Value = Rules> {
     })
 }
 
-/// Up to `most` operations for `scenario`.
+/// Generates up to `most` operations for `scenario`.
 pub fn operations(scenario: &Scenario, most: usize) -> impl Strategy<Value = Vec<Operation>> + use<> {
     vec(operation(scenario.rules.granule as usize, scenario.capacity), 0..=most)
 }
@@ -48,14 +48,14 @@ fn operation(granule: usize, capacity: usize) -> impl Strategy<Value = Operation
         10 => (size(granule, capacity), alignment(capacity))
             .prop_map(|(bytes, align)| Operation::Allocate { bytes, align }),
         4 => live().prop_map(Operation::Deallocate),
-        4 => live().prop_map(|target| Operation::DeallocateSized(target, Told::Truly)),
+        4 => live().prop_map(|target| Operation::DeallocateSized(target, ClaimedSize::Actual)),
         3 => (live(), size(granule, capacity))
-            .prop_map(|(target, new)| Operation::Resize { target, old: Told::Truly, new }),
+            .prop_map(|(target, new)| Operation::Resize { target, old: ClaimedSize::Actual, new }),
         1 => (target(granule), any::<usize>())
-            .prop_map(|(target, bytes)| Operation::DeallocateSized(target, Told::As(bytes))),
+            .prop_map(|(target, bytes)| Operation::DeallocateSized(target, ClaimedSize::Other(bytes))),
         1 => target(granule).prop_map(Operation::Deallocate),
         1 => (target(granule), any::<usize>(), size(granule, capacity))
-            .prop_map(|(target, old, new)| Operation::Resize { target, old: Told::As(old), new }),
+            .prop_map(|(target, old, new)| Operation::Resize { target, old: ClaimedSize::Other(old), new }),
         1 => (any::<usize>(), any::<usize>()).prop_map(|(bytes, align)| Operation::Allocate { bytes, align }),
         1 => Just(Operation::Relocate),
         1 => Just(Operation::Inspect),
@@ -88,7 +88,7 @@ fn target(granule: usize) -> impl Strategy<Value = Target> {
     ]
 }
 
-/// Rules that mostly make no sense, for regions of any length.
+/// Generates mostly invalid rules, for regions of any length.
 pub fn any_scenario() -> impl Strategy<Value = Scenario> {
     let numbers = prop_oneof![any::<u32>(), 0u32..70, (0u32..32).prop_map(|doubling| 1 << doubling)];
     let growth = prop_oneof![

@@ -1,11 +1,11 @@
-//! Report 003: the published table comes out of the definitions, next fit's row with its program's defect.
+//! Report 003: the oracle reproduces the published table, for next fit with the defect of its program.
 
 use heapwright_placement::{BlockState, Engine, HoleStats, PolicyKind, Rules};
 use heapwright_testkit::{Defect, Oracle};
 
 const HEADER: usize = 16;
 
-/// One step of the workload: a numbered variable is given a block, or freed.
+/// One step of the workload: allocates a block into a numbered variable, or frees it.
 enum Step {
     Allocate(usize, usize),
     Free(usize),
@@ -43,18 +43,18 @@ const WORKLOAD: [Step; 26] = [
 
 /// A row of the table: holes, their smallest and largest payload, mean and standard deviation to four places, and
 /// failed requests.
-type Row = (usize, usize, usize, String, String, usize);
+type TableRow = (usize, usize, usize, String, String, usize);
 
-fn row(holes: usize, min: usize, max: usize, mean: &str, deviation: &str, failures: usize) -> Row {
+fn row(holes: usize, min: usize, max: usize, mean: &str, deviation: &str, failures: usize) -> TableRow {
     (holes, min, max, mean.into(), deviation.into(), failures)
 }
 
 fn pool(policy: PolicyKind) -> Oracle {
     let rules = Rules { granule: 1, header: HEADER as u32, min_remainder: 17, ..Rules::default() };
-    Oracle::create(policy, 1024, &rules).expect("the rules make sense")
+    Oracle::create(policy, 1024, &rules).expect("the rules are valid")
 }
 
-fn evaluate(mut pool: Oracle) -> Row {
+fn evaluate(mut pool: Oracle) -> TableRow {
     let mut variables = [None; 15];
     let mut failures = 0;
     for step in WORKLOAD {
@@ -65,7 +65,7 @@ fn evaluate(mut pool: Oracle) -> Row {
             }
             Free(variable) => {
                 if let Some(offset) = variables[variable].take() {
-                    pool.deallocate(offset).expect("it was allocated");
+                    pool.deallocate(offset).expect("the block is live");
                 }
             }
         }
@@ -91,7 +91,7 @@ fn next_fit_that_never_wraps_is_as_published() {
 }
 
 #[test]
-fn next_fit_as_defined_leaves_one_hole_and_fails_nothing() {
+fn next_fit_without_the_defect_leaves_one_hole_and_has_no_failures() {
     assert_eq!(evaluate(pool(PolicyKind::Next)), row(1, 28, 28, "28.0000", "0.0000", 0));
 }
 

@@ -1,11 +1,11 @@
-//! What a trace tells besides events: a few named texts.
+//! The metadata of a trace: a few named texts.
 
 use std::collections::BTreeMap;
 
 use crate::frame;
 use crate::texts;
 
-/// Named texts: which program it was, with which arguments, on what, and whatever else somebody wants to note.
+/// The metadata of a trace: named texts such as the program, its arguments and the machine. Any other name is allowed.
 ///
 /// ```
 /// let mut about = heapwright_trace::About::of_program("gcc");
@@ -18,10 +18,10 @@ pub struct About {
 }
 
 impl About {
-    /// The most that the texts of a trace may take in memory, in bytes.
+    /// The limit of all texts of a trace in memory, in bytes.
     pub(crate) const LIMIT: usize = frame::LONGEST;
 
-    /// What is told of a program of this name.
+    /// Returns metadata whose text `program` is `name`.
     #[must_use]
     pub fn of_program(name: &str) -> About {
         let mut about = About::default();
@@ -29,19 +29,19 @@ impl About {
         about
     }
 
-    /// The text of this name.
+    /// Returns the text of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
 
-    /// Sets the text of this name. Zero bytes, which separate texts in files, become spaces. All texts of a trace together may
-    /// take 4 MiB, 64 bytes more being counted for each.
+    /// Sets the text of this name. Zero bytes become spaces, because they separate texts in files. All texts of a trace
+    /// together may take 4 MiB, where each counts 64 bytes more than its length and that of its name.
     pub fn set(&mut self, name: &str, text: &str) {
         self.texts.insert(name.replace('\0', " "), text.replace('\0', " "));
     }
 
-    /// All of them, by name.
+    /// Returns all names and texts, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
@@ -52,24 +52,24 @@ impl About {
         bytes
     }
 
-    /// Adds the texts of a frame; `false` when it holds something else, or more than a trace may.
+    /// Adds the texts of a frame; returns `false` if the frame is invalid or the texts exceed [`About::LIMIT`].
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) -> bool {
         let Some(mut pairs) = texts::pairs(bytes) else { return false };
-        let mut held = self.cost();
+        let mut total = self.cost();
         pairs.all(|(name, text)| {
-            held += cost(name, text);
+            total += cost(name, text);
             self.set(name, text);
-            held <= Self::LIMIT
+            total <= Self::LIMIT
         })
     }
 
-    /// What they take in memory, in bytes.
+    /// Returns the memory that all texts take, in bytes.
     pub(crate) fn cost(&self) -> usize {
         self.iter().map(|(name, text)| cost(name, text)).sum()
     }
 }
 
-/// What a text and its name take in memory, in bytes.
+/// Returns the memory that a text and its name take, in bytes.
 pub(crate) fn cost(name: &str, text: &str) -> usize {
     name.len() + text.len() + 64
 }

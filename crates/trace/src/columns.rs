@@ -1,14 +1,14 @@
-//! The events of a frame as bytes: what is alike stands together, because it packs better so.
+//! Columnar encoding of the events of a frame: fields of one kind are stored together, because they compress better.
 //!
 //! ```text
 //! lengths of the columns, as numbers | opcodes, a byte each | sizes | distances | the rest: alignments and threads
 //! ```
 //!
-//! A block is named by its distance: how many blocks have appeared since, itself included. Programs free young blocks most
-//! of all, so distances are short numbers.
+//! A block is named by its distance: the number of blocks created since, itself included. Programs mostly free young
+//! blocks, so distances are small numbers.
 
 use crate::error::Fault;
-use crate::event::{Event, Kind, USUAL_ALIGN};
+use crate::event::{DEFAULT_ALIGN, Event, Kind};
 use crate::number;
 
 const MALLOC: u8 = 0;
@@ -19,7 +19,7 @@ const FREE: u8 = 4;
 const THREAD: u8 = 5;
 const FAILED: u8 = 6;
 
-/// Events on their way into a frame.
+/// The encoder of the events of a frame.
 #[derive(Default)]
 pub(crate) struct Columns {
     opcodes: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Adds an event; `next` is the number of the next block that appears, and becomes that of the one after this event.
+    /// Adds an event; `next` is the number of the next block to be created, before and after this event.
     pub(crate) fn push(&mut self, event: Event, next: &mut u64) {
         match event {
             Event::Allocate { kind, size, align, .. } => {
@@ -78,7 +78,7 @@ impl Columns {
         [&self.opcodes, &self.sizes, &self.distances, &self.rest]
     }
 
-    /// The bytes of a frame's contents; the columns are empty afterwards.
+    /// Returns the contents of a frame and clears the columns.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.length() + 16);
         self.all().iter().for_each(|column| number::put(&mut bytes, column.len() as u64));
@@ -90,7 +90,7 @@ impl Columns {
     }
 }
 
-/// A column of a frame that is being read.
+/// A column of the frame that is being decoded.
 #[derive(Default)]
 struct Column {
     bytes: Vec<u8>,
@@ -130,7 +130,7 @@ impl Column {
     }
 }
 
-/// Events on their way out of a frame.
+/// The decoder of the events of a frame.
 #[derive(Default)]
 pub(crate) struct Cursor {
     opcodes: Column,
@@ -140,7 +140,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Goes on to the events of a frame of these contents, so many of them.
+    /// Replaces the events by those of a frame: its contents and its event count.
     pub(crate) fn refill(&mut self, events: u32, contents: &[u8]) -> Result<(), Fault> {
         self.clear();
         let mut rest = contents;
@@ -161,12 +161,12 @@ impl Cursor {
         [&mut self.opcodes, &mut self.sizes, &mut self.distances, &mut self.rest]
     }
 
-    /// Forgets what is left.
+    /// Drops the events that are left.
     pub(crate) fn clear(&mut self) {
         self.all().into_iter().for_each(Column::clear);
     }
 
-    /// Nothing may be left over behind the last event: it would belong to events that are not there.
+    /// Returns `None` at the end of the events; fails if a column has data left, which belongs to no event.
     #[cold]
     fn end(&self) -> Result<Option<Event>, Fault> {
         let used_up = self.sizes.is_empty() && self.distances.is_empty() && self.rest.is_empty();
@@ -191,16 +191,16 @@ impl Cursor {
         1u64.checked_shl(u32::from(log)).ok_or(Fault::Event)
     }
 
-    /// The next event; `next` is the number of the next block that appears.
+    /// Returns the next event and advances `next`, the number of the next block to be created.
     #[inline(always)]
     pub(crate) fn next_event(&mut self, next: &mut u64) -> Result<Option<Event>, Fault> {
         let Some(opcode) = self.opcodes.byte() else { return self.end() };
         let event = match opcode {
-            MALLOC => self.appear(Kind::Malloc, USUAL_ALIGN, next)?,
-            CALLOC => self.appear(Kind::Calloc, USUAL_ALIGN, next)?,
+            MALLOC => self.allocation(Kind::Malloc, DEFAULT_ALIGN, next)?,
+            CALLOC => self.allocation(Kind::Calloc, DEFAULT_ALIGN, next)?,
             ALIGNED => {
                 let align = self.align()?;
-                self.appear(Kind::Aligned, align, next)?
+                self.allocation(Kind::Aligned, align, next)?
             }
             RESIZE => {
                 let block = self.block(*next)?;
@@ -216,7 +216,7 @@ impl Cursor {
     }
 
     #[inline(always)]
-    fn appear(&mut self, kind: Kind, align: u64, next: &mut u64) -> Result<Event, Fault> {
+    fn allocation(&mut self, kind: Kind, align: u64, next: &mut u64) -> Result<Event, Fault> {
         let size = self.size()?;
         *next += 1;
         Ok(Event::Allocate { block: *next - 1, kind, size, align })

@@ -1,9 +1,9 @@
-//! What can be wrong with a trace.
+//! Errors of reading and writing traces.
 
 use std::fmt;
 use std::io;
 
-/// What is wrong with a frame.
+/// A defect of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Header,
@@ -21,41 +21,46 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Header => "its header is damaged",
-            Fault::TooLong => "its header promises more than a frame may hold",
-            Fault::CutOff => "the file ends in it",
-            Fault::Contents => "its contents are damaged: the checksum differs",
-            Fault::Event => "it holds something that is no event",
-            Fault::Order => "it does not follow the frame before it",
-            Fault::Side => "its times or call sites are not those of its events",
-            Fault::Site => "it holds something that is no call site, or more of them than a trace may",
-            Fault::Texts => "it holds something that is no texts, or more of them than a trace may",
+            Fault::TooLong => "its header names a length above the limit of a frame",
+            Fault::CutOff => "the file ends inside it",
+            Fault::Contents => "its contents are damaged: the checksum does not match",
+            Fault::Event => "it contains an invalid event",
+            Fault::Order => "its numbers do not continue those of the frame before it",
+            Fault::Side => "its times or call sites do not match its events",
+            Fault::Site => "it contains an invalid call site, or call sites above the limit of a trace",
+            Fault::Texts => "it contains an invalid text, or texts above the limit of a trace",
         })
     }
 }
 
-/// Why a trace could not be read, or not further.
+/// The reason why reading a trace failed or ended early.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The system refused to read.
+    /// Reading from the source failed.
     Io(io::Error),
-    /// The file is no trace.
+    /// The file is not a trace.
     NotATrace,
-    /// The trace is of a version that this program does not know.
+    /// The format version of the trace is not supported.
     Version {
         /// The version of the trace.
         found: u32,
     },
-    /// A frame is damaged. All events before it have been read.
+    /// A frame is damaged. The reader has returned all events before it.
     Damaged {
-        /// Which frame, from 0.
+        /// The number of the frame, from 0.
         frame: u64,
-        /// Where in the file it begins, in bytes.
+        /// The offset of the frame in the file, in bytes.
         offset: u64,
-        /// How many events come before it.
+        /// The number of events before the frame.
         events_before: u64,
-        /// What is wrong with it.
+        /// The defect, for people.
         what: String,
+    },
+    /// The trace has no end: it was cut off between two frames. The reader has returned all events.
+    Unfinished {
+        /// The number of events.
+        events: u64,
     },
 }
 
@@ -63,18 +68,21 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::Io(error) => write!(f, "the trace cannot be read: {error}"),
-            ReadError::NotATrace => f.write_str("this is no trace: it does not begin like one"),
+            ReadError::NotATrace => f.write_str("this is not a trace: it does not begin with \"hwtrace\""),
             ReadError::Version { found } => {
+                let newest = crate::VERSION;
                 write!(
                     f,
-                    "the trace is of version {found}, this program reads up to {}: use a newer one",
-                    crate::VERSION
+                    "the trace has format version {found}, this program reads up to {newest}: use a newer program"
                 )
             }
             ReadError::Damaged { frame, offset, events_before, what } => write!(
                 f,
                 "frame {frame} of the trace, at byte {offset}: {what}; the {events_before} events before it are intact"
             ),
+            ReadError::Unfinished { events } => {
+                write!(f, "the trace was cut off: it has no end; the {events} events in it are intact")
+            }
         }
     }
 }
@@ -82,7 +90,8 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            ReadError::Io(error) => Some(error),
+            // The message contains that of the error, so that no chain of messages repeats it.
+            ReadError::Io(error) => error.source(),
             _ => None,
         }
     }
@@ -94,33 +103,38 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Why a trace could not be written.
+/// The reason why writing a trace failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The system refused to write.
+    /// Writing to the destination failed.
     Io(io::Error),
-    /// A block was named that has not appeared.
+    /// The block has not been allocated at this point of the trace.
     NoSuchBlock {
-        /// Its number.
+        /// The number of the block.
         block: u64,
     },
-    /// An alignment is no power of two.
+    /// The alignment is not a power of two.
     BadAlignment {
         /// The alignment.
         align: u64,
     },
-    /// A call site was named that has not been defined.
+    /// The call site has not been defined at this point of the trace.
     NoSuchSite {
-        /// Its number.
+        /// The number of the call site.
         site: u32,
     },
-    /// There are more call sites, or more texts, than a trace may hold.
+    /// The call sites or the texts exceed the limit of a trace.
     TooMuch {
-        /// Of what.
+        /// The kind of data that exceeds its limit.
         what: &'static str,
-        /// How much of it a trace may hold, in bytes.
+        /// The limit in bytes.
         limit: usize,
+    },
+    /// The file has reached the length to which the writer was limited.
+    LimitReached {
+        /// The limit in bytes.
+        limit: u64,
     },
 }
 
@@ -135,9 +149,10 @@ impl fmt::Display for WriteError {
                 write!(f, "call site {site} has not been defined at this point of the trace")
             }
             WriteError::TooMuch { what, limit } => {
-                write!(f, "these are more {what} than a trace may hold ({limit} bytes): leave some out")
+                write!(f, "the trace has too many {what} (the limit is {limit} bytes): leave some out")
             }
-            WriteError::BadAlignment { align } => write!(f, "{align} is no alignment: not a power of two"),
+            WriteError::LimitReached { limit } => write!(f, "the trace has reached its limit of {limit} bytes"),
+            WriteError::BadAlignment { align } => write!(f, "alignment {align} is not a power of two"),
         }
     }
 }

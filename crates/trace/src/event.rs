@@ -1,57 +1,57 @@
-//! What happens to a heap.
+//! The events of a trace.
 
-/// By which kind of call a block was asked for.
+/// The kind of call that requested a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `malloc` and all that is like it: contents are whatever they were.
+    /// `malloc` and similar calls: contents are uninitialized.
     Malloc,
-    /// `calloc`: contents are zero.
+    /// `calloc`: contents are zeroed.
     Calloc,
-    /// `aligned_alloc`, `posix_memalign` and their kin: at an alignment that was asked for.
+    /// `aligned_alloc`, `posix_memalign` and similar calls: the request names an alignment.
     Aligned,
 }
 
-/// One event of a trace. Blocks are numbered from 0 in the order in which they appear, by allocation or by resizing.
+/// One event of a trace. Blocks are numbered from 0 in the order in which allocations and resizes create them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A block of `size` bytes appears.
+    /// A block of `size` bytes is allocated.
     Allocate {
-        /// Its number.
+        /// The number of the block.
         block: u64,
-        /// How it was asked for.
+        /// The kind of call.
         kind: Kind,
-        /// How many bytes were asked for, possibly 0.
+        /// The requested size in bytes, possibly 0.
         size: u64,
-        /// The alignment that was asked for, a power of two, or what every block has (16).
+        /// The requested alignment in bytes, a power of two; the default alignment (16) if the request names none.
         align: u64,
     },
-    /// A block becomes another of `size` bytes, with its contents, where it is or elsewhere.
+    /// A block is resized, in place or by moving its contents, and has a new number from then on.
     Resize {
-        /// The number of the block that goes.
+        /// The number of the block before the resize. It is no longer live afterwards.
         block: u64,
-        /// The number of the block that appears.
+        /// The number of the block after the resize.
         becomes: u64,
-        /// How many bytes were asked for.
+        /// The requested size in bytes.
         size: u64,
     },
-    /// A block goes.
+    /// A block is freed.
     Free {
-        /// Its number.
+        /// The number of the block.
         block: u64,
     },
-    /// A block of `size` bytes was asked for and refused.
+    /// A request for a block of `size` bytes fails.
     Failed {
-        /// How many bytes were asked for.
+        /// The requested size in bytes.
         size: u64,
-        /// The alignment that was asked for, a power of two, or what every block has (16).
+        /// The requested alignment in bytes, a power of two; the default alignment (16) if the request names none.
         align: u64,
     },
-    /// What follows happens in this thread.
+    /// The events that follow happen in this thread.
     Thread {
-        /// Its number, from 0 in the order in which threads first appear.
+        /// The number of the thread, from 0 in the order in which threads first appear.
         thread: u64,
     },
 }
 
-/// The alignment of a block that was asked for without one, in bytes.
-pub(crate) const USUAL_ALIGN: u64 = 16;
+/// The alignment in bytes of a block whose request names none.
+pub(crate) const DEFAULT_ALIGN: u64 = 16;

@@ -1,4 +1,4 @@
-//! Our traces in the form of others, for tools that read those.
+//! Exports traces to the formats of other tools.
 //!
 //! ```
 //! use heapwright_trace::{About, Kind, Reader, Writer, export};
@@ -10,7 +10,7 @@
 //! let trace = writer.finish()?;
 //!
 //! let mut text = Vec::new();
-//! let extent = export::Extent::of(Reader::new(&trace[..])?)?;
+//! let extent = export::Extent::of(&mut Reader::new(&trace[..])?)?;
 //! let exported = export::export(Format::Rep, &extent, Reader::new(&trace[..])?, &mut text)?;
 //! assert_eq!(text, b"100\n1\n2\n1\na 0 100\nf 0\n");
 //! assert_eq!(exported.operations, 2);
@@ -19,7 +19,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use crate::error::ReadError;
 use crate::event::{Event, Kind};
@@ -28,43 +28,44 @@ use crate::reader::Reader;
 
 mod lines;
 
-/// The formats in which traces can be written.
+/// The formats that traces can be exported to.
 pub const FORMATS: [Format; 4] = [Format::Csv, Format::Rep, Format::MemoryReplay, Format::Mtrace];
 
-/// How much there is of a trace; some formats say so in front.
+/// The extent of a trace, which some formats store in their header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Blocks, those counted once that are resized.
+    /// The number of blocks. A resized block counts once.
     pub blocks: u64,
-    /// Allocations, resizes and frees of blocks that live.
+    /// The number of allocations, resizes and frees of live blocks.
     pub operations: u64,
-    /// The most bytes, as asked for, that lived at one time.
+    /// The peak of the requested bytes of all live blocks.
     pub peak: u64,
 }
 
 impl Extent {
-    /// Reads all of a trace, up to its damage if it has some. Memory: proportional to the blocks that live at one time.
+    /// Computes the extent of a trace, of a damaged one up to the damage. Memory: proportional to the blocks live at
+    /// one time.
     ///
     /// # Errors
     /// [`ReadError::Io`].
-    pub fn of(mut reader: Reader<impl Read>) -> Result<Extent, ReadError> {
+    pub fn of(reader: &mut Reader<'_>) -> Result<Extent, ReadError> {
         let (mut extent, mut sizes, mut live) = (Extent::default(), HashMap::new(), 0u64);
         while let Some(event) = until_damage(reader.next_event())? {
-            let (goes, appears) = match event {
+            let (old, new) = match event {
                 Event::Allocate { block, size, .. } => (None, Some((block, size))),
                 Event::Resize { block, becomes, size } => (Some(block), Some((becomes, size))),
                 Event::Free { block } => (Some(block), None),
                 Event::Failed { .. } | Event::Thread { .. } => continue,
             };
-            let freed = goes.map(|block| sizes.remove(&block));
+            let freed = old.map(|block| sizes.remove(&block));
             if freed == Some(None) {
                 continue;
             }
             extent.operations += 1;
-            extent.blocks += u64::from(goes.is_none());
-            // Sizes that no machine has may add up to more than a number holds.
+            extent.blocks += u64::from(old.is_none());
+            // The sizes in a malicious trace may overflow.
             live = live.saturating_sub(freed.flatten().unwrap_or(0));
-            if let Some((block, size)) = appears {
+            if let Some((block, size)) = new {
                 live = live.saturating_add(size);
                 sizes.insert(block, size);
             }
@@ -74,7 +75,7 @@ impl Extent {
     }
 }
 
-/// Takes damage for the end.
+/// Treats damage as the end of the trace.
 fn until_damage(read: Result<Option<Event>, ReadError>) -> Result<Option<Event>, ReadError> {
     match read {
         Err(ReadError::Damaged { .. }) => Ok(None),
@@ -82,33 +83,33 @@ fn until_damage(read: Result<Option<Event>, ReadError>) -> Result<Option<Event>,
     }
 }
 
-/// What was written, and what the format could not say.
+/// Counts of what was exported, and of what the format cannot express.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Allocations, resizes and frees.
+    /// Exported allocations, resizes and frees.
     pub operations: u64,
-    /// Changes of the thread that are not said.
+    /// Thread changes that were lost.
     pub threads: u64,
-    /// Allocations whose alignment is not said.
+    /// Requests whose alignment was lost.
     pub alignments: u64,
-    /// Allocations of which it is not said that they are zeroed.
+    /// Zeroed allocations exported as plain ones.
     pub zeroed: u64,
-    /// Refused requests that are not said.
+    /// Failed requests that were lost.
     pub failures: u64,
-    /// Events whose time or call site is not said.
+    /// Events whose time or call site was lost.
     pub beside: u64,
-    /// Frees and resizes of blocks that do not live, which are not written.
+    /// Frees and resizes of blocks that are not live, which are left out.
     pub unknown: u64,
 }
 
-/// Why an export ended early.
+/// The reason why an export ended early.
 #[derive(Debug)]
 pub enum ExportError {
-    /// The trace cannot be read, or not further.
+    /// The trace cannot be read, or not to its end.
     Read(ReadError),
-    /// The system refused to write.
+    /// Writing to the destination failed.
     Write(io::Error),
-    /// There is no writer for this format.
+    /// Export to this format is not supported.
     NoWriter(Format),
 }
 
@@ -116,8 +117,8 @@ impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExportError::Read(error) => error.fmt(f),
-            ExportError::Write(error) => write!(f, "it cannot be written: {error}"),
-            ExportError::NoWriter(format) => write!(f, "traces are not written as {}", format.name()),
+            ExportError::Write(error) => write!(f, "the exported trace cannot be written: {error}"),
+            ExportError::NoWriter(format) => write!(f, "export to the format {} is not supported", format.name()),
         }
     }
 }
@@ -125,8 +126,9 @@ impl fmt::Display for ExportError {
 impl std::error::Error for ExportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            ExportError::Read(error) => Some(error),
-            ExportError::Write(error) => Some(error),
+            // The messages contain those of the errors, so that no chain of messages repeats one.
+            ExportError::Read(error) => error.source(),
+            ExportError::Write(error) => error.source(),
             ExportError::NoWriter(_) => None,
         }
     }
@@ -144,23 +146,23 @@ impl From<io::Error> for ExportError {
     }
 }
 
-/// What a line of another format says.
-enum Said {
+/// An event in the terms of another format.
+enum Operation {
     Allocate { kind: Kind, id: u64, size: u64, align: u64 },
     Resize { id: u64, size: u64 },
     Free { id: u64 },
     Failed { size: u64, align: u64 },
 }
 
-/// Writes all of a trace in another form; `extent` is that of the same trace. Memory: proportional to the blocks that live at one
-/// time.
+/// Writes a trace in another format; `extent` is the extent of the same trace. Memory: proportional to the blocks live
+/// at one time.
 ///
 /// # Errors
-/// [`ExportError`]; when the trace is damaged, what is before the damage has been written.
+/// [`ExportError`]. Of a damaged trace, the part before the damage has been written.
 pub fn export(
     format: Format,
     extent: &Extent,
-    reader: Reader<impl Read>,
+    reader: Reader<'_>,
     mut out: impl Write,
 ) -> Result<Exported, ExportError> {
     if !FORMATS.contains(&format) {
@@ -173,7 +175,7 @@ pub fn export(
     exported
 }
 
-fn write_events(format: Format, mut reader: Reader<impl Read>, out: &mut impl Write) -> Result<Exported, ExportError> {
+fn write_events(format: Format, mut reader: Reader<'_>, out: &mut impl Write) -> Result<Exported, ExportError> {
     let (mut exported, mut names, mut thread) = (Exported::default(), Names::default(), 0);
     while let Some(event) = reader.next_event()? {
         if let Event::Thread { thread: number } = event {
@@ -182,18 +184,18 @@ fn write_events(format: Format, mut reader: Reader<impl Read>, out: &mut impl Wr
             continue;
         }
         exported.beside += u64::from(reader.time().is_some() || reader.site().is_some());
-        let Some(said) = names.translate(&event) else {
+        let Some(operation) = names.translate(&event) else {
             exported.unknown += 1;
             continue;
         };
-        if lines::write(format, thread, &said, &mut exported, out)? {
-            exported.operations += u64::from(!matches!(said, Said::Failed { .. }));
+        if lines::write(format, thread, &operation, &mut exported, out)? {
+            exported.operations += u64::from(!matches!(operation, Operation::Failed { .. }));
         }
     }
     Ok(exported)
 }
 
-/// What blocks are called in the other format: a block keeps its name when it is resized, and names are dense.
+/// The identifiers of blocks in the other format: dense numbers, which a block keeps when it is resized.
 #[derive(Default)]
 struct Names {
     live: HashMap<u64, u64>,
@@ -201,22 +203,22 @@ struct Names {
 }
 
 impl Names {
-    /// What an event says there; `None` when it is of a block that does not live.
-    fn translate(&mut self, event: &Event) -> Option<Said> {
+    /// Translates an event; returns `None` if its block is not live.
+    fn translate(&mut self, event: &Event) -> Option<Operation> {
         match *event {
             Event::Allocate { block, kind, size, align } => {
                 let id = self.next;
                 self.next += 1;
                 self.live.insert(block, id);
-                Some(Said::Allocate { kind, id, size, align })
+                Some(Operation::Allocate { kind, id, size, align })
             }
             Event::Resize { block, becomes, size } => {
                 let id = self.live.remove(&block)?;
                 self.live.insert(becomes, id);
-                Some(Said::Resize { id, size })
+                Some(Operation::Resize { id, size })
             }
-            Event::Free { block } => self.live.remove(&block).map(|id| Said::Free { id }),
-            Event::Failed { size, align } => Some(Said::Failed { size, align }),
+            Event::Free { block } => self.live.remove(&block).map(|id| Operation::Free { id }),
+            Event::Failed { size, align } => Some(Operation::Failed { size, align }),
             Event::Thread { .. } => None,
         }
     }

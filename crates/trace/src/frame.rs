@@ -1,14 +1,14 @@
-//! Frames: packed runs of events, each readable without those before.
+//! Frames: compressed runs of events, each readable without the frames before it.
 //!
 //! ```text
 //! 0   u32  "hwFR"
 //! 4   u32  kind
-//! 8   u64  number of the first event in it
-//! 16  u64  number of the first block that appears in it
-//! 24  u32  events
-//! 28  u32  length before packing, in bytes
-//! 32  u32  length behind this header, in bytes
-//! 36  u32  checksum of the header up to here
+//! 8   u64  number of the first event in the frame
+//! 16  u64  number of the first block that the frame creates
+//! 24  u32  number of events
+//! 28  u32  length before compression, in bytes
+//! 32  u32  length after this header, in bytes
+//! 36  u32  CRC-32 of the header up to here
 //! 40  a zstd frame with a checksum of its contents
 //! ```
 
@@ -19,13 +19,13 @@ use crate::error::Fault;
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"hwFR");
 pub(crate) const HEADER: usize = 40;
 
-/// The longest contents of a frame, in bytes: what a reader is ready to hold.
+/// The longest contents of a frame before compression, in bytes. Bounds the memory of a reader.
 pub(crate) const LONGEST: usize = 4 << 20;
 
-/// Hard enough that more effort gains little, quick enough to keep up with a recording.
-const EFFORT: i32 = 6;
+/// The zstd level: higher levels gain little, and this one keeps up with a recording.
+const LEVEL: i32 = 6;
 
-/// What a frame holds.
+/// The kind of contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     Texts = 0,
@@ -35,17 +35,20 @@ pub(crate) enum Contents {
     Definitions = 4,
     Sites = 5,
     Names = 6,
+    Touched = 7,
 }
 
 impl Contents {
-    /// What a frame of this kind holds; `None` when it is of a newer format.
+    /// Returns the contents that the header field `kind` names; `None` for a kind of a newer format.
     pub(crate) fn of_kind(kind: u32) -> Option<Contents> {
-        use Contents::{Definitions, Events, Index, Names, Sites, Texts, Times};
-        [Texts, Events, Index, Times, Definitions, Sites, Names].into_iter().find(|&contents| contents as u32 == kind)
+        use Contents::{Definitions, Events, Index, Names, Sites, Texts, Times, Touched};
+        [Texts, Events, Index, Times, Definitions, Sites, Names, Touched]
+            .into_iter()
+            .find(|&contents| contents as u32 == kind)
     }
 }
 
-/// A frame's header.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: u32,
@@ -93,25 +96,25 @@ impl Header {
     }
 }
 
-/// Packs one frame after the other, with the same memory.
+/// Compresses frames one after the other and reuses its memory.
 pub(crate) struct Packer {
     zstd: zstd::bulk::Compressor<'static>,
 }
 
 impl Packer {
     pub(crate) fn new() -> io::Result<Packer> {
-        let mut zstd = zstd::bulk::Compressor::new(EFFORT)?;
+        let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
         zstd.include_checksum(true)?;
         Ok(Packer { zstd })
     }
 
-    /// Packs `contents`, with a checksum.
+    /// Compresses `contents`, with a checksum.
     pub(crate) fn pack(&mut self, contents: &[u8]) -> io::Result<Vec<u8>> {
         self.zstd.compress(contents)
     }
 }
 
-/// Unpacks one frame after the other, with the same memory.
+/// Decompresses frames one after the other and reuses its memory.
 pub(crate) struct Unpacker {
     zstd: zstd::bulk::Decompressor<'static>,
 }
@@ -121,7 +124,7 @@ impl Unpacker {
         Ok(Unpacker { zstd: zstd::bulk::Decompressor::new()? })
     }
 
-    /// Unpacks what must become `length` bytes, at most [`LONGEST`], into `contents`.
+    /// Decompresses `packed` into `contents`. Fails unless the result has `length` bytes, at most [`LONGEST`].
     pub(crate) fn unpack(&mut self, packed: &[u8], length: usize, contents: &mut Vec<u8>) -> Result<(), Fault> {
         contents.clear();
         contents.reserve(length);

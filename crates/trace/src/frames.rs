@@ -1,35 +1,35 @@
-//! The frames of a file, one after the other.
+//! Reads the frames of a file in order.
 
 use std::io::{self, Read};
 
 use crate::error::{Fault, ReadError};
 use crate::frame::{self, HEADER, Header};
 
-/// Reads frames. Memory: one frame, packed and unpacked, used again for the next.
-pub(crate) struct Frames<R: Read> {
-    file: R,
+/// Reads frames. Memory: one frame, compressed and decompressed, reused for the next.
+pub(crate) struct Frames<'r> {
+    file: Box<dyn Read + Send + 'r>,
     packed: Vec<u8>,
     unpacker: frame::Unpacker,
-    /// The frame under way: its number and where it begins.
+    /// The number of the current frame and its offset in the file.
     number: u64,
     offset: u64,
-    /// Where the next frame begins.
+    /// The offset of the next frame in the file.
     position: u64,
 }
 
-impl<R: Read> Frames<R> {
-    /// Those that follow in `file`, which has been read up to `position`.
-    pub(crate) fn new(file: R, position: u64) -> io::Result<Frames<R>> {
+impl<'r> Frames<'r> {
+    /// Returns a reader of the frames that follow in `file`, whose first `position` bytes have been read.
+    pub(crate) fn new(file: Box<dyn Read + Send + 'r>, position: u64) -> io::Result<Frames<'r>> {
         let unpacker = frame::Unpacker::new()?;
         Ok(Frames { file, packed: Vec::new(), unpacker, number: 0, offset: position, position })
     }
 
-    /// How many bytes of the file have been read.
+    /// Returns the number of bytes of the file that have been read.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Reads the next frame and leaves it packed; `None` at the end of the file.
+    /// Reads the next frame and leaves it compressed; `None` at the end of the file.
     pub(crate) fn next_header(&mut self) -> Result<Option<Header>, Stop> {
         let mut header = [0; HEADER];
         self.offset = self.position;
@@ -48,17 +48,17 @@ impl<R: Read> Frames<R> {
         Ok(Some(header))
     }
 
-    /// Unpacks the frame of this header, which was read last, into `contents`.
+    /// Decompresses into `contents` the frame that was read last, whose header this is.
     pub(crate) fn unpack(&mut self, header: &Header, contents: &mut Vec<u8>) -> Result<(), Fault> {
         self.unpacker.unpack(&self.packed, header.length as usize, contents)
     }
 
-    /// What is to be said when the frame under way ends the reading.
+    /// Returns the error to report when reading ends at the current frame.
     pub(crate) fn error(&self, stop: Stop, events_before: u64) -> ReadError {
         match stop {
             Stop::Io(error) => ReadError::Io(error),
             Stop::Fault(fault) => ReadError::Damaged {
-                // One that was not read to its end has not been counted.
+                // A frame that was not read to its end has not been counted.
                 frame: if self.position == self.offset { self.number } else { self.number.saturating_sub(1) },
                 offset: self.offset,
                 events_before,
@@ -68,7 +68,7 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// Why reading ends.
+/// The reason why reading ends.
 pub(crate) enum Stop {
     Io(io::Error),
     Fault(Fault),
@@ -86,8 +86,8 @@ impl From<Fault> for Stop {
     }
 }
 
-/// Reads until `bytes` is full or the file ends; returns how many bytes that were.
-pub(crate) fn fill(file: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+/// Reads until `bytes` is full or the file ends; returns the number of bytes read.
+pub(crate) fn fill(file: &mut dyn Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read(&mut bytes[filled..]) {

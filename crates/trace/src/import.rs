@@ -1,8 +1,8 @@
-//! Traces that other tools wrote, turned into ours.
+//! Imports traces of other tools.
 //!
-//! What a source is packed with (gzip, zstd, the first file of a zip) is seen from its first bytes, and mostly so is its form.
-//! A line that is not understood is counted and the first few are kept: nothing is passed over in silence. So are frees of blocks
-//! that do not live; the trace that comes out has only frees that are right.
+//! The first bytes of a source identify its compression (gzip, zstd, the first file of a zip) and, for most formats,
+//! its format. Invalid lines are counted and the first few are kept for the report, and so are frees of blocks that are
+//! not live: nothing is dropped silently. The imported trace contains valid frees only.
 //!
 //! ```
 //! use heapwright_trace::{About, Event, Reader, Writer, import};
@@ -20,12 +20,12 @@ use std::io::{BufRead, Write};
 
 use crate::writer::Writer;
 
-mod book;
 mod csv;
 mod detect;
 mod error;
 mod format;
 mod heaptrack;
+mod ledger;
 mod lines;
 mod logalloc;
 mod memory_replay;
@@ -41,87 +41,88 @@ pub use error::ImportError;
 pub use format::Format;
 pub use summary::{LeftOut, Summary};
 
-use book::Book;
+use ledger::Ledger;
 use lines::Lines;
 
-/// What the source does not tell about itself.
+/// Facts about the source that it does not contain itself.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whose form it has; `None` to find out from its first bytes and its name.
+    /// The format; `None` to detect it from the first bytes and the name.
     pub format: Option<Format>,
-    /// The name of the file.
+    /// The name of the source file.
     pub name: String,
-    /// Of a source that tells of several devices: which, from 0.
+    /// The device to import, from 0, if the source covers several devices.
     pub device: usize,
 }
 
 impl Options {
-    /// A source of this form.
+    /// Returns options for a source of this format.
     #[must_use]
     pub fn of(format: Format) -> Options {
         Options { format: Some(format), ..Options::default() }
     }
 }
 
-/// How many bytes of a source tell what wrote it.
-const DETECTED: u64 = 4096;
+/// The number of bytes at the start of a source that format detection examines.
+const DETECTION_BYTES: u64 = 4096;
 
-/// What a line says.
+/// The result of importing a line.
 enum Line {
-    /// An event, or several, were written.
+    /// The line was handled, and its events are in the trace.
     Done,
-    /// Nothing about blocks.
+    /// The line is valid, but not about blocks.
     PassedOver,
+    /// The line is invalid.
     NotUnderstood,
 }
 
-/// Reads all of `source` and writes it as events. Memory: proportional to the blocks that live at one time, and to the call sites
-/// where there are some; for [`Format::PyTorch`], to the length of the source.
+/// Reads all of `source` and writes it as events. Memory: proportional to the blocks live at one time and to the call
+/// sites; for [`Format::PyTorch`], to the length of the source.
 ///
 /// # Errors
-/// [`ImportError`]. Lines that are not understood are no error, but part of the [`Summary`].
+/// [`ImportError`]. Invalid lines are not an error: the [`Summary`] counts them.
 pub fn import<W: Write>(
     options: &Options,
     source: impl BufRead,
     writer: &mut Writer<W>,
 ) -> Result<Summary, ImportError> {
     unpack::unpacked(source, |source| {
-        let (first, source) = unpack::peeked(source, DETECTED)?;
+        let (first, source) = unpack::peeked(source, DETECTION_BYTES)?;
         let format = options.format.or_else(|| Format::detect(&first, &options.name));
         let format = format.ok_or(ImportError::UnknownFormat)?;
-        let mut book = Book::new(writer);
-        book.summary.format = Some(format);
+        let mut ledger = Ledger::new(writer);
+        ledger.summary.format = Some(format);
         match format {
-            Format::PyTorch => pytorch::read(source, options.device, &mut book)?,
-            _ => read_lines(format, source, &mut book)?,
+            Format::PyTorch => pytorch::read(source, options.device, &mut ledger)?,
+            _ => read_lines(format, source, &mut ledger)?,
         }
-        Ok(book.summary)
+        Ok(ledger.summary)
     })
 }
 
-fn read_lines<W: Write>(format: Format, source: impl BufRead, book: &mut Book<'_, W>) -> Result<(), ImportError> {
+fn read_lines<W: Write>(format: Format, source: impl BufRead, ledger: &mut Ledger<'_, W>) -> Result<(), ImportError> {
     let mut lines = Lines::new(source);
     let mut rep = rep::Rep::default();
     let mut heaptrack = heaptrack::Heaptrack::default();
     while let Some((number, line)) = lines.next_line()? {
-        book.summary.lines = number;
-        book.at_line(number, line);
-        let said = match format {
-            Format::Csv => csv::read(line, book),
-            Format::Rep => rep.read(line, book),
-            Format::MemoryReplay => memory_replay::read(line, book),
-            Format::Logalloc => logalloc::read(line, book),
-            Format::Mtrace => mtrace::read(line, book),
-            Format::Rmm => rmm::read(line, book),
-            Format::Heaptrack => heaptrack.read(line, book),
-            // No lines.
+        ledger.summary.lines = number;
+        ledger.at_line(number, line);
+        let line_result = match format {
+            Format::Csv => csv::read(line, ledger),
+            Format::Rep => rep.read(line, ledger),
+            Format::MemoryReplay => memory_replay::read(line, ledger),
+            Format::Logalloc => logalloc::read(line, ledger),
+            Format::Mtrace => mtrace::read(line, ledger),
+            Format::Rmm => rmm::read(line, ledger),
+            Format::Heaptrack => heaptrack.read(line, ledger),
+            // Not a line format; `import` never calls this function for it.
             Format::PyTorch => Ok(Line::NotUnderstood),
         }?;
-        match said {
+        match line_result {
             Line::Done => {}
-            Line::PassedOver => book.summary.passed_over += 1,
-            Line::NotUnderstood => book.summary.not_understood.add(number, line),
+            Line::PassedOver => ledger.summary.passed_over += 1,
+            Line::NotUnderstood => ledger.summary.not_understood.add(number, line),
         }
     }
-    heaptrack.finish(book)
+    heaptrack.finish(ledger)
 }

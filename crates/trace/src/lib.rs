@@ -1,8 +1,8 @@
-//! The trace of a program's heap: what was allocated, resized and freed, and in which order.
+//! Heap traces: the allocations, resizes and frees of a program, in order.
 //!
-//! A trace says nothing of addresses: blocks are numbered in the order in which they were allocated, so that a trace can
-//! be replayed under any allocator. Files are streams of independent frames: what was written before a crash can be read,
-//! and memory does not grow with a trace's length. The format is described in `docs/trace-format.md`.
+//! A trace contains no addresses: blocks are numbered in allocation order, so that a trace can be replayed under any
+//! allocator. A file is a stream of independent frames: everything written before a crash stays readable, and memory
+//! use does not grow with the length of the trace. `docs/trace-format.md` describes the format.
 //!
 //! ```
 //! use heapwright_trace::{About, Event, Kind, Reader, Writer};
@@ -23,9 +23,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! From the bottom up: `number` (integers of variable length), `event` (what happens), `columns` (events as bytes), `frame`
-//! (their packing) and `frames` (their row), `texts` and `about` (what else a trace tells), `sites` (where requests come from) and
-//! `side` (times and sites of events), `writer` and `reader`, `import` (what other tools wrote) and `export` (what they read).
+//! Modules from the bottom up: `number` (variable-length integers), `event`, `columns` (encoding of events), `frame`
+//! (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named texts), `sites` (call sites),
+//! `side` (side streams: times and sites of events), `touched` (pages of long blocks), `writer` and `reader`, `import`
+//! and `export` (formats of other tools).
 
 mod about;
 mod columns;
@@ -40,6 +41,7 @@ mod reader;
 mod side;
 mod sites;
 mod texts;
+mod touched;
 mod writer;
 
 pub use about::About;
@@ -49,5 +51,5 @@ pub use reader::Reader;
 pub use sites::SiteId;
 pub use writer::Writer;
 
-/// The version of the format that this crate writes, and the newest that it reads.
+/// The format version that this crate writes, and the newest that it reads.
 pub const VERSION: u32 = 1;

@@ -1,8 +1,9 @@
-//! Integers of variable length: seven bits to a byte, the lowest first, the top bit set in all but the last.
+//! Variable-length integers (LEB128): seven bits per byte, lowest first, the top bit set in all bytes but the last.
 
-/// The longest form of a `u64`, in bytes.
+/// The longest encoding of a `u64`, in bytes.
 const LONGEST: usize = 10;
 
+/// Appends the encoding of `value`.
 pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
@@ -11,7 +12,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// Takes an integer off the front of `bytes`; `None` when it is cut off or longer than a `u64`.
+/// Takes an integer off the front of `bytes`; `None` if it is truncated or does not fit a `u64`.
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut at = 0;
     let value = take_at(bytes, &mut at)?;
@@ -19,7 +20,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// The integer that begins at `at`, which goes on to behind it; `None` when it is cut off or longer than a `u64`.
+/// Returns the integer at `at` and advances `at` past it; `None` if it is truncated or does not fit a `u64`.
 #[inline(always)]
 pub(crate) fn take_at(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back() {
+    fn numbers_round_trip() {
         let values = (0..64).flat_map(|shift| [1u64 << shift, (1u64 << shift) - 1, u64::MAX >> shift]);
         for value in values {
             let mut bytes = Vec::new();
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_too_long_is_no_number() {
+    fn truncated_and_overlong_numbers_are_rejected() {
         assert_eq!(take(&mut &[][..]), None);
         assert_eq!(take(&mut &[0x80][..]), None);
         assert_eq!(take(&mut &[0xff; 11][..]), None);

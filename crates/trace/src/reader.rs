@@ -1,5 +1,6 @@
-//! Reading a trace from its front.
+//! Reads a trace sequentially.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::ops::ControlFlow;
 
@@ -13,37 +14,54 @@ use crate::frames::{Frames, Stop, fill};
 use crate::side::Side;
 use crate::sites::SiteId;
 use crate::texts;
+use crate::touched;
 
 /// The first bytes of every trace.
 pub(crate) const MAGIC: &[u8; 8] = b"hwtrace\0";
-/// The last bytes of a trace that has an index, behind the index's offset.
+/// The last bytes of a trace that has an index. The offset of the index precedes them.
 pub(crate) const INDEXED: &[u8; 8] = b"hwindex\0";
 
-/// Reads a trace, event by event. Memory: one frame, at most 4 MiB, whatever the file says; with [times](Reader::with_times) or
-/// [sites](Reader::with_sites) as much again for each, and up to 128 MiB for sites and the names of their stack frames.
+/// Reads a trace, event by event. Memory: one frame, at most 4 MiB even for a damaged file. [Times](Reader::with_times)
+/// and [sites](Reader::with_sites) take as much again each, and up to 128 MiB for sites and the names of stack frames.
 ///
-/// Frames that are not wanted, or of kinds that are not known, are passed over without unpacking.
-pub struct Reader<R: Read> {
-    frames: Frames<R>,
+/// Frames that the caller did not ask for, and frames of unknown kinds, are skipped without decompressing them.
+pub struct Reader<'r> {
+    frames: Frames<'r>,
     about: About,
     events: Cursor,
-    /// Present when times or sites are wanted.
+    /// Present if the caller asked for times or sites.
     side: Option<Box<Side>>,
-    /// Of the frame that was unpacked last.
+    /// The contents of the frame that was decompressed last.
     contents: Vec<u8>,
-    /// The number of the next event, and of the next block that appears.
+    /// The number of the next event, and of the next block to be created.
     next_event: u64,
     next_block: u64,
     ended: bool,
     finished: bool,
+    on_damage: OnDamage,
+    /// Why the events ended early.
+    damage: Option<ReadError>,
 }
 
-impl<R: Read> Reader<R> {
-    /// Begins to read.
+/// What a reader does when the trace is damaged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OnDamage {
+    /// Returns an error.
+    Fail,
+    /// Behaves as if the trace ended there.
+    End,
+}
+
+impl<'r> Reader<'r> {
+    /// Begins to read a trace.
     ///
     /// # Errors
-    /// [`ReadError`].
-    pub fn new(mut file: R) -> Result<Reader<R>, ReadError> {
+    /// Any [`ReadError`]: the file cannot be read, is not a trace, is too new, or is damaged at its beginning.
+    pub fn new(file: impl Read + Send + 'r) -> Result<Reader<'r>, ReadError> {
+        Reader::of(Box::new(file))
+    }
+
+    fn of(mut file: Box<dyn Read + Send + 'r>) -> Result<Reader<'r>, ReadError> {
         let mut start = [0; 12];
         if fill(&mut file, &mut start)? < start.len() || start[..8] != *MAGIC {
             return Err(ReadError::NotATrace);
@@ -62,6 +80,8 @@ impl<R: Read> Reader<R> {
             next_block: 0,
             ended: false,
             finished: false,
+            on_damage: OnDamage::Fail,
+            damage: None,
         };
         match reader.read_texts() {
             Ok(()) => Ok(reader),
@@ -69,72 +89,89 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads times too, where there are some: for [`Reader::time`].
+    /// Makes the reader read times, for [`Reader::time`].
     #[must_use]
-    pub fn with_times(mut self) -> Reader<R> {
+    pub fn with_times(mut self) -> Reader<'r> {
         self.side.get_or_insert_default().wants_times = true;
         self
     }
 
-    /// Reads call sites too, where there are some: for [`Reader::site`].
+    /// Makes the reader read call sites, for [`Reader::site`].
     #[must_use]
-    pub fn with_sites(mut self) -> Reader<R> {
+    pub fn with_sites(mut self) -> Reader<'r> {
         self.side.get_or_insert_default().wants_sites = true;
         self
     }
 
-    /// What the trace tells besides events. Some of it may stand at the end, and is here when all events have been read.
+    /// Makes the reader treat damage as the end of the trace, for [`Reader::damage`].
+    #[must_use]
+    pub fn up_to_damage(mut self) -> Reader<'r> {
+        self.on_damage = OnDamage::End;
+        self
+    }
+
+    /// Returns why the events ended before the end of the trace, once they have ended; `None` if all were read, or if
+    /// the caller did not ask for reading [up to the damage](Reader::up_to_damage).
+    pub fn damage(&self) -> Option<&ReadError> {
+        self.damage.as_ref()
+    }
+
+    /// Removes and returns what [`Reader::damage`] returns.
+    pub fn take_damage(&mut self) -> Option<ReadError> {
+        self.damage.take()
+    }
+
+    /// Returns the metadata of the trace. Texts at the end of the file are included once all events have been read.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Whether the end that was reached is the one that the writer set: a recording that was cut off has none.
+    /// Returns whether the reader has reached the end mark of the writer. A recording that was cut off has none.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// How many events have been read.
+    /// Returns the number of events that have been read.
     pub fn events_read(&self) -> u64 {
         self.next_event
     }
 
-    /// How many bytes of the file have been read.
+    /// Returns the number of bytes of the file that have been read.
     pub fn bytes_read(&self) -> u64 {
         self.frames.position()
     }
 
-    /// When the event that was read last happened, in nanoseconds since the beginning; `None` when the trace does not tell,
-    /// or [times](Reader::with_times) are not read.
+    /// Returns the time of the event that was read last, in nanoseconds since the beginning; `None` if the trace has no
+    /// times or the caller did not ask for [times](Reader::with_times).
     pub fn time(&self) -> Option<u64> {
         self.side.as_ref()?.time
     }
 
-    /// From where the block of the event that was read last was asked for; `None` when the trace does not tell, or
-    /// [sites](Reader::with_sites) are not read.
+    /// Returns the call site of the request that was read last; `None` if the trace has none for it or the caller did
+    /// not ask for [sites](Reader::with_sites).
     pub fn site(&self) -> Option<SiteId> {
         self.side.as_ref()?.site
     }
 
-    /// How many sites are defined in what has been read.
+    /// Returns the number of sites defined so far.
     pub fn sites(&self) -> usize {
         self.side.as_ref().map_or(0, |side| side.table.len())
     }
 
-    /// The stack frames of a site, the innermost first, each a text such as `libfoo.so+0x1234`.
+    /// Returns the stack frames of a site, the innermost first, each a text such as `libfoo.so+0x1234`.
     pub fn site_frames(&self, site: SiteId) -> impl Iterator<Item = &str> {
         self.side.iter().flat_map(move |side| side.table.frames(site))
     }
 
-    /// What is known of a stack frame: a function, a file, a line. Names stand at the end of a trace.
+    /// Returns the name of a stack frame: function, file, line. Names are stored at the end of a trace.
     pub fn frame_name(&self, frame: &str) -> Option<&str> {
         self.side.as_ref()?.table.name(frame)
     }
 
-    /// The next event; `None` at the end.
+    /// Returns the next event; `None` at the end.
     ///
     /// # Errors
-    /// [`ReadError::Damaged`] names the frame; nothing can be read behind it. [`ReadError::Io`].
-    #[inline]
+    /// [`ReadError::Damaged`] names the damaged frame, [`ReadError::Io`]. After an error the reader is at its end.
     pub fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
         loop {
             match self.events.next_event(&mut self.next_block) {
@@ -142,44 +179,46 @@ impl<R: Read> Reader<R> {
                     if let Some(side) = &mut self.side
                         && let Err(fault) = side.advance(&event)
                     {
-                        return Err(self.end(fault.into()));
+                        self.stop(fault.into())?;
+                        return Ok(None);
                     }
                     self.next_event += 1;
                     return Ok(Some(event));
                 }
                 Ok(None) if self.ended => return Ok(None),
                 Ok(None) => self.open_frame()?,
-                Err(fault) => return Err(self.end(fault.into())),
+                Err(fault) => self.stop(fault.into())?,
             }
         }
     }
 
-    /// Calls `see` with every event that is left, until it breaks off; what is behind that event can still be read.
+    /// Calls `visit` with each remaining event until it returns `Break`; the events after that one can still be read.
     ///
-    /// As [`Reader::next_event`] event by event, but faster: compiled into one loop with what is done about the events.
+    /// Equivalent to repeated calls of [`Reader::next_event`], but faster: decoder and `visit` are compiled into one
+    /// loop.
     ///
     /// # Errors
-    /// As [`Reader::next_event`].
+    /// The errors of [`Reader::next_event`].
     #[inline]
     pub fn try_for_each_event(
         &mut self,
-        mut see: impl FnMut(&Event) -> ControlFlow<()>,
+        mut visit: impl FnMut(&Event) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, ReadError> {
         loop {
-            match self.try_for_each_in_frame(&mut see) {
+            match self.try_for_each_in_frame(&mut visit) {
                 Ok(ControlFlow::Continue(())) if self.ended => return Ok(ControlFlow::Continue(())),
                 Ok(ControlFlow::Continue(())) => self.open_frame()?,
                 Ok(enough) => return Ok(enough),
-                Err(fault) => return Err(self.end(fault.into())),
+                Err(fault) => self.stop(fault.into())?,
             }
         }
     }
 
-    /// As [`Reader::try_for_each_event`] for the frame that is open. What changes with every event stays in registers.
+    /// Does the same as [`Reader::try_for_each_event`] for the open frame. Keeps the per-event state in registers.
     #[inline(always)]
     fn try_for_each_in_frame(
         &mut self,
-        mut see: impl FnMut(&Event) -> ControlFlow<()>,
+        mut visit: impl FnMut(&Event) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Fault> {
         let mut events = std::mem::take(&mut self.events);
         let (mut next_event, mut next_block) = (self.next_event, self.next_block);
@@ -192,7 +231,7 @@ impl<R: Read> Reader<R> {
                         break Err(fault);
                     }
                     next_event += 1;
-                    if see(&event).is_break() {
+                    if visit(&event).is_break() {
                         break Ok(ControlFlow::Break(()));
                     }
                 }
@@ -204,10 +243,43 @@ impl<R: Read> Reader<R> {
         result
     }
 
-    /// Goes on to the next frame, if there is one.
+    /// Reads the rest of the trace for the pages that were touched of long blocks, by the numbers of the blocks; skips
+    /// everything else. A block that is missing is not known. Of a damaged trace, what precedes the damage counts: the
+    /// reading of its events reports the damage.
+    ///
+    /// # Errors
+    /// [`ReadError::Io`].
+    pub fn touched_pages(mut self) -> Result<HashMap<u64, u64>, ReadError> {
+        let mut pages = HashMap::new();
+        loop {
+            match self.read_touched(&mut pages) {
+                Ok(true) => {}
+                Err(Stop::Io(error)) => return Err(ReadError::Io(error)),
+                Ok(false) | Err(Stop::Fault(_)) => return Ok(pages),
+            }
+        }
+    }
+
+    /// Reads the next frame if it is about pages; returns `false` at the end.
+    fn read_touched(&mut self, pages: &mut HashMap<u64, u64>) -> Result<bool, Stop> {
+        let Some(header) = self.frames.next_header()? else { return Ok(false) };
+        match Contents::of_kind(header.kind) {
+            Some(Contents::Touched) => {
+                self.frames.unpack(&header, &mut self.contents)?;
+                touched::each(&self.contents, |block, touched| {
+                    pages.insert(block, touched);
+                })?;
+                Ok(true)
+            }
+            Some(Contents::Index) => Ok(false),
+            _ => Ok(true),
+        }
+    }
+
+    /// Reads the next frame, if there is one.
     #[cold]
     fn open_frame(&mut self) -> Result<(), ReadError> {
-        self.read_frame().map_err(|stop| self.end(stop))
+        self.read_frame().or_else(|stop| self.stop(stop))
     }
 
     fn read_frame(&mut self) -> Result<(), Stop> {
@@ -216,6 +288,9 @@ impl<R: Read> Reader<R> {
         }
         let Some(header) = self.frames.next_header()? else {
             self.ended = true;
+            if self.on_damage == OnDamage::End {
+                self.damage = Some(ReadError::Unfinished { events: self.next_event });
+            }
             return Ok(());
         };
         match Contents::of_kind(header.kind) {
@@ -239,7 +314,7 @@ impl<R: Read> Reader<R> {
         self.events.refill(header.events, &self.contents)
     }
 
-    /// Every trace begins with texts.
+    /// Reads the texts with which every trace begins.
     fn read_texts(&mut self) -> Result<(), Stop> {
         let header = self.frames.next_header()?.ok_or(Fault::CutOff)?;
         if header.kind != Contents::Texts as u32 {
@@ -253,7 +328,7 @@ impl<R: Read> Reader<R> {
         if self.about.add_bytes(&self.contents) { Ok(()) } else { Err(Fault::Texts) }
     }
 
-    /// Reads a frame of a side stream, if it is wanted.
+    /// Reads a frame of a side stream if the caller asked for it.
     fn read_side(&mut self, header: &Header, contents: Contents) -> Result<(), Fault> {
         let Some(side) = &mut self.side else { return Ok(()) };
         let mut unpack = |bytes: &mut Vec<u8>| self.frames.unpack(header, bytes);
@@ -272,7 +347,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// An error in the frame under way, after which nothing more is read.
+    /// Ends the reading; returns the error of the current frame unless damage is only to be recorded.
+    #[cold]
+    fn stop(&mut self, stop: Stop) -> Result<(), ReadError> {
+        match self.end(stop) {
+            error @ ReadError::Damaged { .. } if self.on_damage == OnDamage::End => self.damage = Some(error),
+            error => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Ends the reading and returns the error of the current frame.
     #[cold]
     fn end(&mut self, stop: Stop) -> ReadError {
         self.ended = true;
@@ -281,7 +366,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Iterator for Reader<R> {
+impl Iterator for Reader<'_> {
     type Item = Result<Event, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {

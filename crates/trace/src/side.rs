@@ -1,48 +1,50 @@
-//! What is told of the events of a frame beside them: when, and from where.
+//! Side streams of a frame of events: times and call sites.
 //!
-//! Times: a number for each event, the first since the beginning, the others since the one before, in nanoseconds. Sites: a number for each
-//! request (allocation, resize, failure): 0 for none, else 1 + that of the site.
+//! Times: one number per event, in nanoseconds. The first counts from the beginning of the trace, each other one from
+//! the event before it.
+//!
+//! Sites: one number per request (allocation, resize, failure): 0 for no site, else 1 + the number of the site.
 
 use crate::error::Fault;
 use crate::event::Event;
 use crate::number;
 use crate::sites::{SiteId, SiteTable};
 
-/// Whether an event has a place in the stream of sites.
+/// Returns whether an event has an entry in the stream of sites.
 fn is_request(event: &Event) -> bool {
     matches!(event, Event::Allocate { .. } | Event::Resize { .. } | Event::Failed { .. })
 }
 
-/// Times and sites on their way into frames.
+/// The encoder of the side streams.
 #[derive(Default)]
 pub(crate) struct SideColumns {
-    /// Nanoseconds since the beginning, once one was told.
+    /// The current time in nanoseconds since the beginning, if the writer has set one.
     now: Option<u64>,
-    /// The time of the last event in the frame under way.
+    /// The time of the last event in the current frame.
     last: u64,
     times: Vec<u8>,
-    /// Of the next request.
+    /// The site of the next request.
     site: Option<SiteId>,
     sites: Vec<u8>,
-    /// Requests in the frame under way that have no entry in `sites`, which begins with the first that has a site.
+    /// Requests in the current frame before the first that has a site; `sites` has no entries for them yet.
     without: usize,
 }
 
 impl SideColumns {
-    /// What follows happens at this time. Time does not run backwards: an earlier one is taken for the last.
+    /// Sets the time of the events that follow. An earlier time than the current one has no effect.
     pub(crate) fn at(&mut self, nanoseconds: u64) {
         self.now = Some(self.now.map_or(nanoseconds, |now| now.max(nanoseconds)));
     }
 
-    /// The next request comes from there.
+    /// Sets the site of the next request.
     pub(crate) fn at_site(&mut self, site: SiteId) {
         self.site = Some(site);
     }
 
-    /// Notes what is told of an event, of which there are so many in the frame before it.
+    /// Adds the time and site of an event; `before` events precede it in its frame.
     pub(crate) fn push(&mut self, event: &Event, before: usize) {
         if let Some(now) = self.now {
-            // Those that came before any time was told happened at the beginning.
+            // Events before the first known time count as happening at the beginning.
             if self.times.is_empty() {
                 (self.times, self.last) = (vec![0; before], 0);
             }
@@ -61,29 +63,29 @@ impl SideColumns {
         }
     }
 
-    /// The longer of the two streams, in bytes.
+    /// Returns the length of the longer stream, in bytes.
     pub(crate) fn length(&self) -> usize {
         self.times.len().max(self.sites.len())
     }
 
-    /// The contents of a frame of times; empty when none were told.
+    /// Returns the contents of a frame of times and clears them; empty if no time is known.
     pub(crate) fn take_times(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.times)
     }
 
-    /// The contents of a frame of sites; empty when none were told.
+    /// Returns the contents of a frame of sites and clears them; empty if no request has a site.
     pub(crate) fn take_sites(&mut self) -> Vec<u8> {
         self.without = 0;
         std::mem::take(&mut self.sites)
     }
 }
 
-/// A stream that is being read: of the frame of events that follows, then of the one that is open.
+/// The decoder of a side stream: of the frame of events that follows, then of the open one.
 #[derive(Default)]
 struct Stream {
     bytes: Vec<u8>,
     at: usize,
-    /// The number of the first event that it tells of.
+    /// The number of the first event that the stream describes.
     first: u64,
     open: bool,
 }
@@ -94,17 +96,17 @@ impl Stream {
         fill(&mut self.bytes)
     }
 
-    /// The frame that begins with event `first` is opened.
+    /// Opens the frame of events that begins with event `first`.
     fn open(&mut self, first: u64) -> Result<(), Fault> {
-        let told = !self.bytes.is_empty();
-        if told && self.first != first {
+        let present = !self.bytes.is_empty();
+        if present && self.first != first {
             return Err(Fault::Order);
         }
-        self.open = told;
+        self.open = present;
         Ok(())
     }
 
-    /// Whether nothing is left over at the end of its frame; it is empty from then on.
+    /// Closes the open frame and clears the stream; fails if numbers are left over.
     fn close(&mut self) -> Result<(), Fault> {
         if !self.open {
             return Ok(());
@@ -115,7 +117,7 @@ impl Stream {
         if over { Err(Fault::Side) } else { Ok(()) }
     }
 
-    /// The next number, if the frame has this stream.
+    /// Returns the next number; `None` if the frame does not have this stream.
     fn next_number(&mut self) -> Result<Option<u64>, Fault> {
         if !self.open {
             return Ok(None);
@@ -127,17 +129,17 @@ impl Stream {
     }
 }
 
-/// Times and sites on their way out of frames, as far as they are wanted.
+/// The decoder of the side streams that the caller asked for.
 #[derive(Default)]
 pub(crate) struct Side {
     pub(crate) wants_times: bool,
     pub(crate) wants_sites: bool,
     times: Stream,
     sites: Stream,
-    /// Of the event that was read last.
+    /// The time and site of the event that was read last.
     pub(crate) time: Option<u64>,
     pub(crate) site: Option<SiteId>,
-    /// The latest time so far: that of a frame begins anew.
+    /// The latest time so far. Kept across frames, because `time` is reset by each frame.
     latest: u64,
     pub(crate) table: SiteTable,
 }
@@ -159,20 +161,20 @@ impl Side {
         self.sites.refill(first, fill)
     }
 
-    /// The frame that begins with event `first` is opened.
+    /// Opens the frame of events that begins with event `first`.
     pub(crate) fn open(&mut self, first: u64) -> Result<(), Fault> {
         self.time = None;
         self.times.open(first)?;
         self.sites.open(first)
     }
 
-    /// The open frame, if there is one, has been read to its end.
+    /// Closes the open frame, if there is one; fails if a stream is longer than its events.
     pub(crate) fn close(&mut self) -> Result<(), Fault> {
         self.times.close()?;
         self.sites.close()
     }
 
-    /// Goes on to what is told of this event.
+    /// Reads the time and site of this event.
     pub(crate) fn advance(&mut self, event: &Event) -> Result<(), Fault> {
         if let Some(passed) = self.times.next_number()? {
             let now = self.time.unwrap_or(0).checked_add(passed).filter(|&now| now >= self.latest);
@@ -195,7 +197,7 @@ mod tests {
 
     const FREE: Event = Event::Free { block: 0 };
 
-    /// Reads a frame of events that begins with event `first`, has these times, and one event for each.
+    /// Reads a frame that begins with event `first` and has one event per time.
     fn read(side: &mut Side, first: u64, times: &[u8]) -> Result<(), Fault> {
         side.refill_times(first, |bytes| {
             bytes.clear();
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_runs_backwards_from_frame_to_frame_is_damage() {
+    fn time_that_runs_backwards_between_frames_is_rejected() {
         let mut side = Side::default();
         assert_eq!(read(&mut side, 0, &[5, 3]), Ok(()));
         assert_eq!(read(&mut side, 2, &[8, 0]), Ok(()));
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_other_events_are_damage() {
+    fn times_that_do_not_match_the_events_are_rejected() {
         assert_eq!(read(&mut Side::default(), 0, &[1, 0x80]), Err(Fault::Side));
         let mut side = Side::default();
         assert_eq!(read(&mut side, 0, &[1]), Ok(()));

@@ -1,14 +1,15 @@
-//! Call sites: from where blocks are asked for. Each is a list of stack frames, the innermost first; a stack frame is a text.
+//! Call sites of requests. Each is a list of stack frames, the innermost first; a stack frame is a text.
 //!
-//! A frame of definitions: `length of the texts, as a number | texts, each followed by a zero | for each site how many stack frames it has, and
-//! their numbers`. Texts and sites are numbered from 0 over the whole trace.
+//! A frame of definitions: `length of the texts, as a number | texts, each followed by a zero | for each site the count
+//! of its stack frames, and their numbers`. Texts and sites are numbered from 0 over the whole trace.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::{Fault, WriteError};
 use crate::number;
 
-/// The most that the definitions of a trace take in memory, as [`cost`] has it, in bytes; and so the names of its stack frames.
+/// The limit of the definitions of a trace in memory, in bytes as [`cost`] counts them. The names of stack frames have
+/// the same limit, counted separately.
 pub(crate) const LIMIT: usize = 64 << 20;
 
 /// The longest definition of one site, in bytes.
@@ -19,14 +20,14 @@ const LONGEST: usize = 1 << 20;
 pub struct SiteId(u32);
 
 impl SiteId {
-    /// Its number, from 0 in the order of definition.
+    /// Returns the number of the site, from 0 in the order of definition.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.0
     }
 }
 
-/// What it takes to hold a text or a site of this length, in bytes.
+/// Returns the memory that a text or a site of this length takes, in bytes.
 fn cost(length: usize) -> usize {
     length + 32
 }
@@ -34,26 +35,26 @@ fn cost(length: usize) -> usize {
 /// The definitions of a trace that is being written.
 #[derive(Default)]
 pub(crate) struct Definitions {
-    /// The numbers of texts.
+    /// The number of each text.
     frames: HashMap<Box<str>, u32>,
     sites: u32,
-    held: usize,
-    names_held: usize,
-    /// What has not been written yet.
+    retained: usize,
+    names_retained: usize,
+    /// The definitions that have not been written yet.
     texts: Vec<u8>,
     lists: Vec<u8>,
 }
 
 impl Definitions {
-    /// Defines a site; the same frames twice are two sites.
+    /// Defines a site. Does not deduplicate: the same frames defined twice are two sites.
     pub(crate) fn define(&mut self, frames: &[&str]) -> Result<SiteId, WriteError> {
         let length = frames.iter().map(|frame| frame.len() + 8).sum::<usize>();
         let cost = frames.iter().map(|frame| cost(frame.len())).sum::<usize>() + cost(4 * frames.len());
-        if length > LONGEST || self.held + cost > LIMIT {
+        if length > LONGEST || self.retained + cost > LIMIT {
             return Err(WriteError::TooMuch { what: "call sites", limit: LIMIT });
         }
         number::put(&mut self.lists, frames.len() as u64);
-        self.held += self::cost(4 * frames.len());
+        self.retained += self::cost(4 * frames.len());
         for frame in frames {
             let number = self.number_of(frame);
             number::put(&mut self.lists, u64::from(number));
@@ -68,20 +69,20 @@ impl Definitions {
         }
         let number = self.frames.len() as u32;
         self.frames.insert(frame.into(), number);
-        self.held += cost(frame.len());
-        // Zero bytes end texts.
+        self.retained += cost(frame.len());
+        // A zero byte ends a text.
         self.texts.extend(frame.bytes().map(|byte| if byte == 0 { b' ' } else { byte }));
         self.texts.push(0);
         number
     }
 
-    /// Sees to it that names do not become more than a trace may hold.
-    pub(crate) fn name(&mut self, frame: &str, name: &str) -> Result<(), WriteError> {
+    /// Counts the name of a stack frame against [`LIMIT`]; fails if the names exceed it.
+    pub(crate) fn count_name(&mut self, frame: &str, name: &str) -> Result<(), WriteError> {
         let cost = cost(frame.len()) + cost(name.len());
-        if cost > LONGEST || self.names_held + cost > LIMIT {
+        if cost > LONGEST || self.names_retained + cost > LIMIT {
             return Err(WriteError::TooMuch { what: "names of stack frames", limit: LIMIT });
         }
-        self.names_held += cost;
+        self.names_retained += cost;
         Ok(())
     }
 
@@ -89,12 +90,12 @@ impl Definitions {
         site.0 < self.sites
     }
 
-    /// The length of what has not been written yet.
+    /// Returns the length in bytes of the definitions that have not been written yet.
     pub(crate) fn length(&self) -> usize {
         self.texts.len() + self.lists.len()
     }
 
-    /// The contents of a frame of definitions: those that have not been written yet.
+    /// Returns the contents of a frame with the definitions that have not been written yet, and clears them.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.length() + 8);
         number::put(&mut bytes, self.texts.len() as u64);
@@ -104,7 +105,7 @@ impl Definitions {
     }
 }
 
-/// Ranges of one vector, one after the other.
+/// Consecutive rows in one vector.
 struct Rows<T> {
     all: Vec<T>,
     ends: Vec<usize>,
@@ -128,18 +129,18 @@ impl<T> Rows<T> {
     }
 }
 
-/// The sites of a trace that is being read, as far as it has been read.
+/// The sites that the reader has read so far.
 #[derive(Default)]
 pub(crate) struct SiteTable {
     texts: Rows<u8>,
     sites: Rows<u32>,
-    held: usize,
+    retained: usize,
     names: BTreeMap<String, String>,
-    names_held: usize,
+    names_retained: usize,
 }
 
 impl SiteTable {
-    /// The texts of the site's stack frames, the innermost first; none when it is not defined.
+    /// Returns the texts of the site's stack frames, the innermost first; none if the site is not defined.
     pub(crate) fn frames(&self, site: SiteId) -> impl Iterator<Item = &str> {
         self.sites.get(site.0 as usize).unwrap_or_default().iter().map(|&frame| self.text(frame))
     }
@@ -149,7 +150,7 @@ impl SiteTable {
         std::str::from_utf8(text).unwrap_or_default()
     }
 
-    /// What the stack frame of this text is called, if the trace says so.
+    /// Returns the name of the stack frame of this text, if the trace has one.
     pub(crate) fn name(&self, frame: &str) -> Option<&str> {
         self.names.get(frame).map(String::as_str)
     }
@@ -158,12 +159,12 @@ impl SiteTable {
         self.sites.ends.len()
     }
 
-    /// The site of this number among all; `None` when it is not defined.
+    /// Returns the site of this number; `None` if it is not defined.
     pub(crate) fn site(&self, number: u64) -> Option<SiteId> {
         (number < self.len() as u64).then_some(SiteId(number as u32))
     }
 
-    /// Takes up what a frame of definitions says.
+    /// Adds the texts and sites of a frame of definitions.
     pub(crate) fn define(&mut self, contents: &[u8]) -> Result<(), Fault> {
         let mut rest = contents;
         let length = number::take(&mut rest).and_then(|length| usize::try_from(length).ok()).ok_or(Fault::Site)?;
@@ -181,7 +182,7 @@ impl SiteTable {
         };
         for text in texts[..texts.len() - 1].split(|&byte| byte == 0) {
             std::str::from_utf8(text).map_err(|_| Fault::Site)?;
-            self.hold(text.len())?;
+            self.charge(text.len())?;
             self.texts.all.extend_from_slice(text);
             self.texts.end_row();
         }
@@ -190,7 +191,7 @@ impl SiteTable {
 
     fn define_site(&mut self, lists: &mut &[u8]) -> Result<(), Fault> {
         let length = number::take(lists).filter(|&length| length <= lists.len() as u64).ok_or(Fault::Site)?;
-        self.hold(4 * length as usize)?;
+        self.charge(4 * length as usize)?;
         let defined = self.texts.ends.len() as u64;
         for _ in 0..length {
             let frame = number::take(lists).filter(|&frame| frame < defined).ok_or(Fault::Site)?;
@@ -200,16 +201,16 @@ impl SiteTable {
         Ok(())
     }
 
-    fn hold(&mut self, length: usize) -> Result<(), Fault> {
-        self.held += cost(length);
-        if self.held <= LIMIT { Ok(()) } else { Err(Fault::Site) }
+    fn charge(&mut self, length: usize) -> Result<(), Fault> {
+        self.retained += cost(length);
+        if self.retained <= LIMIT { Ok(()) } else { Err(Fault::Site) }
     }
 
-    /// Takes up what a frame of names says.
+    /// Adds the names of a frame of names.
     pub(crate) fn name_frames<'n>(&mut self, names: impl Iterator<Item = (&'n str, &'n str)>) -> Result<(), Fault> {
         for (frame, name) in names {
-            self.names_held += cost(frame.len()) + cost(name.len());
-            if self.names_held > LIMIT {
+            self.names_retained += cost(frame.len()) + cost(name.len());
+            if self.names_retained > LIMIT {
                 return Err(Fault::Texts);
             }
             self.names.insert(frame.to_owned(), name.to_owned());

@@ -1,6 +1,6 @@
-//! Names and values, each followed by a zero byte.
+//! Encoding of name and value pairs: each name and each value ends with a zero byte.
 
-/// Adds a name and its value. Zero bytes, which end texts, become spaces.
+/// Appends a name and its value. Zero bytes inside them become spaces, because a zero byte ends a text.
 pub(crate) fn put(bytes: &mut Vec<u8>, name: &str, value: &str) {
     for text in [name, value] {
         bytes.extend(text.bytes().map(|byte| if byte == 0 { b' ' } else { byte }));
@@ -8,7 +8,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// All names and values; `None` when `bytes` are something else.
+/// Returns the pairs in `bytes`; `None` if `bytes` is not an encoding of pairs.
 pub(crate) fn pairs(bytes: &[u8]) -> Option<impl Iterator<Item = (&str, &str)>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let whole = text.is_empty() || text.ends_with('\0');
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_come_back() {
+    fn pairs_round_trip() {
         let mut bytes = Vec::new();
         put(&mut bytes, "a", "1");
         put(&mut bytes, "b\0c", "");
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_refused() {
+    fn incomplete_pairs_are_rejected() {
         assert!(pairs(b"a\0").is_none());
         assert!(pairs(b"a\0b").is_none());
         assert!(pairs(b"a").is_none());

@@ -1,4 +1,4 @@
-//! Writing a trace as it comes.
+//! Writes a trace incrementally.
 
 use std::io::Write;
 
@@ -11,35 +11,54 @@ use crate::number;
 use crate::side::SideColumns;
 use crate::sites::{Definitions, SiteId};
 use crate::texts;
+use crate::touched;
 use crate::{VERSION, reader};
 
-/// A frame is written when its events take this many bytes.
+/// The length in bytes of encoded events at which a frame is written.
 const FRAME: usize = 1 << 20;
 
-/// Writes a trace. Memory: one frame, whatever the trace's length, 16 bytes per frame for the index, and up to 128 MiB for
-/// call sites where there are some.
+/// The shortest frame before compression that is begun below a limit of the file, in bytes.
+const LEAST_ROOM: usize = 1 << 10;
+
+/// Upper bound of what an entry of the index takes, in bytes.
+const INDEX_ENTRY: u64 = 20;
+
+/// Upper bound of what ends a trace besides names, texts and entries of the index: headers of frames, bytes that zstd
+/// adds to contents that it cannot compress, and the mark of the end.
+const END: u64 = 2 << 10;
+
+/// Writes a trace. Memory: one frame, independent of the length of the trace, 16 bytes per frame for the index, and up
+/// to 128 MiB for call sites if there are any.
 ///
-/// What is not [finished](Writer::finish) lacks its last frame and the index, and can be read up to there.
+/// A trace that is not [finished](Writer::finish) lacks its last frame and the index; the frames before are readable.
+/// [`Writer::flush_frame`] ends a frame early, so that less is lost with a process that is killed.
 pub struct Writer<W: Write> {
     file: W,
     packer: Packer,
     columns: Columns,
     side: SideColumns,
     definitions: Definitions,
-    /// Names of stack frames, for the end.
+    /// Pages touched of blocks, not written yet.
+    touched: Vec<u8>,
+    /// Names of stack frames that have not been written yet.
     names: Vec<u8>,
-    /// All texts, and those that are written at the end.
-    told: usize,
+    /// The memory that all texts of the trace take, in bytes.
+    text_bytes: usize,
+    /// The texts that are written at the end.
     texts: About,
-    /// Bytes written.
+    /// The number of bytes written, in whole frames.
     written: u64,
+    /// The limit of the file's length; `u64::MAX` for none.
+    limit: u64,
+    /// The length in bytes at which the open frame is written: less than [`FRAME`] near the limit.
+    room: usize,
     events: u64,
-    /// The number of the next block that appears.
+    /// The number of the next block to be created.
     next: u64,
-    /// What the frame under way began with.
+    /// The numbers of the first event and the first block of the current frame.
     first: (u64, u64),
     thread: u64,
-    /// Where each frame of events begins: offset in the file, number of its first event.
+    /// Each frame of events: its offset in the file, the number of its first event.
     frames: Vec<(u64, u64)>,
 }
 
@@ -47,7 +66,7 @@ impl<W: Write> Writer<W> {
     /// Begins a trace.
     ///
     /// # Errors
-    /// [`WriteError::TooMuch`] when the texts are more than a trace may hold, [`WriteError::Io`].
+    /// [`WriteError::TooMuch`] if the texts exceed the limit of a trace, [`WriteError::Io`].
     pub fn new(file: W, about: &About) -> Result<Writer<W>, WriteError> {
         let mut writer = Writer {
             file,
@@ -55,10 +74,13 @@ impl<W: Write> Writer<W> {
             columns: Columns::default(),
             side: SideColumns::default(),
             definitions: Definitions::default(),
+            touched: Vec::new(),
             names: Vec::new(),
-            told: 0,
+            text_bytes: 0,
             texts: About::default(),
             written: 0,
+            limit: u64::MAX,
+            room: FRAME,
             events: 0,
             next: 0,
             first: (0, 0),
@@ -67,15 +89,43 @@ impl<W: Write> Writer<W> {
         };
         writer.put(reader::MAGIC)?;
         writer.put(&VERSION.to_le_bytes())?;
-        writer.tell(about.cost())?;
+        writer.count_text(about.cost())?;
         writer.put_frame(Contents::Texts, 0, &about.to_bytes())?;
         Ok(writer)
     }
 
-    /// A block appears; returns its number.
+    /// Limits the length of the file. An eighth of it is kept free for the names of stack frames, texts and the index;
+    /// names beyond it are left out.
+    ///
+    /// Once the limit is reached, methods that add events return [`WriteError::LimitReached`], and the event is not in
+    /// the trace. The trace can still be finished. A limit below 64 KiB, or one that the texts with which the trace
+    /// begins exceed, leaves no room for events.
+    #[must_use]
+    pub fn with_limit(mut self, bytes: u64) -> Writer<W> {
+        self.limit = bytes;
+        self.update_room();
+        self
+    }
+
+    /// Returns the length of the file, which ends with a whole frame. After an error of writing, the file may be longer
+    /// by a part of a frame.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes the events added so far, so that a reader of the unfinished file finds them. Does nothing if there are
+    /// none since the last frame.
     ///
     /// # Errors
-    /// [`WriteError::BadAlignment`] for [`Kind::Aligned`], [`WriteError::Io`].
+    /// [`WriteError::Io`].
+    pub fn flush_frame(&mut self) -> Result<(), WriteError> {
+        self.put_events()
+    }
+
+    /// Adds an allocation of `size` bytes; returns the number of the block.
+    ///
+    /// # Errors
+    /// [`WriteError::BadAlignment`], [`WriteError::LimitReached`], [`WriteError::Io`].
     pub fn allocate(&mut self, kind: Kind, size: u64, align: u64) -> Result<u64, WriteError> {
         if !align.is_power_of_two() {
             return Err(WriteError::BadAlignment { align });
@@ -85,10 +135,10 @@ impl<W: Write> Writer<W> {
         Ok(block)
     }
 
-    /// A block becomes another; returns that one's number.
+    /// Adds a resize of `block` to `size` bytes; returns the new number of the block.
     ///
     /// # Errors
-    /// [`WriteError::NoSuchBlock`], [`WriteError::Io`].
+    /// [`WriteError::NoSuchBlock`], [`WriteError::LimitReached`], [`WriteError::Io`].
     pub fn resize(&mut self, block: u64, size: u64) -> Result<u64, WriteError> {
         self.require(block)?;
         let becomes = self.next;
@@ -96,19 +146,19 @@ impl<W: Write> Writer<W> {
         Ok(becomes)
     }
 
-    /// A block goes.
+    /// Adds a free of `block`.
     ///
     /// # Errors
-    /// [`WriteError::NoSuchBlock`], [`WriteError::Io`].
+    /// [`WriteError::NoSuchBlock`], [`WriteError::LimitReached`], [`WriteError::Io`].
     pub fn free(&mut self, block: u64) -> Result<(), WriteError> {
         self.require(block)?;
         self.push(Event::Free { block })
     }
 
-    /// What follows happens in this thread; a trace begins in thread 0.
+    /// Sets the thread of the events that follow. A trace begins in thread 0.
     ///
     /// # Errors
-    /// [`WriteError::Io`].
+    /// [`WriteError::LimitReached`], [`WriteError::Io`].
     pub fn in_thread(&mut self, thread: u64) -> Result<(), WriteError> {
         if thread == self.thread {
             return Ok(());
@@ -117,10 +167,10 @@ impl<W: Write> Writer<W> {
         self.push(Event::Thread { thread })
     }
 
-    /// A block is asked for and refused.
+    /// Adds a request that failed.
     ///
     /// # Errors
-    /// [`WriteError::BadAlignment`], [`WriteError::Io`].
+    /// [`WriteError::BadAlignment`], [`WriteError::LimitReached`], [`WriteError::Io`].
     pub fn fail(&mut self, size: u64, align: u64) -> Result<(), WriteError> {
         if !align.is_power_of_two() {
             return Err(WriteError::BadAlignment { align });
@@ -128,26 +178,55 @@ impl<W: Write> Writer<W> {
         self.push(Event::Failed { size, align })
     }
 
-    /// What follows happens this many nanoseconds after the beginning. Time does not run backwards in a trace: what is earlier
-    /// than what was told before is taken for the same.
+    /// Adds an event of another trace. The writer numbers new blocks itself and ignores their numbers in `event`.
+    ///
+    /// # Errors
+    /// [`WriteError::NoSuchBlock`], [`WriteError::BadAlignment`], [`WriteError::LimitReached`], [`WriteError::Io`].
+    pub fn add(&mut self, event: &Event) -> Result<(), WriteError> {
+        match *event {
+            Event::Allocate { kind, size, align, .. } => self.allocate(kind, size, align).map(drop),
+            Event::Resize { block, size, .. } => self.resize(block, size).map(drop),
+            Event::Free { block } => self.free(block),
+            Event::Failed { size, align } => self.fail(size, align),
+            Event::Thread { thread } => self.in_thread(thread),
+        }
+    }
+
+    /// Sets the time of the events that follow, in nanoseconds since the beginning. An earlier time than the current
+    /// one has no effect: time does not run backwards in a trace.
     pub fn at(&mut self, nanoseconds: u64) {
         self.side.at(nanoseconds);
     }
 
-    /// Defines a call site by its stack frames, the innermost first, each a text such as `libfoo.so+0x1234`. The same frames
-    /// again are another site: whoever writes knows which are the same.
+    /// Adds how many pages of a block the program touched. For blocks of several pages; of shorter ones it says nothing
+    /// that a replay does not know.
     ///
     /// # Errors
-    /// [`WriteError::TooMuch`], [`WriteError::Io`].
+    /// [`WriteError::NoSuchBlock`], [`WriteError::LimitReached`], [`WriteError::Io`].
+    pub fn touched(&mut self, block: u64, pages: u64) -> Result<(), WriteError> {
+        self.require(block)?;
+        touched::put(&mut self.touched, block, pages);
+        if self.touched.len() >= self.room { self.put_touched() } else { Ok(()) }
+    }
+
+    /// Defines a call site by its stack frames, the innermost first, each a text such as `libfoo.so+0x1234`. Does not
+    /// deduplicate: the same frames defined again are another site.
+    ///
+    /// # Errors
+    /// [`WriteError::TooMuch`], [`WriteError::LimitReached`], [`WriteError::Io`].
     pub fn define_site(&mut self, frames: &[&str]) -> Result<SiteId, WriteError> {
+        let length: usize = frames.iter().map(|frame| frame.len() + 8).sum();
+        if self.room < FRAME && length > self.room {
+            return Err(WriteError::LimitReached { limit: self.limit });
+        }
         let site = self.definitions.define(frames)?;
-        if self.definitions.length() >= FRAME {
+        if self.definitions.length() >= self.room {
             self.put_definitions()?;
         }
         Ok(site)
     }
 
-    /// The next request (an allocation, a resize or a failure) comes from there.
+    /// Sets the call site of the next request (an allocation, a resize or a failure).
     ///
     /// # Errors
     /// [`WriteError::NoSuchSite`].
@@ -159,33 +238,49 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// What is known of a stack frame of call sites: a function, a file, a line.
+    /// Adds the name of a stack frame: function, file, line.
     ///
     /// # Errors
-    /// [`WriteError::TooMuch`], [`WriteError::Io`].
+    /// [`WriteError::TooMuch`], [`WriteError::LimitReached`], [`WriteError::Io`].
     pub fn name_frame(&mut self, frame: &str, name: &str) -> Result<(), WriteError> {
-        self.definitions.name(frame, name)?;
+        if !self.has_room_for_name(frame, name) {
+            self.put_names()?;
+            if !self.has_room_for_name(frame, name) {
+                return Err(WriteError::LimitReached { limit: self.limit });
+            }
+        }
+        self.definitions.count_name(frame, name)?;
         texts::put(&mut self.names, frame, name);
         if self.names.len() >= FRAME { self.put_names() } else { Ok(()) }
     }
 
-    /// Tells something that was not known at the beginning; it is written at the end, in place of what was told under this
-    /// name.
+    /// Adds a text to the metadata. It is written at the end of the file and replaces an earlier text of this name.
     ///
     /// # Errors
     /// [`WriteError::TooMuch`].
     pub fn add_text(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
-        self.tell(about::cost(name, text))?;
+        self.count_text(about::cost(name, text))?;
         self.texts.set(name, text);
         Ok(())
     }
 
-    /// Writes what is left and the index, and returns the file.
+    /// Writes the last frame and the index, and returns the file.
     ///
     /// # Errors
     /// [`WriteError::Io`].
     pub fn finish(mut self) -> Result<W, WriteError> {
+        self.write_end()?;
+        Ok(self.file)
+    }
+
+    /// Writes the last frame and the index; nothing can be added afterwards. If it fails, [`Writer::written`] returns
+    /// how much of the file is valid, unlike after [`Writer::finish`].
+    ///
+    /// # Errors
+    /// [`WriteError::Io`].
+    pub fn write_end(&mut self) -> Result<(), WriteError> {
         self.put_events()?;
+        self.put_touched()?;
         self.put_names()?;
         let texts = self.texts.to_bytes();
         self.put_unless_empty(Contents::Texts, 0, &texts)?;
@@ -195,21 +290,41 @@ impl<W: Write> Writer<W> {
             number::put(&mut index, event);
         }
         let at = self.written;
-        // An index longer than a frame may be is left out: reading from the front needs none.
+        // An index above the limit of a frame is left out: sequential reading does not need it.
         if index.len() <= frame::LONGEST {
             self.put_frame(Contents::Index, 0, &index)?;
             self.put(&at.to_le_bytes())?;
             self.put(reader::INDEXED)?;
         }
-        self.file.flush()?;
-        Ok(self.file)
+        Ok(self.file.flush()?)
     }
 
-    /// So many bytes of texts are told.
-    fn tell(&mut self, length: usize) -> Result<(), WriteError> {
-        self.told = self.told.saturating_add(length);
+    /// Returns how many bytes may still be written before the limit, without `kept` bytes, the index and the end.
+    fn rest(&self, kept: u64) -> u64 {
+        if self.limit == u64::MAX {
+            return u64::MAX;
+        }
+        let index = INDEX_ENTRY * (self.frames.len() as u64 + 2);
+        self.limit.saturating_sub(kept + index + END + self.written)
+    }
+
+    fn has_room_for_name(&self, frame: &str, name: &str) -> bool {
+        let length = self.names.len() + frame.len() + name.len() + 2;
+        length as u64 <= self.rest(self.limit / 32 + self.texts.cost() as u64)
+    }
+
+    /// Determines the length of the next frame. Events, times, sites, definitions and pages may each take as much.
+    fn update_room(&mut self) {
+        const STREAMS: u64 = 5;
+        let rest = self.rest(self.limit / 8);
+        self.room = ((rest - rest / 64) / STREAMS).min(FRAME as u64) as usize;
+    }
+
+    /// Counts `length` bytes of texts; fails if they exceed the limit of a trace.
+    fn count_text(&mut self, length: usize) -> Result<(), WriteError> {
+        self.text_bytes = self.text_bytes.saturating_add(length);
         let limit = About::LIMIT;
-        if self.told <= limit { Ok(()) } else { Err(WriteError::TooMuch { what: "texts", limit }) }
+        if self.text_bytes <= limit { Ok(()) } else { Err(WriteError::TooMuch { what: "texts", limit }) }
     }
 
     fn require(&self, block: u64) -> Result<(), WriteError> {
@@ -217,12 +332,23 @@ impl<W: Write> Writer<W> {
     }
 
     fn push(&mut self, event: Event) -> Result<(), WriteError> {
-        // Whoever begins to read at this frame must know the thread.
-        if self.columns.events() == 0 && self.thread != 0 && !matches!(event, Event::Thread { .. }) {
-            self.put_into_columns(Event::Thread { thread: self.thread });
+        if self.columns.events() == 0 {
+            self.begin_frame(&event)?;
         }
         self.put_into_columns(event);
-        if self.columns.length().max(self.side.length()) >= FRAME { self.put_events() } else { Ok(()) }
+        if self.columns.length().max(self.side.length()) >= self.room { self.put_events() } else { Ok(()) }
+    }
+
+    /// Begins a frame whose first event this is.
+    fn begin_frame(&mut self, event: &Event) -> Result<(), WriteError> {
+        if self.room < LEAST_ROOM {
+            return Err(WriteError::LimitReached { limit: self.limit });
+        }
+        // A frame must be readable on its own, and that includes its thread.
+        if self.thread != 0 && !matches!(event, Event::Thread { .. }) {
+            self.put_into_columns(Event::Thread { thread: self.thread });
+        }
+        Ok(())
     }
 
     fn put_into_columns(&mut self, event: Event) {
@@ -236,9 +362,10 @@ impl<W: Write> Writer<W> {
             return Ok(());
         }
         let events = self.columns.events() as u32;
-        // Whoever begins to read at this frame finds its side streams there.
+        // The index points before the side streams, because reading from this frame needs them.
         self.frames.push((self.written, self.first.0));
         self.put_definitions()?;
+        self.put_touched()?;
         let (times, sites) = (self.side.take_times(), self.side.take_sites());
         self.put_unless_empty(Contents::Times, events, &times)?;
         self.put_unless_empty(Contents::Sites, events, &sites)?;
@@ -254,6 +381,11 @@ impl<W: Write> Writer<W> {
         }
         let contents = self.definitions.take_bytes();
         self.put_frame(Contents::Definitions, 0, &contents)
+    }
+
+    fn put_touched(&mut self) -> Result<(), WriteError> {
+        let contents = std::mem::take(&mut self.touched);
+        self.put_unless_empty(Contents::Touched, 0, &contents)
     }
 
     fn put_names(&mut self) -> Result<(), WriteError> {
@@ -275,8 +407,10 @@ impl<W: Write> Writer<W> {
             length: contents.len() as u32,
             packed: packed.len() as u32,
         };
-        self.put(&header.to_bytes())?;
-        self.put(&packed)
+        // One write: a process that is killed between two leaves half a frame.
+        self.put(&[&header.to_bytes()[..], &packed].concat())?;
+        self.update_room();
+        Ok(())
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {

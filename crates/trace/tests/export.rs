@@ -1,4 +1,4 @@
-//! What is exported and imported again is the same, as far as the format can say it.
+//! Export followed by import gives the same trace, as far as the format can express it.
 
 use heapwright_trace::export::{self, Exported, Extent, FORMATS};
 use heapwright_trace::import::{Format, Options, import};
@@ -27,7 +27,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// A trace in which only live blocks go, and threads appear in the order of their numbers.
+/// Returns a trace that frees live blocks only and in which threads appear in the order of their numbers.
 fn trace(steps: &[Step]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     let (mut live, mut threads) = (Vec::new(), 0);
@@ -48,7 +48,7 @@ fn trace(steps: &[Step]) -> Vec<u8> {
             Step::Thread(thread) => {
                 writer.in_thread(thread.min(threads + 1)).unwrap();
                 threads = threads.max(thread.min(threads + 1));
-                // A thread in which nothing happens is in no other format.
+                // Other formats do not have threads without events.
                 writer.fail(1, 16).unwrap();
             }
         }
@@ -61,7 +61,7 @@ fn events(file: &[u8]) -> Vec<Event> {
 }
 
 fn exported(format: Format, trace: &[u8]) -> (String, Exported, Extent) {
-    let extent = Extent::of(Reader::new(trace).unwrap()).unwrap();
+    let extent = Extent::of(&mut Reader::new(trace).unwrap()).unwrap();
     let mut text = Vec::new();
     let exported = export::export(format, &extent, Reader::new(trace).unwrap(), &mut text).unwrap();
     (String::from_utf8(text).unwrap(), exported, extent)
@@ -74,8 +74,8 @@ fn imported(format: Format, text: &str) -> Vec<Event> {
     events(&writer.finish().unwrap())
 }
 
-/// What of an event can be said in a format.
-fn sayable(format: Format, event: Event) -> Option<Event> {
+/// Returns the event as far as a format can express it.
+fn expressible(format: Format, event: Event) -> Option<Event> {
     let plain = matches!(format, Format::Rep | Format::Mtrace);
     match event {
         Event::Allocate { block, size, .. } if plain => {
@@ -88,7 +88,7 @@ fn sayable(format: Format, event: Event) -> Option<Event> {
     }
 }
 
-/// Threads are said only when something happens in them.
+/// Returns the events with their threads, without threads that have no events.
 fn without_idle_threads(events: Vec<Event>) -> Vec<(u64, Event)> {
     let mut thread = 0;
     let mut kept = Vec::new();
@@ -105,15 +105,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_exported_is_imported_the_same(steps in steps()) {
+    fn export_and_import_round_trip(steps in steps()) {
         let trace = trace(&steps);
         let before = events(&trace);
         for format in FORMATS {
             let (text, exported, extent) = exported(format, &trace);
-            let mut expected = without_idle_threads(before.iter().filter_map(|&event| sayable(format, event)).collect());
+            let expected = before.iter().filter_map(|&event| expressible(format, event)).collect();
+            let mut expected = without_idle_threads(expected);
             let mut found = without_idle_threads(imported(format, &text));
             if format == Format::MemoryReplay {
-                // Where a thread's only events are failures its number is another one.
+                // The format has no failures, so that thread numbers differ if a thread has no other events.
                 expected.iter_mut().chain(&mut found).for_each(|(thread, _)| *thread = 0);
             }
             prop_assert_eq!(found, expected, "{}:\n{}", format.name(), text);
@@ -123,7 +124,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_said_is_counted() {
+fn export_counts_what_the_format_cannot_express() {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     let a = writer.allocate(Kind::Calloc, 10, 16).unwrap();
     writer.in_thread(1).unwrap();
@@ -152,7 +153,7 @@ fn what_cannot_be_said_is_counted() {
 }
 
 #[test]
-fn of_a_damaged_trace_what_is_before_the_damage_is_exported() {
+fn export_of_a_damaged_trace_stops_at_the_damage() {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     let mut random = fastrand::Rng::with_seed(2);
     for _ in 0..400_000 {
@@ -161,7 +162,7 @@ fn of_a_damaged_trace_what_is_before_the_damage_is_exported() {
     let trace = writer.finish().unwrap();
     let cut = &trace[..trace.len() * 2 / 3];
 
-    let extent = Extent::of(Reader::new(cut).unwrap()).unwrap();
+    let extent = Extent::of(&mut Reader::new(cut).unwrap()).unwrap();
     let mut text = Vec::new();
     let error = export::export(Format::Rep, &extent, Reader::new(cut).unwrap(), &mut text).unwrap_err();
     assert!(matches!(error, export::ExportError::Read(_)), "{error}");
@@ -170,7 +171,7 @@ fn of_a_damaged_trace_what_is_before_the_damage_is_exported() {
 }
 
 #[test]
-fn what_is_exported_is_found_out() {
+fn format_of_an_export_is_detected() {
     let trace = trace(&[Step::Allocate(Kind::Malloc, 10, 0), Step::Free(0)]);
     for format in FORMATS {
         assert_eq!(Format::detect(exported(format, &trace).0.as_bytes(), "t"), Some(format));
@@ -178,7 +179,7 @@ fn what_is_exported_is_found_out() {
 }
 
 #[test]
-fn formats_that_are_only_read_are_refused() {
+fn formats_without_export_are_rejected() {
     let trace = trace(&[]);
     let reader = Reader::new(&trace[..]).unwrap();
     let error = export::export(Format::PyTorch, &Extent::default(), reader, Vec::new()).unwrap_err();

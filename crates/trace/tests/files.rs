@@ -1,11 +1,11 @@
-//! Traces come back as they were written; what is damaged is said, and what is before it is read.
+//! Traces round-trip; damage is reported, and everything before it is read.
 
 use std::ops::ControlFlow;
 
 use heapwright_trace::{About, Event, Kind, ReadError, Reader, Writer};
 use proptest::prelude::*;
 
-/// What a program did, blocks chosen by how long ago they appeared.
+/// A step of a program. A block is chosen by the number of blocks created since.
 #[derive(Clone, Debug)]
 enum Step {
     Allocate(Kind, u64, u32),
@@ -29,7 +29,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..400)
 }
 
-/// Writes the steps; returns the file, and the events that a reader must see (threads as a number beside each).
+/// Writes the steps; returns the file, and the expected events, each with its thread.
 fn write(steps: &[Step]) -> (Vec<u8>, Vec<(u64, Event)>) {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, &About::of_program("test")).unwrap();
@@ -81,14 +81,14 @@ fn read(file: &[u8]) -> (Vec<(u64, Event)>, Option<ReadError>) {
             Ok(Some(event)) => events.push((thread, event)),
             Ok(None) => return (events, None),
             Err(error) => {
-                assert!(matches!(reader.next_event(), Ok(None)), "nothing is read behind an error");
+                assert!(matches!(reader.next_event(), Ok(None)), "nothing is read after an error");
                 return (events, Some(error));
             }
         }
     }
 }
 
-/// What is read until the end or an error, which is as text, and how much the reader says that is.
+/// The events up to the end or an error, the text of the error, and the event count of the reader.
 type Found = (Vec<Event>, Option<String>, u64);
 
 fn read_one_by_one(file: &[u8]) -> Found {
@@ -103,7 +103,7 @@ fn read_one_by_one(file: &[u8]) -> Found {
     (events, end.map(|error| error.to_string()), reader.events_read())
 }
 
-/// Reads in runs of `run` events.
+/// Reads in runs of `run` events each.
 fn read_in_runs(file: &[u8], run: usize) -> Found {
     let Ok(mut reader) = Reader::new(file) else { return (Vec::new(), None, 0) };
     let mut events = Vec::new();
@@ -121,7 +121,7 @@ fn read_in_runs(file: &[u8], run: usize) -> Found {
     (events, end.map(|error| error.to_string()), reader.events_read())
 }
 
-/// A trace of several frames.
+/// Returns a trace of several frames, and its number of events without thread changes.
 fn long_trace(events: u64) -> (Vec<u8>, u64) {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, &About::default()).unwrap();
@@ -139,7 +139,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_written_is_read(steps in steps()) {
+    fn events_round_trip(steps in steps()) {
         let (file, events) = write(&steps);
         let (found, error) = read(&file);
         prop_assert!(error.is_none(), "{error:?}");
@@ -147,7 +147,11 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_or_changed_file_is_read_up_to_the_damage(steps in steps(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
+    fn a_cut_or_changed_file_is_read_up_to_the_damage(
+        steps in steps(),
+        at in any::<prop::sample::Index>(),
+        bit in 0u8..8,
+    ) {
         let (file, events) = write(&steps);
         let at = at.index(file.len());
         let (found, _) = read(&file[..at]);
@@ -156,12 +160,17 @@ proptest! {
         changed[at] ^= 1 << bit;
         let (found, error) = read(&changed);
         prop_assert!(events.starts_with(&found));
-        // What is behind the last frame of events is not needed to read from the front.
+        // Sequential reading does not need what follows the last frame of events.
         prop_assert!(error.is_some() || found == events);
     }
 
     #[test]
-    fn read_in_runs_it_is_the_same(steps in steps(), at in any::<prop::sample::Index>(), bit in 0u8..8, run in 1usize..50) {
+    fn reading_in_runs_gives_the_same_events(
+        steps in steps(),
+        at in any::<prop::sample::Index>(),
+        bit in 0u8..8,
+        run in 1usize..50,
+    ) {
         let (mut file, _) = write(&steps);
         prop_assert_eq!(read_in_runs(&file, run), read_one_by_one(&file));
         let at = at.index(file.len());
@@ -171,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn garbage_is_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(read(&bytes).1.is_some());
         let mut disguised = b"hwtrace\0\x01\0\0\0".to_vec();
         disguised.extend(bytes);
@@ -180,15 +189,15 @@ proptest! {
 }
 
 #[test]
-fn runs_of_events_go_on_from_frame_to_frame() {
+fn runs_of_events_continue_across_frames() {
     let (file, events) = long_trace(600_000);
     let found = read_in_runs(&file, 99_999);
-    assert!(found.2 > events, "threads are told in every frame: {}", found.2);
+    assert!(found.2 > events, "every frame names its thread: {}", found.2);
     assert_eq!(found, read_one_by_one(&file));
 }
 
 #[test]
-fn an_error_names_the_frame_and_keeps_what_is_before() {
+fn an_error_names_the_frame_and_events_before_it_are_read() {
     let (file, _) = long_trace(400_000);
     let (events, error) = read(&file);
     assert!(error.is_none() && events.len() == 800_000);
@@ -198,7 +207,7 @@ fn an_error_names_the_frame_and_keeps_what_is_before() {
     let (found, error) = read(&damaged);
     let Some(ReadError::Damaged { frame, offset, events_before, .. }) = error else { panic!("{error:?}") };
     assert!(frame >= 2 && offset > 0 && (offset as usize) < file.len());
-    // The one event that is not in `found` says which thread it is.
+    // Each frame has a thread event, which is not in `found`.
     assert!(events_before > 100_000 && found.len() as u64 <= events_before && found.len() as u64 + 8 > events_before);
     assert_eq!(found, events[..found.len()]);
 }
@@ -223,19 +232,19 @@ fn a_trace_that_was_cut_off_between_frames_is_not_finished() {
     assert!(reader.is_finished());
 }
 
-/// A frame of a kind that nobody knows yet, made of one that is known.
+/// Returns a frame of an unknown kind, made from a known one.
 fn unknown(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[4..8].copy_from_slice(&99u32.to_le_bytes());
     let checksum = crc32fast::hash(&frame[..36]);
     frame[36..40].copy_from_slice(&checksum.to_le_bytes());
-    // Nobody unpacks it.
+    // Invalid contents: the reader must not decompress them.
     frame[40..].fill(0xaa);
     frame
 }
 
 #[test]
-fn frames_of_unknown_kinds_are_passed_over() {
+fn frames_of_unknown_kinds_are_skipped() {
     let (file, _) = long_trace(200_000);
     let starts: Vec<usize> = (12..file.len()).filter(|&at| file[at..].starts_with(b"hwFR")).collect();
     assert!(starts.len() > 3);
@@ -250,14 +259,14 @@ fn frames_of_unknown_kinds_are_passed_over() {
 }
 
 #[test]
-fn other_files_and_newer_traces_are_told_apart() {
+fn other_files_and_newer_traces_have_different_errors() {
     assert!(matches!(Reader::new(&b"#!/bin/sh\necho no trace\n"[..]), Err(ReadError::NotATrace)));
     assert!(matches!(Reader::new(&b""[..]), Err(ReadError::NotATrace)));
     assert!(matches!(Reader::new(&b"hwtrace\0\x02\0\0\0"[..]), Err(ReadError::Version { found: 2 })));
 }
 
 #[test]
-fn a_writer_refuses_what_cannot_be() {
+fn a_writer_rejects_invalid_events() {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     assert!(writer.free(0).is_err());
     assert!(writer.resize(0, 1).is_err());

@@ -1,4 +1,4 @@
-//! Traces of other tools, each as its documentation or its own output has them.
+//! Imports of other formats, with sources from the documentation or the output of the tools.
 
 use heapwright_trace::import::{Format, Options, Summary, import};
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
@@ -43,7 +43,8 @@ fn csv() {
 #[test]
 fn rep_with_headers_of_two_three_and_four_integers() {
     for header in ["2\n4\n", "20000\n2\n4\n", "20000\n2\n4\n1\n"] {
-        let (events, summary) = events(Format::Rep, &format!("{header}a 0 512\na 1 128\nr 0 640\nf -1\nf 1\nf 0\n"));
+        let text = format!("{header}a 0 512\na 1 128\nr 0 640\nf -1\nf 1\nf 0\n");
+        let (events, summary) = events(Format::Rep, &text);
         let expected = [
             malloc(0, 512),
             malloc(1, 128),
@@ -54,14 +55,16 @@ fn rep_with_headers_of_two_three_and_four_integers() {
         assert_eq!(events, expected);
         assert_eq!(summary.not_understood.count, 0);
     }
-    // A lone number behind the header is no event.
+    // A single number after the header is not an event.
     assert_eq!(events(Format::Rep, "1\n1\na 0 8\n77\n").1.not_understood.first, [(4, "77".to_owned())]);
 }
 
 #[test]
 fn memory_replay() {
-    let text = "186: malloc 0xb6038060 20\n186: free 0xb6038060\n187: calloc 0xb609f080 32 4\n187: realloc 0xb609f180 0xb609f080 12\n\
-                186: memalign 0xae9d1080 16 104 1000 1010\n187: realloc 0xb6000000 0x0 7\n186: free 0x0\n186: thread_done 0x0\n186: dance 1\n";
+    let text = "186: malloc 0xb6038060 20\n186: free 0xb6038060\n187: calloc 0xb609f080 32 4\n\
+                187: realloc 0xb609f180 0xb609f080 12\n\
+                186: memalign 0xae9d1080 16 104 1000 1010\n187: realloc 0xb6000000 0x0 7\n186: free 0x0\n\
+                186: thread_done 0x0\n186: dance 1\n";
     let (events, summary) = events(Format::MemoryReplay, text);
     let expected = [
         malloc(0, 20),
@@ -81,8 +84,10 @@ fn memory_replay() {
 
 #[test]
 fn logalloc() {
-    let text = "18545 18545 malloc(32)=#1\n18545 18546 calloc(4,10)=#2\n18545 18545 realloc(#1,64)=#1\n18545 18545 memalign(64, 100)=#3\n\
-                18545 18545 free(#2)\n18545 18545 free(#0)\n18545 18545 malloc(9)=#0\n18545 18545 jemalloc_stats()\n18545 18545 realloc(#0,5)=#2\nhello\n";
+    let text = "18545 18545 malloc(32)=#1\n18545 18546 calloc(4,10)=#2\n18545 18545 realloc(#1,64)=#1\n\
+                18545 18545 memalign(64, 100)=#3\n\
+                18545 18545 free(#2)\n18545 18545 free(#0)\n18545 18545 malloc(9)=#0\n\
+                18545 18545 jemalloc_stats()\n18545 18545 realloc(#0,5)=#2\nhello\n";
     let (events, summary) = events(Format::Logalloc, text);
     let expected = [
         malloc(0, 32),
@@ -100,7 +105,7 @@ fn logalloc() {
 }
 
 #[test]
-fn a_block_that_is_resized_to_nothing_is_freed() {
+fn a_resize_to_size_zero_is_a_free() {
     let freed = [malloc(0, 20), Event::Free { block: 0 }];
     let (by_android, _) = events(Format::MemoryReplay, "1: malloc 0x10 20\n1: realloc 0x0 0x10 0\n");
     let (by_mozilla, _) = events(Format::Logalloc, "1 1 malloc(20)=#1\n1 1 realloc(#1,0)=#0\n");
@@ -109,7 +114,8 @@ fn a_block_that_is_resized_to_nothing_is_freed() {
 
 #[test]
 fn mtrace() {
-    let text = "= Start\n@ ./a.out:[0x4005e6] + 0x602460 0x64\n@ /lib/x y.so:(f+0x1a)[0x7f] < 0x602460\n@ /lib/x y.so:(f+0x1a)[0x7f] > 0x602500 0xc8\n\
+    let text = "= Start\n@ ./a.out:[0x4005e6] + 0x602460 0x64\n@ /lib/x y.so:(f+0x1a)[0x7f] < 0x602460\n\
+                @ /lib/x y.so:(f+0x1a)[0x7f] > 0x602500 0xc8\n\
                 @ ./a.out:[0x40] - 0x602500\n@ ./a.out:[0x40] - 0x77\n= End\n";
     let (events, summary) = events(Format::Mtrace, text);
     let expected = [malloc(0, 100), Event::Resize { block: 0, becomes: 1, size: 200 }, Event::Free { block: 1 }];
@@ -119,7 +125,8 @@ fn mtrace() {
 
 #[test]
 fn rmm() {
-    let text = "Thread,Time,Action,Pointer,Size,Stream\n18,10:23:11.9,allocate,0x7f2a00000000,1048576,0\n18,10:23:11.9,allocate failure,(nil),99,0\n\
+    let text = "Thread,Time,Action,Pointer,Size,Stream\n18,10:23:11.9,allocate,0x7f2a00000000,1048576,0\n\
+                18,10:23:11.9,allocate failure,(nil),99,0\n\
                 19,10:23:12.1,free,0x7f2a00000000,1048576,0\n";
     let (events, summary) = events(Format::Rmm, text);
     let failed = Event::Failed { size: 99, align: 256 };
@@ -129,7 +136,8 @@ fn rmm() {
 
 #[test]
 fn heaptrack_takes_the_youngest_block_of_a_size_and_call() {
-    let text = "v 10400 3\nX ./a.out\ns 5 a.out\ns 4 main\ni 40 1 2\nt 1 0\na 10 1\na 20 0\nc 5\n+ 0\n+ 0\nc 7\n- 0\n+ 1\n- 0\n- 0\n- 7\n+ 9\n";
+    let text = "v 10400 3\nX ./a.out\ns 5 a.out\ns 4 main\ni 40 1 2\nt 1 0\na 10 1\na 20 0\nc 5\n+ 0\n+ 0\n\
+                c 7\n- 0\n+ 1\n- 0\n- 0\n- 7\n+ 9\n";
     let (events, summary) = events(Format::Heaptrack, text);
     let frees = [Event::Free { block: 1 }, Event::Free { block: 0 }];
     assert_eq!(events, [malloc(0, 16), malloc(1, 16), frees[0], malloc(2, 32), frees[1]]);
@@ -162,14 +170,14 @@ fn heaptrack_of_older_versions_has_strings_without_lengths() {
 }
 
 #[test]
-fn a_place_that_is_given_out_twice_was_freed_unseen() {
+fn an_allocation_at_the_address_of_a_live_block_frees_it() {
     let (events, summary) = events(Format::Csv, "malloc,1,10\nmalloc,1,20\nfree,1\n");
     assert_eq!(events, [malloc(0, 10), malloc(1, 20), Event::Free { block: 0 }, Event::Free { block: 1 }]);
     assert_eq!(summary.reused_places.first, [(2, "malloc,1,20".to_owned())]);
 }
 
 #[test]
-fn whatever_comes_is_counted_and_does_no_harm() {
+fn garbage_is_counted_and_does_not_panic() {
     let mut random = fastrand::Rng::with_seed(1);
     let pieces = [
         "malloc",

@@ -1,20 +1,20 @@
-//! Times, call sites, names and late texts: they come back with the events that they belong to, and do not disturb those who
-//! do not ask for them.
+//! Side streams: times, call sites, names and late texts round-trip with their events, and readers that do not ask for
+//! them read the same events.
 
 use std::ops::ControlFlow;
 
 use heapwright_trace::{About, Event, Kind, ReadError, Reader, SiteId, WriteError, Writer};
 use proptest::prelude::*;
 
-/// An event, and what is told beside it.
+/// An event with its side data.
 #[derive(Clone, Debug)]
 struct Step {
     what: What,
-    /// Nanoseconds since the step before.
+    /// Nanoseconds since the previous step.
     passed: Option<u64>,
-    /// Which site, among those defined by then.
+    /// The site, an index into those defined so far.
     site: Option<u16>,
-    /// Frames of a site to define first.
+    /// The frames of a site to define first.
     define: Option<Vec<u8>>,
 }
 
@@ -41,7 +41,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step =
         (what, passed, site, define).prop_map(|(what, passed, site, define)| Step { what, passed, site, define });
     (0usize..20, prop::collection::vec(step, 0..300)).prop_map(|(plain, mut steps)| {
-        // The streams may begin anywhere.
+        // A side stream may begin at any event.
         for step in steps.iter_mut().take(plain) {
             (step.passed, step.site, step.define) = (None, None, None);
         }
@@ -49,19 +49,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// What is to be read: events without those that name threads, and what is told beside each.
-type Told = Vec<(Event, Option<u64>, Option<Vec<String>>)>;
+/// The expected events, without thread changes, each with its time and call site.
+type Recorded = Vec<(Event, Option<u64>, Option<Vec<String>>)>;
 
 #[derive(Default)]
 struct Story {
     blocks: u64,
     now: Option<u64>,
     sites: Vec<(SiteId, Vec<String>)>,
-    told: Told,
+    recorded: Recorded,
 }
 
 impl Story {
-    fn write(steps: &[Step]) -> (Vec<u8>, Told) {
+    fn write(steps: &[Step]) -> (Vec<u8>, Recorded) {
         let mut story = Story::default();
         let mut writer = Writer::new(Vec::new(), &About::of_program("test")).unwrap();
         writer.add_text("end", "early").unwrap();
@@ -70,12 +70,12 @@ impl Story {
         }
         writer.name_frame("lib.so+0x3", "three at three.c:3").unwrap();
         writer.add_text("end", "late").unwrap();
-        // Before the first time in a trace nobody knows whether there will be any.
-        let mut told = story.told;
+        // If a trace has times, events before the first one have time 0.
+        let mut recorded = story.recorded;
         if story.now.is_some() {
-            told.iter_mut().for_each(|(_, time, _)| *time = time.or(Some(0)));
+            recorded.iter_mut().for_each(|(_, time, _)| *time = time.or(Some(0)));
         }
-        (writer.finish().unwrap(), told)
+        (writer.finish().unwrap(), recorded)
     }
 
     fn perform(&mut self, step: &Step, writer: &mut Writer<Vec<u8>>) {
@@ -105,39 +105,28 @@ impl Story {
             What::Fail => Event::Failed { size: 1, align: 64 },
             _ => Event::Allocate { block: self.blocks, kind: Kind::Malloc, size: 3, align: 16 },
         };
-        write(event, writer);
+        writer.add(&event).unwrap();
         self.blocks += u64::from(matches!(event, Event::Allocate { .. } | Event::Resize { .. }));
-        self.told.push((event, self.now, site.map(|(_, frames)| frames)));
+        self.recorded.push((event, self.now, site.map(|(_, frames)| frames)));
     }
-}
-
-fn write(event: Event, writer: &mut Writer<Vec<u8>>) {
-    match event {
-        Event::Allocate { kind, size, align, .. } => writer.allocate(kind, size, align).map(drop),
-        Event::Resize { block, size, .. } => writer.resize(block, size).map(drop),
-        Event::Free { block } => writer.free(block),
-        Event::Failed { size, align } => writer.fail(size, align),
-        Event::Thread { thread } => writer.in_thread(thread),
-    }
-    .unwrap();
 }
 
 /// Reads everything until the end or an error.
-fn read(file: &[u8]) -> (Told, Option<ReadError>) {
+fn read(file: &[u8]) -> (Recorded, Option<ReadError>) {
     let mut reader = match Reader::new(file) {
         Ok(reader) => reader.with_times().with_sites(),
         Err(error) => return (Vec::new(), Some(error)),
     };
-    let mut told = Vec::new();
+    let mut recorded = Vec::new();
     loop {
         match reader.next_event() {
             Ok(Some(Event::Thread { .. })) => {}
             Ok(Some(event)) => {
                 let site = reader.site().map(|site| reader.site_frames(site).map(str::to_owned).collect());
-                told.push((event, reader.time(), site));
+                recorded.push((event, reader.time(), site));
             }
-            Ok(None) => return (told, None),
-            Err(error) => return (told, Some(error)),
+            Ok(None) => return (recorded, None),
+            Err(error) => return (recorded, Some(error)),
         }
     }
 }
@@ -151,17 +140,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_told_beside_events_comes_back(steps in steps()) {
-        let (file, told) = Story::write(&steps);
+    fn side_streams_round_trip(steps in steps()) {
+        let (file, recorded) = Story::write(&steps);
         let (found, error) = read(&file);
         prop_assert!(error.is_none(), "{error:?}");
-        prop_assert_eq!(&found, &told);
-        // Those who do not ask see the same events.
-        prop_assert_eq!(events(&file), told.iter().map(|one| one.0).collect::<Vec<_>>());
+        prop_assert_eq!(&found, &recorded);
+        // Without side streams the events are the same.
+        prop_assert_eq!(events(&file), recorded.iter().map(|one| one.0).collect::<Vec<_>>());
     }
 }
 
-fn a_story() -> (Vec<u8>, Told) {
+fn a_story() -> (Vec<u8>, Recorded) {
     let step = |number: u64| Step {
         what: if number % 3 == 2 { What::Free } else { What::Allocate },
         passed: Some(number * 100),
@@ -172,32 +161,32 @@ fn a_story() -> (Vec<u8>, Told) {
 }
 
 #[test]
-fn a_file_that_is_cut_at_any_byte_is_read_up_to_there() {
-    let (file, told) = a_story();
+fn a_truncated_file_is_read_up_to_its_end() {
+    let (file, recorded) = a_story();
     let mut whole = 0;
     for length in 0..file.len() {
         let (found, error) = read(&file[..length]);
-        assert!(told.starts_with(&found), "cut at {length}");
-        assert!(error.is_some() || found.is_empty() || found == told);
-        whole += usize::from(found == told);
+        assert!(recorded.starts_with(&found), "cut at {length}");
+        assert!(error.is_some() || found.is_empty() || found == recorded);
+        whole += usize::from(found == recorded);
         if let Some(ReadError::Damaged { offset, events_before, .. }) = error {
             assert!(offset < length as u64 + 1 && events_before >= found.len() as u64);
         }
     }
-    // Names, texts and the index stand behind the events.
+    // Names, texts and the index follow the events.
     assert!(whole > 100);
 }
 
 #[test]
-fn a_file_that_is_changed_at_any_byte_is_read_up_to_there() {
-    let (file, told) = a_story();
+fn a_file_with_a_changed_byte_is_read_up_to_the_damage() {
+    let (file, recorded) = a_story();
     for at in 0..file.len() {
         for flip in [1, 0x80, 0xff] {
             let mut changed = file.clone();
             changed[at] ^= flip;
             let (found, error) = read(&changed);
-            assert!(told.starts_with(&found), "changed at {at}");
-            assert!(error.is_some() || found == told, "changed at {at}: nobody noticed");
+            assert!(recorded.starts_with(&found), "changed at {at}");
+            assert!(error.is_some() || found == recorded, "the change at {at} was not detected");
             if let Some(ReadError::Damaged { offset, .. }) = error {
                 assert!(offset <= at as u64, "byte {at} is in the frame at {offset}");
             }
@@ -206,7 +195,7 @@ fn a_file_that_is_changed_at_any_byte_is_read_up_to_there() {
 }
 
 #[test]
-fn the_streams_go_through_many_frames() {
+fn side_streams_continue_across_frames() {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     let mut random = fastrand::Rng::with_seed(3);
     let (mut now, mut expected) = (0, Vec::new());
@@ -231,7 +220,7 @@ fn the_streams_go_through_many_frames() {
     }
     assert!(reader.next_event().unwrap().is_none() && reader.is_finished());
     assert_eq!(reader.sites(), 200);
-    // A run of events that ends with one leaves what is told beside it.
+    // After a run of events, the reader has the time of its last event.
     let mut reader = Reader::new(&file[..]).unwrap().with_times();
     for run in expected.chunks(777) {
         let mut left = run.len();
@@ -245,7 +234,7 @@ fn the_streams_go_through_many_frames() {
 }
 
 #[test]
-fn names_and_late_texts_are_there_when_all_is_read() {
+fn names_and_late_texts_are_known_at_the_end() {
     let (file, _) = a_story();
     let mut reader = Reader::new(&file[..]).unwrap().with_sites();
     assert_eq!((reader.about().get("end"), reader.frame_name("lib.so+0x3")), (None, None));
@@ -272,7 +261,7 @@ fn time_does_not_run_backwards() {
 }
 
 #[test]
-fn a_writer_refuses_what_a_reader_would() {
+fn a_writer_enforces_the_limits_of_a_reader() {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     let mut other = Writer::new(Vec::new(), &About::default()).unwrap();
     let foreign = other.define_site(&["a"]).unwrap();
@@ -301,4 +290,22 @@ fn a_writer_refuses_what_a_reader_would() {
     let mut reader = Reader::new(&file[..]).unwrap().with_sites();
     while reader.next_event().unwrap().is_some() {}
     assert!(reader.is_finished() && reader.sites() > 100);
+}
+
+#[test]
+fn touched_pages_are_read_apart_from_the_events() {
+    let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+    let [first, second] = [1 << 20, 1 << 21].map(|size| writer.allocate(Kind::Malloc, size, 16).unwrap());
+    writer.touched(first, 3).unwrap();
+    writer.free(first).unwrap();
+    writer.touched(second, 0).unwrap();
+    assert!(writer.touched(second + 1, 0).is_err());
+    let bytes = writer.finish().unwrap();
+    let touched = Reader::new(&bytes[..]).unwrap().touched_pages().unwrap();
+    assert_eq!(touched, [(first, 3), (second, 0)].into_iter().collect());
+    // Other readers skip them.
+    assert_eq!(Reader::new(&bytes[..]).unwrap().map(Result::unwrap).count(), 3);
+    // What precedes damage counts.
+    let cut = &bytes[..bytes.len() - 20];
+    assert!(Reader::new(cut).unwrap().touched_pages().is_ok());
 }

@@ -1,4 +1,4 @@
-//! A live set of blocks: a random one goes, one of another size comes.
+//! Replaces random blocks of a live set by blocks of other sizes.
 
 use std::thread;
 
@@ -7,10 +7,10 @@ use fastrand::Rng;
 use crate::heap::{Block, Heap};
 use crate::setup::{Setup, draw};
 
-/// Blocks that all threads together replace.
+/// The number of blocks that all threads together replace.
 const REPLACED: usize = 2_000_000;
 
-/// So many threads, each with `live` blocks of sizes out of `sizes`.
+/// Runs `threads` threads, each with `live` blocks of random sizes from `sizes`.
 pub fn run(setup: &Setup, threads: usize, live: usize, sizes: &[u32]) -> Result<(), String> {
     let replaced = setup.times(REPLACED).div_ceil(threads);
     thread::scope(|scope| {

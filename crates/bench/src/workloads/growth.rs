@@ -1,14 +1,14 @@
-//! Blocks that grow by realloc, as vectors and strings do.
+//! Grows blocks by realloc, as vectors and strings do.
 
 use crate::heap::{Block, Heap};
 use crate::setup::Setup;
 
-/// How long the one block becomes at least, in bytes.
+/// The final size of the single block, at least, in bytes.
 const LONG: usize = 64 << 20;
-/// How often it grows.
+/// The number of times that a block grows from start to end.
 const GROWTHS: usize = 4;
 
-/// One block grows from 64 B to 64 MiB by 1.5, and what it gains is written to.
+/// Grows one block from 64 B to 64 MiB by a factor of 1.5, and writes to the new part each time.
 pub fn one(setup: &Setup) -> Result<(), String> {
     let heap = Heap::of_this_process();
     for _ in 0..setup.times(GROWTHS) {
@@ -23,12 +23,12 @@ pub fn one(setup: &Setup) -> Result<(), String> {
     Ok(())
 }
 
-/// How many blocks grow in turns, how long each becomes, and how often all of them do.
+/// The number of blocks that grow in turns, the final size of each in bytes, and the number of repetitions.
 const BLOCKS: usize = 1_000;
 const SHORT: usize = 4096;
 const TURNS: usize = 150;
 
-/// Many blocks grow from 16 B to 4 KiB by 2, one step each before the next step of any.
+/// Grows many blocks from 16 B to 4 KiB by a factor of 2; all take a step before any takes the next.
 pub fn many(setup: &Setup) -> Result<(), String> {
     let heap = Heap::of_this_process();
     for _ in 0..setup.times(TURNS) {

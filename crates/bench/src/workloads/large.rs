@@ -1,16 +1,16 @@
-//! Large blocks come and go, and are written to: first touches of fresh pages are most of the cost.
+//! Replaces large blocks and writes to them. Most of the cost is the first touch of fresh pages.
 
 use fastrand::Rng;
 
 use crate::heap::{Block, Heap};
 use crate::setup::{Setup, draw, log_uniform};
 
-/// Live blocks.
+/// The number of live blocks.
 const LIVE: usize = 32;
-/// Blocks that are replaced.
+/// The number of blocks that are replaced.
 const REPLACED: usize = 800;
 
-/// Replaces blocks of 64 KiB to 8 MiB.
+/// Replaces random blocks of 64 KiB to 8 MiB.
 pub fn run(setup: &Setup) -> Result<(), String> {
     let (heap, mut rng) = (Heap::of_this_process(), Rng::with_seed(1));
     let sizes = log_uniform(64 << 10, 8 << 20);

@@ -1,5 +1,5 @@
-//! What programs do to a heap, each in a form that can be told in a sentence. Everything that is drawn at random has a fixed seed: every
-//! allocator sees the same requests.
+//! Patterns of heap use by programs, each simple enough for a description in one sentence. All random choices have
+//! fixed seeds: every allocator gets the same requests.
 
 pub mod churn;
 pub mod growth;

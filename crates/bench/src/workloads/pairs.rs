@@ -1,12 +1,12 @@
-//! A block is allocated and freed, again and again: the shortest way through an allocator.
+//! Allocates and frees a single block repeatedly: the fast path of an allocator.
 
 use crate::heap::Heap;
 use crate::setup::Setup;
 
-/// Pairs.
+/// The number of pairs.
 const PAIRS: usize = 5_000_000;
 
-/// Pairs of one size.
+/// Allocates and frees blocks of `bytes` bytes.
 pub fn run(setup: &Setup, bytes: usize) -> Result<(), String> {
     let heap = Heap::of_this_process();
     for _ in 0..setup.times(PAIRS) {

@@ -1,4 +1,4 @@
-//! Producers allocate, consumers free: no block is freed by the thread that allocated it.
+//! Producers allocate, consumers free: every free is a remote free.
 
 use std::array;
 use std::sync::mpsc::sync_channel;
@@ -9,24 +9,24 @@ use fastrand::Rng;
 use crate::heap::{Block, Heap};
 use crate::setup::Setup;
 
-/// Blocks that are handed over at a time, so that the queue itself costs little.
+/// The number of blocks per message, large enough to make the cost of the queue small.
 const BATCH: usize = 64;
-/// Batches on their way at most.
-const WAITING: usize = 32;
-/// All batches.
+/// The capacity of the queue, in batches.
+const QUEUED: usize = 32;
+/// The number of batches of all producers.
 const BATCHES: usize = 40_000;
 
-/// So many producers, each with a consumer.
+/// Runs `couples` producers, each with a consumer.
 pub fn run(setup: &Setup, couples: usize) -> Result<(), String> {
     let batches = setup.times(BATCHES).div_ceil(couples);
     thread::scope(|scope| {
         for seed in 0..couples {
-            let (sender, receiver) = sync_channel::<[Block; BATCH]>(WAITING);
+            let (sender, receiver) = sync_channel::<[Block; BATCH]>(QUEUED);
             scope.spawn(move || {
                 let (heap, mut rng) = (Heap::of_this_process(), Rng::with_seed(seed as u64));
                 for _ in 0..batches {
                     let batch = array::from_fn(|_| heap.allocate(rng.usize(16..=256)));
-                    assert!(sender.send(batch).is_ok(), "the consumer takes all that there are");
+                    assert!(sender.send(batch).is_ok(), "the consumer receives every batch");
                 }
             });
             scope.spawn(move || {

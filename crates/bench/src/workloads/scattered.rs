@@ -1,4 +1,4 @@
-//! Blocks freed in scattered places, and then a program that does nothing: does the memory go back without another call?
+//! Frees random blocks and then idles. Measures whether the allocator purges memory without further calls.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -12,15 +12,15 @@ use crate::notes::Notes;
 use crate::resident::Resident;
 use crate::setup::Setup;
 
-/// Blocks at first.
+/// The number of blocks allocated.
 const BLOCKS: usize = 1_000_000;
 
-/// Where they are kept: outside of the heap, whose memory is what counts.
-static KEPT: Mutex<[Option<Block>; BLOCKS]> = Mutex::new([const { None }; BLOCKS]);
+/// The table of blocks. It is static, because memory of the heap would be measured.
+static TABLE: Mutex<[Option<Block>; BLOCKS]> = Mutex::new([const { None }; BLOCKS]);
 
-/// The figure of what the heap held before anything was freed, in bytes.
+/// The name of the figure of resident memory before the frees, in bytes.
 pub const PEAK: &str = "resident_before";
-/// The figures of what it held when so many milliseconds had passed after the last free, in bytes.
+/// The samples of resident memory: milliseconds after the last free, and the name of the figure, in bytes.
 pub const SAMPLES: [(u64, &str); 5] = [
     (0, "resident_after_0_ms"),
     (250, "resident_after_250_ms"),
@@ -28,40 +28,41 @@ pub const SAMPLES: [(u64, &str); 5] = [
     (1000, "resident_after_1000_ms"),
     (2000, "resident_after_2000_ms"),
 ];
-/// The figure of the bytes of all pages in which a live block lies: no allocator that moves no blocks holds less.
+/// The name of the figure of all pages with a live block, in bytes: a lower bound for allocators that do not move
+/// blocks.
 pub const LIVE_PAGES: &str = "live_pages";
 
-/// Frees the share `freed` of all blocks and waits.
+/// Frees the share `freed` of all blocks, then samples resident memory for two seconds.
 pub fn run(setup: &Setup, notes: &mut Notes, freed: f64) -> Result<(), String> {
     let (heap, mut rng) = (Heap::of_this_process(), Rng::with_seed(1));
-    let mut kept = KEPT.lock().map_err(|error| error.to_string())?;
-    let kept = &mut kept[..setup.times(BLOCKS)];
-    // Their pages are there before the heap is looked at for the first time.
-    kept.fill_with(|| None);
+    let mut table = TABLE.lock().map_err(|error| error.to_string())?;
+    let blocks = &mut table[..setup.times(BLOCKS)];
+    // Makes the pages of the table resident before the first sample.
+    blocks.fill_with(|| None);
     let resident = Resident::open()?;
-    let silent = || "the kernel does not say how much memory is resident".to_owned();
-    let before = resident.anonymous().ok_or_else(silent)?;
-    let held = || Some(resident.anonymous()?.saturating_sub(before));
-    kept.fill_with(|| Some(heap.allocate(rng.usize(16..=512))));
-    notes.add(PEAK, held().ok_or_else(silent)?);
-    rng.shuffle(kept);
-    let (gone, left) = kept.split_at_mut((kept.len() as f64 * freed) as usize);
-    gone.iter_mut().filter_map(Option::take).for_each(|block| heap.free(block));
-    // From here on nothing is allocated until the last look.
+    let unknown = || "the kernel does not report resident memory".to_owned();
+    let before = resident.anonymous().ok_or_else(unknown)?;
+    let heap_memory = || Some(resident.anonymous()?.saturating_sub(before));
+    blocks.fill_with(|| Some(heap.allocate(rng.usize(16..=512))));
+    notes.add(PEAK, heap_memory().ok_or_else(unknown)?);
+    rng.shuffle(blocks);
+    let (to_free, left) = blocks.split_at_mut((blocks.len() as f64 * freed) as usize);
+    to_free.iter_mut().filter_map(Option::take).for_each(|block| heap.free(block));
+    // Nothing is allocated from here until the last sample.
     let mut passed = 0;
-    let mut seen = [None; SAMPLES.len()];
-    for (seen, (milliseconds, _)) in seen.iter_mut().zip(SAMPLES) {
+    let mut samples = [None; SAMPLES.len()];
+    for (sample, (milliseconds, _)) in samples.iter_mut().zip(SAMPLES) {
         thread::sleep(Duration::from_millis(milliseconds - passed));
-        (*seen, passed) = (held(), milliseconds);
+        (*sample, passed) = (heap_memory(), milliseconds);
     }
-    for (seen, (_, name)) in seen.into_iter().zip(SAMPLES) {
-        notes.add(name, seen.ok_or_else(silent)?);
+    for (sample, (_, name)) in samples.into_iter().zip(SAMPLES) {
+        notes.add(name, sample.ok_or_else(unknown)?);
     }
     notes.add(LIVE_PAGES, (pages(left.iter().flatten()) * PAGE) as u64);
     Ok(())
 }
 
-/// How many pages have a part of a block in them.
+/// Returns the number of pages that overlap a block.
 fn pages<'a>(blocks: impl Iterator<Item = &'a Block>) -> usize {
     let range = |block: &Block| block.address() / PAGE..=(block.address() + block.bytes() - 1) / PAGE;
     blocks.flat_map(range).collect::<BTreeSet<usize>>().len()
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_counts_once_and_a_block_on_two_pages_counts_for_both() {
+    fn each_page_that_overlaps_a_block_counts_once() {
         let heap = Heap::of_this_process();
         let block = heap.allocate(2 * PAGE);
         let expected = 2 + usize::from(!block.address().is_multiple_of(PAGE));

@@ -1,5 +1,6 @@
-//! Objects of several threads on one cache line cost every write a trip between processors. Two threads write to small objects of their own, a handful
-//! at a time; an allocator that puts objects of both on one line is slow here.
+//! False sharing: objects of several threads on one cache line make every write a transfer between processors. Two
+//! threads write to small objects of their own, a few at a time. An allocator that places objects of both on one line
+//! is slow.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,29 +8,29 @@ use std::thread;
 use crate::heap::{Block, Heap};
 use crate::setup::Setup;
 
-/// Threads that write.
+/// The number of threads that write.
 const THREADS: usize = 2;
-/// Bytes of an object.
+/// The size of an object in bytes.
 const BYTES: usize = 8;
-/// Objects that a thread has at a time: some lie on a line with their neighbours, wherever lines end.
-const HELD: usize = 8;
-/// How often a thread frees all of them and allocates new ones.
+/// The number of objects of a thread at a time, enough for several on each cache line.
+const OBJECTS: usize = 8;
+/// The number of times that a thread frees all of its objects and allocates new ones.
 const TURNS: usize = 10_000;
-/// Writes to each object between two turns.
+/// The number of writes to each object between two turns.
 const WRITES: usize = 1_000;
 
-/// Every thread allocates all of its objects itself.
+/// Measures active false sharing: every thread allocates all of its objects itself.
 pub fn side_by_side(setup: &Setup) -> Result<(), String> {
     write_in_threads(setup, [const { Vec::new() }; THREADS]);
     Ok(())
 }
 
-/// The first objects are one thread's, which gives them out in turns as to a card game; when they are freed elsewhere, their places must
-/// not draw later objects of both threads to the same lines.
+/// Measures passive false sharing: one thread allocates the first objects and deals them out to the others in turns.
+/// After they are freed remotely, the allocator must not reuse their lines for objects of both threads.
 pub fn handed_over(setup: &Setup) -> Result<(), String> {
     let heap = Heap::of_this_process();
     let mut hands = [const { Vec::new() }; THREADS];
-    (0..HELD).for_each(|_| hands.iter_mut().for_each(|hand| hand.push(heap.allocate(BYTES))));
+    (0..OBJECTS).for_each(|_| hands.iter_mut().for_each(|hand| hand.push(heap.allocate(BYTES))));
     write_in_threads(setup, hands);
     Ok(())
 }
@@ -47,13 +48,13 @@ fn write_in_threads(setup: &Setup, hands: [Vec<Block>; THREADS]) {
     });
 }
 
-/// Begins with the objects in `hand`, if there are any.
+/// Runs the turns of a thread, starting with the objects in `hand`.
 fn take_turns(mut hand: Vec<Block>, turns: usize) {
     let heap = Heap::of_this_process();
     for _ in 0..turns {
         write_often(&mut hand);
         hand.drain(..).for_each(|object| heap.free(object));
-        hand.extend((0..HELD).map(|_| heap.allocate(BYTES)));
+        hand.extend((0..OBJECTS).map(|_| heap.allocate(BYTES)));
     }
     hand.into_iter().for_each(|object| heap.free(object));
 }

@@ -1,4 +1,4 @@
-//! Threads that live shortly: what an allocator makes for a thread, and takes down with it, is most of their life.
+//! Short-lived threads: most of their time is the setup and teardown of the thread cache.
 
 use std::thread;
 
@@ -7,22 +7,24 @@ use fastrand::Rng;
 use crate::heap::{Block, Heap};
 use crate::setup::Setup;
 
-/// Lines of threads, each one after the other.
-const LINES: usize = 4;
-/// Threads in all.
+/// The number of threads at a time.
+const CONCURRENT: usize = 4;
+/// The number of threads in total.
 const THREADS: usize = 6_000;
-/// Blocks of each.
+/// The number of blocks per thread.
 const BLOCKS: usize = 50;
 
-/// Four threads at a time.
+/// Runs short-lived threads, four at a time.
 pub fn run(setup: &Setup) -> Result<(), String> {
-    let threads = setup.times(THREADS).div_ceil(LINES);
+    let threads = setup.times(THREADS).div_ceil(CONCURRENT);
     thread::scope(|scope| {
-        for line in 0..LINES {
+        for lane in 0..CONCURRENT {
             scope.spawn(move || {
                 for thread in 0..threads {
-                    let seed = (line * threads + thread) as u64;
-                    thread::spawn(move || live(Rng::with_seed(seed))).join().expect("a short life does not panic");
+                    let seed = (lane * threads + thread) as u64;
+                    thread::spawn(move || allocate_and_free(Rng::with_seed(seed)))
+                        .join()
+                        .expect("allocating and freeing does not panic");
                 }
             });
         }
@@ -30,7 +32,7 @@ pub fn run(setup: &Setup) -> Result<(), String> {
     Ok(())
 }
 
-fn live(mut rng: Rng) {
+fn allocate_and_free(mut rng: Rng) {
     let heap = Heap::of_this_process();
     let blocks: Vec<Block> = (0..BLOCKS).map(|_| heap.allocate(rng.usize(16..=512))).collect();
     blocks.into_iter().for_each(|block| heap.free(block));

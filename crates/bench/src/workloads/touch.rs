@@ -1,11 +1,11 @@
-//! Memory that is touched must be memory that is seen: the check of the measuring itself.
+//! Touches a known amount of memory, to validate the measurement.
 
 use crate::heap::Heap;
 
-/// Bytes that are touched.
+/// The number of bytes touched.
 const BYTES: usize = 32 << 20;
 
-/// Touches them and ends.
+/// Allocates, touches and frees one block.
 pub fn run() -> Result<(), String> {
     let heap = Heap::of_this_process();
     let mut block = heap.allocate(BYTES);

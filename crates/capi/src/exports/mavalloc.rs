@@ -21,7 +21,7 @@ pub extern "C" fn mavalloc_alloc(size: usize) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mavalloc_free(block: *mut c_void) {
-    // SAFETY: the header asks for it.
+    // SAFETY: a block that is freed is not used any more: the header requires it of callers.
     unsafe { mavalloc::free(block) }
 }
 

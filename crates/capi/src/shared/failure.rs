@@ -1,4 +1,4 @@
-//! What went wrong: a status, and words for the thread that asks.
+//! Failures: their status, and their description in words, which each thread can ask for.
 
 use core::cell::Cell;
 use core::ffi::c_char;
@@ -10,9 +10,9 @@ use crate::types::Status;
 
 /// Why something was not done.
 pub(crate) enum Failure {
-    /// What the caller passed cannot be.
+    /// An argument is invalid.
     Misuse(Status),
-    /// The heap's own reason.
+    /// The heap's error.
     Refused(Error),
 }
 
@@ -53,7 +53,7 @@ impl From<&Error> for Status {
             Error::BadRootName => Status::BadRootName,
             Error::RootsFull { .. } => Status::RootsFull,
             Error::RootDiffers { .. } => Status::RootDiffers,
-            // The system's own reasons, and whatever the library learns to tell apart later: the words say which.
+            // Errors of the system, and variants of later versions of the library: the text says which.
             _ => Status::Refused,
         }
     }
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// What, where, and what to do next.
+    /// Describes what failed, where, and what to do next.
     fn text(&self) -> CString {
         match self {
             Failure::Misuse(status) => status.text().to_owned(),
@@ -77,7 +77,7 @@ impl Failure {
     }
 }
 
-/// A thread's last failure, and the words that it was given for it.
+/// A thread's last failure, and the text that was returned for it.
 struct Last {
     failure: Cell<Option<Failure>>,
     text: Cell<Option<CString>>,
@@ -87,8 +87,8 @@ thread_local! {
     static LAST: Last = const { Last { failure: Cell::new(None), text: Cell::new(None) } };
 }
 
-/// The status of something that gives nothing back.
-pub(crate) fn told(result: Result<(), Failure>) -> Status {
+/// The status of an operation without a result. Remembers the failure for this thread.
+pub(crate) fn reported(result: Result<(), Failure>) -> Status {
     match result {
         Ok(()) => Status::Ok,
         Err(failure) => {
@@ -99,7 +99,7 @@ pub(crate) fn told(result: Result<(), Failure>) -> Status {
     }
 }
 
-/// What came of something, or `instead` when it failed.
+/// The result of an operation, or `instead` when it failed. Remembers the failure for this thread.
 pub(crate) fn value_or<T>(instead: T, result: Result<T, Failure>) -> T {
     result.unwrap_or_else(|failure| {
         remember(failure);
@@ -107,13 +107,13 @@ pub(crate) fn value_or<T>(instead: T, result: Result<T, Failure>) -> T {
     })
 }
 
-/// A thread that is ending has no place for it any more, and nobody to ask.
+/// Does nothing in a thread whose thread-local values are already destroyed.
 #[cold]
 fn remember(failure: Failure) {
     let _ = LAST.try_with(|last| last.failure.set(Some(failure)));
 }
 
-/// This thread's last failure in words, which stay where they are until it asks again; no words before the first.
+/// The description of this thread's last failure, valid until the thread's next call; empty before the first failure.
 pub(crate) fn last() -> *const c_char {
     let words = LAST.try_with(|last| {
         let failure = last.failure.take()?;
@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn the_words_are_those_of_the_last_failure_of_the_thread() {
-        // SAFETY: the words stay until this thread asks again.
+        // SAFETY: the text ends with a zero and is valid until this thread calls `last` again.
         let words = || unsafe { CStr::from_ptr(last()) }.to_str().expect("text").to_owned();
         assert_eq!(words(), "");
         for error in every_error() {
             let expected = error.to_string();
-            told(Err(error.into()));
+            reported(Err(error.into()));
             assert_eq!(words(), expected);
         }
         assert_eq!(value_or(3, Err(Status::NullPointer.into())), 3);

@@ -1,50 +1,31 @@
-//! What can be asked about a shared heap.
+//! Queries about a shared heap: its blocks, processes and roots, and what can be reclaimed.
 
 use core::ffi::c_void;
 
 use heapwright_shared::{Error, Leavers, SharedHeap};
 
-use super::answer::answer_if_wanted;
 use super::failure::Failure;
 use super::types::{SharedBlock, SharedProcess, SharedReclaimed, SharedRoot};
-use crate::handle::{Handle, open_shared};
+use crate::out::store_if_wanted;
 use crate::types::{Status, Violation, Visit, cut};
 
-/// What `ask` says of the heap; nothing (0, mostly) when there is none.
+/// Calls `visit` for everything that `list` returns until it returns another number than 0. The segment's lock is not
+/// held during the calls.
 ///
 /// # Safety
-/// As [`open_shared`].
-pub(crate) unsafe fn of<T>(handle: *const Handle, ask: impl FnOnce(&SharedHeap) -> T) -> Result<T, Failure> {
-    // SAFETY: the caller's promise.
-    Ok(ask(unsafe { open_shared(handle) }?))
-}
-
-/// How many bytes of blocks the heap holds now.
-///
-/// # Safety
-/// As [`open_shared`].
-pub(crate) unsafe fn size(handle: *const Handle) -> Result<usize, Failure> {
-    // SAFETY: the caller's promise.
-    Ok(unsafe { open_shared(handle) }?.size()?)
-}
-
-/// Shows everything that `list` lists to `visit`, until it says otherwise. The lock is not held meanwhile.
-///
-/// # Safety
-/// As [`open_shared`]; `visit` may be called with `context`.
+/// `visit` may be called with `context`.
 unsafe fn show<T, L>(
-    handle: *const Handle,
+    heap: &SharedHeap,
     list: impl FnOnce(&SharedHeap) -> Result<Vec<L>, Error>,
-    describe: impl Fn(&SharedHeap, L) -> T,
+    describe: impl Fn(L) -> T,
     visit: Option<Visit<T>>,
     context: *mut c_void,
 ) -> Result<(), Failure> {
     let visit = visit.ok_or(Status::NullPointer)?;
-    // SAFETY: the caller's promise.
-    let heap = unsafe { open_shared(handle) }?;
     for listed in list(heap)? {
-        // SAFETY: the caller's promise.
-        if unsafe { visit(&describe(heap, listed), context) } != 0 {
+        // SAFETY: the visitor may be called with this context, as this function requires, and the item is a local
+        // variable.
+        if unsafe { visit(&describe(listed), context) } != 0 {
             break;
         }
     }
@@ -52,72 +33,68 @@ unsafe fn show<T, L>(
 }
 
 /// # Safety
-/// As [`show`].
+/// As for [`show`].
 pub(crate) unsafe fn walk(
-    handle: *const Handle,
+    heap: &SharedHeap,
     visit: Option<Visit<SharedBlock>>,
     context: *mut c_void,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { show(handle, SharedHeap::blocks, |heap, block| SharedBlock::of(heap, &block), visit, context) }
+    // SAFETY: the visitor may be called with this context, as this function requires.
+    unsafe { show(heap, SharedHeap::blocks, |block| SharedBlock::of(heap, &block), visit, context) }
 }
 
 /// # Safety
-/// As [`show`].
+/// As for [`show`].
 pub(crate) unsafe fn left_behind(
-    handle: *const Handle,
+    heap: &SharedHeap,
     visit: Option<Visit<SharedBlock>>,
     context: *mut c_void,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { show(handle, SharedHeap::left_behind, |heap, block| SharedBlock::of(heap, &block), visit, context) }
+    // SAFETY: the visitor may be called with this context, as this function requires.
+    unsafe { show(heap, SharedHeap::left_behind, |block| SharedBlock::of(heap, &block), visit, context) }
 }
 
 /// # Safety
-/// As [`show`].
+/// As for [`show`].
 pub(crate) unsafe fn processes(
-    handle: *const Handle,
+    heap: &SharedHeap,
     visit: Option<Visit<SharedProcess>>,
     context: *mut c_void,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { show(handle, SharedHeap::processes, |_, process| process.into(), visit, context) }
+    // SAFETY: the visitor may be called with this context, as this function requires.
+    unsafe { show(heap, SharedHeap::processes, SharedProcess::from, visit, context) }
 }
 
 /// # Safety
-/// As [`show`].
+/// As for [`show`].
 pub(crate) unsafe fn roots(
-    handle: *const Handle,
+    heap: &SharedHeap,
     visit: Option<Visit<SharedRoot>>,
     context: *mut c_void,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { show(handle, SharedHeap::roots, |_, root| root.into(), visit, context) }
+    // SAFETY: the visitor may be called with this context, as this function requires.
+    unsafe { show(heap, SharedHeap::roots, SharedRoot::from, visit, context) }
 }
 
+/// Verifies every invariant of the heap; stores the first that does not hold at `out`, unless that is null.
+///
 /// # Safety
-/// As [`open_shared`]; `out` is null or may be written.
-pub(crate) unsafe fn check(handle: *const Handle, out: *mut Violation) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    let checked = unsafe { open_shared(handle) }?.check();
+/// `out` is null or valid for a write.
+pub(crate) unsafe fn check(heap: &SharedHeap, out: *mut Violation) -> Result<(), Failure> {
+    let checked = heap.check();
     if let Err(Error::Corrupted { what, offset }) = checked {
         let violation = Violation { offset: usize::try_from(offset).unwrap_or(usize::MAX), invariant: cut(what) };
-        // SAFETY: the caller's promise.
-        if let Some(out) = unsafe { out.as_mut() } {
-            *out = violation;
-        }
+        // SAFETY: `out` is null or valid for a write, as this function requires.
+        unsafe { store_if_wanted(out, violation) };
     }
     Ok(checked?)
 }
 
-/// # Safety
-/// As [`open_shared`]; `out` is null or may be written.
-pub(crate) unsafe fn reclaim(handle: *const Handle, whose: u32, out: *mut SharedReclaimed) -> Result<(), Failure> {
+pub(crate) fn reclaim(heap: &SharedHeap, whose: u32) -> Result<SharedReclaimed, Failure> {
     let whose = match whose {
         0 => Leavers::Dead,
         1 => Leavers::DeadAndClosed,
         _ => return Err(Status::BadOptions.into()),
     };
-    // SAFETY: the caller's promise.
-    unsafe { answer_if_wanted(handle, out, |heap| heap.reclaim(whose).map(SharedReclaimed::from)) }
+    Ok(heap.reclaim(whose)?.into())
 }

@@ -1,24 +1,13 @@
 //! Named roots.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::CStr;
 
 use heapwright_shared::{Error, Offset, SharedHeap};
 
-use super::answer::{answer, answer_if_wanted};
 use super::failure::Failure;
-use crate::handle::{Handle, open_shared};
 use crate::types::Status;
 
-/// A root's name.
-///
-/// # Safety
-/// `name` is null or ends with a zero, and stays as it is for as long as it is used.
-unsafe fn text<'n>(name: *const c_char) -> Result<&'n str, Failure> {
-    if name.is_null() {
-        return Err(Status::NullPointer.into());
-    }
-    // SAFETY: the caller's promise.
-    let name = unsafe { CStr::from_ptr(name) };
+fn text(name: &CStr) -> Result<&str, Failure> {
     Ok(name.to_str().map_err(|_| Error::BadRootName)?)
 }
 
@@ -27,52 +16,29 @@ fn number(root: Option<Offset>) -> u64 {
     root.map_or(0, Offset::get)
 }
 
-/// # Safety
-/// `name` as for [`text`]; else as [`answer`].
-pub(crate) unsafe fn get(handle: *const Handle, name: *const c_char, out: *mut u64) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { answer(handle, out, |heap| Ok::<_, Failure>(number(heap.root(text(name)?)?))) }
+pub(crate) fn get(heap: &SharedHeap, name: &CStr) -> Result<u64, Failure> {
+    Ok(number(heap.root(text(name)?)?))
 }
 
-/// # Safety
-/// As [`get`].
-pub(crate) unsafe fn set(handle: *const Handle, name: *const c_char, new: u64, old: *mut u64) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        answer_if_wanted(handle, old, |heap| {
-            let new = Offset::new(new).ok_or(Status::NotABlock)?;
-            Ok::<_, Failure>(number(heap.set_root(text(name)?, new)?))
-        })
-    }
+/// Sets the root; returns where it pointed before.
+pub(crate) fn set(heap: &SharedHeap, name: &CStr, new: u64) -> Result<u64, Failure> {
+    let new = Offset::new(new).ok_or(Status::NotABlock)?;
+    Ok(number(heap.set_root(text(name)?, new)?))
 }
 
-/// # Safety
-/// As [`get`].
-pub(crate) unsafe fn remove(handle: *const Handle, name: *const c_char, old: *mut u64) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { answer_if_wanted(handle, old, |heap| Ok::<_, Failure>(number(unset(heap, text(name)?)?))) }
-}
-
-/// Removes the root wherever it points, and returns where that was. Whoever changes it in between is not disturbed.
-fn unset(heap: &SharedHeap, name: &str) -> Result<Option<Offset>, Error> {
+/// Removes the root wherever it points, and returns where that was. A change that another thread makes meanwhile
+/// happens either before the removal or after it.
+pub(crate) fn remove(heap: &SharedHeap, name: &CStr) -> Result<u64, Failure> {
+    let name = text(name)?;
     let mut expected = heap.root(name)?;
     loop {
         match heap.replace_root(name, expected, None) {
             Err(Error::RootDiffers { found }) => expected = found.and_then(Offset::new),
-            replaced => return replaced.map(|()| expected),
+            replaced => return Ok(replaced.map(|()| number(expected))?),
         }
     }
 }
 
-/// # Safety
-/// `name` as for [`text`]; else as [`open_shared`].
-pub(crate) unsafe fn replace(
-    handle: *const Handle,
-    name: *const c_char,
-    expected: u64,
-    new: u64,
-) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    let (heap, name) = unsafe { (open_shared(handle)?, text(name)?) };
-    Ok(heap.replace_root(name, Offset::new(expected), Offset::new(new))?)
+pub(crate) fn replace(heap: &SharedHeap, name: &CStr, expected: u64, new: u64) -> Result<(), Failure> {
+    Ok(heap.replace_root(text(name)?, Offset::new(expected), Offset::new(new))?)
 }

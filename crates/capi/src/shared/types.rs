@@ -1,4 +1,4 @@
-//! What crosses the border to and from shared heaps, in the layout that `heapwright.h` gives it.
+//! The types of shared heaps, in the layout that `heapwright.h` declares.
 
 use core::ffi::{c_char, c_void};
 use core::time::Duration;
@@ -26,15 +26,15 @@ pub struct SharedSettings {
     pub mode: u32,
     /// Bytes; 0 stands for 64.
     pub granule: u32,
-    /// How many may be attached at a time; 0 stands for 64.
+    /// Number of processes that may be attached at a time; 0 stands for 64.
     pub processes: u32,
-    /// How many named roots there is room for; 0 stands for 32.
+    /// Number of named roots that there is room for; 0 stands for 32.
     pub roots: u32,
-    /// How long an operation waits for the lock, in milliseconds; 0 stands for 10 seconds.
+    /// The longest time that an operation waits for the lock, in milliseconds; 0 stands for 10 seconds.
     pub patience: u32,
 }
 
-/// `given`, or what is usual where nothing was given.
+/// `given`, or the default where that is zero.
 fn or_usual<T: Default + PartialEq>(given: T, usual: T) -> T {
     if given == T::default() { usual } else { given }
 }
@@ -66,9 +66,9 @@ impl TryFrom<SharedSettings> for Settings {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct SharedAccess {
-    /// How long an operation waits for the lock, in milliseconds; 0 stands for 10 seconds.
+    /// The longest time that an operation waits for the lock, in milliseconds; 0 stands for 10 seconds.
     pub patience: u32,
-    /// Whose segments are opened. 0: the user's own and the superuser's; 1: also those of `user`; 2: anybody's.
+    /// The owners whose segments are opened. 0: the effective user and the superuser; 1: also `user`; 2: every user.
     pub owner: u32,
     /// The number of a user.
     pub user: u32,
@@ -88,7 +88,7 @@ impl TryFrom<SharedAccess> for Access {
     }
 }
 
-/// The number of a process's state; 0 is nobody's.
+/// The number of a process's state; no state has the number 0.
 fn number_of(state: ProcessState) -> u32 {
     match state {
         ProcessState::Attached => 1,
@@ -114,9 +114,10 @@ pub struct SharedBlock {
     pub size: usize,
     /// 1: used; 0: a hole.
     pub used: u32,
-    /// The number of the process that allocated it; 0 for a hole, and when it is not known any more.
+    /// The number of the process that allocated it; 0 for a hole, and when the process table no longer lists the
+    /// process.
     pub pid: u32,
-    /// What became of that process; 0 for a hole.
+    /// The state of that process; 0 for a hole.
     pub state: u32,
 }
 
@@ -138,11 +139,11 @@ impl SharedBlock {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SharedProcess {
-    /// Its number; 0 for those who had to make room in the process table.
+    /// Its number; 0 for the processes whose entries in the process table were reused.
     pub pid: u32,
-    /// What became of it.
+    /// Its state.
     pub state: u32,
-    /// How many blocks it has.
+    /// Number of its blocks.
     pub blocks: u64,
     /// Bytes in them.
     pub bytes: u64,
@@ -175,11 +176,11 @@ impl From<Root> for SharedRoot {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SharedReclaimed {
-    /// How many blocks were freed.
+    /// Number of blocks that were freed.
     pub blocks: u64,
     /// Bytes in them.
     pub bytes: u64,
-    /// How many blocks were kept because a root points at them.
+    /// Number of blocks that were kept because a root points at them.
     pub kept: u64,
 }
 

@@ -1,4 +1,4 @@
-/* Prints what the header says about its types and numbers, a line each, for the test to hold against the library's. */
+/* Prints the header's layouts and numbers, a line each, which the test compares with the library's. */
 #include <heapwright.h>
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What the tests with several processes have in common. Included first: it asks for POSIX. */
+/* Helpers of the tests with several processes. Included first: it defines feature macros for POSIX. */
 #ifndef SEGMENT_H
 #define SEGMENT_H
 
@@ -8,43 +8,42 @@
 
 #include <signal.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "require.h"
+#include "process.h"
 
-/* A name that no other test has. */
+/* Returns a name for a segment that no other test has. */
 static inline const char *segment_name(const char *what) {
     static char name[64];
     snprintf(name, sizeof name, "heapwright-c-%s-%ld", what, (long)getpid());
     return name;
 }
 
-/* What the children and their parent tell each other: one byte for each step that is done. */
+/* A pipe between children and their parent: one byte for each step that is done. */
 struct steps {
     int ends[2];
 };
 
 static inline struct steps steps_of(void) {
     struct steps steps;
-    REQUIRE(pipe(steps.ends) == 0);
+    CHECK(pipe(steps.ends) == 0);
     return steps;
 }
 
 static inline void done(struct steps *steps) {
-    REQUIRE(write(steps->ends[1], "!", 1) == 1);
+    CHECK(write(steps->ends[1], "!", 1) == 1);
 }
 
 static inline void await(struct steps *steps) {
     char step;
-    REQUIRE(read(steps->ends[0], &step, 1) == 1);
+    CHECK(read(steps->ends[0], &step, 1) == 1);
 }
 
-/* A child that does `work` and ends well, or not at all. */
+/* Starts a child that runs `work` and exits with status 0. */
 static inline pid_t child(void (*work)(void *), void *argument) {
     fflush(NULL);
     pid_t child = fork();
-    REQUIRE(child >= 0);
+    CHECK(child >= 0);
     if (child == 0) {
         alarm(60);
         work(argument);
@@ -54,16 +53,13 @@ static inline pid_t child(void (*work)(void *), void *argument) {
 }
 
 static inline void ended_well(pid_t child) {
-    int status;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(status_of(child) == 0);
 }
 
 static inline void kill_hard(pid_t child) {
-    int status;
-    REQUIRE(kill(child, SIGKILL) == 0);
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    CHECK(kill(child, SIGKILL) == 0);
+    int status = status_of(child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 #endif

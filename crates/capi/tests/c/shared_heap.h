@@ -1,4 +1,4 @@
-/* What the tests of shared heaps have in common. */
+/* Helpers of the tests of shared heaps. */
 #ifndef SHARED_HEAP_H
 #define SHARED_HEAP_H
 
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The segment that the test is about. */
+/* The segment under test. */
 static const char *name;
 
 #define SAYS(words) (strstr(hw_shared_last_error(), words) != NULL)
@@ -23,14 +23,14 @@ static inline hw_shared_settings settings_of(unsigned policy) {
 
 static inline hw_shared *created(const hw_shared_settings *settings) {
     hw_shared *heap = NULL;
-    REQUIRE(hw_shared_create(name, settings, &heap) == HW_OK && heap != NULL);
+    CHECK(hw_shared_create(name, settings, &heap) == HW_OK && heap != NULL);
     return heap;
 }
 
 static inline void removed(hw_shared *heap) {
-    REQUIRE(hw_shared_check(heap, NULL) == HW_OK);
-    REQUIRE(hw_shared_close(heap) == HW_OK);
-    REQUIRE(hw_shared_unlink(name) == HW_OK);
+    CHECK(hw_shared_check(heap, NULL) == HW_OK);
+    CHECK(hw_shared_close(heap) == HW_OK);
+    CHECK(hw_shared_unlink(name) == HW_OK);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* Shared heaps in the hands of threads and processes that exchange data, die, fork and stop. Compiles as C11 and as C++17. */
+/* Shared heaps used by threads and processes that exchange data, die, fork and stop. Compiles as C11 and as
+ * C++17. */
 #include "shared_heap.h"
 
 #include <pthread.h>
@@ -8,9 +9,9 @@ static void *pairs(void *argument) {
     hw_shared *heap = (hw_shared *)argument;
     for (int i = 0; i < 3000; ++i) {
         char *block = (char *)hw_shared_allocate(heap, 1 + (size_t)i % 500);
-        REQUIRE(block != NULL);
+        CHECK(block != NULL);
         memset(block, i & 0xFF, 1 + (size_t)i % 500);
-        REQUIRE(hw_shared_free(heap, block) == HW_OK);
+        CHECK(hw_shared_free(heap, block) == HW_OK);
     }
     return NULL;
 }
@@ -19,39 +20,39 @@ static void threads_share_a_handle(unsigned policy) {
     hw_shared_settings settings = settings_of(policy);
     hw_shared *heap = created(&settings);
     pthread_t threads[4];
-    for (int i = 0; i < 4; ++i) REQUIRE(pthread_create(&threads[i], NULL, pairs, heap) == 0);
-    for (int i = 0; i < 4; ++i) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, pairs, heap) == 0);
+    for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
     hw_counters counters;
-    REQUIRE(hw_shared_counters_of(heap, &counters) == HW_OK && counters.live == 0 && counters.frees == 4 * 3000);
+    CHECK(hw_shared_counters_of(heap, &counters) == HW_OK && counters.live == 0 && counters.frees == 4 * 3000);
     removed(heap);
 }
 
 static void *move_root(void *argument) {
     hw_shared *heap = (hw_shared *)argument;
     uint64_t block = 0;
-    REQUIRE(hw_shared_allocate_offset(heap, 1, 1, &block) == HW_OK);
-    for (int i = 0; i < 20000; ++i) REQUIRE(hw_shared_set_root(heap, "moved", block, NULL) == HW_OK);
+    CHECK(hw_shared_allocate_offset(heap, 1, 1, &block) == HW_OK);
+    for (int i = 0; i < 20000; ++i) CHECK(hw_shared_set_root(heap, "moved", block, NULL) == HW_OK);
     return NULL;
 }
 
-/* However often others move a root meanwhile, it can be removed. */
+/* A root can be removed while other threads keep moving it. */
 static void threads_contend_for_a_root(void) {
     hw_shared *heap = created(NULL);
     pthread_t threads[2];
-    for (int i = 0; i < 2; ++i) REQUIRE(pthread_create(&threads[i], NULL, move_root, heap) == 0);
+    for (int i = 0; i < 2; ++i) CHECK(pthread_create(&threads[i], NULL, move_root, heap) == 0);
     uint64_t mine = 0, old = 0;
-    REQUIRE(hw_shared_allocate_offset(heap, 1, 1, &mine) == HW_OK);
+    CHECK(hw_shared_allocate_offset(heap, 1, 1, &mine) == HW_OK);
     for (int i = 0; i < 10000; ++i) {
-        REQUIRE(hw_shared_set_root(heap, "moved", mine, NULL) == HW_OK);
-        REQUIRE(hw_shared_remove_root(heap, "moved", &old) == HW_OK && old != 0);
+        CHECK(hw_shared_set_root(heap, "moved", mine, NULL) == HW_OK);
+        CHECK(hw_shared_remove_root(heap, "moved", &old) == HW_OK && old != 0);
     }
-    for (int i = 0; i < 2; ++i) REQUIRE(pthread_join(threads[i], NULL) == 0);
-    REQUIRE(hw_shared_remove_root(heap, "moved", NULL) == HW_OK);
-    REQUIRE(hw_shared_remove_root(heap, "moved", &old) == HW_OK && old == 0);
+    for (int i = 0; i < 2; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(hw_shared_remove_root(heap, "moved", NULL) == HW_OK);
+    CHECK(hw_shared_remove_root(heap, "moved", &old) == HW_OK && old == 0);
     removed(heap);
 }
 
-/* What one process puts in a list, another finds at addresses of its own. */
+/* A list that one process builds is read by another at addresses of its own. */
 struct link {
     uint64_t next;
     int number;
@@ -61,27 +62,27 @@ enum { LINKS = 40 };
 
 static void push(hw_shared *heap, int number) {
     uint64_t offset = 0;
-    REQUIRE(hw_shared_allocate_offset(heap, sizeof(struct link), 16, &offset) == HW_OK);
+    CHECK(hw_shared_allocate_offset(heap, sizeof(struct link), 16, &offset) == HW_OK);
     struct link *link = (struct link *)hw_shared_pointer_of(heap, offset);
     link->number = number;
     do {
-        REQUIRE(hw_shared_get_root(heap, "list", &link->next) == HW_OK);
+        CHECK(hw_shared_get_root(heap, "list", &link->next) == HW_OK);
     } while (hw_shared_replace_root(heap, "list", link->next, offset) == HW_ROOT_DIFFERS);
 }
 
 static void push_all(void *first) {
     hw_shared *heap = NULL;
-    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
     for (int i = 0; i < LINKS; ++i) push(heap, *(int *)first + i);
-    REQUIRE(hw_shared_close(heap) == HW_OK);
+    CHECK(hw_shared_close(heap) == HW_OK);
 }
 
 static int count_closed(const hw_shared_process *process, void *context) {
     if (process->state == HW_CLOSED) {
         *(uint64_t *)context += process->blocks;
-        REQUIRE(process->bytes >= process->blocks * sizeof(struct link));
+        CHECK(process->bytes >= process->blocks * sizeof(struct link));
     } else {
-        REQUIRE(process->state == HW_ATTACHED && process->pid == (uint32_t)getpid() && process->blocks == 0);
+        CHECK(process->state == HW_ATTACHED && process->pid == (uint32_t)getpid() && process->blocks == 0);
     }
     return 0;
 }
@@ -95,42 +96,42 @@ static void processes_exchange_data(unsigned policy) {
     ended_well(pushers[1]);
     char seen[2 * LINKS] = {0};
     uint64_t at = 0;
-    REQUIRE(hw_shared_get_root(heap, "list", &at) == HW_OK);
+    CHECK(hw_shared_get_root(heap, "list", &at) == HW_OK);
     while (at != 0) {
         struct link *link = (struct link *)hw_shared_pointer_of(heap, at);
-        REQUIRE(link->number >= 0 && link->number < 2 * LINKS && seen[link->number]++ == 0);
+        CHECK(link->number >= 0 && link->number < 2 * LINKS && seen[link->number]++ == 0);
         at = link->next;
     }
-    REQUIRE(memchr(seen, 0, sizeof seen) == NULL);
+    CHECK(memchr(seen, 0, sizeof seen) == NULL);
     uint64_t closed = 0;
-    REQUIRE(hw_shared_walk_processes(heap, count_closed, &closed) == HW_OK && closed == 2 * LINKS);
+    CHECK(hw_shared_walk_processes(heap, count_closed, &closed) == HW_OK && closed == 2 * LINKS);
     hw_shared_reclaimed reclaimed;
-    REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == HW_OK && reclaimed.blocks == 0);
-    REQUIRE(hw_shared_get_root(heap, "list", &at) == HW_OK && hw_shared_adopt(heap, at) == HW_OK);
-    REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD_AND_CLOSED, &reclaimed) == HW_OK);
-    REQUIRE(reclaimed.blocks == 2 * LINKS - 1 && reclaimed.kept == 0);
+    CHECK(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == HW_OK && reclaimed.blocks == 0);
+    CHECK(hw_shared_get_root(heap, "list", &at) == HW_OK && hw_shared_adopt(heap, at) == HW_OK);
+    CHECK(hw_shared_reclaim(heap, HW_RECLAIM_DEAD_AND_CLOSED, &reclaimed) == HW_OK);
+    CHECK(reclaimed.blocks == 2 * LINKS - 1 && reclaimed.kept == 0);
     removed(heap);
 }
 
 static struct steps ready;
 
-/* Leaves a block that a root points at, two that nothing does, and dies in the middle of something. */
+/* Leaves a block that a root points at and two others, and dies in the middle of an operation. */
 static void be_busy_until_killed(void *unused) {
     (void)unused;
     hw_shared *heap = NULL;
-    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
     char *kept = (char *)hw_shared_allocate(heap, 100);
     strcpy(kept, "kept");
-    REQUIRE(hw_shared_set_root(heap, "kept", hw_shared_offset_of(heap, kept), NULL) == HW_OK);
-    REQUIRE(hw_shared_allocate(heap, 200) != NULL && hw_shared_allocate(heap, 300) != NULL);
+    CHECK(hw_shared_set_root(heap, "kept", hw_shared_offset_of(heap, kept), NULL) == HW_OK);
+    CHECK(hw_shared_allocate(heap, 200) != NULL && hw_shared_allocate(heap, 300) != NULL);
     done(&ready);
     for (size_t size = 1;; size = size % 2000 + 1) {
-        REQUIRE(hw_shared_free(heap, hw_shared_allocate(heap, size)) == HW_OK);
+        CHECK(hw_shared_free(heap, hw_shared_allocate(heap, size)) == HW_OK);
     }
 }
 
 static int count_dead(const hw_shared_block *block, void *context) {
-    REQUIRE(block->used && block->state == HW_DEAD && block->pid == *(uint32_t *)context);
+    CHECK(block->used && block->state == HW_DEAD && block->pid == *(uint32_t *)context);
     return 0;
 }
 
@@ -145,30 +146,30 @@ static void outlive_the_killed(unsigned policy) {
         hw_shared_reclaimed reclaimed;
         uint32_t pid = (uint32_t)busy;
         uint64_t root = 0;
-        REQUIRE(hw_shared_check(heap, NULL) == HW_OK);
-        REQUIRE(hw_shared_walk_left_behind(heap, count_dead, &pid) == HW_OK);
-        REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == HW_OK);
-        /* Two, and the one that it may have had in its hands. */
-        REQUIRE(reclaimed.kept == 1 && (reclaimed.blocks == 2 || reclaimed.blocks == 3) && reclaimed.bytes >= 500);
-        REQUIRE(hw_shared_remove_root(heap, "kept", &root) == HW_OK);
-        REQUIRE(strcmp((char *)hw_shared_pointer_of(heap, root), "kept") == 0);
-        REQUIRE(hw_shared_free_offset(heap, root) == HW_OK);
+        CHECK(hw_shared_check(heap, NULL) == HW_OK);
+        CHECK(hw_shared_walk_left_behind(heap, count_dead, &pid) == HW_OK);
+        CHECK(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == HW_OK);
+        /* Two, and the one of its last operation. */
+        CHECK(reclaimed.kept == 1 && (reclaimed.blocks == 2 || reclaimed.blocks == 3) && reclaimed.bytes >= 500);
+        CHECK(hw_shared_remove_root(heap, "kept", &root) == HW_OK);
+        CHECK(strcmp((char *)hw_shared_pointer_of(heap, root), "kept") == 0);
+        CHECK(hw_shared_free_offset(heap, root) == HW_OK);
     }
     hw_counters counters;
-    REQUIRE(hw_shared_counters_of(heap, &counters) == HW_OK && counters.live == 0);
+    CHECK(hw_shared_counters_of(heap, &counters) == HW_OK && counters.live == 0);
     removed(heap);
 }
 
 static void work_as_oneself(void *argument) {
     hw_shared *heap = (hw_shared *)argument;
     uint64_t mine = 0;
-    REQUIRE(hw_shared_allocate_offset(heap, 10, 1, &mine) == HW_OK);
-    REQUIRE(hw_shared_set_root(heap, "the child's", mine, NULL) == HW_OK);
-    REQUIRE(hw_shared_close(heap) == HW_OK);
+    CHECK(hw_shared_allocate_offset(heap, 10, 1, &mine) == HW_OK);
+    CHECK(hw_shared_set_root(heap, "the child's", mine, NULL) == HW_OK);
+    CHECK(hw_shared_close(heap) == HW_OK);
 }
 
 static int owned_by(const hw_shared_block *block, void *context) {
-    if (block->used) REQUIRE(block->state == HW_CLOSED && block->pid == *(uint32_t *)context);
+    if (block->used) CHECK(block->state == HW_CLOSED && block->pid == *(uint32_t *)context);
     return 0;
 }
 
@@ -179,11 +180,11 @@ static void children_count_for_themselves(void) {
     pid_t worker = child(work_as_oneself, heap);
     ended_well(worker);
     uint32_t pid = (uint32_t)worker;
-    REQUIRE(hw_shared_walk(heap, owned_by, &pid) == HW_OK);
-    REQUIRE(hw_shared_open(name, NULL, &other) == HW_OK);
+    CHECK(hw_shared_walk(heap, owned_by, &pid) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &other) == HW_OK);
     hw_shared *third = NULL;
-    REQUIRE(hw_shared_open(name, NULL, &third) == HW_TOO_MANY_PROCESSES && third == NULL && SAYS("close one"));
-    REQUIRE(hw_shared_close(other) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &third) == HW_TOO_MANY_PROCESSES && third == NULL && SAYS("close one"));
+    CHECK(hw_shared_close(other) == HW_OK);
     removed(heap);
 }
 
@@ -196,12 +197,12 @@ static int stop_at_once(const hw_shared_block *block, void *context) {
 static void hold_still(void *unused) {
     (void)unused;
     hw_shared *heap = NULL;
-    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
     done(&ready);
     for (int calls = 0;;) hw_shared_walk(heap, stop_at_once, &calls);
 }
 
-/* Nobody waits for ever for a process that was stopped with the lock in its hands. */
+/* A wait for a process that was stopped while it held the lock ends with a timeout. */
 static void lose_patience(void) {
     hw_shared_settings settings = settings_of(HW_FIRST);
     settings.size = 4 << 20;
@@ -215,22 +216,22 @@ static void lose_patience(void) {
     time_t start = 0;
     for (int attempt = 0; attempt < 100 && status == HW_OK; ++attempt) {
         start = time(NULL);
-        REQUIRE(kill(walker, SIGSTOP) == 0);
+        CHECK(kill(walker, SIGSTOP) == 0);
         uint64_t root = 0;
         status = hw_shared_get_root(heap, "r", &root);
-        REQUIRE(status == HW_OK || (status == HW_TIMED_OUT && SAYS("lock")));
+        CHECK(status == HW_OK || (status == HW_TIMED_OUT && SAYS("lock")));
         if (status == HW_OK) {
-            REQUIRE(kill(walker, SIGCONT) == 0);
+            CHECK(kill(walker, SIGCONT) == 0);
             usleep(1000);
         }
     }
-    REQUIRE(status == HW_TIMED_OUT && time(NULL) - start < 5);
+    CHECK(status == HW_TIMED_OUT && time(NULL) - start < 5);
     hw_shared *other = NULL;
     hw_shared_access access = {50, HW_OWNER_MINE, 0};
     start = time(NULL);
-    REQUIRE(hw_shared_open(name, &access, &other) == HW_TIMED_OUT && other == NULL && time(NULL) - start < 5);
+    CHECK(hw_shared_open(name, &access, &other) == HW_TIMED_OUT && other == NULL && time(NULL) - start < 5);
     kill_hard(walker);
-    REQUIRE(hw_shared_size(heap) == 4 << 20);
+    CHECK(hw_shared_size(heap) == 4 << 20);
     removed(heap);
 }
 

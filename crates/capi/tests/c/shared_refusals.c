@@ -1,4 +1,5 @@
-/* What shared heaps refuse: settings, names, files that are no segments, handles that are none. Compiles as C11 and as C++17. */
+/* What shared heaps refuse: settings, names, files that are no segments, handles that are none. Compiles as C11 and
+ * as C++17. */
 #include "shared_heap.h"
 
 #include <fcntl.h>
@@ -14,10 +15,10 @@ static hw_shared_settings settings_of_zeros(void) {
 
 static void refused(const hw_shared_settings *settings, hw_status why, const char *words) {
     hw_shared *heap = (hw_shared *)&heap;
-    REQUIRE(hw_shared_create(name, settings, &heap) == why && heap == NULL && SAYS(words));
+    CHECK(hw_shared_create(name, settings, &heap) == why && heap == NULL && SAYS(words));
     heap = (hw_shared *)&heap;
-    REQUIRE(hw_shared_open_or_create(name, settings, &heap) == why && heap == NULL);
-    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_NOT_FOUND);
+    CHECK(hw_shared_open_or_create(name, settings, &heap) == why && heap == NULL);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_NOT_FOUND);
 }
 
 static void refuse_bad_settings(void) {
@@ -49,7 +50,7 @@ static void refuse_bad_settings(void) {
     settings.size = (size_t)1 << 45;
     hw_shared *heap = NULL;
     hw_status status = hw_shared_create(name, &settings, &heap);
-    REQUIRE(heap == NULL && (status == HW_OUT_OF_MEMORY || status == HW_REFUSED || status == HW_BAD_OPTIONS));
+    CHECK(heap == NULL && (status == HW_OUT_OF_MEMORY || status == HW_REFUSED || status == HW_BAD_OPTIONS));
 }
 
 static void refuse_bad_names(void) {
@@ -58,38 +59,38 @@ static void refuse_bad_names(void) {
     memset(longest, 'x', sizeof longest - 1);
     const char *bad[] = {"", "/", ".", "..", "/..", longest};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
-        REQUIRE(hw_shared_create(bad[i], NULL, &heap) == HW_BAD_NAME && heap == NULL && SAYS("name"));
-        REQUIRE(hw_shared_open(bad[i], NULL, &heap) == HW_BAD_NAME);
-        REQUIRE(hw_shared_open_or_create(bad[i], NULL, &heap) == HW_BAD_NAME);
-        REQUIRE(hw_shared_unlink(bad[i]) == HW_BAD_NAME);
+        CHECK(hw_shared_create(bad[i], NULL, &heap) == HW_BAD_NAME && heap == NULL && SAYS("name"));
+        CHECK(hw_shared_open(bad[i], NULL, &heap) == HW_BAD_NAME);
+        CHECK(hw_shared_open_or_create(bad[i], NULL, &heap) == HW_BAD_NAME);
+        CHECK(hw_shared_unlink(bad[i]) == HW_BAD_NAME);
     }
-    REQUIRE(hw_shared_create(NULL, NULL, &heap) == HW_NULL_POINTER && SAYS("null"));
-    REQUIRE(hw_shared_open(NULL, NULL, &heap) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_open_or_create(NULL, NULL, &heap) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_unlink(NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_create(name, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_open(name, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_open_or_create(name, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_NOT_FOUND && SAYS(name) && SAYS("create it first"));
-    REQUIRE(hw_shared_unlink(name) == HW_NOT_FOUND);
-    REQUIRE(hw_shared_create("/no/such/directory", NULL, &heap) == HW_NOT_FOUND);
+    CHECK(hw_shared_create(NULL, NULL, &heap) == HW_NULL_POINTER && SAYS("null"));
+    CHECK(hw_shared_open(NULL, NULL, &heap) == HW_NULL_POINTER);
+    CHECK(hw_shared_open_or_create(NULL, NULL, &heap) == HW_NULL_POINTER);
+    CHECK(hw_shared_unlink(NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_create(name, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_open(name, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_open_or_create(name, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_NOT_FOUND && SAYS(name) && SAYS("create it first"));
+    CHECK(hw_shared_unlink(name) == HW_NOT_FOUND);
+    CHECK(hw_shared_create("/no/such/directory", NULL, &heap) == HW_NOT_FOUND);
 }
 
 static void names_are_taken_once(void) {
     hw_shared *heap = NULL, *again = NULL;
     hw_shared_access access;
     memset(&access, 0, sizeof access);
-    REQUIRE(hw_shared_open_or_create(name, NULL, &heap) == HW_OK);
-    REQUIRE(hw_shared_create(name, NULL, &again) == HW_EXISTS && again == NULL && SAYS("open it"));
-    REQUIRE(hw_shared_open_or_create(name, NULL, &again) == HW_OK && hw_shared_close(again) == HW_OK);
+    CHECK(hw_shared_open_or_create(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_create(name, NULL, &again) == HW_EXISTS && again == NULL && SAYS("open it"));
+    CHECK(hw_shared_open_or_create(name, NULL, &again) == HW_OK && hw_shared_close(again) == HW_OK);
     for (access.owner = HW_OWNER_MINE; access.owner <= HW_OWNER_ANYBODY; ++access.owner) {
-        REQUIRE(hw_shared_open(name, &access, &again) == HW_OK && hw_shared_close(again) == HW_OK);
+        CHECK(hw_shared_open(name, &access, &again) == HW_OK && hw_shared_close(again) == HW_OK);
     }
-    REQUIRE(hw_shared_open(name, &access, &again) == HW_BAD_OPTIONS && again == NULL);
-    REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
+    CHECK(hw_shared_open(name, &access, &again) == HW_BAD_OPTIONS && again == NULL);
+    CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
 }
 
-/* A path of the segment, for those who tamper with it. */
+/* Returns a path of the segment, to change its bytes. */
 static const char *path_of_segment(void) {
     static char path[128];
     snprintf(path, sizeof path, "/dev/shm/%s", name);
@@ -98,24 +99,24 @@ static const char *path_of_segment(void) {
 
 static int opened_file(int flags) {
     int file = open(path_of_segment(), flags, 0600);
-    REQUIRE(file >= 0);
+    CHECK(file >= 0);
     return file;
 }
 
 static void refuse_with(hw_status why, const char *words) {
     hw_shared *heap = (hw_shared *)&heap;
-    REQUIRE(hw_shared_open(name, NULL, &heap) == why && heap == NULL && SAYS(words));
-    REQUIRE(hw_shared_unlink(name) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &heap) == why && heap == NULL && SAYS(words));
+    CHECK(hw_shared_unlink(name) == HW_OK);
 }
 
 static void create_and_leave(void) {
     hw_shared *heap = NULL;
-    REQUIRE(hw_shared_create(name, NULL, &heap) == HW_OK && hw_shared_close(heap) == HW_OK);
+    CHECK(hw_shared_create(name, NULL, &heap) == HW_OK && hw_shared_close(heap) == HW_OK);
 }
 
 static void overwrite(off_t at, const void *bytes, size_t count) {
     int file = opened_file(O_RDWR);
-    REQUIRE(pwrite(file, bytes, count, at) == (ssize_t)count);
+    CHECK(pwrite(file, bytes, count, at) == (ssize_t)count);
     close(file);
 }
 
@@ -123,15 +124,15 @@ static void refuse_what_is_no_segment(void) {
     close(opened_file(O_RDWR | O_CREAT));
     refuse_with(HW_NOT_A_SEGMENT, "too short");
     int file = opened_file(O_RDWR | O_CREAT);
-    for (int i = 0; i < 1000; ++i) REQUIRE(write(file, "rubbish ", 8) == 8);
+    for (int i = 0; i < 1000; ++i) CHECK(write(file, "rubbish ", 8) == 8);
     close(file);
     refuse_with(HW_NOT_A_SEGMENT, "does not begin like one");
-    REQUIRE(symlink("/etc/hostname", path_of_segment()) == 0);
+    CHECK(symlink("/etc/hostname", path_of_segment()) == 0);
     refuse_with(HW_NOT_A_SEGMENT, "regular file");
-    REQUIRE(mkfifo(path_of_segment(), 0600) == 0);
+    CHECK(mkfifo(path_of_segment(), 0600) == 0);
     refuse_with(HW_NOT_A_SEGMENT, "regular file");
     create_and_leave();
-    REQUIRE(truncate(path_of_segment(), 8192) == 0);
+    CHECK(truncate(path_of_segment(), 8192) == 0);
     refuse_with(HW_WRONG_LENGTH, "8192");
     create_and_leave();
     overwrite(64, "?", 1);
@@ -141,15 +142,15 @@ static void refuse_what_is_no_segment(void) {
     refuse_with(HW_DAMAGED, "checksum");
     create_and_leave();
     if (geteuid() == 0) {
-        REQUIRE(chown(path_of_segment(), 4711, 4711) == 0);
+        CHECK(chown(path_of_segment(), 4711, 4711) == 0);
         hw_shared *heap = NULL;
         hw_shared_access access = {0, HW_OWNER_USER, 4711};
-        REQUIRE(hw_shared_open(name, &access, &heap) == HW_OK && hw_shared_close(heap) == HW_OK);
+        CHECK(hw_shared_open(name, &access, &heap) == HW_OK && hw_shared_close(heap) == HW_OK);
         access.user = 4712;
-        REQUIRE(hw_shared_open(name, &access, &heap) == HW_NOT_OURS && SAYS("4711"));
+        CHECK(hw_shared_open(name, &access, &heap) == HW_NOT_OURS && SAYS("4711"));
         refuse_with(HW_NOT_OURS, "4711");
     } else {
-        REQUIRE(hw_shared_unlink(name) == HW_OK);
+        CHECK(hw_shared_unlink(name) == HW_OK);
     }
 }
 
@@ -178,25 +179,25 @@ static void refuse_the_handle(hw_shared *heap, hw_status why) {
     hw_counters counters;
     hw_violation violation;
     hw_shared_reclaimed reclaimed;
-    REQUIRE(hw_shared_close(heap) == why);
-    REQUIRE(hw_shared_allocate(heap, 1) == NULL && hw_shared_allocate_aligned(heap, 1, 64) == NULL);
-    REQUIRE(hw_shared_try_allocate(heap, 1, 1, &block) == why && hw_shared_allocate_offset(heap, 1, 1, &offset) == why);
-    REQUIRE(hw_shared_resize(heap, NULL, 1) == NULL && hw_shared_try_resize(heap, &block, 1) == why);
-    REQUIRE(hw_shared_resize_offset(heap, &offset, 1) == why && hw_shared_resize_in_place(heap, 64, 1) == why);
-    REQUIRE(hw_shared_free(heap, block) == why && hw_shared_free_offset(heap, 64) == why);
-    REQUIRE(hw_shared_usable_size(heap, block) == 0 && hw_shared_usable_size_offset(heap, 64) == 0);
-    REQUIRE(hw_shared_pointer_of(heap, 64) == NULL && hw_shared_offset_of(heap, block) == 0);
-    REQUIRE(hw_shared_get_root(heap, "r", &offset) == why && hw_shared_set_root(heap, "r", 64, &offset) == why);
-    REQUIRE(hw_shared_replace_root(heap, "r", 0, 64) == why && hw_shared_remove_root(heap, "r", &offset) == why);
-    REQUIRE(hw_shared_walk_roots(heap, no_root_seen, NULL) == why && hw_shared_grow(heap, 1) == why);
-    REQUIRE(hw_shared_size(heap) == 0 && hw_shared_max_size(heap) == 0 && hw_shared_granule(heap) == 0);
-    REQUIRE(hw_shared_overhead(heap) == 0 && hw_shared_policy_of(heap) == 0);
-    REQUIRE(hw_shared_walk(heap, none_seen, NULL) == why && hw_shared_walk_left_behind(heap, none_seen, NULL) == why);
-    REQUIRE(hw_shared_walk_processes(heap, no_process_seen, NULL) == why);
-    REQUIRE(hw_shared_holes_of(heap, &holes) == why && hw_shared_counters_of(heap, &counters) == why);
-    REQUIRE(hw_shared_check(heap, &violation) == why && hw_shared_adopt(heap, 64) == why);
-    REQUIRE(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == why && hw_shared_recoveries(heap, &offset) == why);
-    REQUIRE(offset == 7 && block == &offset && strcmp(hw_shared_last_error(), hw_status_text(why)) == 0);
+    CHECK(hw_shared_close(heap) == why);
+    CHECK(hw_shared_allocate(heap, 1) == NULL && hw_shared_allocate_aligned(heap, 1, 64) == NULL);
+    CHECK(hw_shared_try_allocate(heap, 1, 1, &block) == why && hw_shared_allocate_offset(heap, 1, 1, &offset) == why);
+    CHECK(hw_shared_resize(heap, NULL, 1) == NULL && hw_shared_try_resize(heap, &block, 1) == why);
+    CHECK(hw_shared_resize_offset(heap, &offset, 1) == why && hw_shared_resize_in_place(heap, 64, 1) == why);
+    CHECK(hw_shared_free(heap, block) == why && hw_shared_free_offset(heap, 64) == why);
+    CHECK(hw_shared_usable_size(heap, block) == 0 && hw_shared_usable_size_offset(heap, 64) == 0);
+    CHECK(hw_shared_pointer_of(heap, 64) == NULL && hw_shared_offset_of(heap, block) == 0);
+    CHECK(hw_shared_get_root(heap, "r", &offset) == why && hw_shared_set_root(heap, "r", 64, &offset) == why);
+    CHECK(hw_shared_replace_root(heap, "r", 0, 64) == why && hw_shared_remove_root(heap, "r", &offset) == why);
+    CHECK(hw_shared_walk_roots(heap, no_root_seen, NULL) == why && hw_shared_grow(heap, 1) == why);
+    CHECK(hw_shared_size(heap) == 0 && hw_shared_max_size(heap) == 0 && hw_shared_granule(heap) == 0);
+    CHECK(hw_shared_overhead(heap) == 0 && hw_shared_policy_of(heap) == 0);
+    CHECK(hw_shared_walk(heap, none_seen, NULL) == why && hw_shared_walk_left_behind(heap, none_seen, NULL) == why);
+    CHECK(hw_shared_walk_processes(heap, no_process_seen, NULL) == why);
+    CHECK(hw_shared_holes_of(heap, &holes) == why && hw_shared_counters_of(heap, &counters) == why);
+    CHECK(hw_shared_check(heap, &violation) == why && hw_shared_adopt(heap, 64) == why);
+    CHECK(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == why && hw_shared_recoveries(heap, &offset) == why);
+    CHECK(offset == 7 && block == &offset && strcmp(hw_shared_last_error(), hw_status_text(why)) == 0);
 }
 
 static void refuse_what_is_no_heap(void) {
@@ -205,97 +206,99 @@ static void refuse_what_is_no_heap(void) {
     refuse_the_handle(NULL, HW_NULL_POINTER);
     refuse_the_handle((hw_shared *)((char *)memory + 1), HW_NOT_A_HEAP);
     refuse_the_handle((hw_shared *)memory, HW_NOT_A_HEAP);
-    REQUIRE(hw_create_in(memory, sizeof memory, HW_FIRST, NULL, &fixed) == HW_OK);
+    CHECK(hw_create_in(memory, sizeof memory, HW_FIRST, NULL, &fixed) == HW_OK);
     refuse_the_handle((hw_shared *)fixed, HW_NOT_A_HEAP);
     hw_shared *heap = NULL;
-    REQUIRE(hw_shared_create(name, NULL, &heap) == HW_OK);
-    REQUIRE(hw_destroy((hw_heap *)heap) == HW_NOT_A_HEAP && hw_allocate((hw_heap *)heap, 1) == NULL);
-    REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
+    CHECK(hw_shared_create(name, NULL, &heap) == HW_OK);
+    CHECK(hw_destroy((hw_heap *)heap) == HW_NOT_A_HEAP && hw_allocate((hw_heap *)heap, 1) == NULL);
+    CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
 }
 
 static void refuse_null_results(void) {
     hw_shared *heap = NULL;
-    REQUIRE(hw_shared_create(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_create(name, NULL, &heap) == HW_OK);
     hw_counters before, after;
-    REQUIRE(hw_shared_counters_of(heap, &before) == HW_OK);
-    REQUIRE(hw_shared_try_allocate(heap, 1, 1, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_allocate_offset(heap, 1, 1, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_try_resize(heap, NULL, 1) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_resize_offset(heap, NULL, 1) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_get_root(heap, "r", NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_get_root(heap, NULL, &before.mallocs) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_set_root(heap, NULL, 64, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_set_root(heap, "r", 0, NULL) == HW_NOT_A_BLOCK);
-    REQUIRE(hw_shared_replace_root(heap, NULL, 0, 0) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_remove_root(heap, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_walk(heap, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_walk_roots(heap, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_walk_processes(heap, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_walk_left_behind(heap, NULL, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_holes_of(heap, NULL) == HW_NULL_POINTER && hw_shared_counters_of(heap, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_recoveries(heap, NULL) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_reclaim(heap, 2, NULL) == HW_BAD_OPTIONS && hw_shared_reclaim(heap, 0, NULL) == HW_OK);
-    REQUIRE(hw_shared_counters_of(heap, &after) == HW_OK && after.mallocs == before.mallocs);
+    CHECK(hw_shared_counters_of(heap, &before) == HW_OK);
+    CHECK(hw_shared_try_allocate(heap, 1, 1, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_allocate_offset(heap, 1, 1, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_try_resize(heap, NULL, 1) == HW_NULL_POINTER);
+    CHECK(hw_shared_resize_offset(heap, NULL, 1) == HW_NULL_POINTER);
+    CHECK(hw_shared_get_root(heap, "r", NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_get_root(heap, NULL, &before.mallocs) == HW_NULL_POINTER);
+    CHECK(hw_shared_set_root(heap, NULL, 64, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_set_root(heap, "r", 0, NULL) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_replace_root(heap, NULL, 0, 0) == HW_NULL_POINTER);
+    CHECK(hw_shared_remove_root(heap, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_walk(heap, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_walk_roots(heap, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_walk_processes(heap, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_walk_left_behind(heap, NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_holes_of(heap, NULL) == HW_NULL_POINTER && hw_shared_counters_of(heap, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_recoveries(heap, NULL) == HW_NULL_POINTER);
+    CHECK(hw_shared_reclaim(heap, 2, NULL) == HW_BAD_OPTIONS && hw_shared_reclaim(heap, 0, NULL) == HW_OK);
+    CHECK(hw_shared_counters_of(heap, &after) == HW_OK && after.mallocs == before.mallocs);
     hw_holes holes;
-    REQUIRE(hw_shared_allocate(heap, hw_shared_size(heap)) != NULL);
-    REQUIRE(hw_shared_holes_of(heap, &holes) == HW_OK && holes.count == 0 && isnan(holes.mean));
-    REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
+    CHECK(hw_shared_allocate(heap, hw_shared_size(heap)) != NULL);
+    CHECK(hw_shared_holes_of(heap, &holes) == HW_OK && holes.count == 0 && isnan(holes.mean));
+    CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
 }
 
 static void repair(void) {
     hw_shared *heap = NULL;
     uint64_t block = 0;
     hw_shared_access access = {0, HW_OWNER_ANYBODY + 1, 0};
-    REQUIRE(hw_shared_repair(NULL, NULL, HW_STRANGERS_RESPECT) == HW_NULL_POINTER);
-    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_NOT_FOUND);
-    REQUIRE(hw_shared_create(name, NULL, &heap) == HW_OK);
-    REQUIRE(hw_shared_allocate_offset(heap, 100, 1, &block) == HW_OK && hw_shared_set_root(heap, "r", block, NULL) == HW_OK);
+    CHECK(hw_shared_repair(NULL, NULL, HW_STRANGERS_RESPECT) == HW_NULL_POINTER);
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_NOT_FOUND);
+    CHECK(hw_shared_create(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_allocate_offset(heap, 100, 1, &block) == HW_OK
+          && hw_shared_set_root(heap, "r", block, NULL) == HW_OK);
     overwrite((off_t)block, "kept", 5);
     size_t overhead = hw_shared_overhead(heap);
-    REQUIRE(hw_shared_close(heap) == HW_OK);
+    CHECK(hw_shared_close(heap) == HW_OK);
     overwrite((off_t)overhead - 64, "?", 1);
-    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_DAMAGED && SAYS("repair"));
-    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE + 1) == HW_BAD_OPTIONS);
-    REQUIRE(hw_shared_repair(name, &access, HW_STRANGERS_RESPECT) == HW_BAD_OPTIONS);
-    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_OK);
-    REQUIRE(hw_shared_open(name, NULL, &heap) == HW_OK);
-    REQUIRE(hw_shared_get_root(heap, "r", &block) == HW_OK);
-    REQUIRE(strcmp((char *)hw_shared_pointer_of(heap, block), "kept") == 0 && hw_shared_check(heap, NULL) == HW_OK);
-    REQUIRE(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE) == HW_OK);
-    REQUIRE(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_DAMAGED && SAYS("repair"));
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE + 1) == HW_BAD_OPTIONS);
+    CHECK(hw_shared_repair(name, &access, HW_STRANGERS_RESPECT) == HW_BAD_OPTIONS);
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_OK);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_get_root(heap, "r", &block) == HW_OK);
+    CHECK(strcmp((char *)hw_shared_pointer_of(heap, block), "kept") == 0 && hw_shared_check(heap, NULL) == HW_OK);
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE) == HW_OK);
+    CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
 }
 
-/* Damage that is done while the heap is in use is found as well. */
+/* Corruption while the heap is in use is detected too. */
 static void find_damage(void) {
     hw_shared *heap = NULL;
     hw_violation violation;
     static char noise[64];
     memset(noise, 0xA5, sizeof noise);
-    REQUIRE(hw_shared_create(name, NULL, &heap) == HW_OK);
-    REQUIRE(hw_shared_allocate(heap, 100) != NULL && hw_shared_check(heap, &violation) == HW_OK);
+    CHECK(hw_shared_create(name, NULL, &heap) == HW_OK);
+    CHECK(hw_shared_allocate(heap, 100) != NULL && hw_shared_check(heap, &violation) == HW_OK);
     overwrite((off_t)hw_shared_overhead(heap) - 2 * (off_t)sizeof noise, noise, sizeof noise);
-    REQUIRE(hw_shared_check(heap, &violation) == HW_DAMAGED && strlen(violation.invariant) > 10);
-    REQUIRE(hw_shared_check(heap, NULL) == HW_DAMAGED && SAYS("repair"));
-    REQUIRE(hw_shared_unlink(name) == HW_OK);
+    CHECK(hw_shared_check(heap, &violation) == HW_DAMAGED && strlen(violation.invariant) > 10);
+    CHECK(hw_shared_check(heap, NULL) == HW_DAMAGED && SAYS("repair"));
+    CHECK(hw_shared_unlink(name) == HW_OK);
     hw_shared_close(heap);
 }
 
-static void *hear_nothing(void *unused) {
+static void *find_no_error(void *unused) {
     (void)unused;
     return hw_shared_last_error()[0] == '\0' ? NULL : &name;
 }
 
 static void errors_are_each_threads_own(void) {
     pthread_t thread;
-    void *heard = NULL;
-    REQUIRE(hw_shared_unlink(name) == HW_NOT_FOUND && SAYS(name));
-    REQUIRE(pthread_create(&thread, NULL, hear_nothing, NULL) == 0 && pthread_join(thread, &heard) == 0 && heard == NULL);
-    REQUIRE(SAYS(name));
+    void *error = NULL;
+    CHECK(hw_shared_unlink(name) == HW_NOT_FOUND && SAYS(name));
+    CHECK(pthread_create(&thread, NULL, find_no_error, NULL) == 0 && pthread_join(thread, &error) == 0);
+    CHECK(error == NULL);
+    CHECK(SAYS(name));
 }
 
 int main(void) {
     name = segment_name("refusals");
-    REQUIRE(strcmp(hw_shared_last_error(), "") == 0);
+    CHECK(strcmp(hw_shared_last_error(), "") == 0);
     refuse_bad_settings();
     refuse_bad_names();
     names_are_taken_once();

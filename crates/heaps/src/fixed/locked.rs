@@ -1,4 +1,4 @@
-//! Fixed heaps as a program's allocator.
+//! Fixed heaps behind a lock, for use as a program's global allocator.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -12,19 +12,19 @@ use super::FixedHeap;
 use crate::policy::{Chosen, Policy};
 use crate::spin::SpinLock;
 
-/// Why a [`LockedHeap`] did not take a region.
+/// Why a [`LockedHeap`] did not accept a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimError {
-    /// It has one already.
+    /// It already has a region.
     Taken,
-    /// The region is too short, or the rules make no sense.
+    /// The region is too short, or the rules are invalid.
     Rules(RulesError),
 }
 
 impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ClaimError::Taken => f.write_str("the heap has a region already"),
+            ClaimError::Taken => f.write_str("the heap already has a region"),
             ClaimError::Rules(error) => error.fmt(f),
         }
     }
@@ -32,8 +32,8 @@ impl fmt::Display for ClaimError {
 
 impl core::error::Error for ClaimError {}
 
-/// A [`FixedHeap`] behind a spin lock, for a region that is only known at run time, such as the one a linker script sets
-/// aside. Until it has claimed a region it grants nothing.
+/// A [`FixedHeap`] behind a spin lock, for a region that is only known at run time, such as one that a linker script
+/// reserves. Before it has claimed a region, every allocation fails.
 ///
 /// Do not allocate in an interrupt handler that may interrupt an allocation: the lock would spin for ever.
 ///
@@ -53,16 +53,16 @@ pub struct LockedHeap<P: Policy = Chosen> {
 }
 
 impl<P: Policy> LockedHeap<P> {
-    /// A heap without a region.
+    /// Creates a heap without a region.
     #[must_use]
     pub const fn new() -> Self {
         LockedHeap { heap: SpinLock::new(None) }
     }
 
-    /// Makes the heap in `region`; as [`FixedHeap::with`].
+    /// Creates the heap in `region`, as [`FixedHeap::with`] does.
     ///
     /// # Errors
-    /// [`ClaimError`]; the heap is as before.
+    /// [`ClaimError`]; the heap is unchanged.
     pub fn claim(
         &self,
         choice: P::Choice,
@@ -78,8 +78,8 @@ impl<P: Policy> LockedHeap<P> {
         })
     }
 
-    /// Runs `work` on the heap while no other thread uses it; `None` when it has no region. `work` must not use the
-    /// locked heap itself.
+    /// Runs `work` on the heap under its lock; returns `None` when it has no region. `work` must not use the locked
+    /// heap itself.
     pub fn with<R>(&self, work: impl FnOnce(&mut FixedHeap<'static, P>) -> R) -> Option<R> {
         self.heap.with(|heap| heap.as_mut().map(work))
     }
@@ -91,9 +91,9 @@ impl<P: Policy> Default for LockedHeap<P> {
     }
 }
 
-/// A [`FixedHeap`] in `N` bytes of its own, behind a spin lock and made at the first allocation by the rules of
-/// [`COMPACT`](crate::COMPACT): a whole allocator in one `static`, which takes no room in the program's file. As for [`LockedHeap`], not for
-/// interrupt handlers. `N` bytes that are too few for a heap make one that grants nothing.
+/// A [`FixedHeap`] in `N` bytes of its own, behind a spin lock, created at the first allocation by the rules of
+/// [`COMPACT`](crate::COMPACT): a whole allocator in one `static`, which takes no room in the program's file. As for
+/// [`LockedHeap`], not for interrupt handlers. If `N` bytes are too few for a heap, every allocation fails.
 ///
 /// ```
 /// use heapwright::{BestFit, StaticHeap};
@@ -106,23 +106,23 @@ impl<P: Policy> Default for LockedHeap<P> {
 /// # drop(words);
 /// ```
 pub struct StaticHeap<const N: usize, P: Policy<Choice = ()>> {
-    // Both start as zeros or as nothing at all, or the bytes would have to be in the program's file.
+    // Both start zeroed or uninitialized; otherwise the bytes would be stored in the program's file.
     bytes: UnsafeCell<[MaybeUninit<u8>; N]>,
     made: SpinLock<Made<P>>,
 }
 
-/// A heap, and the address of the bytes that it was made in; 0 before. It refers to its bytes, so should both be moved, it
-/// must be neither used nor, as a value, looked at.
+/// A heap, and the address of the bytes that it was created in; 0 before. The heap refers to its bytes: if both are
+/// moved, it must not be used or even exist as a value.
 struct Made<P: Policy> {
     home: usize,
     heap: MaybeUninit<FixedHeap<'static, P>>,
 }
 
-// SAFETY: the bytes are reached through the locked heap only.
+// SAFETY: the bytes are accessed only by the heap under the lock, and that heap is `Send`.
 unsafe impl<const N: usize, P: Policy<Choice = ()>> Sync for StaticHeap<N, P> where FixedHeap<'static, P>: Send {}
 
 impl<const N: usize, P: Policy<Choice = ()>> StaticHeap<N, P> {
-    /// A heap that holds nothing yet.
+    /// Creates a heap without blocks.
     #[must_use]
     pub const fn new() -> Self {
         StaticHeap {
@@ -131,7 +131,7 @@ impl<const N: usize, P: Policy<Choice = ()>> StaticHeap<N, P> {
         }
     }
 
-    /// Runs `work` on the heap while no other thread uses it; `None` when it could not be made. `work` must not use the
+    /// Runs `work` on the heap under its lock; returns `None` when it could not be created. `work` must not use the
     /// static heap itself.
     pub fn with<R>(&'static self, work: impl FnOnce(&mut FixedHeap<'static, P>) -> R) -> Option<R> {
         self.run(work)
@@ -141,11 +141,12 @@ impl<const N: usize, P: Policy<Choice = ()>> StaticHeap<N, P> {
         let bytes = self.bytes.get();
         self.made.with(|made| {
             if made.home == 0 {
-                // SAFETY: there is no heap yet, so nobody uses the bytes; they last as long as `self`, and so does the heap.
+                // SAFETY: there is no heap yet, so that no other reference to the bytes exists; this thread holds the
+                // lock. The bytes live as long as `self`, and so does the heap.
                 made.heap.write(FixedHeap::new(unsafe { &mut *bytes }).ok()?);
                 made.home = bytes.addr();
             }
-            // SAFETY: the heap was made, and its bytes are still where they were.
+            // SAFETY: `home` is not 0, so that the heap was written, and the bytes that it refers to have not moved.
             (made.home == bytes.addr()).then(|| work(unsafe { made.heap.assume_init_mut() }))
         })
     }
@@ -161,10 +162,11 @@ fn pointer<E>(result: Option<Result<NonNull<[u8]>, E>>) -> *mut u8 {
     result.and_then(Result::ok).map_or(null_mut(), |block| block.as_ptr().cast())
 }
 
-/// `GlobalAlloc` for a type whose method `$with` runs a closure on its heap.
+/// Implements `GlobalAlloc` for a type whose method `$with` runs a closure on its heap.
 macro_rules! allocate_globally {
     ([$($parameters:tt)*] $Heap:ty, $with:ident) => {
-        // SAFETY: blocks are as long and as aligned as asked, never move, and do not overlap.
+        // SAFETY: the heap returns blocks of at least the requested size and alignment, which never move and do not
+        // overlap.
         unsafe impl<$($parameters)*> GlobalAlloc for $Heap {
             unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
                 pointer(self.$with(|heap| heap.allocate(layout)))
@@ -175,13 +177,15 @@ macro_rules! allocate_globally {
             }
 
             unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-                // SAFETY: the block came from `alloc` with this layout, so it is not null; the caller gives it up.
+                // SAFETY: the block came from `alloc` with this layout, so that it is not null and live, and the caller
+                // does not use it after this call, as `GlobalAlloc` requires.
                 let _ = self.$with(|heap| unsafe { heap.deallocate(NonNull::new_unchecked(block), layout) });
             }
 
             unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
                 let Ok(new) = Layout::from_size_align(size, layout.align()) else { return null_mut() };
-                // SAFETY: the block came from `alloc` with this layout; growing and shrinking do the same.
+                // SAFETY: the block came from `alloc` with this layout, so that it is not null and live; the caller
+                // does not use the old block after success. Growing and shrinking are the same operation.
                 pointer(self.$with(|heap| unsafe { heap.grow(NonNull::new_unchecked(block), layout, new) }))
             }
         }

@@ -1,4 +1,4 @@
-//! How a region is divided.
+//! The division of a region.
 //!
 //! ```text
 //!   region:  | (gap) | handle, if carved | metadata | (gap) | blocks ... | (rest) |
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     pub(super) capacity: usize,
 }
 
-/// What a plan is made from.
+/// The inputs of a plan.
 struct Site<P: Policy> {
     choice: P::Choice,
     rules: Rules,
@@ -30,7 +30,7 @@ struct Site<P: Policy> {
     align: usize,
 }
 
-/// The longest alignment that buddies get without being asked.
+/// The largest alignment of the base that buddies get by default.
 const PAGE: usize = 4096;
 
 impl<P: Policy> Site<P> {
@@ -39,7 +39,7 @@ impl<P: Policy> Site<P> {
         rules.validate()?;
         let len = region.len();
         let granule = rules.granule as usize;
-        // A buddy block is aligned no better than the base is. That is worth a sixteenth of the region at most.
+        // A buddy block is aligned no better than the base. The alignment may cost a sixteenth of the region at most.
         let align = match P::kind(choice) {
             PolicyKind::Buddy => granule.max((1 << (len / 16).max(1).ilog2()).min(PAGE)),
             _ => granule,
@@ -47,12 +47,13 @@ impl<P: Policy> Site<P> {
         Ok(Site { choice, rules, address: region.as_ptr().addr(), len, align })
     }
 
-    /// The lowest offset at or above `offset` whose address is a multiple of `align`.
+    /// Returns the lowest offset at or above `offset` whose address is a multiple of `align`.
     fn aligned(&self, offset: usize, align: usize) -> usize {
         offset + ((self.address + offset).wrapping_neg() & (align - 1))
     }
 
-    /// The plan for exactly so many granules behind metadata at `metadata`; `None` when the region is too short.
+    /// Returns the plan for exactly `granules` granules behind metadata at `metadata`; `None` when the region is too
+    /// short.
     fn plan_for(&self, granules: usize, metadata: usize) -> Option<Plan> {
         let capacity = granules * self.rules.granule as usize;
         let cells = P::metadata_cells(self.choice, capacity, &self.rules).ok()?;
@@ -63,7 +64,8 @@ impl<P: Policy> Site<P> {
 }
 
 impl Plan {
-    /// The plan with the most granules whose metadata lies in the region, behind `front` bytes (a multiple of 8).
+    /// Returns the plan with the most granules whose metadata lies in the region, behind `front` bytes (a multiple of
+    /// 8).
     pub(super) fn within<P: Policy>(
         choice: P::Choice,
         region: &[MaybeUninit<u8>],
@@ -85,7 +87,7 @@ impl Plan {
         best.ok_or(RulesError::Capacity)
     }
 
-    /// The plan for a region whose metadata lies elsewhere.
+    /// Returns the plan for a region whose metadata lies elsewhere.
     pub(super) fn beside<P: Policy>(
         choice: P::Choice,
         region: &[MaybeUninit<u8>],

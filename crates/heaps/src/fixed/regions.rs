@@ -8,10 +8,10 @@ use heapwright_placement::{AllocateError, FreeError, Violation};
 use super::{FixedHeap, ReallocateError};
 use crate::policy::{Chosen, Policy};
 
-/// A heap over `N` regions that need not touch, say fast memory and slow: each region is a [`FixedHeap`] of its own, and a
-/// request goes to the first one that has room.
+/// A heap over `N` regions that need not be adjacent, for example fast and slow memory. Each region is a [`FixedHeap`],
+/// and a request goes to the first one that has room.
 ///
-/// Every operation takes the time of its region's, plus one look at each region before it.
+/// Every operation takes its region's time, plus one lookup per region before it.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -30,19 +30,19 @@ pub struct Regions<'r, const N: usize, P: Policy = Chosen> {
 }
 
 impl<'r, const N: usize, P: Policy> Regions<'r, N, P> {
-    /// One heap over the regions of `heaps`, in that order.
+    /// Creates one heap over the regions of `heaps`, in that order.
     #[must_use]
     pub fn new(heaps: [FixedHeap<'r, P>; N]) -> Self {
         Regions { heaps }
     }
 
-    /// The heap of each region: to walk, to count and to ask.
+    /// Returns the heap of each region, for inspection.
     #[must_use]
     pub fn heaps(&self) -> &[FixedHeap<'r, P>; N] {
         &self.heaps
     }
 
-    /// A block for `layout` in the first region that has room; its contents are whatever they were.
+    /// Allocates a block for `layout` in the first region that has room, with unspecified contents.
     ///
     /// # Errors
     /// As [`FixedHeap::allocate`], of the last region; [`AllocateError::RegionFull`] without regions.
@@ -63,37 +63,38 @@ impl<'r, const N: usize, P: Policy> Regions<'r, N, P> {
     /// As [`FixedHeap::deallocate`].
     ///
     /// # Safety
-    /// As [`FixedHeap::deallocate`].
+    /// If a live block starts at `block`, it is not used any more.
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
         if layout.size() == 0 {
             return Ok(());
         }
         let heap = self.heap_of(block).ok_or(FreeError::NotABlock)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: if a live block starts at this address, it is not used any more, as this function requires.
         unsafe { heap.deallocate(block, layout) }
     }
 
-    /// Frees a block whose size the caller does not know.
+    /// Frees a block of unknown size.
     ///
     /// # Errors
     /// As [`FixedHeap::deallocate_unsized`].
     ///
     /// # Safety
-    /// As [`FixedHeap::deallocate`].
+    /// If a live block starts at `block`, it is not used any more.
     pub unsafe fn deallocate_unsized(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
         let heap = self.heap_of(block).ok_or(FreeError::NotABlock)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: if a live block starts at this address, it is not used any more, as this function requires.
         unsafe { heap.deallocate_unsized(block) }
     }
 
-    /// Makes a block longer or shorter with its contents: where it is, elsewhere in its region or, when that has no room,
-    /// in another one; returns where it is now.
+    /// Resizes a block and keeps its contents: in place, elsewhere in its region or, when that has no room, in another
+    /// one. Returns the block.
     ///
     /// # Errors
-    /// [`ReallocateError`]; the block is as before.
+    /// [`ReallocateError`]; the block is unchanged.
     ///
     /// # Safety
-    /// `block` was allocated for `old`; when it has moved, or above the new size, it is not used any more.
+    /// `block` was allocated for `old`. Its bytes above the new size and, if the result is another address, the old
+    /// block are not used any more.
     pub unsafe fn reallocate(
         &mut self,
         block: NonNull<u8>,
@@ -104,13 +105,15 @@ impl<'r, const N: usize, P: Policy> Regions<'r, N, P> {
             return Ok(self.allocate(new)?);
         }
         let heap = self.heap_of(block).ok_or(ReallocateError::NotABlock)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated for `old`, and its bytes above the new size are not used any more, as this
+        // function requires.
         match unsafe { heap.grow(block, old, new) } {
             Err(ReallocateError::Allocate(_)) => {}
             result => return result,
         }
         let moved = self.allocate(new)?;
-        // SAFETY: both blocks hold that many bytes and are used, thus apart; the caller gives the old one up.
+        // SAFETY: both blocks are live, so that they do not overlap, and hold at least this many bytes; the old one is
+        // not used after this call, as this function requires.
         unsafe {
             moved.cast::<u8>().copy_from_nonoverlapping(block, old.size().min(new.size()));
             let _ = self.deallocate(block, old);
@@ -118,7 +121,7 @@ impl<'r, const N: usize, P: Policy> Regions<'r, N, P> {
         Ok(moved)
     }
 
-    /// How many bytes the block at `block` has; `None` when no used block starts there.
+    /// Returns the number of bytes in the block at `block`; `None` when no live block starts there.
     #[must_use]
     pub fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
         self.heaps.iter().find_map(|heap| heap.usable_size(block))
@@ -127,9 +130,9 @@ impl<'r, const N: usize, P: Policy> Regions<'r, N, P> {
     /// Verifies every region.
     ///
     /// # Errors
-    /// The first invariant that does not hold.
+    /// The first invariant that is violated.
     pub fn check(&self) -> Result<(), Violation> {
-        self.heaps.iter().try_for_each(FixedHeap::check)
+        self.heaps.iter().try_for_each(|heap| heap.check())
     }
 
     fn heap_of(&mut self, block: NonNull<u8>) -> Option<&mut FixedHeap<'r, P>> {

@@ -1,4 +1,4 @@
-//! Blocks that get longer or shorter.
+//! Resizing of blocks.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -9,19 +9,19 @@ use heapwright_placement::{AllocateError, Engine, ResizeError};
 use super::{FixedHeap, dangling};
 use crate::policy::Policy;
 
-/// Why a block did not get longer or shorter.
+/// Why a block was not resized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReallocateError {
-    /// No used block starts there, or it is too short for the layout that it is said to have.
+    /// No live block starts there, or it is too short for its claimed layout.
     NotABlock,
-    /// There is no room where the block is, nor elsewhere.
+    /// There is no room in place or elsewhere.
     Allocate(AllocateError),
 }
 
 impl fmt::Display for ReallocateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReallocateError::NotABlock => f.write_str("no used block of that size starts there"),
+            ReallocateError::NotABlock => f.write_str("no live block of that size starts there"),
             ReallocateError::Allocate(error) => error.fmt(f),
         }
     }
@@ -36,18 +36,18 @@ impl From<AllocateError> for ReallocateError {
 }
 
 impl<P: Policy> FixedHeap<'_, P> {
-    /// Makes a block that was asked for with `old` bytes hold `new` bytes where it is.
+    /// Resizes a block of `old` requested bytes in place to `new` bytes.
     ///
     /// # Errors
-    /// [`ResizeError`]; nothing has changed then.
+    /// [`ResizeError`]; the block is unchanged.
     ///
     /// # Safety
-    /// If a used block starts at `block`, nobody uses what it has above `new` bytes any more.
+    /// If a live block starts at `block`, its bytes above `new` are not used any more.
     pub unsafe fn resize_in_place(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
-        self.engine.resize(self.offset(block), old, new)
+        self.placement.engine.resize(self.offset(block), old, new)
     }
 
-    /// Makes a block longer, where it is or elsewhere, with its contents; returns where it is now.
+    /// Grows a block in place or elsewhere, and keeps its contents; returns the block.
     ///
     /// ```
     /// use core::alloc::Layout;
@@ -63,38 +63,42 @@ impl<P: Policy> FixedHeap<'_, P> {
     /// ```
     ///
     /// # Errors
-    /// [`ReallocateError`]; the block is as before.
+    /// [`ReallocateError`]; the block is unchanged.
     ///
     /// # Safety
-    /// `block` was allocated for `old` and `new.size() >= old.size()`; when it has moved, the old one is not used any more.
+    /// `block` was allocated for `old` and `new.size() >= old.size()`. If the result is another address, the old block
+    /// is not used any more.
     pub unsafe fn grow(
         &mut self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, ReallocateError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated for `old`, it does not get shorter, and the old block is not used after a
+        // move, as this function requires.
         unsafe { self.reallocate(block, old, new) }
     }
 
-    /// Makes a block shorter, where it is unless the new alignment forbids that; returns where it is now.
+    /// Shrinks a block, in place unless the new alignment forbids that; returns the block.
     ///
     /// # Errors
     /// As [`FixedHeap::grow`].
     ///
     /// # Safety
-    /// `block` was allocated for `old` and `new.size() <= old.size()`; when it has moved, the old one is not used any more.
+    /// `block` was allocated for `old` and `new.size() <= old.size()`. The bytes above the new size and, if the result
+    /// is another address, the old block are not used any more.
     pub unsafe fn shrink(
         &mut self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, ReallocateError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated for `old`, and its bytes above the new size and the old block after a move
+        // are not used, as this function requires.
         unsafe { self.reallocate(block, old, new) }
     }
 
-    /// Whatever the sizes, nothing outside the two blocks is read or written.
+    /// For any sizes, nothing outside the two blocks is read or written.
     unsafe fn reallocate(
         &mut self,
         block: NonNull<u8>,
@@ -108,18 +112,20 @@ impl<P: Policy> FixedHeap<'_, P> {
             return Err(ReallocateError::NotABlock);
         }
         if new.size() == 0 {
-            let _ = self.engine.deallocate_sized(self.offset(block), old.size());
+            let _ = self.placement.engine.deallocate_sized(self.offset(block), old.size());
             return Ok(NonNull::slice_from_raw_parts(dangling(new), 0));
         }
         let aligned = block.addr().get().is_multiple_of(new.align());
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated for `old` and its bytes above the new size are not used any more, as the
+        // public functions require.
         if aligned && unsafe { self.resize_in_place(block, old.size(), new.size()) }.is_ok() {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
         let moved = self.allocate(new)?;
-        // SAFETY: both blocks hold that many bytes and are used, thus apart; the caller gives the old one up.
+        // SAFETY: both blocks are live, so that they do not overlap, and hold at least this many bytes; the old one is
+        // not used after this call.
         unsafe { moved.cast::<u8>().copy_from_nonoverlapping(block, old.size().min(new.size())) };
-        let _ = self.engine.deallocate_sized(self.offset(block), old.size());
+        let _ = self.placement.engine.deallocate_sized(self.offset(block), old.size());
         Ok(moved)
     }
 }

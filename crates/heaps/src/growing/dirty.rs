@@ -1,7 +1,7 @@
-//! Which OS pages inside holes may still hold memory.
+//! The OS pages inside holes that may still be resident.
 //!
-//! A page is marked when a free makes it lie wholly within a hole. The mark stays when the page is used again, so
-//! that churn in one place does not add up; whoever takes the marks asks the engine what lies there now.
+//! A page is marked when a free makes it lie wholly within a hole. The mark stays when the page is used again, so that
+//! churn in one place is not counted repeatedly. The sweep that takes the marks asks the engine what lies there now.
 
 use core::ops::Range;
 use core::slice;
@@ -12,31 +12,39 @@ use heapwright_placement::Freed;
 /// A set of page numbers.
 pub(super) struct DirtyPages {
     bits: Reservation,
-    /// No page from here on is marked.
+    /// No page at or above this one is marked.
     end: usize,
     marked: usize,
 }
 
 impl DirtyPages {
-    /// An empty set for a region of `capacity` bytes.
+    /// Creates an empty set for a region of `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Result<DirtyPages, Refused> {
         let words = (capacity / page_size()).div_ceil(64);
         let bits = Reservation::sparse(round_to_pages(words * 8).ok_or(Refused)?)?;
         Ok(DirtyPages { bits, end: 0, marked: 0 })
     }
 
-    /// How many bytes the marked pages have.
+    /// Returns the bytes of the marked pages.
     pub(super) fn bytes(&self) -> usize {
         self.marked * page_size()
     }
 
-    /// Marks the pages of the freed block that now lie wholly within a hole, and says whether any was not marked before.
+    /// Marks the pages of the freed block that now lie wholly within a hole; returns whether any was not marked before.
     #[inline(always)]
     pub(super) fn mark(&mut self, freed: &Freed) -> bool {
         let page = page_size();
         let first = (freed.offset & !(page - 1)).max(round_up(freed.hole_offset, page));
         let end = round_up(freed.offset + freed.size, page).min((freed.hole_offset + freed.hole_size) & !(page - 1));
-        first < end && self.mark_pages(first / page..end / page)
+        first < end && !self.is_only_marked_page(first / page, end / page) && self.mark_pages(first / page..end / page)
+    }
+
+    /// Returns whether `from..to` is one marked page: most frees next to a hole lie in a page that was marked before.
+    #[inline(always)]
+    fn is_only_marked_page(&self, from: usize, to: usize) -> bool {
+        // SAFETY: the page belongs to the region, so that the reservation contains a word for it, and the whole
+        // reservation is readable.
+        to - from == 1 && unsafe { self.bits.base().cast::<u64>().add(from / 64).read() } >> (from % 64) & 1 == 1
     }
 
     #[inline(never)]
@@ -53,14 +61,15 @@ impl DirtyPages {
         self.marked != before
     }
 
-    /// Whether all of these pages are marked.
+    /// Returns whether all of these pages are marked.
     pub(super) fn has_all(&self, pages: Range<usize>) -> bool {
         let mut words = (pages.start / 64..pages.end.div_ceil(64)).map(|word| (mask_of(word, &pages), word));
-        // SAFETY: as in `words`; the pages are the region's, so there is a word for each.
+        // SAFETY: the pages belong to the region, so that the reservation contains a word for each, and the whole
+        // reservation is readable.
         words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
     }
 
-    /// Takes the lowest run of marked pages at or above `from` out of the set.
+    /// Removes and returns the lowest run of marked pages at or above `from`.
     pub(super) fn take_run(&mut self, from: usize) -> Option<Range<usize>> {
         let start = self.next(from, |bits| bits)?;
         let end = self.next(start, |bits| !bits).unwrap_or(self.end);
@@ -75,7 +84,7 @@ impl DirtyPages {
         Some(start..end)
     }
 
-    /// The lowest page at or above `from` and below the end whose bit is set in what `view` makes of its word.
+    /// Returns the lowest page at or above `from` and below the end whose bit is set in `view` of its word.
     fn next(&mut self, from: usize, view: fn(u64) -> u64) -> Option<usize> {
         let end = self.end;
         let mut mask = u64::MAX << (from % 64);
@@ -90,12 +99,13 @@ impl DirtyPages {
     }
 
     fn words(&mut self) -> &mut [u64] {
-        // SAFETY: the reservation is readable and writable as a whole, aligned to a page, and only used here.
+        // SAFETY: the reservation is page-aligned, readable and writable as a whole, zero where untouched, and accessed
+        // only through `self`, which is borrowed exclusively.
         unsafe { slice::from_raw_parts_mut(self.bits.base().cast().as_ptr(), self.bits.length() / 8) }
     }
 }
 
-/// The bits of `word` that stand for pages of `pages`.
+/// Returns the bits of `word` that stand for pages of `pages`.
 fn mask_of(word: usize, pages: &Range<usize>) -> u64 {
     let low = u64::MAX << pages.start.saturating_sub(word * 64);
     let left = pages.end - word * 64;

@@ -1,4 +1,4 @@
-//! A growing heap as a Rust program's allocator.
+//! A growing heap as a Rust program's global allocator.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
@@ -9,7 +9,7 @@ use heapwright_placement::PolicyKind;
 use super::{GrowingHeap, Settings};
 use crate::policy::{Chosen, Policy};
 
-/// A [`GrowingHeap`] behind a lock, made at the first allocation.
+/// A [`GrowingHeap`] behind a lock, created at the first allocation.
 ///
 /// ```
 /// use heapwright::{BestFit, GlobalHeap};
@@ -26,11 +26,11 @@ pub struct GlobalHeap<P: Policy = Chosen> {
     heap: Lock<Option<GrowingHeap<P>>>,
 }
 
-// SAFETY: the choice is only read, and the heap is behind a lock.
+// SAFETY: the choice is `Sync` and only read, and the heap is protected by the lock.
 unsafe impl<P: Policy> Sync for GlobalHeap<P> where P::Choice: Sync {}
 
 impl GlobalHeap<Chosen> {
-    /// A heap under `policy`.
+    /// Creates a heap under `policy`.
     #[must_use]
     pub const fn with_policy(policy: PolicyKind) -> Self {
         GlobalHeap { choice: policy, heap: Lock::new(None) }
@@ -38,7 +38,7 @@ impl GlobalHeap<Chosen> {
 }
 
 impl<P: Policy<Choice = ()>> GlobalHeap<P> {
-    /// A heap under the policy of its type.
+    /// Creates a heap under the policy of its type.
     #[must_use]
     pub const fn new() -> Self {
         GlobalHeap { choice: (), heap: Lock::new(None) }
@@ -52,7 +52,7 @@ impl<P: Policy<Choice = ()>> Default for GlobalHeap<P> {
 }
 
 impl<P: Policy> GlobalHeap<P> {
-    /// Runs `inspect` on the heap, which must not allocate; `None` when nothing has been allocated yet.
+    /// Runs `inspect` on the heap, which must not allocate; returns `None` when nothing has been allocated yet.
     pub fn with<R>(&self, inspect: impl FnOnce(&mut GrowingHeap<P>) -> R) -> Option<R> {
         self.heap.lock().as_mut().map(inspect)
     }
@@ -70,7 +70,7 @@ fn pointer<E>(result: Option<Result<NonNull<u8>, E>>) -> *mut u8 {
     result.and_then(Result::ok).map_or(null_mut(), NonNull::as_ptr)
 }
 
-// SAFETY: blocks are as long and as aligned as asked, never move, and do not overlap.
+// SAFETY: the heap returns blocks of at least the requested size and alignment, which never move and do not overlap.
 unsafe impl<P: Policy> GlobalAlloc for GlobalHeap<P>
 where
     P::Choice: Sync,
@@ -84,13 +84,15 @@ where
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from `alloc`, so it is not null and its heap exists; the caller gives it up.
+        // SAFETY: the block came from `alloc` with this layout, so that it is not null and live, and the caller does
+        // not use it after this call, as `GlobalAlloc` requires.
         let _ = self.with(|heap| unsafe { heap.deallocate(NonNull::new_unchecked(block), layout) });
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Ok(new) = Layout::from_size_align(size, layout.align()) else { return null_mut() };
-        // SAFETY: the block came from `alloc` with this layout; growing and shrinking do the same.
+        // SAFETY: the block came from `alloc` with this layout, so that it is not null and live; the caller does not
+        // use the old block after success. Growing and shrinking are the same operation.
         pointer(self.with(|heap| unsafe { heap.grow(NonNull::new_unchecked(block), layout, new) }))
     }
 }

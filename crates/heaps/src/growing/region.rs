@@ -1,4 +1,4 @@
-//! The memory of a growing heap: what of its address space is committed, and what of that has ever been used.
+//! The memory of a growing heap: which part of its address space is committed, and which part has ever been used.
 
 use core::ptr::NonNull;
 
@@ -11,24 +11,24 @@ use super::Backing;
 const STEP: usize = 64 << 10;
 const LONGEST_STEP: usize = 1 << 20;
 
-/// Commits are at least this long, and at least an eighth of what is committed already: few calls to the system, and
-/// still a refusal where a request is absurd.
+/// The least length of a commit, besides an eighth of what is committed already: few system calls, while an absurd
+/// request is still refused.
 const LEAST_COMMIT: usize = 1 << 20;
 
-/// A heap shorter than this is left to fault in page by page.
+/// A heap shorter than this is faulted in page by page.
 const POPULATE_FROM: usize = 1 << 20;
 
-/// Zeroing this many bytes costs more than having the system do it when they are touched.
+/// From this many bytes on, it is cheaper to let the system zero pages when they are touched.
 const LARGE: usize = 1 << 20;
 
-/// The longest alignment that the addresses of a region are good for.
+/// The largest alignment that addresses of a region provide.
 pub(super) const MAX_ALIGN: usize = 1 << 30;
 
 /// Invariant: `frontier <= committed <= the reservation's length`.
 pub(super) struct Region {
     space: Reservation,
     committed: usize,
-    /// No block has ever reached above: what lies there is untouched, thus zero.
+    /// No block has ever reached above this offset: the memory there is untouched and zero.
     frontier: usize,
     backing: Backing,
 }
@@ -57,17 +57,11 @@ impl Region {
     #[inline(always)]
     pub(super) fn pointer(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset < self.space.length());
-        // SAFETY: engines hand out offsets below their capacity, which is this region's length.
+        // SAFETY: engines return offsets below their capacity, which is this region's length.
         unsafe { self.base().add(offset) }
     }
 
-    /// The offset of `pointer`; an offset outside the region when it does not point into it.
-    #[inline(always)]
-    pub(super) fn offset(&self, pointer: NonNull<u8>) -> usize {
-        pointer.addr().get().wrapping_sub(self.base().addr().get())
-    }
-
-    /// Moves the frontier up to `end` or a little further, committing what is not.
+    /// Moves the frontier up to `end` or a little further, and commits what is not yet committed.
     #[cold]
     #[inline(never)]
     pub(super) fn reach(&mut self, end: usize) -> Result<(), Refused> {
@@ -86,15 +80,15 @@ impl Region {
         Ok(())
     }
 
-    /// If the program wrote to the step below the frontier, it will write to the next one too: backing that as a whole
-    /// takes less time than its page faults. Not for long blocks, which may well stay untouched.
+    /// If the program wrote to the step below the frontier, it will write to the next one too: backing that step as a
+    /// whole is cheaper than its page faults. Long blocks are excluded, because they may stay untouched.
     fn populate_if_touched(&mut self, end: usize) {
         if self.frontier >= POPULATE_FROM && self.space.is_resident(self.frontier - STEP) {
             self.space.populate(self.frontier, end);
         }
     }
 
-    /// Commits up to `wanted` and, if the system has it, ahead of it.
+    /// Commits up to `wanted` and, if the system has the memory, ahead of it.
     fn commit(&mut self, wanted: usize) -> Result<(), Refused> {
         let ahead = self.committed + (self.committed / 8).max(LEAST_COMMIT).next_multiple_of(STEP);
         let generous = ahead.min(self.space.length());
@@ -107,26 +101,27 @@ impl Region {
         Ok(())
     }
 
-    /// Gives the memory of the whole pages `from..to` back; returns how many bytes that were.
+    /// Purges the whole pages `from..to`; returns how many bytes that were.
     ///
     /// # Safety
-    /// Nobody needs the contents of the range.
+    /// The contents of the range are not needed.
     pub(super) unsafe fn purge(&mut self, from: usize, to: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contents of the range are not needed, as this function requires.
         match unsafe { self.space.purge(from, to) } {
             Ok(()) => to - from,
             Err(Refused) => 0,
         }
     }
 
-    /// Makes the bytes `from..to` zero; of many, those on whole pages by giving the pages back.
+    /// Zeroes the bytes `from..to`; in a long range, purges the whole pages instead.
     ///
     /// # Safety
-    /// The range is committed, and nobody needs its contents.
+    /// The range is committed, and its contents are not needed.
     pub(super) unsafe fn zero(&mut self, from: usize, to: usize) {
         let page = page_size();
         let (first, last) = (from.next_multiple_of(page), to & !(page - 1));
-        // SAFETY: the caller's promise; `first..last` lies within `from..to` when that is longer than two pages.
+        // SAFETY: the range is committed and its contents are not needed, as this function requires; `first..last` lies
+        // within `from..to` when that is longer than two pages.
         unsafe {
             if to - from >= LARGE.max(2 * page) && self.purge(first, last) != 0 {
                 self.pointer(from).write_bytes(0, first - from);

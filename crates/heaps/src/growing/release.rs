@@ -1,4 +1,4 @@
-//! Frees, and what they give back to the system.
+//! Frees, and the purging that follows them.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -9,14 +9,14 @@ use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed};
 use super::GrowingHeap;
 use crate::policy::Policy;
 
-/// What a heap has given back to the system so far.
+/// How much a heap has purged so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageReturns {
-    /// How often the heap looked for pages to give back, by itself or on request.
+    /// Number of searches for pages to purge, automatic or on request.
     pub sweeps: u64,
-    /// Runs of pages given back.
+    /// Runs of pages purged.
     pub runs: u64,
-    /// Bytes given back.
+    /// Bytes purged.
     pub bytes: u64,
 }
 
@@ -24,34 +24,33 @@ impl<P: Policy> GrowingHeap<P> {
     /// Frees a block that was allocated for `layout`.
     ///
     /// # Errors
-    /// [`FreeError`] when `block` is not the start of a used block or that is too short for `layout`; found exactly and
-    /// always, and nothing has changed then.
+    /// [`FreeError`] when `block` is not the start of a live block, or that block is too short for `layout`. Every such
+    /// error is detected, and the heap is unchanged.
     ///
     /// # Safety
-    /// If a used block starts at `block`, nobody uses it any more.
+    /// If a live block starts at `block`, it is not used any more.
     #[inline]
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
-        let freed = self.engine.deallocate_sized(self.region.offset(block), layout.size())?;
+        let freed = self.placement.engine.deallocate_sized(self.offset(block), layout.size())?;
         self.note(&freed);
         Ok(())
     }
 
-    /// Frees a block whose size the caller does not know. From then on the heap cannot tell how much of it is
-    /// internal fragmentation.
+    /// Frees a block of unknown size. From then on the heap cannot compute its internal fragmentation.
     ///
     /// # Errors
     /// As [`GrowingHeap::deallocate`].
     ///
     /// # Safety
-    /// As [`GrowingHeap::deallocate`].
+    /// If a live block starts at `block`, it is not used any more.
     #[inline]
     pub unsafe fn deallocate_unsized(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
-        let freed = self.engine.deallocate(self.region.offset(block))?;
+        let freed = self.placement.engine.deallocate(self.offset(block))?;
         self.note(&freed);
         Ok(())
     }
 
-    /// Marks the pages that a free made part of a hole, and sweeps when many have gathered.
+    /// Marks the pages that a free made part of a hole, and sweeps when many are pending.
     #[inline(always)]
     pub(super) fn note(&mut self, freed: &Freed) {
         if self.dirty.mark(freed) && self.dirty.bytes() > self.keep {
@@ -62,14 +61,14 @@ impl<P: Policy> GrowingHeap<P> {
     #[cold]
     #[inline(never)]
     fn sweep_if_worth_it(&mut self) {
-        if self.dirty.bytes() > self.engine.top() / self.keep_part {
+        if self.dirty.bytes() > self.placement.engine.top() / self.keep_part {
             self.trim();
         }
     }
 
-    /// Gives every whole page that lies in a hole back to the system, and returns how many bytes that were.
+    /// Purges every whole page that lies in a hole, and returns how many bytes that were.
     ///
-    /// Time: proportional to the pages that came to lie in holes since the last time.
+    /// Time: proportional to the pages that came to lie in holes since the last sweep.
     pub fn trim(&mut self) -> usize {
         let mut bytes = 0;
         let mut page = 0;
@@ -82,17 +81,17 @@ impl<P: Policy> GrowingHeap<P> {
         bytes
     }
 
-    /// Gives back the whole pages between two page boundaries that lie in holes.
+    /// Purges the whole pages between two page boundaries that lie in holes.
     fn purge_holes(&mut self, from: usize, to: usize) -> usize {
         let page = page_size();
         let mut bytes = 0;
         let mut at = from;
         while at < to
-            && let Some(Block { offset, size, state }) = self.engine.block_containing(at)
+            && let Some(Block { offset, size, state }) = self.placement.engine.block_containing(at)
         {
             let end = (offset + size).min(to) & !(page - 1);
             if state == BlockState::Free && at < end {
-                // SAFETY: the range lies in a hole, which has no contents.
+                // SAFETY: the range lies in a hole, whose contents no program uses.
                 bytes += unsafe { self.region.purge(at, end) };
                 self.returns.runs += 1;
             }
@@ -101,20 +100,20 @@ impl<P: Policy> GrowingHeap<P> {
         bytes
     }
 
-    /// Whether every page of a block, which is this heap's and whole pages long, lay in a hole at some time and was not given back
-    /// since: so that most likely it is in memory, and need not be had from the system.
+    /// Returns whether every page of a block, which belongs to this heap and consists of whole pages, lay in a hole at
+    /// some time and has not been purged since. Such a block is most likely resident and causes no page faults.
     #[must_use]
     pub fn was_kept(&self, block: NonNull<u8>, bytes: usize) -> bool {
-        let first = self.region.offset(block) / page_size();
+        let first = self.offset(block) / page_size();
         self.dirty.has_all(first..first + bytes / page_size())
     }
 
-    /// Changes how many bytes of pages in holes are kept, see [`Settings::keep`](super::Settings).
+    /// Sets how many bytes of pages in holes are retained, see [`Settings::keep`](super::Settings).
     pub fn set_keep(&mut self, bytes: usize) {
         self.keep = bytes;
     }
 
-    /// What has been given back to the system so far.
+    /// Returns how much has been purged so far.
     #[must_use]
     pub fn returns(&self) -> PageReturns {
         self.returns

@@ -1,4 +1,4 @@
-//! Blocks that get longer or shorter.
+//! Resizing of blocks.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -9,57 +9,61 @@ use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
 
 impl<P: Policy> GrowingHeap<P> {
-    /// Makes a block that was asked for with `old` bytes hold `new` bytes where it is.
+    /// Resizes a block of `old` requested bytes in place to `new` bytes.
     ///
     /// # Errors
-    /// [`ResizeError`]; nothing has changed then.
+    /// [`ResizeError`]; the block is unchanged.
     ///
     /// # Safety
-    /// If a used block starts at `block`, nobody uses what it has above `new` bytes any more.
+    /// If a live block starts at `block`, its bytes above `new` are not used any more.
     pub unsafe fn resize_in_place(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
-        let offset = self.region.offset(block);
-        let before = self.engine.usable_size(offset).ok_or(ResizeError::NotABlock)?;
-        self.engine.resize(offset, old, new)?;
-        let after = self.engine.usable_size(offset).unwrap_or(before);
+        let offset = self.offset(block);
+        let before = self.placement.engine.usable_size(offset).ok_or(ResizeError::NotABlock)?;
+        self.placement.engine.resize(offset, old, new)?;
+        let after = self.placement.engine.usable_size(offset).unwrap_or(before);
         if after < before {
             self.note_cut_off(offset + after, before - after);
         } else if self.region.reach(offset + after).is_err() {
-            let _ = self.engine.resize(offset, new, old);
+            let _ = self.placement.engine.resize(offset, new, old);
             return Err(ResizeError::NoRoom);
         }
         Ok(())
     }
 
-    /// Marks the pages of what was cut off the end of a block.
+    /// Marks the pages that were cut off the end of a block.
     fn note_cut_off(&mut self, offset: usize, size: usize) {
         if let Some(Block { offset: hole_offset, size: hole_size, state: BlockState::Free }) =
-            self.engine.block_containing(offset)
+            self.placement.engine.block_containing(offset)
         {
             self.note(&Freed { offset, size, hole_offset, hole_size });
         }
     }
 
-    /// Makes a block longer, where it is or elsewhere, with its contents; returns where it is now.
+    /// Grows a block in place or elsewhere, and keeps its contents; returns the block.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; the block is as before. Also when no block that long starts there.
+    /// [`OutOfMemory`]; the block is unchanged. Also when no block of that length starts there.
     ///
     /// # Safety
-    /// `block` was allocated for `old` and `new.size() >= old.size()`; when it has moved, the old one is not used any more.
+    /// `block` was allocated for `old` and `new.size() >= old.size()`. If the result is another address, the old block
+    /// is not used any more.
     pub unsafe fn grow(&mut self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated for `old`, it does not get shorter, and the old block is not used after a
+        // move, as this function requires.
         unsafe { self.reallocate(block, old, new) }
     }
 
-    /// Makes a block shorter, where it is unless the new alignment forbids that; returns where it is now.
+    /// Shrinks a block, in place unless the new alignment forbids that; returns the block.
     ///
     /// # Errors
     /// As [`GrowingHeap::grow`].
     ///
     /// # Safety
-    /// `block` was allocated for `old` and `new.size() <= old.size()`; when it has moved, the old one is not used any more.
+    /// `block` was allocated for `old` and `new.size() <= old.size()`. The bytes above the new size and, if the result
+    /// is another address, the old block are not used any more.
     pub unsafe fn shrink(&mut self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated for `old`, and its bytes above the new size and the old block after a move
+        // are not used, as this function requires.
         unsafe { self.reallocate(block, old, new) }
     }
 
@@ -68,12 +72,14 @@ impl<P: Policy> GrowingHeap<P> {
             return Err(OutOfMemory);
         }
         let aligned = block.addr().get().is_multiple_of(new.align());
-        // SAFETY: the caller's promise.
+        // SAFETY: the block was allocated for `old`, and its bytes above the new size are not used any more, as the
+        // public functions require.
         if aligned && unsafe { self.resize_in_place(block, old.size(), new.size()) }.is_ok() {
             return Ok(block);
         }
         let moved = self.allocate(new)?;
-        // SAFETY: both blocks hold that many bytes; they are used, thus apart; the caller gives the old one up.
+        // SAFETY: both blocks are live, so that they do not overlap, and hold at least this many bytes; the old one is
+        // not used after this call.
         unsafe {
             moved.copy_from_nonoverlapping(block, old.size().min(new.size()));
             let _ = self.deallocate(block, old);

@@ -1,4 +1,4 @@
-//! Which mappings there are: an open-addressing table from address to length, in memory mapped for it alone.
+//! The table of mappings: open addressing from address to length, in a mapping of its own.
 //!
 //! Linear probing. A removal closes the gap by shifting back what follows, so that there are no tombstones and every
 //! probe ends at the first empty slot. At most three quarters of the slots are taken.
@@ -31,13 +31,15 @@ impl Table {
 
     fn slots(&self) -> &[Entry] {
         let length = if self.order == 0 { 0 } else { 1 << self.order };
-        // SAFETY: the invariant; fresh memory is zero, that is, empty entries.
+        // SAFETY: by the type's invariant, `slots` points at `length` entries mapped for this table; fresh memory is
+        // zero, which is an empty entry.
         unsafe { slice::from_raw_parts(self.slots.as_ptr(), length) }
     }
 
     fn slots_mut(&mut self) -> &mut [Entry] {
         let length = if self.order == 0 { 0 } else { 1 << self.order };
-        // SAFETY: as in `slots`; the table is borrowed exclusively.
+        // SAFETY: by the type's invariant, `slots` points at `length` entries mapped for this table, which is borrowed
+        // exclusively.
         unsafe { slice::from_raw_parts_mut(self.slots.as_ptr(), length) }
     }
 
@@ -45,13 +47,14 @@ impl Table {
         (1 << self.order) - 1
     }
 
-    /// The slot where the search for `address` begins: the top bits of its page number times 2^64 over the golden ratio.
+    /// Returns the slot where the search for `address` begins: the top bits of its page number times 2^64 over the
+    /// golden ratio.
     fn home(&self, address: usize) -> usize {
         let page = (address / page_size()) as u64;
         (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.order)) as usize
     }
 
-    /// The slot of `address`, or the empty slot at which the search for it ended. The table is not empty.
+    /// Returns the slot of `address`, or the empty slot at which its search ended. The table must not be empty.
     fn slot(&self, address: usize) -> usize {
         let slots = self.slots();
         let mut at = self.home(address);
@@ -61,7 +64,7 @@ impl Table {
         at
     }
 
-    /// The length of the mapping at `address`.
+    /// Returns the length of the mapping at `address`.
     pub(super) fn get(&self, address: usize) -> Option<usize> {
         if self.entries == 0 {
             return None;
@@ -69,7 +72,7 @@ impl Table {
         Some(self.slots()[self.slot(address)].length).filter(|&length| length != 0)
     }
 
-    /// Makes room for one more entry.
+    /// Reserves room for one more entry.
     pub(super) fn make_room(&mut self) -> Result<(), Refused> {
         if self.order != 0 && self.entries < (3 << self.order) / 4 {
             return Ok(());
@@ -83,7 +86,7 @@ impl Table {
         Ok(())
     }
 
-    /// Adds an entry whose address is not in the table, which has room for it.
+    /// Adds an entry. Its address must not be in the table, which must have room for it.
     pub(super) fn insert(&mut self, entry: Entry) {
         let at = self.slot(entry.address);
         self.slots_mut()[at] = entry;
@@ -111,12 +114,13 @@ impl Table {
         Some(length)
     }
 
-    /// All entries, in no particular order.
+    /// Returns all entries, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
         self.slots().iter().copied().filter(|&entry| entry != EMPTY)
     }
 
-    /// Whether every entry is found where it is and the count is right; otherwise an address that is not.
+    /// Checks that every entry is found in its slot and that the count is right; otherwise returns an address that is
+    /// not.
     pub(super) fn check(&self) -> Result<(), usize> {
         match self.iter().find(|entry| self.get(entry.address) != Some(entry.length)) {
             Some(lost) => Err(lost.address),
@@ -129,7 +133,8 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         if self.order != 0 {
-            // SAFETY: the slots were mapped for this table, which is going.
+            // SAFETY: the slots were mapped for this table with this length, and the table is being dropped, so that no
+            // reference to them remains.
             let _ = unsafe { unmap(self.slots.cast(), size_of::<Entry>() << self.order) };
         }
     }

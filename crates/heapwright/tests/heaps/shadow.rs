@@ -52,11 +52,11 @@ impl<P: Policy> Heap for FixedHeap<'_, P> {
     }
 
     fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        self.usable_size(block)
+        (**self).usable_size(block)
     }
 
     fn check(&self) -> Result<(), Violation> {
-        self.check()
+        (**self).check()
     }
 
     fn walk(&self) -> (NonNull<u8>, Vec<Block>) {
@@ -88,7 +88,7 @@ impl<P: Policy> Heap for heapwright::GrowingHeap<P> {
     }
 
     fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        self.usable_size(block)
+        (**self).usable_size(block)
     }
 
     fn check(&self) -> Result<(), Violation> {

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::common::heapwright;
 
-/// Where the lock's word lies in a segment, and what follows it: all that a crash or a stranger can leave is made by hand.
+/// Where the lock's word lies in a segment, and what follows it: all that a crash or a stranger can leave is made by
+/// hand.
 pub const LOCK: u64 = 128;
 /// The namespace of process numbers.
 pub const NAMESPACE: u64 = 136;
@@ -50,7 +51,8 @@ impl Spot {
         spot
     }
 
-    /// With ten blocks of somebody who was killed, the first of them under the root `kept`. Returns the number of the dead.
+    /// Adds ten blocks of a process that was killed, the first of them under the root `kept`. Returns the number of the
+    /// dead.
     pub fn abandoned(what: &str) -> (Spot, u32) {
         let spot = Spot::at_rest(what, 0);
         let child = spot.attach(|heap| heap.set_root("kept", allocate(heap, 10)[0]).map(drop));

@@ -1,7 +1,9 @@
-//! The operators `new` that throw. When there is no memory they call the program's new-handler until there is, or throw
-//! `std::bad_alloc`; both may unwind, which must not happen through a Rust frame, so these are written in assembly.
+//! The `new` operators that throw. When there is no memory, they call the program's new-handler until there is, or
+//! throw `std::bad_alloc`. Both may unwind, which must not happen through a Rust frame; therefore these functions are
+//! written in assembly.
 //!
-//! The C++ library's `std::get_new_handler` and `std::__throw_bad_alloc` are referred to weakly: a C program has neither.
+//! The C++ library's `std::get_new_handler` and `std::__throw_bad_alloc` are referred to weakly: a C program has
+//! neither.
 
 use core::arch::naked_asm;
 
@@ -15,7 +17,7 @@ extern "C" fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
     heap::allocate_aligned(align, size)
 }
 
-/// Where there is nothing to throw with.
+/// Aborts when there is no C++ library to throw with.
 extern "C" fn give_up() -> ! {
     heapwright_os::Output::standard_error().write(
         b"heapwright: out of memory in operator new, and the program has no C++ library to throw bad_alloc with\n",
@@ -98,7 +100,7 @@ throwing! {
     _ZnamSt11align_val_t(_size, _align) => allocate_aligned, "";
 }
 
-/// Calls the new-handler and tries again, for as long as there is a handler; then throws.
+/// Calls the new-handler and retries while there is a handler; then throws.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn retry(_size: usize, _align: usize) -> *mut u8 {
@@ -143,7 +145,7 @@ extern "C" fn retry(_size: usize, _align: usize) -> *mut u8 {
     )
 }
 
-/// As on x86-64.
+/// The same on AArch64 as on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 extern "C" fn retry(_size: usize, _align: usize) -> *mut u8 {

@@ -1,11 +1,11 @@
-/* Commits the attack named by its argument. It says "went on" if the attack did what it was to do, and "foiled" if nothing came of it;
-   a heap that notices ends the process before either. */
+/* Commits the attack named by its argument. Prints "went on" if the attack has succeeded and "foiled" if it had no
+ * effect. A heap that detects the attack ends the process before. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char *volatile sink; /* keeps the compiler from seeing what is done */
+static char *volatile sink; /* hides values from the compiler's analysis */
 
 static char *hidden(void *p)
 {
@@ -18,7 +18,7 @@ static void write_to(char *from, char *to)
     for (char *at = from; at < to; at += 16) *(char *volatile *)at = (char *)0x4141414141414141;
 }
 
-/* From one block of its own pages over those behind it. */
+/* Overflows a long block, which has pages of its own, into the blocks behind it. */
 static int over_long_blocks(void)
 {
     char *blocks[16], *first = (char *)UINTPTR_MAX;
@@ -30,7 +30,7 @@ static int over_long_blocks(void)
     return 1;
 }
 
-/* From a block of 64 bytes over all that lies behind it, further than any slab reaches. */
+/* Overflows a block of 64 bytes further than any slab reaches. */
 static int over_slabs(void)
 {
     char *first = (char *)UINTPTR_MAX;
@@ -42,7 +42,7 @@ static int over_slabs(void)
     return 1;
 }
 
-/* One byte too much, the 0 at a text's end. */
+/* Writes one byte too much: the 0 at the end of a string. */
 static int byte_over(size_t size, int resized)
 {
     char *block = hidden(malloc(size));
@@ -94,7 +94,7 @@ static int free_twice(size_t size)
     return 1;
 }
 
-/* Another free between the two, so that the block is in a list twice, and later two owners have it. */
+/* Frees another block between the two frees, so that the block is in a list twice and gets two owners later. */
 static int free_twice_apart(void)
 {
     char *first = hidden(malloc(100)), *second = hidden(malloc(100)), *seen[3];
@@ -105,7 +105,7 @@ static int free_twice_apart(void)
     return seen[0] == seen[2];
 }
 
-/* The second free comes when the block has another owner, who loses it. */
+/* Frees a block again after another owner has allocated it, which loses it. */
 static int free_from_another(void)
 {
     char *block = hidden(malloc(100)), *owners[4];
@@ -118,7 +118,7 @@ static int free_from_another(void)
     return 0;
 }
 
-/* The same, when many others have been freed meanwhile. */
+/* As free_from_another, after many other frees. */
 static int free_from_another_later(void)
 {
     char *block = hidden(malloc(100));
@@ -129,7 +129,8 @@ static int free_from_another_later(void)
 
 static uintptr_t target[8] __attribute__((aligned(16)));
 
-/* The link of a free block is made to lead to memory of the attacker's choice, by who knows what links are written with or does not. */
+/* Makes the link of a free block lead to memory of the attacker's choice, with or without the key that links are
+ * encoded with. */
 static int forge_link(uintptr_t key)
 {
     char *first = hidden(malloc(100)), *second = hidden(malloc(100));
@@ -149,8 +150,8 @@ static int forge_link_with_key(void)
     return forge_link(*(volatile uintptr_t *)second ^ (uintptr_t)first);
 }
 
-/* One bit of what is written in the blocks freed first is turned: by then they have gone from the thread's list to their slabs,
-   whose pages stay, for a few blocks do. */
+/* Flips one bit of the links in the blocks that were freed first. These have gone from the thread cache to their
+ * slabs by then; the pages stay, as a few blocks of each are in use. */
 static int bend_links(void)
 {
     enum { MANY = 3000 };
@@ -163,8 +164,8 @@ static int bend_links(void)
     return 1;
 }
 
-/* Which block comes next is foretold from the two before. */
-static int foretell(void)
+/* Predicts the address of the next block from the two before. */
+static int predict(void)
 {
     enum { MANY = 500 };
     char *before = hidden(malloc(100)), *last = hidden(malloc(100));
@@ -178,8 +179,8 @@ static int foretell(void)
     return right > MANY / 2;
 }
 
-/* How far the heap lies from the C library, in GiB. */
-static int tell_distance(void)
+/* Prints the distance of the heap from the C library in GiB. */
+static int print_distance(void)
 {
     printf("%jd\n", (intmax_t)((uintptr_t)hidden(malloc(100000)) >> 30) - (intmax_t)((uintptr_t)&printf >> 30));
     return 1;
@@ -204,8 +205,8 @@ int main(int argc, char **argv)
              : !strcmp(attack, "forge-link") ? forge_link(0)
              : !strcmp(attack, "forge-link-with-key") ? forge_link_with_key()
              : !strcmp(attack, "bend-links") ? bend_links()
-             : !strcmp(attack, "foretell") ? foretell()
-             : !strcmp(attack, "tell-distance") ? tell_distance()
+             : !strcmp(attack, "predict") ? predict()
+             : !strcmp(attack, "print-distance") ? print_distance()
              : -1;
     if (done < 0) return 2;
     puts(done ? "went on" : "foiled");

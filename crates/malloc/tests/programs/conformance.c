@@ -1,4 +1,4 @@
-/* The malloc family as glibc's manual describes it. Each check names itself when it fails. */
+/* The malloc family as glibc's manual describes it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,18 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-            _exit(1); \
-        } \
-    } while (0)
+#include "check.h"
+#include "process.h"
 
-/* Sizes that the compiler cannot see through, so that it neither warns nor removes a call. */
+/* A size that is not a constant for the compiler, so that it neither warns nor removes a call. */
 static volatile size_t huge = SIZE_MAX;
 
 static int is_aligned(const void *p, size_t align) { return (uintptr_t)p % align == 0; }
@@ -94,7 +88,7 @@ static void test_limits(void)
     CHECK(pvalloc(huge - 5) == NULL && errno == ENOMEM);
     errno = 0;
     CHECK(valloc(huge - 5) == NULL && errno == ENOMEM);
-    /* What was refused has done no harm. */
+    /* The heap works after the refusals. */
     for (size_t n = 1; n < (size_t)1 << 24; n *= 3) {
         unsigned char *p = malloc(n);
         CHECK(p);
@@ -242,7 +236,7 @@ static void test_every_name(void)
     CHECK(with.uordblks + with.hblkhd >= before.uordblks + before.hblkhd + ((size_t)1 << 20));
     free(p);
     struct mallinfo2 after = mallinfo2();
-    /* What a hardened heap has wait is still in use. */
+    /* Blocks in the quarantine of a hardened heap count as used. */
     CHECK(after.uordblks + after.hblkhd == before.uordblks + before.hblkhd || getenv("HEAPWRIGHT_HARDEN"));
     CHECK(mallopt(M_TRIM_THRESHOLD, 1) == 0);
     int trimmed = malloc_trim(0);
@@ -261,7 +255,7 @@ static void test_errno_kept(void)
     }
 }
 
-/* Random operations over a set of blocks whose contents are known. */
+/* Random operations on a set of blocks with known contents. */
 static void churn(unsigned seed, int rounds)
 {
     enum { N = 200 };
@@ -371,13 +365,10 @@ static void *fork_often(void *count)
                 churn((unsigned)i, 100);
                 _exit(0);
             }
-            int status = 1;
-            CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+            CHECK(grandchild > 0 && status_of(grandchild) == 0);
             _exit(0);
         }
-        int status = 1;
-        CHECK(waitpid(child, &status, 0) == child);
-        CHECK(status == 0);
+        CHECK(status_of(child) == 0);
     }
     return NULL;
 }
@@ -386,7 +377,8 @@ static void test_fork(void)
 {
     pthread_t busy[2], forking[2];
     stop = 0;
-    for (uintptr_t i = 0; i < 2; i++) CHECK(pthread_create(&busy[i], NULL, allocate_until_stopped, (void *)(i + 1)) == 0);
+    for (uintptr_t i = 0; i < 2; i++)
+        CHECK(pthread_create(&busy[i], NULL, allocate_until_stopped, (void *)(i + 1)) == 0);
     for (int i = 0; i < 2; i++) CHECK(pthread_create(&forking[i], NULL, fork_often, (void *)(intptr_t)25) == 0);
     for (int i = 0; i < 2; i++) CHECK(pthread_join(forking[i], NULL) == 0);
     stop = 1;
@@ -423,11 +415,7 @@ static void test_memory_is_given_back(void)
     unsigned char *last = malloc(100);
     for (int i = 0; i < N; i++) free(blocks[i]);
     malloc_trim(0);
-    FILE *statm = fopen("/proc/self/statm", "r");
-    long pages, resident = -1;
-    CHECK(statm && fscanf(statm, "%ld %ld", &pages, &resident) == 2);
-    fclose(statm);
-    CHECK(resident * sysconf(_SC_PAGESIZE) < 64l << 20);
+    CHECK(resident_kib() < 64l << 10);
     free(last);
 }
 

@@ -1,4 +1,5 @@
-/* What the library tells about its heap is true: mallinfo2, malloc_info, malloc_usable_size and malloc_trim. */
+/* The figures that the library reports about its heap are correct: mallinfo2, malloc_info, malloc_usable_size and
+ * malloc_trim. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -7,24 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                             \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
-            fprintf(stderr, "figures.c:%d: %s, errno %d\n", __LINE__, #condition, errno); \
-            exit(1);                                                                 \
-        }                                                                            \
-    } while (0)
+#include "check.h"
 
 enum { SHORT = 3000, LONG = 10 };
 static char *blocks[SHORT], *longs[LONG];
 
 static char text[1 << 20];
 
-/* What the text says. */
-struct told {
+/* The figures of the text. */
+struct reported {
     int heaps;
     size_t fast, fast_count, rest, rest_count, mapped, mapped_count, used, used_count, current, most;
-    /* The same, summed over the heaps, and what `size` elements say. */
+    /* Sums over the heaps, and over `size` elements. */
     size_t sum_fast, sum_rest, sum_rest_count, sum_used, sum_mapped, sum_current, sizes_total, sizes_count, sizes_used;
 };
 
@@ -41,38 +36,48 @@ static size_t attribute(const char *tag, const char *name) {
 
 static int has(const char *tag, const char *part) { return strstr(tag, part) != NULL; }
 
-static void see(struct told *told, const char *tag, int in_heap) {
+static void add_element(struct reported *reported, const char *tag, int in_heap) {
     if (!strncmp(tag, "heap ", 5)) {
-        told->heaps++;
+        reported->heaps++;
     } else if (!strncmp(tag, "size ", 5)) {
-        size_t from = attribute(tag, "from"), to = attribute(tag, "to"), total = attribute(tag, "total"), count = attribute(tag, "count");
+        size_t from = attribute(tag, "from"), to = attribute(tag, "to");
+        size_t total = attribute(tag, "total"), count = attribute(tag, "count");
         CHECK(from <= to && total >= from * count && total <= to * count);
-        told->sizes_total += total;
-        told->sizes_count += count;
+        reported->sizes_total += total;
+        reported->sizes_count += count;
         if (has(tag, "slabs=")) {
             CHECK(attribute(tag, "slabs") > 0);
-            told->sizes_used += attribute(tag, "used") * from;
+            reported->sizes_used += attribute(tag, "used") * from;
         }
     } else if (has(tag, "total type=")) {
         size_t size = attribute(tag, "size"), count = attribute(tag, "count");
         CHECK((size == 0) == (count == 0) || has(tag, "rest"));
-        if (has(tag, "\"fast\"")) *(in_heap ? &told->sum_fast : &told->fast) += size, told->fast_count += in_heap ? 0 : count;
-        if (has(tag, "\"rest\"")) {
-            *(in_heap ? &told->sum_rest : &told->rest) += size;
-            *(in_heap ? &told->sum_rest_count : &told->rest_count) += count;
+        if (has(tag, "\"fast\"")) {
+            *(in_heap ? &reported->sum_fast : &reported->fast) += size;
+            if (!in_heap) reported->fast_count += count;
         }
-        if (has(tag, "\"mmap\"")) *(in_heap ? &told->sum_mapped : &told->mapped) += size, told->mapped_count += in_heap ? 0 : count;
-        if (has(tag, "\"used\"")) *(in_heap ? &told->sum_used : &told->used) += size, told->used_count += in_heap ? 0 : count;
+        if (has(tag, "\"rest\"")) {
+            *(in_heap ? &reported->sum_rest : &reported->rest) += size;
+            *(in_heap ? &reported->sum_rest_count : &reported->rest_count) += count;
+        }
+        if (has(tag, "\"mmap\"")) {
+            *(in_heap ? &reported->sum_mapped : &reported->mapped) += size;
+            if (!in_heap) reported->mapped_count += count;
+        }
+        if (has(tag, "\"used\"")) {
+            *(in_heap ? &reported->sum_used : &reported->used) += size;
+            if (!in_heap) reported->used_count += count;
+        }
     } else if (has(tag, "system type=\"current\"")) {
-        *(in_heap ? &told->sum_current : &told->current) += attribute(tag, "size");
+        *(in_heap ? &reported->sum_current : &reported->current) += attribute(tag, "size");
     } else if (has(tag, "system type=\"max\"")) {
-        told->most = attribute(tag, "size");
+        reported->most = attribute(tag, "size");
     }
 }
 
-/* Reads the text: elements that are closed in the order in which they were opened, and nothing between them. */
-static struct told read_text(void) {
-    struct told told = {0};
+/* Parses the text: elements that are properly nested, with nothing between them. */
+static struct reported read_text(void) {
+    struct reported reported = {0};
     const char *open[8];
     int depth = 0, roots = 0;
     for (char *at = text; *at;) {
@@ -92,22 +97,23 @@ static struct told read_text(void) {
         }
         CHECK(quotes % 2 == 0);
         if (*tag == '/') {
-            CHECK(depth > 0 && strlen(tag + 1) == strcspn(open[depth - 1], " ") && !strncmp(tag + 1, open[depth - 1], strlen(tag + 1)));
+            CHECK(depth > 0 && strlen(tag + 1) == strcspn(open[depth - 1], " "));
+            CHECK(!strncmp(tag + 1, open[depth - 1], strlen(tag + 1)));
             depth--;
             continue;
         }
         CHECK(depth > 0 || (roots++ == 0 && !strcmp(tag, "malloc version=\"1\"")));
-        see(&told, tag, depth > 1);
+        add_element(&reported, tag, depth > 1);
         if (end[-1] != '/') {
             CHECK(depth < 8);
             open[depth++] = tag;
         }
     }
     CHECK(depth == 0 && roots == 1);
-    return told;
+    return reported;
 }
 
-static struct told information(void) {
+static struct reported information(void) {
     static char buffer[1 << 16];
     memset(text, 0, sizeof text);
     FILE *file = tmpfile();
@@ -121,18 +127,21 @@ static struct told information(void) {
     rewind(file);
     CHECK(fread(text, 1, sizeof text - 1, file) > 0);
     fclose(file);
-    struct told told = read_text();
+    struct reported reported = read_text();
 
-    CHECK(told.current == before.arena && told.used == before.uordblks && told.fast == before.fsmblks);
-    CHECK(told.fast + told.rest == before.fordblks && told.fast_count == before.smblks && told.rest_count == before.ordblks);
-    CHECK(told.mapped == before.hblkhd && told.mapped_count == before.hblks);
-    CHECK(told.current == told.used + told.fast + told.rest);
-    CHECK(told.sum_current == told.current && told.sum_used == told.used && told.sum_mapped == told.mapped);
-    CHECK(told.sum_fast == told.fast && told.sum_rest == told.rest && told.sum_rest_count == told.rest_count);
-    CHECK(told.sizes_total <= told.fast + told.rest && told.sizes_count == told.fast_count + told.rest_count);
-    CHECK(told.mapped_count ? told.most == 0 : told.most >= told.current);
-    CHECK(told.sizes_used <= told.used && told.heaps >= 1);
-    return told;
+    CHECK(reported.current == before.arena && reported.used == before.uordblks && reported.fast == before.fsmblks);
+    CHECK(reported.fast + reported.rest == before.fordblks);
+    CHECK(reported.fast_count == before.smblks && reported.rest_count == before.ordblks);
+    CHECK(reported.mapped == before.hblkhd && reported.mapped_count == before.hblks);
+    CHECK(reported.current == reported.used + reported.fast + reported.rest);
+    CHECK(reported.sum_current == reported.current && reported.sum_used == reported.used);
+    CHECK(reported.sum_mapped == reported.mapped && reported.sum_fast == reported.fast);
+    CHECK(reported.sum_rest == reported.rest && reported.sum_rest_count == reported.rest_count);
+    CHECK(reported.sizes_total <= reported.fast + reported.rest);
+    CHECK(reported.sizes_count == reported.fast_count + reported.rest_count);
+    CHECK(reported.mapped_count ? reported.most == 0 : reported.most >= reported.current);
+    CHECK(reported.sizes_used <= reported.used && reported.heaps >= 1);
+    return reported;
 }
 
 static size_t usable(void *block, size_t wanted) {
@@ -142,7 +151,7 @@ static size_t usable(void *block, size_t wanted) {
     return length;
 }
 
-/* Every byte that blocks are said to have is counted as used, and is theirs. */
+/* All usable bytes of blocks are counted as used, and can be written to. */
 static void usable_bytes_are_what_is_used(void) {
     struct mallinfo2 before = mallinfo2();
     size_t bytes = 0;
@@ -153,7 +162,8 @@ static void usable_bytes_are_what_is_used(void) {
     for (int i = 0; i < 40; i++) bytes += usable(aligned[i], 10 + 3000 * i);
     struct mallinfo2 full = mallinfo2();
     CHECK(full.uordblks + full.hblkhd == before.uordblks + before.hblkhd + bytes);
-    CHECK(full.arena == full.uordblks + full.fordblks && full.keepcost <= full.fordblks && full.fsmblks <= full.fordblks);
+    CHECK(full.arena == full.uordblks + full.fordblks);
+    CHECK(full.keepcost <= full.fordblks && full.fsmblks <= full.fordblks);
     information();
     for (int i = 0; i < 40; i++) {
         bytes -= malloc_usable_size(aligned[i]);
@@ -165,8 +175,8 @@ static void usable_bytes_are_what_is_used(void) {
     }
     struct mallinfo2 some = mallinfo2();
     CHECK(some.uordblks + some.hblkhd == before.uordblks + before.hblkhd + bytes);
-    struct told told = information();
-    CHECK(told.used_count + told.mapped_count >= SHORT - SHORT / 3 + LONG);
+    struct reported reported = information();
+    CHECK(reported.used_count + reported.mapped_count >= SHORT - SHORT / 3 + LONG);
     CHECK(malloc_usable_size(NULL) == 0);
 }
 
@@ -176,7 +186,7 @@ static void *allocate_much(void *shared) {
     return NULL;
 }
 
-/* What threads that have ended left is the program's as long as it is not freed. */
+/* Blocks of threads that have ended count as used until they are freed. */
 static void blocks_of_other_threads_are_counted(void) {
     static void *theirs[500];
     pthread_t thread;
@@ -202,7 +212,7 @@ static void information_is_refused(void) {
     fclose(full);
 }
 
-/* Trimming says whether it gave something back: not when it has just done so. */
+/* malloc_trim returns whether it gave memory back: not right after it has done so. */
 static void trimming_says_what_it_did(int keeps) {
     malloc_trim(0);
     CHECK(malloc_trim(0) == 0);
@@ -215,11 +225,11 @@ static void trimming_says_what_it_did(int keeps) {
     information();
 }
 
-/* Blocks have canaries then, which are counted and not usable. */
-static int tell_while_hardened(void) {
+/* Blocks have canaries, which are counted as used but are not usable. */
+static int report_while_hardened(void) {
     for (int i = 0; i < SHORT; i++) CHECK(usable(blocks[i] = malloc(100 + i % 700), 100 + i % 700));
     for (int i = 0; i < LONG; i++) CHECK(usable(longs[i] = malloc(100000), 100000));
-    struct told full = information();
+    struct reported full = information();
     CHECK(full.heaps == 1);
     static void *theirs[500];
     pthread_t thread;
@@ -242,7 +252,7 @@ static int print_statistics(void) {
 
 int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "stats")) return print_statistics();
-    if (count > 1 && !strcmp(arguments[1], "hardened")) return tell_while_hardened();
+    if (count > 1 && !strcmp(arguments[1], "hardened")) return report_while_hardened();
     usable_bytes_are_what_is_used();
     blocks_of_other_threads_are_counted();
     information_is_refused();

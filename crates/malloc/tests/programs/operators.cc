@@ -9,13 +9,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-            std::exit(1); \
-        } \
-    } while (0)
+#include "check.h"
 
 static volatile std::size_t huge = SIZE_MAX / 4;
 static int handled;

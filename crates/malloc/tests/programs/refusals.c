@@ -1,11 +1,11 @@
-/* A system that refuses memory, as a program sees it: null and ENOMEM, and nothing else is different afterwards.
+/* A system that refuses memory, as a program observes it: null and ENOMEM, and no other effect.
  *
- *   refusals calls         each call of a scenario to the system is refused, alone and with all that follow, each time in a new process
- *   refusals data          the system's limit on data is this much above what there is, for several values
- *   refusals within KIB    a process of so much address space fills it
- *   refusals once          a few blocks, with the calls refused that the environment says: REFUSE_FROM and REFUSE_UNTIL
+ *   refusals calls         refuses each system call of a scenario, alone and with all later ones, each in a new process
+ *   refusals data          limits data (RLIMIT_DATA) to several values above what is in use
+ *   refusals within KIB    fills the address space of a process that is limited to this much
+ *   refusals once          allocates a few blocks; refuses the calls from number REFUSE_FROM to before REFUSE_UNTIL
  *
- * The library's calls come here: the program's own mmap and so on stand before the C library's. */
+ * The library's system calls come here: the program's own mmap and the others interpose the C library's. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -18,16 +18,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-            _exit(1); \
-        } \
-    } while (0)
+#include "check.h"
+#include "process.h"
 
 /* The calls with these numbers, from the first up to before the second, are refused. */
 static unsigned long first_refused = -1ul, end_of_refused = -1ul, calls;
@@ -77,7 +71,7 @@ void *mremap(void *at, size_t before, size_t length, int flags, ...)
     return is_refused() ? MAP_FAILED : (void *)syscall(SYS_mremap, at, before, length, flags, there);
 }
 
-/* Blocks and what they hold. */
+/* Blocks and their contents. */
 enum { MOST = 4096 };
 
 static struct {
@@ -153,7 +147,7 @@ static void all_kinds(void)
     check_all();
 }
 
-/* What the C library keeps of its first thread is in use from then on. */
+/* Has the C library allocate what it keeps after its first thread, so that later counts of used bytes agree. */
 static void begin(void)
 {
     all_kinds();
@@ -166,7 +160,7 @@ static size_t in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* Runs in a new process; returns what that ended with. */
+/* Runs a function in a new process; returns its status. */
 static int in_a_process(int (*run)(unsigned long, unsigned long), unsigned long a, unsigned long b)
 {
     pid_t child = fork();
@@ -175,9 +169,7 @@ static int in_a_process(int (*run)(unsigned long, unsigned long), unsigned long 
         alarm(60);
         _exit(run(a, b));
     }
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child);
-    return status;
+    return status_of(child);
 }
 
 enum { REFUSED = 3 << 8, RAN_THROUGH = 4 << 8 };
@@ -193,7 +185,7 @@ static int refuse_calls(unsigned long first, unsigned long end)
     unsigned long made = calls;
     all_kinds();
     free_all();
-    CHECK(in_use() == before || getenv("HEAPWRIGHT_HARDEN")); /* there, what waits is still in use */
+    CHECK(in_use() == before || getenv("HEAPWRIGHT_HARDEN")); /* whose quarantined blocks count as used */
     return (made > first ? REFUSED : RAN_THROUGH) >> 8;
 }
 
@@ -226,7 +218,7 @@ static int fill_all(void)
         CHECK(at || errno == ENOMEM);
     }
     free_all();
-    /* What was had once is there again. */
+    /* Freed memory is available again. */
     for (int i = 0; i < 100; i++) keep(malloc(1000), 1000);
     free_all();
     return 0;
@@ -243,7 +235,7 @@ int main(int argc, char **argv)
             status = in_a_process(refuse_calls, first, first + 1);
             int with_rest = in_a_process(refuse_calls, first, -1ul);
             if (status != with_rest || (status != REFUSED && status != RAN_THROUGH)) {
-                fprintf(stderr, "call %lu was refused: %#x alone, %#x with all that follow\n", first, status, with_rest);
+                fprintf(stderr, "call %lu refused: %#x alone, %#x with all later ones\n", first, status, with_rest);
                 return 1;
             }
         }

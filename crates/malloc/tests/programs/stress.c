@@ -1,10 +1,10 @@
-/* Threads that come and go, pass blocks to one another through slots, and allocate and free in their very last destructors; forks in
- * the midst of it, whose children go on with what others made; libraries loaded and unloaded; handlers at exit. Every block knows
- * what it should hold.
+/* Threads that start and end, exchange blocks through slots, and allocate and free in their last destructors; forks
+ * meanwhile, whose children continue with their parents' blocks; libraries loaded and unloaded; exit handlers. The
+ * contents of every block are checked.
  *
  *   stress PLUGIN [SECONDS] [SEED] [THREADS]
  *
- * From a minute on, what the process holds of memory must not grow either. */
+ * From 60 seconds on, the resident memory of the process must not grow either. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
@@ -14,17 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-            _exit(1); \
-        } \
-    } while (0)
+#include "check.h"
+#include "process.h"
 
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
 extern void *__dso_handle;
@@ -37,7 +31,7 @@ typedef struct {
     unsigned char rest[];
 } block;
 
-/* Who takes a block out of a slot has it for himself. */
+/* A thread that takes a block out of a slot owns it. */
 static _Atomic(block *) slots[SLOTS];
 
 static unsigned next_random(unsigned *state)
@@ -46,7 +40,7 @@ static unsigned next_random(unsigned *state)
     return *state >> 8;
 }
 
-/* The next byte that is written and looked at: all of the first, then one per 509. */
+/* The next byte that is written and checked: all of the first 128, then one in 509. */
 static size_t after(size_t at) { return at < 128 ? at + 1 : at + 509; }
 
 static unsigned char byte_at(size_t seed, size_t at) { return (unsigned char)(seed * 31 + at * 7); }
@@ -116,7 +110,7 @@ static void drop(block *b)
 
 static _Atomic(block *) *any_slot(unsigned *random) { return &slots[next_random(random) % SLOTS]; }
 
-/* Puts a block into some slot, and frees the one that was there. */
+/* Puts a block into a random slot, and frees the one that was there. */
 static void pass_on(block *b, unsigned *random) { drop(atomic_exchange(any_slot(random), b)); }
 
 static void churn(unsigned *random, unsigned rounds)
@@ -129,7 +123,7 @@ static void churn(unsigned *random, unsigned rounds)
             break;
         }
         case 1: {
-            /* Blocks that come and go at once. */
+            /* Blocks with short lifetimes. */
             block *some[32];
             unsigned count = 1 + next_random(random) % 32;
             for (unsigned i = 0; i < count; i++) some[i] = make(random);
@@ -148,10 +142,11 @@ static void churn(unsigned *random, unsigned rounds)
 /* Made after the first allocation: its destructor runs when the heap's own has run. */
 static pthread_key_t late;
 
-/* How often the destructors of keys run for a thread, at most. */
+/* The maximum number of rounds of destructors for a thread. */
 enum { ROUNDS = 4 };
 
-/* What a thread has until its end allocates and frees in every round, the last included: after that nobody tells the heap. */
+/* The destructor of a thread's last value. It allocates and frees in every round of destructors, also in the last,
+ * after which the heap is not notified of the thread's end. */
 static void at_end(void *value)
 {
     static __thread int round;
@@ -204,7 +199,7 @@ static void at_exit(void)
 
 static void go_on(unsigned random, unsigned depth);
 
-/* Forks, as often in one another as `depth` says, and waits. */
+/* Forks, with `depth` nested forks in the child, and waits. */
 static void fork_and_wait(unsigned random, unsigned depth)
 {
     pid_t child = fork();
@@ -215,13 +210,12 @@ static void fork_and_wait(unsigned random, unsigned depth)
         if (random & 256) exit(0);
         _exit(0);
     }
-    int status = 1;
-    CHECK(waitpid(child, &status, 0) == child);
+    int status = status_of(child);
     if (status) fprintf(stderr, "a child ended with status %#x\n", status);
     CHECK(status == 0);
 }
 
-/* The child has one thread, and blocks of all. */
+/* Runs in the child of a fork, which has one thread, and the blocks of all. */
 static void go_on(unsigned random, unsigned depth)
 {
     churn(&random, 200);
@@ -254,16 +248,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static long resident_kib(void)
-{
-    FILE *statm = fopen("/proc/self/statm", "r");
-    long pages, resident = 0;
-    CHECK(statm && fscanf(statm, "%ld %ld", &pages, &resident) == 2);
-    fclose(statm);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-/* The highest of each quarter of the time. */
+/* The peak in each quarter of the time. */
 static long highest[4];
 
 static void watch_memory(double part)
@@ -273,7 +258,7 @@ static void watch_memory(double part)
     if (resident > highest[quarter]) highest[quarter] = resident;
 }
 
-/* The first quarter is for getting there. */
+/* Compares the last quarter with the second: in the first, the heap grows to its working size. */
 static int has_grown(void) { return highest[3] > highest[1] + highest[1] / 4 + 8192; }
 
 int main(int argc, char **argv)
@@ -304,10 +289,10 @@ int main(int argc, char **argv)
         watch_memory(part);
     }
     for (int i = 0; i < count; i++) finish(threads[i]);
-    fprintf(stderr, "%lu threads, %lu forks; KiB resident, the highest of each quarter: %ld %ld %ld %ld\n", lives, forks,
+    fprintf(stderr, "%lu threads, %lu forks; peak resident KiB of each quarter: %ld %ld %ld %ld\n", lives, forks,
         highest[0], highest[1], highest[2], highest[3]);
     if (seconds >= 60 && has_grown()) {
-        fprintf(stderr, "stress: what the process holds of memory has grown\n");
+        fprintf(stderr, "stress: the resident memory of the process has grown\n");
         return 1;
     }
     puts("stress: ok");

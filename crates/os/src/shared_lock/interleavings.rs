@@ -1,4 +1,4 @@
-//! Every interleaving of a few processes at one lock, run by loom: `.ci/loom`.
+//! Explores every interleaving of a few processes at one lock, by loom: `.ci/loom`.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::identity::Identity;
 
 const FOREVER: Duration = Duration::from_secs(1_000_000);
 
-/// A lock and what it guards, which loom watches for two at a time.
+/// A lock and the value that it guards. Loom reports two threads that access the value at the same time.
 struct Guarded {
     lock: SharedLock,
     visits: UnsafeCell<u32>,
@@ -28,16 +28,16 @@ impl Guarded {
         Arc::new(Guarded { lock: SharedLock { word: AtomicU64::new(FREE) }, visits: UnsafeCell::new(0) })
     }
 
-    /// Takes the lock, changes what it guards, and keeps it.
+    /// Takes the lock, changes the value, and keeps the lock.
     fn enter(&self, me: Identity) -> Taken {
         let taken = self.lock.acquire(me, FOREVER).unwrap();
-        // SAFETY: the lock is held; loom reports where that does not suffice.
+        // SAFETY: the lock is held, which excludes other accesses; loom reports a failure of that.
         self.visits.with_mut(|visits| unsafe { *visits += 1 });
         taken
     }
 
     fn leave(&self) {
-        // SAFETY: only called after `enter`.
+        // SAFETY: tests call this after `enter`, on the same thread.
         unsafe { self.lock.release() }
     }
 
@@ -47,11 +47,11 @@ impl Guarded {
         taken
     }
 
-    /// When everybody has gone: how often it was entered.
+    /// Returns how often it was entered, after all threads have ended.
     fn visits(&self) -> u32 {
         assert_eq!(self.lock.holder(), None);
         let _ = self.enter(process(99));
-        // SAFETY: the lock is held.
+        // SAFETY: the lock is held, which excludes other accesses.
         self.visits.with(|visits| unsafe { *visits }) - 1
     }
 }
@@ -61,7 +61,7 @@ fn spawn<R: 'static>(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) -> R + '
     thread::spawn(move || run(&guarded))
 }
 
-/// All interleavings with at most `preemptions` switches that no process asked for.
+/// Explores all interleavings with at most `preemptions` preemptive switches.
 fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -69,7 +69,7 @@ fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn one_at_a_time_and_nobody_is_forgotten() {
+fn one_at_a_time_and_every_waiter_is_woken() {
     explore(4, || {
         let guarded = Guarded::new();
         let other = spawn(&guarded, |guarded| [guarded.visit(process(2)), guarded.visit(process(2))]);
@@ -80,7 +80,7 @@ fn one_at_a_time_and_nobody_is_forgotten() {
 }
 
 #[test]
-fn of_two_who_wait_both_are_woken() {
+fn both_of_two_waiters_are_woken() {
     explore(3, || {
         let guarded = Guarded::new();
         let _ = guarded.enter(process(1));
@@ -102,11 +102,11 @@ fn one_of_two_takes_over_from_the_dead() {
         let other = spawn(&guarded, |guarded| guarded.visit(process(2)));
         let mine = guarded.visit(process(3));
         dead.join().unwrap();
-        let told =
+        let takeovers =
             [mine, other.join().unwrap()].iter().filter(|&&taken| taken == Taken::FromTheDead(process(1))).count();
-        // When the dead one came last, it holds the lock still.
+        // When the dead process came last, it still holds the lock.
         let left = guarded.lock.holder() == Some(process(1));
-        assert_eq!(told + usize::from(left), 1);
+        assert_eq!(takeovers + usize::from(left), 1);
         if !left {
             assert_eq!(guarded.visits(), 3);
         }
@@ -114,7 +114,7 @@ fn one_of_two_takes_over_from_the_dead() {
 }
 
 #[test]
-fn who_took_over_may_die_as_well() {
+fn a_process_that_took_over_may_die_as_well() {
     explore(3, || {
         let guarded = Guarded::new();
         let _ = guarded.enter(process(1));
@@ -133,7 +133,7 @@ fn who_took_over_may_die_as_well() {
 }
 
 #[test]
-fn a_release_that_was_killed_before_it_woke_anybody_is_made_up_for() {
+fn a_process_killed_between_release_and_wake_blocks_no_waiter() {
     explore(3, || {
         let guarded = Guarded::new();
         let _ = guarded.enter(process(1));
@@ -145,7 +145,7 @@ fn a_release_that_was_killed_before_it_woke_anybody_is_made_up_for() {
 }
 
 #[test]
-fn a_process_that_was_woken_and_killed_keeps_nobody_asleep() {
+fn a_process_that_was_woken_and_killed_blocks_no_waiter() {
     explore(3, || {
         let guarded = Guarded::new();
         let _ = guarded.enter(process(1));
@@ -163,7 +163,7 @@ fn a_process_that_was_woken_and_killed_keeps_nobody_asleep() {
 }
 
 #[test]
-fn who_waits_in_vain_is_told_for_whom() {
+fn a_timeout_names_the_holder() {
     explore(3, || {
         let guarded = Guarded::new();
         let _ = guarded.enter(process(1));

@@ -1,7 +1,7 @@
-//! What the protocol of the lock stands on, for loom: `world.rs` in which nothing happens but what a test lets happen.
+//! The lock's protocol under loom: `world.rs`, with time and deaths controlled by a test.
 //!
-//! Time stands still, so that who sleeps and is not woken sleeps for ever, which loom reports as a deadlock. Once a
-//! process has died, time flows, as nothing else gets others past what it left.
+//! Time stands still, so that a thread that is not woken sleeps for ever, which loom reports as a deadlock. When a
+//! process has died, time flows: the others need it to detect the death.
 
 use core::time::Duration;
 use std::cell::Cell;
@@ -14,12 +14,12 @@ pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
 
 use crate::identity::{Identity, Life};
 
-/// Each look is one more thing to interleave.
+/// Few, as each spin multiplies the interleavings.
 pub(super) const SPINS: u32 = 1;
 
 struct System {
     facts: Mutex<Facts>,
-    /// Who sleeps on the one word there is.
+    /// The threads that sleep on the word of the lock.
     sleepers: Condvar,
 }
 
@@ -34,9 +34,9 @@ lazy_static! {
 }
 
 thread_local! {
-    /// How long this thread has slept.
+    /// The time that this thread has slept.
     static SLEPT: Cell<Duration> = Cell::new(Duration::ZERO);
-    /// Who is killed when it is about to wake somebody.
+    /// The process that is killed when it is about to wake another.
     static KILLED_BEFORE_WAKING: Cell<Option<Identity>> = Cell::new(None);
 }
 
@@ -72,18 +72,18 @@ pub(super) fn wake(_: &AtomicU64) {
     }
 }
 
-/// The calling thread's process `me` is killed; the thread does nothing more.
+/// Kills the calling thread's process `me`; the thread does nothing more.
 pub(super) fn die(me: Identity) {
     SYSTEM.facts.lock().unwrap().dead.push(me);
     let_time_flow();
 }
 
-/// From now on the calling thread's process `me` is killed when it has released a lock, before it wakes anybody.
+/// Has the calling thread's process `me` killed when it has released a lock, before it wakes another.
 pub(super) fn be_killed_before_waking(me: Identity) {
     KILLED_BEFORE_WAKING.with(|killed| killed.set(Some(me)));
 }
 
-/// All sleeps end when they should.
+/// Lets sleeps end after their time.
 pub(super) fn let_time_flow() {
     SYSTEM.facts.lock().unwrap().time_flows = true;
     SYSTEM.sleepers.notify_all();

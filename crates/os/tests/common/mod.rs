@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use heapwright_os::{Identity, Segment, SharedLock, exit_at_once};
 
-/// How long anything may take that takes milliseconds on an idle machine.
+/// A time limit for operations that take milliseconds on an idle machine.
 pub const AMPLE: Duration = Duration::from_secs(20);
 
-/// What a child says of itself: the line at which it failed.
+/// The outcome of a child: the line at which it failed.
 pub type Outcome = Result<(), u32>;
 
 /// In a child: fails unless the condition holds.
@@ -115,7 +115,7 @@ pub fn await_word(word: &AtomicU64) -> u64 {
     }
 }
 
-/// Says who the calling child is.
+/// Stores the identity of the calling child.
 pub fn tell_identity(word: &AtomicU64) {
     word.store(Identity::mine().word(), Ordering::Release);
 }
@@ -125,7 +125,7 @@ pub fn sleep(milliseconds: u32) {
     unsafe { libc::usleep(milliseconds * 1000) };
 }
 
-/// Until somebody kills the calling child.
+/// Sleeps until the calling child is killed.
 pub fn sleep_for_ever() -> ! {
     loop {
         sleep(1000);
@@ -166,7 +166,7 @@ impl Drop for Directory {
     }
 }
 
-/// From now on a signal interrupts the calling child every so many microseconds.
+/// Has a signal interrupt the calling child at an interval in microseconds.
 pub fn storm_of_signals(microseconds: i64) {
     extern "C" fn ignore(_: i32) {}
     let interval = libc::timeval { tv_sec: 0, tv_usec: microseconds };

@@ -1,12 +1,12 @@
-//! Verifying a buddy heap.
+//! Verifies a buddy heap.
 
-use super::Buddy;
-use crate::engine::Engine;
+use super::FreeSets;
 use crate::error::Violation;
+use crate::heap::Heap;
 use crate::rules::PolicyKind;
 
-impl Buddy<'_> {
-    pub(super) fn check_all(&self) -> Result<(), Violation> {
+impl Heap<'_, FreeSets<'_>> {
+    pub(super) fn check(&self) -> Result<(), Violation> {
         let state = &*self.state;
         let broken = |invariant, granule: usize| Err(Violation { invariant, offset: granule << state.shift() });
         if !state.is_plausible(PolicyKind::Buddy) || state.top != state.end {
@@ -15,7 +15,7 @@ impl Buddy<'_> {
         if let Err(granule) = self.map.check(state.top, state.reach()) {
             return broken("the map's words agree with its summary, and no start lies above the top", granule);
         }
-        if !self.free.are_in_place() {
+        if !self.index.are_in_place() {
             return broken("the free sets lie where they should", 0);
         }
         let (mut blocks, mut live) = (0, 0);
@@ -29,10 +29,10 @@ impl Buddy<'_> {
             let order = (next - at).ilog2();
             if self.map.is_hole(at) {
                 let buddy = at ^ (1 << order);
-                if !self.free.contains(order, at) {
+                if !self.index.contains(order, at) {
                     return broken("the free sets know every hole", at);
                 }
-                if buddy + (1 << order) <= state.end && self.free.contains(order, buddy) {
+                if buddy + (1 << order) <= state.end && self.index.contains(order, buddy) {
                     return broken("no two buddies are free", at);
                 }
                 free[order as usize] += 1;
@@ -44,24 +44,10 @@ impl Buddy<'_> {
             blocks += 1;
             at = next;
         }
-        if self.free.check(state.reach(), &free).is_err() {
+        if self.index.check(state.reach(), &free).is_err() {
             return broken("the free sets hold nothing but holes", 0);
         }
-        self.check_counters(blocks, free.iter().sum::<usize>() as u64, live)
-    }
-
-    fn check_counters(&self, blocks: u64, holes: u64, live: usize) -> Result<(), Violation> {
-        let Some(counters) = self.counters() else { return Ok(()) };
-        let shift = self.state.shift();
-        crate::counters::verify(
-            &counters,
-            &crate::counters::Census {
-                at_creation: self.blocks_at_creation(),
-                blocks,
-                holes,
-                live: (live << shift) as u64,
-                heap_size: (self.state.end << shift) as u64,
-            },
-        )
+        let holes = free.iter().sum::<usize>() as u64;
+        self.check_counters(&self.census(self.blocks_at_creation(), blocks, holes, live))
     }
 }

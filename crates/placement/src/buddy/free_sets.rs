@@ -1,8 +1,9 @@
-//! The free blocks of a buddy heap: for every order the set of their places.
+//! The free blocks of a buddy heap: for each order, the set of their places.
 
 use crate::bit_tree::{self, BitTree};
 use crate::bits::lowest;
 use crate::cells::Cells;
+use crate::heap::Section;
 
 /// Cell 0: a bit per order that has a free block. Cells 1 to `ORDERS`: where each order's set lies. Then the sets.
 pub(crate) struct FreeSets<'m> {
@@ -16,7 +17,7 @@ fn orders_of(granules: usize) -> usize {
     granules.ilog2() as usize + 1
 }
 
-/// Where the set of each order lies.
+/// Returns where the set of each order lies.
 fn bases(granules: usize) -> impl Iterator<Item = usize> {
     let orders = orders_of(granules);
     (0..orders).scan(1 + orders, move |base, order| {
@@ -26,34 +27,35 @@ fn bases(granules: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-impl<'m> FreeSets<'m> {
-    pub(crate) fn cells_for(granules: usize) -> usize {
+impl<'m> Section<'m> for FreeSets<'m> {
+    fn cells_for(granules: usize) -> usize {
         let orders = orders_of(granules);
         1 + orders + (0..orders).map(|order| bit_tree::cells_for(granules >> order)).sum::<usize>()
     }
 
-    /// The sets in `cells`: all zeros, or as an earlier `FreeSets` of the same length left them.
-    pub(crate) fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {
+    fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {
         const { assert!(ORDERS <= 64) };
         for (order, base) in bases(granules).enumerate() {
             cells.set(1 + order, base as u64);
         }
         FreeSets { cells, granules }
     }
+}
 
+impl FreeSets<'_> {
     #[inline(always)]
     fn set(&self, order: u32) -> BitTree {
         BitTree::new(self.cells.get(1 + order as usize) as usize, self.granules >> order)
     }
 
-    /// The least order that is at least `order` and has a free block.
+    /// Returns the least order that is at least `order` and has a free block.
     #[inline(always)]
     pub(crate) fn smallest_order_from(&self, order: u32) -> Option<u32> {
         let orders = self.cells.get(0).checked_shr(order)?;
         (orders != 0).then(|| order + lowest(orders) as u32)
     }
 
-    /// The place of the lowest free block of `order`, in units of its length.
+    /// Returns the place of the lowest free block of `order`, in units of its length.
     #[inline(always)]
     pub(crate) fn lowest(&self, order: u32) -> Option<usize> {
         self.set(order).first(&self.cells)
@@ -77,7 +79,7 @@ impl<'m> FreeSets<'m> {
         }
     }
 
-    /// The high halves that are left when a block at `start` is halved from order `from` down to order `to`.
+    /// Inserts the high halves that remain when a block at `start` is halved from order `from` down to order `to`.
     #[inline(always)]
     pub(crate) fn insert_high_halves(&mut self, start: usize, from: u32, to: u32) {
         for order in to..from {
@@ -86,8 +88,8 @@ impl<'m> FreeSets<'m> {
         self.cells.set(0, self.cells.get(0) | ((1 << from) - (1 << to)));
     }
 
-    /// Takes away the free buddy of the block of order `from` at `start`, that of the pair, and so on as long as they are free
-    /// and within the region; returns the order of what they are together.
+    /// Removes the free buddy of the block of order `from` at `start`, that of the pair, and so on as long as they are
+    /// free and within the region; returns the order of the joined block.
     #[inline(always)]
     pub(crate) fn remove_buddies(&mut self, start: usize, from: u32) -> u32 {
         let (mut order, mut emptied) = (from, 0u64);
@@ -103,13 +105,13 @@ impl<'m> FreeSets<'m> {
         order
     }
 
-    /// Whether the sets lie where they should, so that they may be looked at; for the checks.
+    /// Checks that the sets lie where they should, so that they may be read.
     pub(crate) fn are_in_place(&self) -> bool {
         bases(self.granules).enumerate().all(|(order, base)| self.cells.get(1 + order) == base as u64)
     }
 
-    /// Whether, of a heap that reaches to granule `reach`, the set of each order has as many places as `counts` says and
-    /// is right on all its levels, and the orders that have any are known; for the checks. Else the order that is not so.
+    /// Checks, for a heap that reaches to granule `reach`, that the set of each order has `counts` places and is
+    /// consistent on all levels, and that the bits of the orders are right. Otherwise returns the wrong order.
     pub(crate) fn check(&self, reach: usize, counts: &[usize; 64]) -> Result<(), usize> {
         let orders = orders_of(self.granules);
         for (order, &count) in counts.iter().enumerate().take(orders) {

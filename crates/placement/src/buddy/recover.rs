@@ -1,49 +1,54 @@
-//! Putting a heap of buddies together again.
+//! Recovery of a buddy heap.
 
 use core::ptr::NonNull;
 
-use super::{Buddy, order_at};
+use super::{Buddy, FreeSets, order_at};
 use crate::counters::{Census, reconcile};
 use crate::error::Violation;
+use crate::heap::Heap;
 use crate::noted::Change;
 use crate::recover::{RecoverError, settle};
 use crate::rules::PolicyKind;
-use crate::store::begin_recovery;
 
 impl<'m> Buddy<'m> {
-    /// Takes up a heap whose last user may have died in the middle of an operation: see
+    /// Attaches to a heap whose last user may have died in the middle of an operation: see
     /// [`AnyEngine::recover`](crate::AnyEngine::recover).
     ///
     /// # Errors
     /// [`RecoverError`].
     ///
     /// # Safety
-    /// As [`Fit::recover`](crate::Fit::recover).
+    /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else.
     pub unsafe fn recover(
         metadata: NonNull<u64>,
         cells: usize,
         capacity: usize,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
-        // SAFETY: the caller's promise; the block is found to be as long as all its parts, and whatever it contains,
-        // integers are read from it.
-        let mut buddy = unsafe {
-            let state = begin_recovery(metadata, cells, PolicyKind::Buddy, capacity, Self::sections)?;
-            Self::over(metadata, state)
-        };
-        settle(&mut buddy.map, buddy.state, change)?;
-        let census = buddy.cut_free_runs()?;
-        buddy.map.put_block(buddy.state.end);
-        buddy.map.summarise_all(buddy.state.end);
-        buddy.index_free_blocks();
-        if let Some(counters) = &mut buddy.counters {
+        // SAFETY: `metadata` is valid for `cells` cells for `'m` and used through nothing else, as this function
+        // requires.
+        let mut heap = unsafe { Heap::to_recover(PolicyKind::Buddy, metadata, cells, capacity) }?;
+        settle(&mut heap.map, heap.state, change)?;
+        heap.rebuild()?;
+        Ok(Buddy { heap })
+    }
+}
+
+impl Heap<'_, FreeSets<'_>> {
+    /// Rebuilds everything that is derived from the map.
+    fn rebuild(&mut self) -> Result<(), Violation> {
+        let census = self.cut_free_runs()?;
+        self.map.put_block(self.state.end);
+        self.map.summarise_all(self.state.end);
+        self.index_free_blocks();
+        if let Some(counters) = &mut self.counters {
             reconcile(counters, &census);
         }
-        Ok(buddy)
+        Ok(())
     }
 
-    /// Divides every run of free granules into the fewest blocks: where frees join buddies at once, it is in no other
-    /// state.
+    /// Divides every run of free granules into the fewest blocks. Frees join buddies at once, so that this is the only
+    /// state of a free run.
     fn cut_free_runs(&mut self) -> Result<Census, Violation> {
         let (shift, end) = (self.state.shift(), self.state.end);
         let (mut at, mut run) = (0, None);
@@ -64,13 +69,7 @@ impl<'m> Buddy<'m> {
             at = next;
         }
         holes += run.map_or(0, |start| self.cut_free_run(start, end));
-        Ok(Census {
-            at_creation: self.blocks_at_creation(),
-            blocks: used + holes,
-            holes,
-            live: (live << shift) as u64,
-            heap_size: (end << shift) as u64,
-        })
+        Ok(self.census(self.blocks_at_creation(), used + holes, holes, live))
     }
 
     /// Divides the free granules `start..end` into the fewest blocks of powers of two; returns how many.
@@ -85,14 +84,14 @@ impl<'m> Buddy<'m> {
         pieces
     }
 
-    /// Tells the free sets, which are empty, of every free block.
+    /// Inserts every free block into the free sets, which are empty.
     fn index_free_blocks(&mut self) {
         let end = self.state.end;
         let mut at = 0;
         while at < end {
             let next = self.map.next_start_below(at, end);
             if self.map.is_hole(at) {
-                self.free.insert((next - at).ilog2(), at);
+                self.index.insert((next - at).ilog2(), at);
             }
             at = next;
         }

@@ -1,14 +1,16 @@
-//! Cutting a block from a hole, and giving it back.
+//! Cuts a block from a hole, and frees it.
 
-use super::Fit;
 use crate::engine::Freed;
-use crate::index::Choose;
+use crate::error::FreeError;
+use crate::heap::Heap;
+use crate::index::{AnyIndex, Index};
 use crate::map::Hole;
 use crate::noted::Change;
 use crate::state::Need;
 
-impl<P: Choose> Fit<'_, P> {
-    /// Cuts the block that `need` describes from `hole`, which fits it, and returns its start and end.
+impl<'m, I: Index<'m>> Heap<'m, I> {
+    /// Cuts the block that `need` describes from `hole`, which fits it, and returns its start and end. No hole is
+    /// pending: the choice settled it.
     ///
     /// ```text
     ///   |         hole          |          |           hole           |
@@ -18,51 +20,26 @@ impl<P: Choose> Fit<'_, P> {
     pub(super) fn carve(&mut self, hole: Hole, need: &Need, note: impl FnOnce(Change)) -> (usize, usize) {
         let gap = need.gap(hole.start);
         if gap != 0 {
-            return self.carve_behind_gap(hole, gap, need, note);
+            return self.shared(move |heap| heap.carve_behind_gap(hole, gap, need, note));
         }
-        let end = hole.start + need.len;
-        let rest = Hole { start: end, len: hole.len - need.len };
-        let shift = self.state.shift();
-        if rest.len < self.state.min_remainder as usize {
-            note(Change::of_granules(hole.start, hole.end(), hole.start, hole.end(), shift));
-            self.index_remove(hole);
-            self.map.mark_block(hole.start);
-            if let Some(counters) = &mut self.counters {
-                counters.holes -= 1;
-            }
-            return (hole.start, hole.end());
+        let split = hole.len - need.len >= self.state.min_remainder as usize;
+        let end = if split { hole.start + need.len } else { hole.end() };
+        note(Change::of_granules(hole.start, hole.end(), hole.start, end, self.state.shift()));
+        if self.map.has_summary() {
+            let rest = if split { end } else { hole.start };
+            let rest = Hole { start: rest, len: hole.end() - end };
+            self.index.moved(&mut self.map, self.state.height, hole, rest);
         }
-        note(Change::of_granules(hole.start, hole.end(), hole.start, end, shift));
-        self.index_moved(hole, rest);
-        self.map.mark_block(hole.start);
-        self.map.mark_hole(end);
+        self.map.mark_taken(hole.start);
+        if split {
+            self.map.mark_hole(end);
+        }
         if let Some(counters) = &mut self.counters {
-            counters.splits += 1;
-            counters.blocks += 1;
+            counters.splits += u64::from(split);
+            counters.blocks += u64::from(split);
+            counters.holes -= u64::from(!split);
         }
         (hole.start, end)
-    }
-
-    #[cold]
-    fn carve_behind_gap(&mut self, hole: Hole, gap: usize, need: &Need, note: impl FnOnce(Change)) -> (usize, usize) {
-        let front = Hole { start: hole.start, len: gap };
-        let start = front.end();
-        let rest = Hole { start: start + need.len, len: hole.len - gap - need.len };
-        let split = rest.len >= self.state.min_remainder as usize;
-        let end = if split { rest.start } else { hole.end() };
-        note(Change::of_granules(hole.start, hole.end(), start, end, self.state.shift()));
-        self.index_moved(hole, front);
-        self.map.mark_block(start);
-        if split {
-            self.index_insert(rest);
-            self.map.mark_hole(rest.start);
-        }
-        if let Some(counters) = &mut self.counters {
-            counters.splits += 1 + u64::from(split);
-            counters.blocks += 1 + u64::from(split);
-            counters.holes += u64::from(split);
-        }
-        (start, end)
     }
 
     /// Cuts the block that `need` describes from the wilderness, which fits it, and returns its start and end.
@@ -82,9 +59,7 @@ impl<P: Choose> Fit<'_, P> {
         self.state.top = end;
         self.raise_index();
         if gap != 0 {
-            self.index_insert(Hole { start: bottom, len: gap });
-            self.map.mark_block(start);
-            self.map.mark_hole(bottom);
+            self.shared(move |heap| heap.settle_gap(Hole { start: bottom, len: gap }));
         }
         if let Some(counters) = &mut self.counters {
             let cuts = u64::from(split) + u64::from(gap != 0);
@@ -96,34 +71,42 @@ impl<P: Choose> Fit<'_, P> {
         (start, end)
     }
 
-    /// Frees the used block `[start, start + len)` and merges it with its free neighbours.
+    /// Frees the used block at `offset`, requested with `bytes` bytes if the caller provides the size, and merges it
+    /// with its free neighbours.
     ///
     /// ```text
     ///   | used | BLOCK | used |        | hole | BLOCK | used |
     ///   | used | BLOCK | hole |        | hole | BLOCK | hole |      (hole on the right: perhaps the wilderness)
     /// ```
-    #[inline(always)]
-    pub(super) fn release(&mut self, start: usize, len: usize, note: impl FnOnce(Change)) -> Freed {
-        let end = start + len;
+    #[inline(never)]
+    pub(super) fn free(
+        &mut self,
+        offset: usize,
+        bytes: Option<usize>,
+        note: impl FnOnce(Change),
+    ) -> Result<Freed, FreeError> {
+        let start = self.used_block(offset).ok_or_else(|| self.diagnose(offset))?;
+        let end = self.map.next_start(start);
         let shift = self.state.shift();
+        if bytes.is_some_and(|bytes| bytes > (end - start - usize::from(self.state.header)) << shift) {
+            return Err(FreeError::WrongSize);
+        }
+        let size = (end - start) << shift;
         if let Some(counters) = &mut self.counters {
             counters.frees += 1;
-            counters.live -= (len << shift) as u64;
+            counters.unsized_frees += u64::from(bytes.is_none());
+            counters.released += bytes.unwrap_or(0) as u64;
+            counters.live -= size as u64;
         }
         let hole = if self.is_behind_pending(start, end) {
             self.lengthen_pending(start, end, note)
         } else {
             self.join_neighbours(start, end, note)
         };
-        Freed {
-            offset: start << shift,
-            size: len << shift,
-            hole_offset: hole.start << shift,
-            hole_size: hole.len << shift,
-        }
+        Ok(Freed { offset: start << shift, size, hole_offset: hole.start << shift, hole_size: hole.len << shift })
     }
 
-    /// The block `[start, end)` becomes one with the holes beside it.
+    /// Merges the block `[start, end)` with the holes next to it.
     #[inline(always)]
     fn join_neighbours(&mut self, start: usize, end: usize, note: impl FnOnce(Change)) -> Hole {
         let before = if start == 0 { 0 } else { self.map.prev_start(start) };
@@ -132,44 +115,45 @@ impl<P: Choose> Fit<'_, P> {
         let free = |to| Change::of_granules(from, to, from, from, self.state.shift());
         if end == self.state.top {
             note(free(self.state.end));
-            self.release_at_top(start, before, left)
-        } else if self.map.is_hole(end) {
-            let right = self.map.hole_at(end);
-            note(free(right.end()));
-            if left {
-                self.index_remove(right);
-                self.map.unmark(end);
-                let merged = Hole { start: before, len: right.end() - before };
-                self.index_moved(Hole { start: before, len: start - before }, merged);
-                self.map.unmark(start);
-                self.count_merges(2, -1);
-                merged
-            } else {
-                let merged = Hole { start, len: right.end() - start };
-                self.index_moved(right, merged);
-                self.map.unmark(end);
-                self.map.mark_hole(start);
-                self.count_merges(1, 0);
-                merged
-            }
-        } else if left {
-            note(free(end));
-            let merged = Hole { start: before, len: end - before };
-            self.index_moved(Hole { start: before, len: start - before }, merged);
-            self.map.unmark(start);
-            self.count_merges(1, 0);
-            merged
-        } else {
+            return self.release_at_top(start, before, left);
+        }
+        let right = self.map.is_hole(end);
+        if !left && !right {
             note(free(end));
             let hole = Hole { start, len: end - start };
             self.index_insert(hole);
             self.map.mark_hole(start);
             self.count_merges(0, 1);
-            hole
+            return hole;
         }
+        let mut hole = Hole { start: before, len: start - before };
+        let mut merged = Hole { start: from, len: end - from };
+        if right {
+            let behind = self.map.hole_at(end);
+            merged.len += behind.len;
+            note(free(merged.end()));
+            if left {
+                self.index_remove(behind);
+                self.map.unmark(end);
+            } else {
+                hole = behind;
+            }
+        } else {
+            note(free(end));
+        }
+        self.index_moved(hole, merged);
+        if left {
+            self.map.unmark(start);
+        } else {
+            self.map.unmark(end);
+            self.map.mark_hole(start);
+        }
+        self.count_merges(1 + u64::from(left && right), -i64::from(left && right));
+        merged
     }
 
-    /// Whether the block lies right behind the pending hole and before a used one, as blocks do that are freed in a row.
+    /// Returns whether the block lies right behind the pending hole and before a used one, as blocks do that are freed
+    /// in a row.
     #[inline(always)]
     fn is_behind_pending(&self, start: usize, end: usize) -> bool {
         if !self.map.has_summary() {
@@ -179,7 +163,7 @@ impl<P: Choose> Fit<'_, P> {
         pending.len != 0 && pending.end() == start && end != self.state.top && !self.map.is_hole(end)
     }
 
-    /// The block lies right behind the pending hole and before a used one: the hole becomes longer, and no index is asked.
+    /// Extends the pending hole by the block right behind it, before a used one; the index is not accessed.
     #[inline(always)]
     fn lengthen_pending(&mut self, start: usize, end: usize, note: impl FnOnce(Change)) -> Hole {
         let from = self.map.pending().start;
@@ -191,23 +175,59 @@ impl<P: Choose> Fit<'_, P> {
         longer
     }
 
-    /// The block is the last: it joins the wilderness, and so does the hole before it.
+    /// Merges the last block with the wilderness, together with the hole before it.
     #[inline(always)]
     fn release_at_top(&mut self, start: usize, before: usize, left: bool) -> Hole {
         let merges = i64::from(self.state.top < self.state.end) + i64::from(left);
         self.map.unmark(self.state.top);
         let mut top = start;
         if left {
-            self.index_remove(Hole { start: before, len: start - before });
+            self.shared(move |heap| heap.index_remove_rarely(Hole { start: before, len: start - before }));
             self.map.unmark(start);
-            self.map.mark_block(before);
+            self.map.mark_taken(before);
             top = before;
         }
         self.state.top = top;
         self.count_merges(merges as u64, 1 - merges);
         Hole { start: top, len: self.state.end - top }
     }
+}
 
+impl<'m> Heap<'m, AnyIndex<'m>> {
+    #[cold]
+    #[inline(never)]
+    fn carve_behind_gap(&mut self, hole: Hole, gap: usize, need: &Need, note: impl FnOnce(Change)) -> (usize, usize) {
+        let front = Hole { start: hole.start, len: gap };
+        let start = front.end();
+        let rest = Hole { start: start + need.len, len: hole.len - gap - need.len };
+        let split = rest.len >= self.state.min_remainder as usize;
+        let end = if split { rest.start } else { hole.end() };
+        note(Change::of_granules(hole.start, hole.end(), start, end, self.state.shift()));
+        self.index_moved_rarely(hole, front);
+        self.map.mark_block(start);
+        if split {
+            self.index_insert_rarely(rest);
+            self.map.mark_hole(rest.start);
+        }
+        if let Some(counters) = &mut self.counters {
+            counters.splits += 1 + u64::from(split);
+            counters.blocks += 1 + u64::from(split);
+            counters.holes += u64::from(split);
+        }
+        (start, end)
+    }
+
+    /// `gap`, the beginning of the wilderness, becomes a hole before a block that was cut from it.
+    #[cold]
+    #[inline(never)]
+    fn settle_gap(&mut self, gap: Hole) {
+        self.index_insert_rarely(gap);
+        self.map.mark_block(gap.end());
+        self.map.mark_hole(gap.start);
+    }
+}
+
+impl<I: ?Sized> Heap<'_, I> {
     /// `merges` pairs of neighbours became one; the number of holes changed by `holes`.
     #[inline(always)]
     pub(super) fn count_merges(&mut self, merges: u64, holes: i64) {

@@ -1,32 +1,31 @@
-//! Verifying a heap: every invariant that its modules state, by a walk of the map.
+//! Verifies a heap: every invariant that its modules state, by a walk of the map.
 
-use super::Fit;
-use crate::counters::{Census, verify};
-use crate::engine::Engine;
 use crate::error::Violation;
-use crate::index::{Choose, Index, Survey, height_over};
+use crate::heap::Heap;
+use crate::index::{Index, Survey, height_over};
 use crate::map::words_for;
+use crate::rules::PolicyKind;
 
-/// What a walk of the heap counts.
+/// Counts of a walk of the heap.
 #[derive(Default)]
 struct Found {
     blocks: u64,
     holes: u64,
-    /// Holes longer than 64 granules that the index should hold.
+    /// Holes longer than 64 granules that the index should contain.
     long: usize,
     live: usize,
 }
 
-impl<P: Choose> Fit<'_, P> {
-    /// Whatever the metadata holds, nothing outside it is read: each part is held against those that were found sound
-    /// before it, from the state to the index.
-    pub(super) fn check_all(&self) -> Result<(), Violation> {
+impl<'m, I: Index<'m>> Heap<'m, I> {
+    /// Whatever the metadata contains, nothing outside it is read: from the state to the index, each part is compared
+    /// with the parts that were verified before it.
+    pub(super) fn check(&self, policy: PolicyKind) -> Result<(), Violation> {
         let state = &*self.state;
         let violation = |invariant| move |granule: usize| Violation { invariant, offset: granule << state.shift() };
-        if !state.is_plausible(P::KIND) {
+        if !state.is_plausible(policy) {
             return Err(violation("the state describes a heap of this policy")(0));
         }
-        let height = |granules| height_over(words_for(granules), P::Index::LEVEL_BITS);
+        let height = |granules| height_over(words_for(granules), self.index.level_bits());
         if !(height(state.top)..=height(state.capacity)).contains(&u32::from(state.height)) {
             return Err(violation("the index is as high as the heap needs")(state.top));
         }
@@ -40,7 +39,7 @@ impl<P: Choose> Fit<'_, P> {
             let survey = Survey { capacity, height, words: words_for(state.reach()), long: found.long };
             self.index.check(&self.map, &survey).map_err(violation("the index holds the holes and nothing else"))?;
         }
-        self.check_counters(&found)
+        self.check_counters(&self.census(state.blocks_at_creation(), found.blocks, found.holes, found.live))
     }
 
     fn take_census(&self) -> Result<Found, Violation> {
@@ -74,20 +73,5 @@ impl<P: Choose> Fit<'_, P> {
             found.holes += 1;
         }
         Ok(found)
-    }
-
-    fn check_counters(&self, found: &Found) -> Result<(), Violation> {
-        let Some(counters) = self.counters() else { return Ok(()) };
-        let shift = self.state.shift();
-        verify(
-            &counters,
-            &Census {
-                at_creation: self.state.blocks_at_creation(),
-                blocks: found.blocks,
-                holes: found.holes,
-                live: (found.live << shift) as u64,
-                heap_size: (self.state.end << shift) as u64,
-            },
-        )
     }
 }

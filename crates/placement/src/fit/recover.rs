@@ -1,18 +1,19 @@
-//! Putting a heap of the fits together again.
+//! Recovery of a heap of the fits.
 
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use super::Fit;
 use crate::counters::{Census, reconcile};
+use crate::heap::Heap;
 use crate::index::{Choose, Index};
 use crate::map::Hole;
 use crate::noted::Change;
 use crate::recover::{RecoverError, settle};
-use crate::store::begin_recovery;
 
 impl<'m, P: Choose> Fit<'m, P> {
-    /// Takes up a heap whose last user may have died in the middle of an operation: see
+    /// Attaches to a heap whose last user may have died in the middle of an operation: see
     /// [`AnyEngine::recover`](crate::AnyEngine::recover).
     ///
     /// # Errors
@@ -26,23 +27,27 @@ impl<'m, P: Choose> Fit<'m, P> {
         capacity: usize,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
-        // SAFETY: the caller's promise; the block is found to be as long as all its parts, and whatever it contains,
-        // integers are read from it.
-        let mut fit = unsafe {
-            let state = begin_recovery(metadata, cells, P::KIND, capacity, Self::sections)?;
-            Self::over(metadata, state)
-        };
-        settle(&mut fit.map, fit.state, change)?;
-        let census = fit.merge_holes();
-        fit.map.summarise_all(fit.state.end);
-        fit.index_holes();
-        if let Some(counters) = &mut fit.counters {
+        // SAFETY: `metadata` is valid for `cells` cells for `'m` and used through nothing else, as this function
+        // requires.
+        let mut heap = unsafe { Heap::to_recover(P::KIND, metadata, cells, capacity) }?;
+        settle(&mut heap.map, heap.state, change)?;
+        heap.rebuild();
+        Ok(Fit { heap, _policy: PhantomData })
+    }
+}
+
+impl<'m, I: Index<'m>> Heap<'m, I> {
+    /// Rebuilds everything that is derived from the map.
+    fn rebuild(&mut self) {
+        let census = self.merge_holes();
+        self.map.summarise_all(self.state.end);
+        self.index_holes();
+        if let Some(counters) = &mut self.counters {
             reconcile(counters, &census);
         }
-        Ok(fit)
     }
 
-    /// Makes one hole of holes that touch, and the last one the wilderness.
+    /// Merges holes that touch, and turns the last one into the wilderness.
     fn merge_holes(&mut self) -> Census {
         let end = self.state.end;
         let (mut at, mut run) = (0, None);
@@ -61,21 +66,15 @@ impl<'m, P: Choose> Fit<'m, P> {
             }
             at = next;
         }
-        // In this order: a start that is no hole would be a used block if the wilderness did not begin there yet.
+        // The order matters: a start that is not a hole would be a used block if the wilderness did not begin there
+        // yet.
         self.state.top = run.unwrap_or(end);
         compiler_fence(Ordering::SeqCst);
         self.map.put_block(self.state.top);
-        let shift = self.state.shift();
-        Census {
-            at_creation: self.state.blocks_at_creation(),
-            blocks: blocks + holes,
-            holes,
-            live: (live << shift) as u64,
-            heap_size: (end << shift) as u64,
-        }
+        self.census(self.state.blocks_at_creation(), blocks + holes, holes, live)
     }
 
-    /// Tells the index, which is empty, of every hole but the wilderness.
+    /// Inserts every hole but the wilderness into the index, which is empty.
     fn index_holes(&mut self) {
         self.raise_index();
         if !self.map.has_summary() {

@@ -1,13 +1,14 @@
-//! Resizing a block where it is.
+//! Resizes a block in place.
 
-use super::Fit;
 use crate::error::ResizeError;
-use crate::index::Choose;
+use crate::heap::Heap;
+use crate::index::AnyIndex;
 use crate::map::Hole;
 use crate::noted::Change;
 use crate::rules::Growth;
 
-impl<P: Choose> Fit<'_, P> {
+impl<'m> Heap<'m, AnyIndex<'m>> {
+    #[inline(never)]
     pub(super) fn resize_in_place(
         &mut self,
         offset: usize,
@@ -35,8 +36,8 @@ impl<P: Choose> Fit<'_, P> {
         Ok(())
     }
 
-    /// Moves the end of a used block from `end` up to `wanted` or, when too little would remain, to the end of the
-    /// hole behind it; returns where the block ends now. `note` is told where the range that changes ends, and the block.
+    /// Moves the end of a used block from `end` up to `wanted` or, when too little would remain, to the end of the hole
+    /// behind it; returns the block's new end. Passes to `note` the end of the range that changes, and of the block.
     fn lengthen(&mut self, end: usize, wanted: usize, note: impl FnOnce(usize, usize)) -> Result<usize, ResizeError> {
         if end == self.state.top {
             return self.lengthen_last(wanted, note);
@@ -51,19 +52,19 @@ impl<P: Choose> Fit<'_, P> {
         let rest = Hole { start: wanted, len: hole.end() - wanted };
         if rest.len < self.state.min_remainder as usize {
             note(hole.end(), hole.end());
-            self.index_remove(hole);
+            self.index_remove_rarely(hole);
             self.map.unmark(end);
             self.count_merges(1, -1);
             return Ok(hole.end());
         }
         note(hole.end(), wanted);
-        self.index_moved(hole, rest);
+        self.index_moved_rarely(hole, rest);
         self.map.unmark(end);
         self.map.mark_hole(wanted);
         Ok(wanted)
     }
 
-    /// The block is the last one: it takes from the wilderness, growing the heap when that is too short.
+    /// Extends the last block into the wilderness, and grows the heap when that is too short.
     fn lengthen_last(&mut self, wanted: usize, note: impl FnOnce(usize, usize)) -> Result<usize, ResizeError> {
         let had = self.state.wilderness() > 0;
         let mut end = self.state.end;
@@ -87,11 +88,11 @@ impl<P: Choose> Fit<'_, P> {
         self.map.unmark(self.state.top);
         self.map.mark_block(settled);
         self.state.top = settled;
-        self.raise_index();
+        self.raise_rarely();
         Ok(settled)
     }
 
-    /// Moves the end of a used block from `end` down to `wanted`, unless what that frees is too short to be a hole.
+    /// Moves the end of a used block from `end` down to `wanted`, unless the freed range is too short to be a hole.
     fn shorten(&mut self, end: usize, wanted: usize, note: impl FnOnce(usize, usize)) -> usize {
         if wanted == end {
             return end;
@@ -102,7 +103,7 @@ impl<P: Choose> Fit<'_, P> {
         if self.map.is_hole(end) {
             let hole = self.map.hole_at(end);
             note(hole.end(), wanted);
-            self.index_moved(hole, Hole { start: wanted, len: hole.end() - wanted });
+            self.index_moved_rarely(hole, Hole { start: wanted, len: hole.end() - wanted });
             self.map.unmark(end);
             self.map.mark_hole(wanted);
             return wanted;
@@ -111,7 +112,7 @@ impl<P: Choose> Fit<'_, P> {
             return end;
         }
         note(end, wanted);
-        self.index_insert(Hole { start: wanted, len: end - wanted });
+        self.index_insert_rarely(Hole { start: wanted, len: end - wanted });
         self.map.mark_hole(wanted);
         self.count_split();
         wanted
@@ -130,13 +131,5 @@ impl<P: Choose> Fit<'_, P> {
         self.map.mark_block(wanted);
         self.state.top = wanted;
         wanted
-    }
-
-    pub(super) fn count_split(&mut self) {
-        if let Some(counters) = &mut self.counters {
-            counters.splits += 1;
-            counters.blocks += 1;
-            counters.holes += 1;
-        }
     }
 }

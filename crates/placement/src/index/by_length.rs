@@ -1,41 +1,42 @@
-//! The index by length: the class map for holes up to 64 granules, bins of longer ones above. Behind best fit and
-//! good fit, which differ in their bins.
+//! The index by length, for best fit and good fit: the class map for holes up to 64 granules, and bins of longer ones
+//! above. The two policies differ in their bins.
 
 use core::marker::PhantomData;
 
 use crate::bit_tree::{self, BitTree};
 use crate::bits::{below, lowest};
 use crate::cells::Cells;
+use crate::heap::Section;
 use crate::index::class_map::{self, CLASSES, ClassMap, exact_in_word};
 use crate::index::min_trie::{self, LengthBits, Node};
-use crate::index::{Index, Survey};
+use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
 use crate::state::Need;
 
 /// How holes longer than 64 granules are divided into bins, the shortest first.
-pub trait Bins {
+pub trait Bins: 'static {
     /// The bins of a region of `granules`.
     fn of_region(granules: usize) -> Self;
 
-    /// The bins that [`Bins::to_cell`] wrote down.
+    /// Decodes the bins that [`Bins::to_cell`] encoded.
     fn from_cell(cell: u64) -> Self;
 
-    /// All there is to know about the bins, in one cell.
+    /// Encodes the bins in one cell.
     fn to_cell(&self) -> u64;
 
-    /// How many bins there are.
+    /// Returns the number of bins.
     fn count(&self) -> usize;
 
-    /// The bin of a hole of `len` granules (more than 64).
+    /// Returns the bin of a hole of `len` granules (more than 64).
     fn bin(&self, len: usize) -> usize;
 
-    /// The order inside a bin.
+    /// Returns the order inside a bin.
     fn order(&self, bin: usize) -> LengthBits;
 }
 
 /// An index of holes by length.
 pub struct ByLength<'m, B> {
-    /// What the bins are; where their roots lie; the class map; the roots; the set of the bins that are not empty.
+    /// The encoded bins; the offset of their roots; the class map; the roots; the set of non-empty bins.
     cells: Cells<'m, u64>,
     _bins: PhantomData<B>,
 }
@@ -55,7 +56,7 @@ impl<'m, B: Bins> ByLength<'m, B> {
         ClassMap::new(CLASS_MAP, map.words())
     }
 
-    /// Where the roots of the bins lie.
+    /// Returns the offset of the bins' roots.
     #[inline(always)]
     fn roots(&self) -> usize {
         self.cells.get(ROOTS) as usize
@@ -101,7 +102,7 @@ impl<'m, B: Bins> ByLength<'m, B> {
         }
     }
 
-    /// The lowest hole of the shortest length from `len` on that is a class.
+    /// Returns the lowest hole of the shortest length from `len` on that is a class.
     #[inline(always)]
     pub(crate) fn shortest_class_from(&self, map: &BlockMap<'m>, height: u8, len: usize) -> Option<Hole> {
         if len > CLASSES {
@@ -112,14 +113,14 @@ impl<'m, B: Bins> ByLength<'m, B> {
         (lengths != 0).then(|| classes.lowest(&self.cells, map, height, lowest(lengths) + 1))
     }
 
-    /// The first hole of the first bin from `bin` on that is not empty.
+    /// Returns the first hole of the first non-empty bin from `bin` on.
     #[inline]
     pub(crate) fn first_of_bins_from(&self, map: &BlockMap<'m>, bin: usize) -> Option<Hole> {
         let bin = self.occupied().first_from(&self.cells, bin)?;
         Some(self.root(bin).hole(map))
     }
 
-    /// The smallest hole of at least `len` granules, the lowest of equals.
+    /// Returns the smallest hole of at least `len` granules, the lowest of equals.
     #[inline(always)]
     pub(crate) fn smallest_from(&self, map: &BlockMap<'m>, height: u8, len: usize) -> Option<Hole> {
         match self.shortest_class_from(map, height, len) {
@@ -148,7 +149,7 @@ impl<'m, B: Bins> ByLength<'m, B> {
         }
     }
 
-    /// The smallest hole that `need` fits into, the lowest of equals; passes over those it does not.
+    /// Returns the smallest hole that `need` fits into, the lowest of equals; skips holes that it does not fit.
     pub(crate) fn smallest_fitting(&self, map: &BlockMap<'m>, height: u8, need: &Need) -> Option<Hole> {
         let (classes, bins) = (Self::classes(map), self.bins());
         for len in need.len..=CLASSES {
@@ -181,9 +182,7 @@ impl<'m, B: Bins> ByLength<'m, B> {
     }
 }
 
-impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
-    const LEVEL_BITS: u32 = 6;
-
+impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
     fn cells_for(granules: usize) -> usize {
         let words = words_for(granules);
         if words <= PLAIN_WORDS {
@@ -200,6 +199,13 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
             cells.set(ROOTS, (CLASS_MAP + class_map::cells_for(words)) as u64);
         }
         ByLength { cells, _bins: PhantomData }
+    }
+}
+
+impl<'m, B: Bins> Update<'m> for ByLength<'m, B> {
+    #[inline(always)]
+    fn level_bits(&self) -> u32 {
+        6
     }
 
     #[inline(always)]
@@ -223,6 +229,13 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
     fn raise(&mut self, map: &BlockMap<'m>, height: u8) {
         Self::classes(map).raise(&mut self.cells, height);
     }
+}
+
+impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
+    #[inline(always)]
+    fn reborrow(&mut self) -> impl Update<'_> {
+        ByLength::<B> { cells: self.cells.reborrow(), _bins: PhantomData }
+    }
 
     fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {
         let bins = B::of_region(survey.capacity);
@@ -236,7 +249,7 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
             let belongs = |hole: Hole| hole.len > CLASSES && bins.bin(hole.len) == bin && hole != map.pending();
             held += min_trie::count(map, self.root(bin), bins.order(bin), survey.words, &belongs)?;
         }
-        // Every hole that is held is a long one, and none is held twice.
+        // Every hole in a bin is a long one, and none is there twice.
         if held != survey.long {
             return Err(0);
         }
@@ -244,7 +257,8 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
     }
 }
 
-/// The bins of best fit: one per length as far as a thousandth of the region pays for, then eight to a doubling.
+/// The bins of best fit: one per length as far as a thousandth of the region suffices for them, then eight per
+/// doubling.
 pub struct BestBins {
     /// Lengths below `2^exact` have bins of their own.
     exact: u32,
@@ -289,7 +303,7 @@ impl Bins for BestBins {
     }
 }
 
-/// The bins of good fit: eight to a doubling, each in the order of addresses.
+/// The bins of good fit: eight per doubling, each in address order.
 pub struct GoodBins {
     count: usize,
 }

@@ -1,8 +1,8 @@
-//! The index by rank: the hole that has a given number of others before it in the order of (size, address). Behind
-//! random fit.
+//! The index by rank, for random fit: finds the hole with a given number of predecessors in the order of (size,
+//! address).
 //!
-//! Holes up to 64 granules are counted in classes; of longer ones the ordered tree holds a key each. At most one hole
-//! in 66 granules is longer than 64, which bounds the tree.
+//! Holes up to 64 granules are counted in classes; the ordered tree contains a key for each longer one. At most one
+//! hole in 66 granules is longer than 64, which bounds the tree.
 //!
 //! In memory, per 1024 granules: 128 bytes for the counts of a group, 34 for those above, and 275 for the tree with
 //! nodes half full. With its block map a heap of 16-byte granules has 4.25 % of its region as metadata (of a region of
@@ -11,10 +11,11 @@
 use crate::bits::highest;
 use crate::cells::Cells;
 use crate::generator::Generator;
+use crate::heap::Section;
 use crate::index::class_map::CLASSES;
 use crate::index::counted_classes::{self, CountedClasses, FAN_BITS};
 use crate::index::ordered_tree::{self, OrderedTree};
-use crate::index::{Choice, Index, Survey, scan};
+use crate::index::{Choice, Index, Survey, Update, scan};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
 use crate::rules::MAX_GRANULES;
 use crate::state::{Need, State};
@@ -43,7 +44,7 @@ impl Key {
         Key(Key::least(hole.len).0 | place as u64)
     }
 
-    /// The least key of a hole of `len` granules.
+    /// Returns the least key of a hole of `len` granules.
     #[inline(always)]
     fn least(len: usize) -> Key {
         if len < FAR { Key((len as u64) << NEAR_BITS) } else { Key(FAR_FORM | (len as u64) << FAR_BITS) }
@@ -66,14 +67,14 @@ const _: () = assert!(crate::rules::MAX_GRANULES as u64 <= 1 << (63 - FAR_BITS))
 
 /// An index of holes by their rank in the order of (size, address).
 pub struct ByRank<'m> {
-    /// Where the tree is, the counts, the tree.
+    /// The offset of the tree, the counts, the tree.
     cells: Cells<'m, u64>,
 }
 
 const TREE: usize = 0;
 const CLASS_COUNTS: usize = 1;
 
-/// How many holes longer than 64 granules a region can have, with a used block between any two.
+/// Returns an upper bound of a region's holes longer than 64 granules, with a used block between any two.
 const fn most_long(granules: usize) -> usize {
     granules / (CLASSES + 2)
 }
@@ -89,8 +90,8 @@ impl<'m> ByRank<'m> {
         OrderedTree::new(self.cells.get(TREE) as usize)
     }
 
-    /// How many holes are shorter than `len` granules.
-    #[inline(always)]
+    /// Returns how many holes are shorter than `len` granules.
+    #[inline(never)]
     fn shorter(&self, map: &BlockMap<'m>, len: usize) -> usize {
         if len >= MAX_GRANULES {
             return self.size(map);
@@ -99,14 +100,14 @@ impl<'m> ByRank<'m> {
         if len <= CLASSES + 1 { short } else { short + self.long().rank(&self.cells, Key::least(len).0) }
     }
 
-    /// How many holes there are.
+    /// Returns the number of holes.
     #[inline(always)]
     fn size(&self, map: &BlockMap<'m>) -> usize {
         self.shorter(map, CLASSES + 1) + self.long().size(&self.cells)
     }
 
-    /// The hole that has `rank` holes before it; `rank` is below their number.
-    #[inline(always)]
+    /// Returns the hole with `rank` holes before it; `rank` is below their number.
+    #[inline(never)]
     fn select(&self, map: &BlockMap<'m>, height: u8, rank: usize) -> Hole {
         let short = self.shorter(map, CLASSES + 1);
         if rank < short {
@@ -116,7 +117,7 @@ impl<'m> ByRank<'m> {
     }
 
     /// Chooses among the holes that `need` fits into, the wilderness included. Time: logarithmic in the region.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn choose(&self, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         if need.align > 1 {
             return self.choose_aligned(map, state, need);
@@ -143,7 +144,7 @@ impl<'m> ByRank<'m> {
         Choice::Hole(self.select(map, state.height, rank - 1))
     }
 
-    /// As [`ByRank::choose`] where not every hole that is long enough fits: passes over them one by one.
+    /// Chooses as [`ByRank::choose`] does where not every hole that is long enough fits: skips misfits one by one.
     #[inline(never)]
     fn choose_aligned(&self, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         let (height, tail) = (state.height, state.wilderness());
@@ -175,9 +176,7 @@ impl<'m> ByRank<'m> {
     }
 }
 
-impl<'m> Index<'m> for ByRank<'m> {
-    const LEVEL_BITS: u32 = FAN_BITS;
-
+impl<'m> Section<'m> for ByRank<'m> {
     fn cells_for(granules: usize) -> usize {
         let words = words_for(granules);
         if words <= PLAIN_WORDS {
@@ -193,8 +192,15 @@ impl<'m> Index<'m> for ByRank<'m> {
         }
         ByRank { cells }
     }
+}
 
+impl<'m> Update<'m> for ByRank<'m> {
     #[inline(always)]
+    fn level_bits(&self) -> u32 {
+        FAN_BITS
+    }
+
+    #[inline(never)]
     fn insert(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         if hole.len <= CLASSES {
             Self::classes(map).count(&mut self.cells, height, hole, 1);
@@ -203,7 +209,7 @@ impl<'m> Index<'m> for ByRank<'m> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         if hole.len <= CLASSES {
             Self::classes(map).count(&mut self.cells, height, hole, -1);
@@ -214,6 +220,13 @@ impl<'m> Index<'m> for ByRank<'m> {
 
     fn raise(&mut self, map: &BlockMap<'m>, height: u8) {
         Self::classes(map).raise(&mut self.cells, height);
+    }
+}
+
+impl<'m> Index<'m> for ByRank<'m> {
+    #[inline(always)]
+    fn reborrow(&mut self) -> impl Update<'_> {
+        ByRank { cells: self.cells.reborrow() }
     }
 
     fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {
@@ -226,7 +239,7 @@ impl<'m> Index<'m> for ByRank<'m> {
         if !tree.is_sound(&self.cells, most_long(survey.capacity)) || tree.size(&self.cells) != survey.long {
             return Err(0);
         }
-        // As many keys as long holes, and a key for each.
+        // There are as many keys as long holes, and a key for each.
         for word in 0..survey.words {
             let mut long = map.holes_in(word, map.pending_in(word)).filter(|hole| hole.len > CLASSES);
             if let Some(hole) = long.find(|&hole| !tree.contains(&self.cells, Key::of(hole).0)) {

@@ -1,8 +1,8 @@
-//! The class map: where the holes of each exact length up to 64 granules are.
+//! The class map: the locations of the holes of each exact length up to 64 granules.
 //!
-//! A node is 64 words side by side, one per length, so that the search for one length reads one word per level. At
-//! the lowest level bit `w` of the word for length `n` says that the `w`-th of the node's 64 map words has a hole of
-//! exactly `n` granules; above, that the child has one. A word over all says which lengths there are.
+//! A node is 64 words, one per length, so that the search for one length reads one word per level. At the lowest level,
+//! bit `w` of the word for length `n` means that the `w`-th of the node's 64 map words has a hole of exactly `n`
+//! granules; above, that the child has one. One word at the top has a bit per existing length.
 
 use core::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::map::{BlockMap, Hole};
 /// Lengths up to this many granules are classes.
 pub(crate) const CLASSES: usize = 64;
 
-/// How many cells the class map of `words` map words takes.
+/// Returns how many cells the class map of `words` map words takes.
 pub(crate) const fn cells_for(words: usize) -> usize {
     let mut nodes = 0;
     let mut width = words;
@@ -25,15 +25,15 @@ pub(crate) const fn cells_for(words: usize) -> usize {
     1 + nodes * CLASSES
 }
 
-/// A view of the class map stored in `cells` from `base` on: first the lengths there are (bit `n - 1`), then the
-/// nodes, the lowest level first.
+/// A view of the class map stored in `cells` from `base` on: first the existing lengths (bit `n - 1`), then the nodes,
+/// lowest level first.
 #[derive(Clone, Copy)]
 pub(crate) struct ClassMap {
     base: usize,
     words: usize,
 }
 
-/// The holes of exactly `len` granules among those that start in `word`, those in `but` left aside.
+/// Returns the holes of exactly `len` granules among those that start in `word`, without those in `but`.
 #[inline(always)]
 pub(crate) fn exact_in_word(map: &BlockMap<'_>, word: usize, but: u64, len: usize) -> u64 {
     let holes = map.holes(word);
@@ -52,7 +52,7 @@ fn exact_among(map: &BlockMap<'_>, word: usize, holes: u64, len: usize) -> u64 {
     if free >> 63 == 0 {
         return within;
     }
-    // The last hole goes on behind the word, so only the map can tell its length.
+    // The last hole may continue beyond the word, so that only the map has its length.
     let last = highest(holes);
     let exact = map.hole_at(word * 64 + last).len == len;
     within & !(1 << last) | u64::from(exact) << last
@@ -64,13 +64,14 @@ impl ClassMap {
         ClassMap { base, words }
     }
 
-    /// The first cell of the level above the one that starts at `level` with `width` nodes below, and its width.
+    /// Returns the first cell of the level above the one that starts at `level` with `width` nodes below, and its
+    /// width.
     #[inline(always)]
     const fn up(level: usize, width: usize) -> (usize, usize) {
         (level + width * CLASSES, width.div_ceil(64))
     }
 
-    /// A bit for each length of which there is a hole.
+    /// Returns a bit for each length that has a hole.
     #[inline(always)]
     pub(crate) fn lengths(self, cells: &Cells<'_, u64>) -> u64 {
         cells.get(self.base)
@@ -115,7 +116,7 @@ impl ClassMap {
         cells.set(self.base, cells.get(self.base) & !(1 << class));
     }
 
-    /// The start of each level up to `height`.
+    /// Returns the start of each level up to `height`.
     #[inline(always)]
     fn levels(self, height: u8) -> [usize; 6] {
         let mut levels = [self.base + 1; 6];
@@ -126,20 +127,20 @@ impl ClassMap {
         levels
     }
 
-    /// The lowest hole of exactly `len` granules; there is one ([`ClassMap::lengths`]).
+    /// Returns the lowest hole of exactly `len` granules; there must be one ([`ClassMap::lengths`]).
     #[inline(always)]
     pub(crate) fn lowest(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, len: usize) -> Hole {
         let class = len - 1;
         let levels = self.levels(height);
         let mut place = 0;
-        for &level in levels[..=usize::from(height)].iter().rev() {
+        for &level in levels.iter().take(usize::from(height) + 1).rev() {
             place = place * 64 + lowest(cells.get(level + place * 64 + class));
         }
         let bit = lowest(exact_in_word(map, place, 0, len));
         Hole { start: place * 64 + bit, len }
     }
 
-    /// The first map word above `word` that has a hole of exactly `len` granules.
+    /// Returns the first map word above `word` that has a hole of exactly `len` granules.
     pub(crate) fn next_word(self, cells: &Cells<'_, u64>, height: u8, word: usize, len: usize) -> Option<usize> {
         let class = len - 1;
         let levels = self.levels(height);
@@ -158,7 +159,7 @@ impl ClassMap {
         None
     }
 
-    /// The root rises from `height`.
+    /// Raises the root from `height`.
     pub(crate) fn raise(self, cells: &mut Cells<'_, u64>, height: u8) {
         let levels = self.levels(height + 1);
         for class in 0..CLASSES {
@@ -167,8 +168,8 @@ impl ClassMap {
         }
     }
 
-    /// Whether every level up to the root is that of the map and all above are empty; else a granule near which they
-    /// are not.
+    /// Checks that every level up to the root agrees with the map and all above are empty; otherwise returns a granule
+    /// near the error.
     pub(crate) fn check(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, survey: &Survey) -> Result<(), usize> {
         let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
         let (mut nodes, mut granules) = (survey.words.div_ceil(64), 64 * 64);
@@ -194,7 +195,7 @@ impl ClassMap {
     }
 }
 
-/// The node of the lowest level over `words`, made from the map.
+/// Computes the node of the lowest level over `words` from the map.
 fn node_of_map(map: &BlockMap<'_>, words: Range<usize>) -> [u64; CLASSES] {
     let mut node = [0; CLASSES];
     for word in words {
@@ -210,7 +211,7 @@ fn check_node(cells: &Cells<'_, u64>, node: usize, expected: impl Fn(usize) -> u
     if agrees { Ok(()) } else { Err(()) }
 }
 
-/// A bit for each of `places` (at most 64 of them) of which it is true, the first as bit 0.
+/// Returns a bit for each of `places` (at most 64) for which `is_so` holds, the first as bit 0.
 fn bits_where(places: Range<usize>, is_so: impl Fn(usize) -> bool) -> u64 {
     places.rev().fold(0, |bits, place| bits << 1 | u64::from(is_so(place)))
 }

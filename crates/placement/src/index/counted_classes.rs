@@ -1,9 +1,10 @@
-//! The counted classes: how many holes of each exact length up to 64 granules there are, and where the one of a given
-//! rank by address is.
+//! The counted classes: the number of holes of each exact length up to 64 granules, and the location of the one with a
+//! given rank by address.
 //!
 //! Sixteen words of the map are a group. The lowest level counts the holes of each length by group, the next one by 16
 //! groups, and so on. A node is 16 neighbours of a level, one row per length, so that the search for one length reads
-//! one row per level. Totals stand over all, and over those the totals of eight lengths each; levels from the root's height on are not kept.
+//! one row per level. Totals stand over all, and over those the totals of eight lengths each; levels from the root's
+//! height on are not kept.
 
 use core::ops::Range;
 
@@ -13,21 +14,21 @@ use crate::index::class_map::{CLASSES, exact_in_word};
 use crate::index::{Survey, height_over};
 use crate::map::{BlockMap, Hole};
 
-/// How many words make a group, and how many places of a level one of the next.
+/// Number of words in a group, and of places of one level per place of the next.
 const FAN: usize = 1 << FAN_BITS;
 pub(crate) const FAN_BITS: u32 = 4;
 
-/// The counts of the groups lie four to a cell: at most every other granule of a group is a hole.
+/// The counts of the groups are stored four to a cell: at most every other granule of a group is a hole.
 const LANES: usize = 4;
 const LANE_BITS: usize = 16;
 const _: () = assert!(FAN * 64 / 2 < 1 << LANE_BITS);
 
-/// How many lengths have a total of their own together.
+/// Number of lengths that share a total.
 const SET: usize = 8;
 /// The totals: of every length, then of every set of lengths.
 const TOTALS: usize = CLASSES + CLASSES / SET;
 
-/// How many cells the counts of a map of `words` words take.
+/// Returns how many cells the counts of a map of `words` words take.
 pub(crate) const fn cells_for(words: usize) -> usize {
     let mut level = Level::groups(TOTALS, words);
     while level.width > 1 {
@@ -36,7 +37,7 @@ pub(crate) const fn cells_for(words: usize) -> usize {
     level.base
 }
 
-/// One level: where it begins, how many places it has, and how many of its counts lie in a cell.
+/// One level: its offset, its number of places, and its counts per cell.
 #[derive(Clone, Copy)]
 struct Level {
     base: usize,
@@ -57,7 +58,7 @@ impl Level {
         Level { base, width: words.div_ceil(FAN), lanes: LANES }
     }
 
-    /// The level above.
+    /// Returns the level above.
     #[inline(always)]
     const fn above(self) -> Level {
         let whole = self.width & !(FAN - 1);
@@ -65,7 +66,8 @@ impl Level {
         Level { base: self.base + cells * CLASSES, width: self.width.div_ceil(FAN), lanes: 1 }
     }
 
-    /// Where the row of `class` begins in the node that holds `place`. The last node's rows are as short as they can be.
+    /// Returns the offset of the row of `class` in the node that contains `place`. The last node's rows are as short as
+    /// possible.
     #[inline(always)]
     fn row(self, class: usize, place: usize) -> usize {
         let node = place & !(FAN - 1);
@@ -86,7 +88,7 @@ impl Level {
         (if self.lanes == 1 { count } else { count & ((1 << LANE_BITS) - 1) }) as usize
     }
 
-    /// Whether the counts at `place` are as `expected` for each class.
+    /// Checks that the counts at `place` equal `expected` for each class.
     fn check(self, cells: &Cells<'_, u64>, place: usize, expected: impl Fn(usize) -> usize) -> Result<(), ()> {
         let agrees = (0..CLASSES).all(|class| self.get(cells, class, place) == expected(class));
         if agrees { Ok(()) } else { Err(()) }
@@ -118,7 +120,7 @@ impl CountedClasses {
         Level::groups(self.base + TOTALS, self.words)
     }
 
-    /// The levels, the lowest first; a root at height `h` has `h` of them below it.
+    /// Returns the levels, lowest first; a root at height `h` has `h` of them below it.
     #[inline(always)]
     fn levels(self, height: u8) -> [Level; 8] {
         let mut levels = [self.groups(); 8];
@@ -128,19 +130,19 @@ impl CountedClasses {
         levels
     }
 
-    /// How many holes of exactly `len` granules there are.
+    /// Returns how many holes of exactly `len` granules there are.
     #[inline(always)]
     fn total(self, cells: &Cells<'_, u64>, len: usize) -> usize {
         cells.get(self.base + len - 1) as usize
     }
 
-    /// The cell that counts the holes of the lengths of `set`.
+    /// Returns the cell that counts the holes of the lengths of `set`.
     #[inline(always)]
     fn set(self, set: usize) -> usize {
         self.base + CLASSES + set
     }
 
-    /// How many holes there are that are shorter than `len` granules (at most one more than the longest class).
+    /// Returns how many holes are shorter than `len` granules (at most one more than the longest class).
     #[inline(always)]
     pub(crate) fn shorter(self, cells: &Cells<'_, u64>, len: usize) -> usize {
         let class = len - 1;
@@ -149,7 +151,7 @@ impl CountedClasses {
         (sets + rest) as usize
     }
 
-    /// There is one hole more, or one less (`change` is 1 or -1).
+    /// Adds or removes one hole (`change` is 1 or -1).
     #[inline(always)]
     pub(crate) fn count(self, cells: &mut Cells<'_, u64>, height: u8, hole: Hole, change: i64) {
         let class = hole.len - 1;
@@ -165,7 +167,7 @@ impl CountedClasses {
         }
     }
 
-    /// The root rises from `height`: all there is lies at the first place of what becomes its highest level.
+    /// Raises the root from `height`: everything lies at the first place of the new highest level.
     pub(crate) fn raise(self, cells: &mut Cells<'_, u64>, height: u8) {
         let level = self.levels(height + 1)[usize::from(height)];
         for class in 0..CLASSES {
@@ -174,7 +176,7 @@ impl CountedClasses {
         }
     }
 
-    /// The hole that has `rank` others before it in the order of (length, address); `rank` is below their number.
+    /// Returns the hole with `rank` others before it in the order of (length, address); `rank` is below their number.
     #[inline]
     pub(crate) fn select(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, mut rank: usize) -> Hole {
         let set = pass_over(&mut rank, 0, |set| cells.get(self.set(set)) as usize);
@@ -192,8 +194,8 @@ impl CountedClasses {
         Hole { start: word * 64 + lowest(holes), len }
     }
 
-    /// Whether every count is that of the map, and all on levels that are not kept are 0; else a granule near which they
-    /// are not.
+    /// Checks that every count agrees with the map, and all on levels above the root are 0; otherwise returns a granule
+    /// near the error.
     pub(crate) fn check(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, survey: &Survey) -> Result<(), usize> {
         let height = height_over(self.words, FAN_BITS);
         let levels = self.levels(height as u8);
@@ -229,7 +231,7 @@ impl CountedClasses {
     }
 }
 
-/// How many holes of each length start in `words`, the pending one left aside.
+/// Counts the holes of each length that start in `words`, without the pending one.
 fn count_group(map: &BlockMap<'_>, words: Range<usize>) -> [usize; CLASSES] {
     let mut counts = [0; CLASSES];
     for word in words {
@@ -240,8 +242,8 @@ fn count_group(map: &BlockMap<'_>, words: Range<usize>) -> [usize; CLASSES] {
     counts
 }
 
-/// Passes over as many of the counts from `place` on as `rank` reaches beyond, lowers it by them, and says where it
-/// ends. The counts sum up to more than `rank`.
+/// Skips counts from `place` on while their sum is at most `rank`, subtracts the skipped ones from `rank`, and returns
+/// the place where it stops. The sum of all counts is above `rank`.
 #[inline(always)]
 fn pass_over(rank: &mut usize, mut place: usize, count: impl Fn(usize) -> usize) -> usize {
     let mut here = count(place);

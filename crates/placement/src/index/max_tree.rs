@@ -1,31 +1,36 @@
 //! The max tree: for every word of the map the largest hole that starts in it, and 16-way maxima above. A row of 16
-//! entries is one cache line, looked at as a whole.
+//! entries is one cache line and is read as a whole.
 //!
-//! Lengths above `i32::MAX` granules are kept as `i32::MAX`; of holes that long a region can hold few, and they are
-//! looked at one by one.
+//! Lengths above `i32::MAX` granules are stored as `i32::MAX`; a region contains few holes that long, and they are
+//! compared one by one.
 
 use crate::bits::lowest;
 use crate::cells::Cells;
-use crate::index::{Index, Survey};
+use crate::heap::Section;
+use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
 
 mod row;
 
 use row::WIDTH;
 
+/// A node of one level covers a row of the level below.
+const LEVEL_BITS: u32 = WIDTH.ilog2();
+
 const LONGEST: usize = i32::MAX as usize;
 
 pub struct MaxTree<'m> {
-    /// Row 0: at which row each level starts. Then the levels, the one with an entry per word first, each padded to
-    /// whole rows.
+    /// Row 0: the first row of each level. Then the levels, the one with an entry per word first, each padded to whole
+    /// rows.
     entries: Cells<'m, i32>,
 }
 
+#[inline]
 fn clamp(len: usize) -> i32 {
     len.min(LONGEST) as i32
 }
 
-/// The row at which each level of a tree over `words` words begins.
+/// Returns the row at which each level of a tree over `words` words begins.
 fn first_rows(words: usize) -> impl Iterator<Item = usize> {
     let (mut row, mut width) = (1, words);
     core::iter::from_fn(move || {
@@ -39,19 +44,19 @@ fn first_rows(words: usize) -> impl Iterator<Item = usize> {
 }
 
 impl<'m> MaxTree<'m> {
-    /// The first entry of `level`.
+    /// Returns the first entry of `level`.
     #[inline(always)]
     fn level(&self, level: usize) -> usize {
         self.entries.get(level) as usize * WIDTH
     }
 
-    /// The row of `level` that holds `place`.
+    /// Returns the row of `level` that contains `place`.
     #[inline(always)]
     fn row(&self, level: usize, place: usize) -> &[i32; WIDTH] {
         self.entries.row(self.level(level) + (place & !(WIDTH - 1)))
     }
 
-    /// The largest hole that starts in `word`, those in `but` left aside.
+    /// Returns the largest hole that starts in `word`, without those in `but`.
     #[inline(always)]
     fn largest_in(map: &BlockMap<'m>, word: usize, but: u64) -> usize {
         let mut holes = map.holes(word) & !but;
@@ -68,7 +73,7 @@ impl<'m> MaxTree<'m> {
         self.entries.get(self.level(0) + word)
     }
 
-    /// The entry of `word` changes from `old` to `value`, and the maxima above follow.
+    /// Changes the entry of `word` from `old` to `value`, and updates the maxima above.
     ///
     /// A row is read before the entry in it is written: a wide load right behind a narrow store waits for it.
     #[inline(always)]
@@ -93,20 +98,20 @@ impl<'m> MaxTree<'m> {
         self.entries.set(entry, value);
     }
 
-    /// The entry of `word` without the hole at `hole.start`.
+    /// Returns the entry of `word` without the hole at `hole.start`.
     #[inline(always)]
     fn entry_without(&self, map: &BlockMap<'m>, word: usize, hole: Hole) -> i32 {
         let entry = self.entry(word);
         if entry == clamp(hole.len) { clamp(Self::largest_in(map, word, 1 << (hole.start % 64))) } else { entry }
     }
 
-    /// The length of the largest hole, as far as entries can tell: exact below [`LONGEST`].
+    /// Returns the length of the largest hole, as far as entries contain it: exact below [`LONGEST`].
     #[inline(always)]
     pub(crate) fn largest(&self, height: u8) -> usize {
         row::max(self.row(height.into(), 0)) as usize
     }
 
-    /// The lowest of the holes of the greatest length, which [`MaxTree::largest`] gave as `largest`.
+    /// Returns the lowest of the holes of the greatest length, which [`MaxTree::largest`] returned as `largest`.
     pub(crate) fn largest_hole(&self, map: &BlockMap<'m>, height: u8, largest: usize) -> Option<Hole> {
         let mut best = self.first(map, height, 0, largest)?;
         if largest == LONGEST {
@@ -117,8 +122,8 @@ impl<'m> MaxTree<'m> {
         Some(best)
     }
 
-    /// The lowest hole of at least `len` granules, found the sooner the nearer it is to `guess`, a granule below the
-    /// heap's top.
+    /// Returns the lowest hole of at least `len` granules; the search is faster the nearer it is to `guess`, a granule
+    /// below the heap's top.
     #[inline(always)]
     pub(crate) fn first(&self, map: &BlockMap<'m>, height: u8, guess: usize, len: usize) -> Option<Hole> {
         let word = self.first_word(height.into(), guess / 64, clamp(len))?;
@@ -126,8 +131,8 @@ impl<'m> MaxTree<'m> {
         if hole.len >= len { Some(hole) } else { self.first_after_word(map, height, word, len) }
     }
 
-    /// The lowest hole of at least `len` granules that starts at or above `from`.
-    #[inline]
+    /// Returns the lowest hole of at least `len` granules that starts at or above `from`.
+    #[inline(never)]
     pub(crate) fn first_from(&self, map: &BlockMap<'m>, height: u8, from: usize, len: usize) -> Option<Hole> {
         let word = from / 64;
         if self.entry(word) >= clamp(len)
@@ -138,7 +143,7 @@ impl<'m> MaxTree<'m> {
         self.first_after_word(map, height, word, len)
     }
 
-    /// The lowest hole of at least `len` granules that starts behind `word`.
+    /// Returns the lowest hole of at least `len` granules that starts behind `word`.
     fn first_after_word(&self, map: &BlockMap<'m>, height: u8, mut word: usize, len: usize) -> Option<Hole> {
         loop {
             word = self.next_word(height, word, clamp(len))?;
@@ -149,14 +154,14 @@ impl<'m> MaxTree<'m> {
         }
     }
 
-    /// The lowest word whose entry is at least `wanted`.
+    /// Returns the lowest word whose entry is at least `wanted`.
     ///
-    /// Looks along the way down to `guess` until the way parts: the processor need not know what one row says to load the
-    /// next, as it would going down from row to row.
+    /// Follows the path down to `guess` until the paths part. On a known path, the processor can load the next row
+    /// before the contents of the previous one are available, unlike in a search from row to row.
     #[inline(always)]
     fn first_word(&self, height: usize, guess: usize, wanted: i32) -> Option<usize> {
         for level in (0..=height).rev() {
-            let guessed = guess >> (Self::LEVEL_BITS as usize * level);
+            let guessed = guess >> (LEVEL_BITS as usize * level);
             let enough = row::at_least(self.row(level, guessed), wanted);
             if level == height && enough == 0 {
                 return None;
@@ -169,7 +174,7 @@ impl<'m> MaxTree<'m> {
         Some(guess)
     }
 
-    /// The lowest word whose entry is at least `wanted` below `place` of `level`, which has one.
+    /// Returns the lowest word whose entry is at least `wanted` below `place` of `level`, which has one.
     #[inline(always)]
     fn descend(&self, level: usize, mut place: usize, wanted: i32) -> usize {
         for below in (0..level).rev() {
@@ -179,8 +184,8 @@ impl<'m> MaxTree<'m> {
         place
     }
 
-    /// Whether each of the first `places` entries of `level` is as `expected`, and what fills the last row 0; else the
-    /// first that is not.
+    /// Checks that each of the first `places` entries of `level` equals `expected`, and that the rest of the last row
+    /// is 0; otherwise returns the first wrong one.
     fn check_level(&self, level: usize, places: usize, expected: impl Fn(usize) -> i32) -> Result<(), usize> {
         let entry = |place: usize| self.entries.get(self.level(level) + place);
         let wrong = (0..places).find(|&place| entry(place) != expected(place));
@@ -188,7 +193,7 @@ impl<'m> MaxTree<'m> {
         wrong.or_else(beyond).map_or(Ok(()), Err)
     }
 
-    /// The lowest word above `word` whose entry is at least `wanted`.
+    /// Returns the lowest word above `word` whose entry is at least `wanted`.
     fn next_word(&self, height: u8, word: usize, wanted: i32) -> Option<usize> {
         let mut place = word;
         for level in 0..=usize::from(height) {
@@ -203,9 +208,7 @@ impl<'m> MaxTree<'m> {
     }
 }
 
-impl<'m> Index<'m> for MaxTree<'m> {
-    const LEVEL_BITS: u32 = WIDTH.ilog2();
-
+impl<'m> Section<'m> for MaxTree<'m> {
     fn cells_for(granules: usize) -> usize {
         let mut width = words_for(granules);
         if width <= PLAIN_WORDS {
@@ -228,6 +231,13 @@ impl<'m> Index<'m> for MaxTree<'m> {
             }
         }
         MaxTree { entries }
+    }
+}
+
+impl<'m> Update<'m> for MaxTree<'m> {
+    #[inline(always)]
+    fn level_bits(&self) -> u32 {
+        LEVEL_BITS
     }
 
     #[inline(always)]
@@ -252,21 +262,29 @@ impl<'m> Index<'m> for MaxTree<'m> {
     #[inline(always)]
     fn moved(&mut self, map: &mut BlockMap<'m>, height: u8, from: Hole, to: Hole) {
         let word = from.start / 64;
-        if to.start / 64 != word {
-            self.remove(map, height, from);
-            self.insert(map, height, to);
-            return;
-        }
         let entry = self.entry(word);
-        let value = self.entry_without(map, word, from).max(clamp(to.len));
+        let mut value = self.entry_without(map, word, from);
+        if to.start / 64 == word {
+            value = value.max(clamp(to.len));
+        }
         if value != entry {
             self.update(height, word, entry, value);
+        }
+        if to.start / 64 != word {
+            self.insert(map, height, to);
         }
     }
 
     fn raise(&mut self, _map: &BlockMap<'m>, height: u8) {
         let largest = row::max(self.row(height.into(), 0));
         self.entries.set(self.level(usize::from(height) + 1), largest);
+    }
+}
+
+impl<'m> Index<'m> for MaxTree<'m> {
+    #[inline(always)]
+    fn reborrow(&mut self) -> impl Update<'_> {
+        MaxTree { entries: self.entries.reborrow() }
     }
 
     fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {

@@ -1,11 +1,11 @@
 //! The min tries: holes longer than 64 granules, in bins by length, without any memory of their own.
 //!
 //! A bin is a binary trie that is also a heap: every hole in it sits above those of its subtree that come after it in
-//! the bin's order, so the root is the bin's first hole, and the two children of a node at depth `d` are told apart by
-//! the `d`-th bit of their key. A trie is therefore at most as deep as a key has bits, whatever the holes are.
+//! the bin's order. The root is therefore the bin's first hole, and the `d`-th bit of a key distinguishes the two
+//! children of a node at depth `d`. A trie is at most as deep as a key has bits, whatever the holes are.
 //!
-//! A hole is named by the word of the map it starts in, of which it is the last start. Its two links are kept in the
-//! 64 hole bits of the map behind its start, which mean nothing there ([`BlockMap::note`]).
+//! A hole is identified by the word of the map it starts in, in which it is the last start. Its two links are stored in
+//! the 64 hole bits of the map behind its start, which are otherwise unused ([`BlockMap::note`]).
 
 use crate::bits::highest;
 use crate::map::{BlockMap, Hole, words_for};
@@ -22,7 +22,7 @@ pub(crate) struct Node(pub(crate) u32);
 
 const NONE: Node = Node(0);
 
-/// How many bits of a node's word tell it from others.
+/// Number of bits of a node's word that distinguish it from others.
 const NODE_BITS: u32 = words_for(MAX_GRANULES).ilog2() + 1;
 
 impl Node {
@@ -128,7 +128,7 @@ pub(crate) fn insert(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits,
     write(map, root, slot, carried);
 }
 
-/// Takes a hole out of the bin whose root is `root`.
+/// Removes a hole from the bin whose root is `root`.
 pub(crate) fn remove(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits, hole: Hole) {
     let Some(mut slot) = find(map, *root, order, hole) else {
         debug_assert!(false, "the hole at {} is not in its bin", hole.start);
@@ -154,7 +154,7 @@ pub(crate) fn remove(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits,
     write(map, root, slot, NONE);
 }
 
-/// Where the name of `hole` is written.
+/// Returns the slot that refers to `hole`.
 fn find(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> Option<Slot> {
     let (target, key) = (Node::of(hole), order.key_of(hole));
     let (mut slot, mut at, mut depth) = (Slot::Root, root, 0);
@@ -171,7 +171,7 @@ fn find(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> Option
     Some(slot)
 }
 
-/// The first hole of at least `len` granules, in the order of the bin.
+/// Returns the first hole of at least `len` granules, in the order of the bin.
 pub(crate) fn first_from(map: &BlockMap<'_>, root: Node, order: LengthBits, len: usize) -> Option<Hole> {
     let (mut at, mut depth) = (root, 0);
     let mut fallback = NONE;
@@ -194,7 +194,7 @@ pub(crate) fn first_from(map: &BlockMap<'_>, root: Node, order: LengthBits, len:
     (fallback != NONE).then(|| fallback.hole(map))
 }
 
-/// The first hole, in the order of the bin, that `fits`. Visits the holes before it and their children.
+/// Returns the first hole, in the order of the bin, that `fits`. Visits the holes before it and their children.
 pub(crate) fn first_that(
     map: &BlockMap<'_>,
     root: Node,
@@ -227,19 +227,19 @@ pub(crate) fn first_that(
     best.map(|(_, hole)| hole)
 }
 
-/// The way from the root of a trie to a place in it; for the checks.
+/// The path from the root of a trie to a node; for the checks.
 #[derive(Clone, Copy)]
-struct Way {
-    /// Which sides were taken, the first as bit 0.
+struct Path {
+    /// The sides taken, the first as bit 0.
     sides: u128,
     depth: u32,
     /// The key of the node above.
     above: Option<Key>,
 }
 
-/// How many holes the trie has whose root is `root`, if all are holes of the first `words` words of the map of which
-/// `belongs` is true, each but once, in order and where its key says; else a granule near which something is wrong.
-/// The links may be anything.
+/// Counts the holes of the trie whose root is `root`. Checks that each is a hole of the first `words` words of the map
+/// for which `belongs` holds, occurs once, in order and where its key belongs; otherwise returns a granule near the
+/// error. The links may contain anything.
 pub(crate) fn count(
     map: &BlockMap<'_>,
     root: Node,
@@ -247,18 +247,18 @@ pub(crate) fn count(
     words: usize,
     belongs: &impl Fn(Hole) -> bool,
 ) -> Result<usize, usize> {
-    count_below(map, root, order, words, belongs, Way { sides: 0, depth: 0, above: None })
+    count_below(map, root, order, words, belongs, Path { sides: 0, depth: 0, above: None })
 }
 
-/// Keys rise on every way down and agree with the sides taken, so that no node is met twice and no way is longer than a
-/// key has bits, which bounds the recursion.
+/// Keys rise on every path down and agree with the sides taken, so that no node is visited twice and no path is longer
+/// than a key has bits, which bounds the recursion.
 fn count_below(
     map: &BlockMap<'_>,
     node: Node,
     order: LengthBits,
     words: usize,
     belongs: &impl Fn(Hole) -> bool,
-    way: Way,
+    way: Path,
 ) -> Result<usize, usize> {
     if node == NONE {
         return Ok(0);
@@ -279,7 +279,7 @@ fn count_below(
     let mut count = 1;
     for (side, child) in links(map, start).into_iter().enumerate() {
         let sides = way.sides | (side as u128) << way.depth;
-        let further = Way { sides, depth: way.depth + 1, above: Some(key) };
+        let further = Path { sides, depth: way.depth + 1, above: Some(key) };
         count += count_below(map, child, order, words, belongs, further)?;
     }
     Ok(count)

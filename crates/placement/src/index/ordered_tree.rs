@@ -8,43 +8,43 @@
 //! A separator is at most the least key of its child and above every key of the child before; the first separator of
 //! a node is the one its parent has for it (0 in the leftmost). Every node but the root is at least half full.
 //!
-//! Insertion splits full nodes and removal refills half-full ones on the way down, so that one descent is enough and
-//! nothing has to be remembered about the way. Nodes never used are handed out in order; zeros are an empty tree.
+//! Insertion splits full nodes and removal refills half-full ones on the way down, so that one descent suffices and the
+//! path need not be stored. Unused nodes are taken in order; zeros are an empty tree.
 
 use core::hint::select_unpredictable;
 
 use crate::cells::Cells;
 use crate::rules::MAX_GRANULES;
 
-/// How many cells a node takes.
+/// Number of cells of a node.
 const NODE: usize = 64;
-/// The keys a leaf holds at most, and the fewest unless it is the root.
+/// The most keys in a leaf, and the fewest unless it is the root.
 const KEYS: usize = NODE - 1;
 const FEWEST_KEYS: usize = KEYS / 2;
-/// The children an inner node holds at most, and the fewest unless it is the root.
+/// The most children of an inner node, and the fewest unless it is the root.
 const CHILDREN: usize = KEYS / 2;
 const FEWEST_CHILDREN: usize = CHILDREN / 2;
 
-/// Where the keys of a leaf and the separators of an inner node begin in the node, and where its links do.
+/// Offsets in the node of a leaf's keys or an inner node's separators, and of its links.
 const FIRST_KEY: usize = 1;
 const FIRST_LINK: usize = FIRST_KEY + CHILDREN;
 
 /// The cells of the header.
 const ROOT: usize = 0;
-/// How many levels of inner nodes there are.
+/// Number of levels of inner nodes.
 const HEIGHT: usize = 1;
 const SIZE: usize = 2;
-/// How many nodes behind the first have ever been in use.
+/// Number of nodes behind the first that have ever been in use.
 const FRESH: usize = 3;
 /// The node freed last, plus one; each freed node begins with the one freed before it in the same way.
 const FREED: usize = 4;
 const HEADER: usize = 5;
 
-/// No tree is higher: a root has two children and every other node half as many as it may.
+/// Upper bound of the height: a root has two children and every other node at least half of the most.
 const HIGHEST: u64 = 8;
 const _: () = assert!(2 * (FEWEST_CHILDREN as u64).pow(HIGHEST as u32) > MAX_GRANULES as u64 / 64);
 
-/// How many cells a tree of at most `keys` keys takes: all nodes as empty as they may be.
+/// Returns how many cells a tree of at most `keys` keys takes, with all nodes as empty as allowed.
 pub(crate) const fn cells_for(keys: usize) -> usize {
     let mut level = if keys < 2 * FEWEST_KEYS { 1 } else { keys / FEWEST_KEYS };
     let mut nodes = level;
@@ -63,13 +63,13 @@ struct Node {
 }
 
 impl Node {
-    /// Where its keys or separators begin.
+    /// Returns the offset of its keys or separators.
     #[inline(always)]
     fn keys(self) -> usize {
         self.at + FIRST_KEY
     }
 
-    /// Where its links begin, if it is an inner node.
+    /// Returns the offset of its links, if it is an inner node.
     #[inline(always)]
     fn links(self) -> usize {
         self.at + FIRST_LINK
@@ -124,13 +124,13 @@ impl OrderedTree {
         (node.at - self.base - HEADER) / NODE
     }
 
-    /// A link to `child`, below which there are `weight` keys.
+    /// Returns a link to `child`, below which there are `weight` keys.
     #[inline(always)]
     fn link_to(self, child: Node, weight: usize) -> Link {
         Link((weight as u64) << 32 | self.number(child) as u64)
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[inline(always)]
     pub(crate) fn size(self, cells: &Cells<'_, u64>) -> usize {
         cells.get(self.base + SIZE) as usize
@@ -165,7 +165,7 @@ impl OrderedTree {
         cells.set(node.links() + place, link.0);
     }
 
-    /// There are `change` more keys below the child at `place`.
+    /// Adds `change` to the number of keys below the child at `place`.
     #[inline(always)]
     fn change_weight(self, cells: &mut Cells<'_, u64>, node: Node, place: usize, change: i64) {
         let cell = node.links() + place;
@@ -177,7 +177,7 @@ impl OrderedTree {
         self.node(self.link(cells, node, place).number(), node.height - 1)
     }
 
-    /// How many of the node's keys or separators are below `bound`.
+    /// Returns how many of the node's keys or separators are below `bound`.
     #[inline(always)]
     fn below(self, cells: &Cells<'_, u64>, node: Node, bound: u64) -> usize {
         let len = self.len(cells, node);
@@ -191,13 +191,13 @@ impl OrderedTree {
         low
     }
 
-    /// The place of the child that holds `key` if any does; the first separator is never above it.
+    /// Returns the place of the child that contains `key` if any does; the first separator is never above it.
     #[inline(always)]
     fn place_of(self, cells: &Cells<'_, u64>, node: Node, key: u64) -> usize {
         self.below(cells, node, key + 1) - 1
     }
 
-    /// How many keys are below `key`.
+    /// Returns how many keys are below `key`.
     pub(crate) fn rank(self, cells: &Cells<'_, u64>, key: u64) -> usize {
         let (mut node, mut rank) = (self.root(cells), 0);
         while node.height > 0 {
@@ -208,7 +208,7 @@ impl OrderedTree {
         rank + self.below(cells, node, key)
     }
 
-    /// The key that has `rank` keys below it; `rank` is below the size.
+    /// Returns the key with `rank` keys below it; `rank` is below the size.
     pub(crate) fn select(self, cells: &Cells<'_, u64>, mut rank: usize) -> u64 {
         let mut node = self.root(cells);
         while node.height > 0 {
@@ -224,13 +224,13 @@ impl OrderedTree {
         self.key(cells, node, rank)
     }
 
-    /// Whether `key` is there.
+    /// Returns whether the tree contains `key`.
     pub(crate) fn contains(self, cells: &Cells<'_, u64>, key: u64) -> bool {
         let rank = self.rank(cells, key);
         rank < self.size(cells) && self.select(cells, rank) == key
     }
 
-    /// Adds `key`, which is not there and is below `u64::MAX`.
+    /// Adds `key`, which must not be in the tree and is below `u64::MAX`.
     pub(crate) fn insert(self, cells: &mut Cells<'_, u64>, key: u64) {
         let mut node = self.root(cells);
         if self.len(cells, node) == node.most() {
@@ -252,7 +252,7 @@ impl OrderedTree {
         cells.set(self.base + SIZE, cells.get(self.base + SIZE) + 1);
     }
 
-    /// Takes `key` away, which is there.
+    /// Removes `key`, which must be in the tree.
     pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, key: u64) {
         let root = self.root(cells);
         let mut node = root;
@@ -277,7 +277,7 @@ impl OrderedTree {
         }
     }
 
-    /// Puts a root above the full `root`, which is split.
+    /// Adds a root above the full `root`, which is split.
     fn grow_root(self, cells: &mut Cells<'_, u64>, root: Node) -> Node {
         let above = self.new_node(cells, root.height + 1);
         cells.set(above.keys(), 0);
@@ -326,7 +326,7 @@ impl OrderedTree {
         self.set_link(cells, node, place + 1, self.link_to(right, behind));
     }
 
-    /// Moves entries between two neighbours until they have as many each, but for one.
+    /// Moves entries between two neighbours until their numbers differ by at most one.
     fn share_out(self, cells: &mut Cells<'_, u64>, left: Node, right: Node) {
         let (before, behind) = (self.len(cells, left), self.len(cells, right));
         let half = (before + behind) / 2;
@@ -343,7 +343,7 @@ impl OrderedTree {
         self.set_len(cells, right, before + behind - half);
     }
 
-    /// How many keys lie below `node`.
+    /// Returns how many keys lie below `node`.
     fn weigh(self, cells: &Cells<'_, u64>, node: Node) -> usize {
         let len = self.len(cells, node);
         if node.height == 0 { len } else { (0..len).map(|place| self.link(cells, node, place).weight()).sum() }
@@ -366,7 +366,7 @@ impl OrderedTree {
         self.set_len(cells, node, len + 1);
     }
 
-    /// Takes the entry at `place` out of `node`.
+    /// Removes the entry at `place` of `node`.
     #[inline(always)]
     fn close(self, cells: &mut Cells<'_, u64>, node: Node, place: usize) {
         let len = self.len(cells, node);
@@ -374,7 +374,7 @@ impl OrderedTree {
         self.set_len(cells, node, len - 1);
     }
 
-    /// A node that is not in use; there is one, since the cells hold as many as the most keys can need.
+    /// Returns an unused node; there is one, because the cells suffice for the most keys.
     fn new_node(self, cells: &mut Cells<'_, u64>, height: usize) -> Node {
         let freed = cells.get(self.base + FREED);
         if freed != 0 {
@@ -392,8 +392,8 @@ impl OrderedTree {
         cells.set(self.base + FREED, self.number(node) as u64 + 1);
     }
 
-    /// Whether every node is full enough, in order and counted, and every other that was ever in use is free, in a tree
-    /// made for `most` keys; for the checks. The cells may hold anything.
+    /// Checks that every node is full enough, in order and counted, and that every other node that was ever in use is
+    /// free, in a tree for at most `most` keys. The cells may contain anything.
     pub(crate) fn is_sound(self, cells: &Cells<'_, u64>, most: usize) -> bool {
         let nodes = (cells_for(most) - HEADER) / NODE;
         let [root, height, fresh] = [ROOT, HEIGHT, FRESH].map(|cell| cells.get(self.base + cell));
@@ -408,8 +408,9 @@ impl OrderedTree {
             })
     }
 
-    /// How many nodes there are from `node` down, if all have numbers up to `fresh` and their keys lie in `from..to` and
-    /// so on. As deep as the tree is high, and no node is met twice: what lies below neighbours differs.
+    /// Counts the nodes from `node` down; `None` unless all have numbers up to `fresh` and their keys lie in the ranges
+    /// that start with `from..to`. Recursion is as deep as the tree, and no node is visited twice, because the key
+    /// ranges of neighbours are disjoint.
     fn count_nodes(self, cells: &Cells<'_, u64>, node: Node, fresh: usize, from: u64, to: u64) -> Option<usize> {
         let len = self.len(cells, node);
         if len > node.most() {
@@ -439,7 +440,7 @@ impl OrderedTree {
         Some(count)
     }
 
-    /// Whether the freed nodes are `count` with numbers up to `fresh`, none of them in use.
+    /// Returns whether the list of freed nodes has `count` nodes with numbers up to `fresh`, none of them in use.
     fn are_free(self, cells: &Cells<'_, u64>, fresh: usize, count: usize) -> bool {
         let mut freed = cells.get(self.base + FREED);
         for _ in 0..count {
@@ -451,7 +452,8 @@ impl OrderedTree {
         freed == 0
     }
 
-    /// Whether the tree, which is sound, has a node of this number: its own first key would lead to it.
+    /// Returns whether the tree, which is sound, contains the node of this number: a search for its first key would
+    /// lead to it.
     fn is_in_use(self, cells: &Cells<'_, u64>, number: usize) -> bool {
         let key = self.key(cells, self.node(number, 0), 0).min(u64::MAX - 1);
         let mut node = self.root(cells);

@@ -1,4 +1,4 @@
-//! The policies by looking at every hole: for regions so small that no index pays.
+//! The policies by a scan of every hole, for regions too small for an index to pay.
 
 use crate::bits::lowest;
 use crate::classes;
@@ -7,7 +7,7 @@ use crate::index::Choice;
 use crate::map::{BlockMap, Hole};
 use crate::state::{Need, State};
 
-/// The holes that start at or above `from` and below the wilderness, in address order.
+/// Returns the holes that start at or above `from` and below the wilderness, in address order.
 pub(crate) fn holes_from<'a>(map: &'a BlockMap<'_>, from: usize, top: usize) -> impl Iterator<Item = Hole> + 'a {
     let mut word = from / 64;
     let mut holes = if from < top { map.holes(word) & !crate::bits::below(from % 64) } else { 0 };
@@ -25,7 +25,7 @@ pub(crate) fn holes_from<'a>(map: &'a BlockMap<'_>, from: usize, top: usize) -> 
     })
 }
 
-/// The wilderness, when it holds the request.
+/// Returns the wilderness, when it can contain the request.
 #[inline(always)]
 pub(crate) fn wilderness(state: &State, need: &Need) -> Choice {
     if need.fits(state.top, state.wilderness()) { Choice::Wilderness } else { Choice::Nowhere }
@@ -42,7 +42,7 @@ pub(crate) fn first(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
     }
 }
 
-/// Where next fit goes on: the bottom, once the rover has come to the heap's end.
+/// Returns where next fit continues: the bottom, once the rover has reached the heap's end.
 #[inline(always)]
 pub(crate) fn rover(state: &State) -> usize {
     if state.cursor < state.end as u64 { state.cursor as usize } else { 0 }
@@ -68,7 +68,7 @@ pub(crate) fn best(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
     weigh_smallest(best, state, need)
 }
 
-/// The smaller of the best hole and the wilderness; the hole when they are equal, since it lies lower.
+/// Returns the smaller of the best hole and the wilderness; the hole when they are equal, since it lies lower.
 #[inline(always)]
 pub(crate) fn weigh_smallest(best: Option<Hole>, state: &State, need: &Need) -> Choice {
     match (best, wilderness(state, need)) {
@@ -84,8 +84,8 @@ pub(crate) fn worst(map: &BlockMap<'_>, state: &State, need: &Need) -> Choice {
     weigh_largest(largest, state, need)
 }
 
-/// The larger of the largest hole and the wilderness, the hole when they are equal; the wilderness also when alignment
-/// keeps the request out of that hole.
+/// Returns the larger of the largest hole and the wilderness, and the hole when they are equal; the wilderness also
+/// when alignment keeps the request out of that hole.
 #[inline(always)]
 pub(crate) fn weigh_largest(largest: Option<Hole>, state: &State, need: &Need) -> Choice {
     match largest {
@@ -94,28 +94,44 @@ pub(crate) fn weigh_largest(largest: Option<Hole>, state: &State, need: &Need) -
     }
 }
 
+/// Calls `see` with every hole that fits, the wilderness included. (Not generic, so that it is compiled once.)
+fn each_fitting(map: &BlockMap<'_>, state: &State, need: &Need, see: &mut dyn FnMut(Hole)) {
+    fitting(map, 0, state.top, need).for_each(&mut *see);
+    let tail = Hole { start: state.top, len: state.wilderness() };
+    if need.fits(tail.start, tail.len) {
+        see(tail);
+    }
+}
+
 /// The hole at a random place among those that fit, in the order of (size, address), the wilderness included.
 pub(crate) fn random(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
-    let tail = Hole { start: state.top, len: state.wilderness() };
-    let tail = need.fits(tail.start, tail.len).then_some(tail);
-    let candidates = || fitting(map, 0, state.top, need).chain(tail);
-    let count = candidates().count();
+    let mut count = 0;
+    each_fitting(map, state, need, &mut |_| count += 1);
     if count == 0 {
         return Choice::Nowhere;
     }
     let mut rank = Generator(&mut state.cursor).below(count);
     let mut floor = 0;
     loop {
-        // The next size in order, and the holes of that size.
-        let Some(len) = candidates().map(|hole| hole.len).filter(|&len| len > floor).min() else {
-            return Choice::Nowhere;
-        };
-        let mut of_this_size = candidates().filter(|hole| hole.len == len);
-        if let Some(hole) = of_this_size.by_ref().nth(rank) {
-            return if hole.start == state.top { Choice::Wilderness } else { Choice::Hole(hole) };
+        // The next size in order, how many holes have it, and the one of them at `rank`.
+        let (mut len, mut of_this_size, mut chosen) = (usize::MAX, 0, None);
+        each_fitting(map, state, need, &mut |hole| {
+            if hole.len > floor && hole.len < len {
+                (len, of_this_size, chosen) = (hole.len, 0, None);
+            }
+            if hole.len == len {
+                if of_this_size == rank {
+                    chosen = Some(hole);
+                }
+                of_this_size += 1;
+            }
+        });
+        match chosen {
+            Some(hole) if hole.start == state.top => return Choice::Wilderness,
+            Some(hole) => return Choice::Hole(hole),
+            None if of_this_size == 0 => return Choice::Nowhere,
+            None => (rank, floor) = (rank - of_this_size, len),
         }
-        rank -= candidates().filter(|hole| hole.len == len).count();
-        floor = len;
     }
 }
 

@@ -1,6 +1,7 @@
-//! Buddies in the map: the starts that halving a block adds and joining buddies takes away, those in one word at once.
+//! Buddies in the map: adds the starts of halved blocks and removes those of joined buddies, for all in one word at
+//! once.
 //!
-//! What is said here of granules in a word of the map is true as well of words of the map in a word of its summary.
+//! What is described for granules in a word of the map also holds for words of the map in a word of its summary.
 
 use super::BlockMap;
 use crate::bits::below;
@@ -9,7 +10,7 @@ use crate::bits::below;
 const WORD: u32 = 6;
 
 impl BlockMap<'_> {
-    /// The used block at `start` is halved from order `from` down to order `to`: holes start at the high halves.
+    /// Halves the used block at `start` from order `from` down to order `to`: holes start at the high halves.
     #[inline(always)]
     pub(crate) fn mark_high_halves(&mut self, start: usize, from: u32, to: u32) {
         if to < WORD {
@@ -26,7 +27,7 @@ impl BlockMap<'_> {
         }
     }
 
-    /// As [`BlockMap::mark_high_halves`] for halves that are whole words, in which nothing starts yet.
+    /// Does the same as [`BlockMap::mark_high_halves`] for halves that are whole words, in which nothing starts yet.
     #[inline(always)]
     fn mark_high_halves_far(&mut self, word: usize, from: u32, to: u32) {
         let mut near = 0;
@@ -46,7 +47,7 @@ impl BlockMap<'_> {
         }
     }
 
-    /// The block of order `from` at `start` and its buddies have become one of order `to`: nothing starts inside it any more.
+    /// Joins the block of order `from` at `start` and its buddies to one of order `to`: removes all starts inside it.
     #[inline(always)]
     pub(crate) fn unmark_buddies(&mut self, start: usize, from: u32, to: u32) {
         if from < WORD && from < to {
@@ -61,7 +62,7 @@ impl BlockMap<'_> {
         }
     }
 
-    /// As [`BlockMap::unmark_buddies`] for buddies that are whole words.
+    /// Does the same as [`BlockMap::unmark_buddies`] for buddies that are whole words.
     #[inline(always)]
     fn unmark_buddies_far(&mut self, word: usize, from: u32, to: u32) {
         let mut gone = 0;
@@ -71,7 +72,7 @@ impl BlockMap<'_> {
             gone |= if order < WORD { 1 << (high % 64) } else { 0 };
         }
         if self.has_summary() {
-            // What they are together up to here begins in the same 64 words, so that these do not become empty.
+            // The joined block begins in the same 64 words, so that these do not become empty.
             self.summary().remove_from_word(&mut self.cells, word / 64, gone);
             for order in from.max(WORD)..to {
                 self.forget((word >> order | 1) << order);

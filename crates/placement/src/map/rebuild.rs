@@ -1,24 +1,24 @@
-//! The map without its summary, for putting a heap together again: what starts where is all that is believed.
+//! The map without its summary, for recovery, which trusts only the starts and their kinds.
 
 use super::{BlockMap, cells_for};
 use crate::bits::{above, below, highest, lowest};
 
 impl BlockMap<'_> {
-    /// A used block starts at `granule`; the summary does not hear of it.
+    /// Marks the start of a used block at `granule` without an update of the summary.
     pub(crate) fn put_block(&mut self, granule: usize) {
         let (word, bit) = (granule / 64, 1u64 << (granule % 64));
         self.cells.set(2 * word + 1, self.cells.get(2 * word + 1) & !bit);
         self.cells.set(2 * word, self.starts(word) | bit);
     }
 
-    /// A hole starts at `granule`; the summary does not hear of it.
+    /// Marks the start of a hole at `granule` without an update of the summary.
     pub(crate) fn put_hole(&mut self, granule: usize) {
         let (word, bit) = (granule / 64, 1u64 << (granule % 64));
         self.cells.set(2 * word + 1, self.cells.get(2 * word + 1) | bit);
         self.cells.set(2 * word, self.starts(word) | bit);
     }
 
-    /// Nothing starts in `from..to` any more; the summary does not hear of it.
+    /// Removes all starts in `from..to` without an update of the summary.
     pub(crate) fn wipe(&mut self, from: usize, to: usize) {
         for word in from / 64..to.div_ceil(64) {
             let kept_below = if word == from / 64 { below(from % 64) } else { 0 };
@@ -27,7 +27,7 @@ impl BlockMap<'_> {
         }
     }
 
-    /// Nothing starts at `end` or above, the guards are clear, no hole is pending, and the summary knows nothing.
+    /// Removes all starts from `end` on, and clears the guards, the pending hole and the summary.
     pub(crate) fn wipe_from(&mut self, end: usize, granules: usize) {
         let (word, kept) = (end / 64, below(end % 64));
         self.cells.set(2 * word, self.starts(word) & kept);
@@ -37,7 +37,7 @@ impl BlockMap<'_> {
         }
     }
 
-    /// The first start above `granule`, or `end` when there is none below that.
+    /// Returns the first start above `granule`, or `end` when there is none below that.
     pub(crate) fn next_start_below(&self, granule: usize, end: usize) -> usize {
         let mut word = granule / 64;
         let mut starts = self.starts(word) & above(granule % 64);
@@ -51,7 +51,7 @@ impl BlockMap<'_> {
         (word * 64 + lowest(starts)).min(end)
     }
 
-    /// Whether the last start at or below `granule` is a hole's; granule 0 is a start.
+    /// Returns whether the last start at or below `granule` is a hole's; granule 0 is a start.
     pub(crate) fn is_in_hole(&self, granule: usize) -> bool {
         let mut word = granule / 64;
         let mut starts = self.starts(word) & !above(granule % 64);
@@ -62,7 +62,7 @@ impl BlockMap<'_> {
         starts != 0 && self.is_hole(word * 64 + highest(starts))
     }
 
-    /// Tells the summary, which knows nothing, of every word up to that of `end`.
+    /// Builds the summary, which is empty, for every word up to that of `end`.
     pub(crate) fn summarise_all(&mut self, end: usize) {
         for word in 0..=end / 64 {
             if self.starts(word) != 0 {

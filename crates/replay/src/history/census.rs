@@ -1,7 +1,6 @@
-//! What is true of a trace under any policy.
+//! Policy-independent facts of a trace.
 
 use std::collections::HashMap;
-use std::io::Read;
 
 use heapwright_trace::{Event, ReadError, Reader, SiteId};
 
@@ -10,66 +9,66 @@ use super::histogram::Histogram;
 use super::series::Series;
 use super::sites::{SiteUse, SiteUses};
 
-/// What a trace asks for, whoever answers. A resized block counts as one that goes and one that appears.
+/// Policy-independent facts of a trace. A resize counts as a free and an allocation.
 #[derive(Clone, Debug)]
 pub struct Census {
-    /// How many events there are.
+    /// The number of events.
     pub events: u64,
-    /// One more than the highest number of a block.
+    /// The highest block number plus 1.
     pub blocks: u64,
-    /// Bytes, as asked, that live, after each event.
+    /// The requested bytes of all live blocks, after each event.
     pub requested: Series,
-    /// Its most, and how many events it took to get there first.
+    /// The maximum of `requested`, and the number of events until it is first reached.
     pub peak_requested: (u64, u64),
-    /// The blocks by the bytes asked for; their weight is those bytes.
+    /// The blocks by requested bytes; their weight is those bytes.
     pub sizes: Histogram,
-    /// The blocks that went, by the events that they lived for; their weight is their bytes.
+    /// The freed blocks by lifetime in events; their weight is their requested bytes.
     pub lifetimes: Histogram,
-    /// The same by the bytes that were asked for meanwhile, their own included.
+    /// The freed blocks by lifetime in allocated bytes, including their own; same weight.
     pub lifetimes_in_bytes: Histogram,
-    /// The blocks that were never freed: how many, and their bytes.
+    /// The number of blocks that are never freed, and their bytes.
     pub immortal: (u64, u64),
-    /// When each event happened, in nanoseconds since the beginning, in four times as many buckets; `None` when the trace does not tell, or its
-    /// [times](Reader::with_times) are not read.
+    /// The time of each event in nanoseconds since the beginning, in up to four times as many buckets as `requested`;
+    /// `None` if the trace has no times or the reader does not read [them](Reader::with_times).
     pub times: Option<Series>,
-    /// What the blocks of each call site took, those that held most for longest first; empty when the trace does not tell, or its
-    /// [sites](Reader::with_sites) are not read.
+    /// The memory use of each call site, by descending byte-events; empty if the trace has no sites or the reader does
+    /// not read [them](Reader::with_sites).
     pub sites: Vec<SiteUse>,
 }
 
-/// A block that lives: how many events there had been, how many bytes had been asked for, and its own.
+/// The allocation of a live block: the events and requested bytes before it, and its size.
 struct Birth {
     event: u64,
     clock: u64,
     size: u64,
-    /// Where its site is counted.
+    /// The entry of its call site.
     site: u32,
 }
 
-/// A census under way.
+/// The state while a trace is read.
 struct Counting {
     census: Census,
     births: HashMap<u64, Birth>,
     times: Series,
     sites: SiteUses,
     live: u64,
-    /// Bytes asked for so far.
+    /// The requested bytes so far.
     clock: u64,
 }
 
 impl Census {
-    /// How many buckets [`Census::requested`] has at most.
+    /// The limit of buckets of [`Census::requested`].
     pub const BUCKETS: usize = 1024;
 
-    /// Reads all of a trace. Memory: some 60 bytes per live block, and 48 per call site.
+    /// Reads a whole trace. Memory: some 60 bytes per live block, and 48 bytes per call site.
     ///
     /// # Errors
-    /// [`ReadError`]; a damaged trace gives no census.
-    pub fn take(trace: &mut Reader<impl Read>) -> Result<Census, ReadError> {
+    /// [`ReadError`]; a damaged trace has a census only if it is read [up to the damage](Reader::up_to_damage).
+    pub fn take(trace: &mut Reader<'_>) -> Result<Census, ReadError> {
         let mut counting = Counting::new();
         while let Some(event) = trace.next_event()? {
             counting.count(&event, trace.site());
-            // Those that came before any time was told happened at the beginning.
+            // Events before the first known time count as happening at the beginning.
             counting.times.push(trace.time().unwrap_or_default());
         }
         Ok(counting.finish())
@@ -96,12 +95,12 @@ impl Counting {
 
     fn count(&mut self, event: &Event, site: Option<SiteId>) {
         match *event {
-            Event::Allocate { block, size, .. } => self.appear(block, size, site),
+            Event::Allocate { block, size, .. } => self.add_block(block, size, site),
             Event::Resize { block, becomes, size } => {
-                self.go(block);
-                self.appear(becomes, size, site);
+                self.remove_block(block);
+                self.add_block(becomes, size, site);
             }
-            Event::Free { block } => self.go(block),
+            Event::Free { block } => self.remove_block(block),
             Event::Failed { .. } | Event::Thread { .. } => {}
         }
         let census = &mut self.census;
@@ -112,8 +111,8 @@ impl Counting {
         }
     }
 
-    fn appear(&mut self, block: u64, size: u64, site: Option<SiteId>) {
-        let site = self.sites.appear(site, size);
+    fn add_block(&mut self, block: u64, size: u64, site: Option<SiteId>) {
+        let site = self.sites.add_block(site, size);
         self.births.insert(block, Birth { event: self.census.events, clock: self.clock, size, site });
         self.census.blocks = self.census.blocks.max(block.saturating_add(1));
         self.census.sizes.add(size, size);
@@ -121,9 +120,9 @@ impl Counting {
         self.live = self.live.saturating_add(size);
     }
 
-    fn go(&mut self, block: u64) {
+    fn remove_block(&mut self, block: u64) {
         if let Some(Birth { event, clock, size, site }) = self.births.remove(&block) {
-            self.sites.live(site, size, self.census.events - event);
+            self.sites.add_lifetime(site, size, self.census.events - event);
             self.census.lifetimes.add(self.census.events - event, size);
             self.census.lifetimes_in_bytes.add(self.clock - clock, size);
             self.live = self.live.saturating_sub(size);
@@ -132,7 +131,7 @@ impl Counting {
 
     fn finish(mut self) -> Census {
         for birth in self.births.values() {
-            self.sites.live(birth.site, birth.size, self.census.events - birth.event);
+            self.sites.add_lifetime(birth.site, birth.size, self.census.events - birth.event);
         }
         self.census.immortal = (self.births.len() as u64, self.live);
         self.census.sites = self.sites.finish();
@@ -141,34 +140,31 @@ impl Counting {
     }
 }
 
-/// When a block appeared and went, as the number of the event from 0.
+/// The life of a block, by numbers of events from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// The event by which it appeared.
+    /// The event that created the block.
     pub born: u64,
-    /// The event by which it went; `None` when it never did.
+    /// The event that freed or resized the block; `None` if it stays live.
     pub died: Option<u64>,
-    /// From where it was asked for; `None` when the trace does not tell, or its [sites](Reader::with_sites) are not read.
+    /// The call site; `None` if the trace has none for it or the reader does not read [sites](Reader::with_sites).
     pub site: Option<SiteId>,
 }
 
-/// Reads all of a trace for the lives of some of its blocks, by number.
+/// Reads a whole trace and returns the lives of some of its blocks, by number.
 ///
 /// # Errors
 /// [`ReadError`].
-pub fn lives(
-    trace: &mut Reader<impl Read>,
-    blocks: impl IntoIterator<Item = u64>,
-) -> Result<HashMap<u64, Life>, ReadError> {
+pub fn lives(trace: &mut Reader<'_>, blocks: impl IntoIterator<Item = u64>) -> Result<HashMap<u64, Life>, ReadError> {
     let unborn = Life { born: u64::MAX, died: None, site: None };
     let mut lives: HashMap<u64, Life> = blocks.into_iter().map(|block| (block, unborn)).collect();
     let mut now = 0;
     while let Some(event) = trace.next_event()? {
-        let (gone, came) = blocks_of(&event);
-        if let Some(life) = came.and_then(|block| lives.get_mut(&block)) {
+        let (removed, added) = blocks_of(&event);
+        if let Some(life) = added.and_then(|block| lives.get_mut(&block)) {
             (life.born, life.site) = (now, trace.site());
         }
-        if let Some(life) = gone.and_then(|block| lives.get_mut(&block)) {
+        if let Some(life) = removed.and_then(|block| lives.get_mut(&block)) {
             life.died.get_or_insert(now);
         }
         now += 1;

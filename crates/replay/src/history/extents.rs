@@ -1,30 +1,30 @@
-//! What an event does to the bytes of a heap.
+//! The byte ranges that an event frees and uses.
 
 use heapwright_placement::Engine;
 use heapwright_trace::Event;
 
 use crate::simulation::Simulation;
 
-/// A used block: its bytes in the heap, header and rounding included, and what it is.
+/// The extent of a used block in the heap, including header and rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Where it starts and ends, in bytes from the region's start.
+    /// Start and end, in bytes from the start of the region.
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Its number in the trace.
+    /// The number of the block in the trace.
     pub(super) block: u64,
-    /// Bytes, as asked.
+    /// The requested size in bytes.
     pub(super) size: usize,
 }
 
-/// The blocks that an event took away and brought. A resized block is both, wherever it lies.
+/// The blocks that an event removed and added. A resized block counts as both, even if resized in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Exchange {
-    pub(super) gone: Option<Extent>,
-    pub(super) came: Option<Extent>,
+    pub(super) removed: Option<Extent>,
+    pub(super) added: Option<Extent>,
 }
 
-/// The numbers of the block that an event takes away and of the one that it brings.
+/// Returns the numbers of the block that an event removes and of the one that it adds.
 #[inline]
 pub(super) fn blocks_of(event: &Event) -> (Option<u64>, Option<u64>) {
     match *event {
@@ -35,16 +35,16 @@ pub(super) fn blocks_of(event: &Event) -> (Option<u64>, Option<u64>) {
     }
 }
 
-/// Lets an event happen and says what it did to the heap's bytes.
+/// Applies an event; returns the blocks that it removed and added.
 #[inline]
 pub(super) fn apply(simulation: &mut Simulation, event: &Event, header: usize) -> Exchange {
-    let (gone, came) = blocks_of(event);
-    let gone = gone.and_then(|block| extent(simulation, block, header));
+    let (removed, added) = blocks_of(event);
+    let removed = removed.and_then(|block| extent(simulation, block, header));
     simulation.apply(event);
-    Exchange { gone, came: came.and_then(|block| extent(simulation, block, header)) }
+    Exchange { removed, added: added.and_then(|block| extent(simulation, block, header)) }
 }
 
-/// The bytes of block `number`, if it lives.
+/// Returns the extent of block `number`, if it is live.
 pub(super) fn extent(simulation: &Simulation, number: u64, header: usize) -> Option<Extent> {
     let placed = simulation.live_block(number)?;
     let usable = simulation.engine().usable_size(placed.offset)?;

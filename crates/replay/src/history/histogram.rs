@@ -1,9 +1,9 @@
-//! How many of which size.
+//! A histogram by powers of two.
 
-/// How many bins: one per power of two below 2^48, and what is longer in the last.
+/// The number of bins: one per power of two below 2^48; larger sizes are in the last.
 const BINS: usize = 48;
 
-/// Things by a size of theirs: bin `k` holds those of `2^k` to `2^(k+1) - 1`, bin 0 also those of 0.
+/// A histogram of sizes: bin `k` counts sizes from `2^k` to `2^(k+1) - 1`, bin 0 also size 0.
 ///
 /// ```
 /// use heapwright_replay::history::Histogram;
@@ -14,9 +14,9 @@ const BINS: usize = 48;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many.
+    /// The number of items.
     pub count: u64,
-    /// Of what weight (mostly: bytes), all together.
+    /// The total weight of all items, usually in bytes.
     pub weight: u64,
     counts: [u64; BINS],
     weights: [u64; BINS],
@@ -29,7 +29,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more, of this size and this weight.
+    /// Adds an item of this size and weight.
     #[inline]
     pub fn add(&mut self, size: u64, weight: u64) {
         let bin = size.checked_ilog2().map_or(0, |power| power as usize).min(BINS - 1);
@@ -39,13 +39,13 @@ impl Histogram {
         self.weights[bin] = self.weights[bin].saturating_add(weight);
     }
 
-    /// How many are in each bin, up to the last that holds any.
+    /// Returns the number of items per bin, up to the last bin that is not empty.
     #[must_use]
     pub fn counts(&self) -> &[u64] {
         &self.counts[..self.used()]
     }
 
-    /// The weight in each bin, up to the last that holds any.
+    /// Returns the weight per bin, up to the last bin that is not empty.
     #[must_use]
     pub fn weights(&self) -> &[u64] {
         &self.weights[..self.used()]
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_at_the_ends() {
+    fn the_first_and_last_bins_catch_all_sizes() {
         let mut sizes = Histogram::default();
         assert!(sizes.counts().is_empty());
         for size in [0, 1, 2, 3, 1 << 47, u64::MAX] {

@@ -1,25 +1,25 @@
-//! A map of a heap: addresses against time, and what lay there, kept up as blocks come and go.
+//! A map of a heap, addresses against time, updated incrementally.
 
 use std::ops::Range;
 
 use super::grid::{Classes, Coarser, Grid, Sums};
 
-/// One colouring of a map: blocks fall into classes (of size, of age, …).
+/// One colouring of a map: a classification of blocks by size, age or call site.
 #[derive(Clone, Debug)]
 struct Layer {
-    /// Bytes in use now.
+    /// The used bytes now.
     used: Sums,
-    /// Bytes in use, summed over the events of the column under way as if nothing changed until its end.
+    /// The used bytes summed over the events of the current column, assuming no further change until its end.
     sums: Sums,
 }
 
-/// A map of a heap, as fine as wanted and coarser, in as many colourings as wanted.
+/// A map of a heap at several resolutions, in one or more colourings.
 ///
-/// Cells are exact. A block that comes or goes costs a step per row that it lies in, and a column one pass over its rows, not
-/// a walk of the heap.
+/// Cells are exact. An added or removed block costs a step per row that it covers, a column one pass over its rows. No
+/// walk of the heap is needed.
 #[derive(Clone, Debug)]
 pub struct HeapMap {
-    /// Events so far, and events at the end of the column under way.
+    /// The number of events so far, and at the end of the current column.
     now: u64,
     column_end: u64,
     events: u64,
@@ -30,11 +30,12 @@ pub struct HeapMap {
 }
 
 impl HeapMap {
-    /// How many grids there are.
+    /// The number of grids.
     pub const LEVELS: usize = 3;
 
-    /// A map of a heap of `heap` bytes during `events` events, whose finest grid has at most so many `rows` and `columns`; `classes` has
-    /// those of each colouring. Rows are whole multiples of `granule` bytes.
+    /// Returns an empty map of a heap of `heap` bytes during `events` events. Its finest grid has at most `rows` rows,
+    /// whose height is a multiple of `granule` bytes, and at most `columns` columns. `classes` has the classes per
+    /// colouring.
     #[must_use]
     pub fn new(heap: u64, granule: u64, events: u64, rows: usize, columns: usize, classes: &[Classes]) -> HeapMap {
         let granule = granule.max(1);
@@ -51,24 +52,25 @@ impl HeapMap {
         HeapMap { now: 0, column_end: column_events.min(events), events, last_row: rows - 1, layers, finest, coarser }
     }
 
-    /// The grids, the finest first; each other one joins the cells of the one before two by two, in both directions.
+    /// Returns the grids, the finest first. Each other one merges the cells of the one before, two by two in both
+    /// directions.
     pub fn levels(&self) -> impl Iterator<Item = &Grid> {
         std::iter::once(&self.finest).chain(self.coarser.iter().map(|level| &level.grid))
     }
 
-    /// During the event under way a block came to lie at these bytes; `classes` has its class in each colouring.
+    /// Adds a block at these bytes during the current event; `classes` has its class per colouring.
     #[inline]
     pub fn occupy(&mut self, bytes: Range<u64>, classes: &[u8]) {
         self.change(bytes, classes, |now, more| now + more);
     }
 
-    /// During the event under way a block went that had come to lie at these bytes, with these classes.
+    /// Removes a block that was added with these bytes and classes, during the current event.
     #[inline]
     pub fn vacate(&mut self, bytes: Range<u64>, classes: &[u8]) {
         self.change(bytes, classes, u64::saturating_sub);
     }
 
-    /// These bytes change now, and in what the column will have been at its end.
+    /// Changes the used bytes now, and the sums of the current column for the rest of its events.
     #[inline]
     fn change(&mut self, bytes: Range<u64>, classes: &[u8], change: impl Fn(u64, u64) -> u64) {
         let left = self.column_end.saturating_sub(self.now);
@@ -87,7 +89,7 @@ impl HeapMap {
         }
     }
 
-    /// The event under way is over.
+    /// Ends the current event.
     #[inline]
     pub fn end_event(&mut self) {
         self.now += 1;
@@ -124,14 +126,14 @@ impl HeapMap {
 mod tests {
     use super::*;
 
-    /// A map by the definition: every byte, every event.
+    /// A map by definition: every byte at every event.
     struct Plain {
         bytes: Vec<Option<[u8; 2]>>,
         sums: Vec<Vec<[Vec<u64>; 2]>>,
     }
 
     #[test]
-    fn cells_are_those_of_the_definition() {
+    fn cells_match_the_definition() {
         let (heap, events, classes) = (1000_u64, 203_u64, [3, 2]);
         let mut map = HeapMap::new(heap, 8, events, 7, 10, &classes.map(Classes::from));
         let (rows, row_bytes, column_events) = {
@@ -186,8 +188,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_the_class_of_nothing_else() {
-        let mut map = HeapMap::new(32, 16, 1, 2, 1, &[Classes { count: 3, told: 2 }]);
+    fn a_class_without_precedence_colours_only_cells_without_others() {
+        let mut map = HeapMap::new(32, 16, 1, 2, 1, &[Classes { count: 3, ranked: 2 }]);
         map.occupy(0..1, &[1]);
         map.occupy(1..32, &[2]);
         map.end_event();
@@ -196,7 +198,7 @@ mod tests {
     }
 
     impl Plain {
-        /// Bytes and classes of cells of `join` by `join`.
+        /// Returns bytes and classes of the cells merged `join` by `join`.
         fn joined(&self, join: usize, colouring: usize, (columns, rows): (usize, usize)) -> (Vec<u64>, Vec<u8>) {
             let sums = |cell: usize| {
                 let (column, row) = (cell / rows * join, cell % rows * join);

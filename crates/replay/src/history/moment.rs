@@ -1,4 +1,4 @@
-//! A heap at one moment.
+//! The state of a heap at one moment.
 
 use heapwright_placement::{BlockState, Engine};
 
@@ -6,27 +6,27 @@ use super::histogram::Histogram;
 use super::pins::{Pin, pins};
 use crate::simulation::Simulation;
 
-/// What a heap is like after some event. Sizes in bytes.
+/// The state of a heap after an event. Sizes in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
-    /// How many events had been applied.
+    /// The number of events applied.
     pub events: u64,
-    /// Bytes from the heap's start to its end.
+    /// The length of the heap.
     pub heap: u64,
-    /// Bytes in used blocks.
+    /// The bytes in used blocks.
     pub live: u64,
-    /// Bytes, as asked, of those blocks.
+    /// The requested bytes of those blocks.
     pub requested: u64,
-    /// The holes by size, the free tail included; their weight is their size.
+    /// The holes by size, including the free tail; their weight is their size.
     pub holes: Histogram,
-    /// The longest hole.
+    /// The size of the longest hole.
     pub longest_hole: u64,
-    /// What keeps the holes apart, in address order.
+    /// The blocks that keep holes apart, in address order.
     pub pins: Vec<Pin>,
 }
 
 impl Moment {
-    /// The heap as it is now. Time: a walk of the heap, and sorting its live blocks.
+    /// Returns the current state of a simulation. Time: a walk of the heap, and sorting its live blocks.
     #[must_use]
     pub fn of(simulation: &Simulation) -> Moment {
         let engine = simulation.engine();
@@ -52,7 +52,7 @@ impl Moment {
         moment
     }
 
-    /// `1 - longest hole / free bytes`; `None` without holes.
+    /// Returns `1 - longest hole / free bytes`; `None` without holes.
     #[must_use]
     pub fn external_fragmentation(&self) -> Option<f64> {
         (self.holes.weight != 0).then(|| 1.0 - self.longest_hole as f64 / self.holes.weight as f64)

@@ -1,39 +1,37 @@
-//! What keeps holes from being one.
+//! Pins: used blocks that keep holes apart.
 
 use heapwright_placement::{Block, BlockState};
 
 use crate::blocks::Placed;
 
-/// Neighbouring used blocks with a hole on either side: if they were gone, both holes and they would be one range of
-/// free bytes.
+/// A run of used blocks with a hole on either side. Freeing the run would merge both holes and the run into one.
 ///
-/// A hole here is a maximal range of free bytes. (Buddies may leave several free blocks in a row; and what would be one
-/// range is one block for them only if it is a buddy's.)
+/// A hole here is a maximal range of free bytes. (The buddy policy may have several free blocks in a row, and merges
+/// only buddies.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// Where the first of the blocks starts, header included, in bytes from the region's start.
+    /// The start of the run including its header, in bytes from the start of the region.
     pub offset: usize,
-    /// The bytes that the blocks take.
+    /// The bytes in the run.
     pub bytes: usize,
-    /// How many blocks there are.
+    /// The number of blocks in the run.
     pub blocks: usize,
-    /// The bytes of the hole in front.
+    /// The bytes of the hole before the run.
     pub before: usize,
-    /// The bytes of the hole behind.
+    /// The bytes of the hole after the run.
     pub behind: usize,
-    /// The number of the block among them that has been there longest, and the bytes that were asked for it; `None` when
-    /// the pin is a heap's of which no trace is known.
+    /// The number of the oldest block of the run, and its requested bytes; `None` if no trace is known.
     pub oldest: Option<(u64, usize)>,
 }
 
 impl Pin {
-    /// How long the hole would be if these blocks were gone, in bytes.
+    /// Returns the length of the hole that freeing the run would leave, in bytes.
     #[must_use]
     pub fn joined(&self) -> usize {
         self.before + self.bytes + self.behind
     }
 
-    /// What this pin keeps apart by itself: the shorter of its holes, which the longer one would gain.
+    /// Returns the bytes that this pin alone keeps apart: the shorter of its holes, which the longer one would gain.
     #[must_use]
     pub fn kept_apart(&self) -> usize {
         self.before.min(self.behind)
@@ -53,8 +51,7 @@ impl Pin {
     }
 }
 
-/// All pins of a heap: `blocks` are all of its blocks in address order, `live` what is known of the used ones, in address
-/// order too.
+/// Returns all pins of a heap: `blocks` are all of its blocks, `live` the known used ones, both in address order.
 pub(super) fn pins(blocks: impl Iterator<Item = Block>, live: &[(u64, Placed)]) -> Vec<Pin> {
     let mut live = live.iter().peekable();
     let mut pins = Vec::new();
@@ -70,7 +67,7 @@ pub(super) fn pins(blocks: impl Iterator<Item = Block>, live: &[(u64, Placed)]) 
         if free > 0 {
             pins.extend(close(run.take(), free));
         }
-        // A payload lies in its block, behind the header.
+        // `live` has payload offsets, which are inside the block, after the header.
         let number = live
             .next_if(|(_, placed)| placed.offset < block.offset + block.size)
             .map(|&(number, placed)| (number, placed.size));
@@ -81,12 +78,11 @@ pub(super) fn pins(blocks: impl Iterator<Item = Block>, live: &[(u64, Placed)]) 
     pins
 }
 
-/// How many bytes of holes some pins keep apart together: if they all were gone, the holes beside them would be fewer and
-/// longer, and this is what lies in them today but not in the longest hole that each is made of.
+/// Returns the bytes of holes that some pins keep apart together. Without these pins, the adjacent holes would merge
+/// into longer ones. For each of those, the bytes are the sum of the holes that it consists of, without the longest.
 ///
-/// Of one pin it is [`Pin::kept_apart`]; of all pins of a heap it is its free bytes less its longest hole, that is
-/// its external fragmentation in bytes. `pins` are in address order; what lies between two that are not
-/// neighbours stays where it is.
+/// For one pin it is [`Pin::kept_apart`]; for all pins of a heap it is the free bytes minus the longest hole, which is
+/// the external fragmentation in bytes. `pins` must be in address order.
 ///
 /// ```
 /// use heapwright_replay::history::{Pin, kept_apart};
@@ -123,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    /// A heap of small blocks with holes between them, and the offsets of the blocks that live.
-    fn torn_heap(metadata: &mut [u64], seed: u64) -> AnyEngine<'_> {
+    /// Returns a heap of small blocks with holes between them.
+    fn fragmented_heap(metadata: &mut [u64], seed: u64) -> AnyEngine<'_> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut heap = AnyEngine::create(PolicyKind::First, metadata, 4096, &Rules::default()).unwrap();
         let mut live = Vec::new();
@@ -138,7 +134,7 @@ mod tests {
         heap
     }
 
-    /// Frees the blocks of a pin and returns how long the hole is that they leave.
+    /// Frees the blocks of a pin; returns the length of the hole that they leave.
     fn free(heap: &mut AnyEngine<'_>, pin: &Pin) -> usize {
         let blocks: Vec<Block> = heap.blocks().collect();
         let within = |block: &&Block| (pin.offset..pin.offset + pin.bytes).contains(&block.offset);
@@ -151,33 +147,33 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_that_goes_leaves_one_hole_of_the_promised_length() {
+    fn freeing_a_pin_leaves_one_hole_of_its_joined_length() {
         for seed in 0..50 {
             let mut cells = metadata();
-            let found = pins(torn_heap(&mut cells, seed).blocks(), &[]);
+            let found = pins(fragmented_heap(&mut cells, seed).blocks(), &[]);
             for pin in &found {
                 let mut cells = metadata();
-                let mut heap = torn_heap(&mut cells, seed);
+                let mut heap = fragmented_heap(&mut cells, seed);
                 let before = heap.holes().count;
                 assert_eq!(free(&mut heap, pin), pin.joined());
                 assert_eq!(heap.holes().count, before - 1);
             }
-            // One more hole than pins: whatever is not between two holes pins nothing.
-            let holes = torn_heap(&mut metadata(), seed).holes().count;
+            // There is one more hole than pins, because a run at an end of the heap is not a pin.
+            let holes = fragmented_heap(&mut metadata(), seed).holes().count;
             assert_eq!(found.len(), holes.saturating_sub(1));
         }
     }
 
     #[test]
-    fn what_a_group_keeps_apart_is_what_its_end_joins() {
+    fn freeing_a_group_of_pins_joins_what_it_kept_apart() {
         let mut random = fastrand::Rng::with_seed(7);
         for seed in 0..100 {
             let mut cells = metadata();
-            let mut heap = torn_heap(&mut cells, seed);
+            let mut heap = fragmented_heap(&mut cells, seed);
             let before: Vec<Block> = heap.blocks().filter(|block| block.state == BlockState::Free).collect();
             let group: Vec<Pin> = pins(heap.blocks(), &[]).into_iter().filter(|_| random.bool()).collect();
             group.iter().for_each(|pin| _ = free(&mut heap, pin));
-            // Of the holes that are within one now, all but the longest were kept apart.
+            // Of the former holes inside each hole, all but the longest were kept apart.
             let kept: usize = heap
                 .blocks()
                 .filter(|block| block.state == BlockState::Free)
@@ -192,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn all_pins_together_are_external_fragmentation() {
+    fn all_pins_together_keep_apart_the_external_fragmentation() {
         for seed in 0..100 {
             let mut cells = metadata();
-            let heap = torn_heap(&mut cells, seed);
+            let heap = fragmented_heap(&mut cells, seed);
             let holes = heap.holes();
             assert_eq!(kept_apart(&pins(heap.blocks(), &[])), (holes.total - holes.max) as u64);
         }

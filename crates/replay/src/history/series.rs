@@ -1,13 +1,13 @@
-//! A quantity over time, in bounded memory.
+//! A time series in bounded memory.
 
-/// The values that a quantity took during some events.
+/// The values of a quantity during some events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// The least.
+    /// The minimum.
     pub min: u64,
-    /// The most.
+    /// The maximum.
     pub max: u64,
-    /// The one after the last of these events.
+    /// The value after the last of these events.
     pub last: u64,
 }
 
@@ -21,10 +21,10 @@ impl Bucket {
     }
 }
 
-/// A quantity over time: one value per event, kept as the least and the most of so many events each.
+/// A time series of one value per event, stored as minimum and maximum of buckets of consecutive events.
 ///
-/// There are never more than a given number of buckets. When they are full, neighbours are joined and each
-/// stands for twice as many events, so every least and every most is kept whatever the length.
+/// The number of buckets is limited. When all are full, neighbours are merged and each bucket covers twice as many
+/// events, so that no extreme value is ever lost.
 ///
 /// ```
 /// use heapwright_replay::history::Series;
@@ -37,22 +37,22 @@ impl Bucket {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Series {
-    most: usize,
+    limit: usize,
     width: u64,
-    /// Events in the last bucket.
+    /// The number of events in the last bucket.
     filled: u64,
     buckets: Vec<Bucket>,
 }
 
 impl Series {
-    /// An empty series of at most `buckets` buckets; an odd number, or 0, is taken as the next even one.
+    /// Returns an empty series of at most `buckets` buckets, rounded up to an even number of at least 2.
     #[must_use]
     pub fn new(buckets: usize) -> Series {
-        let most = buckets.max(1).next_multiple_of(2);
-        Series { most, width: 1, filled: 1, buckets: Vec::with_capacity(most) }
+        let limit = buckets.max(1).next_multiple_of(2);
+        Series { limit, width: 1, filled: 1, buckets: Vec::with_capacity(limit) }
     }
 
-    /// One more event has left this value. Time: constant, on average.
+    /// Adds the value after the next event. Time: amortized constant.
     #[inline]
     pub fn push(&mut self, value: u64) {
         if self.filled == self.width {
@@ -65,7 +65,7 @@ impl Series {
 
     #[cold]
     fn open_bucket(&mut self, value: u64) {
-        if self.buckets.len() == self.most {
+        if self.buckets.len() == self.limit {
             self.join_neighbours();
         }
         self.buckets.push(Bucket::of(value));
@@ -73,28 +73,28 @@ impl Series {
     }
 
     fn join_neighbours(&mut self) {
-        for at in 0..self.most / 2 {
+        for at in 0..self.limit / 2 {
             let mut pair = self.buckets[2 * at];
             pair.join(self.buckets[2 * at + 1]);
             self.buckets[at] = pair;
         }
-        self.buckets.truncate(self.most / 2);
+        self.buckets.truncate(self.limit / 2);
         self.width *= 2;
     }
 
-    /// How many events a bucket stands for; the last one may have fewer.
+    /// Returns the number of events per bucket; the last bucket may have fewer.
     #[must_use]
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// The buckets, in order.
+    /// Returns the buckets, in order.
     #[must_use]
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
     }
 
-    /// The most of all values; `None` before the first.
+    /// Returns the maximum of all values; `None` for an empty series.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         self.buckets.iter().map(|bucket| bucket.max).max()
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_those_of_the_whole_sequence_whatever_its_length() {
+    fn buckets_match_those_of_the_whole_sequence() {
         let mut random = fastrand::Rng::with_seed(1);
         for length in [0, 1, 2, 7, 8, 9, 15, 16, 17, 100, 1023, 1024, 1025] {
             let values: Vec<u64> = (0..length).map(|_| random.u64(..1000)).collect();

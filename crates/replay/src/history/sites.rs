@@ -1,4 +1,4 @@
-//! From where blocks are asked for, and what is held for it.
+//! Memory use by call site.
 
 use std::collections::HashMap;
 
@@ -6,27 +6,27 @@ use heapwright_trace::SiteId;
 
 use super::grid::Classes;
 
-/// What the blocks of one call site took.
+/// The memory use of one call site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiteUse {
-    /// `None` for blocks of which the trace does not tell.
+    /// The call site; `None` for blocks without one.
     pub site: Option<SiteId>,
-    /// How many blocks there were, and the bytes asked for in all of them.
+    /// The number of blocks.
     pub blocks: u64,
-    /// See [`SiteUse::blocks`].
+    /// The requested bytes of all blocks.
     pub bytes: u64,
-    /// The bytes that lived after each event, summed over all events: over their number, that is the mean.
+    /// The live bytes after each event, summed over all events. Divided by the number of events it is the mean.
     pub byte_events: u128,
 }
 
-/// The call sites of a trace while it is read. Blocks without a site are the first, each site stands behind at its number.
+/// Use by call site while a trace is read. Entry 0 is for blocks without a site, entry `1 + n` for site `n`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SiteUses(Vec<SiteUse>);
 
 impl SiteUses {
-    /// A block appears; returns where its use is counted.
+    /// Adds a block; returns the entry that counts it.
     #[inline]
-    pub(super) fn appear(&mut self, site: Option<SiteId>, size: u64) -> u32 {
+    pub(super) fn add_block(&mut self, site: Option<SiteId>, size: u64) -> u32 {
         let at = site.map_or(0, |site| site.index().saturating_add(1));
         if self.0.len() <= at as usize {
             self.0.resize(at as usize + 1, SiteUse::default());
@@ -38,13 +38,13 @@ impl SiteUses {
         at
     }
 
-    /// A block that has appeared there has lived for so many events.
+    /// Adds the lifetime of a block of this entry, in events.
     #[inline]
-    pub(super) fn live(&mut self, at: u32, size: u64, events: u64) {
+    pub(super) fn add_lifetime(&mut self, at: u32, size: u64, events: u64) {
         self.0[at as usize].byte_events += u128::from(size) * u128::from(events);
     }
 
-    /// Those that were used, the one with the most byte-events first; none if no block had a site.
+    /// Returns the entries with blocks, by descending byte-events; none if no block has a site.
     pub(super) fn finish(self) -> Vec<SiteUse> {
         let mut uses = self.0;
         uses.retain(|entry| entry.blocks > 0);
@@ -56,9 +56,9 @@ impl SiteUses {
     }
 }
 
-/// Which call sites a map tells apart: those of one group have one class, all others the next, and blocks whose site is not known the
-/// last, which is that of a cell only where nothing else is: of a trace that knows the site of one block in some, cells have the
-/// classes of these.
+/// The classes by which a map distinguishes call sites: one per group of sites, one for all other sites, and the last
+/// for blocks without a site. The last one is the class of a cell only if the cell has nothing else, because a sampled
+/// trace has sites for few blocks.
 #[derive(Clone, Debug, Default)]
 pub struct SiteClasses {
     classes: HashMap<SiteId, u8>,
@@ -66,33 +66,33 @@ pub struct SiteClasses {
 }
 
 impl SiteClasses {
-    /// A class for each of these groups, of which those behind the 254th are left out.
+    /// Returns a class per group. Groups after the 254th are left out.
     #[must_use]
     pub fn new<G: IntoIterator<Item = SiteId>>(groups: impl IntoIterator<Item = G>) -> SiteClasses {
-        let mut told = SiteClasses::default();
+        let mut classes = SiteClasses::default();
         for group in groups.into_iter().take(usize::from(u8::MAX) - 1) {
-            told.classes.extend(group.into_iter().map(|site| (site, told.groups)));
-            told.groups += 1;
+            classes.classes.extend(group.into_iter().map(|site| (site, classes.groups)));
+            classes.groups += 1;
         }
-        told
+        classes
     }
 
-    /// The class of a site.
+    /// Returns the class of a site.
     #[must_use]
     pub fn of(&self, site: Option<SiteId>) -> u8 {
         site.map_or(self.unknown(), |site| self.classes.get(&site).copied().unwrap_or(self.groups))
     }
 
-    /// The class of blocks whose site is not known.
+    /// Returns the class of blocks without a site.
     #[must_use]
     pub fn unknown(&self) -> u8 {
         self.groups + 1
     }
 
-    /// The classes; `None` when no sites are told apart.
+    /// Returns the classes; `None` without groups.
     #[must_use]
     pub fn classes(&self) -> Option<Classes> {
-        let told = usize::from(self.groups) + 1;
-        (self.groups > 0).then_some(Classes { count: told + 1, told })
+        let ranked = usize::from(self.groups) + 1;
+        (self.groups > 0).then_some(Classes { count: ranked + 1, ranked })
     }
 }

@@ -1,7 +1,6 @@
-//! The history of a heap during a whole trace.
+//! Records the history of a heap during a whole trace.
 
 use std::collections::HashMap;
-use std::io::Read;
 
 use heapwright_placement::{Engine, Growth};
 use heapwright_trace::{Reader, SiteId};
@@ -18,51 +17,51 @@ use crate::model::Model;
 use crate::outcome::Outcome;
 use crate::simulation::Simulation;
 
-/// How much of a history is kept.
+/// The resolution of a history.
 #[derive(Clone, Debug)]
 pub struct Detail {
-    /// The most buckets of a series.
+    /// The limit of buckets of a series.
     pub buckets: usize,
-    /// The most rows of the finest map.
+    /// The limit of rows of the finest map.
     pub rows: usize,
-    /// The most columns of the finest map.
+    /// The limit of columns of the finest map.
     pub columns: usize,
-    /// The call sites that the map tells apart, if the trace is read [with them](Reader::with_sites).
+    /// The call sites that the map distinguishes, if the trace is read [with them](Reader::with_sites).
     pub sites: SiteClasses,
 }
 
 impl Default for Detail {
-    /// 1024 buckets, as in a [`Census`]; 800 by 1600 cells, no call sites.
+    /// Returns 1024 buckets, as in a [`Census`], 800 rows, 1600 columns and no call sites.
     fn default() -> Self {
         Detail { buckets: Census::BUCKETS, rows: 800, columns: 1600, sites: SiteClasses::default() }
     }
 }
 
-/// What a heap was like under one policy. Sizes in bytes; a value of a series is the one after an event, so what
-/// comes and goes within one (a block that is moved lives twice) is not in it.
+/// The history of a heap under one policy. Sizes in bytes. A series has the value after each event, without the second
+/// copy of a block during a move.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// From the heap's start to its end.
+    /// The length of the heap.
     pub heap: Series,
-    /// In used blocks.
+    /// The bytes in used blocks.
     pub live: Series,
-    /// The number of holes, the free tail included.
+    /// The number of holes, including the free tail.
     pub holes: Series,
-    /// Addresses against time. Its layers: by size ([`History::size_class`]), by age ([`History::age_class`]),
-    /// and by call site if some are told apart ([`SiteClasses`]).
+    /// Addresses against time. Its colourings: by size ([`History::size_class`]), by age ([`History::age_class`]), and
+    /// by call site if [`Detail::sites`] has groups.
     pub map: HeapMap,
-    /// When the heap was longest: just after it grew for the last time, or, in a region that does not grow, after
-    /// most bytes were asked for, for the first time. Holes of this moment are what growing could have been spared by.
+    /// The peak: after the heap grew for the last time, or, in a fixed region, when the requested bytes were first at
+    /// their maximum. A heap without the holes of this moment would have been that much shorter.
     pub peak: Option<Moment>,
-    /// After the last event.
+    /// The state after the last event.
     pub end: Moment,
 }
 
 impl History {
-    /// How many classes of size and of age there are.
+    /// The number of size classes and of age classes.
     pub const CLASSES: usize = 8;
 
-    /// The class of a block by the bytes asked for: up to 16, 64, 256 bytes, 1, 4, 16, 64 KiB, and more.
+    /// Returns the size class of a request: up to 16, 64, 256 bytes, 1, 4, 16, 64 KiB, and more.
     ///
     /// ```
     /// use heapwright_replay::history::History;
@@ -74,7 +73,7 @@ impl History {
         (power.saturating_sub(3) / 2).min(Self::CLASSES as u32 - 1) as u8
     }
 
-    /// The class of a block by age: which eighth of all `blocks` of the trace it is in, the oldest first.
+    /// Returns the age class of a block: the eighth of all `blocks` of the trace that it is in, the oldest first.
     ///
     /// ```
     /// use heapwright_replay::history::History;
@@ -86,17 +85,17 @@ impl History {
         class.min(Self::CLASSES as u128 - 1) as u8
     }
 
-    /// Replays all of a trace under `model` and looks at every step. `outcome` is what [`replay`](crate::replay())
-    /// made of the same, and `census` what the trace is: they tell how far the map goes, and when the peak is.
+    /// Replays a trace under `model` and records its history. `outcome` is that of [`replay`](crate::replay()) for the
+    /// same trace and model, and `census` that of the trace: they define the extent of the map and the peak.
     ///
-    /// Memory: that of a [`Simulation`], 24 bytes per live block at two moments, 48 per live block whose site is known if sites are told apart,
-    /// 15 bytes per cell of the finest map. Time: some three
-    /// times that of a replay.
+    /// Memory: that of a [`Simulation`], 24 bytes per live block at two moments, 15 bytes per cell of the finest map,
+    /// and 48 bytes per live block with a site if [`Detail::sites`] has groups. Time: some three times that of a
+    /// replay.
     ///
     /// # Errors
     /// [`ReplayError`].
     pub fn of(
-        trace: &mut Reader<impl Read>,
+        trace: &mut Reader<'_>,
         model: &Model,
         outcome: &Outcome,
         census: &Census,
@@ -105,19 +104,19 @@ impl History {
         let mut observer = Observer::new(model, outcome, census, detail)?;
         while let Some(event) = trace.next_event()? {
             let exchange = extents::apply(&mut observer.simulation, &event, model.rules.header as usize);
-            observer.note(exchange, trace.site());
+            observer.record(exchange, trace.site());
         }
         Ok(observer.finish())
     }
 }
 
-/// A history under way.
+/// The state while a trace is replayed.
 struct Observer<'t> {
     simulation: Simulation,
     outcome: &'t Outcome,
     census: &'t Census,
     sites: &'t SiteClasses,
-    /// The live blocks whose sites are known, by number, and their classes.
+    /// The classes of the live blocks with a site, by number.
     site_of: HashMap<u64, u8>,
     growth: Growth,
     heap: Series,
@@ -136,8 +135,8 @@ impl<'t> Observer<'t> {
     ) -> Result<Observer<'t>, ReplayError> {
         let series = || Series::new(detail.buckets);
         let (granule, events) = (u64::from(model.rules.granule), census.events);
-        let told = [History::CLASSES; 2].map(Classes::from);
-        let classes: Vec<Classes> = told.into_iter().chain(detail.sites.classes()).collect();
+        let size_and_age = [History::CLASSES; 2].map(Classes::from);
+        let classes: Vec<Classes> = size_and_age.into_iter().chain(detail.sites.classes()).collect();
         Ok(Observer {
             simulation: Simulation::new(model)?,
             outcome,
@@ -153,15 +152,15 @@ impl<'t> Observer<'t> {
         })
     }
 
-    /// Takes note of one event.
+    /// Records one event.
     #[inline]
-    fn note(&mut self, exchange: Exchange, site: Option<SiteId>) {
-        if let Some(extent) = exchange.gone {
-            let site = self.forget_site(extent.block);
+    fn record(&mut self, exchange: Exchange, site: Option<SiteId>) {
+        if let Some(extent) = exchange.removed {
+            let site = self.take_site(extent.block);
             self.map.vacate(extent.start as u64..extent.end as u64, &self.classes(extent, site));
         }
-        if let Some(extent) = exchange.came {
-            let site = self.remember_site(extent.block, site);
+        if let Some(extent) = exchange.added {
+            let site = self.store_site(extent.block, site);
             self.map.occupy(extent.start as u64..extent.end as u64, &self.classes(extent, site));
         }
         self.map.end_event();
@@ -187,9 +186,9 @@ impl<'t> Observer<'t> {
         [History::size_class(extent.size as u64), History::age_class(extent.block, self.census.blocks), site]
     }
 
-    /// A block of this site appears; returns its class.
+    /// Stores the site class of a block; returns it.
     #[inline]
-    fn remember_site(&mut self, block: u64, site: Option<SiteId>) -> u8 {
+    fn store_site(&mut self, block: u64, site: Option<SiteId>) -> u8 {
         let class = self.sites.of(site);
         if self.sites.classes().is_some() && class != self.sites.unknown() {
             self.site_of.insert(block, class);
@@ -197,9 +196,9 @@ impl<'t> Observer<'t> {
         class
     }
 
-    /// A block goes; returns the class of its site.
+    /// Removes the site class of a block; returns it.
     #[inline]
-    fn forget_site(&mut self, block: u64) -> u8 {
+    fn take_site(&mut self, block: u64) -> u8 {
         self.site_of.remove(&block).unwrap_or(self.sites.unknown())
     }
 

@@ -1,12 +1,12 @@
-//! Binary buddies, as the textbook has them.
+//! Binary buddies.
 
 use heapwright_placement::Growth;
 
 use super::{Need, Oracle, Run};
 
 impl Oracle {
-    /// Takes the lowest of the smallest free blocks that suffice and halves it, keeping the low half, until it is as
-    /// short as the request allows.
+    /// Places a block: takes the lowest of the smallest sufficient free blocks and halves it, keeping the low half,
+    /// until it is as short as the request allows.
     pub(super) fn place_buddy(&mut self, need: &Need) -> Option<Run> {
         if !need.first_payload.is_multiple_of(need.align) {
             return None;
@@ -31,7 +31,7 @@ impl Oracle {
         (0..self.runs.len()).filter(sufficient).min_by_key(|&at| self.runs[at].len)
     }
 
-    /// Frees the block at `index` and joins it with its buddy while that is free; returns the hole.
+    /// Frees the block at `index` and merges it with its buddy while that is free; returns the hole.
     pub(super) fn free_buddy(&mut self, mut index: usize) -> Run {
         self.runs[index] = Run::hole(self.runs[index].start, self.runs[index].len);
         while let Some(low) = self.free_pair(index) {
@@ -41,7 +41,7 @@ impl Oracle {
         self.runs[index]
     }
 
-    /// The place of the lower half of the pair that the block at `index` makes with its buddy, if that is free.
+    /// Returns the index of the lower block of the pair of the block at `index` and its buddy, if the buddy is free.
     fn free_pair(&self, index: usize) -> Option<usize> {
         let run = self.runs[index];
         let is_low = run.start.is_multiple_of(2 * run.len);
@@ -49,7 +49,7 @@ impl Oracle {
         self.runs.get(buddy).is_some_and(|buddy| buddy.is_hole() && buddy.len == run.len).then_some(low)
     }
 
-    /// Lengthens the heap until a whole block of `len` lies behind its present end.
+    /// Grows the heap until a whole block of `len` fits after its current end.
     fn grow_by_buddies(&mut self, len: usize) -> Option<()> {
         let wanted = self.end().checked_next_multiple_of(len)?.checked_add(len)?;
         let end = match self.rules.growth {
@@ -65,12 +65,12 @@ impl Oracle {
         self.history.grows += 1;
         let pieces = self.append_buddies(end);
         self.history.splits += pieces - 1;
-        self.note_heap_size();
+        self.record_heap_size();
         Some(())
     }
 
-    /// Lengthens the heap to `end` by the fewest blocks that are powers of two long and lie at multiples of their
-    /// length, each joining what is free before it; returns how many.
+    /// Grows the heap to `end` by the fewest aligned blocks of power-of-two length, and merges each with its free
+    /// buddies; returns the number of blocks.
     pub(super) fn append_buddies(&mut self, end: usize) -> u64 {
         let mut pieces = 0;
         while self.end() < end {
@@ -86,7 +86,7 @@ impl Oracle {
         pieces
     }
 
-    /// Halves the block at `index`, or joins it with the free buddies above it, until it is as long as `len` asks.
+    /// Halves the block at `index`, or merges it with the free buddies above it, until it has the length for `len`.
     pub(super) fn resize_buddy(&mut self, index: usize, len: usize) -> Option<usize> {
         let len = len.checked_next_power_of_two()?;
         if !self.reaches(index, len) {
@@ -102,7 +102,7 @@ impl Oracle {
         Some(len)
     }
 
-    /// Whether joining the block at `index` with its free buddies makes it `len` long without moving its start.
+    /// Returns whether merging the block at `index` with its free buddies reaches `len` without moving its start.
     fn reaches(&self, index: usize, len: usize) -> bool {
         let run = self.runs[index];
         let mut reached = run.len;

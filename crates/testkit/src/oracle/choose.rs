@@ -1,4 +1,4 @@
-//! The policies: which hole a request goes to.
+//! The policies: selects the hole for a request.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use heapwright_placement::{Generator, PolicyKind};
 use super::{Defect, Need, Oracle, Run};
 
 impl Oracle {
-    /// The place in the list of the hole that the policy takes.
+    /// Returns the index of the hole that the policy selects.
     pub(super) fn choose(&mut self, need: &Need) -> Option<usize> {
         match (self.policy, self.defect) {
             (PolicyKind::First, _) => self.fitting(need).next(),
@@ -34,7 +34,7 @@ impl Oracle {
         self.holes().filter(|&at| need.fits(&self.runs[at]))
     }
 
-    /// The heap's free tail, when the request fits into it.
+    /// Returns the free tail of the heap, if the request fits into it.
     fn tail(&self, need: &Need) -> Option<usize> {
         self.fitting(need).find(|&at| at + 1 == self.runs.len())
     }
@@ -43,7 +43,7 @@ impl Oracle {
         self.holes().min_by_key(|&at| Reverse(self.runs[at].len))
     }
 
-    /// The hole that contains or starts at the rover, then higher ones, then from the bottom.
+    /// Returns the first fitting hole that ends after the rover, or else the lowest fitting hole.
     fn next(&self, need: &Need) -> Option<usize> {
         let mut ahead = self.fitting(need).filter(|&at| self.runs[at].end() > self.rover);
         ahead.next().or_else(|| self.fitting(need).next())
@@ -55,7 +55,7 @@ impl Oracle {
         self.fitting(need).find(|&at| at >= from)
     }
 
-    /// In the order of (size, address), the one that the generator says.
+    /// Returns a random fitting hole: an index from the generator into the holes ordered by (size, address).
     fn random(&mut self, need: &Need) -> Option<usize> {
         let mut candidates: Vec<usize> = self.fitting(need).collect();
         candidates.sort_by_key(|&at| self.runs[at].len);
@@ -63,8 +63,8 @@ impl Oracle {
         (count != 0).then(|| candidates[Generator(&mut self.seed).below(count)])
     }
 
-    /// The lowest hole of the smallest class that is not empty, from the class that the request is rounded up to;
-    /// the heap's free tail stands aside until there is none.
+    /// Returns the lowest hole of the smallest class that is not empty, from the class that the request is rounded up
+    /// to. The free tail of the heap is used last.
     fn good(&self, need: &Need) -> Option<usize> {
         let len = need.len.saturating_add(need.longest_gap());
         let sufficient = class_at_least(len);
@@ -74,7 +74,7 @@ impl Oracle {
             .or_else(|| self.tail(need))
     }
 
-    /// Where the rover stands after a block was placed at `index` in the list.
+    /// Moves the rover after a block was placed at `index`.
     pub(super) fn move_rover(&mut self, index: usize) {
         let placed = self.runs[index];
         let was_split = self.runs.get(index + 1).is_some_and(Run::is_hole);
@@ -85,18 +85,18 @@ impl Oracle {
     }
 }
 
-/// The shortest lengths of good fit's classes: every length up to 64, then eight to a doubling.
+/// Returns the shortest lengths of the classes of good fit: every length up to 64, then eight per doubling.
 fn classes() -> impl Iterator<Item = usize> {
     let long = (6..usize::BITS - 1).flat_map(|doubling| (0..8).map(move |eighth| (8 + eighth) << (doubling - 3)));
     (1..=64).chain([65]).chain(long.skip(1))
 }
 
-/// The class that a hole of this length belongs to.
+/// Returns the class of a hole of this length.
 fn class_at_most(len: usize) -> usize {
     classes().take_while(|&shortest| shortest <= len).last().unwrap_or(0)
 }
 
-/// The class that a request of this length is rounded up to.
+/// Returns the class that a request of this length is rounded up to.
 fn class_at_least(len: usize) -> usize {
     classes().find(|&shortest| shortest >= len).unwrap_or(usize::MAX)
 }

@@ -1,11 +1,11 @@
-//! The fits: a block is cut from a hole, and a freed one merges with its neighbours.
+//! Placement and freeing for all policies but buddy: splits holes, and merges freed blocks with their neighbours.
 
 use heapwright_placement::{Growth, PolicyKind};
 
 use super::{Need, Oracle, Run};
 
 impl Oracle {
-    /// Places a block in the hole that the policy chooses, or in what the heap grows by.
+    /// Places a block in the hole that the policy selects, or in the space that the heap grows by.
     pub(super) fn place(&mut self, need: &Need) -> Option<Run> {
         let hole = match self.choose(need) {
             Some(hole) => hole,
@@ -20,8 +20,8 @@ impl Oracle {
         Some(run)
     }
 
-    /// Makes the hole at `index` a gap (when alignment asks for one), a used block and a remainder (when it is long
-    /// enough to be a hole); returns where in the list the used block is.
+    /// Splits the hole at `index` into a gap (if alignment requires one), a used block and a remainder (if it is long
+    /// enough to be a hole); returns the index of the used block.
     fn cut(&mut self, mut index: usize, need: &Need) -> usize {
         let hole = self.runs[index];
         let gap = need.gap(hole.start);
@@ -36,7 +36,7 @@ impl Oracle {
         index
     }
 
-    /// Cuts the block at `index` in two, the first of `len`.
+    /// Splits the block at `index` in two, the first of length `len`.
     pub(super) fn split(&mut self, index: usize, len: usize) {
         let run = self.runs[index];
         self.runs[index] = Run { len, ..run };
@@ -44,21 +44,21 @@ impl Oracle {
         self.history.splits += 1;
     }
 
-    /// Makes one block of the two at `index` and `index + 1`.
+    /// Merges the blocks at `index` and `index + 1`.
     pub(super) fn merge(&mut self, index: usize) {
         let gone = self.runs.remove(index + 1);
         self.runs[index].len += gone.len;
         self.history.coalesces += 1;
     }
 
-    /// A front gap at the end of a heap that grows by appending joins the hole before it.
+    /// Merges a front gap with the hole before it, which occurs at the end of a heap that grows by appending.
     fn join_touching_holes(&mut self, placed: usize) {
         if placed >= 2 && self.runs[placed - 1].is_hole() && self.runs[placed - 2].is_hole() {
             self.merge(placed - 2);
         }
     }
 
-    /// Makes the heap long enough; returns where in the list the hole is that now fits.
+    /// Grows the heap for a request; returns the index of the hole that fits it.
     fn grow(&mut self, need: &Need) -> Option<usize> {
         let end = self.end();
         let tail = self.runs.last().copied().filter(Run::is_hole);
@@ -73,11 +73,11 @@ impl Oracle {
         if start < end {
             self.merge(self.runs.len() - 2);
         }
-        self.note_heap_size();
+        self.record_heap_size();
         Some(self.runs.len() - 1)
     }
 
-    /// Where the growth rule puts the heap's end when it must reach `wanted`.
+    /// Returns the end of the heap under the growth rule if it must reach `wanted`.
     pub(super) fn end_by_rule(&self, wanted: usize) -> Option<usize> {
         if wanted > self.capacity {
             return None;
@@ -93,7 +93,7 @@ impl Oracle {
         }
     }
 
-    /// Frees the block at `index` and merges it with its free neighbours; returns the hole it is now part of.
+    /// Frees the block at `index` and merges it with its free neighbours; returns the resulting hole.
     pub(super) fn free_block(&mut self, index: usize) -> Run {
         let run = self.runs[index];
         self.runs[index] = Run::hole(run.start, run.len);

@@ -1,16 +1,16 @@
-//! What a request needs of a hole.
+//! The requirements of a request on a hole.
 
 use super::{Oracle, Run};
 
-/// A request: the length of its block, and where that may start.
+/// The requirements of a request: the length of its block, and its alignment.
 pub(super) struct Need {
-    /// Header included; saturated, which no hole is long enough for.
+    /// The length including the header. Saturates at a length that exceeds every hole.
     pub(super) len: usize,
-    /// In granules; 1 when any granule will do.
+    /// The alignment in granules; 1 for none.
     pub(super) align: usize,
-    /// The address of a block's payload when the block starts at granule 0.
+    /// The address of the payload of a block at granule 0, in granules.
     pub(super) first_payload: usize,
-    /// No gap in front of a block is shorter than this, because it is a hole.
+    /// The shortest front gap, which must be long enough to be a hole.
     pub(super) min_gap: usize,
 }
 
@@ -25,8 +25,8 @@ impl Need {
         }
     }
 
-    /// The shortest front gap for a block in a hole at `start`: none, or one that can be a hole, behind which the
-    /// payload is aligned.
+    /// Returns the shortest front gap for a block in a hole at `start`: 0, or one that is long enough to be a hole and
+    /// after which the payload is aligned.
     pub(super) fn gap(&self, start: usize) -> usize {
         let beyond = start.wrapping_add(self.first_payload) % self.align;
         if beyond == 0 {
@@ -36,7 +36,7 @@ impl Need {
         gap + self.min_gap.saturating_sub(gap).div_ceil(self.align) * self.align
     }
 
-    /// No front gap is longer than this, wherever a hole starts.
+    /// Returns the upper bound of the front gap for any hole.
     pub(super) fn longest_gap(&self) -> usize {
         match self.align {
             1 => 0,

@@ -1,14 +1,14 @@
-//! Resizing a block where it is.
+//! Resizes a block in place.
 
 use heapwright_placement::{Growth, PolicyKind};
 
 use super::{Oracle, Run};
 
 impl Oracle {
-    /// Makes the block at `index` hold `bytes`; returns the length it then has, or `None`, changing nothing.
+    /// Resizes the block at `index` to hold `bytes`; returns its new length, or `None` without any change.
     ///
-    /// A boundary that only moves is neither a split nor a coalesce; a hole that appears behind the block is a
-    /// split, one that disappears into it a coalesce.
+    /// Moving the boundary to an existing hole is neither a split nor a coalesce. Creating a hole after the block is a
+    /// split, absorbing one is a coalesce.
     pub(super) fn resize_in_place(&mut self, index: usize, bytes: usize) -> Option<usize> {
         let len = self.granules(bytes).checked_add(self.header())?;
         if self.policy == PolicyKind::Buddy {
@@ -36,11 +36,12 @@ impl Oracle {
             }
             (None, false) => {}
         }
-        self.note_heap_size();
+        self.record_heap_size();
         Some(end - run.start)
     }
 
-    /// Where the heap ends when it grows so that the block at `index`, its last, can reach `wanted`.
+    /// Returns the end of the heap if it grows so that the block at `index`, which must be the last, can reach
+    /// `wanted`.
     fn extend_for_resize(&self, index: usize, wanted: usize) -> Option<usize> {
         let is_last = self.runs[index + 1..].iter().all(Run::is_hole);
         if !is_last || self.rules.growth == Growth::Append {

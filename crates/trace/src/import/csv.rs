@@ -1,13 +1,13 @@
-//! `op,id,size[,align[,thread]]`.
+//! CSV: `op,id,size[,align[,thread]]`.
 
 use std::io::Write;
 
-use super::book::Book;
+use super::ledger::Ledger;
 use super::lines::number;
 use super::{ImportError, Line};
-use crate::event::{Kind, USUAL_ALIGN};
+use crate::event::{DEFAULT_ALIGN, Kind};
 
-/// What follows the operation; a column that is empty, or not there, is not said.
+/// The columns after the operation; `None` for an empty or missing column.
 struct Columns {
     id: Option<u64>,
     size: Option<u64>,
@@ -27,7 +27,7 @@ impl Columns {
     }
 }
 
-pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line, ImportError> {
+pub(super) fn read<W: Write>(line: &str, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {
     if line.is_empty() || line.starts_with('#') || line.starts_with("op,") {
         return Ok(Line::PassedOver);
     }
@@ -35,15 +35,15 @@ pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line,
     let operation = fields.next().unwrap_or_default();
     let Some(Columns { id, size, align, thread }) = Columns::parse(fields) else { return Ok(Line::NotUnderstood) };
     if let Some(thread) = thread {
-        book.in_thread(thread)?;
+        ledger.in_thread(thread)?;
     }
     match (operation, id, size, align) {
-        ("malloc" | "alloc" | "a", Some(id), Some(size), None) => book.malloc(id, size),
-        ("calloc", Some(id), Some(size), None) => book.allocate(id, Kind::Calloc, size, USUAL_ALIGN),
-        ("aligned" | "memalign", Some(id), Some(size), Some(align)) => book.allocate(id, Kind::Aligned, size, align),
-        ("realloc" | "r", Some(id), Some(size), None) => book.resize(id, id, size),
-        ("free" | "f", Some(id), None, None) => book.free(id),
-        ("failed", None, Some(size), align) => book.fail(size, align.unwrap_or(USUAL_ALIGN)),
+        ("malloc" | "alloc" | "a", Some(id), Some(size), None) => ledger.malloc(id, size),
+        ("calloc", Some(id), Some(size), None) => ledger.allocate(id, Kind::Calloc, size, DEFAULT_ALIGN),
+        ("aligned" | "memalign", Some(id), Some(size), Some(align)) => ledger.allocate(id, Kind::Aligned, size, align),
+        ("realloc" | "r", Some(id), Some(size), None) => ledger.resize(id, id, size),
+        ("free" | "f", Some(id), None, None) => ledger.free(id),
+        ("failed", None, Some(size), align) => ledger.fail(size, align.unwrap_or(DEFAULT_ALIGN)),
         _ => Ok(Line::NotUnderstood),
     }
 }

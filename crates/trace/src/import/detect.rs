@@ -1,13 +1,14 @@
-//! What wrote a source, as far as its first bytes and its name tell.
+//! Detects the format of a source from its first bytes and its name.
 
 use super::Format;
 use super::lines::number;
 
-/// How many lines are looked at.
+/// The number of lines that are examined.
 const LINES: usize = 30;
 
 impl Format {
-    /// The format of a source that begins with these bytes, unpacked, in a file of this name; `None` when it is not clear.
+    /// Returns the format of a source with this name and these first bytes after decompression; `None` if it is
+    /// ambiguous.
     ///
     /// ```
     /// use heapwright_trace::import::Format;
@@ -28,14 +29,14 @@ impl Format {
         if lines.peek().is_some_and(|line| is_heaptrack(line)) {
             return Some(Format::Heaptrack);
         }
-        let said: Vec<Format> = lines.filter_map(of_line).collect();
+        let formats: Vec<Format> = lines.filter_map(of_line).collect();
         let by_name = name.ends_with(".rep").then_some(Format::Rep);
-        let first = said.first().copied().or(by_name)?;
-        said.iter().all(|&format| format == first).then_some(first)
+        let first = formats.first().copied().or(by_name)?;
+        formats.iter().all(|&format| format == first).then_some(first)
     }
 }
 
-/// The only format in which there are such lines.
+/// Returns the format of a line; `None` if no format or several have such lines.
 fn of_line(line: &str) -> Option<Format> {
     let mut of_format = Format::ALL.into_iter().filter(|&format| is_of(format, line));
     of_format.next().filter(|_| of_format.next().is_none())
@@ -49,7 +50,7 @@ fn is_of(format: Format, line: &str) -> bool {
         Format::Logalloc => is_logalloc(line),
         Format::Mtrace => line == "= Start" || (line.starts_with("@ ") && line.contains(" 0x")),
         Format::Rmm => line.starts_with("Thread,Time,Action,Pointer,Size"),
-        // Known by how they begin.
+        // `detect` identifies these by the start of the source.
         Format::Heaptrack | Format::PyTorch => false,
     }
 }
@@ -61,7 +62,7 @@ fn is_csv(line: &str) -> bool {
         && fields.all(|field| number(field).is_some())
 }
 
-/// An event; the integers in front could be anything.
+/// Returns whether the line is an event. The integers of the header do not identify the format.
 fn is_rep(line: &str) -> bool {
     let fields: Vec<&str> = line.split_whitespace().collect();
     match fields[..] {
@@ -72,20 +73,20 @@ fn is_rep(line: &str) -> bool {
 }
 
 fn is_memory_replay(line: &str) -> bool {
-    let Some((thread, said)) = line.split_once(": ") else { return false };
-    let call = said.split_whitespace().next().unwrap_or_default();
+    let Some((thread, rest)) = line.split_once(": ") else { return false };
+    let call = rest.split_whitespace().next().unwrap_or_default();
     number(thread).is_some() && ["malloc", "calloc", "realloc", "memalign", "free", "thread_done"].contains(&call)
 }
 
 fn is_logalloc(line: &str) -> bool {
     let mut fields = line.splitn(3, ' ');
     let numbers = fields.by_ref().take(2).filter(|field| number(field).is_some()).count();
-    let call = fields.next().and_then(|said| said.split_once('(')).map(|(call, _)| call);
+    let call = fields.next().and_then(|rest| rest.split_once('(')).map(|(call, _)| call);
     let calls = ["malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "free"];
     numbers == 2 && call.is_some_and(|call| calls.contains(&call))
 }
 
-/// The line in front: the versions of the program and of the file.
+/// Returns whether the line is the header: the versions of the program and of the file format.
 fn is_heaptrack(line: &str) -> bool {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let is_version = |field: &&str| u32::from_str_radix(field, 16).is_ok();

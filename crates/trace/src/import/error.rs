@@ -1,11 +1,11 @@
-//! Why an import ends early.
+//! Errors of an import.
 
 use std::fmt;
 use std::io;
 
 use crate::error::WriteError;
 
-/// Why an import ended early.
+/// The reason why an import ended early.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -15,41 +15,41 @@ pub enum ImportError {
     Write(WriteError),
     /// The source does not look like any format, or like several.
     UnknownFormat,
-    /// The source is packed in a way that is not known.
+    /// The compression of the source is not supported.
     Packed {
-        /// The program that unpacks it.
+        /// The program that decompresses it.
         with: &'static str,
     },
-    /// The zip file holds no file, or one that can only be read with its directory.
+    /// The zip file contains no file, or one that cannot be read without the directory of the zip file.
     Zip {
-        /// What is wrong with it.
+        /// The defect, for people.
         what: String,
     },
-    /// A line is longer than 1 MiB: this is no text of the format.
+    /// A line is longer than 1 MiB: the source is not text in this format.
     LongLine {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: u64,
     },
-    /// The source defines more than may be held.
+    /// The definitions in the source exceed the memory limit of the importer.
     TooMuch {
-        /// Of what.
+        /// The kind of definitions.
         what: &'static str,
     },
-    /// A pickle is damaged, or holds more than values.
+    /// A pickle is damaged, or contains objects or calls.
     Pickle {
-        /// Where, in bytes from its beginning.
+        /// The offset of the defect in the pickle, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The defect, for people.
         what: &'static str,
     },
-    /// A pickle is no snapshot of memory.
+    /// A pickle is not a memory snapshot.
     NoSnapshot {
-        /// What it lacks.
+        /// The missing part, for people.
         what: &'static str,
     },
-    /// There is no such device.
+    /// The snapshot does not have the requested device.
     NoSuchDevice {
-        /// How many there are.
+        /// The number of devices in the snapshot.
         devices: usize,
     },
 }
@@ -59,17 +59,17 @@ impl fmt::Display for ImportError {
         match self {
             ImportError::Read(error) => write!(f, "the source cannot be read: {error}"),
             ImportError::Write(error) => error.fmt(f),
-            ImportError::UnknownFormat => f.write_str("it is not clear what wrote the source: name its format"),
-            ImportError::Packed { with } => write!(f, "the source is packed: unpack it with {with} first"),
-            ImportError::Zip { what } => write!(f, "the zip file cannot be read ({what}): unpack it first"),
+            ImportError::UnknownFormat => f.write_str("the format of the source cannot be detected: name it"),
+            ImportError::Packed { with } => write!(f, "the source is compressed: decompress it with {with} first"),
+            ImportError::Zip { what } => write!(f, "the zip file cannot be read ({what}): decompress it first"),
             ImportError::LongLine { line } => {
-                write!(f, "line {line} is longer than 1 MiB: this is no text of that format")
+                write!(f, "line {line} is longer than 1 MiB: this is not text in that format")
             }
-            ImportError::TooMuch { what } => write!(f, "the source has more {what} than are read"),
+            ImportError::TooMuch { what } => write!(f, "the source has too many {what}"),
             ImportError::Pickle { offset, what } => write!(f, "the pickle cannot be read at byte {offset}: {what}"),
-            ImportError::NoSnapshot { what } => write!(f, "the pickle is no snapshot of memory: {what}"),
+            ImportError::NoSnapshot { what } => write!(f, "the pickle is not a memory snapshot: {what}"),
             ImportError::NoSuchDevice { devices } => {
-                write!(f, "the snapshot tells of {devices} devices, numbered from 0: choose one of them")
+                write!(f, "the snapshot has {devices} devices, numbered from 0: choose one of them")
             }
         }
     }

@@ -1,9 +1,10 @@
-//! The forms that are known.
+//! The supported formats.
 
-/// Whose form a trace has.
+/// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// `op,id,size` with an optional alignment and thread: `malloc,1,100`, `calloc,2,40`, `aligned,3,64,32`, `realloc,1,200`, `free,1`.
+    /// `op,id,size` with an optional alignment and thread: `malloc,1,100`, `calloc,2,40`, `aligned,3,64,32`,
+    /// `realloc,1,200`, `free,1`.
     Csv,
     /// The `.rep` files of CS:APP's malloc lab: two to four integers, then `a 0 512`, `r 0 640`, `f 0`.
     Rep,
@@ -15,14 +16,15 @@ pub enum Format {
     Mtrace,
     /// The log of RAPIDS RMM: `Thread,Time,Action,Pointer,Size,Stream`.
     Rmm,
-    /// KDE's heaptrack, as it is kept (which says what was freed only by its size and call site) or raw.
+    /// KDE's heaptrack, raw or interpreted. An interpreted file identifies a freed block only by its size and call
+    /// site.
     Heaptrack,
     /// A snapshot of PyTorch's CUDA memory, a pickle.
     PyTorch,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 8] = [
         Format::Csv,
         Format::Rep,
@@ -34,7 +36,7 @@ impl Format {
         Format::PyTorch,
     ];
 
-    /// The name by which people choose it.
+    /// Returns the name of the format on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +51,7 @@ impl Format {
         }
     }
 
-    /// The format of this name.
+    /// Returns the format of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Format> {
         Self::ALL.into_iter().find(|format| format.name() == name)

@@ -1,13 +1,13 @@
-//! Lines of a text that may be anything.
+//! Reads lines of untrusted text.
 
 use std::io::{BufRead, Read};
 
 use super::ImportError;
 
-/// No line of any format is that long, in bytes.
+/// The limit of a line, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Lines, read one at a time into the same buffer.
+/// Reads lines one at a time into the same buffer.
 pub(super) struct Lines<R> {
     source: R,
     bytes: Vec<u8>,
@@ -20,7 +20,7 @@ impl<R: BufRead> Lines<R> {
         Lines { source, bytes: Vec::new(), text: String::new(), number: 0 }
     }
 
-    /// The next line, with its number from 1, without its end and the blanks around it; what is no UTF-8 in it is replaced.
+    /// Returns the next line, trimmed, with its number from 1; replaces invalid UTF-8.
     pub(super) fn next_line(&mut self) -> Result<Option<(u64, &str)>, ImportError> {
         self.bytes.clear();
         if (&mut self.source).take(LONGEST).read_until(b'\n', &mut self.bytes)? == 0 {
@@ -36,7 +36,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// A number, decimal or (after `0x`) hexadecimal.
+/// Parses a number, decimal or (after `0x`) hexadecimal.
 pub(super) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -44,15 +44,15 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// As glibc prints addresses: hexadecimal after `0x`, or `(nil)`.
+/// Parses an address as glibc prints it: hexadecimal after `0x`, or `(nil)`.
 pub(super) fn address(text: &str) -> Option<u64> {
     if text == "(nil)" { Some(0) } else { number(text) }
 }
 
-/// The most of a name that is kept, in bytes.
+/// The limit of a name, in bytes.
 const LONGEST_NAME: usize = 300;
 
-/// A name, cut when it is very long.
+/// Returns a name, truncated to [`LONGEST_NAME`].
 pub(super) fn cut(name: &str) -> &str {
     let mut end = name.len().min(LONGEST_NAME);
     while !name.is_char_boundary(end) {

@@ -1,37 +1,38 @@
-//! Pickles of plain values: nothing, numbers, texts, lists and dictionaries.
+//! Reads pickles of plain values: none, numbers, texts, lists and dictionaries.
 //!
-//! A pickle is a program for a machine that makes objects, and may call anything. This one makes values and knows no calls. What lies on its
-//! stack refers to lists and dictionaries by number, so nothing is copied, and nothing is walked through that could lead in a circle:
-//! time and memory are in proportion to the length of the pickle, whatever it says.
+//! A pickle is a program for a stack machine that creates objects and may call any function. This machine creates
+//! values only and rejects calls. Its stack refers to lists and dictionaries by number: nothing is copied and no
+//! reference is followed, so that time and memory are proportional to the length of the pickle, for malicious pickles
+//! too.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 
 use super::ImportError;
 
-/// The most that values may take, in bytes.
+/// The memory limit of all values, in bytes.
 const LIMIT: u64 = 4 << 30;
 
-/// The longest number written in digits, in bytes.
+/// The limit of a line, such as a number in digits, in bytes.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// What is looked at of a dictionary with very many keys: those that were set last.
+/// The number of keys of a dictionary that a lookup examines, those set last. Bounds the time for a huge dictionary.
 const KEYS: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
     Nothing,
     Bool(bool),
-    /// One that takes more than 64 bits has lost the upper ones.
+    /// An integer, truncated to 64 bits.
     Int(i64),
     Float(f64),
     Text(u32),
-    /// Also tuples and sets.
+    /// A list, tuple or set.
     List(u32),
     Dict(u32),
 }
 
-/// Values, by their numbers.
+/// The values of a pickle by number.
 #[derive(Default)]
 pub(super) struct Values {
     texts: Vec<String>,
@@ -50,7 +51,7 @@ impl Values {
         self.lists.get(number as usize).map(Vec::as_slice)
     }
 
-    /// What a dictionary has under this name.
+    /// Returns the value of a key of a dictionary.
     pub(super) fn get(&self, value: Value, key: &str) -> Option<Value> {
         let Value::Dict(number) = value else { return None };
         let pairs = self.dicts.get(number as usize)?;
@@ -58,12 +59,12 @@ impl Values {
     }
 }
 
-/// Reads a pickle to its end.
+/// Reads a pickle; returns its values and the root value.
 pub(super) fn read(source: impl BufRead) -> Result<(Values, Value), ImportError> {
     let mut machine = Machine {
         source,
         offset: 0,
-        held: 0,
+        retained: 0,
         values: Values::default(),
         stack: Vec::new(),
         marks: Vec::new(),
@@ -71,42 +72,44 @@ pub(super) fn read(source: impl BufRead) -> Result<(Values, Value), ImportError>
     };
     match machine.run() {
         Ok(value) => Ok((machine.values, value)),
-        Err(Wrong::Io(error)) => Err(ImportError::Read(error)),
-        Err(Wrong::Said(what)) => Err(ImportError::Pickle { offset: machine.offset, what }),
+        Err(Defect::Io(error)) => Err(ImportError::Read(error)),
+        Err(Defect::Invalid(what)) => Err(ImportError::Pickle { offset: machine.offset, what }),
     }
 }
 
-enum Wrong {
+/// The reason why reading ends early.
+enum Defect {
     Io(io::Error),
-    Said(&'static str),
+    /// The pickle is invalid; the text says why.
+    Invalid(&'static str),
 }
 
-impl From<io::Error> for Wrong {
+impl From<io::Error> for Defect {
     fn from(error: io::Error) -> Self {
-        Wrong::Io(error)
+        Defect::Io(error)
     }
 }
 
-const CUT_OFF: Wrong = Wrong::Said("it is cut off");
-const EMPTY: Wrong = Wrong::Said("it takes a value that is not there");
-const NO_CONTAINER: Wrong = Wrong::Said("it adds to what is no list and no dictionary");
-const NO_NUMBER: Wrong = Wrong::Said("there is no number where one should be");
+const CUT_OFF: Defect = Defect::Invalid("it is cut off");
+const EMPTY: Defect = Defect::Invalid("it takes a value from an empty stack");
+const NO_CONTAINER: Defect = Defect::Invalid("it adds to a value that is not a list or a dictionary of the right kind");
+const NO_NUMBER: Defect = Defect::Invalid("a number is missing or invalid");
 
 struct Machine<R> {
     source: R,
-    /// How many bytes have been read.
+    /// The number of bytes read.
     offset: u64,
-    /// How many bytes the values take, about.
-    held: u64,
+    /// The approximate memory of the values, in bytes.
+    retained: u64,
     values: Values,
     stack: Vec<Value>,
-    /// Lengths of the stack.
+    /// The stack lengths that mark operations have saved.
     marks: Vec<usize>,
     memo: HashMap<u32, Value>,
 }
 
 impl<R: BufRead> Machine<R> {
-    fn run(&mut self) -> Result<Value, Wrong> {
+    fn run(&mut self) -> Result<Value, Defect> {
         loop {
             let [operation] = self.bytes()?;
             if operation == b'.' {
@@ -116,7 +119,7 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    fn perform(&mut self, operation: u8) -> Result<(), Wrong> {
+    fn perform(&mut self, operation: u8) -> Result<(), Defect> {
         match operation {
             b'0' | b'1' | b'2' | b'(' | b'q' | b'r' | b'p' | b'h' | b'j' | b'g' | 0x94 | 0x80 | 0x95 => {
                 self.arrange(operation)
@@ -130,15 +133,15 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    /// What concerns the stack and the memo, and what says nothing.
-    fn arrange(&mut self, operation: u8) -> Result<(), Wrong> {
+    /// Performs an operation on the stack or the memo, or skips one without effect.
+    fn arrange(&mut self, operation: u8) -> Result<(), Defect> {
         match operation {
-            // A version; the length of what follows.
+            // The protocol version, and the length of a frame.
             0x80 => self.bytes::<1>().map(drop),
             0x95 => self.bytes::<8>().map(drop),
             b'(' => {
                 self.marks.push(self.stack.len());
-                self.hold(8)
+                self.charge(8)
             }
             b'0' => self.pop().map(drop),
             b'1' => self.pop_to_mark().map(drop),
@@ -153,7 +156,7 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    fn list(&mut self, operation: u8) -> Result<(), Wrong> {
+    fn list(&mut self, operation: u8) -> Result<(), Defect> {
         match operation {
             b']' | b')' | 0x8f => self.push_list(Vec::new()),
             0x85..=0x87 => {
@@ -170,7 +173,7 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    fn dict(&mut self, operation: u8) -> Result<(), Wrong> {
+    fn dict(&mut self, operation: u8) -> Result<(), Defect> {
         match operation {
             b'}' => self.push_dict(&[]),
             b'd' => self.pop_to_mark().and_then(|values| self.push_dict(&values)),
@@ -183,8 +186,8 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    /// A value that stands in the pickle as it is.
-    fn literal(&mut self, operation: u8) -> Result<Value, Wrong> {
+    /// Reads a literal value.
+    fn literal(&mut self, operation: u8) -> Result<Value, Defect> {
         Ok(match operation {
             b'N' => Value::Nothing,
             0x88 => Value::Bool(true),
@@ -203,77 +206,77 @@ impl<R: BufRead> Machine<R> {
                 self.bytes().and_then(|length| self.long_text(u64::from(u32::from_le_bytes(length))))?
             }
             0x8d | 0x8e | 0x96 => self.bytes().and_then(|length| self.long_text(u64::from_le_bytes(length)))?,
-            _ => return Err(Wrong::Said("it makes objects or calls functions; only values are read")),
+            _ => return Err(Defect::Invalid("it creates objects or calls functions; only plain values are supported")),
         })
     }
 
-    fn hold(&mut self, bytes: usize) -> Result<(), Wrong> {
-        self.held += bytes as u64;
-        if self.held <= LIMIT { Ok(()) } else { Err(Wrong::Said("its values take more than 4 GiB")) }
+    fn charge(&mut self, bytes: usize) -> Result<(), Defect> {
+        self.retained += bytes as u64;
+        if self.retained <= LIMIT { Ok(()) } else { Err(Defect::Invalid("its values take more than 4 GiB")) }
     }
 
-    fn push(&mut self, value: Value) -> Result<(), Wrong> {
+    fn push(&mut self, value: Value) -> Result<(), Defect> {
         self.stack.push(value);
-        self.hold(size_of::<Value>())
+        self.charge(size_of::<Value>())
     }
 
-    fn top(&self) -> Result<Value, Wrong> {
+    fn top(&self) -> Result<Value, Defect> {
         let below = self.marks.last().copied().unwrap_or(0);
         self.stack[below..].last().copied().ok_or(EMPTY)
     }
 
-    fn pop(&mut self) -> Result<Value, Wrong> {
+    fn pop(&mut self) -> Result<Value, Defect> {
         let value = self.top()?;
         self.stack.pop();
         Ok(value)
     }
 
-    fn pop_to_mark(&mut self) -> Result<Vec<Value>, Wrong> {
+    fn pop_to_mark(&mut self) -> Result<Vec<Value>, Defect> {
         let mark = self.marks.pop().ok_or(EMPTY)?;
         Ok(self.stack.split_off(mark))
     }
 
-    fn remember(&mut self, number: u32) -> Result<(), Wrong> {
+    fn remember(&mut self, number: u32) -> Result<(), Defect> {
         self.memo.insert(number, self.top()?);
-        self.hold(4 * size_of::<Value>())
+        self.charge(4 * size_of::<Value>())
     }
 
-    fn recall(&mut self, number: u32) -> Result<(), Wrong> {
-        let value = *self.memo.get(&number).ok_or(Wrong::Said("it recalls what it did not remember"))?;
+    fn recall(&mut self, number: u32) -> Result<(), Defect> {
+        let value = *self.memo.get(&number).ok_or(Defect::Invalid("it recalls a value that is not in the memo"))?;
         self.push(value)
     }
 
-    fn push_list(&mut self, values: Vec<Value>) -> Result<(), Wrong> {
-        self.hold(size_of::<Vec<Value>>() + size_of_val(&values[..]))?;
+    fn push_list(&mut self, values: Vec<Value>) -> Result<(), Defect> {
+        self.charge(size_of::<Vec<Value>>() + size_of_val(&values[..]))?;
         self.values.lists.push(values);
         self.push(Value::List(self.values.lists.len() as u32 - 1))
     }
 
-    fn push_dict(&mut self, values: &[Value]) -> Result<(), Wrong> {
-        self.hold(size_of::<Vec<Value>>())?;
+    fn push_dict(&mut self, values: &[Value]) -> Result<(), Defect> {
+        self.charge(size_of::<Vec<Value>>())?;
         self.values.dicts.push(Vec::new());
         self.push(Value::Dict(self.values.dicts.len() as u32 - 1))?;
         self.insert(values)
     }
 
-    /// Adds to the list on top.
-    fn append(&mut self, values: &[Value]) -> Result<(), Wrong> {
+    /// Appends to the list on top of the stack.
+    fn append(&mut self, values: &[Value]) -> Result<(), Defect> {
         let Value::List(number) = self.top()? else { return Err(NO_CONTAINER) };
-        self.hold(size_of_val(values))?;
+        self.charge(size_of_val(values))?;
         self.values.lists[number as usize].extend_from_slice(values);
         Ok(())
     }
 
-    /// Adds keys and values, one after the other, to the dictionary on top.
-    fn insert(&mut self, values: &[Value]) -> Result<(), Wrong> {
+    /// Adds alternating keys and values to the dictionary on top of the stack.
+    fn insert(&mut self, values: &[Value]) -> Result<(), Defect> {
         let Value::Dict(number) = self.top()? else { return Err(NO_CONTAINER) };
-        let (pairs, []) = values.as_chunks::<2>() else { return Err(Wrong::Said("a key has no value")) };
-        self.hold(size_of_val(values))?;
+        let (pairs, []) = values.as_chunks::<2>() else { return Err(Defect::Invalid("a key has no value")) };
+        self.charge(size_of_val(values))?;
         self.values.dicts[number as usize].extend(pairs.iter().map(|&[key, value]| (key, value)));
         Ok(())
     }
 
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Wrong> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Defect> {
         let mut bytes = [0; N];
         match self.source.read_exact(&mut bytes) {
             Ok(()) => {
@@ -285,17 +288,17 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    /// So many bytes, of which no more are held than there are.
-    fn many(&mut self, length: u64) -> Result<Vec<u8>, Wrong> {
+    /// Reads `length` bytes. Does not allocate more than the source has.
+    fn many(&mut self, length: u64) -> Result<Vec<u8>, Defect> {
         let mut bytes = Vec::new();
-        let left = LIMIT.saturating_sub(self.held);
+        let left = LIMIT.saturating_sub(self.retained);
         (&mut self.source).take(length.min(left)).read_to_end(&mut bytes)?;
         self.offset += bytes.len() as u64;
         if bytes.len() as u64 == length { Ok(bytes) } else { Err(CUT_OFF) }
     }
 
-    /// An integer of so many bytes, the lowest first.
-    fn long(&mut self, length: u64) -> Result<Value, Wrong> {
+    /// Reads an integer of `length` bytes, lowest first.
+    fn long(&mut self, length: u64) -> Result<Value, Defect> {
         let bytes = self.many(length)?;
         let sign = if bytes.last().is_some_and(|&byte| byte >= 0x80) { 0xff } else { 0 };
         let mut whole = [sign; 8];
@@ -303,7 +306,7 @@ impl<R: BufRead> Machine<R> {
         Ok(Value::Int(i64::from_le_bytes(whole)))
     }
 
-    fn line(&mut self) -> Result<String, Wrong> {
+    fn line(&mut self) -> Result<String, Defect> {
         let mut bytes = Vec::new();
         (&mut self.source).take(LONGEST_LINE).read_until(b'\n', &mut bytes)?;
         self.offset += bytes.len() as u64;
@@ -313,11 +316,11 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    fn decimal(&mut self) -> Result<u32, Wrong> {
+    fn decimal(&mut self) -> Result<u32, Defect> {
         self.line()?.trim().parse().map_err(|_| NO_NUMBER)
     }
 
-    fn integer(&mut self) -> Result<Value, Wrong> {
+    fn integer(&mut self) -> Result<Value, Defect> {
         let line = self.line()?;
         match line.trim().trim_end_matches('L') {
             "00" => Ok(Value::Bool(false)),
@@ -326,13 +329,13 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    fn long_text(&mut self, length: u64) -> Result<Value, Wrong> {
+    fn long_text(&mut self, length: u64) -> Result<Value, Defect> {
         let bytes = self.many(length)?;
         self.text(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn text(&mut self, text: String) -> Result<Value, Wrong> {
-        self.hold(size_of::<String>() + text.len())?;
+    fn text(&mut self, text: String) -> Result<Value, Defect> {
+        self.charge(size_of::<String>() + text.len())?;
         self.values.texts.push(text);
         Ok(Value::Text(self.values.texts.len() as u32 - 1))
     }
@@ -351,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_pickle_of_the_first_protocol() {
-        // {'a': [1, 2L], 'b': 'x'} as protocol 0 writes it.
+        // {'a': [1, 2L], 'b': 'x'} in protocol 0.
         let pickle = b"(dp0\nVa\np1\n(lp2\nI1\naL2L\nasVb\np3\nVx\np4\ns.";
         let (values, root) = read(&pickle[..]).unwrap_or_else(|error| panic!("{error}"));
         let list = values.get(root, "a").unwrap();
@@ -382,8 +385,9 @@ mod tests {
     }
 
     #[test]
-    fn what_refers_to_itself_is_only_a_value() {
-        // A list that contains itself, and a billion laughs: ten lists, each ten times the one before.
+    fn recursive_and_shared_references_take_linear_memory() {
+        // A list that contains itself, and a "billion laughs": ten lists, each of which contains the previous one ten
+        // times.
         assert!(read(&b"]q\x00h\x00a."[..]).is_ok());
         let mut pickle = b"]q\x00".to_vec();
         for _ in 0..10 {
@@ -397,21 +401,21 @@ mod tests {
     }
 
     #[test]
-    fn calls_lengths_without_bytes_and_what_is_cut_off_are_refused() {
-        let said = |pickle: &[u8]| match read(pickle) {
+    fn calls_and_truncated_pickles_are_rejected() {
+        let defect = |pickle: &[u8]| match read(pickle) {
             Err(ImportError::Pickle { what, .. }) => what,
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("it was read"),
         };
-        assert!(said(b"cos\nsystem\n(S'ls'\ntR.").contains("calls"));
-        assert!(said(b"\x80\x04\x8c\x02os\x8c\x06system\x93.").contains("calls"));
-        assert!(said(b"\x8d\xff\xff\xff\xff\xff\xff\xff\x7fabc.").contains("cut off"));
-        assert!(said(b"\x80\x04]").contains("cut off"));
-        assert!(said(b"a.").contains("not there"));
-        assert!(said(b"K\x01K\x02a.").contains("no list"));
-        assert!(said(b"(K\x01d.").contains("no value"));
-        assert!(said(b"K\x01(0.").contains("not there"));
-        assert!(said(b"h\x07.").contains("recalls"));
-        assert!(said(b"]K\x01K\x02s.").contains("no list"));
+        assert!(defect(b"cos\nsystem\n(S'ls'\ntR.").contains("calls"));
+        assert!(defect(b"\x80\x04\x8c\x02os\x8c\x06system\x93.").contains("calls"));
+        assert!(defect(b"\x8d\xff\xff\xff\xff\xff\xff\xff\x7fabc.").contains("cut off"));
+        assert!(defect(b"\x80\x04]").contains("cut off"));
+        assert!(defect(b"a.").contains("empty stack"));
+        assert!(defect(b"K\x01K\x02a.").contains("not a list"));
+        assert!(defect(b"(K\x01d.").contains("no value"));
+        assert!(defect(b"K\x01(0.").contains("empty stack"));
+        assert!(defect(b"h\x07.").contains("recalls"));
+        assert!(defect(b"]K\x01K\x02s.").contains("not a list"));
     }
 }

@@ -1,36 +1,36 @@
-//! A snapshot of PyTorch's CUDA memory: `segments`, as they were when it was taken, and `device_traces`, what happened last before
-//! that.
+//! A snapshot of PyTorch's CUDA memory: `segments`, the state when it was taken, and `device_traces`, the last events
+//! before.
 //!
-//! What is remembered of the past begins in the middle of a life. Blocks that lived before are known from two sides: they are freed
-//! without having been allocated, or lie in segments at the end without having been allocated; all of them are allocated first.
-//! A place can be used again when its free is completed, so that is taken for the free.
+//! The events begin in the middle of a program's life. Earlier blocks are those that are freed, or in a segment at the
+//! end, without an allocation in the events; the imported trace allocates all of them first. Memory can be reused once
+//! `free_completed` is logged, so that event is imported as the free.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 
-use super::book::Book;
+use super::ledger::Ledger;
 use super::lines::cut;
 use super::pickle::{self, Value, Values};
 use super::{ImportError, Line};
 use crate::event::Kind;
 use crate::sites::SiteId;
 
-/// What CUDA's caching allocator aligns to, in bytes.
+/// The alignment of PyTorch's CUDA caching allocator, in bytes.
 const ALIGN: u64 = 512;
 
-/// The most stack frames of a call site that are kept.
+/// The number of innermost stack frames of a call site that are kept.
 const DEEPEST: usize = 128;
 
-/// How long the texts of stack frames may be that are kept for the next time, in bytes.
+/// The limit of cached texts of stack frames, in bytes.
 const TEXTS: usize = 64 << 20;
 
-/// An entry of a trace.
+/// The action of an entry.
 #[derive(Clone, Copy)]
 enum Action {
     Alloc,
     Free,
     OutOfMemory,
-    /// What says nothing of blocks, or says it again.
+    /// An action that is not about blocks, or repeats another one.
     Other,
 }
 
@@ -42,43 +42,47 @@ struct Entry {
     frames: Option<Value>,
 }
 
-pub(super) fn read<W: Write>(source: impl BufRead, device: usize, book: &mut Book<'_, W>) -> Result<(), ImportError> {
+pub(super) fn read<W: Write>(
+    source: impl BufRead,
+    device: usize,
+    ledger: &mut Ledger<'_, W>,
+) -> Result<(), ImportError> {
     let (values, root) = pickle::read(source)?;
     let snapshot = Snapshot { values: &values, root };
     let entries = snapshot.trace(device)?;
     for (address, size) in snapshot.blocks_before(entries, device) {
-        book.allocate(address, Kind::Aligned, size, ALIGN)?;
-        book.summary.before += 1;
+        ledger.allocate(address, Kind::Aligned, size, ALIGN)?;
+        ledger.summary.before += 1;
     }
     let mut sites = Sites::default();
     for (number, &value) in (1..).zip(entries) {
-        book.summary.lines = number;
-        let said = snapshot.describe(value);
-        book.at_line(number, &said);
+        ledger.summary.lines = number;
+        let text = snapshot.describe(value);
+        ledger.at_line(number, &text);
         let Some(entry) = snapshot.entry(value) else {
-            book.summary.not_understood.add(number, &said);
+            ledger.summary.not_understood.add(number, &text);
             continue;
         };
         if let Some(now) = entry.microseconds {
-            book.at_time_of_day(now.saturating_mul(1000));
+            ledger.at_time_of_day(now.saturating_mul(1000));
         }
         if let (Action::Alloc | Action::OutOfMemory, Some(frames)) = (entry.action, entry.frames) {
-            let site = sites.of(&values, frames, book)?;
-            book.at_site(site)?;
+            let site = sites.of(&values, frames, ledger)?;
+            ledger.at_site(site)?;
         }
-        match tell(&entry, book)? {
-            Line::PassedOver => book.summary.passed_over += 1,
+        match import_entry(&entry, ledger)? {
+            Line::PassedOver => ledger.summary.passed_over += 1,
             Line::Done | Line::NotUnderstood => {}
         }
     }
     Ok(())
 }
 
-fn tell<W: Write>(entry: &Entry, book: &mut Book<'_, W>) -> Result<Line, ImportError> {
+fn import_entry<W: Write>(entry: &Entry, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {
     match entry.action {
-        Action::Alloc => book.allocate(entry.address, Kind::Aligned, entry.size, ALIGN),
-        Action::Free => book.free(entry.address),
-        Action::OutOfMemory => book.fail(entry.size, ALIGN),
+        Action::Alloc => ledger.allocate(entry.address, Kind::Aligned, entry.size, ALIGN),
+        Action::Free => ledger.free(entry.address),
+        Action::OutOfMemory => ledger.fail(entry.size, ALIGN),
         Action::Other => Ok(Line::PassedOver),
     }
 }
@@ -93,18 +97,18 @@ impl<'v> Snapshot<'v> {
         let traces = self.values.get(self.root, "device_traces");
         let traces = traces.ok_or(ImportError::NoSnapshot { what: "it has no device_traces" })?;
         let traces =
-            self.values.list(traces).ok_or(ImportError::NoSnapshot { what: "its device_traces are no list" })?;
+            self.values.list(traces).ok_or(ImportError::NoSnapshot { what: "its device_traces are not a list" })?;
         let trace = *traces.get(device).ok_or(ImportError::NoSuchDevice { devices: traces.len() })?;
-        self.values.list(trace).ok_or(ImportError::NoSnapshot { what: "the trace of the device is no list" })
+        self.values.list(trace).ok_or(ImportError::NoSnapshot { what: "the trace of the device is not a list" })
     }
 
-    /// Blocks that lived before the trace begins, by address: where, and their sizes.
+    /// Returns address and size of the blocks allocated before the trace begins, ordered by address.
     fn blocks_before(&self, entries: &[Value], device: usize) -> Vec<(u64, u64)> {
         let mut before = HashMap::new();
-        let mut seen = HashSet::new();
+        let mut visited = HashSet::new();
         for entry in entries.iter().filter_map(|&value| self.entry(value)) {
             let first = match entry.action {
-                Action::Alloc | Action::Free => seen.insert(entry.address),
+                Action::Alloc | Action::Free => visited.insert(entry.address),
                 _ => false,
             };
             if first && let Action::Free = entry.action {
@@ -112,7 +116,7 @@ impl<'v> Snapshot<'v> {
             }
         }
         let at_the_end = self.blocks_at_the_end(device);
-        before.extend(at_the_end.into_iter().filter(|(address, _)| !seen.contains(address)));
+        before.extend(at_the_end.into_iter().filter(|(address, _)| !visited.contains(address)));
         let mut before: Vec<(u64, u64)> = before.into_iter().collect();
         before.sort_unstable();
         before
@@ -121,15 +125,15 @@ impl<'v> Snapshot<'v> {
     fn blocks_at_the_end(&self, device: usize) -> Vec<(u64, u64)> {
         let segments = self.values.get(self.root, "segments").and_then(|segments| self.values.list(segments));
         let mut blocks = Vec::new();
-        // Nothing is walked through twice, however often it is referred to.
-        let mut seen = HashSet::new();
+        // A malicious snapshot may refer to a list many times; each is visited once.
+        let mut visited = HashSet::new();
         for &segment in segments.unwrap_or_default() {
             let list = self.values.get(segment, "blocks");
             if self.number(segment, "device") != Some(device as u64) {
                 continue;
             }
             if let (Some(Value::List(number)), Some(start)) = (list, self.number(segment, "address"))
-                && seen.insert(number)
+                && visited.insert(number)
             {
                 let list = self.values.list(Value::List(number)).unwrap_or_default();
                 self.add_blocks(list, start, &mut blocks);
@@ -138,11 +142,11 @@ impl<'v> Snapshot<'v> {
         blocks
     }
 
-    /// Adds the used blocks of a segment that begins at `start`.
+    /// Adds the used blocks of a segment that begins at address `start`.
     fn add_blocks(&self, list: &[Value], start: u64, blocks: &mut Vec<(u64, u64)>) {
         let mut next = start;
         for &block in list {
-            // Older snapshots say only how long the blocks before it are.
+            // Older snapshots have no addresses, only sizes.
             let address = self.number(block, "address").unwrap_or(next);
             let size = self.number(block, "size").unwrap_or(0);
             let state = self.values.get(block, "state").and_then(|state| self.values.text(state));
@@ -177,7 +181,7 @@ impl<'v> Snapshot<'v> {
         })
     }
 
-    /// Numbers are addresses and sizes: what looks negative has its top bit set.
+    /// Returns an address or size. A negative integer is one whose top bit is set.
     fn number(&self, value: Value, key: &str) -> Option<u64> {
         match self.values.get(value, key)? {
             Value::Int(number) => Some(number as u64),
@@ -185,7 +189,7 @@ impl<'v> Snapshot<'v> {
         }
     }
 
-    /// An entry in one line, for people.
+    /// Returns an entry as one line of text, for the report.
     fn describe(&self, value: Value) -> String {
         let action = self.values.get(value, "action").and_then(|action| self.values.text(action));
         let Some(action) = action else { return "an entry without action".to_owned() };
@@ -194,13 +198,13 @@ impl<'v> Snapshot<'v> {
     }
 }
 
-/// Call sites, by the numbers of their lists of frames: what is the same list is the same site.
+/// Call sites by the numbers of their lists of frames. The same list is the same site.
 #[derive(Default)]
 struct Sites {
     sites: HashMap<u32, Option<SiteId>>,
     texts: HashMap<u32, String>,
-    /// How long the texts are, in bytes.
-    held: usize,
+    /// The length of all cached texts, in bytes.
+    cached: usize,
 }
 
 impl Sites {
@@ -208,7 +212,7 @@ impl Sites {
         &mut self,
         values: &Values,
         frames: Value,
-        book: &mut Book<'_, W>,
+        ledger: &mut Ledger<'_, W>,
     ) -> Result<Option<SiteId>, ImportError> {
         let Value::List(number) = frames else { return Ok(None) };
         if let Some(&site) = self.sites.get(&number) {
@@ -217,25 +221,25 @@ impl Sites {
         let frames = values.list(frames).unwrap_or_default().iter();
         let frames = frames.filter_map(|&frame| if let Value::Dict(number) = frame { Some(number) } else { None });
         let frames: Vec<u32> = frames.take(DEEPEST).collect();
-        if self.held > TEXTS {
+        if self.cached > TEXTS {
             self.texts.clear();
-            self.held = 0;
+            self.cached = 0;
         }
         for &frame in &frames {
             self.texts.entry(frame).or_insert_with(|| {
                 let text = text(values, Value::Dict(frame));
-                self.held += text.len();
+                self.cached += text.len();
                 text
             });
         }
         let texts: Vec<&str> = frames.iter().map(|frame| self.texts[frame].as_str()).collect();
-        let site = if texts.is_empty() { None } else { book.define_site(&texts)? };
+        let site = if texts.is_empty() { None } else { ledger.define_site(&texts)? };
         self.sites.insert(number, site);
         Ok(site)
     }
 }
 
-/// A stack frame: the function, its file and the line.
+/// Returns the text of a stack frame: function, file and line.
 fn text(values: &Values, frame: Value) -> String {
     let text = |key| values.get(frame, key).and_then(|value| values.text(value)).map_or("", cut);
     let file = text("filename");

@@ -1,16 +1,16 @@
-//! CS:APP's `.rep`: two to four integers, a line each, then events. Which integers there are differs between courses; all that
-//! matters is that they come first.
+//! CS:APP's `.rep`: two to four integers on lines of their own, then events. The meaning of the integers differs
+//! between courses, so they are skipped.
 
 use std::io::Write;
 
-use super::book::Book;
+use super::ledger::Ledger;
 use super::lines::number;
 use super::{ImportError, Line};
 
-/// How many integers there may be in front.
+/// The limit of integers in the header.
 const HEADER: u32 = 4;
 
-/// How far the header has been read.
+/// The state of the parser: the header lines read so far, and whether events have begun.
 #[derive(Default)]
 pub(super) struct Rep {
     header: u32,
@@ -18,7 +18,7 @@ pub(super) struct Rep {
 }
 
 impl Rep {
-    pub(super) fn read<W: Write>(&mut self, line: &str, book: &mut Book<'_, W>) -> Result<Line, ImportError> {
+    pub(super) fn read<W: Write>(&mut self, line: &str, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         match fields[..] {
             [] => return Ok(Line::PassedOver),
@@ -29,12 +29,12 @@ impl Rep {
             _ => self.began = true,
         }
         match fields[..] {
-            // A free of nothing.
+            // A free of a null pointer.
             ["f", "-1"] => Ok(Line::PassedOver),
-            ["f", id] => number(id).map_or(Ok(Line::NotUnderstood), |id| book.free(id)),
+            ["f", id] => number(id).map_or(Ok(Line::NotUnderstood), |id| ledger.free(id)),
             [operation @ ("a" | "r"), id, size] => match (operation, number(id), number(size)) {
-                ("a", Some(id), Some(size)) => book.malloc(id, size),
-                ("r", Some(id), Some(size)) => book.resize(id, id, size),
+                ("a", Some(id), Some(size)) => ledger.malloc(id, size),
+                ("r", Some(id), Some(size)) => ledger.resize(id, id, size),
                 _ => Ok(Line::NotUnderstood),
             },
             _ => Ok(Line::NotUnderstood),

@@ -2,15 +2,15 @@
 
 use std::io::Write;
 
-use super::book::Book;
+use super::ledger::Ledger;
 use super::lines::number;
 use super::{ImportError, Line};
 use crate::event::Kind;
 
-/// What RMM's device memory is aligned to, in bytes.
+/// The alignment of RMM's device memory, in bytes.
 const ALIGN: u64 = 256;
 
-pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line, ImportError> {
+pub(super) fn read<W: Write>(line: &str, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {
     if line.is_empty() || line.starts_with("Thread,") {
         return Ok(Line::PassedOver);
     }
@@ -19,16 +19,16 @@ pub(super) fn read<W: Write>(line: &str, book: &mut Book<'_, W>) -> Result<Line,
     let (Some(thread), Some(pointer), Some(size)) = (number(thread), address(pointer), number(size)) else {
         return Ok(Line::NotUnderstood);
     };
-    book.in_thread(thread)?;
+    ledger.in_thread(thread)?;
     match action {
-        "allocate failure" => book.fail(size, ALIGN),
-        "allocate" => book.allocate(pointer, Kind::Aligned, size, ALIGN),
-        "free" => book.free(pointer),
+        "allocate failure" => ledger.fail(size, ALIGN),
+        "allocate" => ledger.allocate(pointer, Kind::Aligned, size, ALIGN),
+        "free" => ledger.free(pointer),
         _ => Ok(Line::NotUnderstood),
     }
 }
 
-/// Pointers are hexadecimal, with a prefix or without, or `(nil)`.
+/// Parses a pointer: hexadecimal with or without a prefix, or `(nil)`.
 fn address(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     if text == "(nil)" { Some(0) } else { u64::from_str_radix(digits, 16).ok() }

@@ -1,47 +1,47 @@
-//! What became of a trace that was imported.
+//! The summary of an import.
 
 use super::Format;
 
-/// Lines that are not in the trace, and why is clear from where they are counted.
+/// Lines of one kind that were not imported as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// How many.
+    /// The number of lines.
     pub count: u64,
-    /// The first few: line number from 1, and the line, cut when long.
+    /// The first five: line number from 1, and the line, truncated to 120 characters.
     pub first: Vec<(u64, String)>,
 }
 
 impl LeftOut {
-    const KEPT: usize = 5;
+    const EXAMPLES: usize = 5;
     const LONGEST: usize = 120;
 
     pub(super) fn add(&mut self, number: u64, line: &str) {
         self.count += 1;
-        if self.first.len() < Self::KEPT {
+        if self.first.len() < Self::EXAMPLES {
             self.first.push((number, line.chars().take(Self::LONGEST).collect()));
         }
     }
 }
 
-/// What became of a trace that was imported.
+/// The summary of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// What the source was read as.
+    /// The format of the source.
     pub format: Option<Format>,
-    /// Lines read; entries, where a format has no lines.
+    /// The number of lines read; of entries, for a format without lines.
     pub lines: u64,
-    /// Events written.
+    /// The number of events written.
     pub events: u64,
-    /// Blocks that lived before the source begins, and are allocated at the beginning of the trace.
+    /// The number of blocks allocated before the source begins; the trace allocates them first.
     pub before: u64,
-    /// Lines that say something, but of no heap's blocks: headers, notes, frees of nothing.
+    /// The number of valid lines that are not about blocks: headers, notes, frees of a null pointer.
     pub passed_over: u64,
-    /// Lines that are not understood.
+    /// Invalid lines.
     pub not_understood: LeftOut,
-    /// Frees and resizes of blocks that do not live.
+    /// Frees and resizes of blocks that are not live.
     pub unknown_blocks: LeftOut,
-    /// Allocations at a place where a block still lived; that block is taken to have been freed unseen.
+    /// Allocations at the address of a live block, which the trace frees first: the source lacks its free.
     pub reused_places: LeftOut,
-    /// Call sites that are not in the trace, because it would have more than a trace may hold.
+    /// The number of call sites left out because the trace reached its limit.
     pub sites_left_out: u64,
 }

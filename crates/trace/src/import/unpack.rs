@@ -1,13 +1,13 @@
-//! What a source is packed with, seen from its first bytes.
+//! Detects the compression of a source from its first bytes, and decompresses it.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use super::ImportError;
 
-/// How many bytes tell what a source is packed with.
+/// The number of bytes that identify the compression.
 const MAGIC: u64 = 6;
 
-/// Reads `source` as it was before it was packed: with gzip, zstd, or as the first file of a zip; or as it is.
+/// Calls `read` with the decompressed `source`: gzip, zstd, the first file of a zip, or uncompressed.
 pub(super) fn unpacked<T>(
     source: impl BufRead,
     read: impl FnOnce(&mut dyn BufRead) -> Result<T, ImportError>,
@@ -22,14 +22,14 @@ pub(super) fn unpacked<T>(
     }
 }
 
-/// The first bytes of `source`, at most so many, and all of it.
+/// Returns up to `length` first bytes of `source`, and a reader of all of it.
 pub(super) fn peeked<R: BufRead>(mut source: R, length: u64) -> io::Result<(Vec<u8>, impl BufRead)> {
     let mut first = Vec::new();
     (&mut source).take(length).read_to_end(&mut first)?;
     Ok((first.clone(), Cursor::new(first).chain(source)))
 }
 
-/// Files in a zip are read as they come: its directory, at the end, is not needed.
+/// Reads the first file of a zip as a stream, without the directory at its end.
 fn unzipped<T>(
     mut zip: impl BufRead,
     read: impl FnOnce(&mut dyn BufRead) -> Result<T, ImportError>,
@@ -38,7 +38,7 @@ fn unzipped<T>(
         let entry = zip::read::read_zipfile_from_stream(&mut zip);
         let entry = entry.map_err(|error| ImportError::Zip { what: error.to_string() })?;
         match entry {
-            None => return Err(ImportError::Zip { what: "there is no file in it".to_owned() }),
+            None => return Err(ImportError::Zip { what: "it contains no file".to_owned() }),
             Some(folder) if folder.is_dir() => {}
             Some(file) => return read(&mut BufReader::new(file)),
         }
@@ -50,7 +50,7 @@ enum Packing {
     Gzip,
     Zstd,
     Zip,
-    /// With something that this program unpacks.
+    /// A compression that is not supported, by the name of the program that decompresses it.
     Other(&'static str),
 }
 

@@ -17,7 +17,7 @@ def entry(action, address, size, time, frames=None):
     return made
 
 
-# Two blocks lived before the first entry: one that is freed, and one that is there at the end.
+# Two blocks were allocated before the first entry: one is freed, and one is live at the end.
 TRACE = [
     entry("free_requested", BASE, 1000, 0, FRAMES),
     entry("free_completed", BASE, 1000, 1, FRAMES),

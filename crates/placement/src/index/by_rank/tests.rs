@@ -10,10 +10,10 @@ use crate::index::Choose;
 use crate::policies::RandomFit;
 use crate::rules::{Growth, PolicyKind, Rules};
 
-/// Random fit that also makes its choice from a sorted list of all holes that fit, at every step, and compares.
+/// Random fit that also makes its choice from a sorted list of all fitting holes at every step, and compares.
 enum Compared {}
 
-/// The choice by definition.
+/// Makes the choice by definition.
 fn defined(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
     let mut holes: Vec<Hole> = scan::holes_from(map, 0, state.top).collect();
     holes.push(Hole { start: state.top, len: state.wilderness() });
@@ -50,14 +50,14 @@ impl Choose for Compared {
     }
 }
 
-/// How blocks are asked for in a run.
+/// The requests of a run.
 struct Run {
     capacity: usize,
     rules: Rules,
     steps: usize,
     /// The longest block in granules.
     longest: usize,
-    /// Live blocks at most.
+    /// Upper bound of live blocks.
     live: usize,
     /// The binary logarithm of the largest alignment, in granules.
     align_bits: usize,
@@ -72,7 +72,7 @@ fn run(run: &Run, seed: u64) {
     let mut numbers = Generator(&mut state);
     let mut blocks: Vec<usize> = Vec::new();
     for step in 0..run.steps {
-        // Filling and emptying in turn.
+        // Fills and empties in turn.
         let filling = (step / run.live).is_multiple_of(2);
         if blocks.is_empty() || (numbers.below(8) < if filling { 6 } else { 3 } && blocks.len() < run.live) {
             let doubling = numbers.below(run.longest.ilog2() as usize + 1);

@@ -1,9 +1,9 @@
-//! One row of the max tree: the entries of a cache line looked at together.
+//! One row of the max tree: the entries of a cache line, compared together.
 
 /// Entries in a row.
 pub(crate) const WIDTH: usize = 16;
 
-/// A bit for each entry that is at least `wanted`.
+/// Returns a bit for each entry that is at least `wanted`.
 #[inline(always)]
 pub(crate) fn at_least(row: &[i32; WIDTH], wanted: i32) -> u16 {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -13,7 +13,7 @@ pub(crate) fn at_least(row: &[i32; WIDTH], wanted: i32) -> u16 {
             _mm_set1_epi32,
         };
         let quads: *const __m128i = row.as_ptr().cast();
-        // SAFETY: SSE2 is there (see the cfg), and a row is four unaligned loads of 16 bytes.
+        // SAFETY: SSE2 is available (see the cfg), and a row is as long as four unaligned loads of 16 bytes.
         unsafe {
             let floor = _mm_set1_epi32(wanted);
             let too_small = |k| _mm_cmpgt_epi32(floor, _mm_loadu_si128(quads.add(k)));
@@ -28,7 +28,7 @@ pub(crate) fn at_least(row: &[i32; WIDTH], wanted: i32) -> u16 {
     }
 }
 
-/// The largest entry.
+/// Returns the largest entry.
 #[inline(always)]
 pub(crate) fn max(row: &[i32; WIDTH]) -> i32 {
     let mut quad = [0; 4];
@@ -40,7 +40,7 @@ pub(crate) fn max(row: &[i32; WIDTH]) -> i32 {
     quad.into_iter().fold(0, i32::max)
 }
 
-/// The largest entry but that of `lane`, which counts as 0.
+/// Returns the largest entry without that of `lane`, which counts as 0.
 #[inline(always)]
 pub(crate) fn max_but(row: &[i32; WIDTH], lane: usize) -> i32 {
     let mut quad = [0; 4];

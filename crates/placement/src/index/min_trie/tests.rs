@@ -11,9 +11,9 @@ const GRANULES: usize = 8000;
 const HOLES: usize = 40;
 const ORDER: LengthBits = LengthBits(4);
 
-/// A map with long holes between used blocks, and the root of a trie that holds them all.
+/// Returns a map with long holes between used blocks, and the root of a trie that contains them all.
 fn planted(memory: &mut [u64]) -> (BlockMap<'_>, Node) {
-    // SAFETY: the slice is borrowed exclusively.
+    // SAFETY: the slice is borrowed exclusively, so that its memory is valid and used through nothing else.
     let cells = unsafe { Cells::new(memory.as_mut_ptr(), memory.len()) };
     let mut map = BlockMap::new(cells, GRANULES);
     let mut root = NONE;
@@ -31,7 +31,7 @@ fn counted(map: &BlockMap<'_>, root: Node) -> Result<usize, usize> {
     count(map, root, ORDER, words_for(GRANULES), &|hole| (128..144).contains(&hole.len))
 }
 
-/// Every node, parents before children.
+/// Returns every node, parents before children.
 fn nodes(map: &BlockMap<'_>, root: Node) -> Vec<Node> {
     let mut nodes = vec![root];
     let mut done = 0;
@@ -53,7 +53,7 @@ fn every_hole_is_counted() {
     assert!(count(&map, root, ORDER, 20, &|_| true).is_err());
 }
 
-/// Whatever one link says instead, it is noticed: another node, itself, one above it, none at all, nowhere.
+/// Every wrong value of one link is detected: another node, itself, one above it, none at all, one outside.
 #[test]
 fn no_link_can_be_another() {
     let mut memory = vec![0; cells_for(GRANULES)];

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use super::*;
 use crate::generator::Generator;
 
-/// A tree beside the sorted keys that it should hold.
+/// A tree, and the sorted keys that it should contain.
 struct Beside<'m> {
     cells: Cells<'m, u64>,
     tree: OrderedTree,
@@ -15,15 +15,15 @@ struct Beside<'m> {
 }
 
 impl<'m> Beside<'m> {
-    /// A tree of at most `most` keys in `memory` from `base` on.
+    /// Creates a tree of at most `most` keys in `memory` from `base` on.
     fn new(memory: &'m mut [u64], base: usize, most: usize) -> Self {
         assert_eq!(memory.len(), base + cells_for(most));
-        // SAFETY: the slice is borrowed exclusively for 'm.
+        // SAFETY: the slice is borrowed exclusively for 'm, so that its memory is valid and used through nothing else.
         let cells = unsafe { Cells::new(memory.as_mut_ptr(), memory.len()) };
         Beside { cells, tree: OrderedTree::new(base), most, keys: Vec::new() }
     }
 
-    /// Adds the key if it is not there, else takes it away.
+    /// Adds the key if it is not there, otherwise removes it.
     fn toggle(&mut self, key: u64) {
         match self.keys.binary_search(&key) {
             Ok(place) => {
@@ -63,7 +63,7 @@ fn random_keys_have_the_ranks_they_have_in_order() {
     let mut beside = Beside::new(&mut memory, 0, MOST);
     let mut seed = 1;
     let mut numbers = Generator(&mut seed);
-    // Filling and emptying in turn, so that nodes split, lend, join and come back.
+    // Fills and empties in turn, so that nodes split, lend and join.
     for round in 0..40 {
         let wanted = if round % 2 == 0 { MOST } else { numbers.below(MOST / (round + 1)) };
         while beside.keys.len() != wanted {

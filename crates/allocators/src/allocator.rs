@@ -1,0 +1,97 @@
+//! The allocator of a child process.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::peers::{self, Peer};
+use crate::policy;
+use crate::preload;
+
+/// The system's malloc a second time: its difference from the first is the noise of the run.
+pub const SYSTEM_AGAIN: &str = "system (A/A)";
+
+/// The allocator of a child process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allocator {
+    /// The C library's own.
+    System,
+    /// The drop-in library under the policy with this name.
+    Heapwright(&'static str),
+    /// Another allocator's library.
+    Peer(Peer),
+    /// No allocator: measures the cost of measuring.
+    NoOp,
+}
+
+/// Returns every allocator: none and the system's malloc first, then the drop-in library's default and its policies,
+/// then the given allocators, then those found on this machine whose names are not among the given.
+pub fn all(given: &[Peer]) -> Vec<Allocator> {
+    let found = peers::find().into_iter().filter(|peer| given.iter().all(|other| other.name != peer.name));
+    let mut all = vec![Allocator::NoOp, Allocator::System, Allocator::Heapwright(policy::CACHED)];
+    all.extend(policy::names().map(Allocator::Heapwright));
+    all.extend(given.iter().cloned().chain(found).map(Allocator::Peer));
+    all
+}
+
+impl Allocator {
+    /// Returns the name in tables.
+    pub fn name(&self) -> &str {
+        match self {
+            Allocator::System => "system",
+            Allocator::Heapwright(policy) => policy,
+            Allocator::Peer(peer) => &peer.name,
+            Allocator::NoOp => "no-op",
+        }
+    }
+
+    /// Returns the library to load before the C library, if any.
+    ///
+    /// # Errors
+    /// When there is no such file, or its path cannot be passed to the dynamic linker.
+    pub fn library(&self) -> Result<Option<PathBuf>> {
+        match self {
+            Allocator::System | Allocator::NoOp => Ok(None),
+            Allocator::Heapwright(_) => preload::library(None).map(Some),
+            Allocator::Peer(peer) => {
+                let path = preload::listed(&peer.library);
+                path.map(Some).with_context(|| format!("cannot use the library {}", peer.library.display()))
+            }
+        }
+    }
+
+    /// Makes `command` start with this allocator and no other library preloaded.
+    pub fn apply(&self, command: &mut Command) -> Result<()> {
+        preload::VARIABLES.into_iter().for_each(|variable| {
+            command.env_remove(variable);
+        });
+        command.envs(self.environment()?);
+        Ok(())
+    }
+
+    /// Returns the variables under which a program runs on this allocator: its library, and its settings.
+    ///
+    /// # Errors
+    /// As [`Allocator::library`].
+    pub fn environment(&self) -> Result<Vec<(OsString, OsString)>> {
+        let library = self.library()?.map(|library| (preload::LD_PRELOAD.into(), library.into_os_string()));
+        Ok(library.into_iter().chain(self.settings()).collect())
+    }
+
+    /// Returns the environment that it needs besides its library.
+    pub fn settings(&self) -> Vec<(OsString, OsString)> {
+        match self {
+            Allocator::System | Allocator::NoOp => Vec::new(),
+            // The library's own default is measured as users get it, without settings. If hardening is requested in the
+            // environment, its cost is measured; other policies have none.
+            Allocator::Heapwright(policy::CACHED) => {
+                env::var_os(preload::HARDEN).map(|measures| (preload::HARDEN.into(), measures)).into_iter().collect()
+            }
+            Allocator::Heapwright(name) => vec![(preload::POLICY.into(), name.into())],
+            Allocator::Peer(peer) => peer.settings(),
+        }
+    }
+}

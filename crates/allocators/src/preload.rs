@@ -1,0 +1,171 @@
+//! Extracts the drop-in library, the recorder and the bench program that the command carries, so that the dynamic
+//! linker can load them.
+//!
+//! Each is written once, named by the hash of its content, into a directory that only the user can access, and is
+//! compared with the carried content before every use. It is a file, not a memfd, because `LD_PRELOAD` is inherited and
+//! all descendants must find it too.
+
+use std::env;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use heapwright_host::files::forbids_code;
+use heapwright_host::process::effective_user;
+
+/// The dynamic linker's list of libraries to preload.
+pub const LD_PRELOAD: &str = "LD_PRELOAD";
+/// Policy of the drop-in library.
+pub const POLICY: &str = "HEAPWRIGHT_POLICY";
+/// Path of the drop-in library's statistics.
+pub const STATS: &str = "HEAPWRIGHT_STATS";
+/// Seed of the drop-in library's random fit.
+pub const SEED: &str = "HEAPWRIGHT_SEED";
+/// Reaction of the drop-in library when a program frees an address that is not a live block.
+pub const ON_BAD_FREE: &str = "HEAPWRIGHT_ON_BAD_FREE";
+/// Hardening measures of the drop-in library.
+pub const HARDEN: &str = "HEAPWRIGHT_HARDEN";
+/// The directory in which the drop-in library leaves its heap's last state.
+pub const WATCH: &str = "HEAPWRIGHT_WATCH";
+/// The directory in which recorded processes create their streams.
+pub const RECORD: &str = "HEAPWRIGHT_RECORD";
+/// Set when recorded processes record the time of every call.
+pub const RECORD_TIMES: &str = "HEAPWRIGHT_RECORD_TIMES";
+/// Sampling period of stacks: one request in this many.
+pub const RECORD_SITES: &str = "HEAPWRIGHT_RECORD_SITES";
+/// A drop-in library to use instead of the carried one.
+pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
+
+/// All variables that determine a process's malloc.
+pub const VARIABLES: [&str; 7] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE, HARDEN, WATCH];
+
+/// Returns the path of the drop-in library: `chosen`, otherwise the environment's, otherwise the carried one.
+pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
+    match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
+        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.display())),
+        None => extracted(heapwright_carried::DROP_IN, library_name),
+    }
+}
+
+/// Returns the path of the carried recorder.
+pub fn recorder() -> Result<PathBuf> {
+    extracted(heapwright_carried::RECORDER, library_name)
+}
+
+/// Returns the path of the carried bench program, in which mallocs are measured.
+pub fn bench_program() -> Result<PathBuf> {
+    extracted(heapwright_carried::BENCH, |hash| format!("heapwright-bench-{hash:016x}"))
+}
+
+fn library_name(hash: u64) -> String {
+    format!("libheapwright-{hash:016x}.so")
+}
+
+/// Returns the absolute path of a library that can be listed in `LD_PRELOAD`.
+///
+/// # Errors
+/// When there is no such file, or its path contains a separator of the list.
+pub fn listed(path: &Path) -> Result<PathBuf> {
+    let path = path.canonicalize()?;
+    can_be_listed(&path)?;
+    Ok(path)
+}
+
+/// Checks that `path` can be listed in LD_PRELOAD, which the linker splits at spaces and colons and which has no
+/// quoting.
+fn can_be_listed(path: &Path) -> Result<()> {
+    let splits = path.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte));
+    ensure!(!splits, "its path contains a space or a colon, at which the dynamic linker splits it");
+    Ok(())
+}
+
+/// Returns the path of a file with `content`, named by its hash; writes the file unless it exists.
+fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    let file = name(hasher.finish());
+    let mut refusals = Vec::new();
+    for folder in folders() {
+        match extract_into(&folder, &file, content) {
+            Ok(path) => return Ok(path),
+            Err(error) => refusals.push(format!("{}: {error:#}", folder.display())),
+        }
+    }
+    bail!("cannot write {file} to any directory ({})", refusals.join("; "))
+}
+
+/// Returns the directories to try for the library, best first.
+fn folders() -> impl Iterator<Item = PathBuf> {
+    let user = effective_user();
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let shared = [env::temp_dir(), PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}")));
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/heapwright"));
+    runtime.map(|path| path.join("heapwright")).into_iter().chain(shared).chain(home)
+}
+
+fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
+    can_be_listed(folder)?;
+    claim(folder)?;
+    let path = folder.join(file);
+    if fs::read(&path).is_ok_and(|found| found == content) {
+        return Ok(path);
+    }
+    let draft = folder.join(format!("{file}.{}", std::process::id()));
+    let written = write_new(&draft, content).and_then(|()| fs::rename(&draft, &path));
+    if let Err(error) = written {
+        // A draft that stays does no harm, and the error to report is the first one.
+        let _ = fs::remove_file(&draft);
+        return Err(error).context("cannot write it");
+    }
+    Ok(path)
+}
+
+fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(path)?;
+    file.write_all(content)
+}
+
+/// Checks that `folder` exists, belongs to this user and is closed to others: write access to it is control over the
+/// programs that run.
+fn claim(folder: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::symlink_metadata(folder)?;
+    let user = effective_user();
+    ensure!(found.is_dir() && found.uid() == user, "belongs to another user");
+    ensure!(found.mode() & 0o077 == 0, "is accessible to other users (chmod 700 it)");
+    ensure!(!forbids_code(folder), "is mounted noexec");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_library_that_was_tampered_with_is_written_again() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("own");
+        let path = extract_into(&folder, "l.so", b"good").unwrap();
+        fs::write(&path, b"evil").unwrap();
+        assert_eq!(fs::read(extract_into(&folder, "l.so", b"good").unwrap()).unwrap(), b"good");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_the_linker_would_split_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(extract_into(&home.path().join("my folder"), "l.so", b"good").is_err());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_open_to_others_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(extract_into(home.path(), "l.so", b"good").is_err());
+    }
+}

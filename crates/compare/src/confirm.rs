@@ -1,0 +1,346 @@
+//! `--confirm`: runs the program itself under the finalists of the replays.
+//!
+//! A replay makes the program's calls and nothing else. It cannot show what the placement of blocks does to the
+//! program's caches, nor what share of the program's time malloc takes. Runs of the program can.
+
+use std::ffi::OsString;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use fastrand::Rng;
+use heapwright_allocators::allocator::Allocator;
+use heapwright_allocators::launcher::{Launch, Launcher};
+use heapwright_host::interruption::Interruption;
+use heapwright_host::temporary::Folder;
+use heapwright_run::program;
+use heapwright_show::number;
+use heapwright_show::progress::Progress;
+use heapwright_stats::{Estimate, FEWEST, paired_ratios};
+use serde::{Deserialize, Serialize};
+
+use super::comparison::Comparison;
+use super::metric::Metric;
+use super::pace::{Pace, comparisons};
+use super::row::{Kind, Row};
+use super::subject::Subject;
+
+/// The most finalists besides the system's malloc.
+const FINALISTS: usize = 4;
+
+/// A run that takes this many times the recorded time, and at least [`LEAST_LIMIT`], is ended.
+const LIMIT: u32 = 20;
+const LEAST_LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs of the program itself, interleaved.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// Rounds in which every finalist was run.
+    pub rounds: u32,
+    /// The system's malloc first, last the system's malloc again; between them the finalists.
+    #[serde(rename = "results")]
+    pub rows: Vec<Confirmed>,
+}
+
+/// The program under one allocator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// The name of the row with the replays.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Why it could not be run to the end.
+    pub note: Option<String>,
+    /// One per round.
+    pub runs: Vec<ProgramRun>,
+}
+
+/// What one run of the program took, with the processes that it started and waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramRun {
+    /// Elapsed time.
+    pub seconds: f64,
+    /// Processor time.
+    pub cpu_seconds: f64,
+    /// Peak resident bytes of the largest of its processes.
+    pub peak_rss: u64,
+}
+
+/// A figure of [`ProgramRun`].
+pub type Figure = fn(&ProgramRun) -> f64;
+
+impl ProgramRun {
+    /// Elapsed time in seconds.
+    pub const ELAPSED: Figure = |run| run.seconds;
+    /// Processor time in seconds.
+    pub const PROCESSOR: Figure = |run| run.cpu_seconds;
+    /// Peak resident memory in bytes.
+    pub const PEAK: Figure = |run| run.peak_rss as f64;
+}
+
+impl Confirmation {
+    /// Returns the median of a figure; `None` without runs.
+    pub fn figure(&self, row: &Confirmed, figure: Figure) -> Option<Estimate> {
+        Estimate::of(&self.in_each_round(row, figure))
+    }
+
+    /// Returns a figure over that of the system's malloc, round by round; `None` without whole rounds.
+    pub fn over_system(&self, row: &Confirmed, figure: Figure) -> Option<Estimate> {
+        Estimate::of(&self.ratios(row, figure)?)
+    }
+
+    /// Returns a figure over that of the system's malloc in each round; `None` unless both have the same rounds.
+    pub fn ratios(&self, row: &Confirmed, figure: Figure) -> Option<Vec<f64>> {
+        let system = self.system()?;
+        let is_paired = row.runs.len() == system.runs.len();
+        let ratios = || paired_ratios(&self.in_each_round(row, figure), &self.in_each_round(system, figure));
+        is_paired.then(ratios).flatten()
+    }
+
+    /// Returns the runs under the system's malloc.
+    pub fn system(&self) -> Option<&Confirmed> {
+        self.rows.iter().find(|row| row.kind == Kind::System)
+    }
+
+    /// Returns by which share a figure differs where nothing differs; `None` when that is not known.
+    pub fn noise(&self, figure: Figure) -> Option<f64> {
+        let again = self.rows.iter().find(|row| row.kind == Kind::SystemAgain)?;
+        self.over_system(again, figure)?.distance_from_one()
+    }
+
+    fn in_each_round(&self, row: &Confirmed, figure: Figure) -> Vec<f64> {
+        row.runs.iter().map(figure).collect()
+    }
+}
+
+/// The program to be run.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// How long the recorded run took.
+    pub elapsed: Duration,
+}
+
+impl Program {
+    /// Runs the program under the finalists of `comparison`, interleaved in random order. `pace` determines the number
+    /// of rounds. After an interruption, the whole rounds until then count.
+    ///
+    /// # Errors
+    /// When the program cannot be started at all.
+    pub fn confirm(
+        &self,
+        comparison: &Comparison,
+        subjects: &[Subject],
+        pace: Pace,
+        until: &Interruption,
+    ) -> Result<Confirmation> {
+        let finalists = finalists(comparison);
+        let subject = |row: &&Row| subjects.iter().find(|subject| subject.name() == row.name);
+        let subjects: Vec<&Subject> = finalists.iter().filter_map(subject).collect();
+        self.announce(&subjects);
+        let runs = Runs::of(self)?;
+        let confirmed = |row: &&Row| Confirmed { name: row.name.clone(), kind: row.kind, note: None, runs: Vec::new() };
+        let mut confirmation = Confirmation { rounds: 0, rows: finalists.iter().map(confirmed).collect() };
+        let (start, mut each, mut rng) = (Instant::now(), self.elapsed * subjects.len() as u32, Rng::with_seed(1));
+        let rivals = finalists.iter().filter(|row| row.kind.is_a_rival()).count();
+        let progress = Progress::new("confirm", 0);
+        loop {
+            let planned = pace.rounds(comparisons(rivals), confirmation.rounds, start.elapsed(), each);
+            progress.expect(planned as usize * subjects.len());
+            if confirmation.rounds >= planned {
+                break;
+            }
+            let began = Instant::now();
+            if !runs.round(&mut confirmation, &subjects, &mut rng, &progress, until) {
+                break;
+            }
+            each = began.elapsed();
+        }
+        Ok(confirmation)
+    }
+
+    /// Says what will be run, how often, and about how long it takes.
+    fn announce(&self, subjects: &[&Subject]) {
+        let names: Vec<&str> = subjects.iter().map(|subject| subject.name()).collect();
+        let least = self.elapsed * (subjects.len() * FEWEST) as u32;
+        heapwright_show::eprintln!(
+            "heapwright: running {} at least {} times, without input or output, under {}: {} or more",
+            self.command.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+            subjects.len() * FEWEST,
+            names.join(", "),
+            number::seconds(least.as_secs_f64())
+        );
+    }
+}
+
+/// Returns the rows to confirm: the system's malloc, the recommended row, the rows with the least time, the least
+/// memory and the least product of both, and the system's malloc again.
+fn finalists(comparison: &Comparison) -> Vec<&Row> {
+    let is_open = |row: &&Row| matches!(row.kind, Kind::Policy | Kind::Allocator) && row.note.is_none();
+    let open: Vec<&Row> = comparison.rows.iter().filter(is_open).collect();
+    let time = |row: &Row| row.median(Metric::Time);
+    let memory = |row: &Row| row.median(Metric::Peak);
+    let product = |row: &Row| Some(time(row)? * memory(row)?);
+    let ranked = |by: &dyn Fn(&Row) -> Option<f64>| {
+        let mut ranked: Vec<(f64, &Row)> = open.iter().filter_map(|row| Some((by(row)?, *row))).collect();
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ranked.into_iter().map(|(_, row)| row).collect::<Vec<_>>()
+    };
+    let choice = comparison.recommendation.as_ref().and_then(|found| found.choice.as_deref());
+    let chosen = open.iter().copied().filter(|row| choice == Some(row.name.as_str()));
+    let (fast, small, both) = (ranked(&time), ranked(&memory), ranked(&product));
+    let best = both.iter().take(1).chain(fast.first()).chain(small.first()).chain(both.iter().skip(1)).copied();
+    let mut picked: Vec<&Row> = Vec::new();
+    for row in chosen.chain(best) {
+        if picked.len() < FINALISTS && picked.iter().all(|other| other.name != row.name) {
+            picked.push(row);
+        }
+    }
+    let of_kind = |kind: Kind| comparison.rows.iter().filter(move |row| row.kind == kind);
+    of_kind(Kind::System).chain(picked).chain(of_kind(Kind::SystemAgain)).collect()
+}
+
+/// The program, and the launcher that runs it.
+struct Runs {
+    launcher: Launcher,
+    /// Its path and its arguments.
+    command: Vec<OsString>,
+    /// Time limit of a run, in seconds.
+    seconds: u32,
+    _folder: Folder,
+}
+
+impl Runs {
+    fn of(program: &Program) -> Result<Runs> {
+        let (name, arguments) = program.command.split_first().context("there is no program")?;
+        let path = program::find(name).with_context(|| format!("there is no program {}", name.display()))?;
+        let path = std::path::absolute(path).context("there is no current directory")?;
+        let folder = Folder::new("confirm")?;
+        let limit = program.elapsed.saturating_mul(LIMIT).max(LEAST_LIMIT);
+        Ok(Runs {
+            launcher: Launcher::new(folder.path())?,
+            command: [path.into_os_string()].into_iter().chain(arguments.iter().cloned()).collect(),
+            seconds: u32::try_from(limit.as_secs()).unwrap_or(u32::MAX),
+            _folder: folder,
+        })
+    }
+
+    /// Runs every subject once; returns `false` when interrupted, and the round does not count.
+    fn round(
+        &self,
+        confirmation: &mut Confirmation,
+        subjects: &[&Subject],
+        rng: &mut Rng,
+        progress: &Progress,
+        until: &Interruption,
+    ) -> bool {
+        let mut order: Vec<usize> = (0..subjects.len()).filter(|&at| confirmation.rows[at].note.is_none()).collect();
+        rng.shuffle(&mut order);
+        let mut runs = Vec::new();
+        for at in order {
+            progress.at(subjects[at].name());
+            let run = self.run(&subjects[at].allocator);
+            if until.came() {
+                return false;
+            }
+            runs.push((at, run));
+            progress.step();
+        }
+        for (at, run) in runs {
+            match run {
+                Ok(run) => confirmation.rows[at].runs.push(run),
+                Err(error) => confirmation.rows[at].note = Some(format!("{error:#}")),
+            }
+        }
+        // Without the system's malloc there is nothing to compare with.
+        let is_broken = confirmation.rows.iter().any(|row| row.kind == Kind::System && row.note.is_some());
+        confirmation.rounds += u32::from(!is_broken);
+        !is_broken
+    }
+
+    fn run(&self, allocator: &Allocator) -> Result<ProgramRun> {
+        let launch = Launch { command: &self.command, settings: &[], times: 1, seconds: self.seconds };
+        let spent = self.launcher.run(&launch, allocator, |launcher| {
+            launcher.stdin(Stdio::null()).stdout(Stdio::null());
+        })?;
+        let run = spent.first().context("there was no run")?;
+        Ok(ProgramRun {
+            seconds: run.elapsed_ns as f64 / 1e9,
+            cpu_seconds: run.cpu_us as f64 / 1e6,
+            peak_rss: run.peak_kib * 1024,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::{Synthetic, row};
+    use super::*;
+
+    fn names(rows: &[&Row]) -> Vec<String> {
+        rows.iter().map(|row| row.name.clone()).collect()
+    }
+
+    #[test]
+    fn finalists_are_the_best_in_anything_between_the_system_and_itself() {
+        let rows = [
+            row("fast", 0.5, 2.0),
+            row("small", 2.0, 0.5),
+            row("both", 0.8, 0.8),
+            row("second", 0.9, 0.9),
+            row("bad", 3.0, 3.0),
+        ];
+        let comparison = Synthetic::beside(rows).build();
+        let found = names(&finalists(&comparison));
+        assert_eq!(found[0], "system");
+        assert_eq!(found.last().map(String::as_str), Some("system (A/A)"));
+        let mut middle = found[1..found.len() - 1].to_vec();
+        middle.sort();
+        assert_eq!(middle, ["both", "fast", "second", "small"]);
+    }
+
+    #[test]
+    fn who_failed_in_replay_is_no_finalist() {
+        let mut comparison = Synthetic::beside([row("broken", 0.1, 0.1), row("fine", 1.0, 1.0)]).build();
+        comparison.rows[1].note = Some("lost its contents".to_owned());
+        assert!(!names(&finalists(&comparison)).contains(&"broken".to_owned()));
+    }
+
+    fn launched(command: &[&str]) -> Result<ProgramRun> {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        Runs::of(&Program { command, elapsed: Duration::ZERO })?.run(&Allocator::System)
+    }
+
+    #[test]
+    fn a_run_is_measured() {
+        let run = launched(&["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).unwrap();
+        assert!(run.cpu_seconds > 0.0 && run.seconds >= run.cpu_seconds * 0.5, "{run:?}");
+        assert!(run.peak_rss > 100 << 10, "{run:?}");
+    }
+
+    #[test]
+    fn a_run_that_fails_says_why() {
+        let error = launched(&["sh", "-c", "echo alas >&2; exit 3"]).unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("alas"), "{error}");
+        assert!(launched(&["/nowhere/program"]).is_err());
+    }
+
+    #[test]
+    fn ratios_are_paired_by_round() {
+        let run = |seconds: f64| ProgramRun { seconds, cpu_seconds: seconds, peak_rss: 1 << 20 };
+        let of = |name: &str, kind, factor: f64| Confirmed {
+            name: name.to_owned(),
+            kind,
+            note: None,
+            runs: (1..=6).map(|round| run(f64::from(round) * factor)).collect(),
+        };
+        let rows =
+            vec![of("system", Kind::System, 1.0), of("x", Kind::Policy, 0.5), of("again", Kind::SystemAgain, 1.0)];
+        let confirmation = Confirmation { rounds: 6, rows };
+        let ratio = confirmation.over_system(&confirmation.rows[1], ProgramRun::PROCESSOR).unwrap();
+        assert_eq!((ratio.median, ratio.interval), (0.5, Some([0.5, 0.5])));
+        assert_eq!(confirmation.noise(ProgramRun::ELAPSED), Some(0.0));
+        assert_eq!(confirmation.over_system(&confirmation.rows[1], ProgramRun::PEAK).unwrap().median, 1.0);
+    }
+}

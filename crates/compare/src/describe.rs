@@ -1,0 +1,85 @@
+//! The headline, notes and legend of a comparison.
+
+use super::comparison::Comparison;
+use super::metric::Origin;
+use heapwright_show::number;
+
+impl Comparison {
+    /// What was compared, where and how long, in two lines.
+    pub fn headline(&self) -> String {
+        let trace = &self.trace;
+        let threads = if trace.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", trace.threads) };
+        let settings = &self.settings;
+        let machine = self.machine.describe();
+        let rounds = match settings.rounds {
+            0 => "simulated only".to_owned(),
+            rounds => format!("{} in {}", counted(rounds, "round"), number::seconds(settings.seconds)),
+        };
+        format!(
+            "{}: {} events, {threads}, at most {} asked for at one time\n{machine}: {rounds}",
+            trace.title(),
+            number::grouped(trace.events),
+            number::bytes(trace.peak_asked)
+        )
+    }
+
+    /// Why figures are missing, and what else must be known of rows.
+    pub fn notes(&self) -> Vec<String> {
+        let missing = self.rows.iter().filter_map(|row| Some(format!("{}: {}", row.name, row.note.as_ref()?)));
+        let refused = self.rows.iter().filter(|row| row.note.is_none()).filter_map(|row| {
+            let refused = row.refused.filter(|&refused| refused > 0)?;
+            Some(format!("{}: {} requests found no place", row.name, number::grouped(refused)))
+        });
+        let cut = (!self.trace.is_whole).then(|| "The trace was cut off: it ends before the program did.".to_owned());
+        let interrupted = self
+            .settings
+            .interrupted
+            .then(|| "Interrupted: the figures are those of the rounds until then.".to_owned());
+        missing.chain(refused).chain(cut).chain(interrupted).collect()
+    }
+
+    /// How to read the tables.
+    pub fn legend(&self) -> String {
+        let simulated =
+            "Peak heap, fragmentation and holes are simulated: at the peak of the heap, then the mean over all events.";
+        let settings = &self.settings;
+        if settings.rounds == 0 {
+            return format!("* best of its column, ~ reads the same. {simulated}");
+        }
+        let noise = match self.noise() {
+            Some(noise) => format!(" Noise: {:.1} %.", 100.0 * noise),
+            None => String::new(),
+        };
+        let timed = match settings.timed_rounds {
+            0 => String::new(),
+            timed => format!(", of single calls of {}", counted(timed, "round")),
+        };
+        let time = if settings.threads { "elapsed" } else { "processor" };
+        let harness = match self.is_net() {
+            true => "without what the harness takes (no-op)",
+            false => "with what the harness takes",
+        };
+        format!(
+            "* best of its column, ~ shown to be as good within 5 %.{noise} Medians of {}{timed}, with 95 % intervals; \
+             time is {time} time in malloc and free and touching the blocks, {harness}, RSS that of the heap alone. \
+             Kept: metadata, caches and free pages, with rounding and holes where these are not known; negative where \
+             pages were never touched. {simulated}",
+            counted(settings.rounds, "round"),
+        )
+    }
+}
+
+impl Origin {
+    /// In a word.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Origin::Measured => "measured",
+            Origin::Timed => "single calls",
+            Origin::Simulated => "simulated",
+        }
+    }
+}
+
+fn counted(number: u32, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,130 @@
+//! The figures of a row, computed from the rounds of its real replays.
+
+use super::comparison::Comparison;
+use super::metric::{Metric, Origin};
+use super::row::{Kind, Parts, Round, Row, TimedRound};
+use heapwright_stats::{Estimate, paired_ratios};
+
+/// What differs by at most this share counts as equal.
+pub const EQUAL: f64 = 0.05;
+
+impl Row {
+    /// Returns a figure as it was measured in each of the rounds; empty for figures that do not come from rounds.
+    fn measured(&self, metric: Metric, threads: bool) -> Vec<f64> {
+        let round: fn(&Round) -> f64 = match metric {
+            Metric::Time if threads => |round| round.seconds,
+            Metric::Time => |round| round.cpu_seconds,
+            Metric::Peak => |round| round.peak_rss as f64,
+            Metric::Average => |round| round.average_rss as f64,
+            Metric::Faults => |round| round.faults as f64,
+            _ => return self.in_each_timed_round(metric),
+        };
+        self.rounds.iter().map(round).collect()
+    }
+
+    fn in_each_timed_round(&self, metric: Metric) -> Vec<f64> {
+        let nanoseconds: fn(&TimedRound) -> f64 = match metric {
+            Metric::P50 => |round| round.p50,
+            Metric::P99 => |round| round.p99,
+            Metric::P9999 => |round| round.p9999,
+            Metric::Max => |round| round.max,
+            _ => return Vec::new(),
+        };
+        self.timed_rounds.iter().map(|round| nanoseconds(round) / 1e9).collect()
+    }
+}
+
+impl Comparison {
+    /// Returns a figure of a row in each of the rounds; empty for figures that do not come from rounds. Times are net
+    /// of the harness where that is known, but for the harness itself.
+    pub fn in_each_round(&self, row: &Row, metric: Metric) -> Vec<f64> {
+        let measured = row.measured(metric, self.settings.threads);
+        match metric {
+            Metric::Time if row.kind == Kind::NoOp => measured,
+            Metric::Time => match self.harness() {
+                Some(harness) => measured.iter().zip(harness).map(|(time, harness)| time - harness).collect(),
+                None => measured,
+            },
+            Metric::TimeOverSystem if row.kind != Kind::NoOp => self.over_system(row),
+            Metric::PeakOverAsked if self.trace.peak_asked > 0 => {
+                let asked = self.trace.peak_asked as f64;
+                self.in_each_round(row, Metric::Peak).into_iter().map(|peak| peak / asked).collect()
+            }
+            _ => measured,
+        }
+    }
+
+    fn over_system(&self, row: &Row) -> Vec<f64> {
+        let time = |row: &Row| self.in_each_round(row, Metric::Time);
+        self.system().and_then(|system| paired_ratios(&time(row), &time(system))).unwrap_or_default()
+    }
+
+    /// Returns whether times are net of the harness.
+    pub fn is_net(&self) -> bool {
+        self.harness().is_some()
+    }
+
+    /// Returns the time that the harness takes in each of the rounds. `None` where it was not measured, or where it
+    /// took as long as an allocator and the harness together: then it cannot be subtracted.
+    fn harness(&self) -> Option<Vec<f64>> {
+        let time = |row: &Row| row.measured(Metric::Time, self.settings.threads);
+        let harness = self.rows.iter().find(|row| row.kind == Kind::NoOp && !row.rounds.is_empty()).map(time)?;
+        let is_longer = |row: &Row| time(row).iter().zip(&harness).all(|(time, harness)| time > harness);
+        self.rows.iter().filter(|row| row.kind != Kind::NoOp).all(is_longer).then_some(harness)
+    }
+
+    /// A figure of one row over that of another, round by round.
+    pub fn ratio(&self, row: &Row, base: &Row, metric: Metric) -> Option<Estimate> {
+        Estimate::of_paired_ratios(&self.in_each_round(row, metric), &self.in_each_round(base, metric))
+    }
+
+    /// By how much the times of two replays of one allocator differ, as a share. `None` when that is not known.
+    pub fn noise(&self) -> Option<f64> {
+        self.noise_of(Metric::Time)
+    }
+
+    /// By how much a figure of two replays of one allocator differs, as a share. `None` when that is not known.
+    pub fn noise_of(&self, metric: Metric) -> Option<f64> {
+        let again = self.rows.iter().find(|row| row.kind == Kind::SystemAgain)?;
+        self.ratio(again, self.system()?, metric)?.distance_from_one()
+    }
+
+    /// Makes the figures of all rows from their rounds.
+    pub fn settle(&mut self) {
+        let measured = || Metric::ALL.into_iter().filter(|metric| metric.origin() != Origin::Simulated);
+        let estimates = |row: &Row| -> Vec<(Metric, Option<Estimate>)> {
+            measured().map(|metric| (metric, Estimate::of(&self.in_each_round(row, metric)))).collect()
+        };
+        let all: Vec<_> = self.rows.iter().map(estimates).collect();
+        for (row, estimates) in self.rows.iter_mut().zip(all) {
+            row.figures.retain(|metric, _| metric.origin() == Origin::Simulated);
+            estimates.into_iter().for_each(|(metric, estimate)| row.set(metric, estimate));
+            let peak = row.median(Metric::Peak).filter(|_| row.kind != Kind::NoOp);
+            row.parts = peak.map(|peak| Parts::of(peak.round() as u64, row.at_peak, self.trace.peak_asked));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::{Synthetic, row};
+    use super::*;
+
+    #[test]
+    fn times_are_net_of_the_harness_round_by_round() {
+        let comparison = Synthetic::beside([row("fast", 0.6, 1.0)]).noise(0.0).harness(0.2).build();
+        let median = |name: &str, metric| comparison.row(name).unwrap().median(metric);
+        let near = |figure: Option<f64>, expected: f64| (figure.unwrap() - expected).abs() < 1e-9;
+        assert!(comparison.is_net() && near(median("system", Metric::Time), 0.8));
+        assert!(near(median("fast", Metric::TimeOverSystem), 0.5));
+        assert!(near(median("no-op", Metric::Time), 0.2));
+        assert_eq!(median("no-op", Metric::TimeOverSystem), None);
+    }
+
+    #[test]
+    fn a_harness_that_takes_as_long_as_an_allocator_is_not_subtracted() {
+        let comparison = Synthetic::beside([row("fast", 0.6, 1.0)]).noise(0.0).harness(0.6).build();
+        assert!(!comparison.is_net());
+        assert_eq!(comparison.row("fast").unwrap().median(Metric::TimeOverSystem), Some(0.6));
+    }
+}

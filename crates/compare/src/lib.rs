@@ -1,0 +1,127 @@
+//! `heapwright compare`: where is a program's fragmentation, and would another allocator or policy fix it?
+//!
+//! The files, from the bottom up; each uses those before it only:
+//!
+//! - `metric` (figures by name), `row` (an allocator or a policy, and its figures), `trace` (what is replayed),
+//!   `comparison`
+//!   (all that is found out), `subject` (what is compared);
+//! - `figures` (made from rounds), `pace` and `rounds` (real replays), `simulate` (policies without memory);
+//! - `marks`, `baseline`, `fidelity`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);
+//! - `condition` and `judge` (`--fail-if`); `describe`, `show` and `export` (output);
+//! - `confirm` (runs the program itself), `gather` (runs all of it), `source` (where the trace comes from),
+//!   `arguments`.
+
+mod act;
+mod arguments;
+mod baseline;
+mod comparison;
+mod condition;
+mod confirm;
+mod describe;
+mod export;
+mod fidelity;
+mod figures;
+mod fragmentation;
+mod gather;
+mod judge;
+mod marks;
+mod metric;
+mod pace;
+mod recommend;
+mod rival;
+mod rounds;
+mod row;
+mod show;
+mod simulate;
+mod source;
+mod subject;
+#[cfg(test)]
+mod synthetic;
+mod trace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use heapwright_host::destination::Destination;
+use heapwright_host::interruption;
+use heapwright_show::terminal;
+
+pub use self::arguments::{Arguments, EXAMPLES};
+pub use self::comparison::{Comparison, Recommendation};
+use self::export::Form;
+pub use self::gather::{Plan, gather, gather_around};
+use self::judge::{Field, Judgement, Outcome};
+pub use self::metric::Metric;
+pub use self::pace::Pace;
+pub use self::rounds::Course;
+pub use self::row::{Row, Sample};
+pub use heapwright_stats::Estimate;
+
+/// The exit code when a condition of `--fail-if` holds.
+const FAILED: u8 = 1;
+
+/// Compares, prints what came of it, and judges.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let mut plan = arguments.plan();
+    let before = arguments.baseline.as_deref().map(baseline::read).transpose()?;
+    if let Some(before) = before.as_ref().filter(|_| plan.course.is_some() && !arguments.baseline_of_another_machine) {
+        baseline::ensure_of_this_machine(before)?;
+    }
+    let judgements = judgements(arguments, &plan, before.is_some());
+    let exports = arguments.exports()?;
+    let source = arguments.source()?;
+    plan.program = arguments.program(source.elapsed());
+    let comparison = gather(source.path(), &plan)?;
+    // A process that ends by a signal runs no destructors.
+    drop(source);
+    tell(arguments, &exports, &comparison, before.as_ref())?;
+    let has_failed = judge(&judgements, &comparison, before.as_ref());
+    Ok(match (comparison.settings.interrupted, has_failed) {
+        (true, _) => interruption::exit_code(),
+        (false, true) => ExitCode::from(FAILED),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// Prints which conditions hold, and which may; returns whether any holds.
+fn judge(judgements: &[Judgement], comparison: &Comparison, before: Option<&Comparison>) -> bool {
+    let outcomes: Vec<Outcome> = judgements.iter().map(|judgement| judgement.outcome(comparison, before)).collect();
+    for outcome in &outcomes {
+        match outcome {
+            Outcome::Passes => {}
+            Outcome::MayFail(why) => heapwright_show::eprintln!("heapwright: warning: {why}"),
+            Outcome::Fails(why) => heapwright_show::eprintln!("heapwright: failed: {why}"),
+        }
+    }
+    outcomes.iter().any(|outcome| matches!(outcome, Outcome::Fails(_)))
+}
+
+/// The conditions, before anything is measured: what cannot be meant is a mistake in the command.
+fn judgements(arguments: &Arguments, plan: &Plan, has_baseline: bool) -> Vec<Judgement> {
+    let subjects = plan.subjects();
+    let subject = arguments.subject.as_deref();
+    let field = Field { subjects: &subjects, is_measured: plan.course.is_some(), has_baseline, subject };
+    arguments.fail_if.iter().map(|condition| field.resolve(condition).unwrap_or_else(|error| misuse(&error))).collect()
+}
+
+/// Ends as a command does that was typed wrongly.
+fn misuse(what: &str) -> ! {
+    heapwright_show::usage::refuse(&format!("--fail-if: {what}"))
+}
+
+/// Prints tables, unless something else goes to standard output, and writes files.
+fn tell(
+    arguments: &Arguments,
+    exports: &[(Form, Destination)],
+    comparison: &Comparison,
+    before: Option<&Comparison>,
+) -> Result<()> {
+    // The files first: a reader of standard output that ends early ends this process.
+    let (printed, files): (Vec<_>, Vec<_>) = exports.iter().partition(|export| export.1.is_open_already());
+    files.into_iter().try_for_each(|(form, destination)| form.export(comparison, destination))?;
+    if printed.is_empty() {
+        show::print(comparison, before, &arguments.columns(), terminal::width());
+    }
+    printed.into_iter().try_for_each(|(form, destination)| form.export(comparison, destination))
+}

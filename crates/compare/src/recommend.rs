@@ -1,0 +1,249 @@
+//! The verdict: what to do, with its evidence, and the command that does it. `docs/compare.md` states the rules.
+
+use super::act;
+use super::comparison::{Comparison, Recommendation, Verdict};
+use super::confirm::ProgramRun;
+use super::fragmentation::fragmentation;
+use super::metric::Metric;
+use super::pace::comparisons;
+use super::rival::{Rival, percent};
+use super::row::Row;
+use heapwright_stats::{FEWEST, fewest_for};
+
+/// Figures of one allocator that differ by more than this share are too noisy to compare others.
+const MOST_NOISE: f64 = 0.10;
+
+/// A verdict and its reasons.
+struct Conclusion<'a> {
+    verdict: Verdict,
+    choice: Option<&'a Row>,
+    text: String,
+    /// What is said of fragmentation.
+    memory: Option<String>,
+    /// What to do next, in a sentence that ends with a command where there is one.
+    next: String,
+    command: Option<String>,
+}
+
+impl Conclusion<'_> {
+    fn unknown(why: impl Into<String>, next: impl Into<String>) -> Self {
+        let (text, next) = (why.into(), next.into());
+        Conclusion { verdict: Verdict::Unknown, choice: None, text, memory: None, next, command: None }
+    }
+}
+
+/// Returns the recommendation of a comparison.
+pub fn recommend(comparison: &Comparison) -> Recommendation {
+    let Conclusion { verdict, choice, text, memory, next, command } = conclude(comparison);
+    let sentences = [Some(text), memory, Some(next).filter(|next| !next.is_empty())];
+    Recommendation {
+        verdict,
+        choice: choice.map(|row| row.name.clone()),
+        text: sentences.into_iter().flatten().collect::<Vec<String>>().join(" "),
+        command,
+    }
+}
+
+fn conclude(comparison: &Comparison) -> Conclusion<'_> {
+    let rivals = comparison.rivals();
+    if let Some(doubt) = doubt(comparison, &rivals) {
+        return doubt;
+    }
+    let by_cost = |a: &&Rival, b: &&Rival| a.cost().total_cmp(&b.cost());
+    if let Some(best) = rivals.iter().filter(|rival| rival.is_better()).min_by(by_cost) {
+        return change(comparison, best);
+    }
+    let offers = offers(&rivals);
+    let open: Vec<&Rival> = rivals.iter().filter(|rival| !rival.is_out()).collect();
+    match (offers.is_empty(), open.is_empty()) {
+        (false, _) => depends(comparison, &offers),
+        (true, true) => keep(comparison),
+        (true, false) => undecided(comparison, &open),
+    }
+}
+
+/// Returns why nothing can be said, if that is so whatever the figures are, and what to do about it.
+fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<'a>> {
+    if comparison.confirmation.is_some() {
+        let (why, next) = few_rounds(comparison, rivals).or_else(|| noisy(comparison))?;
+        return Some(Conclusion::unknown(format!("Nothing can be said: {why}."), next));
+    }
+    let settings = &comparison.settings;
+    if settings.rounds == 0 {
+        let why = "There were no real replays, so nothing is known of time.";
+        let next = "To measure, without --policies-only: `heapwright compare ...`";
+        return Some(Conclusion { memory: fragmentation(comparison), ..Conclusion::unknown(why, next) });
+    }
+    if !comparison.system().is_some_and(|system| system.note.is_none() && !system.rounds.is_empty()) {
+        let why = "Nothing can be said: the system's malloc could not be measured, and there is nothing to compare \
+                   the others with.";
+        return Some(Conclusion::unknown(why, ""));
+    }
+    let unreliable = few_rounds(comparison, rivals).or_else(|| comparison.unfaithful()).or_else(|| noisy(comparison));
+    if comparison.is_threaded_by_one() {
+        return Some(one_thread(comparison, rivals, unreliable));
+    }
+    let (why, next) = unreliable?;
+    Some(Conclusion::unknown(format!("Nothing can be said: {why}."), next))
+}
+
+/// Returns why there are too few rounds, if there are, and the command for more.
+fn few_rounds(comparison: &Comparison, rivals: &[Rival]) -> Option<(String, String)> {
+    let rounds = comparison.decisive_rounds();
+    let needed = fewest_for(comparisons(rivals.len()));
+    let more = format!("Allow more time with --budget, or set the number: `{}`", act::rounds(needed));
+    if rivals.is_empty() {
+        Some(("no other allocator could be measured".to_owned(), String::new()))
+    } else if rounds < FEWEST {
+        let why = format!("there are no intervals from so few rounds ({rounds}; it takes {FEWEST})");
+        Some((why, more))
+    } else if rounds < needed {
+        let why = format!("{rounds} rounds cannot decide among {}, {needed} can", counted(rivals.len(), "rival"));
+        Some((why, more))
+    } else {
+        None
+    }
+}
+
+/// Returns by how much replays of the same allocator differ, if that is too much.
+fn noisy(comparison: &Comparison) -> Option<(String, String)> {
+    let runs = comparison.confirmation.as_ref();
+    let noise = |metric, figure| runs.map_or_else(|| comparison.noise_of(metric), |runs| runs.noise(figure));
+    let of = |metric, figure, what| match noise(metric, figure) {
+        Some(noise) if noise <= MOST_NOISE => None,
+        Some(noise) => Some(format!("differ by up to {} % in {what}", percent(noise))),
+        None => Some(format!("were to show the noise in {what}, and failed")),
+    };
+    let how =
+        of(Metric::Time, ProgramRun::PROCESSOR, "time").or_else(|| of(Metric::Peak, ProgramRun::PEAK, "memory"))?;
+    let why = format!(
+        "{} the system's malloc {how}; with more than {} % others cannot be compared",
+        if comparison.confirmation.is_some() { "runs of the program under" } else { "replays of" },
+        percent(MOST_NOISE)
+    );
+    let more = act::rounds(2 * comparison.decisive_rounds());
+    Some((why, format!("Repeat it on an idle machine, or with more rounds: `{more}`")))
+}
+
+/// Nothing of time, since one thread made the calls of several. Of memory, what is shown.
+fn one_thread<'a>(comparison: &'a Comparison, rivals: &[Rival], doubt: Option<(String, String)>) -> Conclusion<'a> {
+    let threads = comparison.trace.threads;
+    let first = format!("One thread made the calls of {threads} here, so nothing can be said of time");
+    let next = "To replay each thread's calls in a thread of its own, without --one-thread: `heapwright compare ...`";
+    let smaller = || rivals.iter().filter(|rival| rival.is_smaller());
+    let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);
+    let text = match (doubt, smaller().min_by(by_memory)) {
+        (Some((why, _)), _) => format!("{first}; nor of memory: {why}."),
+        (None, Some(least)) => {
+            format!("{first}. Of memory, {} takes {}.", least.row.title(), least.memory_in_words())
+        }
+        (None, None) => format!("{first}. Of memory, no allocator is shown to take less than the system's malloc."),
+    };
+    Conclusion::unknown(text, next)
+}
+
+fn change<'a>(comparison: &'a Comparison, best: &Rival<'a>) -> Conclusion<'a> {
+    let command = act::under(best.row, &comparison.trace);
+    let act = command.as_ref().map(|command| format!("To use it: `{command}`"));
+    Conclusion {
+        verdict: Verdict::Change,
+        choice: Some(best.row),
+        text: format!("Use {}: {}.", best.row.title(), best.evidence(comparison.time_in_words())),
+        memory: fragmentation(comparison),
+        next: [Some(about_calls(comparison)), act].into_iter().flatten().collect::<Vec<String>>().join(" "),
+        command,
+    }
+}
+
+fn depends<'a>(comparison: &'a Comparison, offers: &[&Rival]) -> Conclusion<'a> {
+    let words: Vec<String> = offers.iter().map(|rival| rival.offer(comparison.time_in_words())).collect();
+    let commands = offers.iter().filter_map(|rival| act::under(rival.row, &comparison.trace));
+    let commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
+    Conclusion {
+        verdict: Verdict::Depends,
+        choice: comparison.system(),
+        text: format!("Keep the system's malloc unless one thing matters more: {}.", words.join("; ")),
+        memory: fragmentation(comparison),
+        next: format!("{} To use one of them: {}", about_calls(comparison), commands.join(" or ")),
+        command: None,
+    }
+}
+
+fn keep(comparison: &Comparison) -> Conclusion<'_> {
+    let text = "Keep the system's malloc: every other that was tried is shown to be no more than 5 % better in time and \
+                memory, or to be worse in one of them.";
+    Conclusion {
+        verdict: Verdict::Keep,
+        choice: comparison.system(),
+        text: text.to_owned(),
+        memory: fragmentation(comparison),
+        next: about_calls(comparison),
+        command: None,
+    }
+}
+
+fn undecided<'a>(comparison: &'a Comparison, open: &[&Rival]) -> Conclusion<'a> {
+    const LISTED: usize = 3;
+    let rounds = comparison.decisive_rounds();
+    let listed: Vec<String> = open.iter().take(LISTED).map(|rival| rival.open_question()).collect();
+    let more = if open.len() > LISTED { " and others" } else { "" };
+    let why = format!("{} rounds do not decide whether {}{more} would be better", rounds, listed.join(", "));
+    let next = format!("Four times the rounds halve the intervals: `{}`", act::rounds(4 * rounds));
+    let unknown = Conclusion::unknown(format!("Nothing can be said: {why}."), next);
+    Conclusion { memory: fragmentation(comparison), ..unknown }
+}
+
+/// The fastest and the smallest of those that are so at the cost of the other.
+fn offers<'r, 'a>(rivals: &'r [Rival<'a>]) -> Vec<&'r Rival<'a>> {
+    let offers = || rivals.iter().filter(|rival| rival.is_an_offer());
+    let by_time = |a: &&Rival, b: &&Rival| a.time.median.total_cmp(&b.time.median);
+    let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);
+    let fastest = offers().filter(|rival| rival.is_faster()).min_by(by_time);
+    let smallest = offers().filter(|rival| rival.is_smaller()).min_by(by_memory);
+    let is_another = |rival: &&Rival| fastest.is_none_or(|fastest| !std::ptr::eq(fastest, *rival));
+    fastest.into_iter().chain(smallest.filter(is_another)).collect()
+}
+
+/// What a verdict without confirmation is about.
+fn about_calls(comparison: &Comparison) -> String {
+    if comparison.confirmation.is_some() {
+        return "These are the times and the memory of the program itself.".to_owned();
+    }
+    let about = "This is about the allocator's calls, not about the program's time";
+    match act::confirm(&comparison.trace) {
+        Some(command) => format!("{about}, which `{command}` measures."),
+        None => format!("{about}."),
+    }
+}
+
+impl Comparison {
+    /// Returns whether one thread made the calls of several.
+    fn is_threaded_by_one(&self) -> bool {
+        self.trace.threads > 1 && !self.settings.threads
+    }
+
+    /// Returns the number of rounds on which the verdict rests: of runs of the program itself, or of replays.
+    fn decisive_rounds(&self) -> usize {
+        self.confirmation.as_ref().map_or(self.settings.rounds, |runs| runs.rounds) as usize
+    }
+
+    /// Returns what the measured time is.
+    pub fn time_in_words(&self) -> &'static str {
+        if self.confirmation.is_some() {
+            return "processor time of the program";
+        }
+        match (self.settings.threads, self.is_net()) {
+            (true, _) => "elapsed time",
+            (false, true) => "time in malloc and free",
+            (false, false) => "time in the replay",
+        }
+    }
+}
+
+fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+#[path = "recommend_tests.rs"]
+mod tests;

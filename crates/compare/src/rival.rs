@@ -1,0 +1,216 @@
+//! A row held against the system's malloc: what is shown of its time and its memory, and that in words.
+
+use super::comparison::Comparison;
+use super::confirm::{Confirmation, Confirmed, ProgramRun};
+use super::figures::EQUAL;
+use super::metric::Metric;
+use super::pace::comparisons;
+use super::row::Row;
+use heapwright_show::number;
+use heapwright_stats::{Estimate, paired_ratios};
+
+/// A difference below this share is not shown by any interval, however little noise there is.
+const LEAST: f64 = 0.02;
+
+/// A difference in memory below this number of bytes does not count.
+const LEAST_BYTES: f64 = 256.0 * 1024.0;
+
+/// A row that you could choose, compared with the system's malloc. The intervals of all rivals hold at the same time,
+/// in 95 % of all comparisons.
+#[derive(Clone, Debug)]
+pub struct Rival<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// Its time over the system's.
+    pub time: Estimate,
+    /// Its peak RSS over the system's.
+    pub memory: Estimate,
+    /// The system's peak RSS, in bytes.
+    base: f64,
+    /// By how much the times and the memory of one allocator differ.
+    noise: [f64; 2],
+}
+
+impl Comparison {
+    /// Returns the rows that can be chosen instead of the system's malloc: they were measured, and refused no request
+    /// that the system's malloc served.
+    ///
+    /// If the program itself was run, those that it was run under, with the figures of these runs.
+    pub fn rivals(&self) -> Vec<Rival<'_>> {
+        self.confirmation.as_ref().map_or_else(|| self.replayed_rivals(), |runs| self.confirmed_rivals(runs))
+    }
+
+    fn confirmed_rivals<'a>(&'a self, runs: &Confirmation) -> Vec<Rival<'a>> {
+        let noise = [ProgramRun::PROCESSOR, ProgramRun::PEAK].map(|figure| runs.noise(figure).unwrap_or(0.0));
+        let base = runs.system().and_then(|system| runs.figure(system, ProgramRun::PEAK)).map(|peak| peak.median);
+        let open: Vec<&Confirmed> =
+            runs.rows.iter().filter(|row| row.kind.is_a_rival() && row.note.is_none()).collect();
+        let comparisons = comparisons(open.len());
+        let rival = |confirmed: &Confirmed| {
+            let ratio = |figure| Estimate::one_of(comparisons, &runs.ratios(confirmed, figure)?);
+            let (time, memory) = (ratio(ProgramRun::PROCESSOR)?, ratio(ProgramRun::PEAK)?);
+            Some(Rival { row: self.row(&confirmed.name)?, time, memory, base: base?, noise })
+        };
+        open.into_iter().filter_map(rival).collect()
+    }
+
+    fn replayed_rivals(&self) -> Vec<Rival<'_>> {
+        let Some(system) = self.system() else { return Vec::new() };
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| is_open(row, system)).collect();
+        let comparisons = comparisons(rows.len());
+        let noise = [Metric::Time, Metric::Peak].map(|metric| self.noise_of(metric).unwrap_or(0.0));
+        let rival = |row| {
+            let ratio = |metric| {
+                let values = [row, system].map(|row| self.in_each_round(row, metric));
+                Estimate::one_of(comparisons, &paired_ratios(&values[0], &values[1])?)
+            };
+            let base = system.median(Metric::Peak)?;
+            Some(Rival::new(row, [ratio(Metric::Time)?, ratio(Metric::Peak)?], base, noise))
+        };
+        rows.into_iter().filter_map(rival).collect()
+    }
+}
+
+/// Returns whether a row can be chosen instead of the system's malloc.
+fn is_open(row: &Row, system: &Row) -> bool {
+    row.kind.is_a_rival() && row.note.is_none() && !row.rounds.is_empty() && row.refused <= system.refused
+}
+
+impl<'a> Rival<'a> {
+    /// Returns a rival by its `ratios` to the system's time and memory. `base` is the system's memory, in bytes;
+    /// `noise` the shares by which times and memory of one allocator differ.
+    pub fn new(row: &'a Row, ratios: [Estimate; 2], base: f64, noise: [f64; 2]) -> Rival<'a> {
+        let [time, memory] = ratios;
+        Rival { row, time, memory, base, noise }
+    }
+}
+
+impl Rival<'_> {
+    /// Shown to be faster, and by more than a twentieth as far as is known.
+    pub fn is_faster(&self) -> bool {
+        is_less(self.time, self.noise[0])
+    }
+
+    /// Shown to be smaller, and by more than a twentieth as far as is known.
+    pub fn is_smaller(&self) -> bool {
+        is_less(self.memory, self.noise[1]) && !self.is_little()
+    }
+
+    /// Shown to be better in one way, and not worse by more than a twentieth in the other.
+    pub fn is_better(&self) -> bool {
+        (self.is_faster() && !self.may_be_larger()) || (self.is_smaller() && !self.may_be_slower())
+    }
+
+    /// Shown to be better in one way; the other is worse, or may be.
+    pub fn is_an_offer(&self) -> bool {
+        !self.is_better() && (self.is_faster() || self.is_smaller())
+    }
+
+    /// Shown not to be better: in neither way by more than a twentieth, or worse in one.
+    pub fn is_out(&self) -> bool {
+        let may_be_better = self.may_be_faster() || self.may_be_smaller();
+        !may_be_better || self.time.is_above(1.0 + EQUAL) || (self.memory.is_above(1.0 + EQUAL) && !self.is_little())
+    }
+
+    /// The product of time and memory.
+    pub fn cost(&self) -> f64 {
+        self.time.median * self.memory.median
+    }
+
+    fn may_be_slower(&self) -> bool {
+        self.time.may_be_above(1.0 + EQUAL)
+    }
+
+    fn may_be_larger(&self) -> bool {
+        self.memory.may_be_above(1.0 + EQUAL) && !self.is_little()
+    }
+
+    fn may_be_faster(&self) -> bool {
+        self.time.may_be_below(1.0 - EQUAL)
+    }
+
+    fn may_be_smaller(&self) -> bool {
+        self.memory.may_be_below(1.0 - EQUAL) && !self.is_little()
+    }
+
+    /// Whether the memory differs by a few pages only, whatever share that is.
+    fn is_little(&self) -> bool {
+        self.memory.distance_from_one().is_some_and(|share| share * self.base <= LEAST_BYTES)
+    }
+
+    /// Returns what is better, then the other figure: "18 % less time in malloc and free (95 % interval 15 to 21) at
+    /// the same memory (1.04 times)". A share of more than a twentieth comes first, even if it is a few pages.
+    pub fn evidence(&self, time: &str) -> String {
+        match self.is_faster() {
+            true if self.memory.median > 1.0 + EQUAL => {
+                format!("at {}, {}", self.memory_in_words(), self.time_in_words(time))
+            }
+            true => format!("{} at {}", self.time_in_words(time), self.memory_in_words()),
+            false => format!("{} at {}", self.memory_in_words(), self.time_in_words(time)),
+        }
+    }
+
+    /// Returns what it costs, then what it is better in.
+    pub fn offer(&self, time: &str) -> String {
+        let (price, gain) = match self.is_faster() {
+            true => (self.memory_in_words(), self.time_in_words(time)),
+            false => (self.time_in_words(time), self.memory_in_words()),
+        };
+        format!("at {price}, {} takes {gain}", self.row.title())
+    }
+
+    /// Returns what is not decided of it.
+    pub fn open_question(&self) -> String {
+        let of = |what: &str, ratio: Estimate| format!("{what} {:.2} to {:.2}", ratio.low(), ratio.high());
+        let time = self.may_be_faster().then(|| of("time", self.time));
+        let memory = self.may_be_smaller().then(|| of("memory", self.memory));
+        let figures: Vec<String> = time.into_iter().chain(memory).collect();
+        format!("{} ({})", self.row.title(), figures.join(", "))
+    }
+
+    /// Returns its memory in words.
+    pub fn memory_in_words(&self) -> String {
+        let ratio = self.memory.median;
+        if self.memory.is_one_within(EQUAL) {
+            return format!("the same memory within 5 % ({ratio:.2} times)");
+        }
+        if self.is_little() {
+            let bytes = number::bytes(((ratio - 1.0).abs() * self.base) as u64);
+            return format!("{bytes} {} memory", if ratio < 1.0 { "less" } else { "more" });
+        }
+        let [low, high] = [self.memory.low(), self.memory.high()].map(|end| format!("{end:.2}"));
+        let interval = if low == high { String::new() } else { format!(" (95 % interval {low} to {high})") };
+        format!("{ratio:.2} times the system's memory{interval}")
+    }
+
+    /// A time over the system's, as in "18 % less time than the system's malloc (95 % interval 15 to 21)".
+    fn time_in_words(&self, time: &str) -> String {
+        let ratio = self.time;
+        if ratio.is_one_within(EQUAL) {
+            return format!("the same time within 5 % ({:.2} times)", ratio.median);
+        }
+        if ratio.median >= 2.0 {
+            let [low, high] = [ratio.low(), ratio.high()];
+            return format!("{:.1} times the system's {time} (95 % interval {low:.1} to {high:.1})", ratio.median);
+        }
+        let (word, share, [from, to]) = match ratio.median < 1.0 {
+            true => ("less", 1.0 - ratio.median, [1.0 - ratio.high(), 1.0 - ratio.low()]),
+            false => ("more", ratio.median - 1.0, [ratio.low() - 1.0, ratio.high() - 1.0]),
+        };
+        let [share, from, to] = [share, from, to].map(percent);
+        format!("{share} % {word} {time} than the system's (95 % interval {from} to {to})")
+    }
+}
+
+/// Returns whether a ratio is shown to be below 1 by more than the noise, and its median by more than a twentieth.
+fn is_less(ratio: Estimate, noise: f64) -> bool {
+    ratio.is_below(1.0 - noise.max(LEAST)) && ratio.median < 1.0 - EQUAL
+}
+
+/// Returns a share as a whole number of percent.
+pub fn percent(share: f64) -> String {
+    match format!("{:.0}", 100.0 * share).as_str() {
+        "-0" => "0".to_owned(),
+        percent => percent.to_owned(),
+    }
+}

@@ -1,0 +1,177 @@
+//! Prints a comparison as tables.
+
+use anstyle::{AnsiColor, Color, Style};
+
+use super::baseline;
+use super::comparison::Comparison;
+use super::confirm::{Confirmation, Figure, ProgramRun};
+use super::marks::{Mark, marks};
+use super::metric::{Metric, Origin};
+use super::row::{Parts, Row};
+use heapwright_show::number;
+use heapwright_show::table::{Cell, HEADING, Table};
+use heapwright_show::terminal::wrapped;
+use heapwright_stats::Estimate;
+
+/// The best of a column.
+const BEST: Style = Style::new().bold().fg_color(Some(Color::Ansi(AnsiColor::Green)));
+
+/// As good as the best, for all that is known.
+const TIE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
+
+/// What may have changed since a baseline.
+const CHANGES: [Metric; 6] =
+    [Metric::Time, Metric::Peak, Metric::Average, Metric::P99, Metric::Heap, Metric::ExternalMean];
+
+/// Prints everything, in tables of at most `width` characters.
+pub fn print(comparison: &Comparison, baseline: Option<&Comparison>, columns: &[Metric], width: usize) {
+    heapwright_show::println!("{HEADING}{}{HEADING:#}", wrapped(&comparison.headline(), width));
+    tables(comparison, columns, width);
+    if columns.contains(&Metric::Peak) && comparison.rows.iter().any(|row| row.parts.is_some()) {
+        print_parts(&memory(comparison), width);
+    }
+    if let Some(confirmation) = &comparison.confirmation {
+        print_parts(&confirmed(comparison, confirmation), width);
+    }
+    if let Some(baseline) = baseline {
+        changes(comparison, baseline, width);
+    }
+    if let Some(recommendation) = &comparison.recommendation {
+        heapwright_show::println!("\n{HEADING}{}{HEADING:#}", wrapped(&recommendation.text, width));
+    }
+    let remarks = comparison.describe_fidelity().into_iter().chain(comparison.notes()).chain([comparison.legend()]);
+    remarks.for_each(|text| heapwright_show::println!("\n{}", wrapped(&text, width)));
+}
+
+/// One table if it fits, else one for each origin of figures, cut where that does not fit either.
+fn tables(comparison: &Comparison, columns: &[Metric], width: usize) {
+    let whole = table(comparison, "", columns);
+    if whole.width() <= width {
+        return print_parts(&whole, width);
+    }
+    for origin in Origin::ALL {
+        let own: Vec<Metric> = columns.iter().copied().filter(|metric| metric.origin() == origin).collect();
+        print_parts(&table(comparison, origin.describe(), &own), width);
+    }
+}
+
+fn print_parts(table: &Table, width: usize) {
+    table.parts(width).iter().for_each(|part| heapwright_show::print!("\n{part}"));
+}
+
+fn table(comparison: &Comparison, heading: &str, columns: &[Metric]) -> Table {
+    let mut table = Table::new([heading].into_iter().chain(columns.iter().map(|metric| metric.heading())));
+    let marks: Vec<Vec<Mark>> = columns.iter().map(|&metric| marks(comparison, metric)).collect();
+    for (at, row) in comparison.rows.iter().enumerate() {
+        let figures = columns.iter().zip(&marks).map(|(&metric, marks)| cell(row, metric, marks[at]));
+        table.row([Cell::from(&row.name)].into_iter().chain(figures));
+    }
+    table
+}
+
+/// The parts of each row's peak RSS.
+fn memory(comparison: &Comparison) -> Table {
+    let mut table = Table::new(["parts of peak RSS", "asked", "rounding", "holes", "kept"]);
+    for row in &comparison.rows {
+        let cells = match row.parts {
+            Some(Parts { asked, rounding, holes, kept }) => {
+                [Some(asked as i64), bytes(rounding), bytes(holes), Some(kept)]
+            }
+            None => [None; 4],
+        };
+        let cell = |bytes: Option<i64>| bytes.map_or_else(Cell::missing, |bytes| signed(bytes).into());
+        table.row([Cell::from(&row.name)].into_iter().chain(cells.map(cell)));
+    }
+    table
+}
+
+fn bytes(known: Option<u64>) -> Option<i64> {
+    known.map(|bytes| bytes as i64)
+}
+
+/// A number of bytes that may be negative.
+fn signed(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", number::bytes(bytes.unsigned_abs()))
+}
+
+/// A figure and how it stands in its column.
+fn cell(row: &Row, metric: Metric, mark: Mark) -> Cell {
+    let style = match mark {
+        Mark::Best => BEST,
+        Mark::Tie => TIE,
+        Mark::None => Style::new(),
+    };
+    figure(row, metric).map_or_else(Cell::missing, |figure| Cell::styled(figure, style).marked(mark.sign()))
+}
+
+/// A figure; of the ratio to the system's time, which decides, with its interval.
+fn figure(row: &Row, metric: Metric) -> Option<String> {
+    let estimate = row.figures.get(&metric)?;
+    Some(match metric {
+        Metric::TimeOverSystem => with_interval(estimate),
+        Metric::External => match row.at_peak {
+            Some(at_peak) => format!("{} of {}", metric.show(estimate.median), number::bytes(at_peak.holes)),
+            None => metric.show(estimate.median),
+        },
+        _ => metric.show(estimate.median),
+    })
+}
+
+/// A ratio, as in "0.82x [0.79, 0.85]".
+fn with_interval(ratio: &Estimate) -> String {
+    match ratio.interval {
+        Some([low, high]) => format!("{:.2}x [{low:.2}, {high:.2}]", ratio.median),
+        None => format!("{:.2}x", ratio.median),
+    }
+}
+
+/// The runs of the program itself; of each ratio to the system's malloc, what the replays said too.
+fn confirmed(comparison: &Comparison, confirmation: &Confirmation) -> Table {
+    const HEADINGS: [&str; 9] =
+        ["the program", "elapsed", "/ system", "processor", "/ system", "replayed", "peak RSS", "/ system", "replayed"];
+    let mut table = Table::new(HEADINGS);
+    for row in &confirmation.rows {
+        let shown = |figure: Figure, show: fn(f64) -> String| {
+            let figure = confirmation.figure(row, figure);
+            figure.map_or_else(Cell::missing, |figure| show(figure.median).into())
+        };
+        let over_system = |figure: Figure| {
+            let ratio = confirmation.over_system(row, figure);
+            ratio.map_or_else(Cell::missing, |ratio| with_interval(&ratio).into())
+        };
+        let replayed = |metric: Metric| {
+            let ratio = comparison.row(&row.name).zip(comparison.system());
+            let ratio = ratio.and_then(|(own, system)| comparison.ratio(own, system, metric));
+            ratio.map_or_else(Cell::missing, |ratio| format!("{:.2}x", ratio.median).into())
+        };
+        let bytes = |bytes: f64| Metric::Peak.show(bytes);
+        let seconds = |seconds: f64| Metric::Time.show(seconds);
+        table.row([
+            Cell::from(&row.name),
+            shown(ProgramRun::ELAPSED, seconds),
+            over_system(ProgramRun::ELAPSED),
+            shown(ProgramRun::PROCESSOR, seconds),
+            over_system(ProgramRun::PROCESSOR),
+            replayed(Metric::Time),
+            shown(ProgramRun::PEAK, bytes),
+            over_system(ProgramRun::PEAK),
+            replayed(Metric::Peak),
+        ]);
+    }
+    table
+}
+
+/// What has changed since the baseline, as ratios.
+fn changes(comparison: &Comparison, before: &Comparison, width: usize) {
+    let mut table = Table::new(["over baseline"].into_iter().chain(CHANGES.map(Metric::name)));
+    for row in &comparison.rows {
+        let change = |metric| baseline::change(comparison, before, row, metric);
+        let cell = |metric| change(metric).map_or_else(Cell::missing, |ratio| with_interval(&ratio).into());
+        table.row([Cell::from(&row.name)].into_iter().chain(CHANGES.map(cell)));
+    }
+    print_parts(&table, width);
+    baseline::differences(comparison, before)
+        .iter()
+        .for_each(|text| heapwright_show::println!("{}", wrapped(text, width)));
+}

@@ -1,0 +1,77 @@
+//! The simulated figures of the policies.
+
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use heapwright_placement::PolicyKind;
+use heapwright_replay::{Model, Outcome, Profile, profile, replay};
+use heapwright_trace::Reader;
+
+use super::metric::Metric;
+use super::row::{AtPeak, Row};
+use heapwright_host::interruption::Interruption;
+use heapwright_host::parallel;
+use heapwright_show::progress::Progress;
+use heapwright_stats::Estimate;
+
+/// Number of moments at which the holes are sampled.
+const MOMENTS: u64 = 256;
+
+/// The simulation of a policy.
+pub struct Simulated {
+    outcome: Outcome,
+    profile: Profile,
+}
+
+/// Simulates all `policies`, in parallel; returns the results in the order of the policies.
+pub fn simulate(trace: &Path, policies: &[PolicyKind], seed: u64, until: &Interruption) -> Result<Vec<Simulated>> {
+    let progress = Progress::new("simulate", policies.len());
+    parallel::collect(parallel::cores(), 0..policies.len(), |at| {
+        let simulated = simulate_one(trace, policies[at], seed, until).with_context(|| policies[at].name())?;
+        progress.step();
+        Ok(simulated)
+    })
+}
+
+fn simulate_one(trace: &Path, policy: PolicyKind, seed: u64, until: &Interruption) -> Result<Simulated> {
+    let model = Model { seed, ..Model::usual(policy) };
+    let outcome = replay(&mut open(trace, until)?, &model)?;
+    let profile = profile(&mut open(trace, until)?, &model, &outcome, MOMENTS)?;
+    Ok(Simulated { outcome, profile })
+}
+
+fn open(trace: &Path, until: &Interruption) -> Result<Reader<'static>> {
+    Ok(Reader::new(BufReader::new(until.open(trace)?))?.up_to_damage())
+}
+
+impl Simulated {
+    /// Returns the peak of the live bytes, as requested.
+    pub fn peak_asked(&self) -> u64 {
+        self.outcome.peak_requested
+    }
+
+    /// Writes the figures into the policy's row.
+    pub fn fill(&self, row: &mut Row) {
+        let Simulated { outcome, profile } = self;
+        let at_peak = profile.at_peak.as_ref();
+        let mut set = |metric, figure: Option<f64>| row.set(metric, figure.map(Estimate::exact));
+        set(Metric::Heap, Some(outcome.peak_heap as f64));
+        set(Metric::HeapOverAsked, outcome.peak_over_requested());
+        set(Metric::External, at_peak.and_then(|moment| moment.external_fragmentation));
+        set(Metric::ExternalMean, profile.mean(|moment| moment.external_fragmentation));
+        set(Metric::Internal, at_peak.and_then(|moment| moment.internal_fragmentation));
+        set(Metric::InternalMean, profile.mean(|moment| moment.internal_fragmentation));
+        set(Metric::Holes, at_peak.map(|moment| moment.holes as f64));
+        set(Metric::HolesMean, profile.mean(|moment| Some(moment.holes as f64)));
+        set(Metric::Splits, Some(outcome.splits as f64));
+        set(Metric::Coalesces, Some(outcome.coalesces as f64));
+        set(Metric::Moved, Some(outcome.moved as f64));
+        row.refused = Some(outcome.refused);
+        row.at_peak = at_peak.map(|moment| AtPeak {
+            asked: moment.requested,
+            rounding: moment.live.saturating_sub(moment.requested),
+            holes: moment.heap.saturating_sub(moment.live),
+        });
+    }
+}

@@ -1,0 +1,114 @@
+//! The trace that is compared: a file, a recording made now, or the one that is part of the command.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use heapwright_host::destination::Destination;
+use heapwright_host::temporary::Folder;
+use heapwright_recording as record;
+use heapwright_recording::{Options, Recording};
+use heapwright_run::program;
+use heapwright_show::number;
+
+/// The name that the bundled trace has in tables.
+const BUNDLED_NAME: &str = "bundled.hwt";
+
+/// A trace that can be read for as long as this lives.
+pub struct Source {
+    path: PathBuf,
+    elapsed: Option<Duration>,
+    _folder: Option<Folder>,
+}
+
+impl Source {
+    /// Somebody's file.
+    ///
+    /// # Errors
+    /// When it cannot be opened; with a hint, if it is a program.
+    pub fn file(path: &Path) -> Result<Source> {
+        match File::open(path) {
+            Ok(_) => Ok(Source { path: path.to_owned(), elapsed: None, _folder: None }),
+            Err(_) if program::find(path.as_os_str()).is_some() => {
+                let name = path.display();
+                bail!("there is no trace {name}; to record the program {name} and compare, type -- before it")
+            }
+            Err(error) => Err(error).with_context(|| format!("{} cannot be opened", path.display())),
+        }
+    }
+
+    /// The trace that the command carries inside.
+    pub fn bundled() -> Result<Source> {
+        let folder = Folder::new("compare")?;
+        let path = folder.path().join(BUNDLED_NAME);
+        fs::write(&path, heapwright_carried::BUNDLED).context("cannot write the bundled trace to a temporary file")?;
+        Ok(Source { path, elapsed: None, _folder: Some(folder) })
+    }
+
+    /// Runs a program and records it; of its processes, those that run `process` if that is said. The trace is also
+    /// kept at `keep`.
+    pub fn recorded(command: &[OsString], process: Option<&str>, keep: Option<&Destination>) -> Result<Source> {
+        let folder = Folder::new("compare")?;
+        let only = process.map(str::to_owned).into_iter().collect();
+        let options = Options { only, ..Options::usual(folder.path().join("recorded.hwt")) };
+        let recording = record::program(command, &options)?;
+        tell(&recording);
+        let path = recording.main().path.clone();
+        if let Some(keep) = keep {
+            let mut draft = keep.draft()?;
+            let copied = File::open(&path).and_then(|mut trace| io::copy(&mut trace, &mut draft));
+            copied.with_context(|| format!("the trace cannot be kept at {}", keep.path().display()))?;
+            draft.keep()?;
+        }
+        Ok(Source { path, elapsed: Some(recording.elapsed), _folder: Some(folder) })
+    }
+
+    /// How long the program ran, if it was recorded now.
+    pub fn elapsed(&self) -> Option<Duration> {
+        self.elapsed
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Says whose trace is taken, and what must be known of it.
+fn tell(recording: &Recording) {
+    let main = recording.main();
+    let events = number::grouped(main.figures.events());
+    let time = number::seconds(recording.elapsed.as_secs_f64());
+    heapwright_show::eprintln!("heapwright: recorded {} [{}], {events} events, in {time}", main.program, main.pid);
+    let others: Vec<String> = recording
+        .traces
+        .iter()
+        .filter(|other| other.pid != main.pid || other.image != main.image)
+        .map(|other| format!("{} ({} events)", other.program, number::grouped(other.figures.events())))
+        .collect();
+    if !others.is_empty() {
+        const LISTED: usize = 5;
+        let more = if others.len() > LISTED { ", ..." } else { "" };
+        let listed = others.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        heapwright_show::eprintln!("heapwright: not {listed}{more}: --process NAME takes another");
+    }
+    if let Some(hidden) = main.hidden_objects() {
+        heapwright_show::eprintln!("heapwright: {hidden}");
+    }
+    if !main.is_whole() {
+        heapwright_show::eprintln!(
+            "heapwright: the recording is not complete: {} calls are missing",
+            number::grouped(main.lost)
+        );
+    }
+    if !recording.status.success() {
+        heapwright_show::eprintln!(
+            "heapwright: the program ended with {}; what it did until then is compared",
+            recording.status
+        );
+    }
+}

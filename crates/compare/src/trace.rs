@@ -1,0 +1,98 @@
+//! The trace that is replayed, and its identity.
+
+use std::collections::BTreeSet;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use crc32fast::Hasher;
+use heapwright_trace::{Event, Reader};
+use serde::{Deserialize, Serialize};
+
+use heapwright_host::interruption::Interruption;
+
+/// A trace's identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The program that was recorded.
+    pub program: Option<String>,
+    /// Its arguments.
+    pub arguments: Option<String>,
+    /// The file's name; what has no name of its own is called what it is.
+    pub file: String,
+    /// The file's length, in bytes.
+    pub bytes: u64,
+    /// The file's CRC-32, in hexadecimal.
+    pub crc32: String,
+    /// Events, those that name a thread included.
+    pub events: u64,
+    /// Blocks that appear, by allocation or by resizing.
+    pub blocks: u64,
+    /// Threads that made calls.
+    pub threads: u64,
+    /// The most bytes, as asked, that lived at one time.
+    pub peak_asked: u64,
+    /// Whether the recording came to its own end.
+    pub is_whole: bool,
+    /// Why only a part of it can be read.
+    #[serde(default)]
+    pub damage: Option<String>,
+}
+
+impl Trace {
+    /// The program and the file that it was read from.
+    pub fn title(&self) -> String {
+        match &self.program {
+            Some(program) => format!("{program} ({})", self.file),
+            None => self.file.clone(),
+        }
+    }
+
+    /// Reads all of a trace. `peak_asked` stays 0: it takes a replay to compute.
+    pub fn read(path: &Path, interruption: &Interruption) -> Result<Trace> {
+        let mut hashed = Hashed { from: interruption.open(path)?, hasher: Hasher::new(), bytes: 0 };
+        let mut read =
+            || Ok::<_, anyhow::Error>(Trace::from_reader(Reader::new(BufReader::new(&mut hashed))?.up_to_damage())?);
+        let mut trace = read().with_context(|| path.display().to_string())?;
+        std::io::copy(&mut hashed, &mut std::io::sink()).with_context(|| path.display().to_string())?;
+        trace.file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        trace.bytes = hashed.bytes;
+        trace.crc32 = format!("{:08x}", hashed.hasher.finalize());
+        Ok(trace)
+    }
+
+    fn from_reader(mut reader: Reader<'_>) -> Result<Trace, heapwright_trace::ReadError> {
+        let mut trace = Trace::default();
+        let mut threads = BTreeSet::new();
+        while let Some(event) = reader.next_event()? {
+            match event {
+                Event::Allocate { .. } | Event::Resize { .. } => trace.blocks += 1,
+                Event::Thread { thread } => drop(threads.insert(thread)),
+                _ => {}
+            }
+        }
+        trace.events = reader.events_read();
+        trace.threads = threads.len().max(1) as u64;
+        trace.is_whole = reader.is_finished();
+        trace.damage = reader.damage().map(ToString::to_string);
+        trace.program = reader.about().get("program").map(str::to_owned);
+        trace.arguments = reader.about().get("arguments").map(str::to_owned);
+        Ok(trace)
+    }
+}
+
+/// Computes the check sum of what is read.
+struct Hashed<R> {
+    from: R,
+    hasher: Hasher,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.from.read(bytes)?;
+        self.hasher.update(&bytes[..read]);
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}

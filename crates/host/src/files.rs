@@ -1,0 +1,67 @@
+//! File systems, locks on files, and capabilities of programs.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, getxattr, statvfs};
+
+/// Locks an open file or directory until it is closed. Returns `false` if another open file holds the lock.
+pub fn try_lock(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Locks an open file until it is closed, and returns whether another open file holds the lock. On a file system
+/// without locks it returns `false`.
+pub fn is_locked_elsewhere(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+/// Returns how many bytes this user can still write to the file system of `folder`; `None` if unknown.
+pub fn free_space(folder: &Path) -> Option<u64> {
+    let found = statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Returns whether no file in `folder` can be loaded as code, because its path is invalid or its file system is mounted
+/// `noexec`.
+pub fn forbids_code(folder: &Path) -> bool {
+    match statvfs(folder) {
+        Ok(found) => found.f_flag.contains(StatVfsMountFlags::NOEXEC),
+        // A path with a zero byte is invalid; for other errors the loader reports the reason.
+        Err(error) => error == rustix::io::Errno::INVAL,
+    }
+}
+
+/// Returns whether the program at `path` has file capabilities, as `setcap` sets them.
+pub fn has_capabilities(path: &Path) -> bool {
+    // An empty buffer requests only the length.
+    let mut nothing: [u8; 0] = [];
+    getxattr(path, c"security.capability", &mut nothing[..]).is_ok_and(|length| length > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_programs_may_hold_code() {
+        assert!(!forbids_code(Path::new("/usr/bin")));
+        assert!(forbids_code(Path::new("/usr/bin\0")));
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_open_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let [one, other] = [0, 1].map(|_| File::open(file.path()).unwrap());
+        assert!(try_lock(&one) && !try_lock(&other));
+        assert!(is_locked_elsewhere(&other) && !is_locked_elsewhere(&one));
+        drop(one);
+        assert!(try_lock(&other));
+    }
+
+    #[test]
+    fn an_ordinary_program_has_no_capabilities() {
+        assert!(!has_capabilities(Path::new("/bin/sh")) && !has_capabilities(Path::new("/nowhere")));
+        assert!(free_space(Path::new("/")).is_some() && free_space(Path::new("/nowhere")).is_none());
+    }
+}

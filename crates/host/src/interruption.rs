@@ -1,0 +1,160 @@
+//! Ctrl-C and requests to end: the first ends the current work in an orderly way, the second ends the process at once.
+//!
+//! A command that has partial results to keep holds an [`Interruption`] and asks it. Without one, the first signal ends
+//! the process. Either way its [temporary files](crate::temporary) are removed.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context, Result};
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
+
+use crate::process::without_signals;
+use crate::temporary;
+
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Number of [`Interruption`]s, and of [`PassedOn`]s.
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+static PASSING: AtomicUsize = AtomicUsize::new(0);
+/// The signal that interrupted this command, or 0. Set by the handler itself: a child that the same signal ended may be
+/// noticed before the thread below runs.
+static CAME: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+/// Whether the thread below has left a signal to an [`Interruption`].
+static LEFT: AtomicBool = AtomicBool::new(false);
+/// Whether the thread below runs.
+static WATCHED: Mutex<bool> = Mutex::new(false);
+
+/// Returns whether an [`Interruption`] was requested.
+pub fn came() -> bool {
+    CAME.load(Ordering::Relaxed) != 0
+}
+
+/// Returns the exit code of a command that was interrupted, as in shells: 130 after Ctrl-C, 143 after SIGTERM.
+pub fn exit_code() -> ExitCode {
+    ExitCode::from(128_u8.saturating_add(CAME.load(Ordering::Relaxed) as u8))
+}
+
+/// Starts the thread that ends this process when a signal comes, unless it runs already.
+pub(crate) fn watch() -> io::Result<()> {
+    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*watched {
+        let mut signals = Signals::new(SIGNALS)?;
+        let wait = move || signals.forever().for_each(take);
+        // Handlers run in the threads that wait for their signals, whose pipes are open for as long as they wait.
+        without_signals(|| thread::Builder::new().name("signals".to_owned()).spawn(wait))?;
+        *watched = true;
+    }
+    Ok(())
+}
+
+fn take(signal: i32) {
+    if PASSING.load(Ordering::Relaxed) > 0 {
+        return;
+    }
+    let is_left = LISTENERS.load(Ordering::Relaxed) > 0 && !LEFT.swap(true, Ordering::Relaxed);
+    if !is_left {
+        temporary::remove_all();
+        // Fails only for signals that this process cannot receive.
+        let _ = low_level::emulate_default_handler(signal);
+    }
+}
+
+/// Records whether this command was interrupted, while it lives.
+pub struct Interruption {
+    handlers: Vec<SigId>,
+}
+
+impl Interruption {
+    /// Installs the signal handlers.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn listen() -> Result<Interruption> {
+        let register = |signal| flag::register_usize(signal, CAME.clone(), signal as usize);
+        let handlers = SIGNALS.into_iter().map(register).collect::<io::Result<_>>();
+        let handlers = handlers.context("cannot listen for signals")?;
+        LISTENERS.fetch_add(1, Ordering::Relaxed);
+        let interruption = Interruption { handlers };
+        watch().context("cannot listen for signals")?;
+        Ok(interruption)
+    }
+
+    /// Returns whether an interruption was requested.
+    pub fn came(&self) -> bool {
+        came()
+    }
+
+    /// Opens a file whose reads end at an interruption.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(&self, path: &Path) -> Result<Interruptible> {
+        let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
+        Ok(Interruptible { file })
+    }
+}
+
+impl Drop for Interruption {
+    fn drop(&mut self) {
+        // From now on signals end the process.
+        LISTENERS.fetch_sub(1, Ordering::Relaxed);
+        for handler in self.handlers.drain(..) {
+            low_level::unregister(handler);
+        }
+    }
+}
+
+/// While this lives, signals are passed on to a program and do not end this process.
+pub struct PassedOn(());
+
+impl PassedOn {
+    /// Leaves signals to the caller.
+    pub fn begin() -> PassedOn {
+        PASSING.fetch_add(1, Ordering::Relaxed);
+        PassedOn(())
+    }
+}
+
+impl Drop for PassedOn {
+    fn drop(&mut self) {
+        PASSING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A file whose reads end at an interruption.
+pub struct Interruptible {
+    file: File,
+}
+
+impl Read for Interruptible {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if came() {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.file.read(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_listen_twice() {
+        drop(Interruption::listen().unwrap());
+        let second = Interruption::listen().unwrap();
+        assert!(!second.came());
+        // With the handlers of the first, this would end the process.
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        assert!(second.came());
+    }
+}

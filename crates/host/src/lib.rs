@@ -1,0 +1,19 @@
+//! Services of the operating system: files, memory, clocks, signals, threads.
+
+pub mod child;
+pub mod clock;
+pub mod destination;
+pub mod draft;
+pub mod files;
+pub mod futex;
+pub mod identity;
+pub mod interruption;
+pub mod lazy;
+pub mod machine;
+pub mod memory;
+pub mod parallel;
+pub mod process;
+pub mod temporary;
+pub mod terminal;
+pub mod threads;
+pub mod timer;

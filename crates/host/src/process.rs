@@ -1,0 +1,106 @@
+//! Processes, their users and their signals.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, geteuid, kill_process, kill_process_group, setrlimit, setsid};
+
+/// Returns the effective user id of this process.
+pub fn effective_user() -> u32 {
+    geteuid().as_raw()
+}
+
+/// Sends `signal` to a child that has not been waited for. A child that has already ended is not an error.
+pub fn send_signal(child: &Child, signal: i32) {
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        // Fails only for a child that has ended.
+        let _ = kill_process(Pid::from_child(child), signal);
+    }
+}
+
+/// Sends `signal` to a child that has not been waited for and to every process of its group.
+pub fn send_signal_to_group(child: &Child, signal: i32) {
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        // Fails only for a group whose processes have all ended.
+        let _ = kill_process_group(Pid::from_child(child), signal);
+    }
+}
+
+/// Makes `command` start in a session of its own, without a terminal.
+pub fn start_in_own_session(command: &mut Command) {
+    // SAFETY: between fork and exec only setsid is called, which is async-signal-safe and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            // A new process leads no group, so that setsid cannot fail.
+            let _ = setsid();
+            Ok(())
+        });
+    }
+}
+
+/// Lets a write to a closed pipe end this process, as it ends any other program. Rust's runtime would return an error
+/// instead.
+///
+/// Call it before other threads run.
+pub fn end_with_the_reader() {
+    // SAFETY: the default action runs no code of this process.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Ends this process by `signal`, without a core file. Returns only if the signal does not end it.
+pub fn end_by_signal(signal: i32) {
+    // If the limit cannot be set, the only effect is a core file.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // SAFETY: the default action runs no code of this process, and raise has no preconditions.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// Runs `start` with all signals blocked in this thread. Threads that `start` creates inherit the mask, so that signals
+/// reach the threads that wait for them. A write beyond the limit on file sizes then fails in such a thread instead of
+/// ending the process.
+pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: signal sets are plain integers, for which zeroes are valid, and are filled before use; a thread's mask is
+    // its own.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
+}
+
+/// Page faults of this process since it began.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    /// Those that found their page in memory.
+    pub minor: u64,
+    /// Those that waited for a disk.
+    pub major: u64,
+}
+
+impl Faults {
+    /// Returns the page faults so far.
+    pub fn so_far() -> Faults {
+        // SAFETY: rusage consists of integers, so all zeroes is a valid value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: getrusage writes one rusage to the pointer, which is valid for that.
+        unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+        Faults { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64 }
+    }
+}
+
+/// Whether `signal` is SIGALRM.
+pub fn is_alarm(signal: i32) -> bool {
+    signal == libc::SIGALRM
+}
+
+/// Returns whether `code` is the error of a wait that timed out.
+pub fn is_timeout(code: i32) -> bool {
+    io::Error::from_raw_os_error(code).kind() == io::ErrorKind::TimedOut
+}

@@ -1,0 +1,75 @@
+//! Temporary files and folders, which are removed even when a signal ends this process.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::interruption;
+
+/// What to remove.
+static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A temporary folder, which is removed when this is dropped.
+pub struct Folder {
+    // Fields are dropped in this order.
+    folder: TempDir,
+    _listed: Listed,
+}
+
+impl Folder {
+    /// Creates a folder whose name begins with `heapwright-`, for `what`.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn new(what: &str) -> Result<Folder> {
+        let prefix = format!("heapwright-{what}-");
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir();
+        let folder = folder.context("a temporary folder cannot be created")?;
+        let listed = Listed::new(folder.path()).context("cannot listen for signals")?;
+        Ok(Folder { folder, _listed: listed })
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// A path that is removed when a signal ends this process, while this lives.
+pub(crate) struct Listed {
+    path: PathBuf,
+}
+
+impl Listed {
+    pub(crate) fn new(path: &Path) -> io::Result<Listed> {
+        interruption::watch()?;
+        all(|all| all.push(path.to_owned()));
+        Ok(Listed { path: path.to_owned() })
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        all(|all| {
+            if let Some(at) = all.iter().position(|path| *path == self.path) {
+                all.swap_remove(at);
+            }
+        });
+    }
+}
+
+fn all<R>(change: impl FnOnce(&mut Vec<PathBuf>) -> R) -> R {
+    change(&mut ALL.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Removes everything, before this process ends.
+pub(crate) fn remove_all() {
+    // What cannot be removed stays behind: the process ends.
+    for path in all(std::mem::take) {
+        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    }
+}

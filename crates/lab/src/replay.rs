@@ -1,0 +1,133 @@
+//! `heapwright replay`: simulates a recorded program's heap under each policy.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use heapwright_replay::{Outcome, replay};
+use heapwright_simulate::choice::{RuleArguments, chosen, open};
+use serde::Serialize;
+
+use heapwright_allocators::policy;
+use heapwright_show::number;
+use heapwright_show::output::warn_of_damage;
+use heapwright_show::progress::Progress;
+use heapwright_show::results;
+use heapwright_show::table::Table;
+
+/// The examples at the end of the help text.
+pub const EXAMPLES: &str = "\
+Examples:
+  heapwright replay gcc.hwt                         every policy
+  heapwright replay gcc.hwt -p first -p best        two of them
+  heapwright replay gcc.hwt --granule 8 --json      other rules, for a program to read
+  heapwright replay gcc.hwt --region 16777216       in a fixed region of 16 MiB
+
+Nothing is allocated: blocks are placed in an address space of their own, which may be far longer than this
+machine's memory.
+
+A damaged trace is replayed up to the damage.
+
+Exit code: 0, or 1 when the trace cannot be read.";
+
+/// Arguments of `replay`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The trace, as written by `heapwright record` or `heapwright import`.
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// A policy; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::values()))]
+    pub policy: Vec<String>,
+
+    #[command(flatten)]
+    pub rules: RuleArguments,
+
+    #[command(flatten)]
+    pub real: super::real::Arguments,
+
+    /// Print one JSON object: {"schema": 1, "results": [ ... ]}, a row per policy or allocator.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The outcome of a replay, and the time that it took.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    outcome: Outcome,
+    seconds: f64,
+    /// Why only a part of the trace was replayed.
+    damage: Option<String>,
+}
+
+/// Replays a trace and prints the outcome.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.real.real {
+        return arguments.real.run(&arguments.trace, &arguments.policy, arguments.json);
+    }
+    let is_mapped = |name: &String| name == policy::MAPPED;
+    ensure!(!arguments.policy.iter().any(is_mapped), "mapped has no placement to simulate: add --real");
+    let policies = chosen(&arguments.policy);
+    let progress = Progress::new("replay", policies.len());
+    let mut rows = Vec::new();
+    for policy in policies {
+        progress.at(policy.name());
+        let mut trace = open(&arguments.trace)?;
+        let start = Instant::now();
+        let outcome = replay(&mut trace, &arguments.rules.model(policy))
+            .with_context(|| format!("{} under {}", arguments.trace.display(), policy.name()))?;
+        let seconds = start.elapsed().as_secs_f64();
+        if rows.is_empty() {
+            warn_of_damage(&arguments.trace, trace.damage());
+        }
+        rows.push(Row { outcome, seconds, damage: trace.damage().map(ToString::to_string) });
+        progress.step();
+    }
+    drop(progress);
+    if arguments.json {
+        results::print(&rows)?;
+    } else {
+        print(&rows);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(rows: &[Row]) {
+    let headings =
+        ["policy", "peak heap", "peak heap / peak asked", "external", "holes", "splits", "coalesces", "moved", "ops/s"];
+    let mut table = Table::new(headings);
+    for Row { outcome, seconds, .. } in rows {
+        table.row([
+            outcome.policy.name().to_owned(),
+            number::bytes(outcome.peak_heap),
+            outcome.peak_over_requested().map_or("-".to_owned(), |ratio| format!("{ratio:.3}")),
+            outcome.external_fragmentation.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share)),
+            number::grouped(outcome.holes),
+            number::grouped(outcome.splits),
+            number::grouped(outcome.coalesces),
+            number::grouped(outcome.moved),
+            number::short(outcome.events as f64 / seconds / 1e6) + " M",
+        ]);
+    }
+    heapwright_show::print!("{table}");
+    if let Some(Row { outcome, .. }) = rows.first() {
+        heapwright_show::println!(
+            "\n{} events; at most {} requested at one time. External fragmentation and holes are those at the end.",
+            number::grouped(outcome.events),
+            number::bytes(outcome.peak_requested)
+        );
+    }
+    for Row { outcome, .. } in rows.iter().filter(|row| row.outcome.refused + row.outcome.unknown > 0) {
+        heapwright_show::println!(
+            "{}: {} requests failed, {} frees were of blocks that are not live",
+            outcome.policy.name(),
+            number::grouped(outcome.refused),
+            number::grouped(outcome.unknown)
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! A full disk and a reader that ends early: messages and exit codes, never a panic.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use heapwright_trace::{About, Kind, Writer};
+use tempfile::TempDir;
+
+mod common;
+
+/// Commands that print, by their words.
+const COMMANDS: [&str; 23] = [
+    "--help",
+    "--version",
+    "help compare",
+    "completions bash",
+    "replay t -p first",
+    "replay t -p first --json",
+    "replay t --real -p first",
+    "compare t --policies-only",
+    "compare t --policies-only --json",
+    "compare t --policies-only --csv -",
+    "compare t --policies-only --markdown -",
+    "fit t -p first",
+    "fit t -p first --json",
+    "minimize t --region 4096 -o small.hwt",
+    "sweep t -p first -o s.csv",
+    "merge old.csv -o merged.csv",
+    "import f.rep -o f.hwt",
+    "export --to csv t",
+    "report t -p first --no-real -o page.html",
+    "watch --once t",
+    "bench malloc --list",
+    "shm list --json",
+    "reproduce 003 --no-times",
+];
+
+fn folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let file = File::create(folder.path().join("t")).unwrap();
+    let mut writer = Writer::new(file, &About::of_program("small")).unwrap();
+    for size in 1..20_000 {
+        let block = writer.allocate(Kind::Malloc, size % 500, 16).unwrap();
+        if size % 3 == 0 {
+            writer.free(block).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    fs::write(folder.path().join("f.rep"), "a 0 100\nf 0\n").unwrap();
+    assert!(command(folder.path(), "sweep t -p first -o old.csv").output().unwrap().status.success());
+    folder
+}
+
+fn command(folder: &Path, words: &str) -> Command {
+    let mut command = common::heapwright();
+    command.args(words.split(' ')).current_dir(folder);
+    command
+}
+
+#[test]
+fn a_full_disk_is_one_line_and_a_failure() {
+    for words in COMMANDS {
+        let folder = folder();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command(folder.path(), words).stdout(full).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {} {error}", output.status);
+        let lines: Vec<&str> = error.lines().filter(|line| line.contains("cannot be written")).collect();
+        assert_eq!(lines.len(), 1, "{words}: {error}");
+        assert!(lines[0].starts_with("heapwright: "), "{words}: {error}");
+        assert_eq!(error.matches("No space left").count(), 1, "{words}: {error}");
+        assert!(!error.contains("panicked"), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_reader_that_ends_early_ends_the_command_quietly() {
+    const SIGPIPE: i32 = 13;
+    for words in COMMANDS {
+        let folder = folder();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(folder.path(), words).stdout(writer).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(SIGPIPE), "{words}: {} {error}", output.status);
+        assert!(!error.contains("panicked") && !error.contains("pipe"), "{words}: {error}");
+    }
+}
+
+#[test]
+fn messages_that_cannot_be_written_change_nothing() {
+    let folder = folder();
+    for (words, code) in [("replay t -p first", 0), ("replay none", 1), ("replay", 2), ("export --to rep t", 0)] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let status = command(folder.path(), words).stdout(Stdio::null()).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{words}: {status}");
+    }
+}
+
+#[test]
+fn a_file_on_a_full_disk_is_a_failure_too() {
+    for words in [
+        "export --to csv t -o /dev/full",
+        "report t -p first --no-real -o /dev/full",
+        "compare t --policies-only --json /dev/full",
+        "compare t --policies-only --csv /dev/full",
+        "import f.rep -o /dev/full",
+        "minimize t --region 4096 -o /dev/full",
+    ] {
+        let folder = folder();
+        let output = command(folder.path(), words).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {error}");
+        assert!(error.contains("No space left") && !error.contains("panicked"), "{words}: {error}");
+    }
+    let folder = folder();
+    for (words, code) in [("run -o /dev/full -- true", 125), ("run -- true", 125)] {
+        let mut command = command(folder.path(), words);
+        if words == "run -- true" {
+            command.stderr(File::options().write(true).open("/dev/full").unwrap());
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn the_first_lines_are_enough_for_a_reader() {
+    let folder = folder();
+    let mut child =
+        command(folder.path(), "export --to csv t").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(13));
+    assert!(output.stderr.is_empty());
+}

@@ -1,0 +1,110 @@
+//! A signal keeps what was written before, removes temporary files, and is the exit code.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use heapwright_trace::{About, Kind, Writer};
+use tempfile::TempDir;
+
+mod common;
+
+fn start(folder: &Path, words: &[&str]) -> Child {
+    let mut command = common::heapwright();
+    command.args(words).current_dir(folder).env("TMPDIR", folder.join("tmp"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn kill(child: &Child, signal: i32) {
+    // SAFETY: kill has no preconditions, and the child has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it took too long");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// As a shell sees it.
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("tmp")).unwrap();
+    let file = fs::File::create(folder.path().join("t")).unwrap();
+    let mut writer = Writer::new(file, &About::of_program("small")).unwrap();
+    for size in 1..5000 {
+        writer.allocate(Kind::Malloc, size, 16).unwrap();
+    }
+    writer.finish().unwrap();
+    folder
+}
+
+#[test]
+fn an_output_in_progress_is_removed_and_the_older_file_stays() {
+    for (signal, expected) in [(libc::SIGINT, 130), (libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        let folder = folder();
+        let before = fs::read(folder.path().join("t")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+        let child = start(folder.path(), &["import", "--from", "csv", "pipe", "-o", "t"]);
+        // Held open, so that the source does not end.
+        let source = fs::File::options().write(true).open(folder.path().join("pipe")).unwrap();
+        wait_until(|| names(folder.path()).iter().any(|name| name.starts_with(".heapwright-")));
+        sleep(Duration::from_millis(100));
+        kill(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        drop(source);
+        assert_eq!(code(output.status), expected);
+        assert_eq!(names(folder.path()), ["pipe", "t", "tmp"]);
+        assert_eq!(fs::read(folder.path().join("t")).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_minimization_keeps_the_smallest_trace_so_far() {
+    let folder = folder();
+    let words = ["minimize", "t", "-o", "small.hwt", "--command", "sleep 0.02; test $(wc -c < {}) -lt 3000"];
+    let child = start(folder.path(), &words);
+    sleep(Duration::from_secs(2));
+    kill(&child, libc::SIGTERM);
+    let output = child.wait_with_output().unwrap();
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(code(output.status), 143, "{out}{error}");
+    assert!(out.contains("the search was interrupted"), "{out}");
+    assert_eq!(names(folder.path()), ["small.hwt", "t", "tmp"]);
+    assert_eq!(names(&folder.path().join("tmp")), Vec::<String>::new());
+    assert!(fs::read(folder.path().join("small.hwt")).unwrap().starts_with(b"hwtrace"));
+}
+
+#[test]
+fn a_second_signal_ends_the_command_at_once_and_leaves_no_temporary_files() {
+    let folder = folder();
+    let words = ["minimize", "t", "-o", "small.hwt", "--command", "sleep 20; test ! -s {}"];
+    let child = start(folder.path(), &words);
+    wait_until(|| !names(&folder.path().join("tmp")).is_empty());
+    sleep(Duration::from_millis(300));
+    let start = Instant::now();
+    for _ in 0..2 {
+        kill(&child, libc::SIGINT);
+        sleep(Duration::from_millis(200));
+    }
+    let output = child.wait_with_output();
+    assert_eq!(code(output.unwrap().status), 130);
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(names(&folder.path().join("tmp")), Vec::<String>::new());
+}

@@ -1,0 +1,21 @@
+//! Platforms without assembly, and Miri: no registers, no counter, no thread-local words.
+
+use core::ptr::NonNull;
+
+use super::Place;
+
+pub(crate) fn registers() -> Option<Place> {
+    None
+}
+
+pub(crate) fn thread_pointer() -> usize {
+    0
+}
+
+pub(crate) fn counter() -> Option<u64> {
+    None
+}
+
+pub(crate) fn single_threaded_flag() -> Option<NonNull<u8>> {
+    None
+}

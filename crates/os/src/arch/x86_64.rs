@@ -1,0 +1,137 @@
+//! x86-64 under Linux. The thread pointer is the base of segment `fs`, and the word at it holds its own address.
+
+use core::arch::asm;
+use core::ptr::NonNull;
+
+use super::Place;
+
+/// The caller's registers. Inlined, so that they are the caller's own.
+#[inline(always)]
+pub(crate) fn registers() -> Option<Place> {
+    let (instruction, stack, frame): (u64, u64, u64);
+    // SAFETY: only reads registers.
+    unsafe {
+        asm!(
+            "lea {instruction}, [rip]",
+            "mov {stack}, rsp",
+            "mov {frame}, rbp",
+            instruction = out(reg) instruction,
+            stack = out(reg) stack,
+            frame = out(reg) frame,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    Some(Place { instruction, stack, frame, link: 0 })
+}
+
+/// The address of the calling thread's control block.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: reads the first word of the control block, which holds its address and never changes.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(pure, nomem, nostack, preserves_flags)) };
+    pointer
+}
+
+/// The processor's counter of time.
+#[inline(always)]
+pub(crate) fn counter() -> Option<u64> {
+    // SAFETY: only reads the counter.
+    Some(unsafe { core::arch::x86_64::_rdtsc() })
+}
+
+/// The address of glibc's `__libc_single_threaded` (2.32 and later). Stable Rust has no weak references, so the address
+/// is read from the global offset table, where it is null when no library defines the name.
+#[cfg(target_env = "gnu")]
+#[inline(always)]
+pub(crate) fn single_threaded_flag() -> Option<NonNull<u8>> {
+    let flag: *mut u8;
+    // SAFETY: reads one entry of the global offset table, which does not change once the library is loaded.
+    unsafe {
+        asm!(
+            ".weak __libc_single_threaded",
+            "mov {flag}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
+            flag = out(reg) flag,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    NonNull::new(flag)
+}
+
+/// Other C libraries have no such flag.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn single_threaded_flag() -> Option<NonNull<u8>> {
+    None
+}
+
+/// The distance of the thread-local word with this symbol from the thread pointer.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! thread_word_distance {
+    ($name:literal) => {{
+        let distance: usize;
+        // SAFETY: reads one entry of the global offset table, which does not change once the library is loaded.
+        unsafe {
+            core::arch::asm!(
+                concat!("mov {distance}, qword ptr [rip + ", $name, "@GOTTPOFF]"),
+                distance = lateout(reg) distance,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        distance
+    }};
+}
+
+/// Loads a word of the calling thread. The compiler may merge loads between which nothing is stored.
+///
+/// # Safety
+/// `distance` is that of a thread-local word, see [`thread_word_distance`].
+#[inline(always)]
+pub unsafe fn load_thread_word(distance: usize) -> *const () {
+    let value;
+    // SAFETY: the word belongs to the calling thread, as this function requires, and only this thread changes it.
+    unsafe {
+        asm!(
+            "mov {value}, qword ptr fs:[{distance}]",
+            distance = in(reg) distance,
+            value = lateout(reg) value,
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    value
+}
+
+/// Loads a word of the calling thread that a signal handler may change between any two instructions.
+///
+/// # Safety
+/// As for [`load_thread_word`].
+#[inline(always)]
+pub unsafe fn load_thread_word_again(distance: usize) -> *const () {
+    let value;
+    // SAFETY: the word belongs to the calling thread, as this function requires.
+    unsafe {
+        asm!(
+            "mov {value}, qword ptr fs:[{distance}]",
+            distance = in(reg) distance,
+            value = lateout(reg) value,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
+    value
+}
+
+/// Stores a word of the calling thread.
+///
+/// # Safety
+/// As for [`load_thread_word`].
+#[inline(always)]
+pub unsafe fn store_thread_word(distance: usize, value: *const ()) {
+    // SAFETY: the word belongs to the calling thread, as this function requires, and has 8 bytes.
+    unsafe {
+        asm!(
+            "mov qword ptr fs:[{distance}], {value}",
+            distance = in(reg) distance,
+            value = in(reg) value,
+            options(nostack, preserves_flags)
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! The parts that all engines have in common: the state, the counters, the block map and an index of free blocks.
+//!
+//! The fits and the buddies differ in their index and in its use. Creating, attaching to, recovering and reading such a
+//! heap is the same for both and is implemented here.
+
+use core::ptr::NonNull;
+
+use crate::cells::Cells;
+use crate::counters::{Census, Counters, verify};
+use crate::error::{FreeError, RulesError, Violation};
+use crate::lookup;
+use crate::map::{self, BlockMap};
+use crate::rules::{PolicyKind, Rules, Statistics};
+use crate::state::State;
+use crate::store::{Parts, Sections, begin_recovery, state_at};
+
+/// An index of free blocks as a section of the metadata block.
+pub trait Section<'m>: Sized {
+    /// Returns the number of cells that the index of a region of `granules` needs.
+    fn cells_for(granules: usize) -> usize;
+
+    /// Creates the index in `cells`: all zeros for an empty one, or the contents of an earlier index of the same
+    /// region.
+    fn new(cells: Cells<'m, u64>, granules: usize) -> Self;
+}
+
+/// A heap without its policy.
+pub(crate) struct Heap<'m, I: ?Sized> {
+    pub(crate) state: &'m mut State,
+    pub(crate) counters: Option<&'m mut Counters>,
+    pub(crate) map: BlockMap<'m>,
+    /// Last, so that a heap with any index can be seen as one with [`AnyIndex`](crate::index::AnyIndex).
+    pub(crate) index: I,
+}
+
+impl<'m, I: Section<'m>> Heap<'m, I> {
+    fn sections(granules: usize, statistics: Statistics) -> Sections {
+        Sections::new(statistics, map::cells_for(granules), I::cells_for(granules))
+    }
+
+    /// Returns the number of cells that the metadata of a region of `capacity` bytes needs.
+    pub(crate) fn metadata_cells(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
+        let state = State::new(policy, capacity, rules)?;
+        Ok(Self::sections(state.capacity, rules.statistics).total())
+    }
+
+    /// Zeroes as much of `metadata` as a region of `capacity` bytes needs and returns its address.
+    pub(crate) fn zeroed(
+        policy: PolicyKind,
+        metadata: &'m mut [u64],
+        capacity: usize,
+        rules: &Rules,
+    ) -> Result<NonNull<u64>, RulesError> {
+        let cells = Self::metadata_cells(policy, capacity, rules)?;
+        metadata.get_mut(..cells).ok_or(RulesError::MetadataTooShort)?.fill(0);
+        Ok(NonNull::from(metadata).cast())
+    }
+
+    /// Creates the heap over the metadata at `metadata`, with `state` as its state.
+    ///
+    /// # Safety
+    /// `metadata` is valid for reads and writes of as many cells as a region of `state.capacity` granules needs, for
+    /// `'m`, and is used through nothing else. Its bytes may be anything.
+    pub(crate) unsafe fn over(metadata: NonNull<u64>, state: State) -> Self {
+        let granules = state.capacity;
+        let sections = Self::sections(granules, state.statistics());
+        // SAFETY: `metadata` is valid for as many cells as these sections need, for `'m`, and used through nothing
+        // else, as this function requires. The block begins with a valid state once that is written, before any
+        // reference to it is made.
+        let Parts { state, counters, map, index } = unsafe {
+            metadata.cast::<State>().write(state);
+            Parts::of(metadata, sections)
+        };
+        Heap { state, counters, map: BlockMap::new(map, granules), index: I::new(index, granules) }
+    }
+
+    /// Attaches to the heap of `policy` whose metadata lies at `metadata`.
+    ///
+    /// # Safety
+    /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else.
+    pub(crate) unsafe fn attach(policy: PolicyKind, metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
+        // SAFETY: `metadata` is valid for reads of `cells` cells, as this function requires.
+        let state = unsafe { state_at(metadata, cells, policy) }?;
+        if !state.is_plausible(policy) {
+            return Err(RulesError::NotAHeap);
+        }
+        if cells < Self::sections(state.capacity, state.statistics()).total() {
+            return Err(RulesError::MetadataTooShort);
+        }
+        // SAFETY: the block is valid and used through nothing else for `'m`, as this function requires, and was just
+        // found to be as long as this state needs.
+        Ok(unsafe { Self::over(metadata, state) })
+    }
+
+    /// Returns the heap of `policy` at `metadata` with an empty index, for recovery; its region is now `capacity` bytes
+    /// long.
+    ///
+    /// # Safety
+    /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else.
+    pub(crate) unsafe fn to_recover(
+        policy: PolicyKind,
+        metadata: NonNull<u64>,
+        cells: usize,
+        capacity: usize,
+    ) -> Result<Self, RulesError> {
+        // SAFETY: the block is valid and used through nothing else for `'m`, as this function requires.
+        // `begin_recovery` refuses one that is shorter than all parts of the state that it returns, and the parts are
+        // integers, for which any bytes are valid.
+        unsafe {
+            let state = begin_recovery(metadata, cells, policy, capacity, Self::sections)?;
+            Ok(Self::over(metadata, state))
+        }
+    }
+}
+
+impl<I: ?Sized> Heap<'_, I> {
+    /// The start of the used block whose payload is at `offset`.
+    #[inline(always)]
+    pub(crate) fn used_block(&self, offset: usize) -> Option<usize> {
+        lookup::used_block(self.state, &self.map, offset)
+    }
+
+    /// Returns why no used block's payload is at `offset`.
+    pub(crate) fn diagnose(&self, offset: usize) -> FreeError {
+        lookup::diagnose(self.state, &self.map, offset)
+    }
+
+    pub(crate) fn heap_size(&self) -> usize {
+        self.state.end << self.state.shift()
+    }
+
+    pub(crate) fn top(&self) -> usize {
+        self.state.top << self.state.shift()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.state.capacity << self.state.shift()
+    }
+
+    pub(crate) fn counters(&self) -> Option<Counters> {
+        self.counters.as_deref().copied()
+    }
+
+    /// Moves the heap's end to granule `end`.
+    pub(crate) fn set_end(&mut self, end: usize) {
+        self.state.end = end;
+        let size = (end << self.state.shift()) as u64;
+        if let Some(counters) = &mut self.counters {
+            counters.heap_size = size;
+            counters.peak_heap_size = counters.peak_heap_size.max(size);
+        }
+    }
+
+    /// Returns a census of `blocks` blocks, `holes` of them free; `live` granules are in used blocks.
+    pub(crate) fn census(&self, at_creation: u64, blocks: u64, holes: u64, live: usize) -> Census {
+        let shift = self.state.shift();
+        let (live, heap_size) = ((live << shift) as u64, (self.state.end << shift) as u64);
+        Census { at_creation, blocks, holes, live, heap_size }
+    }
+
+    /// Checks that the counters, if they are kept, agree with a walk of the heap.
+    pub(crate) fn check_counters(&self, census: &Census) -> Result<(), Violation> {
+        self.counters().map_or(Ok(()), |counters| verify(&counters, census))
+    }
+}

@@ -1,0 +1,135 @@
+//! Resident memory of this process, read without allocating.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result};
+
+/// The file in which the kernel reports resident memory.
+pub struct Resident {
+    source: Source,
+}
+
+enum Source {
+    /// Exact: the kernel walks the page tables.
+    Rollup(File),
+    /// The fallback. Some kernels lag behind by a few pages.
+    Statm(File),
+}
+
+/// Reads the resident memory that can belong to a heap: anonymous memory, and shared memory, which some allocators use
+/// for their heaps. Mapped files do not count.
+const COUNTED: [&[u8]; 4] = [b"\nAnonymous:", b"\nPss_Shmem:", b"\nShared_Hugetlb:", b"\nPrivate_Hugetlb:"];
+
+impl Resident {
+    /// Opens the best source.
+    ///
+    /// # Errors
+    /// When /proc has none.
+    pub fn open() -> Result<Resident> {
+        if let Ok(file) = File::open("/proc/self/smaps_rollup") {
+            return Ok(Resident { source: Source::Rollup(file) });
+        }
+        let file = File::open("/proc/self/statm").context("/proc does not tell how much memory is resident")?;
+        Ok(Resident { source: Source::Statm(file) })
+    }
+
+    /// Returns the resident bytes that can belong to a heap.
+    pub fn bytes(&self) -> Result<u64> {
+        let mut buffer = [0; 4096];
+        let total = match &self.source {
+            Source::Rollup(file) => {
+                let text = read(file, &mut buffer)?;
+                let kilobytes = COUNTED.iter().map(|name| number_after(text, name).unwrap_or(0)).sum::<u64>();
+                number_after(text, COUNTED[0]).map(|_| kilobytes * 1024)
+            }
+            Source::Statm(file) => {
+                let mut numbers = read(file, &mut buffer)?.split(|&byte| byte == b' ').map(leading_number);
+                let (resident, shared) = (numbers.nth(1).flatten(), numbers.next().flatten());
+                resident
+                    .zip(shared)
+                    .map(|(resident, shared)| resident.saturating_sub(shared) * heapwright_os::page_size() as u64)
+            }
+        };
+        total.context("/proc does not tell how much memory is resident")
+    }
+}
+
+/// Returns the kernel's high-water mark of resident memory since [`forget_high_water`], or `None` when it is not
+/// available. Includes mapped files; on some kernels it lags behind by a few pages per processor.
+pub fn high_water() -> Option<u64> {
+    let file = File::open("/proc/self/status").ok()?;
+    let mut buffer = [0; 4096];
+    Some(number_after(read(&file, &mut buffer).ok()?, b"\nVmHWM:")? * 1024)
+}
+
+/// Resets [`high_water`] to the memory that is resident now.
+pub fn forget_high_water() {
+    // Where this is not allowed, the high water of the start stays, which is low: nothing was done yet.
+    let _ = OpenOptions::new().write(true).open("/proc/self/clear_refs").and_then(|mut file| file.write_all(b"5"));
+}
+
+/// Returns the start of this process' program break: field 47 of its `stat`.
+pub fn start_of_break() -> Option<u64> {
+    let file = File::open("/proc/self/stat").ok()?;
+    let mut buffer = [0; 4096];
+    let text = read(&file, &mut buffer).ok()?;
+    // The second field is the command's name in parentheses, which may hold anything.
+    let behind_name = &text[text.iter().rposition(|&byte| byte == b')')? + 1..];
+    leading_number(behind_name.split(|&byte| byte == b' ').nth(45)?).filter(|&start| start > 0)
+}
+
+fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    let mut len = 0;
+    while len < buffer.len() {
+        match file.read_at(&mut buffer[len..], len as u64).context("cannot read from /proc")? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    Ok(&buffer[..len])
+}
+
+fn number_after(text: &[u8], name: &[u8]) -> Option<u64> {
+    let at = text.windows(name.len()).position(|window| window == name)?;
+    leading_number(text[at + name.len()..].trim_ascii_start())
+}
+
+fn leading_number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+    let mut any = None;
+    for digit in digits {
+        any = Some(any.unwrap_or(0u64).checked_mul(10)?.checked_add(u64::from(digit - b'0'))?);
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapwright_host::lazy::Lazy;
+
+    #[test]
+    fn memory_that_is_touched_is_seen() {
+        let resident = Resident::open().unwrap();
+        let before = resident.bytes().unwrap();
+        let held = Lazy::<u8>::committed(32 << 20).unwrap();
+        let after = resident.bytes().unwrap();
+        assert!(after - before >= 32 << 20 && after - before < 48 << 20, "{before} {after} {}", held.len());
+    }
+
+    #[test]
+    fn the_break_begins_below_where_it_is() {
+        let now = heapwright_host::memory::program_break();
+        assert!(start_of_break().is_some_and(|start| start <= now && now - start < 1 << 40));
+    }
+
+    #[test]
+    fn numbers_are_found_by_their_names() {
+        let text = b"Rss: 1 kB\nPss_Anon: 2 kB\nAnonymous:    31 kB\nEnd";
+        assert_eq!(number_after(text, b"\nAnonymous:"), Some(31));
+        assert_eq!(number_after(text, b"\nNone:"), None);
+        assert_eq!((leading_number(b"x"), leading_number(b"99999999999999999999")), (None, None));
+    }
+}

@@ -1,0 +1,309 @@
+//! A trace compiled for replay: operations of fixed length that name slots of a table.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use foldhash::fast::FixedState;
+use heapwright_trace::{About, Event, Kind, ReadError, Reader};
+
+use super::op::{Op, code, written};
+use super::slots::{Live, Slots};
+
+/// The key under which the recorder writes the peak of the memory that glibc had from the system, in bytes.
+const RECORDED_PEAK: &str = "glibc peak system bytes";
+
+/// A trace as operations, in an unnamed temporary file. Every event is one operation, so both have the same number.
+pub struct Script {
+    file: File,
+    counts: Counts,
+    spans: Vec<Span>,
+    slots: usize,
+    recorded_peak: Option<u64>,
+    damage: Option<ReadError>,
+}
+
+/// The first and last event of a thread, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    first: u64,
+    last: u64,
+}
+
+impl Span {
+    /// A thread without events.
+    const NEVER: Span = Span { first: u64::MAX, last: 0 };
+}
+
+/// Figures that are counted while compiling.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    events: u64,
+    operations: u64,
+    blocks: u64,
+    left_out: u64,
+    requested: u64,
+    peak_requested: u64,
+    written: u64,
+    peak_written: u64,
+    pub(super) peak_event: u64,
+    pub(super) longest: u64,
+}
+
+impl Script {
+    /// Reads a trace, up to damage if there is any. Needs memory in proportion to the number of live blocks, and 16
+    /// bytes per event in a temporary file that is removed with the script.
+    ///
+    /// # Errors
+    /// When the trace cannot be read, or the temporary file cannot be written.
+    pub fn compile(trace: &Path) -> Result<Script> {
+        let open = || File::open(trace).with_context(|| format!("{} cannot be opened", trace.display()));
+        let (first, second) = (open()?, open()?);
+        let read = || -> Result<Script> {
+            let touched = Reader::new(BufReader::new(first))?.touched_pages()?;
+            Script::from_reader(Reader::new(BufReader::new(second))?.up_to_damage(), touched)
+        };
+        read().with_context(|| trace.display().to_string())
+    }
+
+    /// Compiles a trace. `touched` contains the number of touched pages of long blocks, by block number.
+    fn from_reader(mut trace: Reader<'_>, touched: HashMap<u64, u64>) -> Result<Script> {
+        let file = tempfile::tempfile().context("cannot make a temporary file for the operations")?;
+        let mut compiler = Compiler::new(touched);
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        while let Some(event) = trace.next_event()? {
+            let op = compiler.compile(event)?;
+            out.write_all(&op.to_bytes())
+                .context("cannot write the operations to a temporary file: is its disk full?")?;
+        }
+        let damage = trace.take_damage();
+        let Compiler { counts, slots, spans, .. } = compiler;
+        for span in &spans {
+            out.write_all(&span.last.to_ne_bytes())
+                .context("cannot write the operations to a temporary file: is its disk full?")?;
+        }
+        let file = out.into_inner().context("cannot write the operations to a temporary file: is its disk full?")?;
+        Ok(Script { file, counts, spans, slots: slots.len(), recorded_peak: recorded_peak(trace.about()), damage })
+    }
+
+    /// Returns why the script contains only a part of the trace.
+    pub fn damage(&self) -> Option<&ReadError> {
+        self.damage.as_ref()
+    }
+
+    /// Number of events in the trace.
+    pub fn events(&self) -> u64 {
+        self.counts.events
+    }
+
+    /// Number of events that are calls of the allocator.
+    pub fn operations(&self) -> u64 {
+        self.counts.operations
+    }
+
+    /// Number of blocks that are allocated, or result from resizing.
+    pub fn blocks(&self) -> u64 {
+        self.counts.blocks
+    }
+
+    /// Number of events that are left out because their block is not live.
+    pub fn left_out(&self) -> u64 {
+        self.counts.left_out
+    }
+
+    /// Number of threads with events.
+    pub fn threads(&self) -> u64 {
+        self.spans.iter().filter(|span| span.first <= span.last).count() as u64
+    }
+
+    /// Peak of the requested bytes of live blocks.
+    pub fn peak_requested(&self) -> u64 {
+        self.counts.peak_requested
+    }
+
+    /// Peak of the bytes of live blocks that are written to.
+    pub(super) fn peak_written(&self) -> u64 {
+        self.counts.peak_written
+    }
+
+    /// Peak of the bytes that glibc had from the system in the recorded run, if the trace contains it.
+    pub fn recorded_peak(&self) -> Option<u64> {
+        self.recorded_peak
+    }
+
+    /// Returns the number in the trace of the block that was in a slot at an event.
+    ///
+    /// # Errors
+    /// When the temporary file cannot be read.
+    pub(super) fn block_in(&self, slot: usize, event: u64) -> Result<u64> {
+        let mut file = BufReader::new(FromStart { file: &self.file, at: 0 });
+        let (mut bytes, mut appeared, mut found) = ([0; 16], 0, 0);
+        for _ in 0..=event.min(self.counts.events.saturating_sub(1)) {
+            file.read_exact(&mut bytes).context("cannot read the operations again")?;
+            let op = Op::from_bytes(bytes);
+            if matches!(op.code(), code::MALLOC..=code::RESIZE | code::LOST) {
+                if op.is_call() && op.slot() == slot {
+                    found = appeared;
+                }
+                appeared += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the number of thread numbers. The program's first thread has number 0, with or without events.
+    pub(super) fn thread_numbers(&self) -> u64 {
+        self.spans.len() as u64
+    }
+
+    /// Returns the maximal number of threads with events in one window of `window` events. Always counts the first
+    /// thread.
+    pub(super) fn threads_at_once(&self, window: u64) -> usize {
+        let begins = self.spans.iter().skip(1).map(|span| (span.first / window, 1));
+        let ends = self.spans.iter().skip(1).map(|span| (span.last / window + 1, -1));
+        let mut changes: Vec<(u64, i64)> = begins.chain(ends).collect();
+        // Sorts ends before begins: a thread that ends before a window does not count in it.
+        changes.sort_unstable();
+        let there = changes.iter().scan(0, |there, (_, change)| {
+            *there += change;
+            Some(*there)
+        });
+        1 + there.max().unwrap_or(0) as usize
+    }
+
+    /// Maximal number of live blocks.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+fn recorded_peak(about: &About) -> Option<u64> {
+    about.get(RECORDED_PEAK)?.trim().parse().ok()
+}
+
+/// The state of compiling a trace.
+struct Compiler {
+    counts: Counts,
+    slots: Slots,
+    spans: Vec<Span>,
+    /// For each thread number of the trace, the number in the order of first events.
+    numbers: HashMap<u64, u32, FixedState>,
+    thread: usize,
+    /// The pages that the program touched of long blocks, by the numbers of the blocks, where that is known.
+    touched: HashMap<u64, u64>,
+}
+
+impl Compiler {
+    /// A trace begins in thread 0, the program's first.
+    fn new(touched: HashMap<u64, u64>) -> Compiler {
+        let (counts, slots) = (Counts::default(), Slots::default());
+        Compiler { counts, slots, spans: vec![Span::NEVER], numbers: HashMap::from_iter([(0, 0)]), thread: 0, touched }
+    }
+
+    fn compile(&mut self, event: Event) -> Result<Op> {
+        let op = match event {
+            Event::Thread { thread } => self.go_to(thread),
+            Event::Allocate { block, kind, size, align } => self.allocate(block, kind, size, align)?,
+            Event::Resize { block, becomes, size } => self.resize(block, becomes, size),
+            Event::Free { block } => self.free(block),
+            Event::Failed { .. } => Op::default(),
+        };
+        self.record_thread();
+        self.counts.events += 1;
+        Ok(op)
+    }
+
+    fn allocate(&mut self, block: u64, kind: Kind, size: u64, align: u64) -> Result<Op> {
+        let pages = self.touched.get(&block).copied();
+        let written = written(size, pages);
+        let slot = self.slots.insert(self.thread, block, size, written)?;
+        self.appears(size, written);
+        Ok(match kind {
+            Kind::Malloc => Op::malloc(slot, size, pages),
+            Kind::Calloc => Op::calloc(slot, size, pages),
+            Kind::Aligned => Op::aligned(slot, size, align.trailing_zeros(), pages),
+        })
+    }
+
+    fn resize(&mut self, block: u64, becomes: u64, size: u64) -> Op {
+        let pages = self.touched.get(&becomes).copied();
+        let written = written(size, pages);
+        let Some(old) = self.slots.rename(block, becomes, size, written) else { return self.leave_out(Op::lost()) };
+        self.disappears(&old);
+        self.appears(size, written);
+        Op::resize(old.slot, size, old.written, pages)
+    }
+
+    fn free(&mut self, block: u64) -> Op {
+        let Some(old) = self.slots.remove(self.thread, block) else { return self.leave_out(Op::default()) };
+        self.disappears(&old);
+        self.counts.operations += 1;
+        Op::free(old.slot, old.written)
+    }
+
+    fn leave_out(&mut self, op: Op) -> Op {
+        self.counts.left_out += 1;
+        op
+    }
+
+    fn disappears(&mut self, block: &Live) {
+        let counts = &mut self.counts;
+        counts.requested = counts.requested.saturating_sub(block.size);
+        counts.written = counts.written.saturating_sub(block.written);
+    }
+
+    fn appears(&mut self, size: u64, written: u64) {
+        let counts = &mut self.counts;
+        counts.written = counts.written.saturating_add(written);
+        counts.peak_written = counts.peak_written.max(counts.written);
+        counts.operations += 1;
+        counts.blocks += 1;
+        counts.requested = counts.requested.saturating_add(size);
+        counts.longest = counts.longest.max(size);
+        if counts.requested > counts.peak_requested {
+            (counts.peak_requested, counts.peak_event) = (counts.requested, counts.events);
+        }
+    }
+
+    /// Records the current event as the thread's last one, and as its first one if it has none yet.
+    fn record_thread(&mut self) {
+        let now = self.counts.events;
+        let span = &mut self.spans[self.thread];
+        *span = Span { first: span.first.min(now), last: now };
+    }
+
+    fn go_to(&mut self, thread: u64) -> Op {
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(thread).or_insert(next);
+        if number == next {
+            self.spans.push(Span::NEVER);
+        }
+        self.thread = number as usize;
+        Op::thread(number)
+    }
+}
+
+/// Reads a file from its beginning, independently of the file's own position.
+struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}

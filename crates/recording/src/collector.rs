@@ -1,0 +1,480 @@
+//! Reads all streams of a recording while the program runs: one thread finds new streams, and one thread reads each.
+
+use std::collections::HashSet;
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+use heapwright_host::process::without_signals;
+use heapwright_trace::{About, WriteError, Writer};
+
+use heapwright_translation::{
+    Clock, Figures, Library, Look, Producer, Rate, Redaction, Sampled, Sites, Source, Translation,
+};
+
+use super::program::Options;
+use super::python;
+use super::summary;
+use super::traces::{Begun, Owner, Traces};
+
+/// Interval between searches for new streams, and the longest interval between two reads of an idle stream.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long processes that outlive the program are still read.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// The longest time for which events wait to be written. If this command is killed, they are lost.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Name of the trace's entry that states why the trace ends before its process.
+const INCOMPLETE: &str = "incomplete";
+
+/// Name of the trace's entry for the peak of bytes that the recorded process's malloc had from the system.
+const SYSTEM_PEAK: &str = "glibc peak system bytes";
+
+/// What is recorded of each call besides the call itself.
+#[derive(Clone, Default)]
+pub struct Details {
+    /// Rate of the processor's counter, when times are recorded.
+    pub rate: Option<Rate>,
+    /// Sampling period of stacks: one request in this many, when sites are recorded.
+    pub every: Option<NonZero<u32>>,
+    /// Cached facts about files with code.
+    pub library: Library,
+}
+
+/// The outcome of one stream.
+pub struct Recorded {
+    /// The process.
+    pub pid: u32,
+    /// Index of the program within the process, from 0: each `exec` starts the next.
+    pub image: u32,
+    /// The program's name.
+    pub program: String,
+    /// Whether this is the program that the command started.
+    pub is_the_program: bool,
+    /// Whether the process began as a fork, with its parent's blocks.
+    pub forked: bool,
+    /// Path of its trace.
+    pub path: PathBuf,
+    /// The number of its file; `None` if none could be created.
+    pub(super) file: Option<usize>,
+    /// The length of the trace in bytes.
+    pub length: u64,
+    /// Counts of what was recorded.
+    pub figures: Figures,
+    /// Number of requests with stacks, if stacks were requested.
+    pub sampled: Option<Sampled>,
+    /// The `errno` of the failure that ended the recording before the process ended.
+    pub failure: Option<i32>,
+    /// Number of calls after that failure.
+    pub lost: u64,
+    /// Whether the process is a Python interpreter whose small objects do not come from malloc.
+    pub hides_objects: bool,
+    /// Whether the process was still running when the recording ended.
+    pub outlived: bool,
+    /// The limit of the trace's length at which the recording ended, in bytes.
+    pub limit: Option<u64>,
+    /// Why the trace is incomplete, if the collector is the cause.
+    pub error: Option<anyhow::Error>,
+}
+
+impl Recorded {
+    /// Returns a remark about Python's own allocator, if the process uses it.
+    pub fn hidden_objects(&self) -> Option<String> {
+        self.hides_objects.then(|| {
+            format!(
+                "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: set \
+                 PYTHONMALLOC=malloc to record them",
+                self.program, self.pid
+            )
+        })
+    }
+
+    /// Returns whether every call of the process was recorded, or those up to an end that was requested.
+    pub fn is_whole(&self) -> bool {
+        self.failure.is_none() && self.error.is_none()
+    }
+
+    /// Records a failure of the collector; the first counts.
+    pub(super) fn fail(&mut self, error: anyhow::Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// The outcome of all streams.
+pub struct Collected {
+    /// Streams with at least one call.
+    pub recorded: Vec<Recorded>,
+    /// Whether the recorder was loaded into the program, even if the program made no call.
+    pub recorder_was_loaded: bool,
+}
+
+/// Handle of the threads that read streams.
+pub struct Collector {
+    /// Set when the program has ended.
+    ended: Arc<AtomicBool>,
+    watcher: JoinHandle<Result<Collected>>,
+}
+
+impl Collector {
+    /// Starts to read the streams that appear in `folder`, of the processes that the options select.
+    pub fn start(folder: PathBuf, traces: Arc<Traces>, options: Options, details: Details) -> Collector {
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen_by_watcher = ended.clone();
+        let watch = move || Watcher::new(folder, traces, options, details).watch(&seen_by_watcher);
+        let watcher = without_signals(|| thread::spawn(watch));
+        Collector { ended, watcher }
+    }
+
+    /// Reads the rest after the program has ended, and returns the outcome of all streams; `None` if `is_interrupted`
+    /// before that.
+    pub fn finish(self, is_interrupted: impl Fn() -> bool) -> Option<Result<Collected>> {
+        self.ended.store(true, Ordering::Release);
+        while !self.watcher.is_finished() {
+            if is_interrupted() {
+                return None;
+            }
+            thread::sleep(PAUSE / 10);
+        }
+        Some(self.collected())
+    }
+
+    fn collected(self) -> Result<Collected> {
+        self.watcher.join().unwrap_or_else(|_| Err(anyhow!("internal error of the recorder, please report it")))
+    }
+}
+
+/// A thread that reads a stream.
+type Reader = JoinHandle<Option<Recorded>>;
+
+/// Finds new streams.
+struct Watcher {
+    folder: PathBuf,
+    traces: Arc<Traces>,
+    options: Options,
+    details: Details,
+    /// The program's process id, once it is known.
+    main: Option<u32>,
+    known: HashSet<PathBuf>,
+    readers: Vec<Reader>,
+    recorded: Vec<Recorded>,
+    /// Set when the readers are to stop.
+    stop: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    fn new(folder: PathBuf, traces: Arc<Traces>, options: Options, details: Details) -> Watcher {
+        let (readers, recorded, stop) = (Vec::new(), Vec::new(), Arc::default());
+        Watcher { folder, traces, options, details, main: None, known: HashSet::new(), readers, recorded, stop }
+    }
+
+    fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
+        loop {
+            // Loaded before the scan: whatever appeared before the program ended is then found by this scan.
+            let last = ended.load(Ordering::Acquire);
+            self.open_new_streams().context("the directory for streams is gone")?;
+            if last {
+                break;
+            }
+            self.join_readers(JoinHandle::is_finished);
+            thread::sleep(PAUSE);
+        }
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end && self.readers.iter().any(|reader| !reader.is_finished()) {
+            thread::sleep(PAUSE / 10);
+        }
+        self.stop.store(true, Ordering::Release);
+        self.join_readers(|_| true);
+        Ok(Collected { recorded: self.recorded, recorder_was_loaded: self.main.is_some() })
+    }
+
+    fn open_new_streams(&mut self) -> Result<()> {
+        let found: HashSet<PathBuf> =
+            fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        // A name can come back after it disappeared, because the system reuses process ids.
+        let known = std::mem::replace(&mut self.known, found.clone());
+        // All are opened before any is read: the reader of a process's last program removes the names of all of them.
+        let new = found.difference(&known).filter(|path| !is_temporary(path));
+        let opened: Vec<Result<Source>> = new.map(|path| Source::open(path)).collect();
+        for source in opened {
+            match source {
+                Ok(source) => self.start_reader(source),
+                Err(error) => {
+                    heapwright_show::eprintln!("heapwright: a process is not recorded: its stream: {error:#}")
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins the readers that are `chosen` and keeps their results; until they are joined, their stacks stay allocated.
+    fn join_readers(&mut self, chosen: fn(&Reader) -> bool) {
+        for reader in self.readers.extract_if(.., |reader| chosen(reader)) {
+            self.recorded.extend(reader.join().ok().flatten());
+        }
+    }
+
+    fn start_reader(&mut self, source: Source) {
+        if self.main.is_none() && source.header().parent == std::process::id() {
+            self.main = Some(source.pid());
+        }
+        if !self.is_wanted(&source) {
+            return;
+        }
+        let owner = if self.main == Some(source.pid()) { Owner::Program } else { Owner::Descendant };
+        let (traces, stop) = (self.traces.clone(), self.stop.clone());
+        let (details, max_size) = (self.details.clone(), self.options.max_size);
+        let redaction = self.options.redaction;
+        self.readers
+            .push(thread::spawn(move || Process { owner, traces, details, max_size, redaction }.record(source, &stop)));
+    }
+
+    /// Returns whether the process is to be recorded. Dropping its stream stops the recorder in it.
+    fn is_wanted(&self, source: &Source) -> bool {
+        let Options { only, main_only, .. } = &self.options;
+        let by_process = !main_only || self.main == Some(source.pid());
+        by_process
+            && (only.is_empty()
+                || only.contains(&program(source))
+                || executable(source).is_some_and(|name| only.contains(&name)))
+    }
+}
+
+/// Returns whether a stream is still being created, on a file system without unnamed files.
+fn is_temporary(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// How the trace of a process is written.
+struct Process {
+    owner: Owner,
+    traces: Arc<Traces>,
+    details: Details,
+    max_size: Option<u64>,
+    redaction: Redaction,
+}
+
+impl Process {
+    /// Writes the trace of one stream until its end, or until `stop`; returns `None` if there were no calls.
+    fn record(self, mut source: Source, stop: &AtomicBool) -> Option<Recorded> {
+        let mut recorded = Recorded {
+            pid: source.pid(),
+            image: source.image(),
+            program: program(&source),
+            is_the_program: false,
+            forked: source.header().forked != 0,
+            path: PathBuf::new(),
+            file: None,
+            length: 0,
+            figures: Figures::default(),
+            sampled: None,
+            failure: None,
+            lost: 0,
+            hides_objects: false,
+            outlived: false,
+            limit: None,
+            error: None,
+        };
+        if !has_records(&source, stop) {
+            return None;
+        }
+        recorded.hides_objects = python::hides_objects(source.pid());
+        match self.traces.begin(self.owner, source.pid(), source.image()) {
+            Ok(begun) => {
+                (recorded.file, recorded.path) = (Some(begun.number), begun.path.clone());
+                let written = self.write(&mut source, &mut recorded, begun, stop);
+                recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.display())).err();
+            }
+            Err(error) => recorded.fail(error.context("its trace cannot be written")),
+        }
+        // After the limit the process is no longer recorded, and its calls are not missed.
+        if recorded.limit.is_none() {
+            recorded.failure = source.header().failure();
+            recorded.lost = source.lost();
+        }
+        Some(recorded)
+    }
+
+    fn write(self, source: &mut Source, recorded: &mut Recorded, begun: Begun, stop: &AtomicBool) -> Result<()> {
+        let Details { rate, every, library } = self.details;
+        let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
+        let mut about = about(source, &recorded.program, self.redaction);
+        if let Some(every) = every {
+            about.set("sites", &sampling(every));
+        }
+        let sites = every.map(|_| Sites::new(library, looking(source.producer()), self.redaction));
+        let file = begun.file.try_clone()?;
+        let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
+            Some(bytes) => writer.with_limit(bytes),
+            None => writer,
+        });
+        let mut translation = match started {
+            Ok(writer) => Translation::to(writer, clock, sites),
+            Err(error) => {
+                // Without its beginning the file is of no use.
+                file.set_len(0)?;
+                return Err(error.into());
+            }
+        };
+        let outcome = read_to_the_end(source, &mut translation, stop).and_then(|ending| {
+            recorded.outlived = ending == Ending::Stopped;
+            recorded.limit = self.max_size.filter(|_| ending == Ending::Limit);
+            if let Some(why) = why_incomplete(source, recorded) {
+                translation.annotate(INCOMPLETE, &why)?;
+            }
+            if let Some(bytes) = source.header().peak_system_bytes() {
+                translation.annotate(SYSTEM_PEAK, &bytes.to_string())?;
+            }
+            Ok(translation.write_end()?)
+        });
+        recorded.figures = translation.figures().clone();
+        recorded.sampled = translation.sampled();
+        if outcome.is_err() {
+            // A part of a frame may be behind it, if the disk is full.
+            file.set_len(translation.written())?;
+        }
+        outcome
+    }
+}
+
+/// Waits for the first record or for a failure; returns `false` if neither will come.
+fn has_records(source: &Source, stop: &AtomicBool) -> bool {
+    loop {
+        // Loaded first: whatever was recorded before the end is then seen below.
+        let over = source.is_over() || stop.load(Ordering::Acquire);
+        let begun = source.header().begun() > 0 || source.header().failure().is_some();
+        if begun || over {
+            return begun;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Returns why the trace ends before its process does.
+fn why_incomplete(source: &Source, recorded: &Recorded) -> Option<String> {
+    if let Some(limit) = recorded.limit {
+        return Some(summary::why_limited(limit));
+    }
+    let failure = source.header().failure().map(summary::reason);
+    failure.or_else(|| recorded.outlived.then(|| "the process was still running when the program ended".to_owned()))
+}
+
+/// Describes how the requests with sites were sampled.
+fn sampling(every: NonZero<u32>) -> String {
+    match every.get() {
+        1 => "of every request".to_owned(),
+        every => format!("of one request in {every}: each chosen independently with this probability"),
+    }
+}
+
+/// Returns a function that lists the mappings of a process. It spends at most a tenth of the elapsed time and a little
+/// more.
+fn looking(producer: Producer) -> Look {
+    const LITTLE: Duration = Duration::from_millis(100);
+    let (start, mut spent) = (Instant::now(), Duration::ZERO);
+    Box::new(move |visit| {
+        let now = Instant::now();
+        if spent > (now - start) / 10 + LITTLE {
+            return false;
+        }
+        producer.each_mapping(visit);
+        spent += now.elapsed();
+        true
+    })
+}
+
+/// How the reading of a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// With the process.
+    Over,
+    /// By `stop`, while the process was running.
+    Stopped,
+    /// At the limit of the trace's length.
+    Limit,
+}
+
+/// Reads until the end of the stream, `stop`, or the limit of the trace.
+fn read_to_the_end(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
+    match read_until(source, translation, stop) {
+        Err(error) if matches!(error.downcast_ref(), Some(WriteError::LimitReached { .. })) => {
+            source.close();
+            Ok(Ending::Limit)
+        }
+        ending => ending,
+    }
+}
+
+fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
+    let mut flushed = Instant::now();
+    loop {
+        // Loaded before the stream is read: whatever was recorded before the end is then read below.
+        let over = source.is_over();
+        if !over && stop.load(Ordering::Acquire) {
+            // The stream drains soon: each thread adds at most one buffer to what is there now.
+            source.close();
+            while translation.read(source, over)? {}
+            return Ok(Ending::Stopped);
+        }
+        // A process that never pauses is not followed for ever.
+        while translation.read(source, over)? && (over || !stop.load(Ordering::Acquire)) {
+            flush_when_due(translation, &mut flushed)?;
+        }
+        if over {
+            return Ok(Ending::Over);
+        }
+        flush_when_due(translation, &mut flushed)?;
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Writes the events of the last second, so that no more than these are lost if this command is killed.
+fn flush_when_due(translation: &mut Translation, flushed: &mut Instant) -> Result<()> {
+    if flushed.elapsed() >= FLUSH_INTERVAL {
+        translation.flush()?;
+        *flushed = Instant::now();
+    }
+    Ok(())
+}
+
+fn program(source: &Source) -> String {
+    let name = source.header().arguments().next().unwrap_or_default();
+    let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Returns the file name of the executable while the process lives: for a script its interpreter, with links resolved.
+fn executable(source: &Source) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{}/exe", source.pid())).ok()?;
+    Some(path.file_name()?.to_string_lossy().into_owned())
+}
+
+/// Returns the trace's description of the process.
+fn about(source: &Source, program: &str, redaction: Redaction) -> About {
+    let mut about = About::of_program(program);
+    match redaction {
+        Redaction::Nothing => {
+            let arguments: Vec<_> = source.header().arguments().skip(1).map(String::from_utf8_lossy).collect();
+            about.set("arguments", &arguments.join(" "));
+        }
+        Redaction::Private => about.set("redacted", "arguments, environment and paths are left out (--redact)"),
+    }
+    about.set("pid", &source.pid().to_string());
+    about.set("parent", &source.header().parent.to_string());
+    about.set("date", &humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    about.set("machine", &machine());
+    about.set("recorder", concat!("heapwright ", env!("CARGO_PKG_VERSION")));
+    about
+}
+
+/// Returns the kind of system and processor.
+fn machine() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
+}

@@ -1,0 +1,41 @@
+//! `heapwright record`: runs an unmodified program and writes every malloc-family call of every process to a trace.
+//!
+//! From the bottom up: `room` (the directory of streams), `partial` (a file while it is written), `traces` (the files),
+//! `collector` (all streams while the
+//! program runs, each translated to a trace), `program` (a program from start to end, also for other commands),
+//! `summary` (the report at the end).
+
+mod arguments;
+mod collector;
+mod partial;
+mod program;
+mod python;
+mod room;
+mod summary;
+mod traces;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+pub use self::arguments::{Arguments, EXAMPLES};
+pub use self::program::{Interrupted, Options, Recording, program};
+use heapwright_host::interruption;
+pub use heapwright_translation::Redaction;
+
+use heapwright_run::{FAILED, failed, launch};
+
+/// Runs and records the program. Exits with its status, or with a failure if a trace could not be written.
+pub fn run(args: &Arguments) -> ExitCode {
+    record(args).unwrap_or_else(|error| {
+        let code = failed(&error);
+        if error.is::<Interrupted>() { interruption::exit_code() } else { code }
+    })
+}
+
+fn record(args: &Arguments) -> Result<ExitCode> {
+    let recording = program(&args.command(), &args.options())?;
+    summary::print(&recording)?;
+    let incomplete = recording.traces.iter().any(|one| one.error.is_some());
+    Ok(if incomplete { ExitCode::from(FAILED) } else { launch::end_as(recording.status) })
+}

@@ -1,0 +1,173 @@
+//! Records a program from start to end.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::collector::{Collector, Details, Recorded};
+use super::room::Room;
+use super::traces::Traces;
+use heapwright_allocators::preload;
+use heapwright_host::interruption::Interruption;
+use heapwright_run::{NotStarted, in_front, launch, program as executable};
+use heapwright_translation::{Library, Rate, Redaction};
+
+/// What to record, and which traces to keep.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Path of the program's trace; the traces of other processes lie next to it.
+    pub output: PathBuf,
+    /// Names of the programs to record; empty for all.
+    pub only: Vec<String>,
+    /// Whether to leave out the processes that the program starts.
+    pub main_only: bool,
+    /// Whether to record the time of every call.
+    pub times: bool,
+    /// Sampling period of call sites: one request in this many; `None` records no sites.
+    pub sites: Option<NonZero<u32>>,
+    /// Minimum number of events for a trace of another process to be kept.
+    pub least_events: u64,
+    /// Limit of the length of each trace in bytes.
+    pub max_size: Option<u64>,
+    /// What the traces leave out.
+    pub redaction: Redaction,
+}
+
+impl Options {
+    /// Default minimum number of events: a shorter trace says too little about an allocator to be worth keeping.
+    pub const USUAL_LEAST: u64 = 10_000;
+
+    /// The default options, with the trace at `output`.
+    pub fn usual(output: PathBuf) -> Options {
+        Options {
+            output,
+            only: Vec::new(),
+            main_only: false,
+            times: false,
+            sites: None,
+            least_events: Options::USUAL_LEAST,
+            max_size: None,
+            redaction: Redaction::Nothing,
+        }
+    }
+}
+
+/// The outcome of a recorded program.
+pub struct Recording {
+    /// The traces that were kept, at least one: the program's own first, if there is one, then the others by descending
+    /// number of events.
+    pub traces: Vec<Recorded>,
+    /// Number of traces that were removed because they have few events.
+    pub left_out: usize,
+    /// Exit status of the program.
+    pub status: ExitStatus,
+    /// Wall time of the program.
+    pub elapsed: Duration,
+}
+
+impl Recording {
+    /// Returns the trace to analyse: the program's own, unless another process has so many more events that the program
+    /// was only its wrapper, as a shell or a compiler's driver is.
+    pub fn main(&self) -> &Recorded {
+        /// Ratio of events from which on the program counts as a wrapper of another process.
+        const WRAPPED: u64 = 10;
+        let own = &self.traces[0];
+        let most = self.traces.iter().max_by_key(|one| one.figures.events()).unwrap_or(own);
+        let is_wrapper = !own.is_the_program || own.figures.events().saturating_mul(WRAPPED) < most.figures.events();
+        if is_wrapper { most } else { own }
+    }
+}
+
+/// A recording that was interrupted after the program had ended.
+#[derive(Debug)]
+pub struct Interrupted {
+    /// The program's trace as far as it was written.
+    partial: Option<PathBuf>,
+}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.partial {
+            Some(path) => {
+                write!(out, "interrupted: {} keeps what was written, and every command reads it", path.display())
+            }
+            None => out.write_str("interrupted before anything was written"),
+        }
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Runs `command`, a program and its arguments, and records it and every process that it starts. No file is changed
+/// before the program has made its first call, and a trace that exists is replaced by a complete one only.
+///
+/// # Errors
+/// [`NotStarted`]; [`Interrupted`]; nothing was recorded, with the reason; a trace could not be created. Later failures
+/// of a trace are in `Recorded`.
+pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
+    let (name, args) = command.split_first().context("there is no program to record")?;
+    let recorder = preload::recorder()?;
+    let rate = options.times.then(Rate::measure).transpose()?;
+    let room = Room::make().context("cannot create a directory for the program's streams")?;
+    let traces = Arc::new(Traces::at(&options.output)?);
+    let mut command = Command::new(name);
+    command.args(args).env(preload::RECORD, room.path());
+    command.env(preload::LD_PRELOAD, in_front(&recorder));
+    if rate.is_some() {
+        command.env(preload::RECORD_TIMES, "1");
+    }
+    if let Some(every) = options.sites {
+        command.env(preload::RECORD_SITES, every.to_string());
+    }
+    let details = Details { rate, every: options.sites, library: Library::default() };
+    let mut chosen = options.clone();
+    chosen.main_only |= traces.is_stream();
+
+    let started = Instant::now();
+    let collector = Collector::start(room.path().to_owned(), traces.clone(), chosen, details);
+    let outcome = launch::to_the_end(&mut command);
+    let elapsed = started.elapsed();
+    let interruption = Interruption::listen()?;
+    let collected = collector.finish(|| interruption.came());
+    // When this process ends by the program's signal, no destructors run.
+    drop(room);
+    let Some(collected) = collected else {
+        traces.discard();
+        bail!(Interrupted { partial: traces.partial() });
+    };
+    let (finished, collected) = match (outcome, collected) {
+        (Ok(finished), Ok(collected)) => (finished, collected),
+        (Err(error), _) => {
+            traces.discard();
+            bail!(NotStarted::because(name, &error));
+        }
+        (_, Err(error)) => {
+            traces.discard();
+            return Err(error);
+        }
+    };
+    let (traces, left_out) = traces.settle(finished.pid, collected.recorded, options.least_events);
+    if traces.is_empty() {
+        bail!("nothing was recorded: {}", why_nothing(name, options, collected.recorder_was_loaded));
+    }
+    Ok(Recording { traces, left_out, status: finished.status, elapsed })
+}
+
+/// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.
+fn why_nothing(name: &OsStr, options: &Options, loaded: bool) -> String {
+    let shown = name.display();
+    if !options.only.is_empty() {
+        return format!("no recordable process ran {}", options.only.join(" or "));
+    }
+    if loaded {
+        return format!("{shown} made no malloc-family call, or has its own malloc");
+    }
+    executable::obstacle_of(name)
+        .unwrap_or_else(|| format!("{shown} was started without LD_PRELOAD (env -i and sudo do this)"))
+}

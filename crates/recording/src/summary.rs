@@ -1,0 +1,173 @@
+//! The summary that is printed at the end of a recording.
+
+use std::io::{self, Write};
+
+use heapwright_host::process::is_timeout;
+use heapwright_os::FileError;
+
+use super::collector::Recorded;
+use super::program::Recording;
+use heapwright_show::number;
+use heapwright_show::table::Table;
+use heapwright_translation::Sampled;
+
+/// The most traces that are listed.
+const LISTED: usize = 12;
+
+/// Prints a line per trace, and a line per remark, on standard error.
+pub fn print(recording: &Recording) -> io::Result<()> {
+    let recorded = &recording.traces;
+    let has_sites = recorded.iter().any(|one| one.sampled.is_some());
+    let sites = has_sites.then_some("sites");
+    let headings = ["trace", "program", "events", "blocks", "peak live", "threads", "bytes/event"];
+    let mut table = Table::new(headings.into_iter().chain(sites));
+    for one in recorded.iter().take(LISTED) {
+        let figures = &one.figures;
+        let row = [
+            if one.length > 0 { one.path.display().to_string() } else { "-".to_owned() },
+            one.program.clone(),
+            number::grouped(figures.events()),
+            number::grouped(figures.blocks()),
+            number::bytes(figures.peak_live),
+            figures.threads.to_string(),
+            bytes_per_event(one),
+        ];
+        table.row(row.into_iter().chain(one.sampled.map(|sampled| number::grouped(sampled.sites))));
+    }
+    let mut out = anstream::stderr().lock();
+    let traces = if recorded.len() == 1 { "1 trace".to_owned() } else { format!("{} traces", recorded.len()) };
+    writeln!(out, "heapwright: {traces} in {}", number::seconds(recording.elapsed.as_secs_f64()))?;
+    write!(out, "{table}")?;
+    if let Some(more) = recorded.len().checked_sub(LISTED).filter(|&more| more > 0) {
+        writeln!(out, "  and {more} more")?;
+    }
+    if let Some(remark) = whose(recording) {
+        writeln!(out, "heapwright: {remark}")?;
+    }
+    if recording.left_out > 0 {
+        let count = number::grouped(recording.left_out as u64);
+        writeln!(out, "heapwright: {count} more processes made few calls; --min-events 0 keeps their traces")?;
+    }
+    let failed = failures(recorded);
+    let remarks: Vec<String> =
+        failed.into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded)).collect();
+    remarks.iter().take(LISTED).try_for_each(|remark| writeln!(out, "heapwright: {remark}"))?;
+    match remarks.len().saturating_sub(LISTED) {
+        0 => Ok(()),
+        more => writeln!(out, "heapwright: and {more} more remarks of the same kind"),
+    }
+}
+
+/// Describes the failures of the collector, each cause once: a full disk concerns every process.
+fn failures(recorded: &[Recorded]) -> Vec<String> {
+    let mut causes: Vec<(String, &Recorded, &anyhow::Error, usize)> = Vec::new();
+    for (one, error) in recorded.iter().filter_map(|one| Some((one, one.error.as_ref()?))) {
+        let cause = error.root_cause().to_string();
+        match causes.iter_mut().find(|(known, ..)| *known == cause) {
+            Some((.., count)) => *count += 1,
+            None => causes.push((cause, one, error, 1)),
+        }
+    }
+    let describe = |(_, one, error, count): (String, &Recorded, &anyhow::Error, usize)| {
+        let others = match count - 1 {
+            0 => String::new(),
+            1 => ", nor is that of one other process".to_owned(),
+            more => format!(", nor are those of {} other processes", number::grouped(more as u64)),
+        };
+        format!("the trace of {} is not complete{others}: {error:#}", who(one))
+    };
+    causes.into_iter().map(describe).collect()
+}
+
+fn who(one: &Recorded) -> String {
+    format!("{} [{}]", one.program, one.pid)
+}
+
+/// Summarizes forked processes that freed blocks of their parents, of which there are often many.
+fn inherited(recorded: &[Recorded]) -> Option<String> {
+    let heirs = recorded.iter().filter(|one| one.forked && one.figures.unknown > 0);
+    let (count, blocks) = heirs.fold((0, 0), |(count, blocks), heir| (count + 1, blocks + heir.figures.unknown));
+    let (heirs, blocks) = (number::grouped(count), number::grouped(blocks));
+    (count > 0).then(|| {
+        format!("{heirs} forked processes freed or resized {blocks} of their parents' blocks; not in their traces")
+    })
+}
+
+/// Names the trace to analyse, if it is not the first.
+fn whose(recording: &Recording) -> Option<String> {
+    let main = recording.main();
+    let first = recording.traces.first().is_some_and(|first| first.path == main.path);
+    (!first).then(|| format!("most by far was called by {}: see {}", main.program, main.path.display()))
+}
+
+fn bytes_per_event(one: &Recorded) -> String {
+    match one.figures.events() {
+        0 => "-".to_owned(),
+        events => number::short(one.length as f64 / events as f64),
+    }
+}
+
+/// Returns the remarks that a user of the trace needs.
+fn remarks(one: &Recorded) -> Vec<String> {
+    let who = who(one);
+    let figures = &one.figures;
+    let mut remarks = Vec::new();
+    if let Some(failure) = one.failure {
+        let why = reason(failure);
+        let lost = number::grouped(one.lost);
+        remarks.push(format!("the recording of {who} ended before it did, {lost} calls are missing: {why}"));
+    }
+    if !one.is_whole() && one.length > 0 {
+        remarks.push(format!("{} keeps what was recorded of {who}, and every command reads it", one.path.display()));
+    }
+    if let Some(limit) = one.limit {
+        remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));
+    }
+    remarks.extend(one.hidden_objects());
+    if one.outlived {
+        remarks.push(format!("{who} was still running when the program ended; its trace ends there"));
+    }
+    if figures.unknown > 0 && !one.forked {
+        let count = number::grouped(figures.unknown);
+        remarks
+            .push(format!("{who} freed or resized {count} blocks whose allocation was not recorded; not in its trace"));
+    }
+    if figures.unseen_frees > 0 {
+        let count = number::grouped(figures.unseen_frees);
+        remarks.push(format!(
+            "{who} freed {count} blocks by other means; its trace frees them when their place is used again"
+        ));
+    }
+    remarks.extend(one.sampled.and_then(|sampled| of_sites(&who, sampled)));
+    if figures.failed > 0 {
+        remarks.push(format!("{who} was refused memory {} times", number::grouped(figures.failed)));
+    }
+    remarks
+}
+
+/// Describes the call sites that are missing.
+fn of_sites(who: &str, sampled: Sampled) -> Option<String> {
+    let Sampled { requests, unclear, left_out, .. } = sampled;
+    let missing = match (unclear, left_out) {
+        (0, 0) => return None,
+        (unclear, 0) => format!("{} have a stack that leads nowhere", number::grouped(unclear)),
+        (unclear, left_out) => {
+            let (unclear, left_out) = (number::grouped(unclear), number::grouped(left_out));
+            format!("{unclear} have a stack that leads nowhere, {left_out} a site for which the trace has no room")
+        }
+    };
+    Some(format!("of {} requests of {who} that were chosen for their sites, {missing}", number::grouped(requests)))
+}
+
+/// Describes the end of a recording at the limit of its trace.
+pub fn why_limited(limit: u64) -> String {
+    format!("its trace reached {}, the limit (--max-size)", number::bytes(limit))
+}
+
+/// Describes a failure that ended the recording in a process.
+pub fn reason(failure: i32) -> String {
+    match is_timeout(failure) {
+        true => "the collector did not keep up with it for ten seconds".to_owned(),
+        false => FileError::of(failure).to_string(),
+    }
+}

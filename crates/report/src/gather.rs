@@ -1,0 +1,116 @@
+//! Gathers the data of a report: reads the trace, and simulates it under each policy.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use heapwright_placement::PolicyKind;
+use heapwright_replay::history::{Census, Detail, History, Moment};
+use heapwright_replay::{Outcome, replay};
+
+use super::data::{Bins, Lines, Map, Policy, State, Trace};
+use super::line::{Clock, Line};
+use super::pins::Pins;
+use super::planes::Planes;
+use super::sites::{self, Sites};
+use heapwright_host::parallel;
+use heapwright_show::output::warn_of_damage;
+use heapwright_show::progress::Progress;
+use heapwright_simulate::choice::{RuleArguments, open};
+
+/// The simulation of a policy.
+pub struct Simulated {
+    pub outcome: Outcome,
+    pub lines: Lines,
+    /// The map, from fine to coarse.
+    pub levels: Vec<Planes>,
+    pub peak: Option<Moment>,
+    pub end: Moment,
+}
+
+/// The data of a trace that no policy changes, and the detail to collect under each.
+pub struct Read {
+    pub census: Census,
+    pub trace: Trace,
+    /// `None` when the trace has no call sites.
+    pub sites: Option<Sites>,
+    pub detail: Detail,
+}
+
+/// Reads a trace, for the data that no policy changes.
+pub fn read(path: &Path) -> Result<Read> {
+    let mut reader = open(path)?.with_sites().with_times();
+    let mut census = Census::take(&mut reader).with_context(|| path.display().to_string())?;
+    if reader.damage().is_some() {
+        // Times and sites may be damaged where the events are not. What is simulated should be all events.
+        let mut events = open(path)?;
+        let of_events = Census::take(&mut events).with_context(|| path.display().to_string())?;
+        if of_events.events > census.events {
+            (reader, census) = (events, of_events);
+            census.times = None;
+            heapwright_show::eprintln!("heapwright: {}: times or call sites are damaged, and left out", path.display());
+        }
+        warn_of_damage(path, reader.damage());
+    }
+    let trace = Trace {
+        file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        about: reader.about().iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
+        events: census.events,
+        blocks: census.blocks,
+        peak_requested: census.peak_requested.0,
+        peak_requested_at: census.peak_requested.1,
+        never_freed: census.immortal.0,
+        never_freed_bytes: census.immortal.1,
+        requested: Line::from(&census.requested),
+        clock: census.times.as_ref().map(Clock::from),
+    };
+    let (sites, classes) = sites::most_important(&reader, &census).unzip();
+    let detail = Detail { sites: classes.unwrap_or_default(), ..Detail::default() };
+    Ok(Read { census, trace, sites, detail })
+}
+
+/// Simulates each policy, in parallel; returns the results in the order of `policies`.
+pub fn simulate(
+    path: &Path,
+    read: &Read,
+    rules: &RuleArguments,
+    policies: &[PolicyKind],
+    progress: &Progress,
+) -> Result<Vec<Simulated>> {
+    parallel::collect(parallel::cores(), 0..policies.len(), |at| {
+        progress.at(policies[at].name());
+        let simulated = simulate_one(path, read, rules, policies[at])?;
+        progress.step();
+        Ok(simulated)
+    })
+}
+
+fn simulate_one(path: &Path, read: &Read, rules: &RuleArguments, policy: PolicyKind) -> Result<Simulated> {
+    let model = rules.model(policy);
+    let context = || format!("{} under {}", path.display(), policy.name());
+    let outcome = replay(&mut open(path)?, &model).with_context(context)?;
+    let trace = open(path)?;
+    let mut trace = if read.sites.is_some() { trace.with_sites() } else { trace };
+    let history = History::of(&mut trace, &model, &outcome, &read.census, &read.detail).with_context(context)?;
+    let lines =
+        Lines { heap: Line::from(&history.heap), live: Line::from(&history.live), holes: Line::from(&history.holes) };
+    Ok(Simulated { outcome, lines, levels: Planes::levels(&history.map), peak: history.peak, end: history.end })
+}
+
+/// A simulation as the page reads it.
+pub fn policy(simulated: Simulated, pins: Option<Pins>, map: Map) -> Policy {
+    let Simulated { outcome, lines, peak, end, .. } = simulated;
+    Policy {
+        peak_over_requested: outcome.peak_over_requested(),
+        outcome,
+        lines,
+        map,
+        at_peak: peak.as_ref().map(State::from),
+        at_end: State::from(&end),
+        pins,
+    }
+}
+
+/// Returns the histograms of sizes, lifetimes in events and lifetimes in bytes.
+pub fn bins(census: &Census) -> [Bins; 3] {
+    [&census.sizes, &census.lifetimes, &census.lifetimes_in_bytes].map(Bins::from)
+}

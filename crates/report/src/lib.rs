@@ -1,0 +1,204 @@
+//! `heapwright report`: one page that shows a program's heap under each policy.
+
+mod choice;
+mod data;
+mod gather;
+mod line;
+mod page;
+mod pins;
+mod planes;
+mod resident;
+mod sites;
+mod source;
+mod svg;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use heapwright_placement::PolicyKind;
+use heapwright_replay::Outcome;
+
+use self::data::{Report, RuleFigures, Trace};
+use self::planes::Planes;
+use self::source::Source;
+use heapwright_allocators::peers::Peer;
+use heapwright_compare::Course;
+use heapwright_compare::Pace;
+use heapwright_compare::Plan;
+use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::interruption;
+use heapwright_real::Latencies;
+use heapwright_real::Threads;
+use heapwright_show::number;
+use heapwright_show::progress::Progress;
+use heapwright_simulate::choice::{RuleArguments, chosen};
+
+/// The examples at the end of the help text.
+pub const EXAMPLES: &str = "\
+Examples:
+  heapwright report gcc.hwt                          writes gcc.html
+  heapwright report -- python3 job.py                records a program first
+  heapwright report gcc.hwt -p first -p best         two policies
+  heapwright report gcc.hwt -o r.html --title GCC    another name, another title
+  heapwright report gcc.hwt --granule 8 --header 8   other rules for the simulation
+  heapwright report gcc.hwt --svg plots              pictures for papers as well
+  heapwright report gcc.hwt --budget 2m              more real replays, and surer of times
+  heapwright report gcc.hwt --no-real                simulation alone
+
+The page is one file: it needs no network and no other file, and loads nothing.
+
+A damaged trace is shown up to the damage.
+
+Exit code: 0, or 1 when the trace cannot be read, or the page cannot be written.";
+
+/// The arguments of `report`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The trace, as written by `heapwright record` or `heapwright import`.
+    #[arg(value_name = "TRACE", required_unless_present = "program", conflicts_with = "program")]
+    pub trace: Option<PathBuf>,
+
+    /// The file to write [default: the trace's or the program's name with .html, in the current directory].
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// A policy; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICY",
+          value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
+    pub policy: Vec<String>,
+
+    /// Write every plot as a picture for papers into this folder, too.
+    #[arg(long, value_name = "FOLDER")]
+    pub svg: Option<PathBuf>,
+
+    /// Skip the real replays: all other figures are the same on every machine.
+    #[arg(long)]
+    pub no_real: bool,
+
+    /// Another allocator for real replays: its name in tables and its library. May be given several times.
+    #[arg(long, value_name = "NAME=PATH", value_parser = Peer::parse, conflicts_with = "no_real")]
+    pub allocator: Vec<Peer>,
+
+    /// Number of rounds of real replays. Each round runs every allocator once, in random order [default: as many as the
+    /// budget allows, at most 30].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
+          conflicts_with = "no_real")]
+    pub rounds: Option<u32>,
+
+    /// Time for real replays, approximately.
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = number::parse_duration,
+          conflicts_with = "no_real")]
+    pub budget: Duration,
+
+    /// The title of the page [default: the program's name].
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+
+    /// The rules of the simulated heap.
+    #[command(flatten)]
+    pub rules: RuleArguments,
+
+    /// A program and its arguments, instead of a trace: it is recorded, and the trace is not kept.
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+impl Arguments {
+    /// Where the page goes.
+    fn destination(&self) -> Result<Destination> {
+        let usual = || PathBuf::from(format!("{}.html", source::name(self.trace.as_deref(), &self.program)));
+        let place = self.output.clone().unwrap_or_else(usual);
+        Destination::of(&place, Contents::Other, self.trace.as_deref().as_slice())
+    }
+
+    /// How allocators are compared by real replays.
+    fn plan(&self, policies: &[PolicyKind]) -> Plan {
+        let course = Course {
+            pace: Pace { rounds: self.rounds, budget: self.budget },
+            threads: Threads::AsRecorded,
+            latencies: Latencies::Off,
+            seed: self.rules.seed,
+        };
+        Plan {
+            policies: policies.iter().map(|policy| policy.name()).collect(),
+            allocators: self.allocator.clone(),
+            program: None,
+            course: (!self.no_real).then_some(course),
+            seed: self.rules.seed,
+        }
+    }
+}
+
+/// Makes the page.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let destination = arguments.destination()?;
+    if let Some(folder) = &arguments.svg {
+        svg::prepare(folder, arguments.trace.as_deref())?;
+    }
+    let source = Source::of(arguments.trace.as_deref(), &arguments.program)?;
+    let (report, maps) = gather(&source.trace, arguments)?;
+    let page = page::html(&report)?;
+    destination.write(page.as_bytes())?;
+    if !destination.is_open_already() {
+        heapwright_show::println!("{}: {}", destination.path().display(), number::bytes(page.len() as u64));
+    }
+    if let Some(folder) = &arguments.svg {
+        let pictures = svg::write_all(folder, &report, &maps)?;
+        heapwright_show::println!("{}: {pictures} pictures", folder.display());
+    }
+    if interruption::came() {
+        heapwright_show::eprintln!("heapwright: interrupted: the real replays are those until then");
+        return Ok(interruption::exit_code());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report, and the finest map of each policy.
+fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
+    let policies = chosen(&arguments.policy);
+    let progress = Progress::new("report", policies.len());
+    let read = gather::read(path)?;
+    let mut simulated = gather::simulate(path, &read, &arguments.rules, &policies, &progress)?;
+    let peaks: Vec<_> = simulated.iter().map(|simulated| simulated.peak.as_ref()).collect();
+    let pins = pins::read(path, &peaks)?;
+    let heaps: Vec<u64> = simulated.iter().map(|simulated| simulated.outcome.peak_heap).collect();
+    let levels: Vec<&[Planes]> = simulated.iter().map(|simulated| &simulated.levels[..]).collect();
+    let maps = choice::pack(&levels, &heaps)?;
+    let finest = simulated.iter_mut().filter_map(|simulated| simulated.levels.drain(..).next()).collect();
+    drop(progress);
+    let outcomes: Vec<&Outcome> = simulated.iter().map(|simulated| &simulated.outcome).collect();
+    let real = resident::compare(path, &outcomes, &arguments.plan(&policies))?;
+    let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&read.census);
+    let parts = simulated.into_iter().zip(pins).zip(maps);
+    let policies = parts.map(|((simulated, pins), map)| gather::policy(simulated, pins, map)).collect();
+    let rules = &arguments.rules;
+    let report = Report {
+        schema: 1,
+        title: arguments.title.clone().unwrap_or_else(|| title(&read.trace)),
+        trace: read.trace,
+        rules: RuleFigures {
+            granule: rules.granule,
+            header: rules.header,
+            min_remainder: rules.min_remainder,
+            region: rules.region,
+        },
+        sizes,
+        lifetimes,
+        lifetimes_in_bytes,
+        sites: read.sites,
+        policies,
+        real,
+    };
+    Ok((report, finest))
+}
+
+/// The name of the program, or of the trace.
+fn title(trace: &Trace) -> String {
+    let program = trace.about.iter().find(|(name, _)| name == "program").map(|(_, text)| text.as_str());
+    program.filter(|name| !name.is_empty()).unwrap_or(&trace.file).to_owned()
+}

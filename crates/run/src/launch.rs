@@ -1,0 +1,63 @@
+//! Runs a program, forwards signals to it, and exits as it did.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use heapwright_host::interruption::PassedOn;
+use heapwright_host::process::{end_by_signal, send_signal};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+
+/// Signals that this command forwards to the program.
+const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// A program that has ended.
+pub struct Finished {
+    /// Its process id.
+    pub pid: u32,
+    /// Its exit status.
+    pub status: ExitStatus,
+}
+
+/// Runs `command` to its end, and forwards to it the signals that are sent to this process meanwhile.
+///
+/// # Errors
+/// The program could not be started.
+pub fn to_the_end(command: &mut Command) -> io::Result<Finished> {
+    let _passed_on = PassedOn::begin();
+    let mut signals = SignalsInfo::<WithOrigin>::new(PASSED_ON.into_iter().chain([SIGCHLD]))?;
+    let mut child = command.spawn()?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Finished { pid: child.id(), status });
+        }
+        for origin in signals.wait() {
+            // The terminal sends its signals to the program too; only signals that a process sent are forwarded.
+            if origin.signal != SIGCHLD && origin.process.is_some() {
+                send_signal(&child, origin.signal);
+            }
+        }
+    }
+}
+
+/// Ends this process by the signal that ended the program; otherwise returns the program's exit code.
+pub fn end_as(status: ExitStatus) -> ExitCode {
+    match status.signal() {
+        Some(signal) => end_by(signal),
+        None => ExitCode::from(status.code().map_or(1, |code| code as u8)),
+    }
+}
+
+/// Ends this process by `signal`.
+pub fn end_by(signal: i32) -> ExitCode {
+    end_by_signal(signal);
+    // Only reached if the signal is blocked; this is what a shell reports.
+    ExitCode::from(128_u8.saturating_add(signal as u8))
+}
+
+/// Returns the name of a signal.
+pub fn signal_name(signal: i32) -> &'static str {
+    signal_hook::low_level::signal_name(signal).unwrap_or("unknown")
+}

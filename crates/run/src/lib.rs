@@ -1,0 +1,149 @@
+//! `heapwright run`: runs an unmodified program under a policy and prints its heap's statistics at the end.
+
+pub mod arguments;
+pub mod launch;
+pub mod program;
+mod statistics;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use anstream::StripStream;
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use self::statistics::Gathered;
+use crate::arguments::RunArgs;
+use heapwright_allocators::policy;
+use heapwright_allocators::preload;
+use heapwright_host::destination::{Contents, Destination};
+
+/// Exit code of a failure of heapwright itself, as in `env` and shells: distinct from the usual codes of programs.
+pub const FAILED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the program and exits as it does: with its exit code, or by its signal.
+pub fn run(args: &RunArgs) -> ExitCode {
+    match run_and_report(args) {
+        Ok(code) => code,
+        Err(error) => failed(&error),
+    }
+}
+
+fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
+    let reports = tempfile::Builder::new()
+        .prefix("heapwright-run-")
+        .tempdir()
+        .context("cannot create a directory for the statistics")?;
+    // Checked first, so that an unwritable path fails before the program runs.
+    let check = |path: &Path| Destination::of(path, Contents::Other, &[]);
+    let output = args.output.as_deref().map(check).transpose()?;
+    let mut command = prepared(args, &reports)?;
+    let finished = match launch::to_the_end(&mut command) {
+        Ok(finished) => finished,
+        Err(error) => return Err(NotStarted::because(&args.program, &error).into()),
+    };
+    let gathered = Gathered::from(reports.path(), finished.pid)?;
+    match &gathered.own {
+        None => heapwright_show::eprintln!("heapwright: {}", program::why_unreported(&args.program, finished.status)),
+        Some(report) if !report.has_mallocs() => heapwright_show::eprintln!(
+            "heapwright: {} made no malloc-family call, or has its own malloc",
+            args.program.display()
+        ),
+        Some(_) => {}
+    }
+    let mut text = Vec::new();
+    statistics::write(&mut text, &gathered, args.stats)?;
+    match output {
+        Some(destination) => {
+            let mut plain = StripStream::new(Vec::new());
+            plain.write_all(&text)?;
+            destination.write(&plain.into_inner())?;
+        }
+        None => anstream::stderr().write_all(&text)?,
+    }
+    // When this process ends by a signal, no destructors run.
+    drop(reports);
+    Ok(launch::end_as(finished.status))
+}
+
+/// Returns the command that starts the program under the drop-in library, with every process reporting into `reports`.
+fn prepared(args: &RunArgs, reports: &TempDir) -> Result<Command> {
+    let mut report = OsString::from("json:");
+    report.push(reports.path().join(statistics::FILE_PATTERN));
+    let mut command = Command::new(&args.program);
+    command.args(&args.args);
+    command.env(preload::LD_PRELOAD, in_front(&preload::library(args.library.as_deref())?));
+    command.env(preload::POLICY, &args.policy).env(preload::STATS, report);
+    if let Some(seed) = args.seed {
+        command.env(preload::SEED, seed.to_string());
+    }
+    if let Some(measures) = &args.harden {
+        ensure!(args.policy == policy::CACHED, "--harden requires the policy {}: leave out --policy", policy::CACHED);
+        command.env(preload::HARDEN, measures.join(","));
+    }
+    if let Some(reaction) = args.on_bad_free {
+        command.env(preload::ON_BAD_FREE, reaction.name());
+    }
+    Ok(command)
+}
+
+/// Returns the list of libraries to preload: `library`, then those that the caller preloads already.
+pub fn in_front(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = env::var_os(preload::LD_PRELOAD).filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// Prints the error, and returns the exit code for it.
+pub fn failed(error: &anyhow::Error) -> ExitCode {
+    heapwright_show::eprintln!("heapwright: {error:#}");
+    ExitCode::from(error.downcast_ref::<NotStarted>().map_or(FAILED, |not_started| not_started.code))
+}
+
+/// A program that could not be started, with the reason.
+#[derive(Debug)]
+pub struct NotStarted {
+    code: u8,
+    what: String,
+}
+
+impl NotStarted {
+    /// Returns the error for what the system reported.
+    pub fn because(name: &OsStr, error: &io::Error) -> NotStarted {
+        let found = program::find(name).is_some();
+        let (code, why) = match error.kind() {
+            ErrorKind::NotFound if found => (NOT_FOUND, "the interpreter that it names is missing".to_owned()),
+            ErrorKind::NotFound => (NOT_FOUND, "there is no such program".to_owned()),
+            ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
+            _ => (NOT_EXECUTABLE, error.to_string()),
+        };
+        NotStarted { code, what: format!("cannot run {}: {why}", name.display()) }
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for NotStarted {}
+
+/// Describes how a program ended.
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal} ({})", launch::signal_name(signal)),
+        (None, None) => "no exit code".to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! The words and colours of conditions and states, the same in every table.
+
+use anstyle::{AnsiColor, Style};
+use heapwright_shared::{BlockOwner, Condition, Error, ProcessState, Snapshot};
+
+/// In good order.
+pub const GOOD: Style = AnsiColor::Green.on_default();
+/// Repaired by the next process that uses the segment.
+pub const UNEASY: Style = AnsiColor::Yellow.on_default();
+/// Needs attention.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// Needs no attention.
+pub const QUIET: Style = Style::new().dimmed();
+
+/// A segment's condition in a word or two.
+pub fn condition(snapshot: &Snapshot) -> (&'static str, Style) {
+    match snapshot.condition {
+        Condition::Broken => ("broken", BAD),
+        _ if snapshot.audit.is_err() => ("corrupted", BAD),
+        Condition::AtRest => ("at rest", QUIET),
+        Condition::InUse => ("in use", GOOD),
+        Condition::Interrupted { .. } => ("interrupted", UNEASY),
+        Condition::Abandoned => ("abandoned", UNEASY),
+    }
+}
+
+/// Returns why a segment could not be read, in a word or two; `None` for what is not a segment of this library, or
+/// belongs to another user.
+pub fn refusal(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::NotFound { .. } | Error::NotASegment { .. } | Error::NotOurs { .. } | Error::System { .. } => None,
+        Error::OtherVersion { .. } => Some("other version"),
+        Error::WrongLength { .. } => Some("wrong length"),
+        Error::OtherNamespace { .. } => Some("other namespace"),
+        Error::TimedOut { .. } => Some("locked"),
+        Error::Corrupted { .. } => Some("corrupted"),
+        _ => Some("not readable"),
+    }
+}
+
+/// A process's state in a word.
+pub fn state(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Attached => "attached",
+        ProcessState::Closed => "closed",
+        ProcessState::Dead => "dead",
+    }
+}
+
+/// Returns the process number of an owner.
+pub fn pid(owner: BlockOwner) -> String {
+    owner.pid.map_or_else(|| "forgotten".to_owned(), |pid| pid.to_string())
+}
+
+/// The colour of the blocks of the owner in row `number` of a table.
+pub fn owner_style(owner: BlockOwner, number: usize) -> Style {
+    const ATTACHED: [AnsiColor; 6] = [
+        AnsiColor::Green,
+        AnsiColor::Cyan,
+        AnsiColor::Blue,
+        AnsiColor::Magenta,
+        AnsiColor::BrightGreen,
+        AnsiColor::BrightCyan,
+    ];
+    match owner.state {
+        ProcessState::Attached => ATTACHED[number % ATTACHED.len()].on_default(),
+        ProcessState::Closed => AnsiColor::Yellow.on_default(),
+        ProcessState::Dead => AnsiColor::Red.on_default(),
+    }
+}
+
+/// How many of the processes listed live, and how many died.
+pub fn living_and_dead(snapshot: &Snapshot) -> (usize, usize) {
+    let count = |state| snapshot.processes.iter().filter(|process| process.owner.state == state).count();
+    (count(ProcessState::Attached), count(ProcessState::Dead))
+}

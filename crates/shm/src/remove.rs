@@ -1,0 +1,36 @@
+//! `heapwright shm remove`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow, bail};
+use heapwright_shared::{Error, SharedHeap, Snapshot};
+
+use super::arguments::RemoveArgs;
+use super::{look, plural};
+
+/// Removes a segment's name, unless a process uses it.
+pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
+    let place = &args.name.place;
+    let attached = match Snapshot::read_with(place, &args.trust.access()) {
+        Ok(snapshot) => look::living_and_dead(&snapshot).0 as u64,
+        // Somebody else's file is never taken for a segment, whatever is forced.
+        Err(error @ (Error::NotFound { .. } | Error::NotASegment { .. } | Error::NotOurs { .. })) => {
+            return Err(error.into());
+        }
+        Err(_) if args.force => 0,
+        Err(error) => {
+            return Err(anyhow!("{error}; whether a process uses it is not known: remove --force removes it"));
+        }
+    };
+    if attached > 0 && !args.force {
+        bail!("{place} is in use by {} that live; end them, or remove it with --force", plural(attached, "process"));
+    }
+    SharedHeap::unlink(place)?;
+    let afterlife = match attached {
+        0 => String::new(),
+        1 => "; the process that is attached keeps the memory until it ends".to_owned(),
+        some => format!("; the {some} processes that are attached keep the memory until they end"),
+    };
+    heapwright_show::println!("{place}: removed{afterlife}");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,61 @@
+//! `heapwright shm repair`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use heapwright_shared::{Condition, Error, ProcessState, SharedHeap, Snapshot, Strangers};
+
+use super::arguments::RepairArgs;
+use super::plural;
+
+/// Repairs a segment, and prints what was found and done.
+pub fn run(args: &RepairArgs) -> Result<ExitCode> {
+    let (place, access) = (&args.name.place, args.trust.access());
+    let before = Snapshot::read_with(place, &access);
+    before.as_ref().map_or(Ok(()), refuse_in_use)?;
+    let strangers = if args.take_over { Strangers::Displace } else { Strangers::Respect };
+    let repaired = SharedHeap::repair(place, &access, strangers)?;
+    let after = Snapshot::read_with(place, &access)?;
+    after.audit.clone()?;
+    heapwright_show::println!("{place}: {}", found(&before, repaired.found));
+    for name in &repaired.unset {
+        heapwright_show::println!("{place}: the root {name:?} pointed at no block, and is not set any more");
+    }
+    let used = after.counters.blocks - after.counters.holes;
+    heapwright_show::println!("{place}: in order and sealed, {} used", plural(used, "block"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a segment that live processes use: they repair it themselves.
+fn refuse_in_use(snapshot: &Snapshot) -> Result<()> {
+    let living = snapshot.processes.iter().filter(|process| process.owner.state == ProcessState::Attached);
+    let pids: Vec<String> = living.map(|process| super::look::pid(process.owner)).collect();
+    if pids.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{} is in use by processes that live ({}), which keep it in order themselves; end them to repair it",
+        snapshot.place,
+        pids.join(", ")
+    )
+}
+
+fn found(before: &Result<Snapshot, Error>, condition: Condition) -> String {
+    let was_sound = before.as_ref().is_ok_and(|snapshot| snapshot.audit.is_ok());
+    match condition {
+        _ if matches!(before, Err(Error::OtherNamespace { .. })) => {
+            "it came from another namespace of processes, and is of this one now; all that can be was derived anew"
+                .into()
+        }
+        _ if !was_sound => {
+            "it was damaged: what it says of blocks was believed as far as it can be true, all else derived \
+                            anew; what blocks contain was not looked at"
+                .into()
+        }
+        Condition::Interrupted { by } => {
+            format!("process {by} died in an operation, which was completed or undone; all else was derived anew")
+        }
+        Condition::Abandoned => "all its processes died; it was checked and rebuilt".into(),
+        Condition::AtRest | Condition::InUse | Condition::Broken => "nothing was wrong with it".into(),
+    }
+}

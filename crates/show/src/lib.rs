@@ -1,0 +1,9 @@
+//! What people see: tables, the terminal's width, numbers, progress, usage errors, and the JSON of `--json`.
+
+pub mod number;
+pub mod output;
+pub mod progress;
+pub mod results;
+pub mod table;
+pub mod terminal;
+pub mod usage;

@@ -1,0 +1,70 @@
+//! What is printed: to standard output, where a failure ends the command, and to standard error, where it does not.
+//!
+//! The macros [`print!`](crate::print!), [`println!`](crate::println!) and [`eprintln!`](crate::eprintln!) format as
+//! those of the standard library. Styles are removed where there are no colours.
+
+use std::fmt::{Arguments, Display};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process;
+
+/// Exit code when standard output cannot be written. (A closed pipe ends the command by its signal.)
+const FAILED: i32 = 1;
+
+/// Prints to standard output. A failure ends the process with a message; the standard library would panic.
+#[macro_export]
+macro_rules! print {
+    ($($arguments:tt)*) => {
+        $crate::output::print(::std::format_args!($($arguments)*))
+    };
+}
+
+/// Prints a line to standard output, as [`print!`](crate::print!) does.
+#[macro_export]
+macro_rules! println {
+    () => {
+        $crate::output::print(::std::format_args!("\n"))
+    };
+    ($($arguments:tt)*) => {
+        $crate::output::print(::std::format_args!("{}\n", ::std::format_args!($($arguments)*)))
+    };
+}
+
+/// Prints a line to standard error. A failure is ignored: there is no place to report it.
+#[macro_export]
+macro_rules! eprintln {
+    ($($arguments:tt)*) => {
+        $crate::output::print_error(::std::format_args!($($arguments)*))
+    };
+}
+
+/// Prints to standard output; ends the process when that fails.
+pub fn print(text: Arguments<'_>) {
+    let mut out = anstream::stdout().lock();
+    if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
+        fail(&error);
+    }
+}
+
+/// Prints a line to standard error if that is possible.
+pub fn print_error(text: Arguments<'_>) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Warns that only a part of a trace can be read, which is used.
+pub fn warn_of_damage(trace: &Path, damage: Option<&impl Display>) {
+    if let Some(damage) = damage {
+        print_error(format_args!("heapwright: {}: {damage}, and are used", trace.display()));
+    }
+}
+
+/// Ends the process because standard output cannot be written.
+pub fn fail(error: &io::Error) -> ! {
+    print_error(format_args!("heapwright: {}", failure(error)));
+    process::exit(FAILED)
+}
+
+/// Describes why standard output cannot be written.
+pub fn failure(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output cannot be written: {error}"))
+}

@@ -1,0 +1,37 @@
+//! The terminal: its width, and text wrapped to it.
+
+use terminal_size::Width;
+
+/// The width that text and tables are laid out for where none is known.
+const USUAL_WIDTH: usize = 100;
+
+/// Running text is not wider, however wide the terminal.
+const TEXT_WIDTH: usize = 100;
+
+/// Returns the columns of the terminal that standard output is, or what `COLUMNS` says; `None` when neither is known.
+pub fn columns() -> Option<usize> {
+    let terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| usize::from(columns));
+    let said = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(said).filter(|&columns| columns > 0)
+}
+
+/// Returns [`columns()`], or a usual width where that is not known.
+pub fn width() -> usize {
+    columns().unwrap_or(USUAL_WIDTH)
+}
+
+/// Breaks running text into lines of at most `width` columns, and of no more than can be read with ease.
+pub fn wrapped(text: &str, width: usize) -> String {
+    textwrap::fill(text, width.min(TEXT_WIDTH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_between_words_to_what_can_be_read() {
+        assert_eq!(wrapped("one two three", 8), "one two\nthree");
+        assert!(wrapped(&"word ".repeat(60), 400).lines().all(|line| line.len() <= TEXT_WIDTH));
+    }
+}

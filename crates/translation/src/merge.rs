@@ -1,0 +1,197 @@
+//! Merges the buffers of a process's threads into one sequence of calls, ordered by ticket.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use heapwright_stream::{Buffer, Entry, Mapping, Record, SLOTS, Stack, State};
+
+/// How long to wait for a call whose ticket was taken when later calls are there. A thread that was preempted between
+/// two instructions resumes; one that a signal handler left by a long jump does not.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The error of a stream that cannot be decoded.
+pub const DAMAGED: &str = "the stream is damaged: the program has overwritten it";
+
+/// One item of a process's stream.
+pub enum Item<'b> {
+    /// A call, and its ticket.
+    Call(Call<'b>, u64),
+    /// A mapping of code. Delivered as soon as it is read, before the calls of other buffers.
+    Mapping(Mapping<'b>),
+}
+
+/// A call, and the thread that made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'b> {
+    /// The thread's number.
+    pub thread: u32,
+    /// The function and its arguments.
+    pub record: Record,
+    /// Time in ticks of the process's counter, if times are recorded.
+    pub ticks: Option<u64>,
+    /// The stack of the thread, if it is recorded.
+    pub stack: Option<Stack<'b>>,
+}
+
+/// Reading position in a buffer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    /// Number of slots that have been read.
+    read: u32,
+    base: u64,
+    thread: u32,
+    ticks: Option<u64>,
+    /// The slot of the next call's stack.
+    stack: Option<u32>,
+}
+
+/// Reading positions of all buffers of a stream. Memory: a few words per buffer.
+pub struct Merge {
+    /// Indexed by the buffer's number.
+    cursors: Vec<Cursor>,
+    /// Buffers with a decoded next call, by its ticket.
+    ready: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Buffers that had nothing more at the last look.
+    waiting: Vec<u32>,
+    /// The ticket of the next call.
+    next: u64,
+    /// Since when this call has been missing while later ones are there.
+    stuck: Option<Instant>,
+}
+
+/// Access to the buffers.
+pub trait Buffers {
+    /// Returns the buffer with this number.
+    fn buffer(&self, number: u32) -> &Buffer;
+    /// Releases a buffer that has been read to its end.
+    fn release(&self, number: u32);
+}
+
+impl Merge {
+    /// Creates a merge whose first call has ticket `first`.
+    pub fn from(first: u64) -> Merge {
+        let (cursors, ready, waiting) = (Vec::new(), BinaryHeap::new(), Vec::new());
+        Merge { cursors, ready, waiting, next: first, stuck: None }
+    }
+
+    /// Adds a buffer that a thread has begun.
+    pub fn add(&mut self, buffer: u32) {
+        let index = buffer as usize;
+        if self.cursors.len() <= index {
+            self.cursors.resize(index + 1, Cursor::default());
+        }
+        self.cursors[index] = Cursor::default();
+        self.waiting.push(buffer);
+    }
+
+    /// Passes the next calls to `take`, up to a few thousand. Returns whether there were any.
+    pub fn read(&mut self, buffers: &impl Buffers, mut take: impl FnMut(Item) -> Result<()>) -> Result<bool> {
+        self.look_again(buffers, &mut take)?;
+        let mut any = false;
+        while let Some(&Reverse((ticket, buffer))) = self.ready.peek() {
+            if ticket > self.next {
+                break;
+            }
+            self.ready.pop();
+            any = true;
+            self.read_run(buffers, buffer, ticket, &mut take)?;
+        }
+        self.stuck = if any || self.ready.is_empty() { None } else { self.stuck.or_else(|| Some(Instant::now())) };
+        Ok(any)
+    }
+
+    /// Skips tickets that no thread wrote, if there are any, and returns whether it did. They are `lost` when the
+    /// process is dead.
+    pub fn pass_over(&mut self, lost: bool) -> bool {
+        if !lost && self.stuck.is_none_or(|since| since.elapsed() < PATIENCE) {
+            return false;
+        }
+        let Some(&Reverse((ticket, _))) = self.ready.peek() else { return false };
+        self.next = self.next.max(ticket);
+        self.stuck = None;
+        true
+    }
+
+    /// Looks again at the buffers that had nothing.
+    fn look_again(&mut self, buffers: &impl Buffers, take: &mut impl FnMut(Item) -> Result<()>) -> Result<()> {
+        let mut at = 0;
+        while at < self.waiting.len() {
+            let number = self.waiting[at];
+            let buffer = buffers.buffer(number);
+            // Loaded first: nothing is added after this state.
+            let over = buffer.state() == State::Full;
+            match self.cursors[number as usize].next(buffer, buffer.count(), take)? {
+                Some(ticket) => self.ready.push(Reverse((ticket, number))),
+                None if over => buffers.release(number),
+                None => {
+                    at += 1;
+                    continue;
+                }
+            }
+            self.waiting.swap_remove(at);
+        }
+        Ok(())
+    }
+
+    /// Takes the call with this ticket from a buffer, and the calls that follow it there as long as they are next.
+    fn read_run(
+        &mut self,
+        buffers: &impl Buffers,
+        number: u32,
+        mut ticket: u64,
+        take: &mut impl FnMut(Item) -> Result<()>,
+    ) -> Result<()> {
+        let buffer = buffers.buffer(number);
+        let count = buffer.count();
+        let cursor = &mut self.cursors[number as usize];
+        loop {
+            take(Item::Call(cursor.take(buffer)?, ticket))?;
+            self.next = self.next.max(ticket + 1);
+            match cursor.next(buffer, count, take)? {
+                Some(next) if next <= self.next => ticket = next,
+                Some(next) => {
+                    self.ready.push(Reverse((next, number)));
+                    return Ok(());
+                }
+                None => {
+                    self.waiting.push(number);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+impl Cursor {
+    /// Returns the ticket of the next call among the first `count` slots, if there is one. Passes whatever precedes it
+    /// to `take`.
+    fn next(&mut self, buffer: &Buffer, count: u32, take: &mut impl FnMut(Item) -> Result<()>) -> Result<Option<u64>> {
+        while self.read < count.min(SLOTS) {
+            let entry = entry(buffer, self.read)?;
+            match entry {
+                Entry::Call { since_base, .. } => return Ok(Some(self.base.saturating_add(since_base))),
+                Entry::Base(base) => self.base = base,
+                Entry::Thread(thread) => self.thread = thread,
+                Entry::Time(ticks) => self.ticks = Some(ticks),
+                Entry::Stack { .. } => self.stack = Some(self.read),
+                Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
+            }
+            self.read = self.read.saturating_add(entry.slots());
+        }
+        Ok(None)
+    }
+
+    /// Takes the call that `next` found.
+    fn take<'b>(&mut self, buffer: &'b Buffer) -> Result<Call<'b>> {
+        let Entry::Call { record, .. } = entry(buffer, self.read)? else { bail!(DAMAGED) };
+        self.read += 1;
+        let stack = self.stack.take().map(|at| buffer.stack(at).context(DAMAGED)).transpose()?;
+        Ok(Call { thread: self.thread, record, ticks: self.ticks.take(), stack })
+    }
+}
+
+fn entry(buffer: &Buffer, number: u32) -> Result<Entry> {
+    buffer.entry(number).context(DAMAGED)
+}

@@ -1,0 +1,143 @@
+//! What an unwinder needs of the files that code comes from.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use framehop::ExplicitModuleSectionInfo;
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Object, ObjectSection, ReadCache};
+
+/// An ELF program or library.
+pub struct Binary {
+    /// The version of the file that was read.
+    pub version: Version,
+    /// Segments with code.
+    code: Vec<Segment>,
+    /// The lowest address in the file's program headers.
+    lowest: u64,
+    text: Option<Range<u64>>,
+    got: Option<Range<u64>>,
+    eh_frame: Option<Section>,
+    eh_frame_hdr: Option<Section>,
+}
+
+/// A mapped segment of the file.
+struct Segment {
+    offset: u64,
+    length: u64,
+    address: u64,
+}
+
+struct Section {
+    range: Range<u64>,
+    bytes: Arc<[u8]>,
+}
+
+impl Binary {
+    fn read(path: &Path, version: Version) -> Result<Binary> {
+        let file = ReadCache::new(BufReader::new(File::open(path)?));
+        let elf = ElfFile64::<object::Endianness, _>::parse(&file)?;
+        let endian = elf.endian();
+        let loads = elf.elf_program_headers().iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
+        let lowest = loads.clone().map(|header| header.p_vaddr(endian)).min().context("it has no loadable segment")?;
+        let code = loads
+            .filter(|header| header.p_flags(endian) & object::elf::PF_X != 0)
+            .map(|header| Segment {
+                offset: header.p_offset(endian),
+                length: header.p_filesz(endian),
+                address: header.p_vaddr(endian),
+            })
+            .collect();
+        let range = |name| {
+            let section = elf.section_by_name(name)?;
+            Some(section.address()..section.address().saturating_add(section.size()))
+        };
+        let section = |name| {
+            let bytes = elf.section_by_name(name)?.data().ok()?;
+            Some(Section { range: range(name)?, bytes: Arc::from(bytes) })
+        };
+        Ok(Binary {
+            version,
+            code,
+            lowest,
+            text: range(".text"),
+            got: range(".got"),
+            eh_frame: section(".eh_frame"),
+            eh_frame_hdr: section(".eh_frame_hdr"),
+        })
+    }
+
+    /// Returns the load bias: the difference between a process's addresses and the file's, when the process has mapped
+    /// code of the file from `offset` on at `start`.
+    pub fn bias(&self, start: u64, offset: u64) -> Option<u64> {
+        let page = heapwright_os::page_size() as u64;
+        // A mapping begins with the page in which its segment begins.
+        let holds = |segment: &&Segment| {
+            let first = segment.offset - segment.offset % page;
+            (first..segment.offset.saturating_add(segment.length)).contains(&offset)
+        };
+        let segment = self.code.iter().find(holds)?;
+        Some(start.wrapping_sub(offset.wrapping_sub(segment.offset).wrapping_add(segment.address)))
+    }
+
+    /// Returns the file's lowest address in a process with this bias.
+    pub fn base(&self, bias: u64) -> u64 {
+        bias.wrapping_add(self.lowest)
+    }
+
+    /// Returns the sections for framehop.
+    pub fn unwinding(&self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
+        let range = |section: &Option<Section>| section.as_ref().map(|section| section.range.clone());
+        let bytes = |section: &Option<Section>| section.as_ref().map(|section| section.bytes.clone());
+        ExplicitModuleSectionInfo {
+            base_svma: self.lowest,
+            text_svma: self.text.clone(),
+            got_svma: self.got.clone(),
+            eh_frame_svma: range(&self.eh_frame),
+            eh_frame: bytes(&self.eh_frame),
+            eh_frame_hdr_svma: range(&self.eh_frame_hdr),
+            eh_frame_hdr: bytes(&self.eh_frame_hdr),
+            ..ExplicitModuleSectionInfo::default()
+        }
+    }
+}
+
+/// Identifies one version of a file: other contents under the same name have another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    inode: u64,
+    modified: (i64, i64),
+}
+
+impl Version {
+    /// Returns the version of the file at `path` now.
+    pub fn of(path: &Path) -> Option<Version> {
+        let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Version { inode: found.ino(), modified: (found.mtime(), found.mtime_nsec()) })
+    }
+}
+
+/// Binaries by path and version.
+type Found = HashMap<(PathBuf, Version), Option<Arc<Binary>>>;
+
+/// Cache of binaries: each is read once for all processes of a recording.
+#[derive(Clone, Default)]
+pub struct Binaries {
+    known: Arc<Mutex<Found>>,
+}
+
+impl Binaries {
+    /// Returns the binary at `path`; `None` if it is not one, or cannot be read.
+    pub fn at(&self, path: &Path) -> Option<Arc<Binary>> {
+        let version = Version::of(path)?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let binary = known.entry((path.to_owned(), version));
+        binary.or_insert_with(|| Binary::read(path, version).ok().map(Arc::new)).clone()
+    }
+}

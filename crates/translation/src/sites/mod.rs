@@ -1,0 +1,258 @@
+//! Call sites: turns the stack of a thread into a site of the trace.
+//!
+//! From the bottom up: `binary` (files with code), `modules` (where a process has mapped them; the unwinder), `names`
+//! (functions and lines), and here the sites of one process.
+
+mod binary;
+mod modules;
+mod names;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use heapwright_stream::{Mapping, Stack};
+use heapwright_trace::{SiteId, WriteError, Writer};
+
+use self::modules::{Change, End, Modules};
+
+/// Caches that all processes of a recording share, to read each file once.
+#[derive(Clone, Default)]
+pub struct Library {
+    binaries: binary::Binaries,
+    names: names::Names,
+}
+
+/// Counts of requests with stacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampled {
+    /// Requests with a stack.
+    pub requests: u64,
+    /// Distinct sites.
+    pub sites: u64,
+    /// Requests whose stack could not be unwound.
+    pub unclear: u64,
+    /// Requests from sites that the trace had no room for.
+    pub left_out: u64,
+}
+
+/// What a trace leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Redaction {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Arguments, environment and paths; names of files stay.
+    Private,
+}
+
+/// The most pages of code without a file that are remembered.
+const MOST_PATHLESS: usize = 1 << 16;
+
+/// Lists the mappings of a process: passes each to the callback, and returns whether it looked at all.
+pub type Look = Box<dyn FnMut(&mut dyn FnMut(&Mapping<'_>)) -> bool>;
+
+/// The sites of a process.
+pub struct Sites {
+    library: Library,
+    look: Look,
+    modules: Modules,
+    /// Sites by the addresses of their calls.
+    known: HashMap<Box<[u64]>, SiteId, foldhash::fast::RandomState>,
+    /// Whether the trace can hold no more sites.
+    is_full: bool,
+    /// Texts of stack frames in use, with their place in a file.
+    frames: HashMap<String, names::Place>,
+    /// The name of each file in texts.
+    files: HashMap<Arc<Path>, Arc<str>>,
+    /// Pages with code that is in no file, of those looked up.
+    pathless: HashSet<u64>,
+    redaction: Redaction,
+    /// The frames of the current stack.
+    calls: Vec<u64>,
+    sampled: Sampled,
+}
+
+impl Sites {
+    /// Creates an empty set of sites; `look` lists the process's mappings.
+    pub fn new(library: Library, look: Look, redaction: Redaction) -> Sites {
+        let modules = Modules::new(library.binaries.clone());
+        let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
+        let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
+        Sites { library, look, modules, known, is_full, frames, files, pathless, redaction, calls, sampled }
+    }
+
+    /// Records a mapping of code.
+    pub fn add_mapping(&mut self, mapping: &Mapping<'_>) {
+        let change = self.modules.add(mapping);
+        self.settle(change);
+    }
+
+    /// Forgets what a change made stale.
+    fn settle(&mut self, change: Change) {
+        if change == Change::Replaced {
+            self.known.clear();
+        }
+        if change != Change::Nothing {
+            self.pathless.clear();
+        }
+    }
+
+    /// Looks for the mapping of an address; returns whether it found any new one.
+    fn look_for(&mut self, address: u64) -> bool {
+        if self.pathless.contains(&page_of(address)) {
+            return false;
+        }
+        let (modules, mut change) = (&mut self.modules, Change::Nothing);
+        let looked = (self.look)(&mut |mapping| change = change.max(modules.add(mapping)));
+        self.settle(change);
+        if looked && change == Change::Nothing && self.pathless.len() < MOST_PATHLESS {
+            self.pathless.insert(page_of(address));
+        }
+        change != Change::Nothing
+    }
+
+    /// Returns the site of a stack; defines it in the trace if it is new.
+    pub fn site(&mut self, writer: &mut Writer<File>, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
+        self.sampled.requests += 1;
+        let mut calls = std::mem::take(&mut self.calls);
+        if let End::Unknown(address) = self.modules.unwind(stack, &mut calls)
+            && self.look_for(address)
+        {
+            self.modules.unwind(stack, &mut calls);
+        }
+        let site = match self.known.get(&*calls) {
+            Some(&site) => Some(site),
+            None if calls.is_empty() => {
+                self.sampled.unclear += 1;
+                None
+            }
+            None => {
+                let site = self.define(writer, &calls)?;
+                self.sampled.left_out += u64::from(site.is_none());
+                site
+            }
+        };
+        self.calls = calls;
+        Ok(site)
+    }
+
+    fn define(&mut self, writer: &mut Writer<File>, calls: &[u64]) -> Result<Option<SiteId>, WriteError> {
+        if self.is_full {
+            return Ok(None);
+        }
+        let texts: Vec<String> = calls.iter().map(|&call| self.text(call)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        match writer.define_site(&texts) {
+            Ok(site) => {
+                self.sampled.sites += 1;
+                self.known.insert(calls.into(), site);
+                Ok(Some(site))
+            }
+            Err(WriteError::TooMuch { .. }) => {
+                self.is_full = true;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the text of a call's frame.
+    fn text(&mut self, call: u64) -> String {
+        let Some((loaded, address)) = self.modules.place(call) else { return format!("{call:#x}") };
+        let file = name_of(&mut self.files, &loaded.path, self.redaction);
+        let text = format!("{file}+{address:#x}");
+        if !self.frames.contains_key(&text) {
+            let version = loaded.binary.as_ref().map(|binary| binary.version);
+            let place = names::Place { path: loaded.path.clone(), version, address };
+            self.frames.insert(text.clone(), place);
+        }
+        text
+    }
+
+    /// Writes names for the frames of all sites, where names are found.
+    pub fn name_frames(&self, writer: &mut Writer<File>) -> Result<(), WriteError> {
+        for (text, name) in self.library.names.of(&self.frames) {
+            let name = match self.redaction {
+                Redaction::Nothing => name,
+                Redaction::Private => without_folders(&name),
+            };
+            match writer.name_frame(text, &name) {
+                Err(WriteError::TooMuch { .. } | WriteError::LimitReached { .. }) => return Ok(()),
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the counts of requests with stacks.
+    pub fn sampled(&self) -> Sampled {
+        self.sampled
+    }
+}
+
+/// Returns the page of an address, for lookups of code.
+fn page_of(address: u64) -> u64 {
+    address >> 12
+}
+
+/// Returns the name of a file in texts: its file name; its path if another file has that name, or the name and a number
+/// if paths are left out.
+fn name_of(files: &mut HashMap<Arc<Path>, Arc<str>>, path: &Arc<Path>, redaction: Redaction) -> Arc<str> {
+    if let Some(name) = files.get(path) {
+        return name.clone();
+    }
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let is_taken = |name: &str| files.values().any(|other| **other == *name);
+    let name: Arc<str> = match redaction {
+        _ if !is_taken(&name) => name.into(),
+        Redaction::Nothing => path.to_string_lossy().into(),
+        Redaction::Private => {
+            let mut numbered = (2..).map(|number| format!("{name}-{number}"));
+            numbered.find(|name| !is_taken(name)).unwrap_or_default().into()
+        }
+    };
+    files.insert(path.clone(), name.clone());
+    name
+}
+
+/// Returns a name without the folders of paths. Compilers put paths into some names, as `f<(lambda at /src/x.cpp:1)>`.
+fn without_folders(name: &str) -> String {
+    let is_between = |c: char| c.is_whitespace() || "()<>[]{},'\"`".contains(c);
+    let words = name.split_inclusive(is_between);
+    let shortened = words.map(|word| match word.rsplit_once('/') {
+        // Not an operator, as in `operator/=`.
+        Some((_, file)) if file.starts_with(|c: char| c.is_alphanumeric() || "._-$".contains(c)) => file,
+        _ => word,
+    });
+    shortened.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_folders_and_nothing_else() {
+        for (name, expected) in [
+            ("main a.c:10", "main a.c:10"),
+            ("f<(lambda at /home/me/x.cpp:3:4)> x.cpp:9", "f<(lambda at x.cpp:3:4)> x.cpp:9"),
+            ("g(src/y.h) in /z", "g(y.h) in z"),
+            ("operator/(A, B) in operator/=<A>", "operator/(A, B) in operator/=<A>"),
+        ] {
+            assert_eq!(without_folders(name), expected);
+        }
+    }
+
+    #[test]
+    fn files_of_one_name_are_told_apart_without_their_paths_too() {
+        let paths = ["/home/me/lib.so", "/home/me/lib.so", "/opt/lib.so", "/usr/lib.so"].map(Path::new);
+        let names = |redaction| {
+            let mut files = HashMap::new();
+            paths.map(|path| name_of(&mut files, &path.into(), redaction).to_string())
+        };
+        assert_eq!(names(Redaction::Nothing), ["lib.so", "lib.so", "/opt/lib.so", "/usr/lib.so"]);
+        assert_eq!(names(Redaction::Private), ["lib.so", "lib.so", "lib.so-2", "lib.so-3"]);
+    }
+}

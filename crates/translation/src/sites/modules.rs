@@ -1,0 +1,280 @@
+//! A process's code, and the unwinding of its stacks.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder, UnwinderNative};
+use heapwright_stream::{Mapping, Place, Stack};
+
+use super::binary::{Binaries, Binary};
+
+/// The most stack frames of a site.
+const FRAMES: usize = 24;
+
+/// The most frames of the recorder on top of them.
+const RECORDERS: usize = 12;
+
+/// The most mappings that are kept per process.
+const MOST: usize = 16 << 10;
+
+/// Where a process has mapped code, for unwinding its stacks.
+pub struct Modules {
+    binaries: Binaries,
+    /// Sorted by address.
+    modules: Vec<Loaded>,
+    unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
+    /// Unwinding rules by address. One cache holds about five hundred entries, too few for a program; addresses are
+    /// spread over several.
+    caches: Vec<CacheNative<MayAllocateDuringUnwind>>,
+    /// A copy of the current stack. The process wrote it on another processor; copying it whole is faster than fetching
+    /// it word by word.
+    near: Vec<u8>,
+}
+
+/// Number of caches, as a power of two.
+const LOG2_CACHES: u32 = 6;
+
+/// A mapped file with code.
+pub struct Loaded {
+    start: u64,
+    end: u64,
+    offset: u64,
+    /// Load bias: the difference between its addresses and the file's.
+    bias: u64,
+    /// Path of the file, which may be gone.
+    pub path: Arc<Path>,
+    /// The parsed file, if it could be read.
+    pub binary: Option<Arc<Binary>>,
+}
+
+impl Loaded {
+    fn of(mapping: &Mapping<'_>, binaries: &Binaries) -> Loaded {
+        let (start, end) = (mapping.range.start as u64, mapping.range.end as u64);
+        let deleted = mapping.path.strip_suffix(b" (deleted)");
+        let path = Path::new(OsStr::from_bytes(deleted.unwrap_or(mapping.path)));
+        // Another file has this name now.
+        let binary = if deleted.is_some() { None } else { binaries.at(path) };
+        let bias = binary.as_ref().and_then(|binary| binary.bias(start, mapping.offset));
+        let bias = bias.unwrap_or(start.wrapping_sub(mapping.offset));
+        Loaded { start, end, offset: mapping.offset, bias, path: path.into(), binary }
+    }
+
+    fn is(&self, mapping: &Mapping<'_>) -> bool {
+        let path = mapping.path.strip_suffix(b" (deleted)").unwrap_or(mapping.path);
+        (self.start, self.end, self.offset) == (mapping.range.start as u64, mapping.range.end as u64, mapping.offset)
+            && self.path.as_os_str().as_bytes() == path
+    }
+
+    fn overlaps(&self, other: &Loaded) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    fn to_framehop(&self) -> Option<Module<Arc<[u8]>>> {
+        let binary = self.binary.as_ref()?;
+        let name = self.path.display().to_string();
+        Some(Module::new(name, self.start..self.end, binary.base(self.bias), binary.unwinding()))
+    }
+}
+
+/// The effect of a new mapping on the known ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// The mapping was known.
+    Nothing,
+    /// A mapping was added.
+    Added,
+    /// The mapping replaced others, which were forgotten.
+    Replaced,
+}
+
+/// How a stack ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The outermost frame, or the limit of frames, was reached.
+    Reached,
+    /// The next address is in no known mapping.
+    Unknown(u64),
+}
+
+impl Modules {
+    /// Creates an empty list.
+    pub fn new(binaries: Binaries) -> Modules {
+        let caches = (0..1 << LOG2_CACHES).map(|_| CacheNative::new()).collect();
+        Modules { binaries, modules: Vec::new(), unwinder: UnwinderNative::new(), caches, near: Vec::new() }
+    }
+
+    /// Adds a mapping.
+    pub fn add(&mut self, mapping: &Mapping<'_>) -> Change {
+        let is_code = mapping.is_executable && mapping.path.starts_with(b"/") && !mapping.range.is_empty();
+        if !is_code || self.modules.len() == MOST || self.modules.iter().any(|one| one.is(mapping)) {
+            return Change::Nothing;
+        }
+        let new = Loaded::of(mapping, &self.binaries);
+        let gone: Vec<Loaded> = self.modules.extract_if(.., |one| one.overlaps(&new)).collect();
+        gone.iter().for_each(|one| self.unwinder.remove_module(one.start));
+        if let Some(module) = new.to_framehop() {
+            self.unwinder.add_module(module);
+        }
+        let at = self.modules.partition_point(|one| one.start < new.start);
+        self.modules.insert(at, new);
+        if gone.is_empty() { Change::Added } else { Change::Replaced }
+    }
+
+    /// Stores the addresses of a stack's calls in `frames`, innermost first, without the recorder's own.
+    pub fn unwind(&mut self, stack: &Stack<'_>, frames: &mut Vec<u64>) -> End {
+        frames.clear();
+        let mut registers = registers(&stack.place, self.unwinder.max_known_code_address());
+        self.near.clear();
+        self.near.extend_from_slice(stack.bytes);
+        let near = Stack { place: stack.place, bytes: &self.near };
+        let mut read = |address: u64| word(&near, address).ok_or(());
+        let mut address = FrameAddress::from_instruction_pointer(stack.place.instruction);
+        let Some(recorder) = self.index_of(stack.place.instruction) else {
+            return End::Unknown(stack.place.instruction);
+        };
+        for _ in 0..FRAMES + RECORDERS {
+            let call = address.address_for_lookup();
+            let Some(module) = index_of(&self.modules, call) else { return End::Unknown(call) };
+            if module != recorder || !frames.is_empty() {
+                frames.push(call);
+            }
+            if frames.len() == FRAMES {
+                break;
+            }
+            let cache = &mut self.caches[cache_of(call)];
+            let next = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
+            let Some(next) = next.ok().flatten().and_then(FrameAddress::from_return_address) else { break };
+            address = next;
+        }
+        End::Reached
+    }
+
+    /// Returns the file that contains an address of the process, and the address within it.
+    pub fn place(&self, address: u64) -> Option<(&Loaded, u64)> {
+        let module = &self.modules[self.index_of(address)?];
+        Some((module, address.wrapping_sub(module.bias)))
+    }
+
+    fn index_of(&self, address: u64) -> Option<usize> {
+        index_of(&self.modules, address)
+    }
+}
+
+fn index_of(modules: &[Loaded], address: u64) -> Option<usize> {
+    let index = modules.partition_point(|one| one.start <= address).checked_sub(1)?;
+    (address < modules[index].end).then_some(index)
+}
+
+/// Returns the cache of an address.
+fn cache_of(address: u64) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LOG2_CACHES)) as usize
+}
+
+/// Reads the word at an address of the process, if the copy of the stack contains it.
+fn word(stack: &Stack<'_>, address: u64) -> Option<u64> {
+    let at = usize::try_from(address.checked_sub(stack.place.stack)?).ok()?;
+    Some(u64::from_le_bytes(*stack.bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registers(place: &Place, _highest: u64) -> framehop::UnwindRegsNative {
+    framehop::UnwindRegsNative::new(place.instruction, place.stack, place.frame)
+}
+
+/// Above the highest code address, the upper bits of a return address may be a pointer-authentication signature.
+#[cfg(target_arch = "aarch64")]
+fn registers(place: &Place, highest: u64) -> framehop::UnwindRegsNative {
+    let mask = framehop::aarch64::PtrAuthMask::from_max_known_address(highest);
+    framehop::UnwindRegsNative::new_with_ptr_auth_mask(mask, place.link, place.stack, place.frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwright_os::{copy_stack, each_mapping, here, own_stack};
+
+    use super::*;
+
+    /// The modules of this process.
+    fn own() -> Modules {
+        let mut modules = Modules::new(Binaries::default());
+        each_mapping(&mut [0; 1 << 16], |mapping| {
+            modules.add(&mapping);
+        })
+        .unwrap();
+        modules
+    }
+
+    /// Calls `see` with the stack of this function.
+    #[inline(never)]
+    fn with_stack(see: impl FnOnce(&Place, &mut [u8])) {
+        let place = here().unwrap();
+        let mut bytes = vec![0; 64 << 10];
+        let own = own_stack(place.stack as usize, &mut vec![0; 1 << 16]).unwrap();
+        let length = copy_stack(place.stack as usize, &own, &mut bytes);
+        see(&place, &mut bytes[..length]);
+    }
+
+    #[test]
+    fn a_stack_leads_from_here_to_where_the_thread_began() {
+        let mut modules = own();
+        with_stack(|place, bytes| {
+            let mut frames = Vec::new();
+            assert_eq!(modules.unwind(&Stack { place: *place, bytes }, &mut frames), End::Reached);
+            // Frames in the file in which a stack begins are left out, as the recorder's own are; the C library called
+            // the rest.
+            let (first, _) = modules.place(frames[0]).unwrap();
+            assert!(first.path.ends_with("libc.so.6"), "{frames:x?}");
+        });
+    }
+
+    #[test]
+    fn damage_ends_a_stack_and_nothing_else() {
+        let mut modules = own();
+        let mut random = fastrand::Rng::with_seed(1);
+        let code: Vec<(u64, u64)> = modules.modules.iter().map(|one| (one.start, one.end)).collect();
+        with_stack(|place, bytes| {
+            let mut frames = Vec::new();
+            for _ in 0..20_000 {
+                let (mut place, mut bytes) = (*place, bytes.to_vec());
+                bytes.truncate(random.usize(..=bytes.len()));
+                let address = |random: &mut fastrand::Rng| match random.u8(..4) {
+                    0 => random.u64(..),
+                    1 => place.stack.wrapping_add(random.u64(..5000)),
+                    _ => {
+                        let (start, end) = code[random.usize(..code.len())];
+                        random.u64(start..end)
+                    }
+                };
+                for _ in 0..random.usize(..20) {
+                    let (at, word) = (random.usize(..512) * 8, address(&mut random));
+                    if let Some(place) = bytes.get_mut(at..at + 8) {
+                        place.copy_from_slice(&word.to_le_bytes());
+                    }
+                }
+                let instruction = address(&mut random);
+                if random.bool() {
+                    place.instruction = instruction;
+                }
+                place.frame = if random.bool() { random.u64(..) } else { place.frame };
+                place.stack = if random.u8(..10) == 0 { random.u64(..) } else { place.stack };
+                modules.unwind(&Stack { place, bytes: &bytes }, &mut frames);
+                assert!(frames.len() <= FRAMES);
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_mapped_over_something_takes_its_place() {
+        let mut modules = own();
+        let first = modules.modules[0].start as usize;
+        let over = |path| Mapping { range: first..first + 4096, is_executable: true, is_guard: false, offset: 0, path };
+        assert_eq!(modules.add(&over(b"/no/such/file")), Change::Replaced);
+        assert_eq!(modules.add(&over(b"/no/such/file")), Change::Nothing);
+        assert_eq!(modules.add(&over(b"/no/such/file (deleted)")), Change::Nothing);
+        let (found, address) = modules.place(first as u64 + 5).unwrap();
+        assert_eq!((&*found.path, address), (Path::new("/no/such/file"), 5));
+        assert_eq!(modules.add(&over(b"[vdso]")), Change::Nothing);
+    }
+}

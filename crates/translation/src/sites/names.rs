@@ -1,0 +1,172 @@
+//! Names of functions and source lines, from debug information where it is installed.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use addr2line::{Frame, Loader, demangle_auto, gimli};
+use object::elf::FileHeader64;
+use object::read::elf::ElfFile;
+use object::{Endianness, Object, ReadCache};
+
+use super::binary::Version;
+
+/// Directory of debug information of installed files.
+const DEBUG: &str = "/usr/lib/debug";
+
+/// The most functions of one instruction, all but the last inlined there.
+const INLINED: usize = 8;
+
+/// The longest name of a function in bytes; names of template instances can be far longer than is readable.
+const LONGEST: usize = 200;
+
+/// An instruction in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The file.
+    pub path: Arc<Path>,
+    /// Its version; `None` if the file could not be read.
+    pub version: Option<Version>,
+    /// The address in the file.
+    pub address: u64,
+}
+
+/// Cache of names: each is looked up once for all processes of a recording.
+#[derive(Clone, Default)]
+pub struct Names {
+    known: Arc<Mutex<HashMap<Place, Option<String>>>>,
+}
+
+impl Names {
+    /// Returns the names of the places that have one, by the texts of the places.
+    pub fn of<'t>(&self, places: &'t HashMap<String, Place>) -> Vec<(&'t str, String)> {
+        let mut sorted: Vec<(&String, &Place)> = places.iter().collect();
+        sorted.sort_by(|a, b| (&a.1.path, a.1.address).cmp(&(&b.1.path, b.1.address)));
+        let mut names = Vec::new();
+        for of_one_file in sorted.chunk_by(|a, b| (&a.1.path, a.1.version) == (&b.1.path, b.1.version)) {
+            let mut source = None;
+            for &(text, place) in of_one_file {
+                names.extend(self.of_place(place, &mut source).map(|name| (text.as_str(), name)));
+            }
+        }
+        names
+    }
+
+    fn of_place(&self, place: &Place, source: &mut Option<Source>) -> Option<String> {
+        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(place) {
+            return known.clone();
+        }
+        let name = source.get_or_insert_with(|| Source::of(place)).name(place.address);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone(), name.clone());
+        name
+    }
+}
+
+/// The sources of a file's function names, best first.
+struct Source {
+    loaders: Vec<Loader>,
+}
+
+impl Source {
+    fn of(place: &Place) -> Source {
+        let unchanged = place.version.is_some() && Version::of(&place.path) == place.version;
+        let loaders = if unchanged { loaders(&place.path) } else { Vec::new() };
+        Source { loaders }
+    }
+
+    fn name(&self, address: u64) -> Option<String> {
+        self.loaders
+            .iter()
+            .find_map(|loader| by_debug_information(loader, address))
+            .or_else(|| self.loaders.iter().find_map(|loader| by_symbol(loader, address)))
+    }
+}
+
+fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
+    let mut frames = loader.find_frames(address).ok()?;
+    let mut places = Vec::new();
+    while let Some(frame) = frames.next().ok()?.filter(|_| places.len() < INLINED) {
+        let symbol = if places.is_empty() { None } else { by_symbol(loader, address) };
+        places.push(described(&frame).or(symbol)?);
+    }
+    (!places.is_empty()).then(|| places.join(" in "))
+}
+
+/// `function file.c:10`.
+fn described<R: gimli::Reader>(frame: &Frame<'_, R>) -> Option<String> {
+    let function = frame.function.as_ref()?;
+    let name = shortened(function.demangle().or_else(|_| function.raw_name()).ok()?);
+    let location = frame.location.as_ref();
+    let file = location.and_then(|location| location.file).and_then(|file| file.rsplit('/').next());
+    Some(match (file, location.and_then(|location| location.line)) {
+        (Some(file), Some(line)) => format!("{name} {file}:{line}"),
+        (Some(file), None) => format!("{name} {file}"),
+        _ => name.into_owned(),
+    })
+}
+
+fn by_symbol(loader: &Loader, address: u64) -> Option<String> {
+    let symbol = loader.find_symbol_info(address)?;
+    Some(shortened(demangle_auto(Cow::Borrowed(symbol.name()), None)).into_owned())
+}
+
+fn shortened(name: Cow<'_, str>) -> Cow<'_, str> {
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &name[..end])),
+        None => name,
+    }
+}
+
+/// Returns readers of the file's debug information and of its symbols.
+fn loaders(path: &Path) -> Vec<Loader> {
+    let separate = debug_files(path).into_iter().find(|file| file.is_file());
+    let separate = separate.and_then(|file| {
+        let supplement = supplement_of(&file).filter(|file| file.is_file());
+        Loader::new_with_sup(&file, supplement).ok()
+    });
+    separate.into_iter().chain(Loader::new(path).ok()).collect()
+}
+
+type Elf<'f> = ElfFile<'f, FileHeader64<Endianness>, &'f ReadCache<BufReader<File>>>;
+
+/// Calls `ask` with the ELF file at `path`, if it is one.
+fn ask<R>(path: &Path, ask: impl FnOnce(&Elf<'_>) -> Option<R>) -> Option<R> {
+    let file = ReadCache::new(BufReader::new(File::open(path).ok()?));
+    let elf = Elf::parse(&file).ok()?;
+    ask(&elf)
+}
+
+/// Returns the paths where separate debug information of a file may be, likeliest first.
+fn debug_files(path: &Path) -> Vec<PathBuf> {
+    let by_contents = ask(path, |elf| {
+        let hash: String = elf.build_id().ok()??.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (folder, name) = hash.split_at_checked(2)?;
+        Some(PathBuf::from(format!("{DEBUG}/.build-id/{folder}/{name}.debug")))
+    });
+    let by_name = ask(path, |elf| {
+        let (name, sum) = elf.gnu_debuglink().ok()??;
+        let (name, folder) = (OsStr::from_bytes(name), path.parent()?);
+        let beside = [folder.join(name), folder.join(".debug").join(name)];
+        let apart = Path::new(DEBUG).join(folder.strip_prefix("/").ok()?).join(name);
+        Some(beside.into_iter().chain([apart]).filter(|file| has_sum(file, sum)).collect::<Vec<_>>())
+    });
+    by_contents.into_iter().chain(by_name.into_iter().flatten()).collect()
+}
+
+/// Returns whether the file's contents have this checksum, by which a `.gnu_debuglink` identifies its target.
+fn has_sum(file: &Path, sum: u32) -> bool {
+    fs::read(file).is_ok_and(|contents| crc32fast::hash(&contents) == sum)
+}
+
+/// Returns the path of the supplementary file that several debug files share.
+fn supplement_of(path: &Path) -> Option<PathBuf> {
+    ask(path, |elf| {
+        let (name, _) = elf.gnu_debugaltlink().ok()??;
+        Some(path.parent()?.join(OsStr::from_bytes(name)))
+    })
+}

@@ -1,0 +1,212 @@
+//! The stream of a process, on the collector's side.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail, ensure};
+use heapwright_os::{Identity, Life, life};
+use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header, Mapping};
+use memmap2::{MmapMut, MmapOptions};
+
+use super::merge::{Buffers, DAMAGED, Item, Merge};
+
+/// A stream while it is read.
+pub struct Source {
+    path: PathBuf,
+    file: File,
+    stream: Mapped,
+    merge: Merge,
+    /// Number of buffers that the process has begun, as last read.
+    begun: u64,
+    /// Number of buffers that the file is long enough for.
+    buffers: u32,
+    /// Number of calls that are in the stream but were made after the recording had ended.
+    late: u64,
+}
+
+impl Source {
+    /// Opens the stream at `path`.
+    pub fn open(path: &Path) -> Result<Source> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");
+        let stream = Mapped::over(&file)?;
+        let merge = Merge::from(stream.header().first_ticket);
+        Ok(Source { path: path.to_owned(), file, stream, merge, begun: 0, buffers: 0, late: 0 })
+    }
+
+    /// Returns the header of the stream.
+    pub fn header(&self) -> &Header {
+        self.stream.header()
+    }
+
+    /// Returns the program that writes the stream.
+    pub fn producer(&self) -> Producer {
+        Producer { path: self.path.clone(), process: Identity::from_word(self.header().process) }
+    }
+
+    /// Returns the process id.
+    pub fn pid(&self) -> u32 {
+        self.producer().pid()
+    }
+
+    /// Returns the index of the program within the process, from 0.
+    pub fn image(&self) -> u32 {
+        self.producer().image()
+    }
+
+    /// Returns the number of calls made after the recording had ended.
+    pub fn lost(&self) -> u64 {
+        self.header().lost() + self.late
+    }
+
+    /// Returns whether the stream is complete: the process is dead or runs another program.
+    pub fn is_over(&self) -> bool {
+        self.producer().is_over()
+    }
+
+    /// Closes the stream, which stops the recording in the process.
+    pub fn close(&self) {
+        self.header().close();
+    }
+
+    /// Reads a batch of what is there now and passes it to `take`. Returns whether there was anything. When the process
+    /// is `over`, records that it began and did not finish are skipped.
+    pub(crate) fn read(&mut self, over: bool, mut take: impl FnMut(Item) -> Result<()>) -> Result<bool> {
+        self.see_new_buffers()?;
+        let end = self.header().end();
+        let late = &mut self.late;
+        let any = self.merge.read(&self.stream, |item| match item {
+            Item::Call(_, ticket) if ticket >= end => {
+                *late += 1;
+                Ok(())
+            }
+            _ => take(item),
+        })?;
+        Ok(any || self.merge.pass_over(over))
+    }
+
+    fn see_new_buffers(&mut self) -> Result<()> {
+        let begun = self.header().begun();
+        while self.begun < begun {
+            let buffer = self.header().buffer_begun(self.begun);
+            self.require(buffer)?;
+            self.merge.add(buffer);
+            self.begun += 1;
+        }
+        Ok(())
+    }
+
+    /// Checks that the file contains a buffer: touching memory beyond the end of the file would end this process with
+    /// SIGBUS.
+    fn require(&mut self, buffer: u32) -> Result<()> {
+        if buffer >= self.buffers {
+            let length = self.file.metadata()?.len().saturating_sub(self.stream.buffers_at as u64);
+            self.buffers = u32::try_from(length / BUFFER as u64)?.min(BUFFERS);
+        }
+        if buffer >= self.buffers {
+            bail!(DAMAGED);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.close();
+        // The name of a replaced program stays until its stream has been read: taken names distinguish the programs of
+        // a process. If this fails, the file is removed with the directory.
+        let producer = self.producer();
+        if producer.is_replaced() {
+            let _ = self.file.set_len(0);
+        } else {
+            (0..=producer.image()).for_each(|image| drop(fs::remove_file(producer.path_of(image))));
+        }
+    }
+}
+
+/// A program of a process, identified by its stream's name and header.
+#[derive(Clone)]
+pub struct Producer {
+    path: PathBuf,
+    process: Identity,
+}
+
+impl Producer {
+    /// Returns the process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// Returns the index of the program within the process, from 0.
+    pub fn image(&self) -> u32 {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.rsplit_once('-').and_then(|(_, image)| image.parse().ok()).unwrap_or(0)
+    }
+
+    /// Returns whether the process is dead or runs another program.
+    pub fn is_over(&self) -> bool {
+        self.is_replaced() || life(self.process) == Life::Dead
+    }
+
+    /// Calls `visit` for each mapping of the process, if it still runs this program.
+    pub fn each_mapping(&self, visit: &mut dyn FnMut(&Mapping<'_>)) {
+        let Ok(lines) = fs::read(format!("/proc/{}/maps", self.pid())) else { return };
+        // Checked after the read: the mappings are then this program's.
+        if !self.is_over() {
+            lines.split(|&byte| byte == b'\n').filter_map(Mapping::from_line).for_each(|mapping| visit(&mapping));
+        }
+    }
+
+    /// Returns whether the process has begun to run another program.
+    fn is_replaced(&self) -> bool {
+        self.path_of(self.image() + 1).exists()
+    }
+
+    /// Returns the path of the stream of a program of this process.
+    fn path_of(&self, image: u32) -> PathBuf {
+        self.path.with_file_name(format!("{}-{image}", self.pid()))
+    }
+}
+
+/// A stream mapped into memory, at the greatest length that the file can have.
+struct Mapped {
+    map: MmapMut,
+    buffers_at: usize,
+}
+
+impl Mapped {
+    fn over(file: &File) -> Result<Mapped> {
+        /// Upper bound of a header's size, for any page size.
+        const HEADER: usize = 1 << 20;
+        // SAFETY: the process that made the file does not shorten it, and the directory is private, so that no other
+        // user can; bytes beyond the end of the file are not accessed.
+        let map = unsafe { MmapOptions::new().len(HEADER + BUFFERS as usize * BUFFER).map_mut(file)? };
+        let mut mapped = Mapped { map, buffers_at: 0 };
+        ensure!(mapped.header().is_known(), "it was written by another version of the recorder");
+        mapped.buffers_at = mapped.header().buffers_at as usize;
+        ensure!(mapped.buffers_at <= HEADER, DAMAGED);
+        Ok(mapped)
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is page-aligned and `open` checked that the file contains a whole header, for which any
+        // bytes are valid; the process writes only the header's atomic fields.
+        unsafe { &*self.map.as_ptr().cast() }
+    }
+}
+
+impl Buffers for Mapped {
+    fn buffer(&self, number: u32) -> &Buffer {
+        debug_assert!(number < BUFFERS);
+        let at = self.buffers_at + number as usize * BUFFER;
+        // SAFETY: `Source::require` checked that the file contains this buffer, and the mapping has the greatest length
+        // of a file. Any bytes are a valid buffer; the process writes only its atomic fields and slots that are not yet
+        // read.
+        unsafe { &*self.map.as_ptr().add(at).cast() }
+    }
+
+    fn release(&self, number: u32) {
+        self.buffer(number).free();
+        self.header().add_freed();
+    }
+}

@@ -1,0 +1,384 @@
+//! Translates the calls of a process to the events of a trace: addresses become block numbers.
+
+use std::collections::HashMap;
+use std::fs::File;
+
+use anyhow::Result;
+use heapwright_stream::{Call, Mapping, Record, Stack};
+use heapwright_trace::{Kind, SiteId, WriteError, Writer};
+
+use super::blocks::{Block, Blocks};
+use super::clock::Rate;
+use super::merge::{self, Item};
+use super::sites::{Sampled, Sites};
+use super::source::Source;
+
+/// Counts of what was recorded of a process's heap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Blocks that appeared by allocation.
+    pub allocations: u64,
+    /// Blocks that were resized.
+    pub resizes: u64,
+    /// Blocks that were freed.
+    pub frees: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Frees and resizes of addresses with no recorded block; the frees have no event.
+    pub unknown: u64,
+    /// Blocks whose address was returned again without a recorded free; the trace frees them then.
+    pub unseen_frees: u64,
+    /// Peak of live requested bytes.
+    pub peak_live: u64,
+    /// Number of threads that made calls.
+    pub threads: u64,
+    live: u64,
+}
+
+impl Figures {
+    /// Returns the number of events, without those that only name a thread.
+    pub fn events(&self) -> u64 {
+        self.allocations + self.resizes + self.frees + self.failed
+    }
+
+    /// Returns the number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.allocations + self.resizes
+    }
+}
+
+/// A `realloc` that has begun: the old address, and the block there if one is recorded.
+struct Resizing {
+    address: u64,
+    block: Option<Block>,
+}
+
+/// Converts ticks of the process's counter to nanoseconds since the start.
+pub struct Clock {
+    /// The counter at the start.
+    pub start: u64,
+    /// The counter's rate.
+    pub rate: Rate,
+}
+
+/// Writes a trace from a process's stream.
+pub struct Translation {
+    writer: Writer<File>,
+    clock: Option<Clock>,
+    sites: Option<Sites>,
+    /// The site of the current call.
+    site: Option<SiteId>,
+    blocks: Blocks,
+    /// By thread.
+    resizing: HashMap<u32, Resizing>,
+    threads: HashMap<u32, u64>,
+    /// The thread of the last event and its number in the trace.
+    thread: Option<(u32, u64)>,
+    figures: Figures,
+    /// Pages that were resident when a long block began, by its address.
+    resident: HashMap<u64, u64>,
+}
+
+impl Translation {
+    /// Starts a trace.
+    pub fn to(writer: Writer<File>, clock: Option<Clock>, sites: Option<Sites>) -> Translation {
+        Translation {
+            writer,
+            clock,
+            sites,
+            site: None,
+            blocks: Blocks::default(),
+            resizing: HashMap::new(),
+            threads: HashMap::new(),
+            thread: None,
+            figures: Figures::default(),
+            resident: HashMap::new(),
+        }
+    }
+
+    /// Reads a batch of what is in a stream now and writes its events. Returns whether there was anything. When the
+    /// process is `over`, records that it began and did not finish are skipped.
+    ///
+    /// # Errors
+    /// When the stream is damaged or the trace cannot be written.
+    pub fn read(&mut self, source: &mut Source, over: bool) -> Result<bool> {
+        source.read(over, |item| match item {
+            Item::Call(call, _) => Ok(self.take(call)?),
+            Item::Mapping(mapping) => {
+                self.add_mapping(&mapping);
+                Ok(())
+            }
+        })
+    }
+
+    /// Writes the events of one call.
+    fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
+        let merge::Call { thread, record, ticks, stack } = call;
+        self.site = stack.map_or(Ok(None), |stack| self.site_of(&stack))?;
+        if let (Some(ticks), Some(clock)) = (ticks, &self.clock) {
+            self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
+        }
+        let Record { call, log2_align, size, address } = record;
+        let align = 1 << log2_align;
+        match call {
+            Call::Malloc => self.allocate(thread, address, Kind::Malloc, size, align),
+            Call::Calloc => self.allocate(thread, address, Kind::Calloc, size, align),
+            Call::Aligned => self.allocate(thread, address, Kind::Aligned, size, align),
+            Call::Free => match self.blocks.remove(address) {
+                Some(block) => self.free(thread, block),
+                None => {
+                    self.figures.unknown += 1;
+                    Ok(())
+                }
+            },
+            Call::ResizeBegins => {
+                let block = self.blocks.remove(address);
+                self.resizing.insert(thread, Resizing { address, block });
+                Ok(())
+            }
+            Call::ResizeEnds => self.resize(thread, record),
+            Call::Failed => self.fail(thread, size, align),
+            Call::Resident => self.count_pages(&record),
+        }
+    }
+
+    /// Records a mapping of code.
+    fn add_mapping(&mut self, mapping: &Mapping<'_>) {
+        if let Some(sites) = &mut self.sites {
+            sites.add_mapping(mapping);
+        }
+    }
+
+    fn site_of(&mut self, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
+        self.sites.as_mut().map_or(Ok(None), |sites| sites.site(&mut self.writer, stack))
+    }
+
+    /// Writes the site of the request that follows, if the current call has one.
+    fn write_site(&mut self) -> Result<(), WriteError> {
+        self.site.take().map_or(Ok(()), |site| self.writer.from_site(site))
+    }
+
+    /// Returns the counts of requests with stacks, if stacks were requested.
+    pub fn sampled(&self) -> Option<Sampled> {
+        self.sites.as_ref().map(Sites::sampled)
+    }
+
+    /// Adds an entry to the trace's description that was not known at the start.
+    pub fn annotate(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
+        self.writer.add_text(name, text)
+    }
+
+    /// Writes the events so far to the file, so that they survive this process.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.writer.flush_frame()
+    }
+
+    /// Returns the length of the valid part of the file.
+    pub fn written(&self) -> u64 {
+        self.writer.written()
+    }
+
+    /// Finishes the trace; nothing can be added afterwards.
+    pub fn write_end(&mut self) -> Result<(), WriteError> {
+        // Frames are named for seconds perhaps, and without their names they are worth as much.
+        self.writer.flush_frame()?;
+        if let Some(sites) = &self.sites {
+            sites.name_frames(&mut self.writer)?;
+        }
+        self.writer.write_end()
+    }
+
+    /// Returns the counts so far.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Notes how many pages of a block are resident when it begins; when it ends, writes how many were touched.
+    fn count_pages(&mut self, record: &Record) -> Result<(), WriteError> {
+        let Record { log2_align: when, size: pages, address, .. } = *record;
+        if when == 0 {
+            self.resident.insert(address, pages);
+            return Ok(());
+        }
+        let Some(before) = self.resident.remove(&address) else { return Ok(()) };
+        let Some(block) = self.blocks.get(address) else { return Ok(()) };
+        match touched(block.size, address, before, pages) {
+            Some(pages) => self.writer.touched(block.number, pages),
+            None => Ok(()),
+        }
+    }
+
+    fn allocate(&mut self, thread: u32, address: u64, kind: Kind, size: u64, align: u64) -> Result<(), WriteError> {
+        self.in_thread(thread)?;
+        self.write_site()?;
+        let number = self.writer.allocate(kind, size, align)?;
+        self.figures.allocations += 1;
+        self.appear(address, Block { number, size })
+    }
+
+    fn free(&mut self, thread: u32, block: Block) -> Result<(), WriteError> {
+        self.in_thread(thread)?;
+        self.figures.frees += 1;
+        self.figures.live -= block.size;
+        self.writer.free(block.number)
+    }
+
+    fn fail(&mut self, thread: u32, size: u64, align: u64) -> Result<(), WriteError> {
+        self.in_thread(thread)?;
+        self.write_site()?;
+        self.figures.failed += 1;
+        self.writer.fail(size, align)
+    }
+
+    fn resize(&mut self, thread: u32, record: Record) -> Result<(), WriteError> {
+        let Record { log2_align, size, address, .. } = record;
+        let align = 1 << log2_align;
+        let old = self.resizing.remove(&thread);
+        let (from, block) = old.map_or((0, None), |old| (old.address, old.block));
+        match (address, block) {
+            (0, Some(block)) if size == 0 => self.free(thread, block),
+            (0, None) if size == 0 => {
+                self.figures.unknown += 1;
+                Ok(())
+            }
+            (0, block) => {
+                // The resize failed: the block stays as it was.
+                block.map(|block| self.blocks.insert(from, block));
+                self.fail(thread, size, align)
+            }
+            (_, Some(block)) => {
+                self.in_thread(thread)?;
+                self.write_site()?;
+                let number = self.writer.resize(block.number, size)?;
+                self.figures.resizes += 1;
+                self.figures.live -= block.size;
+                self.appear(address, Block { number, size })
+            }
+            (_, None) => {
+                self.figures.unknown += 1;
+                self.allocate(thread, address, Kind::Malloc, size, align)
+            }
+        }
+    }
+
+    /// Records a block at `address`.
+    fn appear(&mut self, address: u64, block: Block) -> Result<(), WriteError> {
+        if let Some(old) = self.blocks.insert(address, block) {
+            self.figures.unseen_frees += 1;
+            self.figures.frees += 1;
+            self.figures.live -= old.size;
+            self.writer.free(old.number)?;
+        }
+        self.figures.live += block.size;
+        self.figures.peak_live = self.figures.peak_live.max(self.figures.live);
+        Ok(())
+    }
+
+    /// Writes the thread of the events that follow, if it changes.
+    fn in_thread(&mut self, thread: u32) -> Result<(), WriteError> {
+        if self.thread.is_some_and(|(last, _)| last == thread) {
+            return Ok(());
+        }
+        let next = self.threads.len() as u64;
+        let number = *self.threads.entry(thread).or_insert(next);
+        self.figures.threads = self.threads.len() as u64;
+        self.thread = Some((thread, number));
+        self.writer.in_thread(number)
+    }
+}
+
+/// Returns how many pages of a block the program touched, of which `before` were resident when it began and `after`
+/// when it ended; `None` when it touched all of them, for all that is known.
+///
+/// Pages that were resident before may have been touched or not: the same share of them as of the others is counted.
+fn touched(size: u64, address: u64, before: u64, after: u64) -> Option<u64> {
+    const PAGE: u64 = 4096;
+    let whole = ((address + size) / PAGE).saturating_sub(address.div_ceil(PAGE));
+    let fresh = whole.checked_sub(before).filter(|&fresh| fresh > 0)?;
+    let touched = after.checked_sub(before).filter(|&touched| touched < fresh)?;
+    Some((u128::from(touched) * u128::from(whole) / u128::from(fresh)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Seek;
+
+    use heapwright_trace::{About, Event, Reader};
+
+    use super::*;
+
+    const fn call(call: Call, size: u64, address: u64) -> merge::Call<'static> {
+        merge::Call { thread: 0, record: Record { call, log2_align: 4, size, address }, ticks: None, stack: None }
+    }
+
+    fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {
+        let mut file = tempfile::tempfile().unwrap();
+        let writer = Writer::new(file.try_clone().unwrap(), &About::default()).unwrap();
+        let mut translation = Translation::to(writer, None, None);
+        calls.iter().for_each(|&call| translation.take(call).unwrap());
+        translation.write_end().unwrap();
+        file.rewind().unwrap();
+        (Reader::new(file).unwrap().map(Result::unwrap).collect(), translation.figures)
+    }
+
+    fn malloc(block: u64, size: u64) -> Event {
+        Event::Allocate { block, kind: Kind::Malloc, size, align: 16 }
+    }
+
+    #[test]
+    fn untouched_pages_are_those_that_were_not_there_before_either() {
+        // A fresh block of 100 pages, of which 3 were touched; one of which all were.
+        assert_eq!(touched(100 * 4096, 0x10000, 0, 3), Some(3));
+        assert_eq!(touched(100 * 4096, 0x10000, 0, 100), None);
+        // Half was there before, and half of the rest was touched.
+        assert_eq!(touched(100 * 4096, 0x10000, 50, 75), Some(50));
+        // All was there before, or some has been given back: nothing is known.
+        assert_eq!(touched(100 * 4096, 0x10000, 100, 100), None);
+        assert_eq!(touched(100 * 4096, 0x10000, 50, 40), None);
+        // A block that begins within a page has one whole page less.
+        assert_eq!(touched(100 * 4096, 0x10010, 0, 99), None);
+        assert_eq!(touched(100, 0x10010, 0, 0), None);
+    }
+
+    #[test]
+    fn a_block_that_failed_to_be_resized_is_still_there() {
+        let (events, figures) = translated(&[
+            call(Call::Malloc, 10, 0x100),
+            call(Call::ResizeBegins, 1 << 50, 0x100),
+            call(Call::ResizeEnds, 1 << 50, 0),
+            call(Call::Free, 0, 0x100),
+        ]);
+        let failed = Event::Failed { size: 1 << 50, align: 16 };
+        assert_eq!(events, [malloc(0, 10), failed, Event::Free { block: 0 }]);
+        assert_eq!((figures.failed, figures.unknown, figures.peak_live), (1, 0, 10));
+    }
+
+    #[test]
+    fn an_address_may_be_used_by_another_while_its_block_moves() {
+        let other = merge::Call { thread: 7, ..call(Call::Malloc, 20, 0x100) };
+        let (events, figures) = translated(&[
+            call(Call::Malloc, 10, 0x100),
+            call(Call::ResizeBegins, 30, 0x100),
+            other,
+            call(Call::ResizeEnds, 30, 0x200),
+        ]);
+        let threads = [Event::Thread { thread: 1 }, Event::Thread { thread: 0 }];
+        let resize = Event::Resize { block: 0, becomes: 2, size: 30 };
+        assert_eq!(events, [malloc(0, 10), threads[0], malloc(1, 20), threads[1], resize]);
+        assert_eq!((figures.peak_live, figures.threads, figures.unseen_frees), (50, 2, 0));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_counted() {
+        let (events, figures) = translated(&[
+            call(Call::Free, 0, 0x500),
+            call(Call::ResizeBegins, 30, 0x600),
+            call(Call::ResizeEnds, 30, 0x600),
+            call(Call::Malloc, 40, 0x600),
+            call(Call::Failed, 1 << 50, 0),
+        ]);
+        let failed = Event::Failed { size: 1 << 50, align: 16 };
+        assert_eq!(events, [malloc(0, 30), malloc(1, 40), Event::Free { block: 0 }, failed]);
+        assert_eq!((figures.unknown, figures.unseen_frees, figures.failed, figures.peak_live), (2, 1, 1, 40));
+    }
+}

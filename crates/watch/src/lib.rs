@@ -1,0 +1,209 @@
+//! `heapwright watch`: shows a running program's heap on the terminal, or replays a trace and explains it (`trace`).
+//!
+//! The program does not cooperate. Its drop-in library stores in its own memory where the heap's metadata is (a
+//! beacon), and this command reads the memory of the process from outside. From the bottom up: `location` (finds the
+//! beacon), `sample` and `slabs` (a copy of the heap's metadata), `view` and `picture` (the map of a part of the heap),
+//! `history`, `watched` and `family` (processes over time), `log` and `program` (the program and its output),
+//! `terminal`, `panels`, `classes`, `screen` and `live` (the user interface), `plain` (one picture as text).
+
+mod classes;
+mod family;
+mod history;
+mod live;
+mod location;
+mod log;
+mod panels;
+mod picture;
+mod plain;
+mod program;
+mod sample;
+mod screen;
+mod slabs;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod view;
+mod watched;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use self::live::{End, Live};
+use self::program::{Output, Plan, Program, Session};
+use self::terminal::Terminal;
+use heapwright_allocators::policy;
+use heapwright_run::{failed, launch, program as file};
+use heapwright_show::number::parse_duration;
+use heapwright_show::output::failure;
+
+/// The examples at the end of the help text.
+pub const EXAMPLES: &str = "\
+Examples:
+  heapwright watch -- python3 job.py                 under the default malloc
+  heapwright watch -p worst -- g++ -c big.cpp        finds the compiler that g++ starts
+  heapwright watch --pid 4711                        a process, for example of `heapwright run`
+  heapwright watch gcc.hwt -p first -p best          explains a trace under two policies
+  heapwright watch --once --after 2 -- python3 x.py  one picture after two seconds, as text
+
+Keys: q quit, z and Z zoom, up, down, PgUp and PgDn move, 0 the whole heap, Tab another process (another
+policy), space pause. For a trace: left and right step, + and - speed, g go to an event, s other policy.
+
+The program is not slowed down: its memory is read from outside. Its output is shown below its heap,
+or goes to a file. It reads standard input unless that is the terminal.
+
+Exit code: the program's own, or its signal. 127: there is no such program. 126: it cannot be
+executed. 125: heapwright itself failed. With --pid: 0, or 1 when its heap cannot be seen.";
+
+/// Arguments of `watch`.
+#[derive(Args)]
+pub struct Arguments {
+    /// A trace, as written by `heapwright record`, to replay and explain instead of a program.
+    #[arg(value_name = "TRACE", conflicts_with_all = ["program", "pid", "output", "detach", "seed", "json", "after"])]
+    pub trace: Option<PathBuf>,
+
+    /// Placement policy [default: `cached`, the default malloc; for a trace: first fit]. A trace can be shown under two
+    /// policies side by side.
+    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::drop_in()))]
+    pub policy: Vec<String>,
+
+    /// Start after this event of the trace, paused.
+    #[arg(long, value_name = "EVENT", requires = "trace")]
+    pub at: Option<u64>,
+
+    /// The seed of random fit.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Watch a process that already runs under libheapwright.so.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["program", "output", "detach", "seed"])]
+    pub pid: Option<u32>,
+
+    /// Write the program's output to this file; its last lines are still shown.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Leave the program running when watching ends; requires an output file.
+    #[arg(long, requires = "output")]
+    pub detach: bool,
+
+    /// Print one picture as text and exit.
+    #[arg(long)]
+    pub once: bool,
+
+    /// When to print it, after the start; earlier if the program ends.
+    #[arg(long, value_name = "DURATION", requires = "once", default_value = "1s", value_parser = parse_duration)]
+    pub after: Duration,
+
+    /// Print one JSON object instead of a picture: {"schema": 1, "results": [ ... ]}.
+    #[arg(long, requires = "once")]
+    pub json: bool,
+
+    /// The program and its arguments.
+    #[arg(value_name = "PROGRAM", last = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Watches the given program, process or trace.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(path) = &arguments.trace {
+        let Arguments { policy, at, once, .. } = arguments;
+        return trace::run(&trace::Plan { path, policies: policy, at: *at, once: *once });
+    }
+    if let Some(pid) = arguments.pid {
+        return watch_process(arguments, pid);
+    }
+    if arguments.program.is_empty() {
+        bail!("nothing to watch: give `-- PROGRAM`, `--pid PID` or a trace");
+    }
+    ensure!(arguments.policy.len() < 2, "a program runs under one policy; a trace of it can be watched under two");
+    Ok(watch_program(arguments).unwrap_or_else(|error| failed(&error)))
+}
+
+fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
+    let mut live = Live::of_process(pid);
+    live.look();
+    if let Some(unseen) = live.family.shown().unseen {
+        bail!("process {pid} cannot be watched: {unseen}");
+    }
+    if arguments.once {
+        print(arguments, &live)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let end = live.run(&mut Terminal::take()?)?;
+    Ok(match end {
+        End::Signal(signal) => launch::end_by(signal),
+        End::Ended(_) | End::Left => ExitCode::SUCCESS,
+    })
+}
+
+fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
+    // Taken before the program starts: if it fails, the program need not run.
+    let mut terminal = if arguments.once { None } else { Some(Terminal::take()?) };
+    let plan = Plan {
+        policy: arguments.policy.first().map_or(policy::CACHED, String::as_str),
+        seed: arguments.seed,
+        output: match &arguments.output {
+            Some(path) => Output::File(path),
+            None if arguments.once => Output::PassedOn,
+            None => Output::Shown,
+        },
+        session: if arguments.once { Session::Ours } else { Session::Own },
+        command: &arguments.program,
+    };
+    let live = Live::of_program(Program::start(&plan)?, arguments.detach);
+    let end = match &mut terminal {
+        Some(terminal) => live.run(terminal),
+        None => look_once(arguments, live),
+    };
+    drop(terminal);
+    Ok(match end? {
+        End::Ended(status) => launch::end_as(status),
+        End::Left => ExitCode::SUCCESS,
+        End::Signal(signal) => launch::end_by(signal),
+    })
+}
+
+/// Interval between samples before the picture is printed.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Prints one picture at the requested time, or at the program's end, and waits for that end.
+fn look_once(arguments: &Arguments, mut live: Live) -> Result<End> {
+    loop {
+        live.look();
+        if live.is_over() || live.ran >= arguments.after {
+            break;
+        }
+        thread::sleep(PAUSE);
+    }
+    let printed = print(arguments, &live).with_context(|| match file::obstacle_of(&arguments.program[0]) {
+        Some(obstacle) => format!("no heap to show: {obstacle}"),
+        None => format!("no heap to show of {}", arguments.program[0].display()),
+    });
+    let Some(program) = &mut live.program else { return printed.map(|()| End::Left) };
+    let status = program.wait()?;
+    printed.map(|()| End::Ended(status))
+}
+
+fn print(arguments: &Arguments, live: &Live) -> Result<()> {
+    let shown = live.family.shown();
+    let Some(sample) = &shown.sample else {
+        match shown.unseen {
+            Some(unseen) => bail!("process {}: {unseen}", shown.pid),
+            None => bail!("process {}: it was not sampled", shown.pid),
+        }
+    };
+    if arguments.json {
+        plain::print_json(shown, sample)?
+    } else {
+        plain::print(shown, sample).map_err(|error| failure(&error))?
+    }
+    Ok(())
+}

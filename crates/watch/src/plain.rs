@@ -1,0 +1,255 @@
+//! One picture of a heap, as text.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use heapwright_placement::Engine;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
+use serde::Serialize;
+
+use super::picture::{self, Picture};
+use super::sample::{Clarity, Sample};
+use super::slabs::Class;
+use super::view::{Frame, View};
+use super::watched::Watched;
+use heapwright_show::number;
+use heapwright_show::results;
+
+/// Width and height of the picture.
+const AREA: Rect = Rect { x: 0, y: 0, width: 76, height: 12 };
+
+/// Explains its characters.
+const LEGEND: &str = "█ used ▓▒░ mixed · hole ╌ free tail";
+const LEGEND_WITH_SLABS: &str = "■ longer █ used in slabs ∘ idle in slabs ▓▒░ mixed · hole ╌ free tail";
+
+/// One process in the output of `--json`. Unknown figures are `null`.
+#[derive(Serialize)]
+struct Row<'r> {
+    program: &'r str,
+    pid: u32,
+    policy: &'r str,
+    /// Whether no operation was in progress while the heap was copied.
+    sharp: bool,
+    mallocs: Option<u64>,
+    frees: Option<u64>,
+    reuses: Option<u64>,
+    grows: Option<u64>,
+    splits: Option<u64>,
+    coalesces: Option<u64>,
+    resizes: Option<u64>,
+    blocks: Option<u64>,
+    live: Option<u64>,
+    peak_live: Option<u64>,
+    heap_size: Option<u64>,
+    peak_heap_size: Option<u64>,
+    holes: usize,
+    hole_bytes: usize,
+    largest_hole: Option<usize>,
+    external_fragmentation: Option<f64>,
+    /// What the cached heap consists of; `null` for any other heap.
+    slabs: Option<SlabsRow<'r>>,
+}
+
+/// What the cached heap consists of, in the output of `--json`.
+#[derive(Serialize)]
+struct SlabsRow<'r> {
+    /// Number of slabs.
+    count: usize,
+    /// Number of threads' heaps, including those of threads that have ended.
+    heaps: usize,
+    /// Bytes of blocks in thread caches.
+    listed_bytes: u64,
+    /// Remote frees that are still in the freeing threads' buffers; these blocks count as in use.
+    outgoing: usize,
+    resident_bytes: u64,
+    idle_bytes: u64,
+    /// Number of blocks outside slabs.
+    long_blocks: Option<u64>,
+    long_bytes: Option<u64>,
+    /// Number of slabs and longer blocks that were ever placed, and removed.
+    placed: Option<u64>,
+    removed: Option<u64>,
+    classes: &'r [Class],
+}
+
+impl<'r> SlabsRow<'r> {
+    fn of(sample: &'r Sample) -> Option<SlabsRow<'r>> {
+        let slabs = sample.slabs.as_ref()?;
+        Some(SlabsRow {
+            count: slabs.count(),
+            heaps: slabs.heaps(),
+            listed_bytes: slabs.sum(|class| class.listed * class.size),
+            outgoing: slabs.buffered_remote_frees(),
+            resident_bytes: slabs.sum(|class| class.resident_bytes),
+            idle_bytes: slabs.sum(|class| class.idle_bytes),
+            long_blocks: sample.long_blocks(),
+            long_bytes: sample.long_bytes(),
+            placed: sample.counters.map(|found| found.mallocs),
+            removed: sample.counters.map(|found| found.frees),
+            classes: slabs.classes(),
+        })
+    }
+}
+
+impl<'r> Row<'r> {
+    fn of(shown: &'r Watched, sample: &'r Sample) -> Row<'r> {
+        let (pages, counters) = (sample.counters, sample.counted());
+        let holes = &sample.holes;
+        Row {
+            program: &shown.name,
+            pid: shown.pid,
+            policy: sample.policy,
+            sharp: sample.clarity == Clarity::Sharp,
+            mallocs: counters.map(|found| found.mallocs),
+            frees: counters.map(|found| found.frees),
+            reuses: counters.map(|found| found.reuses),
+            grows: counters.map(|found| found.grows),
+            splits: counters.map(|found| found.splits),
+            coalesces: counters.map(|found| found.coalesces),
+            resizes: counters.map(|found| found.resizes),
+            blocks: counters.map(|found| found.blocks),
+            live: sample.live(),
+            peak_live: counters.map(|found| found.peak_live),
+            heap_size: pages.map(|found| found.heap_size),
+            peak_heap_size: pages.map(|found| found.peak_heap_size),
+            holes: holes.count,
+            hole_bytes: holes.total,
+            largest_hole: (holes.count != 0).then_some(holes.max),
+            external_fragmentation: holes.external_fragmentation(),
+            slabs: SlabsRow::of(sample),
+        }
+    }
+
+    /// Returns the figures of this kind of heap with their labels.
+    fn counts(&self) -> Vec<(&'static str, Option<u64>)> {
+        if let Some(slabs) = &self.slabs {
+            return vec![
+                ("live bytes", self.live),
+                ("heap bytes", self.heap_size),
+                ("peak heap bytes", self.peak_heap_size),
+                ("bytes in thread caches", Some(slabs.listed_bytes)),
+                ("threads' heaps", Some(slabs.heaps as u64)),
+                ("slabs", Some(slabs.count as u64)),
+                ("longer blocks", slabs.long_blocks),
+                ("their bytes", slabs.long_bytes),
+                ("ever placed", slabs.placed),
+                ("removed", slabs.removed),
+            ];
+        }
+        vec![
+            ("mallocs", self.mallocs),
+            ("frees", self.frees),
+            ("reuses", self.reuses),
+            ("grows", self.grows),
+            ("splits", self.splits),
+            ("coalesces", self.coalesces),
+            ("resizes", self.resizes),
+            ("blocks", self.blocks),
+            ("live bytes", self.live),
+            ("peak live bytes", self.peak_live),
+            ("heap bytes", self.heap_size),
+            ("peak heap bytes", self.peak_heap_size),
+        ]
+    }
+}
+
+/// Prints the heap as one JSON object.
+pub fn print_json(shown: &Watched, sample: &Sample) -> io::Result<()> {
+    results::print(&[Row::of(shown, sample)])
+}
+
+/// Prints the heap as text.
+pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    let row = Row::of(shown, sample);
+    let clarity = if row.sharp { "" } else { ", copied amid an operation" };
+    writeln!(out, "{} [{}] under {}{clarity}", row.program, row.pid, row.policy)?;
+    for (name, count) in row.counts() {
+        writeln!(out, "  {name:<16}{:>18}", count.map_or("-".to_owned(), number::grouped))?;
+    }
+    let external = row.external_fragmentation.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+    writeln!(
+        out,
+        "  {} holes of {} in all, fragmented {external}",
+        number::grouped(row.holes as u64),
+        number::bytes(row.hole_bytes as u64)
+    )?;
+    if let Some(slabs) = &row.slabs {
+        writeln!(out)?;
+        print_classes(&mut out, slabs.classes)?;
+    }
+    if let Some(layout) = &sample.layout {
+        writeln!(out)?;
+        let legend = if sample.slabs.is_some() { LEGEND_WITH_SLABS } else { LEGEND };
+        draw(&mut out, picture::frame(layout.heap_size(), layout.granule(), AREA), legend, |frame| {
+            Picture::new(sample.pieces(), layout.top(), View::Whole, frame)
+        })?;
+    }
+    out.flush()
+}
+
+/// Prints the heap of `engine`, and highlights the bytes of `mark` where the terminal has colours.
+pub fn print_heap(
+    out: &mut impl Write,
+    engine: &impl Engine,
+    granule: usize,
+    mark: Option<&Range<usize>>,
+) -> io::Result<()> {
+    let holes = engine.holes();
+    let external = holes.external_fragmentation().map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+    let (size, free) = (number::bytes(engine.heap_size() as u64), number::bytes(holes.total as u64));
+    let count = number::grouped(holes.count as u64);
+    writeln!(out, "  heap {size}, {count} holes of {free} in all, fragmented {external}")?;
+    draw(out, picture::frame(engine.heap_size(), granule, AREA), LEGEND, |frame| {
+        Picture::new(engine.blocks(), engine.top(), View::Whole, frame).marking(mark)
+    })
+}
+
+/// Prints a line per size class that has slabs.
+fn print_classes(out: &mut impl Write, classes: &[Class]) -> io::Result<()> {
+    writeln!(
+        out,
+        "  {:>8} {:>7} {:>9} {:>8} {:>10} {:>10} {:>10}",
+        "class", "slabs", "used", "listed", "free", "in memory", "idle"
+    )?;
+    for class in classes {
+        let Class { size, slabs, used, listed, .. } = class;
+        let [free, resident, idle] =
+            [class.free_bytes, class.resident_bytes, class.idle_bytes].map(|bytes| number::bytes(bytes as u64));
+        writeln!(out, "  {size:>8} {slabs:>7} {used:>9} {listed:>8} {free:>10} {resident:>10} {idle:>10}")?;
+    }
+    let sum = |read: fn(&Class) -> usize| classes.iter().map(read).sum::<usize>();
+    let bytes = |read: fn(&Class) -> usize| number::bytes(sum(read) as u64);
+    let (slabs, used, listed) = (sum(|class| class.slabs), sum(|class| class.used), sum(|class| class.listed));
+    let [free, resident, idle] =
+        [bytes(|class| class.free_bytes), bytes(|class| class.resident_bytes), bytes(|class| class.idle_bytes)];
+    writeln!(out, "  {:>8} {slabs:>7} {used:>9} {listed:>8} {free:>10} {resident:>10} {idle:>10}", "all")
+}
+
+/// Prints the map that `paint` draws in `frame`.
+fn draw<'p>(
+    out: &mut impl Write,
+    frame: Frame,
+    legend: &str,
+    paint: impl FnOnce(Frame) -> Picture<'p>,
+) -> io::Result<()> {
+    let (_, scale) = View::Whole.resolve(&frame);
+    writeln!(out, "  {} a cell: {legend}", number::bytes(scale as u64))?;
+    let mut buffer = Buffer::empty(AREA);
+    paint(frame).render(AREA, &mut buffer);
+    for line in lines_of(&buffer) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+/// Returns the text of a map, without the empty lines at its end.
+fn lines_of(buffer: &Buffer) -> Vec<String> {
+    let cells = buffer.content.chunks(usize::from(buffer.area.width));
+    let lines = cells.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned());
+    let mut lines: Vec<String> = lines.collect();
+    lines.truncate(lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1));
+    lines
+}

@@ -1,0 +1,174 @@
+//! The slabs and the threads' heaps of the cached heap, copied from the process that they belong to.
+
+use std::collections::BTreeMap;
+
+use heapwright_beacon::Sighting;
+use heapwright_cached::{HeapGlance, SlabGlance};
+use heapwright_placement::{Block, BlockState};
+use serde::Serialize;
+
+use super::location::{HeapLocation, Unseen};
+use super::sample::read_bytes;
+use super::view::{Kind, Piece};
+
+/// Number of slabs that are read, those of 64 GiB; slabs beyond it are shown as longer blocks.
+const MOST_SLABS: usize = 1 << 20;
+
+/// Upper bound of the heaps of a process; also the most heaps that are read at once.
+const MOST_HEAPS: usize = 1 << 14;
+const TOGETHER: usize = 16;
+
+/// The slabs of a heap, and the blocks in thread caches, at one moment.
+#[derive(Clone)]
+pub struct Slabs {
+    /// By slab number.
+    slabs: Vec<Option<SlabGlance>>,
+    heaps: Vec<HeapGlance>,
+    classes: Vec<Class>,
+}
+
+/// The slabs of one size class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Class {
+    /// Block size in bytes.
+    pub size: usize,
+    /// Number of slabs.
+    pub slabs: usize,
+    /// Number of blocks in them.
+    pub blocks: usize,
+    /// Live blocks.
+    pub used: usize,
+    /// Blocks in thread caches.
+    pub listed: usize,
+    /// Bytes of free blocks, including those in thread caches.
+    pub free_bytes: usize,
+    /// Bytes of pages that may be resident.
+    pub resident_bytes: usize,
+    /// Bytes of resident pages that no live or cached block overlaps.
+    pub idle_bytes: usize,
+}
+
+impl Slabs {
+    /// Copies the slabs of the first `heap_size` bytes of the heap at `location`, and its threads' heaps.
+    pub fn take(location: &HeapLocation, heap_size: usize) -> Result<Slabs, Unseen> {
+        let Sighting { entries, slabs: known, .. } = location.contents;
+        let count = heap_size.div_ceil(SlabGlance::LENGTH).min(MOST_SLABS);
+        let entries = entries_of(&read_bytes(location.pid, entries, count * SlabGlance::ENTRY)?);
+        let mut slabs = vec![None; count];
+        let mut at = 0;
+        while let Some(first) = (at..count).find(|&number| entries[number] != 0) {
+            at = (first..count).find(|&number| entries[number] == 0).unwrap_or(count);
+            let start = known + (first * SlabGlance::KNOWN) as u64;
+            let bytes = read_bytes(location.pid, start, (at - first) * SlabGlance::KNOWN)?;
+            for ((slab, entry), known) in slabs[first..at].iter_mut().zip(&entries[first..at]).zip(bytes.as_chunks().0)
+            {
+                *slab = SlabGlance::of(*entry, known);
+            }
+        }
+        Ok(Slabs::of(slabs, Slabs::heaps_at(location)?))
+    }
+
+    fn of(slabs: Vec<Option<SlabGlance>>, heaps: Vec<HeapGlance>) -> Slabs {
+        let classes = classes_of(&slabs, &heaps);
+        Slabs { slabs, heaps, classes }
+    }
+
+    /// Copies the threads' heaps.
+    pub fn heaps_at(location: &HeapLocation) -> Result<Vec<HeapGlance>, Unseen> {
+        let mut heaps = Vec::new();
+        for first in (1..MOST_HEAPS).step_by(TOGETHER) {
+            let count = TOGETHER.min(MOST_HEAPS - first);
+            let start = location.contents.heaps + (first * HeapGlance::LENGTH) as u64;
+            let bytes = read_bytes(location.pid, start, count * HeapGlance::LENGTH)?;
+            heaps.extend(bytes.as_chunks().0.iter().map_while(HeapGlance::of));
+            if heaps.len() + 1 < first + count {
+                break;
+            }
+        }
+        Ok(heaps)
+    }
+
+    /// Returns whether the threads' heaps are unchanged: no thread has allocated or freed.
+    pub fn has_heaps(&self, heaps: &[HeapGlance]) -> bool {
+        self.heaps == heaps
+    }
+
+    /// Decodes the slabs and heaps that a process left after its metadata when it ended, for a heap of `heap_size`
+    /// bytes.
+    pub fn left(bytes: &[u8], heap_size: usize) -> Option<Slabs> {
+        let count = heap_size.div_ceil(SlabGlance::LENGTH);
+        let (entries, rest) = bytes.split_at_checked((count * SlabGlance::ENTRY).next_multiple_of(8))?;
+        let (known, heaps) = rest.split_at_checked(count * SlabGlance::KNOWN)?;
+        let slabs = entries_of(entries).into_iter().zip(known.as_chunks().0);
+        let slabs = slabs.map(|(entry, known)| SlabGlance::of(entry, known)).collect();
+        Some(Slabs::of(slabs, heaps.as_chunks().0.iter().map_while(HeapGlance::of).collect()))
+    }
+
+    /// Returns the number of slabs.
+    pub fn count(&self) -> usize {
+        self.sum(|class| class.slabs) as usize
+    }
+
+    /// Returns the number of threads that have, or had, a heap.
+    pub fn heaps(&self) -> usize {
+        self.heaps.len()
+    }
+
+    /// Returns the number of remote frees still in the freeing threads' buffers. These blocks count as in use.
+    pub fn buffered_remote_frees(&self) -> usize {
+        self.heaps.iter().map(|heap| heap.outgoing).sum()
+    }
+
+    /// Returns the size classes that have slabs, shortest first.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// Returns the sum of a figure over the size classes.
+    pub fn sum(&self, read: impl Fn(&Class) -> usize) -> u64 {
+        self.classes.iter().map(read).sum::<usize>() as u64
+    }
+
+    /// Splits a block of the engine into pieces: a slab into its pages, each with its used and free bytes.
+    pub fn pieces(&self, block: Block) -> impl Iterator<Item = Piece> {
+        let number = block.offset / SlabGlance::LENGTH;
+        let could_be = block.state == BlockState::Used && block.size == SlabGlance::LENGTH;
+        let slab = self.slabs.get(number).copied().flatten().filter(|_| could_be);
+        let whole = match block.state {
+            BlockState::Used => Piece { kind: Kind::Long, ..Piece::from(block) },
+            BlockState::Free => Piece::from(block),
+        };
+        let pages = slab.into_iter().flat_map(|slab| slab.bytes_out().enumerate()).flat_map(move |(page, used)| {
+            let offset = block.offset + page * SlabGlance::PAGE;
+            [
+                Piece { offset, size: used, kind: Kind::Used },
+                Piece { offset: offset + used, size: SlabGlance::PAGE - used, kind: Kind::Idle },
+            ]
+        });
+        pages.chain(slab.is_none().then_some(whole))
+    }
+}
+
+fn classes_of(slabs: &[Option<SlabGlance>], heaps: &[HeapGlance]) -> Vec<Class> {
+    let mut classes = BTreeMap::<usize, Class>::new();
+    for slab in slabs.iter().flatten() {
+        let class = classes.entry(slab.size).or_insert(Class { size: slab.size, ..Class::default() });
+        class.slabs += 1;
+        class.blocks += slab.blocks();
+        class.used += slab.out;
+        class.resident_bytes += slab.resident() * SlabGlance::PAGE;
+        class.idle_bytes += slab.idle() * SlabGlance::PAGE;
+    }
+    for (size, listed) in heaps.iter().flat_map(HeapGlance::lists) {
+        if let Some(class) = classes.get_mut(&size) {
+            let listed = listed.min(class.used);
+            class.listed += listed;
+            class.used -= listed;
+        }
+    }
+    classes.values().map(|class| Class { free_bytes: (class.blocks - class.used) * class.size, ..*class }).collect()
+}
+
+fn entries_of(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks().0.iter().map(|&entry| u32::from_ne_bytes(entry)).collect()
+}

@@ -1,0 +1,85 @@
+//! One heap of a replay: a policy, and the heap that it makes of the trace.
+
+use anyhow::Result;
+use heapwright_placement::{Engine, PolicyKind};
+use heapwright_replay::{Effect, Model, Simulation};
+use heapwright_trace::Event;
+
+use super::before::Before;
+use super::story::Story;
+use crate::history::{History, Point};
+
+/// A heap under a policy.
+pub struct Lane {
+    model: Model,
+    simulation: Simulation,
+    /// Next fit's rover.
+    rover: usize,
+    /// The explanation of the last event, if there is one.
+    pub story: Option<Story>,
+    /// Samples of the heap over time.
+    pub history: History,
+}
+
+impl Lane {
+    /// Creates an empty heap.
+    pub fn new(policy: PolicyKind) -> Result<Lane> {
+        let model = Model::usual(policy);
+        let simulation = Simulation::new(&model)?;
+        Ok(Lane { model, simulation, rover: 0, story: None, history: History::default() })
+    }
+
+    /// Returns its policy.
+    pub fn policy(&self) -> PolicyKind {
+        self.model.policy
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &impl Engine {
+        self.simulation.engine()
+    }
+
+    /// Returns the requested bytes of live blocks.
+    pub fn requested(&self) -> u64 {
+        self.simulation.requested()
+    }
+
+    /// Returns the smallest unit of placement, in bytes.
+    pub fn granule(&self) -> usize {
+        self.model.rules.granule as usize
+    }
+
+    /// Applies an event.
+    pub fn apply(&mut self, event: &Event) {
+        self.take(event);
+    }
+
+    fn take(&mut self, event: &Event) -> Effect {
+        let effect = self.simulation.apply(event);
+        if let Effect::Placed(placed) | Effect::Moved { new: placed, .. } = effect {
+            let engine = self.simulation.engine();
+            self.rover = placed.offset + engine.usable_size(placed.offset).unwrap_or(0);
+        }
+        effect
+    }
+
+    /// Applies an event and explains its effect. Time: a walk of the heap.
+    pub fn explain(&mut self, event: &Event) {
+        let number = match *event {
+            Event::Free { block } | Event::Resize { block, .. } => Some(block),
+            _ => None,
+        };
+        let block = number.and_then(|number| self.simulation.live_block(number)).map(|placed| placed.offset);
+        let before = Before::of(self.simulation.engine(), self.rover, block);
+        let effect = self.take(event);
+        self.story = Some(Story::of(event, &effect, &before, self.simulation.engine(), self.granule()));
+    }
+
+    /// Samples the heap for the history. Time: a walk of the heap.
+    pub fn note(&mut self) {
+        if let Some(counters) = self.simulation.engine().counters() {
+            let external = self.simulation.engine().holes().external_fragmentation();
+            self.history.add(Point { heap: counters.heap_size, live: counters.live, external });
+        }
+    }
+}

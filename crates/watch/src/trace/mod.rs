@@ -1,0 +1,97 @@
+//! `heapwright watch TRACE`: what each event of a trace does to a heap, and why the policy put a block where it did.
+//!
+//! From the bottom up: `before` (a heap before an event), `why` (the reason for a placement), `story` (the explanation
+//! of an event), `lane` (a heap under a policy), `player` (a trace and its heaps in time), `screen` and `show` (the
+//! user interface).
+
+mod before;
+mod lane;
+mod player;
+mod screen;
+mod show;
+mod story;
+#[cfg(test)]
+mod tests;
+mod why;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use heapwright_placement::PolicyKind;
+
+use self::player::Player;
+use self::show::Show;
+use crate::plain;
+use crate::terminal::Terminal;
+use heapwright_run::launch;
+use heapwright_show::number;
+use heapwright_show::output::warn_of_damage;
+
+/// The arguments that concern traces.
+pub struct Plan<'p> {
+    /// The trace.
+    pub path: &'p Path,
+    /// The names of the policies.
+    pub policies: &'p [String],
+    /// The event to start after, paused.
+    pub at: Option<u64>,
+    /// Whether to print one picture and exit.
+    pub once: bool,
+}
+
+/// The most policies that are shown side by side.
+const MOST: usize = 2;
+
+/// Plays the trace.
+pub fn run(plan: &Plan) -> Result<ExitCode> {
+    let mut player = Player::open(plan.path, &policies(plan.policies)?)?;
+    if let Some(at) = plan.at {
+        player.is_paused = true;
+        player.seek(at)?;
+    }
+    if plan.once {
+        warn_of_damage(plan.path, player.damage.as_ref());
+        return print(&mut player, plan.at);
+    }
+    let end = Show::of(player).run(&mut Terminal::take()?)?;
+    Ok(end.map_or(ExitCode::SUCCESS, launch::end_by))
+}
+
+fn policies(names: &[String]) -> Result<Vec<PolicyKind>> {
+    ensure!(names.len() <= MOST, "no more than {MOST} policies can be watched at once");
+    let mut policies = Vec::new();
+    for name in names {
+        match PolicyKind::from_name(name) {
+            Some(policy) => policies.push(policy),
+            None => bail!("a trace cannot be replayed under {name}; every other policy works"),
+        }
+    }
+    if policies.is_empty() {
+        policies.push(PolicyKind::First);
+    }
+    Ok(policies)
+}
+
+/// Prints the heaps after the requested event, or at the end.
+fn print(player: &mut Player, at: Option<u64>) -> Result<ExitCode> {
+    player.seek(at.unwrap_or(player.count))?;
+    while player.is_seeking() {
+        player.advance(Duration::ZERO)?;
+    }
+    let mut out = Vec::new();
+    let (at, count) = (number::grouped(player.at), number::grouped(player.count));
+    writeln!(out, "{} after {at} of {count} events", player.program())?;
+    for lane in &player.lanes {
+        writeln!(out, "\nunder {}", lane.policy().name())?;
+        if let Some(story) = &lane.story {
+            writeln!(out, "  {}\n  {}", story.what, story.why)?;
+        }
+        let mark = lane.story.as_ref().and_then(|story| story.mark.clone());
+        plain::print_heap(&mut out, lane.engine(), lane.granule(), mark.as_ref())?;
+    }
+    heapwright_show::print!("{}", String::from_utf8_lossy(&out));
+    Ok(ExitCode::SUCCESS)
+}

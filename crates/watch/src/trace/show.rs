@@ -1,0 +1,124 @@
+//! The user interface of a trace.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use heapwright_placement::Engine;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::Rect;
+
+use super::player::Player;
+use super::screen;
+use crate::live::steered;
+use crate::picture;
+use crate::terminal::{Input, Terminal};
+use crate::view::{Frame, View};
+
+/// Shortest interval between pictures.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The most digits that can be typed.
+const DIGITS: usize = 15;
+
+/// A trace on the terminal.
+pub struct Show {
+    /// The trace and its heaps.
+    pub player: Player,
+    /// The view of each heap.
+    pub views: Vec<View>,
+    /// The heap that the keys control.
+    pub active: usize,
+    /// The number being typed.
+    pub typed: Option<String>,
+}
+
+impl Show {
+    /// Shows the trace of `player`.
+    pub fn of(player: Player) -> Show {
+        let views = vec![View::Whole; player.lanes.len()];
+        Show { player, views, active: 0, typed: None }
+    }
+
+    /// Runs the user interface until the user quits, or a signal arrives.
+    pub fn run(mut self, terminal: &mut Terminal) -> Result<Option<i32>> {
+        let mut last = Instant::now();
+        loop {
+            let now = Instant::now();
+            self.player.advance(now - last)?;
+            last = now;
+            let mut areas = Vec::new();
+            terminal.draw(|frame| {
+                areas = screen::map_areas(frame.area(), self.player.lanes.len());
+                self.follow(&areas);
+                screen::draw(frame, &self);
+            })?;
+            let wait = if self.player.is_seeking() { Duration::ZERO } else { PAUSE.saturating_sub(last.elapsed()) };
+            match terminal.next(wait)? {
+                Some(Input::Signal(signal)) => return Ok(Some(signal)),
+                Some(Input::Interrupt | Input::Key(KeyCode::Char('q'))) => return Ok(None),
+                Some(Input::Key(key)) => self.take(key, &areas)?,
+                Some(Input::Other) | None => {}
+            }
+        }
+    }
+
+    /// Handles a key.
+    pub fn take(&mut self, key: KeyCode, areas: &[Rect]) -> Result<()> {
+        if let Some(typed) = self.typed.take() {
+            return self.type_on(typed, key);
+        }
+        match key {
+            KeyCode::Char(' ') => self.player.is_paused = !self.player.is_paused,
+            KeyCode::Char('+' | '=') => self.player.faster(),
+            KeyCode::Char('-') => self.player.slower(),
+            KeyCode::Right => self.player.step()?,
+            KeyCode::Left => self.player.step_back()?,
+            KeyCode::Char('g') => self.typed = Some(String::new()),
+            KeyCode::Char('s') => self.player.change_policy(self.active)?,
+            KeyCode::Tab => self.active = (self.active + 1) % self.views.len(),
+            key => {
+                if let Some(&area) = areas.get(self.active) {
+                    self.views[self.active] = steered(self.views[self.active], key, &self.frame(self.active, area));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles a key while the number of an event is typed.
+    fn type_on(&mut self, mut typed: String, key: KeyCode) -> Result<()> {
+        match key {
+            KeyCode::Char(digit) if digit.is_ascii_digit() && typed.len() < DIGITS => typed.push(digit),
+            KeyCode::Backspace => drop(typed.pop()),
+            KeyCode::Esc => return Ok(()),
+            KeyCode::Enter => {
+                if let Ok(event) = typed.parse() {
+                    self.player.is_paused = true;
+                    self.player.seek(event)?;
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.typed = Some(typed);
+        Ok(())
+    }
+
+    /// Moves partial views to the bytes of the last event.
+    fn follow(&mut self, areas: &[Rect]) {
+        for (number, &area) in areas.iter().enumerate() {
+            let frame = self.frame(number, area);
+            let mark = self.player.lanes[number].story.as_ref().and_then(|story| story.mark.as_ref());
+            if let (View::Part { start, scale }, Some(mark)) = (self.views[number], mark)
+                && !(start..start + frame.columns * frame.rows * scale).contains(&mark.start)
+            {
+                self.views[number] = View::around(mark.start, scale, &frame);
+            }
+        }
+    }
+
+    fn frame(&self, number: usize, area: Rect) -> Frame {
+        let lane = &self.player.lanes[number];
+        picture::frame(lane.engine().heap_size(), lane.granule(), area)
+    }
+}

@@ -1,0 +1,220 @@
+//! Explains what an event did to a heap, and why, in words.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use heapwright_placement::{BlockState, Engine, PolicyKind};
+use heapwright_replay::{Effect, Placed};
+use heapwright_trace::{Event, Kind};
+
+use super::before::{Before, Hole, Need};
+use super::why::Why;
+use heapwright_show::number::{bytes, grouped};
+
+/// The explanation of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Story {
+    /// The call and its outcome.
+    pub what: String,
+    /// How and why, in one or more sentences.
+    pub why: String,
+    /// The bytes concerned.
+    pub mark: Option<Range<usize>>,
+}
+
+impl Story {
+    /// Explains what `event` did by `effect` to the heap of `engine`, which was as `before`.
+    pub fn of(event: &Event, effect: &Effect, before: &Before, engine: &impl Engine, granule: usize) -> Story {
+        let explainer = Explainer { before, engine, granule };
+        match (*event, *effect) {
+            (Event::Allocate { block, kind, align, .. }, Effect::Placed(placed)) => {
+                explainer.placed(&call(kind, placed.size, align), block, placed, align as usize)
+            }
+            (Event::Allocate { kind, size, align, .. }, Effect::Refused { .. }) => {
+                let what = format!("{}: no room", call(kind, size as usize, align));
+                Story { what, why: "No hole holds it, and the heap may not grow so far.".to_owned(), mark: None }
+            }
+            (Event::Resize { block, .. }, Effect::Resized { new, .. }) => explainer.resized(block, new),
+            (Event::Resize { block, .. }, Effect::Moved { new, .. }) => explainer.moved(block, new),
+            (Event::Resize { block, size, .. }, Effect::Refused { .. }) => {
+                let what = format!("realloc of block {} to {}: no room", grouped(block), bytes(size));
+                Story { what, why: "Neither where it is nor elsewhere.".to_owned(), mark: None }
+            }
+            (Event::Free { block }, Effect::Freed(_)) => explainer.freed(block),
+            (Event::Free { block } | Event::Resize { block, .. }, _) => {
+                let what = format!("block {}: it does not live", grouped(block));
+                Story { what, why: "Its request was refused here, or the trace is at fault.".to_owned(), mark: None }
+            }
+            (Event::Failed { size, .. }, _) => {
+                let what = format!("a request for {} that was refused when the trace was recorded", bytes(size));
+                Story { what, ..Story::default() }
+            }
+            (event, _) => Story { what: format!("{event:?}"), ..Story::default() },
+        }
+    }
+}
+
+/// Formats a call.
+fn call(kind: Kind, size: usize, align: u64) -> String {
+    match kind {
+        Kind::Malloc => format!("malloc {size}"),
+        Kind::Calloc => format!("calloc {size}"),
+        Kind::Aligned => format!("malloc {size} at a multiple of {align}"),
+    }
+}
+
+/// Context of an explanation.
+struct Explainer<'t, E> {
+    before: &'t Before,
+    engine: &'t E,
+    granule: usize,
+}
+
+impl<E: Engine> Explainer<'_, E> {
+    fn placed(&self, call: &str, block: u64, placed: Placed, align: usize) -> Story {
+        let range = self.range(placed);
+        Story {
+            what: format!("{call} → block {} at {:#x}", grouped(block), placed.offset),
+            why: self.choice(placed, align, &range),
+            mark: Some(range),
+        }
+    }
+
+    /// Explains why the block is where it is, and what became of the hole.
+    fn choice(&self, placed: Placed, align: usize, range: &Range<usize>) -> String {
+        let need = Need::of(placed.size, align, self.granule);
+        let chosen = self.before.hole_around(placed.offset);
+        let why = Why::of(self.engine.policy(), self.before, &need, chosen, self.grown_end());
+        match chosen {
+            Some(hole) if !matches!(why, Why::Grew { .. }) => {
+                format!("{} is taken: {why}. {}", self.name(hole), self.rest(hole, range))
+            }
+            _ => format!("{}.", capitalised(&why.to_string())),
+        }
+    }
+
+    /// Returns where the heap ended once there was room; frees do not change it.
+    fn grown_end(&self) -> usize {
+        self.engine.heap_size()
+    }
+
+    fn name(&self, hole: Hole) -> String {
+        let kind = if self.before.is_tail(hole) { "The free tail" } else { "The hole" };
+        format!("{kind} at {:#x} ({})", hole.start, bytes(hole.len as u64))
+    }
+
+    /// Describes what is left of the hole around the block.
+    fn rest(&self, hole: Hole, block: &Range<usize>) -> String {
+        if self.engine.policy() == PolicyKind::Buddy {
+            let sentence = halved(hole.len / block.len().max(1));
+            return format!("{}.", capitalised(&sentence));
+        }
+        let (gap, remainder) = (block.start - hole.start, hole.end() - block.end);
+        match (gap, remainder) {
+            (0, 0) => "It fits exactly.".to_owned(),
+            (0, remainder) => format!("Split: {} remain.", bytes(remainder as u64)),
+            (gap, 0) => format!("Split: {} remain in front of it for its alignment.", bytes(gap as u64)),
+            (gap, remainder) => {
+                format!(
+                    "Split twice: {} remain in front of it for its alignment, {} behind.",
+                    bytes(gap as u64),
+                    bytes(remainder as u64)
+                )
+            }
+        }
+    }
+
+    fn freed(&self, block: u64) -> Story {
+        let range = self.before.block.clone();
+        Story {
+            what: format!("free of block {} at {:#x} ({})", grouped(block), range.start, bytes(range.len() as u64)),
+            why: self.joined(&range),
+            mark: Some(range),
+        }
+    }
+
+    /// Describes the hole that the bytes of `freed` are now part of.
+    fn joined(&self, freed: &Range<usize>) -> String {
+        let Some(hole) = self.engine.block_containing(freed.start).filter(|hole| hole.state == BlockState::Free) else {
+            return String::new();
+        };
+        let now = format!("{} free at {:#x}", bytes(hole.size as u64), hole.offset);
+        if self.engine.policy() == PolicyKind::Buddy {
+            return match (hole.size / freed.len().max(1)).checked_ilog2() {
+                Some(0) | None => format!("Its buddy is not free: {now}."),
+                Some(1) => format!("Joined with its buddy: {now}."),
+                Some(times) => format!("Joined with its buddy, {times} times in a row: {now}."),
+            };
+        }
+        let (below, behind) = (hole.offset < freed.start, hole.offset + hole.size > freed.end);
+        let name = if freed.end >= self.before.top { "the free tail" } else { "the hole behind" };
+        match (below, behind) {
+            (false, false) if hole.offset >= self.engine.top() => format!("It is the free tail now: {now}."),
+            (false, false) => format!("Used blocks on both sides: a new hole, {now}."),
+            (true, false) => format!("Joined with the hole before: {now}."),
+            (false, true) => format!("Joined with {name}: {now}."),
+            (true, true) => format!("Joined with the hole before and {name}: {now}."),
+        }
+    }
+
+    fn resized(&self, block: u64, new: Placed) -> Story {
+        let (was, is) = (self.before.block.clone(), self.range(new));
+        let grown = self.grown_end() - self.before.end;
+        let is_buddy = self.engine.policy() == PolicyKind::Buddy;
+        let why = match is.end.cmp(&was.end) {
+            Ordering::Equal => "It has room enough where it is, and nothing to give back.".to_owned(),
+            Ordering::Less if is_buddy => {
+                format!("Shorter where it is: {}.", halved(was.len() / is.len().max(1)))
+            }
+            Ordering::Greater if is_buddy => "Longer where it is: joined with the free buddies behind it.".to_owned(),
+            Ordering::Less => {
+                let rest = is.end..was.end;
+                format!("Shorter where it is: {} go. {}", bytes(rest.len() as u64), self.joined(&rest))
+            }
+            Ordering::Greater if grown > 0 => {
+                format!("It is the last block: the heap grows by {} behind it.", bytes(grown as u64))
+            }
+            Ordering::Greater => {
+                let behind = if was.end >= self.before.top { "the free tail" } else { "the hole" };
+                format!("Longer where it is: {} are taken from {behind} behind it.", bytes((is.end - was.end) as u64))
+            }
+        };
+        Story {
+            what: format!("realloc {} of block {} at {:#x}: it stays", new.size, grouped(block), new.offset),
+            why,
+            mark: Some(is),
+        }
+    }
+
+    fn moved(&self, block: u64, new: Placed) -> Story {
+        let (was, is) = (self.before.block.clone(), self.range(new));
+        Story {
+            what: format!("realloc {} of block {} at {:#x} → {:#x}", new.size, grouped(block), was.start, new.offset),
+            why: format!(
+                "No room behind it. {} Then the old one goes. {}",
+                self.choice(new, 1, &is),
+                self.joined(&was)
+            ),
+            mark: Some(is),
+        }
+    }
+
+    fn range(&self, placed: Placed) -> Range<usize> {
+        let size = self.engine.usable_size(placed.offset).unwrap_or(placed.size);
+        placed.offset..placed.offset + size
+    }
+}
+
+/// Describes how a buddy block became shorter by this factor.
+fn halved(factor: usize) -> String {
+    match factor.checked_ilog2() {
+        Some(0) | None => "it is as long".to_owned(),
+        Some(1) => "halved once".to_owned(),
+        Some(times) => format!("halved {times} times"),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

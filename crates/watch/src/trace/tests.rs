@@ -1,0 +1,386 @@
+//! Checks explanations against a textbook heap, a list walked step by step, and screens against their expected text.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use heapwright_placement::{Engine, Generator, PolicyKind};
+use heapwright_replay::Model;
+use heapwright_testkit::Oracle;
+use heapwright_trace::{About, Event, Kind, Writer};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::Rect;
+
+use super::before::{Before, Hole, Need};
+use super::lane::Lane;
+use super::player::Player;
+use super::screen;
+use super::show::Show;
+use super::why::Why;
+
+const GRANULE: usize = 16;
+
+/// The textbook heap, with next fit's rover.
+struct Textbook {
+    oracle: Oracle,
+    rover: usize,
+}
+
+impl Textbook {
+    fn new(policy: PolicyKind) -> Textbook {
+        let model = Model::usual(policy);
+        let mut oracle = Oracle::create(policy, 1 << 24, &model.rules).unwrap();
+        oracle.seed(model.seed);
+        Textbook { oracle, rover: 0 }
+    }
+
+    fn before(&self) -> Before {
+        Before::of(&self.oracle, self.rover, None)
+    }
+
+    fn allocate(&mut self, size: usize, align: usize) -> usize {
+        let offset = self.oracle.allocate(size, align).unwrap();
+        self.rover = offset + self.oracle.usable_size(offset).unwrap();
+        offset
+    }
+}
+
+/// Returns whether a block of `len` bytes at a multiple of `align` fits the hole, by trying every place.
+fn has_room(hole: &Hole, len: usize, align: usize) -> bool {
+    (hole.start..hole.end()).step_by(GRANULE).any(|at| at % align == 0 && at + len <= hole.end())
+}
+
+/// Returns the sizes, in bytes, at which good fit's classes begin, as the textbook lists them.
+fn classes() -> Vec<usize> {
+    let long = (6..20).flat_map(|doubling| (0..8).map(move |eighth| (8 + eighth) << (doubling - 3)));
+    (1..=64).chain([65]).chain(long.skip(1)).map(|granules| granules * GRANULE).collect()
+}
+
+fn class_of(len: usize) -> usize {
+    classes().into_iter().filter(|&from| from <= len).max().unwrap()
+}
+
+/// Checks every claim of `why` against the holes that there were.
+fn verify(why: Why, before: &Before, (size, align): (usize, usize), chosen: Option<Hole>) {
+    let len = size.max(1).div_ceil(GRANULE) * GRANULE;
+    let fits = |hole: &&Hole| has_room(hole, len, align);
+    let holes = &before.holes;
+    let taken = chosen.unwrap_or(Hole { start: usize::MAX, len: 0 });
+    let lower: Vec<&Hole> = holes.iter().filter(|hole| hole.start < taken.start).collect();
+    let as_long: Vec<&Hole> = holes.iter().filter(|hole| hole.len == taken.len && has_room(hole, len, align)).collect();
+    match why {
+        Why::Lowest { lower: count } => assert!(count == lower.len() && !lower.iter().any(&fits)),
+        Why::NextUp { rover, between } => {
+            let passed: Vec<_> = lower.into_iter().filter(|hole| hole.end() > rover).collect();
+            assert!(taken.end() > rover && passed.len() == between && !passed.iter().any(&fits));
+        }
+        Why::NextAround { rover, lower: count } => {
+            assert!(!holes.iter().filter(|hole| hole.end() > rover).any(|hole| fits(&hole)));
+            assert!(count == lower.len() && !lower.iter().any(&fits));
+        }
+        Why::Shortest { fitting, equals } => {
+            assert_eq!(fitting, holes.iter().filter(fits).count());
+            assert_eq!(holes.iter().filter(fits).map(|hole| hole.len).min(), Some(taken.len));
+            assert_eq!((equals, as_long[0]), (as_long.len(), &taken));
+        }
+        Why::Longest { holes: count, equals } => {
+            assert_eq!(count, holes.len());
+            assert_eq!(holes.iter().map(|hole| hole.len).max(), Some(taken.len));
+            let longest: Vec<_> = holes.iter().filter(|hole| hole.len == taken.len).collect();
+            assert_eq!((equals, longest[0]), (longest.len(), &taken));
+        }
+        Why::LongestUnfit => {
+            let longest = holes.iter().max_by_key(|hole| (hole.len, std::cmp::Reverse(hole.start))).unwrap();
+            assert!(!fits(&longest) && before.is_tail(taken));
+        }
+        Why::Drawn { place, fitting } => {
+            let mut candidates: Vec<&Hole> = holes.iter().filter(fits).collect();
+            candidates.sort_by_key(|hole| hole.len);
+            assert_eq!((candidates.len(), candidates[place - 1]), (fitting, &taken));
+        }
+        Why::Class { from, missed } => {
+            assert!(classes().contains(&from) && taken.len >= from && !before.is_tail(taken));
+            let others = holes.iter().filter(|hole| !before.is_tail(**hole));
+            let in_reach: Vec<_> = others.clone().filter(|hole| hole.len >= from).collect();
+            let least = in_reach.iter().map(|hole| class_of(hole.len)).min().unwrap();
+            assert_eq!(in_reach.into_iter().find(|hole| class_of(hole.len) == least), Some(&taken));
+            assert_eq!(missed, others.filter(|hole| hole.len < from && fits(hole)).count());
+        }
+        Why::NoClass { from } => {
+            assert!(before.is_tail(taken) && classes().contains(&from));
+            assert!(holes.iter().all(|hole| before.is_tail(*hole) || hole.len < from));
+        }
+        Why::Order { block, equals } => {
+            assert!(block >= len.max(align) && block.is_power_of_two() && (block / 2 < len || block == align));
+            assert_eq!(holes.iter().map(|hole| hole.len).filter(|&len| len >= block).min(), Some(taken.len));
+            let same: Vec<_> = holes.iter().filter(|hole| hole.len == taken.len).collect();
+            assert_eq!((equals, same[0]), (same.len(), &taken));
+        }
+        Why::Grew { holes: count, by } => {
+            assert!(by > 0 && count == holes.len());
+        }
+    }
+}
+
+/// Checks that no hole fits when `why` claims so, policy by policy.
+fn verify_growth(policy: PolicyKind, before: &Before, (size, align): (usize, usize)) {
+    let len = size.max(1).div_ceil(GRANULE) * GRANULE;
+    let holds = |hole: &&Hole| match policy {
+        PolicyKind::Buddy => hole.len >= len.next_power_of_two().max(align),
+        PolicyKind::Good if !before.is_tail(**hole) => hole.len >= Need::of(size, align, GRANULE).longest(),
+        _ => has_room(hole, len, align),
+    };
+    // Good fit may skip holes that are just long enough, because their class may contain shorter ones.
+    let held = before.holes.iter().find(holds);
+    assert!(held.is_none() || policy == PolicyKind::Good || policy == PolicyKind::Worst, "{policy:?} {held:?}");
+}
+
+#[test]
+fn every_reason_is_true_under_every_policy() {
+    for policy in PolicyKind::ALL {
+        let mut heap = Textbook::new(policy);
+        let (mut seed, mut live, mut reasons) = (11, Vec::new(), std::collections::HashSet::new());
+        for _ in 0..4000 {
+            let mut draw = |below| Generator(&mut seed).below(below);
+            if draw(100) < 52 || live.is_empty() {
+                let most = 1 << draw(13);
+                let request = (draw(most), if draw(8) == 0 { 16 << draw(5) } else { 16 });
+                let before = heap.before();
+                let offset = heap.allocate(request.0, request.1);
+                let chosen = before.hole_around(offset);
+                let need = Need::of(request.0, request.1, GRANULE);
+                let why = Why::of(policy, &before, &need, chosen, heap.oracle.heap_size());
+                if let Why::Grew { .. } = why {
+                    verify_growth(policy, &before, request);
+                }
+                verify(why, &before, request, chosen);
+                reasons.insert(std::mem::discriminant(&why));
+                live.push(offset);
+            } else {
+                heap.oracle.deallocate(live.swap_remove(draw(live.len()))).unwrap();
+            }
+        }
+        assert!(reasons.len() >= 2, "{policy:?} was asked for too little");
+    }
+}
+
+#[test]
+fn a_lane_places_blocks_where_the_textbook_does() {
+    for policy in PolicyKind::ALL {
+        let (mut lane, mut heap) = (Lane::new(policy).unwrap(), Textbook::new(policy));
+        let mut offsets = Vec::new();
+        for block in 0..200 {
+            let size = 1 + block * 37 % 500;
+            lane.explain(&Event::Allocate { block, kind: Kind::Malloc, size, align: 16 });
+            offsets.push(heap.allocate(size as usize, 16));
+            if block % 3 == 2 {
+                lane.explain(&Event::Free { block: block / 2 });
+                heap.oracle.deallocate(offsets[block as usize / 2]).unwrap();
+            }
+            assert!(lane.engine().blocks().eq(heap.oracle.walk()), "{policy:?} {block}");
+        }
+    }
+}
+
+/// Writes a trace of six requests, one of them freed before the last.
+fn write_trace(path: &Path) {
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = Writer::new(file, &About::of_program("demo")).unwrap();
+    let sizes = [160, 16, 96, 16, 1000];
+    let blocks: Vec<u64> = sizes.into_iter().map(|size| writer.allocate(Kind::Malloc, size, 16).unwrap()).collect();
+    writer.in_thread(1).unwrap();
+    writer.free(blocks[0]).unwrap();
+    writer.free(blocks[2]).unwrap();
+    writer.allocate(Kind::Malloc, 90, 16).unwrap();
+    writer.resize(blocks[4], 2000).unwrap();
+    writer.allocate(Kind::Aligned, 100, 256).unwrap();
+    writer.free(blocks[1]).unwrap();
+    writer.finish().unwrap().flush().unwrap();
+}
+
+/// Returns the demonstration after `at` events.
+fn show(policies: &[PolicyKind], at: u64) -> Show {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("demo.hwt");
+    write_trace(&path);
+    let mut player = Player::open(&path, policies).unwrap();
+    player.is_paused = true;
+    player.seek(at).unwrap();
+    player.advance(Duration::ZERO).unwrap();
+    assert_eq!((player.at, player.count, player.is_seeking()), (at, 11, false));
+    Show::of(player)
+}
+
+fn explained(policy: PolicyKind, at: u64) -> String {
+    let show = show(&[policy], at);
+    let story = show.player.lanes[0].story.clone().unwrap();
+    format!("{} | {}", story.what, story.why)
+}
+
+#[test]
+fn events_are_told_with_what_was_chosen_and_why() {
+    use PolicyKind::{Best, Buddy, First, Next, Worst};
+    assert_eq!(explained(First, 1), "malloc 160 → block 0 at 0x0 | There is no hole: the heap grows by 160 B.");
+    assert_eq!(
+        explained(First, 6),
+        "free of block 0 at 0x0 (160 B) | Used blocks on both sides: a new hole, 160 B free at 0x0."
+    );
+    assert_eq!(
+        explained(First, 8),
+        "malloc 90 → block 5 at 0x0 | The hole at 0x0 (160 B) is taken: the lowest of all, and it fits. Split: 64 B remain."
+    );
+    assert_eq!(
+        explained(Best, 8),
+        "malloc 90 → block 5 at 0xb0 | The hole at 0xb0 (96 B) is taken: the smallest of 2 that fit. It fits exactly."
+    );
+    assert_eq!(
+        explained(Worst, 8),
+        "malloc 90 → block 5 at 0x0 | The hole at 0x0 (160 B) is taken: the largest of 2 holes. Split: 64 B remain."
+    );
+    assert_eq!(
+        explained(Next, 8),
+        "malloc 90 → block 5 at 0x0 | The hole at 0x0 (160 B) is taken: the first from the rover at 0x0 on, and it fits. Split: 64 B remain."
+    );
+    assert_eq!(
+        explained(Buddy, 8),
+        "malloc 90 → block 5 at 0x180 | The hole at 0x180 (128 B) is taken: a block of 128 B is due: the smallest free one that suffices. It is as long."
+    );
+    assert_eq!(
+        explained(First, 9),
+        "realloc 2000 of block 4 at 0x120: it stays | It is the last block: the heap grows by 992 B behind it."
+    );
+    assert_eq!(
+        explained(First, 10),
+        "malloc 100 at a multiple of 256 → block 7 at 0x900 | None of 2 holes holds it: the heap grows by 128 B."
+    );
+    assert_eq!(
+        explained(First, 11),
+        "free of block 1 at 0xa0 (16 B) | Joined with the hole before and the hole behind: 176 B free at 0x60."
+    );
+}
+
+#[test]
+fn resizing_is_told_too() {
+    let explained = |policy, sizes: &[u64]| {
+        let mut lane = Lane::new(policy).unwrap();
+        lane.explain(&Event::Allocate { block: 0, kind: Kind::Malloc, size: sizes[0], align: 16 });
+        for (number, &size) in (0..).zip(&sizes[1..]) {
+            lane.explain(&Event::Resize { block: number, becomes: number + 1, size });
+        }
+        lane.story.unwrap().why
+    };
+    let (first, buddy) = (PolicyKind::First, PolicyKind::Buddy);
+    assert_eq!(
+        explained(first, &[200, 50]),
+        "Shorter where it is: 144 B go. It is the free tail now: 144 B free at 0x40."
+    );
+    assert_eq!(
+        explained(first, &[200, 50, 40]),
+        "Shorter where it is: 16 B go. Joined with the free tail: 160 B free at 0x30."
+    );
+    assert_eq!(explained(first, &[200, 50, 60]), "It has room enough where it is, and nothing to give back.");
+    assert_eq!(explained(first, &[200, 50, 100]), "Longer where it is: 48 B are taken from the free tail behind it.");
+    assert_eq!(explained(buddy, &[200, 50]), "Shorter where it is: halved 2 times.");
+    assert_eq!(explained(buddy, &[200, 50, 100]), "Longer where it is: joined with the free buddies behind it.");
+    assert_eq!(
+        explained(buddy, &[200, 300]),
+        "No room behind it. There is no hole: the heap grows by 768 B. Then the old one goes. Joined with its buddy: 512 B free at 0x0."
+    );
+}
+
+/// Returns the screen as text.
+fn drawn(show: &Show, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen::draw(frame, show)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content.chunks(usize::from(width));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()).collect()
+}
+
+#[test]
+fn one_policy_at_80_by_24() {
+    let lines = drawn(&show(&[PolicyKind::First], 8), 80, 24);
+    let expected = [
+        " demo  event 8 of 11 · paused                                 1 events a second",
+        " first, 16 B a cell ──────────────────────────── █ used ▓▒░ mixed · hole ╌ tail",
+        "0x000 ██████····█······███████████████████████████████████████████████",
+        "0x400 █████████████████",
+        "",
+        "",
+        "",
+        "",
+        "malloc 90 → block 5 at 0x0",
+        "The hole at 0x0 (160 B) is taken: the lowest of all, and it fits. Split: 64 B",
+        "remain.",
+        "",
+        " counters ────────────────────────────  holes: 2 ──────────  over time ─────────",
+        "mallocs                 6                   64 B ███████ 2  heap 1.27 KiB",
+        "frees                   2                                       ████",
+        "reuses                  1                                   ▁▂▃▃████",
+        "grows                   5                                   live 1.11 KiB",
+        "splits                  1                                       █▆▄▆",
+        "coalesces               0                                   ▁▂▃▃████",
+        "resizes                 0                                   fragmented 40.0 %",
+        "live             1.11 KiB of 1.27 KiB",
+        "heap             1.27 KiB of 1.27 KiB                             ▆▆",
+        "  73 % ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━────────────────────",
+        " q  quit  space  play  + -  speed  ← →  step  g  go to  s  policy  z Z  zoom",
+    ];
+    assert_eq!(lines.len(), expected.len());
+    for (number, (line, wanted)) in lines.iter().zip(expected).enumerate() {
+        assert_eq!(line, wanted, "row {number} of\n{}", lines.join("\n"));
+    }
+}
+
+#[test]
+fn two_policies_are_below_each_other_or_side_by_side() {
+    let mut show = show(&[PolicyKind::First, PolicyKind::Best], 8);
+    let low = drawn(&show, 80, 24);
+    assert!(
+        low[1].starts_with(" ▶ first, 16 B a cell ─")
+            && low.iter().any(|line| line.starts_with(" best, 16 B a cell ─"))
+    );
+    let compared = low.iter().position(|line| line.starts_with(" side by side ")).unwrap();
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(columns(&low[compared])[3..5], ["first", "best"]);
+    assert_eq!(columns(&low[compared + 3]), ["holes", "2", "1"]);
+    let wide = drawn(&show, 120, 40);
+    assert!(wide[1].starts_with(" ▶ first, 16 B a cell ─") && wide[1].contains(" best, 16 B a cell ─"), "{}", wide[1]);
+    assert!(
+        wide.iter()
+            .any(|line| line.contains("malloc 90 → block 5 at 0x0") && line.contains("malloc 90 → block 5 at 0xb0"))
+    );
+    show.take(KeyCode::Tab, &[]).unwrap();
+    assert!(drawn(&show, 120, 40)[1].contains(" ▶ best"));
+}
+
+#[test]
+fn keys_step_go_and_change_the_policy() {
+    // The file must exist for going back.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("demo.hwt");
+    write_trace(&path);
+    let mut show = Show::of(Player::open(&path, &[PolicyKind::First]).unwrap());
+    let areas = screen::map_areas(Rect::new(0, 0, 80, 24), 1);
+    let press = |show: &mut Show, keys: &[KeyCode]| {
+        for &key in keys {
+            show.take(key, &areas).unwrap();
+            show.player.advance(Duration::ZERO).unwrap();
+        }
+        show.player.at
+    };
+    assert_eq!(press(&mut show, &[KeyCode::Right, KeyCode::Right, KeyCode::Right]), 3);
+    assert_eq!(press(&mut show, &[KeyCode::Left]), 2);
+    let go = [KeyCode::Char('g'), KeyCode::Char('1'), KeyCode::Char('9'), KeyCode::Backspace, KeyCode::Char('0')];
+    assert_eq!(press(&mut show, &go), 2);
+    assert!(drawn(&show, 80, 24)[23].contains("Go to event: 10"));
+    assert_eq!(press(&mut show, &[KeyCode::Enter]), 10);
+    assert_eq!(press(&mut show, &[KeyCode::Char('g'), KeyCode::Char('3'), KeyCode::Esc]), 10);
+    assert_eq!(press(&mut show, &[KeyCode::Char('s')]), 10);
+    assert_eq!(show.player.lanes[0].policy(), PolicyKind::Next);
+    assert_eq!(press(&mut show, &[KeyCode::Right, KeyCode::Right, KeyCode::Right]), 11);
+    assert_eq!(press(&mut show, &[KeyCode::Char('g'), KeyCode::Char('0'), KeyCode::Enter]), 0);
+    assert!(show.player.lanes[0].story.is_none());
+}

@@ -1,0 +1,15 @@
+//! What runs in a measured process: workloads, allocators under test, and probes that time them.
+//!
+//! The built-in workloads (`workloads`) and the allocators that they run on (`subjects`), served by `worker`; the load
+//! on a shared heap (`shared`); the programs of the published experiments (`published`). Whoever chooses what is
+//! measured, starts the processes and interprets the times is elsewhere: this crate is what is measured, so that it is
+//! optimised fully, unlike the rest of the command.
+
+mod numbers;
+pub mod probe;
+pub mod published;
+pub mod shared;
+pub mod subject;
+pub mod subjects;
+pub mod worker;
+pub mod workloads;
