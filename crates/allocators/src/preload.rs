@@ -109,6 +109,9 @@ fn folders() -> impl Iterator<Item = PathBuf> {
 fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
     can_be_listed(folder)?;
     claim(folder)?;
+    // Programs that start in another directory load the file too, and the directory for temporary files may be relative.
+    let folder = folder.canonicalize()?;
+    can_be_listed(&folder)?;
     let path = folder.join(file);
     if fs::read(&path).is_ok_and(|found| found == content) {
         return Ok(path);
@@ -153,6 +156,14 @@ mod tests {
         fs::write(&path, b"evil").unwrap();
         assert_eq!(fs::read(extract_into(&folder, "l.so", b"good").unwrap()).unwrap(), b"good");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_path_of_a_library_is_absolute() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let relative = Path::new(".").join(home.path().file_name().unwrap());
+        let path = extract_into(&relative.join("own"), "l.so", b"good").unwrap();
+        assert!(path.is_absolute(), "{}", path.display());
     }
 
     #[test]

@@ -36,13 +36,14 @@ pub(crate) enum Contents {
     Sites = 5,
     Names = 6,
     Touched = 7,
+    Samples = 8,
 }
 
 impl Contents {
     /// Returns the contents that the header field `kind` names; `None` for a kind of a newer format.
     pub(crate) fn of_kind(kind: u32) -> Option<Contents> {
-        use Contents::{Definitions, Events, Index, Names, Sites, Texts, Times, Touched};
-        [Texts, Events, Index, Times, Definitions, Sites, Names, Touched]
+        use Contents::{Definitions, Events, Index, Names, Samples, Sites, Texts, Times, Touched};
+        [Texts, Events, Index, Times, Definitions, Sites, Names, Touched, Samples]
             .into_iter()
             .find(|&contents| contents as u32 == kind)
     }

@@ -25,8 +25,8 @@
 //!
 //! Modules from the bottom up: `number` (variable-length integers), `event`, `columns` (encoding of events), `frame`
 //! (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named texts), `sites` (call sites),
-//! `side` (side streams: times and sites of events), `touched` (pages of long blocks), `writer` and `reader`, `import`
-//! and `export` (formats of other tools).
+//! `side` (side streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the recorded
+//! process), `writer` and `reader`, `import` and `export` (formats of other tools).
 
 mod about;
 mod columns;
@@ -38,9 +38,11 @@ mod frames;
 pub mod import;
 mod number;
 mod reader;
+mod samples;
 mod side;
 mod sites;
 mod texts;
+mod totals;
 mod touched;
 mod writer;
 
@@ -48,7 +50,9 @@ pub use about::About;
 pub use error::{ReadError, WriteError};
 pub use event::{Event, Kind};
 pub use reader::Reader;
+pub use samples::Sample;
 pub use sites::SiteId;
+pub use totals::Totals;
 pub use writer::Writer;
 
 /// The format version that this crate writes, and the newest that it reads.

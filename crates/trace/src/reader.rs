@@ -11,6 +11,7 @@ use crate::error::{Fault, ReadError};
 use crate::event::Event;
 use crate::frame::{Contents, Header};
 use crate::frames::{Frames, Stop, fill};
+use crate::samples::{self, Sample};
 use crate::side::Side;
 use crate::sites::SiteId;
 use crate::texts;
@@ -249,26 +250,51 @@ impl<'r> Reader<'r> {
     ///
     /// # Errors
     /// [`ReadError::Io`].
-    pub fn touched_pages(mut self) -> Result<HashMap<u64, u64>, ReadError> {
+    pub fn touched_pages(self) -> Result<HashMap<u64, u64>, ReadError> {
         let mut pages = HashMap::new();
+        self.each_frame_of(Contents::Touched, |contents| {
+            touched::each(contents, |block, touched| {
+                pages.insert(block, touched);
+            })
+        })?;
+        Ok(pages)
+    }
+
+    /// Reads the rest of the trace for samples of the recorded process and passes each to `take`, in their order; skips
+    /// everything else. Of a damaged trace, what precedes the damage counts.
+    ///
+    /// # Errors
+    /// [`ReadError::Io`].
+    pub fn each_sample(self, mut take: impl FnMut(Sample)) -> Result<(), ReadError> {
+        self.each_frame_of(Contents::Samples, |contents| samples::each(contents, &mut take))
+    }
+
+    /// Passes the contents of every frame of this kind to `take`, up to the end or to damage.
+    fn each_frame_of(
+        mut self,
+        kind: Contents,
+        mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
+    ) -> Result<(), ReadError> {
         loop {
-            match self.read_touched(&mut pages) {
+            match self.read_frame_of(kind, &mut take) {
                 Ok(true) => {}
                 Err(Stop::Io(error)) => return Err(ReadError::Io(error)),
-                Ok(false) | Err(Stop::Fault(_)) => return Ok(pages),
+                Ok(false) | Err(Stop::Fault(_)) => return Ok(()),
             }
         }
     }
 
-    /// Reads the next frame if it is about pages; returns `false` at the end.
-    fn read_touched(&mut self, pages: &mut HashMap<u64, u64>) -> Result<bool, Stop> {
+    /// Reads the next frame if it is of this kind, or skips it; returns `false` at the end.
+    fn read_frame_of(
+        &mut self,
+        kind: Contents,
+        take: &mut impl FnMut(&[u8]) -> Result<(), Fault>,
+    ) -> Result<bool, Stop> {
         let Some(header) = self.frames.next_header()? else { return Ok(false) };
         match Contents::of_kind(header.kind) {
-            Some(Contents::Touched) => {
+            Some(contents) if contents == kind => {
                 self.frames.unpack(&header, &mut self.contents)?;
-                touched::each(&self.contents, |block, touched| {
-                    pages.insert(block, touched);
-                })?;
+                take(&self.contents)?;
                 Ok(true)
             }
             Some(Contents::Index) => Ok(false),

@@ -8,6 +8,7 @@ use crate::error::WriteError;
 use crate::event::{Event, Kind};
 use crate::frame::{self, Contents, Header, Packer};
 use crate::number;
+use crate::samples::{Sample, Samples};
 use crate::side::SideColumns;
 use crate::sites::{Definitions, SiteId};
 use crate::texts;
@@ -40,6 +41,8 @@ pub struct Writer<W: Write> {
     definitions: Definitions,
     /// Pages touched of blocks, not written yet.
     touched: Vec<u8>,
+    /// Samples of the process, not written yet.
+    samples: Samples,
     /// Names of stack frames that have not been written yet.
     names: Vec<u8>,
     /// The memory that all texts of the trace take, in bytes.
@@ -75,6 +78,7 @@ impl<W: Write> Writer<W> {
             side: SideColumns::default(),
             definitions: Definitions::default(),
             touched: Vec::new(),
+            samples: Samples::default(),
             names: Vec::new(),
             text_bytes: 0,
             texts: About::default(),
@@ -209,6 +213,16 @@ impl<W: Write> Writer<W> {
         if self.touched.len() >= self.room { self.put_touched() } else { Ok(()) }
     }
 
+    /// Adds a sample of the recorded process. Figures that never decrease count as those of the sample before if they
+    /// are smaller.
+    ///
+    /// # Errors
+    /// [`WriteError::LimitReached`], [`WriteError::Io`].
+    pub fn sample(&mut self, sample: &Sample) -> Result<(), WriteError> {
+        self.samples.push(sample);
+        if self.samples.length() >= self.room { self.put_samples() } else { Ok(()) }
+    }
+
     /// Defines a call site by its stack frames, the innermost first, each a text such as `libfoo.so+0x1234`. Does not
     /// deduplicate: the same frames defined again are another site.
     ///
@@ -281,6 +295,7 @@ impl<W: Write> Writer<W> {
     pub fn write_end(&mut self) -> Result<(), WriteError> {
         self.put_events()?;
         self.put_touched()?;
+        self.put_samples()?;
         self.put_names()?;
         let texts = self.texts.to_bytes();
         self.put_unless_empty(Contents::Texts, 0, &texts)?;
@@ -313,9 +328,10 @@ impl<W: Write> Writer<W> {
         length as u64 <= self.rest(self.limit / 32 + self.texts.cost() as u64)
     }
 
-    /// Determines the length of the next frame. Events, times, sites, definitions and pages may each take as much.
+    /// Determines the length of the next frame. Events, times, sites, definitions, pages and samples may each take
+    /// as much.
     fn update_room(&mut self) {
-        const STREAMS: u64 = 5;
+        const STREAMS: u64 = 6;
         let rest = self.rest(self.limit / 8);
         self.room = ((rest - rest / 64) / STREAMS).min(FRAME as u64) as usize;
     }
@@ -366,6 +382,7 @@ impl<W: Write> Writer<W> {
         self.frames.push((self.written, self.first.0));
         self.put_definitions()?;
         self.put_touched()?;
+        self.put_samples()?;
         let (times, sites) = (self.side.take_times(), self.side.take_sites());
         self.put_unless_empty(Contents::Times, events, &times)?;
         self.put_unless_empty(Contents::Sites, events, &sites)?;
@@ -386,6 +403,11 @@ impl<W: Write> Writer<W> {
     fn put_touched(&mut self) -> Result<(), WriteError> {
         let contents = std::mem::take(&mut self.touched);
         self.put_unless_empty(Contents::Touched, 0, &contents)
+    }
+
+    fn put_samples(&mut self) -> Result<(), WriteError> {
+        let contents = self.samples.take_bytes();
+        self.put_unless_empty(Contents::Samples, 0, &contents)
     }
 
     fn put_names(&mut self) -> Result<(), WriteError> {
