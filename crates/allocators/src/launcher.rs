@@ -3,9 +3,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use heapwright_bench::{LAUNCH, Spent};
@@ -16,6 +19,9 @@ use crate::preload::{self, VARIABLES};
 
 /// The part of the dynamic linker's warning that names a library that it cannot load.
 const NOT_LOADED: &str = "cannot be preloaded";
+
+/// How long a program that was just written may be busy.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The launcher, and the files by which it answers.
 pub struct Launcher {
@@ -71,7 +77,7 @@ impl Launcher {
         prepare(&mut launcher);
         let complaints = File::create(&self.complaints);
         launcher.stderr(complaints.with_context(|| format!("cannot write {}", self.complaints.display()))?);
-        let launched = launcher.status().context("cannot start the launcher")?;
+        let launched = run_to_the_end(&mut launcher).context("cannot start the launcher")?;
         let complaint = fs::read(&self.complaints).unwrap_or_default();
         let complaint = String::from_utf8_lossy(&complaint);
         ensure!(launched.success(), "the launcher failed: {}", last_line(&complaint));
@@ -88,6 +94,20 @@ impl Launcher {
         let unloaded = complaint.lines().find(|line| line.contains(NOT_LOADED));
         ensure!(unloaded.is_none(), "its library was not loaded: {}", unloaded.unwrap_or_default());
         Ok(spent)
+    }
+}
+
+/// Runs a command whose program may have been written a moment ago. A child that another thread has just forked has the
+/// file open for writing until it executes its own program, and until then the system refuses to execute the file.
+fn run_to_the_end(command: &mut Command) -> io::Result<ExitStatus> {
+    let begun = Instant::now();
+    loop {
+        match command.status() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && begun.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            status => return status,
+        }
     }
 }
 
@@ -123,6 +143,22 @@ mod tests {
         let spent = launched(&["/bin/sh", "-c", busy], 60).unwrap();
         assert_eq!(spent.len(), 2);
         assert!(spent.iter().all(|run| run.cpu_us > 0 && run.peak_kib > 100), "{spent:?}");
+    }
+
+    #[test]
+    fn a_program_that_is_still_open_for_writing_is_started_when_it_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("true");
+        fs::copy("/bin/true", &program).unwrap();
+        let writer = File::options().append(true).open(&program).unwrap();
+        let error = Command::new(&program).status().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ExecutableFileBusy);
+        let closes = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            drop(writer);
+        });
+        assert!(run_to_the_end(&mut Command::new(&program)).unwrap().success());
+        closes.join().unwrap();
     }
 
     #[test]

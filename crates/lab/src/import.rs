@@ -21,6 +21,7 @@ Examples:
   heapwright import heaptrack.gcc.1234.zst -o gcc.hwt        heaptrack's, call sites included
   heapwright import snapshot.pickle --device 1 -o gpu.hwt    PyTorch's, of its second GPU
   heapwright import --from csv trace.txt -o t.hwt            lines like malloc,1,100 and free,1
+  heapwright import firefox.log -o firefox.hwt               logalloc's; further processes in firefox.PID.hwt
 
 The compression of a source (gzip, zstd, zip) and usually its format are detected from its first bytes.
 Lines that are not understood, and frees of blocks that are not live, are counted; the first few are shown.
@@ -51,14 +52,56 @@ pub struct Arguments {
     pub output: PathBuf,
 }
 
-/// Imports a trace and prints a summary.
+/// Imports a trace and prints a summary. A source with several processes becomes a trace for each.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Arguments { from, device, source, output } = arguments;
+    let first = import_process(arguments, None, &arguments.output)?;
+    if arguments.from.is_none() {
+        let format = first.format.map_or("", Format::name);
+        heapwright_show::println!("{} is read as {format}", arguments.source.display());
+    }
+    print(&first);
+    let others = first.processes.get(1..).unwrap_or_default();
+    let is_read_once = !arguments.source.is_file();
+    if is_read_once && !others.is_empty() {
+        let (output, all) = (arguments.output.display(), first.processes.len());
+        heapwright_show::eprintln!(
+            "heapwright: {output} has the first of {all} processes; a trace of each needs a source that is a file"
+        );
+        return Ok(ExitCode::from(IN_PART));
+    }
+    for &process in others {
+        let output = place_of(process, &arguments.output);
+        let summary = import_process(arguments, Some(process), &output)?;
+        let events = number::grouped(summary.events);
+        heapwright_show::println!("{}: process {process}, {events} events", output.display());
+    }
+    if first.not_understood.count > 0 {
+        heapwright_show::eprintln!("heapwright: a part of {} was not understood", arguments.source.display());
+        return Ok(ExitCode::from(IN_PART));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns where the trace of another process than the first is written: `T.PID.hwt` beside `T.hwt`, as recordings are.
+fn place_of(process: u64, output: &Path) -> PathBuf {
+    let mut name = output.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{process}"));
+    if let Some(extension) = output.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    output.with_file_name(name)
+}
+
+/// Imports one process, the first if none is named.
+fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) -> Result<Summary> {
+    let Arguments { from, device, source, .. } = arguments;
     let file = File::open(source).with_context(|| format!("{} cannot be opened", source.display()))?;
     let options = Options {
         format: from.as_deref().and_then(Format::from_name),
         name: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         device: *device,
+        process,
     };
     let mut about = About::default();
     about.set("source", &options.name);
@@ -67,21 +110,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let summary = import(&options, BufReader::new(file), &mut writer).map_err(|error| explain(error, source))?;
     let format = summary.format.map_or("", Format::name);
     writer.add_text("imported from", format)?;
-    if summary.events == 0 {
+    if summary.events == 0 && process.is_none() {
         print_left_out("not understood", &summary.not_understood);
         bail!("{}: nothing of it was understood as {format}: is it in another format? See --from", source.display());
     }
     writer.finish()?.flush()?;
     trace.keep()?;
-    if from.is_none() {
-        heapwright_show::println!("{} is read as {format}", source.display());
-    }
-    print(&summary);
-    if summary.not_understood.count > 0 {
-        heapwright_show::eprintln!("heapwright: a part of {} was not understood", source.display());
-        return Ok(ExitCode::from(IN_PART));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(summary)
 }
 
 /// Adds the option that resolves the error, if there is one.
@@ -101,6 +136,10 @@ fn print(summary: &Summary) {
         number::grouped(summary.lines),
         number::grouped(summary.passed_over)
     );
+    if summary.of_other_processes > 0 {
+        let lines = number::grouped(summary.of_other_processes);
+        heapwright_show::println!("{lines} lines are of other processes");
+    }
     if summary.before > 0 {
         heapwright_show::println!(
             "{} blocks were live before the trace and are allocated first",

@@ -46,6 +46,21 @@ fn formats_of_samples_are_detected() {
 }
 
 #[test]
+fn each_process_of_a_log_becomes_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = "7 7 malloc(1)=#1\n8 8 malloc(2)=#1\n7 7 free(#1)\n8 8 malloc(3)=#2\n8 8 free(#1)\n";
+    fs::write(folder.path().join("two.log"), log).unwrap();
+    let output = heapwright(&["import", "--from", "logalloc", "two.log", "-o", "t.hwt"], folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("t.8.hwt: process 8, 3 events"), "{}", stdout(&output));
+    for (trace, lines) in [("t.hwt", 2), ("t.8.hwt", 3)] {
+        let csv = heapwright(&["export", "--to", "csv", trace, "-o", "-"], folder.path());
+        let is_event = |line: &&str| line.starts_with("malloc") || line.starts_with("free");
+        assert_eq!(stdout(&csv).lines().filter(is_event).count(), lines, "{}", stdout(&csv));
+    }
+}
+
+#[test]
 fn a_device_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let said = stdout(&import("pytorch.pickle", &["--device", "1"], folder.path()));

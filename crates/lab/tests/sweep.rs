@@ -137,14 +137,16 @@ fn an_interrupted_sweep_is_resumed() {
     let bytes = fs::read(&whole).unwrap();
     let output = folder.path().join("again.csv");
     for length in [0, 10, 500, bytes.len() / 2, bytes.len() - 1, bytes.len()] {
-        fs::write(&output, &bytes[..length]).unwrap();
+        fs::write(folder.path().join("again.csv.partial"), &bytes[..length]).unwrap();
         sweep(&folder, "again.csv", &[&GRID[..], &["--resume"]].concat());
-        assert_eq!(fs::read(&output).unwrap(), bytes, "torn off after {length} bytes");
+        assert_eq!(fs::read(&output).unwrap(), bytes, "cut off after {length} bytes");
+        assert!(!folder.path().join("again.csv.partial").exists());
+        fs::remove_file(&output).unwrap();
     }
-    // As Parquet: what was written until then is beside it, and finished is finished.
-    fs::write(folder.path().join("again.parquet.part"), &bytes[..bytes.len() / 3]).unwrap();
+    // As Parquet: the rows are CSV until all of them exist, and a complete file stays as it is.
+    fs::write(folder.path().join("again.parquet.partial"), &bytes[..bytes.len() / 3]).unwrap();
     let (parquet, _) = sweep(&folder, "again.parquet", &[&GRID[..], &["--resume"]].concat());
-    assert!(!folder.path().join("again.parquet.part").exists());
+    assert!(!folder.path().join("again.parquet.partial").exists());
     let (_, said) = sweep(&folder, "again.parquet", &[&GRID[..], &["--resume"]].concat());
     assert!(said.contains("there already"), "{said}");
     assert_eq!(fs::read(merge(&folder, "back.csv", &[&parquet])).unwrap(), bytes);

@@ -14,14 +14,14 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use anstream::StripStream;
-use anyhow::{Context, Result, ensure};
-use tempfile::TempDir;
+use anyhow::{Result, ensure};
 
 use self::statistics::Gathered;
 use crate::arguments::RunArgs;
 use heapwright_allocators::policy;
 use heapwright_allocators::preload;
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::temporary::Folder;
 
 /// Exit code of a failure of heapwright itself, as in `env` and shells: distinct from the usual codes of programs.
 pub const FAILED: u8 = 125;
@@ -37,10 +37,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
 }
 
 fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
-    let reports = tempfile::Builder::new()
-        .prefix("heapwright-run-")
-        .tempdir()
-        .context("cannot create a directory for the statistics")?;
+    let reports = Folder::new("run")?;
     // Checked first, so that an unwritable path fails before the program runs.
     let check = |path: &Path| Destination::of(path, Contents::Other, &[]);
     let output = args.output.as_deref().map(check).transpose()?;
@@ -74,7 +71,7 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
 }
 
 /// Returns the command that starts the program under the drop-in library, with every process reporting into `reports`.
-fn prepared(args: &RunArgs, reports: &TempDir) -> Result<Command> {
+fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
     let mut report = OsString::from("json:");
     report.push(reports.path().join(statistics::FILE_PATTERN));
     let mut command = Command::new(&args.program);

@@ -53,6 +53,8 @@ pub struct Options {
     pub name: String,
     /// The device to import, from 0, if the source covers several devices.
     pub device: usize,
+    /// The process to import, if the format records several: `None` for the first.
+    pub process: Option<u64>,
 }
 
 impl Options {
@@ -72,6 +74,8 @@ enum Line {
     Done,
     /// The line is valid, but not about blocks.
     PassedOver,
+    /// The line is about a process that is not imported.
+    OfAnotherProcess,
     /// The line is invalid.
     NotUnderstood,
 }
@@ -94,14 +98,20 @@ pub fn import<W: Write>(
         ledger.summary.format = Some(format);
         match format {
             Format::PyTorch => pytorch::read(source, options.device, &mut ledger)?,
-            _ => read_lines(format, source, &mut ledger)?,
+            _ => read_lines(format, options.process, source, &mut ledger)?,
         }
         Ok(ledger.summary)
     })
 }
 
-fn read_lines<W: Write>(format: Format, source: impl BufRead, ledger: &mut Ledger<'_, W>) -> Result<(), ImportError> {
+fn read_lines<W: Write>(
+    format: Format,
+    process: Option<u64>,
+    source: impl BufRead,
+    ledger: &mut Ledger<'_, W>,
+) -> Result<(), ImportError> {
     let mut lines = Lines::new(source);
+    let mut logalloc = logalloc::Logalloc::of(process);
     let mut rep = rep::Rep::default();
     let mut heaptrack = heaptrack::Heaptrack::default();
     while let Some((number, line)) = lines.next_line()? {
@@ -111,7 +121,7 @@ fn read_lines<W: Write>(format: Format, source: impl BufRead, ledger: &mut Ledge
             Format::Csv => csv::read(line, ledger),
             Format::Rep => rep.read(line, ledger),
             Format::MemoryReplay => memory_replay::read(line, ledger),
-            Format::Logalloc => logalloc::read(line, ledger),
+            Format::Logalloc => logalloc.read(line, ledger),
             Format::Mtrace => mtrace::read(line, ledger),
             Format::Rmm => rmm::read(line, ledger),
             Format::Heaptrack => heaptrack.read(line, ledger),
@@ -120,6 +130,7 @@ fn read_lines<W: Write>(format: Format, source: impl BufRead, ledger: &mut Ledge
         }?;
         match line_result {
             Line::Done => {}
+            Line::OfAnotherProcess => ledger.summary.of_other_processes += 1,
             Line::PassedOver => ledger.summary.passed_over += 1,
             Line::NotUnderstood => ledger.summary.not_understood.add(number, line),
         }

@@ -105,6 +105,19 @@ fn logalloc() {
 }
 
 #[test]
+fn processes_of_a_log_are_imported_one_at_a_time() {
+    let text = "7 7 malloc(1)=#1\n8 8 malloc(2)=#1\n7 7 free(#1)\n8 9 malloc(3)=#2\n8 8 free(#1)\n";
+    let of = |process| {
+        let options = Options { process, ..Options::of(Format::Logalloc) };
+        let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+        let summary = import(&options, text.as_bytes(), &mut writer).unwrap();
+        (summary.events, summary.of_other_processes, summary.processes, summary.unknown_blocks.count)
+    };
+    assert_eq!(of(None), (2, 3, vec![7, 8], 0));
+    assert_eq!(of(Some(8)), (3, 2, vec![7, 8], 0));
+}
+
+#[test]
 fn a_resize_to_size_zero_is_a_free() {
     let freed = [malloc(0, 20), Event::Free { block: 0 }];
     let (by_android, _) = events(Format::MemoryReplay, "1: malloc 0x10 20\n1: realloc 0x0 0x10 0\n");

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::interruption::PassedOn;
 use heapwright_host::process::{send_signal, send_signal_to_group, start_in_own_session};
+use heapwright_host::temporary::Folder;
 use signal_hook::consts::{SIGKILL, SIGTERM};
-use tempfile::TempDir;
 
 use super::log::Log;
 use heapwright_allocators::preload;
@@ -66,20 +67,20 @@ pub struct Program {
     session: Session,
     ended: Option<ExitStatus>,
     /// Directory in which its processes leave the last states of their heaps.
-    states: TempDir,
+    states: Folder,
     log: Arc<Mutex<Log>>,
     /// Whether its output still goes somewhere when this command no longer reads it.
     can_be_left: bool,
     is_let_go: bool,
+    /// Signals are passed on by the terminal's reader, and end this command after the program.
+    _passed_on: PassedOn,
 }
 
 impl Program {
     /// Starts the program.
     pub fn start(plan: &Plan) -> Result<Program> {
-        let states = tempfile::Builder::new()
-            .prefix("heapwright-watch-")
-            .tempdir()
-            .context("cannot create a directory for the heaps' last states")?;
+        let passed_on = PassedOn::begin();
+        let states = Folder::new("watch")?;
         let mut command = Command::new(&plan.command[0]);
         command.args(&plan.command[1..]);
         command.env(preload::LD_PRELOAD, in_front(&preload::library(None)?));
@@ -101,7 +102,8 @@ impl Program {
         source.listen(log.clone());
         let can_be_left = matches!(plan.output, Output::File(_));
         let name = name_of(Path::new(&plan.command[0]));
-        Ok(Program { child, name, session: plan.session, ended: None, states, log, can_be_left, is_let_go: false })
+        let (session, ended, is_let_go) = (plan.session, None, false);
+        Ok(Program { child, name, session, ended, states, log, can_be_left, is_let_go, _passed_on: passed_on })
     }
 
     /// Returns its process id.

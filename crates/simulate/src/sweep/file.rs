@@ -1,4 +1,5 @@
-//! Files of rows: CSV, which is written row by row and can be resumed; Parquet, made from the CSV at the end.
+//! Files of rows: CSV or Parquet. Rows are written one by one to a CSV file beside the output, which can be continued
+//! after an interruption.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
@@ -30,83 +31,71 @@ impl Form {
     }
 }
 
-/// Where a sweep's rows go, one by one.
+/// Where a sweep's rows go, one by one: to a CSV file beside the output, which becomes the output when it is complete.
 pub struct Rows {
-    /// What is asked for, and where rows are until all of them are there.
     output: PathBuf,
-    form: Form,
-    growing: PathBuf,
+    partial: PathBuf,
     writer: csv::Writer<BufWriter<File>>,
 }
 
 impl Rows {
-    /// Begins a file, which must not be there yet.
+    /// Begins a sweep whose output does not exist yet, not even in part.
     pub fn begin(output: &Path) -> Result<Rows> {
-        let (form, growing) = (Form::of(output)?, growing(output)?);
-        let known = |path: &Path| {
-            format!(
-                "{} is there already: take it up again with --resume, or remove it, or choose another name",
-                path.display()
-            )
+        Form::of(output)?;
+        let partial = partial(output);
+        let exists = |path: &Path| {
+            format!("{} exists: continue it with --resume, or remove it, or choose another name", path.display())
         };
-        ensure!(form == Form::Csv || !output.exists(), known(output));
-        let file = match OpenOptions::new().write(true).create_new(true).open(&growing) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(known(&growing)),
-            file => file.with_context(|| format!("{} cannot be written", growing.display()))?,
+        ensure!(!output.exists(), exists(output));
+        let file = match OpenOptions::new().write(true).create_new(true).open(&partial) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(exists(&partial)),
+            file => file.with_context(|| format!("{} cannot be written", partial.display()))?,
         };
-        let mut rows = Rows { output: output.to_owned(), form, growing, writer: writer(file) };
+        let mut rows = Rows { output: output.to_owned(), partial, writer: writer(file) };
         rows.put(&headings())?;
         Ok(rows)
     }
 
-    /// Takes up a file again, if it is there: what was torn off at its end goes. Returns how many rows it has, which
-    /// must be those of `sweep` with the numbers that `expected` gives. `None` when nothing is left to do.
+    /// Continues a sweep, if it was begun; an incomplete row at the end is removed. Returns the number of rows that
+    /// exist, which must be those of `sweep` with the numbers in `expected`. `None` when all of them exist.
     pub fn resume(output: &Path, sweep: &str, expected: &[usize]) -> Result<Option<(Rows, usize)>> {
-        let (form, growing) = (Form::of(output)?, growing(output)?);
-        if form == Form::Parquet && output.exists() {
+        Form::of(output)?;
+        let partial = partial(output);
+        if output.exists() {
             let rows = read(output)?;
             check(output, &rows, sweep, expected)?;
-            ensure!(
-                rows.len() == expected.len(),
-                "{} is finished, but has only {} rows: remove it",
-                output.display(),
-                rows.len()
-            );
+            ensure!(rows.len() == expected.len(), "{} has only {} rows: remove it", output.display(), rows.len());
             return Ok(None);
         }
-        if !growing.exists() {
+        if !partial.exists() {
             return Ok(Some((Rows::begin(output)?, 0)));
         }
-        let cannot = || format!("{} cannot be taken up again", growing.display());
-        let mut file = OpenOptions::new().read(true).write(true).open(&growing).with_context(cannot)?;
+        let cannot = || format!("{} cannot be continued", partial.display());
+        let mut file = OpenOptions::new().read(true).write(true).open(&partial).with_context(cannot)?;
         let (rows, length) = intact(&file).with_context(cannot)?;
-        check(&growing, &rows, sweep, expected)?;
+        check(&partial, &rows, sweep, expected)?;
         file.set_len(length).with_context(cannot)?;
         file.seek(SeekFrom::End(0)).with_context(cannot)?;
-        let mut taken_up = Rows { output: output.to_owned(), form, growing, writer: writer(file) };
+        let mut continued = Rows { output: output.to_owned(), partial, writer: writer(file) };
         if length == 0 {
-            taken_up.put(&headings())?;
+            continued.put(&headings())?;
         }
-        Ok(Some((taken_up, rows.len())))
+        Ok(Some((continued, rows.len())))
     }
 
-    /// Writes a row, so that it is there whatever happens to this process.
+    /// Writes a row, which outlives this process from now on.
     pub fn put(&mut self, row: &StringRecord) -> Result<()> {
-        let cannot = || {
-            format!("{} cannot be written: free some room and take it up again with --resume", self.growing.display())
-        };
+        let cannot =
+            || format!("{} cannot be written: free some room and continue with --resume", self.partial.display());
         self.writer.write_record(row).with_context(cannot)?;
         self.writer.flush().with_context(cannot)
     }
 
-    /// All rows are there.
+    /// Makes the output of the rows, which are complete.
     pub fn finish(self) -> Result<()> {
         drop(self.writer);
-        if self.form == Form::Parquet {
-            write(&self.output, &read_csv(&self.growing)?)?;
-            fs::remove_file(&self.growing).with_context(|| format!("{} cannot be removed", self.growing.display()))?;
-        }
-        Ok(())
+        write(&self.output, &read_csv(&self.partial)?)?;
+        fs::remove_file(&self.partial).with_context(|| format!("{} cannot be removed", self.partial.display()))
     }
 }
 
@@ -114,15 +103,14 @@ fn writer(file: File) -> csv::Writer<BufWriter<File>> {
     csv::Writer::from_writer(BufWriter::new(file))
 }
 
-/// Where rows are until all of them are there.
-fn growing(output: &Path) -> Result<PathBuf> {
-    Ok(match Form::of(output)? {
-        Form::Csv => output.to_owned(),
-        Form::Parquet => output.with_extension("parquet.part"),
-    })
+/// Returns the path of the rows until all of them exist.
+fn partial(output: &Path) -> PathBuf {
+    let mut path = output.as_os_str().to_owned();
+    path.push(".partial");
+    path.into()
 }
 
-/// The rows of a file that may have been torn off, and the length of what is whole.
+/// The rows of a file whose last row may be incomplete, and the length of what is complete.
 fn intact(file: &File) -> Result<(Vec<StringRecord>, u64)> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(BufReader::new(file));
     let (mut rows, mut row, mut length) = (Vec::new(), StringRecord::new(), 0);

@@ -7,32 +7,56 @@ use super::lines::number;
 use super::{ImportError, Line};
 use crate::event::{DEFAULT_ALIGN, Kind};
 
+/// The maximum number of processes whose numbers are remembered.
+const PROCESSES: usize = 4096;
+
+/// The importer of one process's calls.
+pub(super) struct Logalloc {
+    /// The process to import; `None` before the first call if any will do.
+    process: Option<u64>,
+}
+
 /// A parsed call.
 struct Call<'l> {
+    process: u64,
     thread: u64,
     name: &'l str,
     arguments: Vec<&'l str>,
     result: Option<&'l str>,
 }
 
-pub(super) fn read<W: Write>(line: &str, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {
-    if line.is_empty() {
-        return Ok(Line::PassedOver);
+impl Logalloc {
+    /// Returns an importer of this process, or of the first in the source.
+    pub(super) fn of(process: Option<u64>) -> Logalloc {
+        Logalloc { process }
     }
-    let Some(call) = parse(line) else { return Ok(Line::NotUnderstood) };
-    ledger.in_thread(call.thread)?;
-    enter(&call, ledger).unwrap_or(Ok(Line::NotUnderstood))
+
+    pub(super) fn read<W: Write>(&mut self, line: &str, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {
+        if line.is_empty() {
+            return Ok(Line::PassedOver);
+        }
+        let Some(call) = parse(line) else { return Ok(Line::NotUnderstood) };
+        let processes = &mut ledger.summary.processes;
+        if processes.len() < PROCESSES && !processes.contains(&call.process) {
+            processes.push(call.process);
+        }
+        if call.process != *self.process.get_or_insert(call.process) {
+            return Ok(Line::OfAnotherProcess);
+        }
+        ledger.in_thread(call.thread)?;
+        enter(&call, ledger).unwrap_or(Ok(Line::NotUnderstood))
+    }
 }
 
 fn parse(line: &str) -> Option<Call<'_>> {
     let (process, rest) = line.split_once(' ')?;
     let (thread, rest) = rest.split_once(' ')?;
-    number(process)?;
+    let process = number(process)?;
     let (name, rest) = rest.trim().split_once('(')?;
     let (arguments, result) = rest.rsplit_once(')')?;
     let arguments = arguments.split(',').map(str::trim).filter(|argument| !argument.is_empty()).collect();
     let result = result.trim().strip_prefix('=').map(str::trim);
-    Some(Call { thread: number(thread)?, name, arguments, result })
+    Some(Call { process, thread: number(thread)?, name, arguments, result })
 }
 
 /// Returns the block number of `#1`; `None` for a null pointer, written as `#0`, `0` or nothing.

@@ -72,7 +72,7 @@ pub(super) fn read<W: Write>(
         }
         match import_entry(&entry, ledger)? {
             Line::PassedOver => ledger.summary.passed_over += 1,
-            Line::Done | Line::NotUnderstood => {}
+            Line::Done | Line::NotUnderstood | Line::OfAnotherProcess => {}
         }
     }
     Ok(())

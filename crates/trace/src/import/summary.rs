@@ -36,6 +36,10 @@ pub struct Summary {
     pub before: u64,
     /// The number of valid lines that are not about blocks: headers, notes, frees of a null pointer.
     pub passed_over: u64,
+    /// The number of valid lines about other processes than the imported one.
+    pub of_other_processes: u64,
+    /// The processes in the source, in the order of their first lines, if the format records them: at most 4,096.
+    pub processes: Vec<u64>,
     /// Invalid lines.
     pub not_understood: LeftOut,
     /// Frees and resizes of blocks that are not live.
