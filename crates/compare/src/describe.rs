@@ -35,7 +35,11 @@ impl Comparison {
             .settings
             .interrupted
             .then(|| "Interrupted: the figures are those of the rounds until then.".to_owned());
-        missing.chain(refused).chain(cut).chain(interrupted).collect()
+        let timeless = (self.trace.has_times == Some(false)).then(|| {
+            "Pauses are not known: the trace does not say when its events happened, so that memory which allocators              give back after a while is not given back here."
+                .to_owned()
+        });
+        missing.chain(refused).chain(cut).chain(timeless).chain(interrupted).collect()
     }
 
     /// How to read the tables.
@@ -73,6 +77,7 @@ impl Origin {
     /// In a word.
     pub fn describe(self) -> &'static str {
         match self {
+            Origin::Predicted => "predicted",
             Origin::Measured => "measured",
             Origin::Timed => "single calls",
             Origin::Simulated => "simulated",

@@ -13,7 +13,9 @@
 
 mod act;
 mod arguments;
+mod background;
 mod baseline;
+mod basis;
 mod comparison;
 mod condition;
 mod confirm;
@@ -27,13 +29,16 @@ mod judge;
 mod marks;
 mod metric;
 mod pace;
+mod program;
 mod recommend;
+mod recorded;
 mod rival;
 mod rounds;
 mod row;
 mod show;
 mod simulate;
 mod source;
+mod start;
 mod subject;
 #[cfg(test)]
 mod synthetic;
@@ -54,6 +59,8 @@ pub use self::gather::{Plan, gather, gather_around};
 use self::judge::{Field, Judgement, Outcome};
 pub use self::metric::Metric;
 pub use self::pace::Pace;
+pub use self::program::Predicted;
+pub use self::recorded::Recorded;
 pub use self::rounds::Course;
 pub use self::row::{Row, Sample};
 pub use heapwright_stats::Estimate;
