@@ -3,10 +3,10 @@
 //! The files, from the bottom up; each uses those before it only:
 //!
 //! - `metric` (figures by name), `row` (an allocator or a policy, and its figures), `trace` (what is replayed),
-//!   `comparison`
-//!   (all that is found out), `subject` (what is compared);
-//! - `figures` (made from rounds), `pace` and `rounds` (real replays), `simulate` (policies without memory);
-//! - `marks`, `baseline`, `fidelity`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);
+//!   `recorded` (what the recorded process used), `comparison` (all that is found out), `subject` (what is compared);
+//! - `figures` (made from rounds), `background` and `program` (predictions of the whole program), `start` (the cost of
+//!   starting a program), `pace` and `rounds` (real replays), `simulate` (policies without memory);
+//! - `marks`, `baseline`, `fidelity`, `basis`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);
 //! - `condition` and `judge` (`--fail-if`); `describe`, `show` and `export` (output);
 //! - `confirm` (runs the program itself), `gather` (runs all of it), `source` (where the trace comes from),
 //!   `arguments`.
