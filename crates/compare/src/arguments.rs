@@ -109,9 +109,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// The columns to show, separated by commas: program-time, program-time/system, program-peak, program-peak/system, time, time/system, peak, peak/asked, average, faults, p50, p99, p9999,
-    /// max, heap, heap/asked, external, external-mean, internal, internal-mean, holes, holes-mean, splits, coalesces,
-    /// moved.
+    /// The columns to show, separated by commas: program-time, program-time/system, program-peak, program-peak/system,
+    /// time, time/system, peak, peak/asked, average, faults, p50, p99, p9999, max, heap, heap/asked, external,
+    /// external-mean, internal, internal-mean, holes, holes-mean, splits, coalesces, moved.
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true,
           value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
     columns: Vec<String>,

@@ -52,24 +52,24 @@ impl Comparison {
     fn describe_program(&self) -> Option<String> {
         let (recorded, system) = (&self.recorded, self.system()?);
         let bytes = |figure: f64| number::bytes(figure as u64);
-        let pair = |replayed: Option<f64>, recorded: Option<f64>, show: fn(f64) -> String, what: &str| {
-            Some(format!("{} of {} {what}", show(replayed?), show(recorded?)))
-        };
         let count = |figure: f64| number::grouped(figure as u64);
-        let peak = recorded.peak_anonymous.map(|peak| peak as f64);
-        let mean = recorded.average_anonymous.map(|mean| mean as f64);
-        let faults = recorded.faults.map(|faults| faults as f64);
+        let pair = |replayed: Option<f64>, recorded: Option<f64>, show: fn(f64) -> String, what: &str| {
+            Some(format!("{} and {} {what}", show(replayed?), show(recorded?)))
+        };
+        let known = |figure: Option<u64>| figure.map(|figure| figure as f64);
+        let peak = system.median(Metric::Peak);
+        let mean = system.median(Metric::Average);
         let parts: Vec<String> = [
-            pair(system.median(Metric::Peak), peak, bytes, "anonymous memory at the peak"),
-            pair(system.median(Metric::Average), mean, bytes, "in the mean"),
-            pair(system.median(Metric::Faults), faults, count, "page faults"),
-            pair(self.replayed_malloc_seconds(), recorded.malloc_seconds, number::seconds, "in the calls"),
+            pair(peak, known(recorded.peak_anonymous), bytes, "of anonymous memory at the peak"),
+            pair(mean, known(recorded.average_anonymous), bytes, "in the mean"),
+            pair(system.median(Metric::Faults), known(recorded.faults), count, "page faults"),
+            pair(self.replayed_malloc_seconds(), recorded.malloc_seconds, number::seconds, "in malloc and free"),
         ]
         .into_iter()
         .flatten()
         .collect();
-        (!parts.is_empty())
-            .then(|| format!("In the replay, the heap has of the recorded process: {}.", parts.join(", ")))
+        let what = "The replayed heap of the system's malloc, and the whole recorded process:";
+        (!parts.is_empty()).then(|| format!("{what} {}.", parts.join(", ")))
     }
 
     /// Returns why nothing can be said of the program's time, if the replay's calls do not take as long as the recorded
@@ -95,8 +95,8 @@ impl Comparison {
             return None;
         }
         let why = format!(
-            "the heap alone has {} in the replay of the system's malloc, {} % more than the whole program had when this \
-             was recorded ({}), so that the replay touches memory that the program did not",
+            "the heap alone has {} in the replay of the system's malloc, {} % more than the whole program had when \
+             this was recorded ({}), so that the replay touches memory that the program did not",
             number::bytes(heap as u64),
             percent(heap / recorded - 1.0),
             number::bytes(recorded as u64)

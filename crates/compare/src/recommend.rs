@@ -197,8 +197,8 @@ fn depends<'a>(comparison: &'a Comparison, offers: &[&Rival]) -> Conclusion<'a> 
 }
 
 fn keep(comparison: &Comparison) -> Conclusion<'_> {
-    let text = "Keep the system's malloc: every other that was tried is shown to be no more than 5 % better in time and \
-                memory, or to be worse in one of them.";
+    let text = "Keep the system's malloc: every other that was tried is shown to be no more than 5 % better in time \
+                and memory, or to be worse in one of them.";
     Conclusion {
         verdict: Verdict::Keep,
         choice: comparison.system(),
@@ -239,8 +239,8 @@ fn about(comparison: &Comparison) -> String {
     let Basis { time, memory, .. } = comparison.basis();
     let what = match (time, memory) {
         (Evidence::Replays, Evidence::Replays) => {
-            "This is a verdict about the allocator's calls and the heap alone, not about the program's time: this trace \
-             does not contain what the program did."
+            "This is a verdict about the allocator's calls and the heap alone, not about the program's time: this \
+             trace does not contain what the program did."
         }
         (Evidence::Replays, _) => {
             "The memory is that of the program; the time is that of the allocator's calls alone, since this trace does \

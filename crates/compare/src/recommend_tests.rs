@@ -194,8 +194,8 @@ fn rules() -> Vec<Rule> {
             Change,
             Some("fast"),
             &[
-                "Use fast: the program takes 13 % less processor time (95 % interval 12 to 13) and 15 % less memory (95",
-                "interval 15 to 15), as predicted. ",
+                "Use fast: the program takes 13 % less processor time (95 % interval 12 to 13) and 15 % less memory",
+                "memory (95 % interval 15 to 15), as predicted. ",
                 "malloc and free are 25 % of this program's processor time: no allocator's calls can matter by more.",
             ],
         ),
@@ -253,7 +253,7 @@ fn rules() -> Vec<Rule> {
             Unknown,
             None,
             &[
-                "Nothing can be said of memory: the heap alone has 61.0 MiB in the replay of the system's malloc, 28 % more",
+                "Nothing can be said of memory: the heap alone has 61.0 MiB in the replay of the system's malloc, 28 %",
                 "Of time, fast takes 13 % less processor time",
             ],
         ),
@@ -393,7 +393,8 @@ fn rules() -> Vec<Rule> {
             Change,
             Some("fast"),
             &[
-                "the program itself: `heapwright compare --confirm -- jq`. To use it: `LD_PRELOAD=/usr/lib/libfast.so jq`",
+                "the program itself: `heapwright compare --confirm -- jq`.",
+                "To use it: `LD_PRELOAD=/usr/lib/libfast.so jq`",
             ],
         ),
     ]

@@ -20,8 +20,16 @@ const BEST: Style = Style::new().bold().fg_color(Some(Color::Ansi(AnsiColor::Gre
 const TIE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
 
 /// What may have changed since a baseline.
-const CHANGES: [Metric; 6] =
-    [Metric::Time, Metric::Peak, Metric::Average, Metric::P99, Metric::Heap, Metric::ExternalMean];
+const CHANGES: [Metric; 8] = [
+    Metric::ProgramTime,
+    Metric::ProgramPeak,
+    Metric::Time,
+    Metric::Peak,
+    Metric::Average,
+    Metric::P99,
+    Metric::Heap,
+    Metric::ExternalMean,
+];
 
 /// Prints everything, in tables of at most `width` characters.
 pub fn print(comparison: &Comparison, baseline: Option<&Comparison>, columns: &[Metric], width: usize) {
