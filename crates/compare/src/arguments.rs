@@ -109,9 +109,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// The columns to show, separated by commas: time, time/system, peak, peak/asked, average, faults, p50, p99, p9999,
-    /// max, heap, heap/asked, external, external-mean, internal, internal-mean, holes, holes-mean, splits, coalesces,
-    /// moved.
+    /// The columns to show, separated by commas: program-time, program-time/system, program-peak, program-peak/system,
+    /// time, time/system, peak, peak/asked, average, faults, p50, p99, p9999, max, heap, heap/asked, external,
+    /// external-mean, internal, internal-mean, holes, holes-mean, splits, coalesces, moved.
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true,
           value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
     columns: Vec<String>,
@@ -148,8 +148,7 @@ pub struct Arguments {
 impl Arguments {
     /// Returns the trace to compare; runs and records the program if there is one.
     pub fn source(&self) -> Result<Source> {
-        let keep = |place: &PathBuf| Destination::of(place, Contents::Trace, &[]);
-        let keep = self.keep_trace.as_ref().map(keep).transpose()?;
+        let keep = self.keep()?;
         match &self.trace {
             Some(path) => Source::file(path),
             None if self.program.is_empty() => Source::bundled(),
@@ -191,11 +190,22 @@ impl Arguments {
     /// Returns the files to write, each with its form.
     ///
     /// # Errors
-    /// When one cannot be written.
+    /// When one cannot be written, or two are the same.
     pub fn exports(&self) -> Result<Vec<(Form, Destination)>> {
         let files = [(Form::Json, &self.json), (Form::Csv, &self.csv), (Form::Markdown, &self.markdown)];
         let named = files.into_iter().filter_map(|(form, path)| Some((form, path.as_deref()?)));
-        named.map(|(form, path)| Ok((form, self.destination(path)?))).collect()
+        let exports: Vec<(Form, Destination)> =
+            named.map(|(form, path)| Ok((form, self.destination(path)?))).collect::<Result<_>>()?;
+        let keep = self.keep()?;
+        let all: Vec<&Destination> = exports.iter().map(|(_, destination)| destination).chain(&keep).collect();
+        Destination::ensure_apart(&all)?;
+        Ok(exports)
+    }
+
+    /// Returns where the recorded trace is kept, if it is.
+    fn keep(&self) -> Result<Option<Destination>> {
+        let keep = |place: &PathBuf| Destination::of(place, Contents::Trace, &[]);
+        self.keep_trace.as_ref().map(keep).transpose()
     }
 
     fn destination(&self, path: &Path) -> Result<Destination> {

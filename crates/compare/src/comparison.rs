@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::confirm::Confirmation;
+use super::recorded::Recorded;
 use super::row::{Kind, Row};
 use super::trace::Trace;
 use heapwright_host::machine::Machine;
@@ -26,6 +27,9 @@ pub struct Comparison {
     pub machine: Machine,
     /// How.
     pub settings: Settings,
+    /// What the recorded process used.
+    #[serde(default)]
+    pub recorded: Recorded,
     /// How true the replay is.
     pub fidelity: Option<Fidelity>,
     /// Runs of the program itself.
@@ -115,6 +119,11 @@ impl Comparison {
     /// The row of this name.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// Returns whether one thread made the calls of several.
+    pub fn is_threaded_by_one(&self) -> bool {
+        self.trace.threads > 1 && !self.settings.threads
     }
 
     /// The row of the C library's own malloc.

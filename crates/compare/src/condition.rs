@@ -8,6 +8,7 @@
 //! ```
 
 use super::metric::{Metric, Unit};
+use heapwright_show::number::{parse_bytes, parse_duration};
 
 /// A condition as it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,21 +193,18 @@ fn is_of_a_name(c: char) -> bool {
     !c.is_whitespace() && !"<>=\"".contains(c)
 }
 
-/// What a number of `written` is in a figure's own unit; `None` when it is none.
+/// What a number of `written` is in a figure's own unit; `None` when it is none. Sizes and times have the units that
+/// options have. A number without one is more likely a forgotten `x`.
 fn scale(unit: Unit, written: &str) -> Option<f64> {
-    Some(match (unit, written) {
-        (Unit::Seconds, "s") => 1.0,
-        (Unit::Seconds, "ms") => 1e-3,
-        (Unit::Seconds, "us" | "µs") => 1e-6,
-        (Unit::Seconds, "ns") => 1e-9,
-        (Unit::Bytes, "B") => 1.0,
-        (Unit::Bytes, "KiB") => 1024.0,
-        (Unit::Bytes, "MiB") => 1024.0 * 1024.0,
-        (Unit::Bytes, "GiB") => 1024.0 * 1024.0 * 1024.0,
-        (Unit::Share, "%") => 0.01,
-        (Unit::Count | Unit::Ratio, "") => 1.0,
-        _ => return None,
-    })
+    let one = format!("1{}", written.replace(['µ', 'μ'], "u"));
+    match (unit, written) {
+        (Unit::Seconds | Unit::Bytes, "") => None,
+        (Unit::Seconds, _) => parse_duration(&one).ok().map(|unit| unit.as_secs_f64()),
+        (Unit::Bytes, _) => parse_bytes(&one).ok().map(|unit| unit as f64),
+        (Unit::Share, "%") => Some(0.01),
+        (Unit::Count | Unit::Ratio, "") => Some(1.0),
+        _ => None,
+    }
 }
 
 fn forms(unit: Unit) -> &'static str {
@@ -253,6 +251,10 @@ mod tests {
         assert_eq!(limit("external > 30%"), Limit::Figure(30.0 * 0.01));
         assert_eq!(limit("peak <= 2 MiB"), Limit::Figure(2.0 * 1024.0 * 1024.0));
         assert_eq!(limit("p99 > 500ns"), Limit::Figure(500.0 * 1e-9));
+        assert_eq!(limit("p99 > 1.5µs"), Limit::Figure(1.5 * 1e-6));
+        assert_eq!(limit("time > 2min"), Limit::Figure(120.0));
+        assert_eq!(limit("program-time > 2s"), Limit::Figure(2.0));
+        assert_eq!(limit("program-peak of mine > 1.5g"), Limit::Figure(1.5 * 1024.0 * 1024.0 * 1024.0));
         assert_eq!(limit("holes > 100"), Limit::Figure(100.0));
         assert_eq!(limit("heap/asked > 1.1x"), Limit::Figure(1.1));
         assert_eq!(limit("heap/asked > 1.1"), Limit::Figure(1.1));

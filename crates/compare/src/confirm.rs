@@ -20,7 +20,6 @@ use heapwright_stats::{Estimate, FEWEST, paired_ratios};
 use serde::{Deserialize, Serialize};
 
 use super::comparison::Comparison;
-use super::metric::Metric;
 use super::pace::{Pace, comparisons};
 use super::row::{Kind, Row};
 use super::subject::Subject;
@@ -179,8 +178,9 @@ impl Program {
 fn finalists(comparison: &Comparison) -> Vec<&Row> {
     let is_open = |row: &&Row| matches!(row.kind, Kind::Policy | Kind::Allocator) && row.note.is_none();
     let open: Vec<&Row> = comparison.rows.iter().filter(is_open).collect();
-    let time = |row: &Row| row.median(Metric::Time);
-    let memory = |row: &Row| row.median(Metric::Peak);
+    let basis = comparison.basis();
+    let time = |row: &Row| row.median(basis.time_metric());
+    let memory = |row: &Row| row.median(basis.memory_metric());
     let product = |row: &Row| Some(time(row)? * memory(row)?);
     let ranked = |by: &dyn Fn(&Row) -> Option<f64>| {
         let mut ranked: Vec<(f64, &Row)> = open.iter().filter_map(|row| Some((by(row)?, *row))).collect();

@@ -35,7 +35,12 @@ impl Comparison {
             .settings
             .interrupted
             .then(|| "Interrupted: the figures are those of the rounds until then.".to_owned());
-        missing.chain(refused).chain(cut).chain(interrupted).collect()
+        let timeless = (self.trace.has_times == Some(false)).then(|| {
+            "Pauses are not known: the trace does not say when its events happened, so that memory which allocators \
+             give back after a while is not given back here."
+                .to_owned()
+        });
+        missing.chain(refused).chain(cut).chain(timeless).chain(interrupted).collect()
     }
 
     /// How to read the tables.
@@ -59,10 +64,14 @@ impl Comparison {
             true => "without what the harness takes (no-op)",
             false => "with what the harness takes",
         };
+        let predicted = match self.rows.iter().any(|row| row.program.is_some()) {
+            true => "Predicted: processor time and peak RSS of the whole program. ",
+            false => "",
+        };
         format!(
-            "* best of its column, ~ shown to be as good within 5 %.{noise} Medians of {}{timed}, with 95 % intervals; \
-             time is {time} time in malloc and free and touching the blocks, {harness}, RSS that of the heap alone. \
-             Kept: metadata, caches and free pages, with rounding and holes where these are not known; negative where \
+            "* best of its column, ~ shown to be as good within 5 %.{noise} {predicted}Medians of {}{timed}, with \
+             95 % intervals; time is {time} time in malloc and free and touching the blocks, {harness}, RSS that of \
+             the heap alone. Kept: metadata, caches and free pages, with rounding and holes where these are not known; negative where \
              pages were never touched. {simulated}",
             counted(settings.rounds, "round"),
         )
@@ -73,6 +82,7 @@ impl Origin {
     /// In a word.
     pub fn describe(self) -> &'static str {
         match self {
+            Origin::Predicted => "predicted",
             Origin::Measured => "measured",
             Origin::Timed => "single calls",
             Origin::Simulated => "simulated",

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::comparison::Comparison;
 use super::marks::{Mark, marks};
 use super::metric::{Metric, Origin};
-use super::row::Row;
+use super::row::{Parts, Row, signed};
 use heapwright_host::destination::Destination;
 use heapwright_stats::Estimate;
 
@@ -75,6 +75,7 @@ fn markdown(comparison: &Comparison, out: &mut impl Write) -> Result<()> {
     for origin in Origin::ALL {
         table(comparison, origin, out)?;
     }
+    parts(comparison, out)?;
     for text in comparison.describe_fidelity().into_iter().chain(comparison.notes()).chain([comparison.legend()]) {
         writeln!(out, "{}\n", text.replace('*', "\\*").replace('~', "\\~"))?;
     }
@@ -104,10 +105,26 @@ fn table(comparison: &Comparison, origin: Origin, out: &mut impl Write) -> Resul
     Ok(writeln!(out)?)
 }
 
+/// The parts of the peak RSS, if it was measured.
+fn parts(comparison: &Comparison, out: &mut impl Write) -> Result<()> {
+    let known: Vec<(&Row, &Parts)> =
+        comparison.rows.iter().filter_map(|row| Some((row, row.parts.as_ref()?))).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    let headings = Parts::NAMES.map(|name| format!(" {name} |")).concat();
+    writeln!(out, "| parts of peak RSS |{headings}\n|---|{}", "---:|".repeat(Parts::NAMES.len()))?;
+    for (row, parts) in known {
+        let cell = |bytes: Option<i64>| format!(" {} |", bytes.map_or_else(|| "-".to_owned(), signed));
+        writeln!(out, "| {} |{}", row.name, parts.bytes().map(cell).concat())?;
+    }
+    Ok(writeln!(out)?)
+}
+
 /// A figure with its interval, the best in bold.
 fn cell(row: &Row, metric: Metric, mark: Mark) -> String {
     let Some(estimate) = row.figures.get(&metric) else { return "-".to_owned() };
-    let figure = metric.show(estimate.median);
+    let figure = row.shown(metric, estimate.median);
     let figure = match mark {
         Mark::Best => format!("**{figure}**\\*"),
         Mark::Tie => format!("{figure}\\~"),
@@ -161,6 +178,8 @@ mod tests {
         assert!(text.contains("| measured | time | time/system | peak |"), "{text}");
         assert!(text.contains("| best |") && text.contains("**1.02x**\\* |"), "{text}");
         assert!(!text.contains("p9999"), "no call was timed");
+        assert!(text.contains("| parts of peak RSS | asked | rounding | holes | kept |"), "{text}");
+        assert!(text.contains("| mine | 58.1 MiB | - | - | 5.35 MiB |"), "{text}");
         let widths = |line: &str| line.matches('|').count();
         for lines in text
             .lines()

@@ -1,11 +1,17 @@
-//! The fidelity of a replay: the memory that glibc's malloc got from the system when the program was recorded, and in
-//! the replay.
+//! The fidelity of a replay: what the recorded process used, and what the replay of the system's malloc used.
 
+use super::basis::percent;
 use super::comparison::{Comparison, FAITHFUL};
+use super::figures::EQUAL;
+use super::metric::Metric;
+use super::program::SCALES;
 use heapwright_show::number;
 
 /// What differs by more than this share is explained.
 const EXPLAINED_FROM: f64 = 0.05;
+
+/// A heap that has this many bytes more than the whole program had does not have too many.
+const LITTLE: f64 = 256.0 * 1024.0;
 
 impl Comparison {
     /// How true the replay is, in words; why it differs, if it does.
@@ -13,7 +19,16 @@ impl Comparison {
         if self.settings.rounds == 0 {
             return None;
         }
+        let texts = [self.describe_system_memory(), self.describe_program()];
+        Some(texts.into_iter().flatten().collect::<Vec<String>>().join(" "))
+    }
+
+    /// The memory that glibc's malloc had from the system.
+    fn describe_system_memory(&self) -> Option<String> {
         let Some(fidelity) = self.fidelity else {
+            if self.recorded.peak_anonymous.is_some() {
+                return None;
+            }
             return Some(
                 "Whether the replay is like the recorded run is not known: the trace does not say how much memory the \
                  system's malloc had."
@@ -31,6 +46,62 @@ impl Comparison {
             return Some(figures);
         }
         Some(format!("{figures} {}", self.why_they_differ()))
+    }
+
+    /// The replay of the system's malloc beside the whole recorded process.
+    fn describe_program(&self) -> Option<String> {
+        let (recorded, system) = (&self.recorded, self.system()?);
+        let bytes = |figure: f64| number::bytes(figure as u64);
+        let count = |figure: f64| number::grouped(figure as u64);
+        let pair = |replayed: Option<f64>, recorded: Option<f64>, show: fn(f64) -> String, what: &str| {
+            Some(format!("{} and {} {what}", show(replayed?), show(recorded?)))
+        };
+        let known = |figure: Option<u64>| figure.map(|figure| figure as f64);
+        let peak = system.median(Metric::Peak);
+        let mean = system.median(Metric::Average);
+        let parts: Vec<String> = [
+            pair(peak, known(recorded.peak_anonymous), bytes, "of anonymous memory at the peak"),
+            pair(mean, known(recorded.average_anonymous), bytes, "in the mean"),
+            pair(system.median(Metric::Faults), known(recorded.faults), count, "page faults"),
+            pair(self.replayed_malloc_seconds(), recorded.malloc_seconds, number::seconds, "in malloc and free"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let what = "The replayed heap of the system's malloc, and the whole recorded process:";
+        (!parts.is_empty()).then(|| format!("{what} {}.", parts.join(", ")))
+    }
+
+    /// Returns why nothing can be said of the program's time, if the replay's calls do not take as long as the recorded
+    /// ones.
+    pub fn doubt_of_time(&self) -> Option<(String, String)> {
+        self.scale().filter(|scale| !(SCALES[0]..=SCALES[1]).contains(scale))?;
+        let why = format!(
+            "malloc and free took {} when this was recorded, and {} in the replay of the system's malloc, which is not \
+             within {} to {} times",
+            number::seconds(self.recorded.malloc_seconds?),
+            number::seconds(self.replayed_malloc_seconds()?),
+            1.0 / SCALES[1],
+            1.0 / SCALES[0],
+        );
+        Some((why, self.to_measure_the_program()))
+    }
+
+    /// Returns why nothing can be said of the program's memory, if the heap alone has more than the whole program had.
+    pub fn doubt_of_memory(&self) -> Option<(String, String)> {
+        let recorded = self.recorded.peak_anonymous? as f64;
+        let heap = self.system()?.median(Metric::Peak)?;
+        if heap - recorded <= LITTLE.max(EQUAL * recorded) {
+            return None;
+        }
+        let why = format!(
+            "the heap alone has {} in the replay of the system's malloc, {} % more than the whole program had when \
+             this was recorded ({}), so that the replay touches memory that the program did not",
+            number::bytes(heap as u64),
+            percent(heap / recorded - 1.0),
+            number::bytes(recorded as u64)
+        );
+        Some((why, self.to_measure_the_program()))
     }
 
     /// Returns why the replay does not stand for the recorded run, if it does not, and what to do about it.

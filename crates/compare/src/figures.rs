@@ -2,6 +2,7 @@
 
 use super::comparison::Comparison;
 use super::metric::{Metric, Origin};
+use super::program::Predicted;
 use super::row::{Kind, Parts, Round, Row, TimedRound};
 use heapwright_stats::{Estimate, paired_ratios};
 
@@ -38,6 +39,9 @@ impl Comparison {
     /// Returns a figure of a row in each of the rounds; empty for figures that do not come from rounds. Times are net
     /// of the harness where that is known, but for the harness itself.
     pub fn in_each_round(&self, row: &Row, metric: Metric) -> Vec<f64> {
+        if metric.origin() == Origin::Predicted {
+            return self.predicted_in_each_round(row, metric);
+        }
         let measured = row.measured(metric, self.settings.threads);
         match metric {
             Metric::Time if row.kind == Kind::NoOp => measured,
@@ -100,6 +104,7 @@ impl Comparison {
             row.figures.retain(|metric, _| metric.origin() == Origin::Simulated);
             estimates.into_iter().for_each(|(metric, estimate)| row.set(metric, estimate));
             let peak = row.median(Metric::Peak).filter(|_| row.kind != Kind::NoOp);
+            row.program = Predicted::of(row);
             row.parts = peak.map(|peak| Parts::of(peak.round() as u64, row.at_peak, self.trace.peak_asked));
         }
     }

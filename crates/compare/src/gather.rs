@@ -12,7 +12,8 @@ use super::confirm::Program;
 use super::metric::Metric;
 use super::pace::Pace;
 use super::recommend::recommend;
-use super::rounds::{Course, Measured, Rounds};
+use super::recorded::Recorded;
+use super::rounds::{Course, Extras, Measured, Rounds};
 use super::row::Row;
 use super::simulate::simulate;
 use super::subject::Subject;
@@ -110,6 +111,7 @@ fn begin(trace: &Path, plan: &Plan, subjects: &[Subject], until: &Interruption) 
         trace: Trace::read(trace, until)?,
         machine: Machine::this(),
         settings: Settings { seed: plan.seed, ..Settings::default() },
+        recorded: Recorded::default(),
         fidelity: None,
         confirmation: None,
         recommendation: None,
@@ -161,7 +163,10 @@ fn measure_all(
     let start = Instant::now();
     let script = Script::compile(trace)?;
     comparison.trace.peak_asked = script.peak_requested();
-    let rounds = Rounds { rows: &mut comparison.rows, subjects, script: &script, course, until };
+    comparison.trace.has_times = Some(script.has_times());
+    comparison.recorded = Recorded::of(&script);
+    let extras = Extras::of(&script, &comparison.recorded)?;
+    let rounds = Rounds { rows: &mut comparison.rows, subjects, script: &script, course, until, extras };
     let Measured { rounds, timed_rounds, system_peak } = rounds.measure();
     comparison.settings = Settings {
         rounds,

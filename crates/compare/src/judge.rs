@@ -89,20 +89,23 @@ impl Field<'_> {
 
     fn reference(&self, condition: &Condition, times: f64, reference: &Name) -> Result<Against, String> {
         match reference.name.as_str() {
-            ASKED if condition.metric.unit() == Unit::Bytes => Ok(Against::Asked(times)),
-            ASKED => Err(point(&condition.text, reference.at, "only memory can be compared with what was asked for")),
+            ASKED if is_of_the_heap(condition.metric) => Ok(Against::Asked(times)),
+            ASKED => {
+                let what = "only memory of the heap can be compared with what was asked for";
+                Err(point(&condition.text, reference.at, what))
+            }
             BASELINE if self.has_baseline => Ok(Against::Baseline(times)),
             BASELINE => Err(point(&condition.text, reference.at, "there is no baseline: --baseline FILE.json")),
             _ => Ok(Against::Row(times, self.find(condition, reference)?)),
         }
     }
 
-    /// The baseline; without one, what was asked for if it is memory, otherwise the system's malloc.
+    /// The baseline; without one, what was asked for if it is memory of the heap, otherwise the system's malloc.
     fn usual_reference(&self, condition: &Condition, times: f64, row: &str) -> Result<Against, String> {
         if self.has_baseline {
             return Ok(Against::Baseline(times));
         }
-        if condition.metric.unit() == Unit::Bytes {
+        if is_of_the_heap(condition.metric) {
             return Ok(Against::Asked(times));
         }
         match self.usual_row(condition.metric).filter(|usual| usual != row) {
@@ -114,6 +117,11 @@ impl Field<'_> {
             )),
         }
     }
+}
+
+/// Returns whether a figure is memory that what was asked for is a part of, and nothing else.
+fn is_of_the_heap(metric: Metric) -> bool {
+    metric.unit() == Unit::Bytes && metric.origin() != Origin::Predicted
 }
 
 /// What comes of a condition.
@@ -335,7 +343,7 @@ mod tests {
         );
         assert!(resolve("peak of nobody > 1x", true, None).ends_with("\n          ^"));
         assert!(resolve("peak > 1x baseline", true, None).contains("--baseline FILE.json"));
-        assert!(resolve("time > 1x asked", true, None).contains("only memory"));
+        assert!(resolve("time > 1x asked", true, None).contains("only memory of the heap"));
         assert!(resolve("time > 1.2x", true, None).starts_with("times what?"));
         assert!(resolve("peak > 1.2x", false, None).contains("--policies-only leaves out"));
         assert!(resolve("peak > 1.2x", true, Some("other")).starts_with("there is no row other"));

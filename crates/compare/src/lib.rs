@@ -3,17 +3,19 @@
 //! The files, from the bottom up; each uses those before it only:
 //!
 //! - `metric` (figures by name), `row` (an allocator or a policy, and its figures), `trace` (what is replayed),
-//!   `comparison`
-//!   (all that is found out), `subject` (what is compared);
-//! - `figures` (made from rounds), `pace` and `rounds` (real replays), `simulate` (policies without memory);
-//! - `marks`, `baseline`, `fidelity`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);
+//!   `recorded` (what the recorded process used), `comparison` (all that is found out), `subject` (what is compared);
+//! - `figures` (made from rounds), `background` and `program` (predictions of the whole program), `start` (the cost of
+//!   starting a program), `pace` and `rounds` (real replays), `simulate` (policies without memory);
+//! - `marks`, `baseline`, `fidelity`, `basis`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);
 //! - `condition` and `judge` (`--fail-if`); `describe`, `show` and `export` (output);
 //! - `confirm` (runs the program itself), `gather` (runs all of it), `source` (where the trace comes from),
 //!   `arguments`.
 
 mod act;
 mod arguments;
+mod background;
 mod baseline;
+mod basis;
 mod comparison;
 mod condition;
 mod confirm;
@@ -27,13 +29,16 @@ mod judge;
 mod marks;
 mod metric;
 mod pace;
+mod program;
 mod recommend;
+mod recorded;
 mod rival;
 mod rounds;
 mod row;
 mod show;
 mod simulate;
 mod source;
+mod start;
 mod subject;
 #[cfg(test)]
 mod synthetic;
@@ -54,6 +59,8 @@ pub use self::gather::{Plan, gather, gather_around};
 use self::judge::{Field, Judgement, Outcome};
 pub use self::metric::Metric;
 pub use self::pace::Pace;
+pub use self::program::Predicted;
+pub use self::recorded::Recorded;
 pub use self::rounds::Course;
 pub use self::row::{Row, Sample};
 pub use heapwright_stats::Estimate;

@@ -8,6 +8,16 @@ use heapwright_show::number;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
+    /// Predicted processor time of the whole program.
+    ProgramTime,
+    /// That over its time with the system's malloc.
+    #[serde(rename = "program-time/system")]
+    ProgramTimeOverSystem,
+    /// Predicted peak of the resident bytes of the whole program.
+    ProgramPeak,
+    /// That over its peak with the system's malloc.
+    #[serde(rename = "program-peak/system")]
+    ProgramPeakOverSystem,
     /// Time of a real replay.
     Time,
     /// That time over the system malloc's, of the same rounds.
@@ -73,6 +83,8 @@ pub enum Unit {
 /// How figures come about; those of one origin stand in one table when they do not all fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
+    /// From real replays and what is known of the recorded process.
+    Predicted,
     /// By real replays.
     Measured,
     /// By real replays in which each call was timed.
@@ -83,12 +95,16 @@ pub enum Origin {
 
 impl Origin {
     /// All of them, in the order of tables.
-    pub const ALL: [Origin; 3] = [Origin::Measured, Origin::Timed, Origin::Simulated];
+    pub const ALL: [Origin; 4] = [Origin::Predicted, Origin::Measured, Origin::Timed, Origin::Simulated];
 }
 
 impl Metric {
     /// All of them, in the order of tables.
-    pub const ALL: [Metric; 21] = [
+    pub const ALL: [Metric; 25] = [
+        Metric::ProgramTime,
+        Metric::ProgramTimeOverSystem,
+        Metric::ProgramPeak,
+        Metric::ProgramPeakOverSystem,
         Metric::Time,
         Metric::TimeOverSystem,
         Metric::Peak,
@@ -115,6 +131,10 @@ impl Metric {
     /// Its name, in conditions, files and `--columns`.
     pub fn name(self) -> &'static str {
         match self {
+            Metric::ProgramTime => "program-time",
+            Metric::ProgramTimeOverSystem => "program-time/system",
+            Metric::ProgramPeak => "program-peak",
+            Metric::ProgramPeakOverSystem => "program-peak/system",
             Metric::Time => "time",
             Metric::TimeOverSystem => "time/system",
             Metric::Peak => "peak",
@@ -147,7 +167,9 @@ impl Metric {
     /// What stands above its column.
     pub fn heading(self) -> &'static str {
         match self {
-            Metric::TimeOverSystem => "/ system",
+            Metric::ProgramTime => "program time",
+            Metric::ProgramPeak => "program peak",
+            Metric::TimeOverSystem | Metric::ProgramTimeOverSystem | Metric::ProgramPeakOverSystem => "/ system",
             Metric::Peak => "peak RSS",
             Metric::PeakOverAsked | Metric::HeapOverAsked => "/ asked",
             Metric::Average => "mean RSS",
@@ -163,9 +185,15 @@ impl Metric {
     /// What it is a number of.
     pub fn unit(self) -> Unit {
         match self {
-            Metric::Time | Metric::P50 | Metric::P99 | Metric::P9999 | Metric::Max => Unit::Seconds,
-            Metric::Peak | Metric::Average | Metric::Heap => Unit::Bytes,
-            Metric::TimeOverSystem | Metric::PeakOverAsked | Metric::HeapOverAsked => Unit::Ratio,
+            Metric::ProgramTime | Metric::Time | Metric::P50 | Metric::P99 | Metric::P9999 | Metric::Max => {
+                Unit::Seconds
+            }
+            Metric::ProgramPeak | Metric::Peak | Metric::Average | Metric::Heap => Unit::Bytes,
+            Metric::ProgramTimeOverSystem
+            | Metric::ProgramPeakOverSystem
+            | Metric::TimeOverSystem
+            | Metric::PeakOverAsked
+            | Metric::HeapOverAsked => Unit::Ratio,
             Metric::External | Metric::ExternalMean | Metric::Internal | Metric::InternalMean => Unit::Share,
             Metric::Faults | Metric::Holes | Metric::HolesMean | Metric::Splits | Metric::Coalesces | Metric::Moved => {
                 Unit::Count
@@ -176,6 +204,10 @@ impl Metric {
     /// How it comes about.
     pub fn origin(self) -> Origin {
         match self {
+            Metric::ProgramTime
+            | Metric::ProgramTimeOverSystem
+            | Metric::ProgramPeak
+            | Metric::ProgramPeakOverSystem => Origin::Predicted,
             Metric::Time
             | Metric::TimeOverSystem
             | Metric::Peak

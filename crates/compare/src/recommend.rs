@@ -1,12 +1,12 @@
 //! The verdict: what to do, with its evidence, and the command that does it. `docs/compare.md` states the rules.
 
 use super::act;
+use super::basis::{Basis, Evidence, percent};
 use super::comparison::{Comparison, Recommendation, Verdict};
 use super::confirm::ProgramRun;
 use super::fragmentation::fragmentation;
-use super::metric::Metric;
 use super::pace::comparisons;
-use super::rival::{Rival, percent};
+use super::rival::Rival;
 use super::row::Row;
 use heapwright_stats::{FEWEST, fewest_for};
 
@@ -81,10 +81,23 @@ fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<
     }
     let unreliable = few_rounds(comparison, rivals).or_else(|| comparison.unfaithful()).or_else(|| noisy(comparison));
     if comparison.is_threaded_by_one() {
-        return Some(one_thread(comparison, rivals, unreliable));
+        return Some(one_thread(comparison, rivals, unreliable.or_else(|| comparison.doubt_of_memory())));
     }
-    let (why, next) = unreliable?;
-    Some(Conclusion::unknown(format!("Nothing can be said: {why}."), next))
+    if let Some((why, next)) = unreliable {
+        return Some(Conclusion::unknown(format!("Nothing can be said: {why}."), next));
+    }
+    match (comparison.doubt_of_time(), comparison.doubt_of_memory()) {
+        (None, None) => None,
+        (Some((time, next)), Some((memory, _))) => {
+            Some(Conclusion::unknown(format!("Nothing can be said: {time}; and {memory}."), next))
+        }
+        (Some((why, next)), None) => {
+            Some(Conclusion::unknown(format!("Nothing can be said of time: {why}. {}", of_memory(rivals)), next))
+        }
+        (None, Some((why, next))) => {
+            Some(Conclusion::unknown(format!("Nothing can be said of memory: {why}. {}", of_time(rivals)), next))
+        }
+    }
 }
 
 /// Returns why there are too few rounds, if there are, and the command for more.
@@ -114,8 +127,9 @@ fn noisy(comparison: &Comparison) -> Option<(String, String)> {
         Some(noise) => Some(format!("differ by up to {} % in {what}", percent(noise))),
         None => Some(format!("were to show the noise in {what}, and failed")),
     };
-    let how =
-        of(Metric::Time, ProgramRun::PROCESSOR, "time").or_else(|| of(Metric::Peak, ProgramRun::PEAK, "memory"))?;
+    let basis = comparison.basis();
+    let how = of(basis.time_metric(), ProgramRun::PROCESSOR, "time")
+        .or_else(|| of(basis.memory_metric(), ProgramRun::PEAK, "memory"))?;
     let why = format!(
         "{} the system's malloc {how}; with more than {} % others cannot be compared",
         if comparison.confirmation.is_some() { "runs of the program under" } else { "replays of" },
@@ -130,16 +144,29 @@ fn one_thread<'a>(comparison: &'a Comparison, rivals: &[Rival], doubt: Option<(S
     let threads = comparison.trace.threads;
     let first = format!("One thread made the calls of {threads} here, so nothing can be said of time");
     let next = "To replay each thread's calls in a thread of its own, without --one-thread: `heapwright compare ...`";
-    let smaller = || rivals.iter().filter(|rival| rival.is_smaller());
-    let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);
-    let text = match (doubt, smaller().min_by(by_memory)) {
-        (Some((why, _)), _) => format!("{first}; nor of memory: {why}."),
-        (None, Some(least)) => {
-            format!("{first}. Of memory, {} takes {}.", least.row.title(), least.memory_in_words())
-        }
-        (None, None) => format!("{first}. Of memory, no allocator is shown to take less than the system's malloc."),
+    let text = match doubt {
+        Some((why, _)) => format!("{first}; nor of memory: {why}."),
+        None => format!("{first}. {}", of_memory(rivals)),
     };
     Conclusion::unknown(text, next)
+}
+
+/// Returns what is shown of memory alone.
+fn of_memory(rivals: &[Rival]) -> String {
+    let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);
+    match rivals.iter().filter(|rival| rival.is_smaller()).min_by(by_memory) {
+        Some(least) => format!("Of memory, {} takes {}.", least.row.title(), least.memory_in_words()),
+        None => "Of memory, no allocator is shown to take less than the system's malloc.".to_owned(),
+    }
+}
+
+/// Returns what is shown of time alone.
+fn of_time(rivals: &[Rival]) -> String {
+    let by_time = |a: &&Rival, b: &&Rival| a.time.median.total_cmp(&b.time.median);
+    match rivals.iter().filter(|rival| rival.is_faster()).min_by(by_time) {
+        Some(least) => format!("Of time, {} takes {}.", least.row.title(), least.time_in_words()),
+        None => "Of time, no allocator is shown to take less than the system's malloc.".to_owned(),
+    }
 }
 
 fn change<'a>(comparison: &'a Comparison, best: &Rival<'a>) -> Conclusion<'a> {
@@ -148,15 +175,15 @@ fn change<'a>(comparison: &'a Comparison, best: &Rival<'a>) -> Conclusion<'a> {
     Conclusion {
         verdict: Verdict::Change,
         choice: Some(best.row),
-        text: format!("Use {}: {}.", best.row.title(), best.evidence(comparison.time_in_words())),
+        text: format!("Use {}: {}.", best.row.title(), best.evidence()),
         memory: fragmentation(comparison),
-        next: [Some(about_calls(comparison)), act].into_iter().flatten().collect::<Vec<String>>().join(" "),
+        next: [Some(about(comparison)), act].into_iter().flatten().collect::<Vec<String>>().join(" "),
         command,
     }
 }
 
 fn depends<'a>(comparison: &'a Comparison, offers: &[&Rival]) -> Conclusion<'a> {
-    let words: Vec<String> = offers.iter().map(|rival| rival.offer(comparison.time_in_words())).collect();
+    let words: Vec<String> = offers.iter().map(|rival| rival.offer()).collect();
     let commands = offers.iter().filter_map(|rival| act::under(rival.row, &comparison.trace));
     let commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
     Conclusion {
@@ -164,20 +191,20 @@ fn depends<'a>(comparison: &'a Comparison, offers: &[&Rival]) -> Conclusion<'a> 
         choice: comparison.system(),
         text: format!("Keep the system's malloc unless one thing matters more: {}.", words.join("; ")),
         memory: fragmentation(comparison),
-        next: format!("{} To use one of them: {}", about_calls(comparison), commands.join(" or ")),
+        next: format!("{} To use one of them: {}", about(comparison), commands.join(" or ")),
         command: None,
     }
 }
 
 fn keep(comparison: &Comparison) -> Conclusion<'_> {
-    let text = "Keep the system's malloc: every other that was tried is shown to be no more than 5 % better in time and \
-                memory, or to be worse in one of them.";
+    let text = "Keep the system's malloc: every other that was tried is shown to be no more than 5 % better in time \
+                and memory, or to be worse in one of them.";
     Conclusion {
         verdict: Verdict::Keep,
         choice: comparison.system(),
         text: text.to_owned(),
         memory: fragmentation(comparison),
-        next: about_calls(comparison),
+        next: about(comparison),
         command: None,
     }
 }
@@ -204,39 +231,47 @@ fn offers<'r, 'a>(rivals: &'r [Rival<'a>]) -> Vec<&'r Rival<'a>> {
     fastest.into_iter().chain(smallest.filter(is_another)).collect()
 }
 
-/// What a verdict without confirmation is about.
-fn about_calls(comparison: &Comparison) -> String {
+/// Returns what the figures of a verdict are, and how to measure the program itself.
+fn about(comparison: &Comparison) -> String {
     if comparison.confirmation.is_some() {
         return "These are the times and the memory of the program itself.".to_owned();
     }
-    let about = "This is about the allocator's calls, not about the program's time";
-    match act::confirm(&comparison.trace) {
-        Some(command) => format!("{about}, which `{command}` measures."),
-        None => format!("{about}."),
-    }
+    let Basis { time, memory, .. } = comparison.basis();
+    let what = match (time, memory) {
+        (Evidence::Replays, Evidence::Replays) => {
+            "This is a verdict about the allocator's calls and the heap alone, not about the program's time: this \
+             trace does not contain what the program did."
+        }
+        (Evidence::Replays, _) => {
+            "The memory is that of the program; the time is that of the allocator's calls alone, since this trace does \
+             not contain what the program's own took."
+        }
+        (_, Evidence::Replays) => {
+            "The time is that of the program; the memory is that of the heap alone, since this trace does not contain \
+             what the program had."
+        }
+        _ => "Predictions know nothing of the program's caches.",
+    };
+    let share = comparison.recorded.malloc_share().map(|share| {
+        let share = if share < 0.005 { "less than 1".to_owned() } else { percent(share) };
+        format!(
+            "malloc and free are {share} % of this program's processor time: no allocator's calls can matter by more."
+        )
+    });
+    let sentences = [share, Some(what.to_owned()), Some(comparison.to_measure_the_program())];
+    sentences.into_iter().flatten().filter(|text| !text.is_empty()).collect::<Vec<String>>().join(" ")
 }
 
 impl Comparison {
-    /// Returns whether one thread made the calls of several.
-    fn is_threaded_by_one(&self) -> bool {
-        self.trace.threads > 1 && !self.settings.threads
-    }
-
     /// Returns the number of rounds on which the verdict rests: of runs of the program itself, or of replays.
     fn decisive_rounds(&self) -> usize {
         self.confirmation.as_ref().map_or(self.settings.rounds, |runs| runs.rounds) as usize
     }
 
-    /// Returns what the measured time is.
-    pub fn time_in_words(&self) -> &'static str {
-        if self.confirmation.is_some() {
-            return "processor time of the program";
-        }
-        match (self.settings.threads, self.is_net()) {
-            (true, _) => "elapsed time",
-            (false, true) => "time in malloc and free",
-            (false, false) => "time in the replay",
-        }
+    /// Returns how to measure the program itself; empty where it is not known which one it is.
+    pub fn to_measure_the_program(&self) -> String {
+        let command = act::confirm(&self.trace);
+        command.map_or_else(String::new, |command| format!("To measure the program itself: `{command}`."))
     }
 }
 

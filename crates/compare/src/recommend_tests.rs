@@ -4,6 +4,7 @@ use fastrand::Rng;
 
 use super::super::comparison::Fidelity;
 use super::super::confirm::{Confirmation, Confirmed, ProgramRun};
+use super::super::recorded::Recorded;
 use super::super::row::Kind;
 use super::super::synthetic::{Synthetic, row};
 use super::*;
@@ -53,6 +54,17 @@ fn confirmed(rounds: u32, time: f64, memory: f64, noise: f64) -> impl FnOnce(&mu
 fn threads(comparison: &mut Comparison) {
     comparison.trace.threads = 5;
 }
+
+/// A program that takes 4 s, a second of it in malloc, and 128 MB, half of it heap.
+const PROGRAM: Recorded = Recorded {
+    elapsed_seconds: Some(5.0),
+    processor_seconds: Some(4.0),
+    malloc_seconds: Some(1.0),
+    peak_anonymous: Some(120_000_000),
+    average_anonymous: None,
+    resident_files: Some(8_000_000),
+    faults: None,
+};
 
 fn rules() -> Vec<Rule> {
     use Verdict::{Change, Depends, Keep, Unknown};
@@ -110,7 +122,7 @@ fn rules() -> Vec<Rule> {
             beside([row("slow", 1.4, 1.0), row("large", 1.0, 1.5)]).build(),
             Keep,
             Some("system"),
-            &["to be worse in one of them", "not about the program's time."],
+            &["to be worse in one of them", "a verdict about the allocator's calls and the heap alone"],
         ),
         (
             "no significance is no equivalence",
@@ -177,6 +189,111 @@ fn rules() -> Vec<Rule> {
         ),
         ("ten can", many(10).build(), Change, Some("a3"), &[]),
         (
+            "the program: faster and smaller",
+            beside([row("fast", 0.5, 0.7)]).recorded(PROGRAM).build(),
+            Change,
+            Some("fast"),
+            &[
+                "Use fast: the program takes 13 % less processor time (95 % interval 12 to 13) and 15 % less memory",
+                "memory (95 % interval 15 to 15), as predicted. ",
+                "malloc and free are 25 % of this program's processor time: no allocator's calls can matter by more.",
+            ],
+        ),
+        (
+            "the program: faster at the same memory",
+            beside([row("fast", 0.5, 1.04)]).recorded(PROGRAM).build(),
+            Change,
+            Some("fast"),
+            &[
+                "the program takes 13 % less processor time",
+                "at the same memory within 5 % (1.02 times), as predicted.",
+            ],
+        ),
+        (
+            "the program: malloc is too small a share of it",
+            beside([row("fast", 0.8, 1.0)]).recorded(Recorded { processor_seconds: Some(20.0), ..PROGRAM }).build(),
+            Keep,
+            Some("system"),
+            &["malloc and free are 5 % of this program's"],
+        ),
+        (
+            "the program: half as much heap again is a price",
+            beside([row("fast", 0.5, 1.5)]).recorded(PROGRAM).build(),
+            Depends,
+            Some("system"),
+            &["more: at 25 % more memory (95 % interval 25 to 25), the program takes 13 % less", "with fast"],
+        ),
+        (
+            "the program: noise of replays that is little of the program's",
+            beside([row("fast", 0.3, 1.0)]).noise(0.2).recorded(PROGRAM).build(),
+            Change,
+            Some("fast"),
+            &["the program takes 18 % less processor time"],
+        ),
+        (
+            "the program: its calls took much longer than replayed ones",
+            beside(fast()).recorded(Recorded { malloc_seconds: Some(4.1), ..PROGRAM }).build(),
+            Unknown,
+            None,
+            &[
+                "Nothing can be said of time: malloc and free took 4.10 s when this was recorded, and 1.00 s in the",
+                "not within 0.25 to 4 times. Of memory, no allocator is shown",
+            ],
+        ),
+        (
+            "the program: such calls, and memory",
+            beside([row("small", 1.0, 0.5)]).recorded(Recorded { malloc_seconds: Some(0.2), ..PROGRAM }).build(),
+            Unknown,
+            None,
+            &["Nothing can be said of time", "Of memory, small takes 25 % less memory of the program"],
+        ),
+        (
+            "the program: less than its heap",
+            beside([row("fast", 0.5, 1.0)]).recorded(Recorded { peak_anonymous: Some(50_000_000), ..PROGRAM }).build(),
+            Unknown,
+            None,
+            &[
+                "Nothing can be said of memory: the heap alone has 61.0 MiB in the replay of the system's malloc, 28 %",
+                "Of time, fast takes 13 % less processor time",
+            ],
+        ),
+        (
+            "the program: neither",
+            beside(fast())
+                .recorded(Recorded { peak_anonymous: Some(50_000_000), malloc_seconds: Some(9.0), ..PROGRAM })
+                .build(),
+            Unknown,
+            None,
+            &["Nothing can be said: malloc and free took 9.00 s", "; and the heap alone has"],
+        ),
+        (
+            "the program: an unfaithful replay",
+            with(beside(fast()).recorded(PROGRAM), fidelity(89 << 20)),
+            Unknown,
+            None,
+            &["Nothing can be said: the replay is not like the recorded run"],
+        ),
+        (
+            "the program's memory, and its calls' time",
+            beside([row("both", 0.8, 0.7)]).recorded(Recorded { malloc_seconds: None, ..PROGRAM }).build(),
+            Change,
+            Some("both"),
+            &[
+                "Use both: 20 % less time in malloc and free than the system's (95 % interval 20 to 20)",
+                " at 15 % less memory of the program (95",
+                "The memory is that of the program; the time is that of the allocator's calls alone",
+            ],
+        ),
+        (
+            "the program, known by name",
+            with(beside([row("fast", 0.5, 1.0)]).recorded(PROGRAM), |comparison| {
+                comparison.trace.program = Some("jq".to_owned());
+            }),
+            Change,
+            Some("fast"),
+            &["caches. To measure the program itself: `heapwright compare --confirm -- jq`. To use it:"],
+        ),
+        (
             "the program itself decides: what replays found is not there",
             with(beside(fast()), confirmed(12, 1.0, 1.0, 0.01)),
             Keep,
@@ -191,7 +308,12 @@ fn rules() -> Vec<Rule> {
             }),
             Change,
             Some("fast"),
-            &["less processor time of the program than the system's", "of the program itself", "To use it"],
+            &[
+                "Use fast: the program takes 20 % less processor time",
+                ", as measured.",
+                "of the program itself",
+                "To use it",
+            ],
         ),
         (
             "the program itself decides: too noisy",
@@ -270,7 +392,10 @@ fn rules() -> Vec<Rule> {
             }),
             Change,
             Some("fast"),
-            &["which `heapwright compare --confirm -- jq` measures. To use it: `LD_PRELOAD=/usr/lib/libfast.so jq`"],
+            &[
+                "the program itself: `heapwright compare --confirm -- jq`.",
+                "To use it: `LD_PRELOAD=/usr/lib/libfast.so jq`",
+            ],
         ),
     ]
 }

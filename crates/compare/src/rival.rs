@@ -1,12 +1,11 @@
 //! A row held against the system's malloc: what is shown of its time and its memory, and that in words.
 
+use super::basis::{Basis, Evidence};
 use super::comparison::Comparison;
 use super::confirm::{Confirmation, Confirmed, ProgramRun};
 use super::figures::EQUAL;
-use super::metric::Metric;
 use super::pace::comparisons;
 use super::row::Row;
-use heapwright_show::number;
 use heapwright_stats::{Estimate, paired_ratios};
 
 /// A difference below this share is not shown by any interval, however little noise there is.
@@ -23,9 +22,11 @@ pub struct Rival<'a> {
     pub row: &'a Row,
     /// Its time over the system's.
     pub time: Estimate,
-    /// Its peak RSS over the system's.
+    /// Its memory over the system's.
     pub memory: Estimate,
-    /// The system's peak RSS, in bytes.
+    /// Where both come from.
+    basis: Basis,
+    /// The system's memory, in bytes.
     base: f64,
     /// By how much the times and the memory of one allocator differ.
     noise: [f64; 2],
@@ -45,11 +46,11 @@ impl Comparison {
         let base = runs.system().and_then(|system| runs.figure(system, ProgramRun::PEAK)).map(|peak| peak.median);
         let open: Vec<&Confirmed> =
             runs.rows.iter().filter(|row| row.kind.is_a_rival() && row.note.is_none()).collect();
-        let comparisons = comparisons(open.len());
+        let (comparisons, basis) = (comparisons(open.len()), self.basis());
         let rival = |confirmed: &Confirmed| {
             let ratio = |figure| Estimate::one_of(comparisons, &runs.ratios(confirmed, figure)?);
             let (time, memory) = (ratio(ProgramRun::PROCESSOR)?, ratio(ProgramRun::PEAK)?);
-            Some(Rival { row: self.row(&confirmed.name)?, time, memory, base: base?, noise })
+            Some(Rival { row: self.row(&confirmed.name)?, time, memory, basis, base: base?, noise })
         };
         open.into_iter().filter_map(rival).collect()
     }
@@ -57,15 +58,17 @@ impl Comparison {
     fn replayed_rivals(&self) -> Vec<Rival<'_>> {
         let Some(system) = self.system() else { return Vec::new() };
         let rows: Vec<&Row> = self.rows.iter().filter(|row| is_open(row, system)).collect();
-        let comparisons = comparisons(rows.len());
-        let noise = [Metric::Time, Metric::Peak].map(|metric| self.noise_of(metric).unwrap_or(0.0));
+        let (comparisons, basis) = (comparisons(rows.len()), self.basis());
+        let metrics = [basis.time_metric(), basis.memory_metric()];
+        let noise = metrics.map(|metric| self.noise_of(metric).unwrap_or(0.0));
+        let base = system.median(basis.memory_metric());
         let rival = |row| {
             let ratio = |metric| {
                 let values = [row, system].map(|row| self.in_each_round(row, metric));
                 Estimate::one_of(comparisons, &paired_ratios(&values[0], &values[1])?)
             };
-            let base = system.median(Metric::Peak)?;
-            Some(Rival::new(row, [ratio(Metric::Time)?, ratio(Metric::Peak)?], base, noise))
+            let (time, memory) = (ratio(metrics[0])?, ratio(metrics[1])?);
+            Some(Rival { row, time, memory, basis, base: base?, noise })
         };
         rows.into_iter().filter_map(rival).collect()
     }
@@ -74,15 +77,6 @@ impl Comparison {
 /// Returns whether a row can be chosen instead of the system's malloc.
 fn is_open(row: &Row, system: &Row) -> bool {
     row.kind.is_a_rival() && row.note.is_none() && !row.rounds.is_empty() && row.refused <= system.refused
-}
-
-impl<'a> Rival<'a> {
-    /// Returns a rival by its `ratios` to the system's time and memory. `base` is the system's memory, in bytes;
-    /// `noise` the shares by which times and memory of one allocator differ.
-    pub fn new(row: &'a Row, ratios: [Estimate; 2], base: f64, noise: [f64; 2]) -> Rival<'a> {
-        let [time, memory] = ratios;
-        Rival { row, time, memory, base, noise }
-    }
 }
 
 impl Rival<'_> {
@@ -139,24 +133,29 @@ impl Rival<'_> {
     }
 
     /// Returns what is better, then the other figure: "18 % less time in malloc and free (95 % interval 15 to 21) at
-    /// the same memory (1.04 times)". A share of more than a twentieth comes first, even if it is a few pages.
-    pub fn evidence(&self, time: &str) -> String {
-        match self.is_faster() {
-            true if self.memory.median > 1.0 + EQUAL => {
-                format!("at {}, {}", self.memory_in_words(), self.time_in_words(time))
-            }
-            true => format!("{} at {}", self.time_in_words(time), self.memory_in_words()),
-            false => format!("{} at {}", self.memory_in_words(), self.time_in_words(time)),
-        }
+    /// the same memory within 5 % (1.04 times)". A share of more than a twentieth comes first, even if it is a few
+    /// pages.
+    pub fn evidence(&self) -> String {
+        let (time, memory) = (self.time_in_words(), self.memory_in_words());
+        let takes = if self.basis.is_of_the_program() { "the program takes " } else { "" };
+        let evidence = match self.is_faster() {
+            true if self.memory.median > 1.0 + EQUAL => format!("at {memory}, {takes}{time}"),
+            true => format!("{takes}{time} {} {memory}", self.joint(self.memory)),
+            false => format!("{takes}{memory} {} {time}", self.joint(self.time)),
+        };
+        format!("{evidence}{}", self.provenance())
     }
 
     /// Returns what it costs, then what it is better in.
-    pub fn offer(&self, time: &str) -> String {
+    pub fn offer(&self) -> String {
         let (price, gain) = match self.is_faster() {
-            true => (self.memory_in_words(), self.time_in_words(time)),
-            false => (self.time_in_words(time), self.memory_in_words()),
+            true => (self.memory_in_words(), self.time_in_words()),
+            false => (self.time_in_words(), self.memory_in_words()),
         };
-        format!("at {price}, {} takes {gain}", self.row.title())
+        match self.basis.is_of_the_program() {
+            true => format!("at {price}, the program takes {gain} with {}", self.row.title()),
+            false => format!("at {price}, {} takes {gain}", self.row.title()),
+        }
     }
 
     /// Returns what is not decided of it.
@@ -170,47 +169,31 @@ impl Rival<'_> {
 
     /// Returns its memory in words.
     pub fn memory_in_words(&self) -> String {
-        let ratio = self.memory.median;
-        if self.memory.is_one_within(EQUAL) {
-            return format!("the same memory within 5 % ({ratio:.2} times)");
-        }
-        if self.is_little() {
-            let bytes = number::bytes(((ratio - 1.0).abs() * self.base) as u64);
-            return format!("{bytes} {} memory", if ratio < 1.0 { "less" } else { "more" });
-        }
-        let [low, high] = [self.memory.low(), self.memory.high()].map(|end| format!("{end:.2}"));
-        let interval = if low == high { String::new() } else { format!(" (95 % interval {low} to {high})") };
-        format!("{ratio:.2} times the system's memory{interval}")
+        let little = self.is_little().then(|| ((self.memory.median - 1.0).abs() * self.base) as u64);
+        self.basis.memory(self.memory, little)
     }
 
-    /// A time over the system's, as in "18 % less time than the system's malloc (95 % interval 15 to 21)".
-    fn time_in_words(&self, time: &str) -> String {
-        let ratio = self.time;
-        if ratio.is_one_within(EQUAL) {
-            return format!("the same time within 5 % ({:.2} times)", ratio.median);
+    /// Returns its time in words.
+    pub fn time_in_words(&self) -> String {
+        self.basis.time(self.time)
+    }
+
+    /// Returns the word between the better figure and the `other`.
+    fn joint(&self, other: Estimate) -> &'static str {
+        if self.basis.is_of_the_program() && !other.is_one_within(EQUAL) { "and" } else { "at" }
+    }
+
+    /// Returns in a word how the figures came about, where they are the program's.
+    fn provenance(&self) -> &'static str {
+        match (self.basis.is_of_the_program(), self.basis.time) {
+            (false, _) => "",
+            (true, Evidence::Runs) => ", as measured",
+            (true, _) => ", as predicted",
         }
-        if ratio.median >= 2.0 {
-            let [low, high] = [ratio.low(), ratio.high()];
-            return format!("{:.1} times the system's {time} (95 % interval {low:.1} to {high:.1})", ratio.median);
-        }
-        let (word, share, [from, to]) = match ratio.median < 1.0 {
-            true => ("less", 1.0 - ratio.median, [1.0 - ratio.high(), 1.0 - ratio.low()]),
-            false => ("more", ratio.median - 1.0, [ratio.low() - 1.0, ratio.high() - 1.0]),
-        };
-        let [share, from, to] = [share, from, to].map(percent);
-        format!("{share} % {word} {time} than the system's (95 % interval {from} to {to})")
     }
 }
 
 /// Returns whether a ratio is shown to be below 1 by more than the noise, and its median by more than a twentieth.
 fn is_less(ratio: Estimate, noise: f64) -> bool {
     ratio.is_below(1.0 - noise.max(LEAST)) && ratio.median < 1.0 - EQUAL
-}
-
-/// Returns a share as a whole number of percent.
-pub fn percent(share: f64) -> String {
-    match format!("{:.0}", 100.0 * share).as_str() {
-        "-0" => "0".to_owned(),
-        percent => percent.to_owned(),
-    }
 }

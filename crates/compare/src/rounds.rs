@@ -3,10 +3,14 @@
 
 use std::time::Instant;
 
+use anyhow::Result;
 use fastrand::Rng;
 
+use super::background::Background;
 use super::pace::{Pace, comparisons};
+use super::recorded::{Recorded, curve};
 use super::row::{Kind, Round, Row, Sample, TimedRound};
+use super::start::Starter;
 use super::subject::Subject;
 use heapwright_host::interruption::Interruption;
 use heapwright_real as real;
@@ -57,6 +61,42 @@ pub struct Rounds<'a> {
     pub course: &'a Course,
     /// Ends the measurement after the current run.
     pub until: &'a Interruption,
+    /// What is measured for predictions of the program.
+    pub extras: Extras,
+}
+
+/// What is measured in each round beside replays, for predictions of the whole program.
+#[derive(Default)]
+pub struct Extras {
+    /// The memory of the recorded process in the course of its events, if its peak is known.
+    memory: Option<Vec<Sample>>,
+    /// Measures the start of programs, if there is anything to predict.
+    starter: Option<Starter>,
+    /// Whether the time of calls alone is of use.
+    calls: Calls,
+}
+
+/// Whether the calls alone are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Calls {
+    /// In a replay that touches no blocks.
+    Apart,
+    /// Not at all.
+    #[default]
+    Unmeasured,
+}
+
+impl Extras {
+    /// Returns what is of use with these figures of the recorded process.
+    ///
+    /// # Errors
+    /// When programs cannot be started.
+    pub fn of(script: &Script, recorded: &Recorded) -> Result<Extras> {
+        let has_time = recorded.malloc_share().is_some();
+        let memory = recorded.peak().map(|_| curve(script));
+        let starter = (has_time || memory.is_some()).then(Starter::new).transpose()?;
+        Ok(Extras { memory, starter, calls: if has_time { Calls::Apart } else { Calls::Unmeasured } })
+    }
 }
 
 impl Rounds<'_> {
@@ -108,20 +148,74 @@ impl Rounds<'_> {
     fn round(&mut self, measured: &mut Measured, rng: &mut Rng, progress: &Progress) -> bool {
         let is_timed = self.course.latencies == Latencies::On && measured.rounds.is_multiple_of(TIMED_EVERY);
         let Some(runs) = self.everybody(Latencies::Off, rng, progress) else { return false };
-        measured.rounds += 1;
-        for (at, run) in runs {
-            let row = &mut self.rows[at];
-            if row.rounds.is_empty() {
-                row.samples = samples(&run);
-            }
-            row.rounds.push(Round::of(&run));
+        let Some(calls) = self.calls_alone() else { return false };
+        if !self.start_programs() {
+            return false;
         }
+        measured.rounds += 1;
+        self.keep(&runs, &calls);
         if !is_timed {
             return true;
         }
         let Some(runs) = self.everybody(Latencies::On, rng, progress) else { return false };
         measured.timed_rounds += 1;
         runs.iter().for_each(|(at, run)| self.rows[*at].timed_rounds.extend(TimedRound::of(run)));
+        true
+    }
+
+    /// Adds a round to the rows of its runs. `calls` has the times of the calls alone, where they were measured.
+    fn keep(&mut self, runs: &[(usize, Run)], calls: &[(usize, f64)]) {
+        let system = runs.iter().find(|(at, _)| self.rows[*at].kind == Kind::System).map(|(_, run)| samples(run));
+        let memory = self.extras.memory.as_ref().zip(system.as_ref());
+        let background = memory.map(|(memory, system)| (Background::of(memory, system), system));
+        for (at, run) in runs {
+            let (row, samples) = (&mut self.rows[*at], samples(run));
+            if row.note.is_some() {
+                continue;
+            }
+            row.rounds.push(Round {
+                calls_seconds: calls.iter().find(|(of, _)| of == at).map(|(_, seconds)| *seconds),
+                rise: background.as_ref().map(|(background, system)| background.rise(&samples, system)),
+                ..Round::of(run)
+            });
+            if row.samples.is_empty() {
+                row.samples = samples;
+            }
+        }
+    }
+
+    /// Measures the calls of the system's malloc and of the harness in replays that touch no blocks, if that is of use;
+    /// `None` when interrupted.
+    fn calls_alone(&mut self) -> Option<Vec<(usize, f64)>> {
+        let is_measured = |row: &Row| matches!(row.kind, Kind::System | Kind::NoOp) && row.note.is_none();
+        let rows: Vec<usize> = match self.extras.calls {
+            Calls::Apart => (0..self.rows.len()).filter(|&at| is_measured(&self.rows[at])).collect(),
+            Calls::Unmeasured => Vec::new(),
+        };
+        let runs: Vec<(usize, f64)> = rows
+            .into_iter()
+            .filter_map(|at| Some((at, self.run(at, Payload::None, Latencies::Off)?.cpu_seconds)))
+            .collect();
+        (!self.until.came()).then_some(runs)
+    }
+
+    /// Starts a program that does nothing under every subject, if that is of use; `false` when interrupted. A subject
+    /// under which it fails has a note, and is not run again.
+    fn start_programs(&mut self) -> bool {
+        let Some(starter) = self.extras.starter.as_ref() else { return true };
+        for (row, subject) in self.rows.iter_mut().zip(self.subjects) {
+            if self.until.came() {
+                return false;
+            }
+            if row.kind == Kind::NoOp || row.note.is_some() {
+                continue;
+            }
+            match starter.start(&subject.allocator) {
+                Ok(start) => row.starts.push(start),
+                Err(_) if self.until.came() => return false,
+                Err(error) => row.fail(&error),
+            }
+        }
         true
     }
 
@@ -152,9 +246,7 @@ impl Rounds<'_> {
             Ok(run) => Some(run),
             Err(_) if self.until.came() => None,
             Err(error) => {
-                let row = &mut self.rows[at];
-                row.note = Some(format!("{error:#}"));
-                (row.rounds, row.timed_rounds) = (Vec::new(), Vec::new());
+                self.rows[at].fail(&error);
                 None
             }
         }
@@ -170,6 +262,14 @@ impl Rounds<'_> {
     }
 }
 
+impl Row {
+    /// Notes why it cannot be measured, and drops its rounds.
+    fn fail(&mut self, error: &anyhow::Error) {
+        self.note = Some(format!("{error:#}"));
+        (self.rounds, self.timed_rounds, self.starts) = (Vec::new(), Vec::new(), Vec::new());
+    }
+}
+
 fn samples(run: &Run) -> Vec<Sample> {
     run.samples.iter().map(|sample| Sample { event: sample.event, rss: sample.rss }).collect()
 }
@@ -177,7 +277,7 @@ fn samples(run: &Run) -> Vec<Sample> {
 impl Round {
     fn of(run: &Run) -> Round {
         let Run { seconds, cpu_seconds, peak_rss, average_rss, faults, .. } = *run;
-        Round { seconds, cpu_seconds, peak_rss, average_rss, faults }
+        Round { seconds, cpu_seconds, peak_rss, average_rss, faults, calls_seconds: None, rise: None }
     }
 }
 

@@ -6,7 +6,11 @@ use heapwright_placement::PolicyKind;
 use serde::{Deserialize, Serialize};
 
 use super::metric::Metric;
+use super::program::Predicted;
+use heapwright_show::number;
 use heapwright_stats::Estimate;
+
+pub use super::start::Start;
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +67,12 @@ pub struct Row {
     /// The parts of the measured peak RSS.
     #[serde(default)]
     pub parts: Option<Parts>,
+    /// What a program takes that does nothing, once in each round.
+    #[serde(default)]
+    pub starts: Vec<Start>,
+    /// The predicted figures of the whole program.
+    #[serde(default)]
+    pub program: Option<Predicted>,
 }
 
 /// A simulated heap when it was first at its longest, in bytes.
@@ -91,6 +101,15 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// The headings of their columns.
+    pub const NAMES: [&str; 4] = ["asked", "rounding", "holes", "kept"];
+
+    /// Returns them in the order of [`Parts::NAMES`]; `None` for those that are part of `kept`.
+    pub fn bytes(&self) -> [Option<i64>; 4] {
+        let known = |part: Option<u64>| part.map(|bytes| bytes as i64);
+        [Some(self.asked as i64), known(self.rounding), known(self.holes), Some(self.kept)]
+    }
+
     /// Splits `peak` resident bytes. Of policies the simulated heap tells the parts; of others only what was `asked`
     /// for is known.
     pub fn of(peak: u64, at_peak: Option<AtPeak>, asked: u64) -> Parts {
@@ -116,6 +135,14 @@ pub struct Round {
     pub average_rss: u64,
     /// Page faults.
     pub faults: u64,
+    /// Processor time of the calls in a replay that touches no blocks; of the system's malloc and the harness, if the
+    /// trace says how long its calls took.
+    #[serde(default)]
+    pub calls_seconds: Option<f64>,
+    /// By how many bytes the peak of the program's memory is higher with this heap than with that of the system's
+    /// malloc in the same round, libraries left out.
+    #[serde(default)]
+    pub rise: Option<i64>,
 }
 
 /// The resident bytes of a heap at a moment.
@@ -155,6 +182,8 @@ impl Row {
             samples: Vec::new(),
             at_peak: None,
             parts: None,
+            starts: Vec::new(),
+            program: None,
         }
     }
 
@@ -175,6 +204,17 @@ impl Row {
         }
     }
 
+    /// Returns a value of one of its figures as people read it. External fragmentation has the bytes that it stands for
+    /// behind it.
+    pub fn shown(&self, metric: Metric, value: f64) -> String {
+        match (metric, self.at_peak) {
+            (Metric::External, Some(at_peak)) => {
+                format!("{} of {}", metric.show(value), number::bytes(at_peak.holes))
+            }
+            _ => metric.show(value),
+        }
+    }
+
     /// The name in a sentence.
     pub fn title(&self) -> String {
         match (self.kind, self.name.as_str()) {
@@ -185,6 +225,12 @@ impl Row {
             (_, name) => name.to_owned(),
         }
     }
+}
+
+/// Returns a number of bytes, which may be negative, as people read it.
+pub fn signed(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", number::bytes(bytes.unsigned_abs()))
 }
 
 #[cfg(test)]

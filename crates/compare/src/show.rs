@@ -3,12 +3,12 @@
 use anstyle::{AnsiColor, Color, Style};
 
 use super::baseline;
+use super::basis::Evidence;
 use super::comparison::Comparison;
 use super::confirm::{Confirmation, Figure, ProgramRun};
 use super::marks::{Mark, marks};
 use super::metric::{Metric, Origin};
-use super::row::{Parts, Row};
-use heapwright_show::number;
+use super::row::{Parts, Row, signed};
 use heapwright_show::table::{Cell, HEADING, Table};
 use heapwright_show::terminal::wrapped;
 use heapwright_stats::Estimate;
@@ -20,8 +20,16 @@ const BEST: Style = Style::new().bold().fg_color(Some(Color::Ansi(AnsiColor::Gre
 const TIE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
 
 /// What may have changed since a baseline.
-const CHANGES: [Metric; 6] =
-    [Metric::Time, Metric::Peak, Metric::Average, Metric::P99, Metric::Heap, Metric::ExternalMean];
+const CHANGES: [Metric; 8] = [
+    Metric::ProgramTime,
+    Metric::ProgramPeak,
+    Metric::Time,
+    Metric::Peak,
+    Metric::Average,
+    Metric::P99,
+    Metric::Heap,
+    Metric::ExternalMean,
+];
 
 /// Prints everything, in tables of at most `width` characters.
 pub fn print(comparison: &Comparison, baseline: Option<&Comparison>, columns: &[Metric], width: usize) {
@@ -71,28 +79,13 @@ fn table(comparison: &Comparison, heading: &str, columns: &[Metric]) -> Table {
 
 /// The parts of each row's peak RSS.
 fn memory(comparison: &Comparison) -> Table {
-    let mut table = Table::new(["parts of peak RSS", "asked", "rounding", "holes", "kept"]);
+    let mut table = Table::new(["parts of peak RSS"].into_iter().chain(Parts::NAMES));
     for row in &comparison.rows {
-        let cells = match row.parts {
-            Some(Parts { asked, rounding, holes, kept }) => {
-                [Some(asked as i64), bytes(rounding), bytes(holes), Some(kept)]
-            }
-            None => [None; 4],
-        };
+        let cells = row.parts.map_or([None; 4], |parts| parts.bytes());
         let cell = |bytes: Option<i64>| bytes.map_or_else(Cell::missing, |bytes| signed(bytes).into());
         table.row([Cell::from(&row.name)].into_iter().chain(cells.map(cell)));
     }
     table
-}
-
-fn bytes(known: Option<u64>) -> Option<i64> {
-    known.map(|bytes| bytes as i64)
-}
-
-/// A number of bytes that may be negative.
-fn signed(bytes: i64) -> String {
-    let sign = if bytes < 0 { "-" } else { "" };
-    format!("{sign}{}", number::bytes(bytes.unsigned_abs()))
 }
 
 /// A figure and how it stands in its column.
@@ -105,16 +98,14 @@ fn cell(row: &Row, metric: Metric, mark: Mark) -> Cell {
     figure(row, metric).map_or_else(Cell::missing, |figure| Cell::styled(figure, style).marked(mark.sign()))
 }
 
-/// A figure; of the ratio to the system's time, which decides, with its interval.
+/// A figure; of the ratios to the system's, which decide, with their intervals.
 fn figure(row: &Row, metric: Metric) -> Option<String> {
     let estimate = row.figures.get(&metric)?;
     Some(match metric {
-        Metric::TimeOverSystem => with_interval(estimate),
-        Metric::External => match row.at_peak {
-            Some(at_peak) => format!("{} of {}", metric.show(estimate.median), number::bytes(at_peak.holes)),
-            None => metric.show(estimate.median),
-        },
-        _ => metric.show(estimate.median),
+        Metric::TimeOverSystem | Metric::ProgramTimeOverSystem | Metric::ProgramPeakOverSystem => {
+            with_interval(estimate)
+        }
+        _ => row.shown(metric, estimate.median),
     })
 }
 
@@ -128,9 +119,12 @@ fn with_interval(ratio: &Estimate) -> String {
 
 /// The runs of the program itself; of each ratio to the system's malloc, what the replays said too.
 fn confirmed(comparison: &Comparison, confirmation: &Confirmation) -> Table {
-    const HEADINGS: [&str; 9] =
-        ["the program", "elapsed", "/ system", "processor", "/ system", "replayed", "peak RSS", "/ system", "replayed"];
-    let mut table = Table::new(HEADINGS);
+    let basis = comparison.replayed_basis();
+    let said = |evidence| if evidence == Evidence::Prediction { "predicted" } else { "replayed" };
+    let [time, memory] = [said(basis.time), said(basis.memory)];
+    let headings =
+        ["the program", "elapsed", "/ system", "processor", "/ system", time, "peak RSS", "/ system", memory];
+    let mut table = Table::new(headings);
     for row in &confirmation.rows {
         let shown = |figure: Figure, show: fn(f64) -> String| {
             let figure = confirmation.figure(row, figure);
@@ -153,10 +147,10 @@ fn confirmed(comparison: &Comparison, confirmation: &Confirmation) -> Table {
             over_system(ProgramRun::ELAPSED),
             shown(ProgramRun::PROCESSOR, seconds),
             over_system(ProgramRun::PROCESSOR),
-            replayed(Metric::Time),
+            replayed(basis.time_metric()),
             shown(ProgramRun::PEAK, bytes),
             over_system(ProgramRun::PEAK),
-            replayed(Metric::Peak),
+            replayed(basis.memory_metric()),
         ]);
     }
     table

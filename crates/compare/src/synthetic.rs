@@ -2,7 +2,8 @@
 
 use super::comparison::{Comparison, SCHEMA, Settings};
 use super::metric::Metric;
-use super::row::{Kind, Round, Row};
+use super::recorded::Recorded;
+use super::row::{Kind, Round, Row, Start};
 use super::trace::Trace;
 use heapwright_allocators::allocator::SYSTEM_AGAIN;
 use heapwright_host::machine::Machine;
@@ -18,6 +19,7 @@ pub struct Synthetic {
     peak: f64,
     over_asked: f64,
     policies: Vec<(&'static str, f64)>,
+    recorded: Recorded,
 }
 
 /// Returns an allocator with its time and memory over the system's.
@@ -37,7 +39,13 @@ impl Synthetic {
             peak: 64e6,
             over_asked: 1.05,
             policies: Vec::new(),
+            recorded: Recorded::default(),
         }
+    }
+
+    /// The trace says what the program used. In replays, the system's malloc takes a second.
+    pub fn recorded(self, recorded: Recorded) -> Synthetic {
+        Synthetic { recorded, ..self }
     }
 
     /// The rows are policies.
@@ -100,6 +108,7 @@ impl Synthetic {
             trace: Trace { peak_asked: asked as u64, events: 1000, ..Trace::default() },
             machine: Machine { kernel: None, cpu: None, cores: None, memory: None },
             settings: Settings { rounds: self.rounds, ..Settings::default() },
+            recorded: self.recorded,
             fidelity: None,
             confirmation: None,
             recommendation: None,
@@ -119,8 +128,15 @@ impl Synthetic {
                 peak_rss: (memory * self.peak) as u64,
                 average_rss: (memory * self.peak / 2.0) as u64,
                 faults: 100,
+                calls_seconds: Some(if kind == Kind::NoOp { 0.0 } else { 1.0 }),
+                rise: Some(((memory - 1.0) * self.peak) as i64),
             }
         };
-        Row { rounds: (0..self.rounds).map(round).collect(), refused: Some(0), ..Row::new(name, kind) }
+        Row {
+            rounds: (0..self.rounds).map(round).collect(),
+            starts: vec![Start { cpu_seconds: 0.001, peak_rss: 2 << 20 }; self.rounds as usize],
+            refused: Some(0),
+            ..Row::new(name, kind)
+        }
     }
 }

@@ -34,6 +34,9 @@ pub struct Trace {
     pub peak_asked: u64,
     /// Whether the recording came to its own end.
     pub is_whole: bool,
+    /// Whether it says when its events happened; `None` if that was not looked at.
+    #[serde(default)]
+    pub has_times: Option<bool>,
     /// Why only a part of it can be read.
     #[serde(default)]
     pub damage: Option<String>,

@@ -48,6 +48,18 @@ enum Target {
     Open(RawFd),
 }
 
+impl Target {
+    /// Returns whether both are one file, or one file that this process has open. Everything written to the same pipe
+    /// or device arrives.
+    fn is(&self, other: &Target) -> bool {
+        match (self, other) {
+            (Target::File(one), Target::File(other)) => canonical(one) == canonical(other),
+            (Target::Open(one), Target::Open(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
 impl Destination {
     /// Checks that `contents` can be written to `place`, and that this loses neither one of `sources`, which the
     /// command reads, nor a file that is unlikely to be meant. `-` is standard output.
@@ -86,6 +98,20 @@ impl Destination {
             (Target::Open(_), _) => {}
         }
         Ok(Destination { named, target })
+    }
+
+    /// Checks that no two of these are the same file, of which one would overwrite the other.
+    ///
+    /// # Errors
+    /// Names both.
+    pub fn ensure_apart(all: &[&Destination]) -> Result<()> {
+        for (at, one) in all.iter().enumerate() {
+            if let Some(other) = all[..at].iter().find(|other| other.target.is(&one.target)) {
+                let [one, other] = [other, one].map(|each| each.named.display());
+                bail!("{one} and {other} are the same file, and one would overwrite the other: name another file");
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether this is standard output or another file that this process was started with, so that nothing
@@ -148,6 +174,11 @@ pub(crate) fn cannot(place: &Path) -> String {
 /// Creates a temporary file next to `path`.
 fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     Draft::temporary(folder_of(path))
+}
+
+/// Returns the path of a file that may not be there yet, with the only name of its folder.
+fn canonical(path: &Path) -> Option<PathBuf> {
+    Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?))
 }
 
 /// Follows the symbolic links from `place`, which may lead to a file that is not there yet.
@@ -348,6 +379,28 @@ mod tests {
         let mut came = Vec::new();
         listener.accept().unwrap().0.read_to_end(&mut came).unwrap();
         assert_eq!((&came[..], names(folder.path()).len()), (&b"through"[..], 2));
+    }
+
+    #[test]
+    fn two_outputs_are_not_the_same_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        symlink("file", &link).unwrap();
+        let of = |path: &Path| Destination::of(path, Contents::Other, &[]).unwrap();
+        let apart = |one: &Path, other: &Path| {
+            let [one, other] = [of(one), of(other)];
+            Destination::ensure_apart(&[&one, &other])
+        };
+        let null = Path::new("/dev/null");
+        for (one, other) in [(&*file, &*link), (&file, &folder.path().join("./file")), (Path::new("-"), Path::new("-"))]
+        {
+            let said = apart(one, other).unwrap_err().to_string();
+            assert!(said.contains("are the same file"), "{said}");
+        }
+        apart(&file, &folder.path().join("other")).unwrap();
+        apart(null, null).unwrap();
+        apart(&file, Path::new("-")).unwrap();
+        assert!(names(folder.path()) == ["link"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use common::{compiled, heapwright};
-use heapwright_trace::{About, Kind, Writer};
+use heapwright_trace::{About, Kind, Sample, Totals, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,6 +19,28 @@ fn trace(folder: &TempDir) -> PathBuf {
     blocks.iter().step_by(2).for_each(|&block| writer.free(block).unwrap());
     let longer: Vec<u64> = (0..500).map(|_| writer.allocate(Kind::Malloc, 2048, 16).unwrap()).collect();
     longer.iter().chain(blocks.iter().skip(1).step_by(2)).for_each(|&block| writer.free(block).unwrap());
+    writer.finish().unwrap();
+    path
+}
+
+/// A heap of 8 MiB in a process that had 4 MiB beside it, and 2 MiB of files.
+fn trace_of_a_process(folder: &TempDir, totals: &Totals) -> PathBuf {
+    const MIB: u64 = 1 << 20;
+    let path = folder.path().join("process.hwt");
+    let mut about = About::of_program("process");
+    totals.texts().for_each(|(name, text)| about.set(name, &text));
+    let mut writer = Writer::new(File::create(&path).unwrap(), &about).unwrap();
+    let sample =
+        |event: u64, heap: u64| Sample { event, nanoseconds: event, resident: 4 * MIB + heap, ..Sample::default() };
+    writer.sample(&sample(0, 0)).unwrap();
+    let mut blocks = Vec::new();
+    for at in 1..=8192 {
+        blocks.push(writer.allocate(Kind::Malloc, 1000, 16).unwrap());
+        if at % 64 == 0 {
+            writer.sample(&sample(at, at * 1024)).unwrap();
+        }
+    }
+    blocks.iter().for_each(|&block| writer.free(block).unwrap());
     writer.finish().unwrap();
     path
 }
@@ -91,6 +113,52 @@ fn a_trace_is_simulated_and_really_replayed() {
     assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 1 + comparison["results"].as_array().unwrap().len());
     let markdown = fs::read_to_string(&markdown).unwrap();
     assert!(markdown.contains("| measured |") && markdown.contains("| simulated |"), "{markdown}");
+}
+
+#[test]
+fn the_memory_of_the_program_is_predicted() {
+    let folder = TempDir::new().unwrap();
+    let (anonymous, files) = (12 << 20, 2 << 20);
+    let totals = Totals { peak_anonymous: Some(anonymous), resident_files: Some(files), ..Totals::default() };
+    let path = trace_of_a_process(&folder, &totals);
+    let [kept, markdown] = ["kept.json", "kept.md"].map(|name| folder.path().join(name));
+    let mut command = compare(&["-p", "best", "--rounds", "6", "--no-latencies", "--json"]);
+    command.arg(&kept).arg("--markdown").arg(&markdown).arg(&path);
+    let (out, _) = output(&mut command, 0);
+    let comparison = json(&kept);
+    let program = |name: &str, figure: &str| row(&comparison, name)["program"][figure]["median"].as_f64();
+    assert_eq!(program("system", "peak"), Some((anonymous + files) as f64));
+    assert_eq!(program("system", "peak_over_system"), Some(1.0));
+    assert_eq!(program("system", "processor"), None, "the trace does not say how long its calls took");
+    let best = program("best", "peak").unwrap();
+    assert!((0.9..1.2).contains(&(best / (anonymous + files) as f64)), "{best}");
+    assert_eq!(row(&comparison, "best")["starts"].as_array().unwrap().len(), 6);
+    assert!(row(&comparison, "no-op")["program"].is_null());
+    assert_eq!(median(&comparison, "best", "program-peak"), Some(best));
+    assert!(out.contains("predicted") && out.contains("program peak"), "{out}");
+    assert!(out.contains("of anonymous memory at the peak"), "{out}");
+    let markdown = fs::read_to_string(&markdown).unwrap();
+    assert!(markdown.contains("| predicted | program-peak | program-peak/system |"), "{markdown}");
+    assert!(markdown.contains("| parts of peak RSS |"), "{markdown}");
+    // What follows from the rounds is computed again.
+    let mut command = compare(&["-p", "best", "--rounds", "6", "--no-latencies", "--baseline"]);
+    command
+        .arg(&kept)
+        .args(["--fail-if", "program-peak of best > 1.5x", "--fail-if", "program-peak > 1.5GiB"])
+        .arg(&path);
+    output(&mut command, 0);
+}
+
+#[test]
+fn two_outputs_are_not_one_file() {
+    let folder = TempDir::new().unwrap();
+    let (path, out) = (trace(&folder), folder.path().join("out"));
+    let mut command = compare(&["--policies-only", "--json"]);
+    let (_, err) = output(command.arg(&out).arg("--csv").arg(folder.path().join("./out")).arg(&path), 1);
+    assert!(err.contains("are the same file"), "{err}");
+    assert!(!out.exists());
+    let (_, err) = output(compare(&["--policies-only", "--csv", "-", "--markdown", "-"]).arg(&path), 1);
+    assert!(err.contains("are the same file"), "{err}");
 }
 
 #[test]
@@ -220,7 +288,7 @@ fn a_program_is_run_itself_where_that_is_asked_for() {
     command.arg(&json_file).args(["--", "sh", "-c", &script]);
     let (out, err) = output(&mut command, 0);
     assert!(err.contains("running sh at least"), "{err}");
-    assert!(out.contains("the program") && out.contains("replayed"), "{out}");
+    assert!(out.contains("the program") && (out.contains("replayed") || out.contains("predicted")), "{out}");
     let comparison = json(&json_file);
     let rows = comparison["confirmation"]["results"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();

@@ -1,0 +1,204 @@
+//! Predicts what the whole program takes with another allocator, from replays and from what is known of the recorded
+//! process. `docs/compare.md` states the formulas.
+
+use super::comparison::Comparison;
+use super::metric::Metric;
+use super::row::{Kind, Row, Start};
+use heapwright_stats::{Estimate, median, paired_ratios};
+use serde::{Deserialize, Serialize};
+
+/// The least and the greatest ratio of the recorded time of calls to the replayed one with which times are predicted.
+pub const SCALES: [f64; 2] = [0.25, 4.0];
+
+/// The predicted figures of the whole program; `None` where the trace does not say enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// Peak resident bytes, as the kernel counts them for a process that ended.
+    pub peak: Option<Estimate>,
+    /// Processor time in seconds.
+    pub processor: Option<Estimate>,
+    /// Processor time over that with the system's malloc.
+    pub processor_over_system: Option<Estimate>,
+    /// Peak over that with the system's malloc.
+    pub peak_over_system: Option<Estimate>,
+}
+
+impl Predicted {
+    /// Returns the predictions among the figures of a row; `None` without any.
+    pub fn of(row: &Row) -> Option<Predicted> {
+        let figure = |metric| row.figures.get(&metric).copied();
+        let predicted = Predicted {
+            peak: figure(Metric::ProgramPeak),
+            processor: figure(Metric::ProgramTime),
+            processor_over_system: figure(Metric::ProgramTimeOverSystem),
+            peak_over_system: figure(Metric::ProgramPeakOverSystem),
+        };
+        (predicted.peak.is_some() || predicted.processor.is_some()).then_some(predicted)
+    }
+}
+
+impl Comparison {
+    /// Returns a predicted figure of the program with a row's allocator, by each of the rounds; empty where nothing can
+    /// be predicted.
+    pub fn predicted_in_each_round(&self, row: &Row, metric: Metric) -> Vec<f64> {
+        if row.kind == Kind::NoOp {
+            return Vec::new();
+        }
+        let over_system = |metric| {
+            let predicted = |row| self.predicted_in_each_round(row, metric);
+            self.system().and_then(|system| paired_ratios(&predicted(row), &predicted(system)))
+        };
+        let predicted = match metric {
+            Metric::ProgramTime => self.times(row),
+            Metric::ProgramTimeOverSystem => over_system(Metric::ProgramTime),
+            Metric::ProgramPeak => self.peaks(row),
+            Metric::ProgramPeakOverSystem => over_system(Metric::ProgramPeak),
+            _ => None,
+        };
+        predicted.unwrap_or_default()
+    }
+
+    /// Returns the ratio of the recorded time of the calls to that in replays of the system's malloc; `None` where one
+    /// of them is not known.
+    pub fn scale(&self) -> Option<f64> {
+        let (recorded, replayed) = (self.recorded.malloc_seconds?, self.replayed_malloc_seconds()?);
+        Some(recorded / replayed)
+    }
+
+    /// Returns the time that the calls of the system's malloc take in replays that touch no blocks, net of the harness.
+    pub fn replayed_malloc_seconds(&self) -> Option<f64> {
+        let calls = |row: &Row| row.rounds.iter().map(|round| round.calls_seconds).collect::<Option<Vec<f64>>>();
+        let harness = self.rows.iter().find(|row| row.kind == Kind::NoOp)?;
+        let pairs = calls(self.system()?)?.into_iter().zip(calls(harness)?);
+        let net: Vec<f64> = pairs.map(|(calls, harness)| calls - harness).collect();
+        median(&net).filter(|&seconds| seconds > 0.0)
+    }
+
+    /// Processor time: the recorded one, plus the difference of the replays at the scale of the recorded process, plus
+    /// that of the starts.
+    fn times(&self, row: &Row) -> Option<Vec<f64>> {
+        if self.is_threaded_by_one() {
+            return None;
+        }
+        let recorded = self.recorded.processor_seconds?;
+        let scale = self.scale().filter(|scale| (SCALES[0]..=SCALES[1]).contains(scale))?;
+        let system = self.system()?;
+        let start = median_start(row, |start| start.cpu_seconds)? - median_start(system, |start| start.cpu_seconds)?;
+        let pairs = row.rounds.iter().zip(&system.rounds);
+        let difference = pairs.map(|(own, system)| own.cpu_seconds - system.cpu_seconds);
+        Some(difference.map(|difference| (recorded + scale * difference + start).max(0.0)).collect())
+    }
+
+    /// Peak: the recorded one, plus the rise by the curves of the heaps, plus the difference of the starts.
+    fn peaks(&self, row: &Row) -> Option<Vec<f64>> {
+        let recorded = self.recorded.peak()? as f64;
+        let start = |row| median_start(row, |start| start.peak_rss as f64);
+        let start = start(row)? - start(self.system()?)?;
+        let rises = row.rounds.iter().map(|round| round.rise);
+        rises.map(|rise| Some((recorded + rise? as f64 + start).max(0.0))).collect()
+    }
+}
+
+fn median_start(row: &Row, figure: fn(&Start) -> f64) -> Option<f64> {
+    median(&row.starts.iter().map(figure).collect::<Vec<f64>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recorded::Recorded;
+    use super::super::synthetic::{Synthetic, row};
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// 4 s of processor time, of which one in malloc; 100 MiB, of which 64 MB are the heap.
+    fn recorded() -> Recorded {
+        Recorded {
+            processor_seconds: Some(4.0),
+            malloc_seconds: Some(1.0),
+            peak_anonymous: Some(90 * MIB),
+            resident_files: Some(10 * MIB),
+            ..Recorded::default()
+        }
+    }
+
+    fn comparison(recorded: Recorded) -> Comparison {
+        Synthetic::beside([row("mine", 0.6, 1.25)]).noise(0.0).harness(0.0).recorded(recorded).build()
+    }
+
+    fn figure(comparison: &Comparison, name: &str, metric: Metric) -> Option<f64> {
+        comparison.row(name).unwrap().median(metric)
+    }
+
+    #[track_caller]
+    fn near(figure: Option<f64>, expected: f64) {
+        assert!((figure.unwrap() - expected).abs() < 1e-6, "{figure:?} {expected}");
+    }
+
+    #[test]
+    fn the_system_predicts_what_was_recorded() {
+        let comparison = comparison(recorded());
+        for name in ["system", "system (A/A)"] {
+            near(figure(&comparison, name, Metric::ProgramTime), 4.0);
+            near(figure(&comparison, name, Metric::ProgramTimeOverSystem), 1.0);
+            near(figure(&comparison, name, Metric::ProgramPeak), (100 * MIB) as f64);
+        }
+    }
+
+    #[test]
+    fn differences_of_replays_and_starts_are_added() {
+        let mut comparison = comparison(recorded());
+        comparison.rows[1].starts = vec![Start { cpu_seconds: 0.101, peak_rss: 5 * MIB }; 12];
+        comparison.settle();
+        near(figure(&comparison, "mine", Metric::ProgramTime), 4.0 - 0.4 + 0.1);
+        near(figure(&comparison, "mine", Metric::ProgramPeak), (103 * MIB) as f64 + 16e6);
+        let program = comparison.row("mine").unwrap().program.unwrap();
+        near(program.processor_over_system.map(|ratio| ratio.median), 3.7 / 4.0);
+        assert!(program.peak_over_system.unwrap().interval.is_some());
+        let json = serde_json::to_value(comparison.row("mine").unwrap()).unwrap();
+        for name in ["peak", "processor", "processor_over_system", "peak_over_system"] {
+            assert!(json["program"][name]["median"].as_f64().unwrap() > 0.0, "{name}");
+        }
+    }
+
+    #[test]
+    fn time_is_at_the_scale_of_the_recorded_calls() {
+        let at = |malloc_seconds| {
+            let comparison = comparison(Recorded { malloc_seconds: Some(malloc_seconds), ..recorded() });
+            figure(&comparison, "mine", Metric::ProgramTime)
+        };
+        near(at(2.0), 4.0 - 0.8);
+        near(at(0.25), 4.0 - 0.1);
+        assert_eq!((at(0.24), at(4.1)), (None, None));
+    }
+
+    #[test]
+    fn what_the_trace_does_not_say_is_not_predicted() {
+        let of = |recorded| {
+            let comparison = comparison(recorded);
+            [Metric::ProgramTime, Metric::ProgramPeak].map(|metric| figure(&comparison, "mine", metric).is_some())
+        };
+        assert_eq!(of(recorded()), [true, true]);
+        assert_eq!(of(Recorded { processor_seconds: None, ..recorded() }), [false, true]);
+        assert_eq!(of(Recorded { malloc_seconds: None, ..recorded() }), [false, true]);
+        assert_eq!(of(Recorded { resident_files: None, ..recorded() }), [true, false]);
+        assert!(comparison(Recorded::default()).row("mine").unwrap().program.is_none());
+    }
+
+    #[test]
+    fn one_thread_for_several_and_the_harness_predict_no_time() {
+        let mut comparison = comparison(recorded());
+        assert!(comparison.row("no-op").unwrap().program.is_none());
+        comparison.trace.threads = 2;
+        comparison.settle();
+        assert_eq!(figure(&comparison, "mine", Metric::ProgramTime), None);
+    }
+
+    #[test]
+    fn without_its_start_nothing_is_predicted() {
+        let mut comparison = comparison(recorded());
+        comparison.rows[1].starts.clear();
+        comparison.settle();
+        assert!(comparison.row("mine").unwrap().program.is_none());
+    }
+}
