@@ -12,6 +12,7 @@
 //!   processes, which survives their death.
 //! - [`read_foreign`]: the memory of another process. [`each_mapping`]: the mappings of this one. [`object_at`]: the
 //!   program or library at an address.
+//! - [`own_usage`], [`usage_of`]: memory, page faults and processor time of a process.
 //! - [`here`], [`copy_stack`]: the calling thread's registers and stack, to be unwound elsewhere.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
 //!   `malloc`.
@@ -47,6 +48,7 @@ mod thread_slot;
 mod threads;
 mod ticks;
 mod unnamed;
+mod usage;
 mod waiting;
 mod window;
 
@@ -74,6 +76,7 @@ pub use stack::{copy_stack, here, own_stack};
 pub use thread_number::{set_thread_word, thread_number, thread_word};
 pub use thread_slot::ThreadEnd;
 pub use threads::is_single_threaded;
-pub use ticks::{now_nanoseconds, ticks};
+pub use ticks::{now_nanoseconds, ticks, ticks_in_order};
+pub use usage::{Usage, are_huge_pages_off, own_usage, resident_files, stat_field, usage_of};
 pub use waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
 pub use window::Window;

@@ -5,12 +5,13 @@
 use core::ptr::null_mut;
 
 use heapwright_os::{page_size, set_errno};
-use heapwright_stream::Call;
+use heapwright_stream::{Call, Timed};
 
 use crate::glibc;
-use crate::residency;
-use crate::state::note;
+use crate::residency::{self, is_long, is_long_block};
+use crate::state::{is_to_be_timed, note};
 use crate::system;
+use crate::timing::timed;
 
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
@@ -25,12 +26,27 @@ fn noted(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
         return note(Call::Failed, align, size, block);
     }
     // SAFETY: glibc has just allocated the block.
-    unsafe {
-        system::observe(block);
-        note(call, align, size, block);
-        residency::begin(block, size);
-    }
+    unsafe { system::observe(block) };
+    note(call, align, size, block)
+}
+
+/// Records the result of a request for a new block, which may be long.
+#[inline(always)]
+fn noted_with_pages(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
+    let block = noted(call, align, size, block);
+    // SAFETY: glibc has just allocated the block, unless it is null.
+    unsafe { residency::begin(block, size) };
     block
+}
+
+/// Whether a call is timed that does not free a long block.
+#[inline(always)]
+fn is_timed(size: usize) -> bool {
+    is_long(size) || is_to_be_timed()
+}
+
+fn kind(is_long: bool) -> Timed {
+    if is_long { Timed::Long } else { Timed::Sampled }
 }
 
 /// Records a request that is refused without a call of glibc's.
@@ -43,25 +59,65 @@ fn refused(size: usize, errno: i32) -> *mut u8 {
 
 #[inline(always)]
 pub(crate) fn allocate(size: usize) -> *mut u8 {
+    if is_timed(size) {
+        return allocate_timed(size);
+    }
     noted(Call::Malloc, ALIGN, size, glibc::malloc(size))
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_timed(size: usize) -> *mut u8 {
+    let block = timed(kind(is_long(size)), || glibc::malloc(size));
+    noted_with_pages(Call::Malloc, ALIGN, size, block)
 }
 
 #[inline(always)]
 pub(crate) fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
-    noted(Call::Calloc, ALIGN, count.saturating_mul(size), glibc::calloc(count, size))
+    let total = count.saturating_mul(size);
+    if is_timed(total) {
+        return allocate_zeroed_timed(count, size);
+    }
+    noted(Call::Calloc, ALIGN, total, glibc::calloc(count, size))
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_zeroed_timed(count: usize, size: usize) -> *mut u8 {
+    let total = count.saturating_mul(size);
+    let block = timed(kind(is_long(total)), || glibc::calloc(count, size));
+    noted_with_pages(Call::Calloc, ALIGN, total, block)
 }
 
 /// # Safety
 /// As for C's `free`: the block is null or was allocated by this family, and is not used any more.
 #[inline(always)]
 pub(crate) unsafe fn free(block: *mut u8) {
-    if !block.is_null() {
-        // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
-        unsafe {
-            system::subtract(system::mapped_bytes(block));
-            residency::end(block);
-            glibc::free(note(Call::Free, ALIGN, 0, block));
+    if block.is_null() {
+        return;
+    }
+    // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
+    unsafe {
+        if is_long_block(block) || is_to_be_timed() {
+            return free_timed(block);
         }
+        system::subtract(system::mapped_bytes(block));
+        glibc::free(note(Call::Free, ALIGN, 0, block));
+    }
+}
+
+/// # Safety
+/// As for [`free`], and the block is not null.
+#[cold]
+#[inline(never)]
+unsafe fn free_timed(block: *mut u8) {
+    // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
+    unsafe {
+        let kind = kind(is_long_block(block));
+        system::subtract(system::mapped_bytes(block));
+        residency::end(block);
+        note(Call::Free, ALIGN, 0, block);
+        timed(kind, || glibc::free(block));
     }
 }
 
@@ -74,22 +130,47 @@ pub(crate) unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
         return allocate(size);
     }
     // SAFETY: the block was allocated by this family and is not used at its old address afterwards, as this function
+    // requires.
+    unsafe {
+        if is_timed(size) || is_long_block(block) {
+            return reallocate_timed(block, size);
+        }
+        reallocate_by(block, size, |block| glibc::realloc(block, size))
+    }
+}
+
+/// # Safety
+/// As for [`reallocate`], and the block is not null.
+#[cold]
+#[inline(never)]
+unsafe fn reallocate_timed(block: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: the block was allocated by this family and is not used at its old address afterwards, as this function
+    // requires; `new` is null or was just allocated by glibc.
+    unsafe {
+        let kind = kind(is_long(size) || is_long_block(block));
+        residency::end(block);
+        let new = reallocate_by(block, size, |block| timed(kind, || glibc::realloc(block, size)));
+        residency::continue_resized(new, size);
+        new
+    }
+}
+
+/// # Safety
+/// As for [`reallocate`], and the block is not null. `real` calls glibc's function.
+#[inline(always)]
+unsafe fn reallocate_by(block: *mut u8, size: usize, real: impl FnOnce(*mut u8) -> *mut u8) -> *mut u8 {
+    // SAFETY: the block was allocated by this family and is not used at its old address afterwards, as this function
     // requires; `new` is null or was just allocated by glibc.
     unsafe {
         let mapped = system::mapped_bytes(block);
-        residency::end(block);
-        let new = glibc::realloc(note(Call::ResizeBegins, ALIGN, size, block), size);
+        let new = real(note(Call::ResizeBegins, ALIGN, size, block));
         if !new.is_null() || size == 0 {
             system::subtract(mapped);
         }
         if !new.is_null() {
             system::observe(new);
         }
-        note(Call::ResizeEnds, ALIGN, size, new);
-        if !new.is_null() {
-            residency::continue_resized(new, size);
-        }
-        new
+        note(Call::ResizeEnds, ALIGN, size, new)
     }
 }
 
@@ -107,7 +188,7 @@ pub(crate) unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize)
 /// As glibc's `memalign`, which rounds the alignment up to a power of two.
 pub(crate) fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
     let meant = align.checked_next_power_of_two().unwrap_or(ALIGN);
-    noted(Call::Aligned, meant, size, glibc::memalign(align, size))
+    noted_with_pages(Call::Aligned, meant, size, glibc::memalign(align, size))
 }
 
 /// As in C, and in glibc from 2.38 on: an alignment that is not a power of two is an error.

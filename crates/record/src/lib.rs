@@ -6,7 +6,8 @@
 //! malloc does itself. When the recording ends (no space, no collector), the program continues.
 //!
 //! From the bottom up: `glibc` (the real functions), `system` (the bytes that they have from the system), `detail`
-//! (times and stacks), `state` (the process's stream), `calls` (the family, recorded), `names` (the same, exported).
+//! (times and stacks), `usage` (memory, faults, processor time), `state` (the process's stream), `residency` (what is
+//! touched of long blocks), `timing` (how long calls take), `calls` (the family, recorded), `names` (the same, exported).
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
 
@@ -17,6 +18,8 @@ mod names;
 mod residency;
 mod state;
 mod system;
+mod timing;
+mod usage;
 
 /// Starts recording when the library is loaded, so that a process that never allocates has a stream too.
 #[used]

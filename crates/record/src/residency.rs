@@ -10,7 +10,7 @@ use heapwright_os::{page_size, resident};
 use heapwright_stream::Call;
 
 use crate::glibc;
-use crate::state::note;
+use crate::state::{add_usage_if_due, note};
 use crate::system::usable_size;
 
 /// The least usable bytes of a block whose pages are counted. Two system calls per block of this size cost less than
@@ -39,13 +39,29 @@ static LIVE: [Long; 1024] = [const { Long { address: AtomicUsize::new(0), size: 
 /// Number of places in which a block is looked for.
 const PLACES: usize = 16;
 
+/// Whether blocks of this size are long.
+#[inline(always)]
+pub(crate) const fn is_long(size: usize) -> bool {
+    size >= LONG
+}
+
+/// Whether a block is long; `false` when that is not known.
+///
+/// # Safety
+/// The block is live, and one of the functions of [`glibc`] has allocated it.
+#[inline(always)]
+pub(crate) unsafe fn is_long_block(block: *mut u8) -> bool {
+    // SAFETY: a function of `glibc` has allocated the block, as this function requires.
+    glibc::is_its_own() && is_long(unsafe { usable_size(block) })
+}
+
 /// Notes the pages of a new block, if it is long.
 ///
 /// # Safety
-/// The block is not null, and one of the functions of [`glibc`] has allocated it.
+/// The block is null, or one of the functions of [`glibc`] has allocated it.
 #[inline(always)]
 pub(crate) unsafe fn begin(block: *mut u8, size: usize) {
-    if size >= LONG && glibc::is_its_own() {
+    if is_long(size) && !block.is_null() && glibc::is_its_own() {
         note_pages(block, size, BEGINS);
         remember(block.expose_provenance(), size);
     }
@@ -56,28 +72,25 @@ pub(crate) unsafe fn begin(block: *mut u8, size: usize) {
 ///
 /// # Safety
 /// As for [`begin`].
-#[inline(always)]
 pub(crate) unsafe fn continue_resized(block: *mut u8, size: usize) {
-    if size >= LONG && glibc::is_its_own() {
+    if is_long(size) && !block.is_null() && glibc::is_its_own() {
         note(Call::Resident, BEGINS, 0, block);
         remember(block.expose_provenance(), size);
     }
 }
 
-/// Notes the pages of a block that is about to be freed or resized, if it is long.
+/// Notes the pages of a block that is about to be freed or resized, if it is long, and what the process uses.
 ///
 /// # Safety
-/// The block is live, and one of the functions of [`glibc`] has allocated it.
-#[inline(always)]
+/// As for [`is_long_block`].
 pub(crate) unsafe fn end(block: *mut u8) {
-    if !glibc::is_its_own() {
-        return;
-    }
     // SAFETY: a function of `glibc` has allocated the block, as this function requires.
-    let size = unsafe { usable_size(block) };
-    if size >= LONG {
-        forget(block.expose_provenance());
-        note_pages(block, size, ENDS);
+    unsafe {
+        if is_long_block(block) {
+            forget(block.expose_provenance());
+            note_pages(block, usable_size(block), ENDS);
+            add_usage_if_due();
+        }
     }
 }
 

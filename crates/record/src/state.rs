@@ -13,6 +13,8 @@ use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, 
 use crate::detail::{self, Detail};
 use crate::residency;
 use crate::system;
+use crate::timing;
+use crate::usage;
 
 /// The state of the recording.
 #[expect(clippy::large_enum_variant, reason = "there is one of them, in static memory, and no heap to put the path in")]
@@ -42,12 +44,36 @@ const AT_REST: usize = 1;
 /// slower code path.
 const AT_REST_DETAILED: usize = 2;
 
+/// Replaces [`AT_REST`] and [`AT_REST_DETAILED`] when the thread's next call is to be timed.
+const AT_REST_TIMED: usize = 4;
+
+/// Whether the next call of this thread is to be timed.
+#[inline(always)]
+pub(crate) fn is_to_be_timed() -> bool {
+    thread_word() & AT_REST_TIMED != 0
+}
+
+/// Ends that: the next call is one as any other.
+pub(crate) fn take_mark() {
+    if is_to_be_timed() {
+        set_thread_word(thread_word() - AT_REST_TIMED + at_rest());
+    }
+}
+
+fn at_rest() -> usize {
+    if Detail::is_enabled() { AT_REST_DETAILED } else { AT_REST }
+}
+
 /// Records a call of this thread; returns the block's address, so that the slow code paths are tail calls, for which no
 /// registers are saved.
 #[inline(always)]
 pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
     let log2_align = align.trailing_zeros() as u8;
-    let record = Record { call, log2_align, size: size as u64, address: block.expose_provenance() as u64 }.packed();
+    note_packed(Record { call, log2_align, size: size as u64, address: block.expose_provenance() as u64 }.packed())
+}
+
+#[inline(always)]
+fn note_packed(record: Packed) -> *mut u8 {
     let word = thread_word();
     if word & AT_REST == 0 {
         return note_without_buffer(record);
@@ -61,9 +87,9 @@ pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mu
         Appended::Yes => {
             compiler_fence(Ordering::SeqCst);
             set_thread_word(word);
-            block
+            block_of(record)
         }
-        Appended::Full => note_in_next_buffer(record, Detail::NONE),
+        Appended::Stop => note_at_stop(record),
         Appended::Far { ticket } => note_far(record, ticket),
     }
 }
@@ -73,18 +99,39 @@ pub(crate) extern "C" fn start() {
     undisturbed(begin);
 }
 
-/// Called when the process exits: notes what was touched of the long blocks that are left, and adds the mappings of
-/// libraries that were loaded late. The collector may get to their stacks when the process has ended and its mappings
-/// cannot be read any more.
+/// Called when the process exits: notes what was touched of the long blocks that are left and what the process uses,
+/// and adds the mappings of libraries that were loaded late. The collector may get to their stacks when the process has
+/// ended and its mappings cannot be read any more.
 pub(crate) extern "C" fn end() {
     residency::end_all();
-    if Detail::is_enabled() {
-        undisturbed(|| {
-            if let State::On(recording) = &mut *STATE.lock() {
-                errno_kept(|| detail::add_mappings(recording));
-            }
-        });
+    undisturbed(|| {
+        if let State::On(recording) = &mut *STATE.lock() {
+            errno_kept(|| {
+                detail::add_mappings(recording);
+                usage::record_last(recording.header());
+            });
+        }
+    });
+}
+
+/// Adds what the process uses, if that was not done for a while and the thread has a buffer.
+pub(crate) fn add_usage_if_due() {
+    if !usage::is_due() {
+        return;
     }
+    undisturbed(|| {
+        let buffer = thread_word() & !(AT_REST | AT_REST_DETAILED | AT_REST_TIMED);
+        // Held so that no child is forked while a file is open, which the child would keep open.
+        let state = STATE.lock();
+        if !matches!(*state, State::On(_)) || buffer == 0 || buffer == thread_word() {
+            return;
+        }
+        if let Some(usage) = usage::if_due() {
+            // SAFETY: the thread's word has the address of this thread's buffer, which is mapped as long as the recording
+            // lives, and the thread is not writing to it.
+            unsafe { (*with_exposed_provenance::<Buffer>(buffer)).add_usage(&usage) };
+        }
+    });
 }
 
 /// Records a call whose ticket is far from those before.
@@ -100,6 +147,23 @@ fn note_far(record: Packed, ticket: u64) -> *mut u8 {
     block_of(record)
 }
 
+/// Records a call when the thread's buffer is at a stop: the next call is to be timed. Or the buffer is full.
+#[cold]
+#[inline(never)]
+fn note_at_stop(record: Packed) -> *mut u8 {
+    let word = thread_word();
+    // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
+    // lives.
+    let buffer = unsafe { &*with_exposed_provenance::<Buffer>(word) };
+    // SAFETY: the buffer is this thread's, and its word without `AT_REST` keeps other calls of this thread from it.
+    if unsafe { !buffer.pass_stop() || !buffer.append_at(record, None) } {
+        return note_in_next_buffer(record, Detail::NONE);
+    }
+    compiler_fence(Ordering::SeqCst);
+    set_thread_word(word + AT_REST_TIMED);
+    block_of(record)
+}
+
 /// Records a call in the thread's next buffer; the present one is full.
 #[cold]
 #[inline(never)]
@@ -112,6 +176,11 @@ fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
         // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
         // lives.
         let next = recording.renew(unsafe { &*full });
+        if let (Some(next), Some(usage)) = (next, usage::if_due()) {
+            // SAFETY: buffers stay mapped as long as the recording lives. This thread has become the buffer's owner,
+            // and its word does not have the address yet, so that no other call writes to it.
+            unsafe { next.as_ref().add_usage(&usage) };
+        }
         write(recording, next, record, Some(detail));
     });
     block_of(record)
@@ -131,15 +200,23 @@ fn note_in_detail(record: Packed, word: usize) -> *mut u8 {
     if !unsafe { detail.append(buffer, record) } {
         return note_in_next_buffer(record, detail);
     }
+    // SAFETY: as above.
+    let is_next_timed = buffer.is_at_stop() && unsafe { buffer.pass_stop() };
     compiler_fence(Ordering::SeqCst);
-    set_thread_word(word);
+    set_thread_word(if is_next_timed { word - AT_REST_DETAILED + AT_REST_TIMED } else { word });
     block_of(record)
 }
 
-/// Records a call of a thread that has no buffer yet, records times or stacks, or was interrupted while it was writing.
+/// Records a call of a thread that has no buffer yet, records times or stacks, was to time its next call, or was
+/// interrupted while it was writing.
 #[cold]
 #[inline(never)]
 fn note_without_buffer(record: Packed) -> *mut u8 {
+    if is_to_be_timed() {
+        // A call that is not timed.
+        take_mark();
+        return note_packed(record);
+    }
     let word = thread_word();
     if word & AT_REST_DETAILED != 0 {
         return note_in_detail(record, word);
@@ -177,13 +254,13 @@ fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed
             // SAFETY: this thread has become the buffer's owner, and its word does not have the address yet, so that no
             // other call writes to it.
             let _has_room = unsafe { detail.unwrap_or_else(|| Detail::of(record, own)).append(own, record) };
-            let at_rest = if Detail::is_enabled() { AT_REST_DETAILED } else { AT_REST };
-            set_thread_word(buffer.as_ptr().expose_provenance() | at_rest);
+            set_thread_word(buffer.as_ptr().expose_provenance() | at_rest());
         }
         None => recording.append(thread_number(), record, detail::ticks_if_timed()),
     }
     if recording.has_ended() {
         ENDED.store(core::ptr::from_ref(recording.header()).cast_mut(), Ordering::Release);
+        timing::detach();
     }
 }
 
@@ -202,6 +279,8 @@ fn open(origin: Origin) -> State {
     match begun {
         Some(Ok(mut recording)) => {
             system::attach(recording.header());
+            timing::attach(recording.header());
+            usage::begin(recording.header());
             detail::read_settings();
             detail::add_mappings(&mut recording);
             State::On(recording)
@@ -247,6 +326,7 @@ impl HeldAcrossForks for Forks {
         set_thread_word(0);
         ENDED.store(null_mut(), Ordering::Relaxed);
         system::detach();
+        timing::detach();
         if !matches!(state, State::Off) {
             *state = State::New(Origin::Fork);
         }

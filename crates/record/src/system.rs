@@ -5,7 +5,7 @@
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use heapwright_os::SegmentFile;
+use heapwright_os::{SegmentFile, stat_field};
 use heapwright_stream::Header;
 
 use crate::glibc::{self, BREAK};
@@ -150,13 +150,9 @@ pub(crate) fn detach() {
 
 /// Reads the initial program break of the process from `/proc`.
 fn first_break() -> Option<usize> {
-    /// The number of the field behind the program's name, which may contain any characters and ends with the last
-    /// parenthesis.
+    /// The field of the program break's start.
     const FIELD: usize = 44;
     let mut line = [0; 1024];
     let length = SegmentFile::open_read_only(c"/proc/self/stat").and_then(|file| file.read_at(0, &mut line)).ok()?;
-    let line = line.get(..length)?;
-    let name_ends = line.iter().rposition(|&byte| byte == b')')?;
-    let field = line.get(name_ends + 2..)?.split(|&byte| byte == b' ').nth(FIELD)?;
-    core::str::from_utf8(field).ok()?.parse().ok()
+    usize::try_from(stat_field(line.get(..length)?, FIELD)?).ok()
 }

@@ -20,7 +20,7 @@ const NEEDED: &str = "
     secure_getenv close environ fallocate fchmod fcntl fstat fstat64 ftruncate ftruncate64 getpid getppid
     getrlimit linkat mmap munmap nanosleep madvise mincore open openat pread pread64 process_vm_readv pwrite pwrite64
     read syscall sysconf unlink unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard
-    getauxval";
+    getauxval clock_gettime clock_getcpuclockid getrusage prctl";
 
 /// The library under test, built once.
 fn library() -> &'static Library {

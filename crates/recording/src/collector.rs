@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
 use heapwright_host::process::without_signals;
-use heapwright_trace::{About, WriteError, Writer};
+use heapwright_os::now_nanoseconds;
+use heapwright_trace::{About, Totals, WriteError, Writer};
 
 use heapwright_translation::{
     Clock, Figures, Library, Look, Producer, Rate, Redaction, Sampled, Sites, Source, Translation,
@@ -20,6 +21,7 @@ use heapwright_translation::{
 use super::program::Options;
 use super::python;
 use super::summary;
+use super::totals;
 use super::traces::{Begun, Owner, Traces};
 
 /// Interval between searches for new streams, and the longest interval between two reads of an idle stream.
@@ -33,9 +35,6 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Name of the trace's entry that states why the trace ends before its process.
 const INCOMPLETE: &str = "incomplete";
-
-/// Name of the trace's entry for the peak of bytes that the recorded process's malloc had from the system.
-const SYSTEM_PEAK: &str = "glibc peak system bytes";
 
 /// What is recorded of each call besides the call itself.
 #[derive(Clone, Default)]
@@ -68,6 +67,8 @@ pub struct Recorded {
     pub length: u64,
     /// Counts of what was recorded.
     pub figures: Figures,
+    /// What the process used.
+    pub totals: Totals,
     /// Number of requests with stacks, if stacks were requested.
     pub sampled: Option<Sampled>,
     /// The `errno` of the failure that ended the recording before the process ended.
@@ -273,6 +274,7 @@ impl Process {
             file: None,
             length: 0,
             figures: Figures::default(),
+            totals: Totals::default(),
             sampled: None,
             failure: None,
             lost: 0,
@@ -315,7 +317,7 @@ impl Process {
             None => writer,
         });
         let mut translation = match started {
-            Ok(writer) => Translation::to(writer, clock, sites),
+            Ok(writer) => Translation::to(writer, source.header().first_nanoseconds, clock, sites),
             Err(error) => {
                 // Without its beginning the file is of no use.
                 file.set_len(0)?;
@@ -328,9 +330,9 @@ impl Process {
             if let Some(why) = why_incomplete(source, recorded) {
                 translation.annotate(INCOMPLETE, &why)?;
             }
-            if let Some(bytes) = source.header().peak_system_bytes() {
-                translation.annotate(SYSTEM_PEAK, &bytes.to_string())?;
-            }
+            totals::sample_last(source, &mut translation)?;
+            recorded.totals = totals::totals(source, &translation, now_nanoseconds());
+            recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
             Ok(translation.write_end()?)
         });
         recorded.figures = translation.figures().clone();
@@ -413,6 +415,7 @@ fn read_to_the_end(source: &mut Source, translation: &mut Translation, stop: &At
 
 fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
     let mut flushed = Instant::now();
+    totals::sample_first(source, translation)?;
     loop {
         // Loaded before the stream is read: whatever was recorded before the end is then read below.
         let over = source.is_over();
@@ -429,6 +432,7 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
         if over {
             return Ok(Ending::Over);
         }
+        totals::sample_when_quiet(source, translation)?;
         flush_when_due(translation, &mut flushed)?;
         thread::sleep(PAUSE);
     }

@@ -1,9 +1,8 @@
 //! `heapwright record`: runs an unmodified program and writes every malloc-family call of every process to a trace.
 //!
 //! From the bottom up: `room` (the directory of streams), `partial` (a file while it is written), `traces` (the files),
-//! `collector` (all streams while the
-//! program runs, each translated to a trace), `program` (a program from start to end, also for other commands),
-//! `summary` (the report at the end).
+//! `totals` (what a process used), `collector` (all streams while the program runs, each translated to a trace),
+//! `program` (a program from start to end, also for other commands), `summary` (the report at the end).
 
 mod arguments;
 mod collector;
@@ -12,6 +11,7 @@ mod program;
 mod python;
 mod room;
 mod summary;
+mod totals;
 mod traces;
 
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ pub fn run(args: &Arguments) -> ExitCode {
 
 fn record(args: &Arguments) -> Result<ExitCode> {
     let recording = program(&args.command(), &args.options())?;
-    summary::print(&recording)?;
+    summary::print(&recording);
     let incomplete = recording.traces.iter().any(|one| one.error.is_some());
     Ok(if incomplete { ExitCode::from(FAILED) } else { launch::end_as(recording.status) })
 }

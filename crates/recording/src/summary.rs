@@ -1,21 +1,20 @@
 //! The summary that is printed at the end of a recording.
 
-use std::io::{self, Write};
-
 use heapwright_host::process::is_timeout;
 use heapwright_os::FileError;
 
 use super::collector::Recorded;
 use super::program::Recording;
-use heapwright_show::number;
 use heapwright_show::table::Table;
+use heapwright_show::{eprintln, number};
+use heapwright_trace::Totals;
 use heapwright_translation::Sampled;
 
 /// The most traces that are listed.
 const LISTED: usize = 12;
 
-/// Prints a line per trace, and a line per remark, on standard error.
-pub fn print(recording: &Recording) -> io::Result<()> {
+/// Prints a line per trace, what the program used, and a line per remark, on standard error.
+pub fn print(recording: &Recording) {
     let recorded = &recording.traces;
     let has_sites = recorded.iter().any(|one| one.sampled.is_some());
     let sites = has_sites.then_some("sites");
@@ -34,28 +33,57 @@ pub fn print(recording: &Recording) -> io::Result<()> {
         ];
         table.row(row.into_iter().chain(one.sampled.map(|sampled| number::grouped(sampled.sites))));
     }
-    let mut out = anstream::stderr().lock();
     let traces = if recorded.len() == 1 { "1 trace".to_owned() } else { format!("{} traces", recorded.len()) };
-    writeln!(out, "heapwright: {traces} in {}", number::seconds(recording.elapsed.as_secs_f64()))?;
-    write!(out, "{table}")?;
-    if let Some(more) = recorded.len().checked_sub(LISTED).filter(|&more| more > 0) {
-        writeln!(out, "  and {more} more")?;
+    let more = recorded.len().saturating_sub(LISTED);
+    let rest = if more > 0 { format!("  and {more} more\n") } else { String::new() };
+    let table = format!("{table}{rest}");
+    eprintln!("heapwright: {traces} in {}", number::seconds(recording.elapsed.as_secs_f64()));
+    eprintln!("{}", table.trim_end_matches('\n'));
+    let main = recording.main();
+    let lines = use_of(main).into_iter().chain(whose(recording)).chain(few_calls(recording));
+    lines.for_each(|line| eprintln!("heapwright: {line}"));
+    let remarks = failures(recorded).into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded));
+    let remarks: Vec<String> = remarks.collect();
+    remarks.iter().take(LISTED).for_each(|remark| eprintln!("heapwright: {remark}"));
+    if let Some(more) = remarks.len().checked_sub(LISTED).filter(|&more| more > 0) {
+        eprintln!("heapwright: and {more} more remarks of the same kind");
     }
-    if let Some(remark) = whose(recording) {
-        writeln!(out, "heapwright: {remark}")?;
-    }
-    if recording.left_out > 0 {
-        let count = number::grouped(recording.left_out as u64);
-        writeln!(out, "heapwright: {count} more processes made few calls; --min-events 0 keeps their traces")?;
-    }
-    let failed = failures(recorded);
-    let remarks: Vec<String> =
-        failed.into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded)).collect();
-    remarks.iter().take(LISTED).try_for_each(|remark| writeln!(out, "heapwright: {remark}"))?;
-    match remarks.len().saturating_sub(LISTED) {
-        0 => Ok(()),
-        more => writeln!(out, "heapwright: and {more} more remarks of the same kind"),
-    }
+}
+
+/// Describes the processes whose traces were removed.
+fn few_calls(recording: &Recording) -> Option<String> {
+    let count = number::grouped(recording.left_out as u64);
+    (recording.left_out > 0)
+        .then(|| format!("{count} more processes made few calls; --min-events 0 keeps their traces"))
+}
+
+/// Describes what a process used, as far as that is known.
+fn use_of(one: &Recorded) -> Option<String> {
+    let totals = &one.totals;
+    let mut parts = Vec::new();
+    parts.extend(totals.processor_nanoseconds.map(|time| {
+        let time = format!("{} of processor time", number::seconds(time as f64 / 1e9));
+        match share_of_malloc(one) {
+            Some(share) => format!("{time}, some {} of it in malloc and free", percent(share)),
+            None => time,
+        }
+    }));
+    parts
+        .extend(totals.peak_anonymous.map(|bytes| format!("{} of anonymous memory at its peak", number::bytes(bytes))));
+    parts.extend(totals.faults.map(|faults| format!("{} page faults", number::grouped(faults))));
+    (!parts.is_empty()).then(|| format!("{} took {}", one.program, parts.join("; ")))
+}
+
+/// Returns the estimated share of malloc and its kin in the processor time of a process.
+fn share_of_malloc(one: &Recorded) -> Option<f64> {
+    let Totals { timed_calls, timed_nanoseconds, processor_nanoseconds, .. } = one.totals;
+    let mean = timed_nanoseconds? as f64 / timed_calls? as f64;
+    let whole = processor_nanoseconds.filter(|&time| time > 0)?;
+    Some(mean * one.figures.events() as f64 / whole as f64)
+}
+
+fn percent(share: f64) -> String {
+    if share < 0.01 { "less than 1 %".to_owned() } else { format!("{:.0} %", (share * 100.0).min(100.0)) }
 }
 
 /// Describes the failures of the collector, each cause once: a full disk concerns every process.

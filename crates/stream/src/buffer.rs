@@ -3,9 +3,9 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{Mapping, Place, has_thread, here, is_single_threaded, thread_id};
+use heapwright_os::{Mapping, Place, Usage, has_thread, here, is_single_threaded, thread_id};
 
-use crate::record::{Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS};
+use crate::record::{Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
 use crate::sampler::Sampler;
 
 /// The length of a buffer in bytes.
@@ -22,6 +22,16 @@ pub(crate) const LARGEST_CALL: u32 = 3;
 
 /// The maximum number of slots that a call takes without its time.
 const UNTIMED_CALL: u32 = 2;
+
+/// The stop at which a buffer is full: behind it there is no room for a call.
+const END: u32 = SLOTS - UNTIMED_CALL + 1;
+
+/// The average number of slots between two stops. Each distance is random, from half to one and a half of this, so that
+/// a periodic program cannot align with the stops.
+const BETWEEN_STOPS: u32 = 512;
+
+/// The least number of slots between the last stop and the end.
+const BEFORE_END: u32 = 64;
 
 /// The owner of a buffer that is used behind the lock.
 const NO_OWNER: u32 = 0;
@@ -67,7 +77,9 @@ pub struct Buffer {
     /// The system's number of the thread that writes, or [`NO_OWNER`].
     owner: AtomicU32,
     sampler: Sampler,
-    _unused: [u32; 2],
+    /// The count at which the writer stops.
+    stop: AtomicU32,
+    _unused: u32,
     slots: [UnsafeCell<[u64; 2]>; SLOTS as usize],
 }
 
@@ -125,7 +137,7 @@ impl Buffer {
         self.state.store(State::Free as u32, Ordering::Release);
     }
 
-    /// Adds a call, with the next ticket.
+    /// Adds a call, with the next ticket, unless the buffer is at a stop.
     ///
     /// # Safety
     /// The buffer is open. The calling thread is its owner and not inside another call of this function; or the buffer
@@ -134,9 +146,15 @@ impl Buffer {
     #[must_use]
     pub unsafe fn append(&self, record: Packed) -> Appended {
         let count = self.count.load(Ordering::Relaxed);
-        if count > SLOTS - UNTIMED_CALL {
-            return Appended::Full;
+        if count >= self.stop.load(Ordering::Relaxed) {
+            return Appended::Stop;
         }
+        self.append_behind(count, record)
+    }
+
+    /// Adds a call behind `count` slots, as [`Buffer::append`], which has checked that there is room.
+    #[inline(always)]
+    fn append_behind(&self, count: u32, record: Packed) -> Appended {
         let ticket = take_ticket();
         let since_base = ticket.wrapping_sub(self.base.load(Ordering::Relaxed));
         if since_base >= TICKETS {
@@ -174,8 +192,8 @@ impl Buffer {
             self.put(count, Entry::Time(ticks).to_words());
             self.count.store(count + 1, Ordering::Release);
         }
-        // SAFETY: the caller may write to this buffer, as this function requires.
-        if let Appended::Far { ticket } = unsafe { self.append(record) } {
+        let count = self.count.load(Ordering::Relaxed);
+        if let Appended::Far { ticket } = self.append_behind(count, record) {
             // SAFETY: the caller may write to this buffer, as this function requires, and `append` has returned `Far`.
             unsafe { self.append_far(record, ticket) };
         }
@@ -210,6 +228,42 @@ impl Buffer {
         unsafe { self.append_at(record, ticks) }
     }
 
+    /// Whether the buffer is at a stop that is not its end.
+    #[must_use]
+    pub fn is_at_stop(&self) -> bool {
+        let stop = self.stop.load(Ordering::Relaxed);
+        stop < END && self.count.load(Ordering::Relaxed) >= stop
+    }
+
+    /// Sets the next stop, if there is room; returns `false` when the buffer is full.
+    ///
+    /// # Safety
+    /// As for [`Buffer::append`].
+    #[must_use]
+    pub unsafe fn pass_stop(&self) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        if count >= END {
+            return false;
+        }
+        let next = count + BETWEEN_STOPS / 2 + self.sampler.below(BETWEEN_STOPS);
+        self.stop.store(if next < END - BEFORE_END { next } else { END }, Ordering::Relaxed);
+        true
+    }
+
+    /// Adds what the process uses before the next call in this buffer, if there is room.
+    ///
+    /// # Safety
+    /// As for [`Buffer::append`].
+    pub unsafe fn add_usage(&self, usage: &Usage) {
+        if self.has_room_for(USAGE_SLOTS) {
+            let count = self.count.load(Ordering::Relaxed);
+            let Usage { nanoseconds, resident, faults, processor_nanoseconds } = *usage;
+            self.put(count, Entry::Usage { resident, nanoseconds }.to_words());
+            self.put(count + 1, [faults, processor_nanoseconds]);
+            self.count.store(count + USAGE_SLOTS, Ordering::Release);
+        }
+    }
+
     /// Adds a mapping. [`Buffer::has_room_for`] must have returned that there is room for it, and the caller may write
     /// to the buffer, as [`Buffer::append`] requires.
     pub(crate) fn add_mapping(&self, mapping: &Mapping<'_>) {
@@ -238,6 +292,15 @@ impl Buffer {
         let [start, end] = self.words(number.checked_add(1)?)?;
         let path = self.bytes(number.checked_add(MAPPING_HEAD)?, length)?;
         Some(Mapping { range: start as usize..end as usize, is_executable: true, is_guard: false, offset, path })
+    }
+
+    /// Returns what the process used, which begins at slot `number`, below [`Buffer::count`]; `None` when it is another
+    /// entry.
+    #[must_use]
+    pub fn usage(&self, number: u32) -> Option<Usage> {
+        let Entry::Usage { resident, nanoseconds } = self.entry(number)? else { return None };
+        let [faults, processor_nanoseconds] = self.words(number.checked_add(1)?)?;
+        Some(Usage { nanoseconds, resident, faults, processor_nanoseconds })
     }
 
     fn words(&self, number: u32) -> Option<[u64; 2]> {
@@ -316,6 +379,7 @@ impl Buffer {
         self.owner.store(owner, Ordering::Relaxed);
         self.base.store(0, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
+        self.stop.store(END, Ordering::Relaxed);
         self.sampler.begin(thread);
         self.set_thread(thread);
         self.state.store(State::Open as u32, Ordering::Release);
@@ -333,8 +397,8 @@ impl Buffer {
 pub enum Appended {
     /// The call was added.
     Yes,
-    /// There is no room. No ticket was taken.
-    Full,
+    /// The buffer is at a stop, or full. No ticket was taken. Call [`Buffer::pass_stop`].
+    Stop,
     /// The call has taken this ticket and needs another base: call [`Buffer::append_far`].
     Far {
         /// The ticket.
@@ -416,6 +480,49 @@ mod tests {
         }
         assert!(entries(&buffer).iter().filter_map(|&(at, _)| buffer.mapping(at)).eq(written));
         assert!(!buffer.has_room_for(SLOTS) && !buffer.has_room_for(u32::MAX));
+    }
+
+    #[test]
+    fn what_the_process_uses_is_read_as_it_was_written() {
+        let (buffer, most) = (open(), (1 << 60) - 1);
+        let usage = |resident| Usage { nanoseconds: u64::MAX, resident, faults: 7, processor_nanoseconds: u64::MAX };
+        let written = [usage(0), usage(most)];
+        // SAFETY: the buffer is open, and this thread is its owner.
+        written.iter().for_each(|usage| unsafe { buffer.add_usage(usage) });
+        assert!(entries(&buffer).iter().filter_map(|&(at, _)| buffer.usage(at)).eq(written));
+        // SAFETY: as above.
+        (0..SLOTS).for_each(|_| unsafe { buffer.add_usage(&written[0]) });
+        assert!((SLOTS - USAGE_SLOTS..SLOTS).contains(&buffer.count()));
+        assert_eq!(buffer.usage(SLOTS - 1), None);
+    }
+
+    #[test]
+    fn stops_are_half_a_thousand_slots_apart_on_average() {
+        let (mut stops, mut even) = (0, 0);
+        for thread in 0..100 {
+            let buffer = open();
+            buffer.sampler.begin(thread);
+            // SAFETY: the buffer is open, and this thread is its owner.
+            while unsafe { buffer.pass_stop() } {
+                let at = buffer.count();
+                loop {
+                    // SAFETY: as above.
+                    match unsafe { buffer.append(RECORD.packed()) } {
+                        Appended::Yes => {}
+                        // SAFETY: as above, and `append` has returned `Far`.
+                        Appended::Far { ticket } => unsafe { buffer.append_far(RECORD.packed(), ticket) },
+                        Appended::Stop => break,
+                    }
+                }
+                let slots = buffer.count() - at;
+                assert!(slots <= BETWEEN_STOPS * 3 / 2 + BEFORE_END, "{slots}");
+                stops += u32::from(buffer.is_at_stop());
+                even += u32::from(buffer.is_at_stop() && buffer.count() % 2 == 0);
+            }
+            assert_eq!(buffer.count(), END);
+        }
+        assert!((650..=800).contains(&stops), "{stops} stops in 100 buffers");
+        assert!((stops * 2 / 5..=stops * 3 / 5).contains(&even), "{even} of {stops} at even slots");
     }
 
     #[test]

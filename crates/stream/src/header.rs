@@ -2,11 +2,13 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use heapwright_os::{Usage, now_nanoseconds, own_usage, ticks};
+
 /// The first bytes of every stream.
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
@@ -33,6 +35,10 @@ pub struct Header {
     pub first_ticket: u64,
     /// The time at which the recording began, in [`heapwright_os::ticks`].
     pub first_ticks: u64,
+    /// The same time, in [`heapwright_os::now_nanoseconds`].
+    pub first_nanoseconds: u64,
+    /// What the process used at that time; all 0 when that is not known.
+    pub first_usage: Usage,
     /// Number of bytes of `command` in use.
     pub command_length: u32,
     written: Written,
@@ -54,6 +60,50 @@ struct Written {
     failure: AtomicI32,
     peak: AtomicU64,
     arenas: AtomicU32,
+    timed: [TimedCounts; 2],
+    last: LastCounts,
+}
+
+/// Counts of timed calls.
+#[repr(C)]
+#[derive(Default)]
+struct TimedCounts {
+    calls: AtomicU64,
+    ticks: AtomicU64,
+}
+
+/// What the process used when it ended.
+#[repr(C)]
+#[derive(Default)]
+struct LastCounts {
+    /// Set after the others.
+    is_known: AtomicU32,
+    are_huge_pages_off: AtomicU32,
+    nanoseconds: AtomicU64,
+    resident: AtomicU64,
+    faults: AtomicU64,
+    processor_nanoseconds: AtomicU64,
+    files: AtomicU64,
+}
+
+/// Which calls of the malloc family are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// A sample of those for blocks that are not long: the call after each stop of a buffer.
+    Sampled = 0,
+    /// All of those for long blocks, which often take a thousand times as long.
+    Long = 1,
+}
+
+/// The end of a process that exits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Last {
+    /// What it used.
+    pub usage: Usage,
+    /// The bytes of files that were resident, if known.
+    pub files: Option<u64>,
+    /// Whether it had turned transparent huge pages off for itself.
+    pub are_huge_pages_off: bool,
 }
 
 /// The part that the collector writes.
@@ -68,9 +118,9 @@ struct Read {
 const _: () = assert!(size_of::<Header>() <= 36 << 10);
 
 impl Header {
-    /// A header of a process that has not recorded any call.
+    /// A header of the calling process, which has not recorded any call.
     #[must_use]
-    pub fn new(process: u64, parent: u32, forked: u32, buffers_at: u32, first_ticket: u64, first_ticks: u64) -> Header {
+    pub fn new(process: u64, parent: u32, forked: u32, buffers_at: u32, first_ticket: u64) -> Header {
         Header {
             magic: MAGIC,
             version: VERSION,
@@ -79,7 +129,9 @@ impl Header {
             parent,
             forked,
             first_ticket,
-            first_ticks,
+            first_ticks: ticks(),
+            first_nanoseconds: now_nanoseconds(),
+            first_usage: own_usage().unwrap_or_default(),
             command_length: 0,
             written: Written {
                 begun: AtomicU64::new(0),
@@ -88,6 +140,8 @@ impl Header {
                 failure: AtomicI32::new(0),
                 peak: AtomicU64::new(0),
                 arenas: AtomicU32::new(0),
+                timed: Default::default(),
+                last: LastCounts::default(),
             },
             read: Read::default(),
             command: [0; COMMAND],
@@ -169,6 +223,52 @@ impl Header {
         self.written.arenas.fetch_or(u32::from(has_others), Ordering::Relaxed);
     }
 
+    /// Returns the number of timed calls and the sum of their durations in [`heapwright_os::ticks`].
+    #[must_use]
+    pub fn timed(&self, which: Timed) -> (u64, u64) {
+        let counts = &self.written.timed[which as usize];
+        (counts.calls.load(Ordering::Relaxed), counts.ticks.load(Ordering::Relaxed))
+    }
+
+    /// Counts a timed call.
+    pub fn add_timed(&self, which: Timed, ticks: u64) {
+        let counts = &self.written.timed[which as usize];
+        counts.calls.fetch_add(1, Ordering::Relaxed);
+        counts.ticks.fetch_add(ticks, Ordering::Relaxed);
+    }
+
+    /// Returns what the process used when it ended; `None` when it has not ended, or not by exiting.
+    #[must_use]
+    pub fn last(&self) -> Option<Last> {
+        let last = &self.written.last;
+        if last.is_known.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let usage = Usage {
+            nanoseconds: last.nanoseconds.load(Ordering::Relaxed),
+            resident: last.resident.load(Ordering::Relaxed),
+            faults: last.faults.load(Ordering::Relaxed),
+            processor_nanoseconds: last.processor_nanoseconds.load(Ordering::Relaxed),
+        };
+        Some(Last {
+            usage,
+            files: Some(last.files.load(Ordering::Relaxed)).filter(|&files| files != 0),
+            are_huge_pages_off: last.are_huge_pages_off.load(Ordering::Relaxed) != 0,
+        })
+    }
+
+    /// Records what the process uses at its end.
+    pub fn record_last(&self, end: &Last) {
+        let last = &self.written.last;
+        last.nanoseconds.store(end.usage.nanoseconds, Ordering::Relaxed);
+        last.resident.store(end.usage.resident, Ordering::Relaxed);
+        last.faults.store(end.usage.faults, Ordering::Relaxed);
+        last.processor_nanoseconds.store(end.usage.processor_nanoseconds, Ordering::Relaxed);
+        last.files.store(end.files.unwrap_or(0), Ordering::Relaxed);
+        last.are_huge_pages_off.store(u32::from(end.are_huge_pages_off), Ordering::Relaxed);
+        last.is_known.store(1, Ordering::Release);
+    }
+
     /// Returns the number of buffers that were read to their ends.
     #[must_use]
     pub fn freed(&self) -> u64 {
@@ -189,5 +289,28 @@ impl Header {
     /// Closes the stream, on the collector's side: the process ends the recording.
     pub fn close(&self) {
         self.read.closed.store(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no /proc")]
+    fn the_end_and_the_timed_calls_are_read_as_they_were_written() {
+        let header = Header::new(1, 2, 0, 3, 4);
+        assert!(header.first_usage.resident > 0 && header.first_usage.nanoseconds >= header.first_nanoseconds);
+        assert_eq!((header.last(), header.timed(Timed::Long)), (None, (0, 0)));
+        let usage = Usage { nanoseconds: 1, resident: 2, faults: 3, processor_nanoseconds: 4 };
+        for (files, are_huge_pages_off) in [(Some(5), false), (None, true)] {
+            let last = Last { usage, files, are_huge_pages_off };
+            header.record_last(&last);
+            assert_eq!(header.last(), Some(last));
+        }
+        header.add_timed(Timed::Long, 7);
+        header.add_timed(Timed::Sampled, 1);
+        header.add_timed(Timed::Sampled, 2);
+        assert_eq!([Timed::Sampled, Timed::Long].map(|which| header.timed(which)), [(2, 3), (1, 7)]);
     }
 }

@@ -11,6 +11,10 @@
 //! The collector takes the record with the next ticket from any buffer, and waits for it when a thread has taken the
 //! ticket and not yet written the record. When the process is dead, missing tickets are skipped.
 //!
+//! Buffers of threads have [stops](Buffer::pass_stop), at random distances of some 512 slots, which cost nothing
+//! between them: the call after each is timed. At the end of a buffer a thread also records what the process
+//! [uses](Usage), at most once per millisecond; that belongs to the next call in the next buffer.
+//!
 //! When a thread has ended, a new thread takes over its buffer. Threads without a buffer share one behind a lock: when
 //! there are too many threads, or when a signal interrupted a thread that was writing to its own.
 //!
@@ -27,12 +31,12 @@ mod recording;
 mod sampler;
 
 pub use buffer::{Appended, BUFFER, Buffer, SLOTS, STACK, Stack, State};
-pub use header::{BUFFERS, Header, MAGIC, VERSION};
+pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
 pub use sampler::Sampler;
 
-pub use heapwright_os::{Mapping, Place};
+pub use heapwright_os::{Mapping, Place, Usage};
 
 /// The environment variable with the directory for streams; without it no calls are recorded.
 pub const VARIABLE: &core::ffi::CStr = c"HEAPWRIGHT_RECORD";

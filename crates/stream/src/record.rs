@@ -58,6 +58,9 @@ pub struct Record {
 pub(crate) const STACK_HEAD: u32 = 3;
 pub(crate) const MAPPING_HEAD: u32 = 2;
 
+/// Number of slots of what the process uses.
+pub(crate) const USAGE_SLOTS: u32 = 2;
+
 /// The limit of a ticket's distance from its buffer's base.
 pub(crate) const TICKETS: u64 = 1 << 20;
 
@@ -69,6 +72,9 @@ const THREAD: u64 = 9;
 const TIME: u64 = 10;
 const STACK: u64 = 11;
 const MAPPING: u64 = 12;
+const USAGE: u64 = 14;
+
+const MOST_RESIDENT: u64 = (1 << 60) - 1;
 
 impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
@@ -123,9 +129,11 @@ impl Packed {
 ///     10 (time)   0                                   ticks
 ///     11 (stack)  length of the copy in bytes         instruction
 ///                 then 2 slots: stack pointer, frame pointer, link register, 0; then the copy
-///     13 (resident) 0: begins, 1: ends  pages          as of a call
 ///     12 (mapping) length of the path in bytes        offset in the file
 ///                 then a slot: start, end; then the path
+///     13 (resident) 0: begins, 1: ends  pages          as of a call
+///     14 (usage)  resident bytes                      nanoseconds
+///                 then a slot: page faults, nanoseconds of processor time
 /// ```
 ///
 /// ```
@@ -164,6 +172,13 @@ pub enum Entry {
         /// The offset in the file at which it begins.
         offset: u64,
     },
+    /// The beginning of a [`Usage`](heapwright_os::Usage) of the process before the next call in this buffer.
+    Usage {
+        /// Resident anonymous memory in bytes; below 2⁶⁰.
+        resident: u64,
+        /// The time.
+        nanoseconds: u64,
+    },
 }
 
 impl Entry {
@@ -174,6 +189,7 @@ impl Entry {
         match self {
             Entry::Stack { length, .. } => STACK_HEAD + length.div_ceil(SLOT as u32),
             Entry::Mapping { length, .. } => MAPPING_HEAD + length.div_ceil(SLOT as u32),
+            Entry::Usage { .. } => USAGE_SLOTS,
             _ => 1,
         }
     }
@@ -188,6 +204,7 @@ impl Entry {
             Entry::Time(ticks) => [TIME << 60, ticks],
             Entry::Stack { length, instruction } => [STACK << 60 | length as u64, instruction],
             Entry::Mapping { length, offset } => [MAPPING << 60 | length as u64, offset],
+            Entry::Usage { resident, nanoseconds } => [USAGE << 60 | resident & MOST_RESIDENT, nanoseconds],
         }
     }
 
@@ -201,6 +218,7 @@ impl Entry {
             TIME => Entry::Time(more),
             STACK => Entry::Stack { length: what as u32, instruction: more },
             MAPPING => Entry::Mapping { length: what as u32, offset: more },
+            USAGE => Entry::Usage { resident: what & MOST_RESIDENT, nanoseconds: more },
             call => {
                 let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
                 let address = (more & Record::ADDRESS) << 4;

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use heapwright_os::{
     FileError, Identity, Line, Mapping, SegmentFile, Window, parent_process_id, round_to_pages,
-    sleep_for_a_millisecond, ticks, uncancelled,
+    sleep_for_a_millisecond, uncancelled,
 };
 
 use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, Owner, State};
@@ -87,14 +87,7 @@ impl Recording {
             // no other process has it.
             unsafe {
                 let parent = parent_process_id();
-                start.write(Header::new(
-                    process.word(),
-                    parent,
-                    forked,
-                    buffers_at as u32,
-                    buffer::next_ticket(),
-                    ticks(),
-                ));
+                start.write(Header::new(process.word(), parent, forked, buffers_at as u32, buffer::next_ticket()));
                 note_command(&mut *start.as_ptr());
             }
         };
@@ -133,18 +126,23 @@ impl Recording {
         self.ended
     }
 
-    /// Gives the calling thread, whose number is `thread`, a buffer of its own, valid until the recording is dropped.
-    /// `None` when there are too many threads or the recording has ended.
+    /// Gives the calling thread, whose number is `thread`, a buffer of its own, valid until the recording is dropped. It
+    /// has stops. `None` when there are too many threads or the recording has ended.
     pub fn attach(&mut self, thread: u32) -> Option<NonNull<Buffer>> {
-        if let Some(left) = self.find(Buffer::is_abandoned) {
-            self.buffer(left).hand_over(thread);
-            return Some(self.place(left));
-        }
-        if self.owned >= OWNERS {
-            return None;
-        }
-        let own = self.begin_buffer(thread, Owner::CallingThread)?;
-        self.owned += 1;
+        let own = match self.find(Buffer::is_abandoned) {
+            Some(left) => {
+                self.buffer(left).hand_over(thread);
+                self.place(left)
+            }
+            None if self.owned >= OWNERS => return None,
+            None => {
+                let own = self.begin_buffer(thread, Owner::CallingThread)?;
+                self.owned += 1;
+                own
+            }
+        };
+        // SAFETY: buffers stay mapped as long as the recording lives, and the calling thread is the owner now.
+        let _has_room = unsafe { own.as_ref().pass_stop() };
         Some(own)
     }
 
@@ -154,7 +152,10 @@ impl Recording {
         let next = self.begin_buffer(full.thread(), Owner::CallingThread);
         if let Some(next) = next {
             // SAFETY: the recording has just returned this buffer, which stays mapped as long as the recording lives.
-            unsafe { next.as_ref() }.sampler().go_on_from(full.sampler());
+            let next = unsafe { next.as_ref() };
+            next.sampler().go_on_from(full.sampler());
+            // SAFETY: the calling thread is the owner of the buffer.
+            let _has_room = unsafe { next.pass_stop() };
         }
         self.owned -= u32::from(next.is_none());
         next
@@ -381,8 +382,11 @@ mod tests {
                 Appended::Yes => {}
                 // SAFETY: the buffer is open, this thread is its owner, and `append` has returned `Far`.
                 Appended::Far { ticket } => unsafe { own.append_far(record, ticket) },
-                Appended::Full => {
-                    self.own = self.recording.lock().unwrap().renew(own);
+                Appended::Stop => {
+                    // SAFETY: the buffer is open, and this thread is its owner.
+                    if unsafe { !own.pass_stop() } {
+                        self.own = self.recording.lock().unwrap().renew(own);
+                    }
                     self.append_packed(record);
                 }
             }
@@ -400,7 +404,7 @@ mod tests {
             match buffer.entry(number).unwrap() {
                 Entry::Base(ticket) => base = ticket,
                 Entry::Thread(number) => thread = number,
-                Entry::Time(_) | Entry::Stack { .. } | Entry::Mapping { .. } => {}
+                Entry::Time(_) | Entry::Stack { .. } | Entry::Mapping { .. } | Entry::Usage { .. } => {}
                 Entry::Call { record, since_base } => calls.push((base + since_base, thread, record)),
             }
         }

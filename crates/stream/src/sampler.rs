@@ -44,14 +44,19 @@ impl Sampler {
     /// earlier ones, so that a periodic program cannot align with the sampling.
     #[must_use]
     pub fn choose(&self, every: u32) -> bool {
+        self.below(every) == 0
+    }
+
+    /// Returns a random number below `limit`.
+    pub(crate) fn below(&self, limit: u32) -> u32 {
         // SplitMix64: a Weyl sequence, mixed by Stafford's variant 13.
         let state = self.random.load(Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.random.store(state, Ordering::Relaxed);
         let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         let number = (mixed ^ mixed >> 31) >> 32;
-        // The number is below 2³², hence the product below 2⁶⁴; its upper half is 0 for one number in `every`.
-        (number * u64::from(every)) >> 32 == 0
+        // The number is below 2³², hence the product below 2⁶⁴.
+        ((number * u64::from(limit)) >> 32) as u32
     }
 
     /// Copies the stack from `from` on; returns the number of bytes.

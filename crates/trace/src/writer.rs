@@ -117,13 +117,19 @@ impl<W: Write> Writer<W> {
         self.written
     }
 
-    /// Writes the events added so far, so that a reader of the unfinished file finds them. Does nothing if there are
-    /// none since the last frame.
+    /// Returns the number of events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Writes the events and samples added so far, so that a reader of the unfinished file finds them. Does nothing if
+    /// there are none since the last frame.
     ///
     /// # Errors
     /// [`WriteError::Io`].
     pub fn flush_frame(&mut self) -> Result<(), WriteError> {
-        self.put_events()
+        self.put_events()?;
+        self.put_samples()
     }
 
     /// Adds an allocation of `size` bytes; returns the number of the block.

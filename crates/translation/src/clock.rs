@@ -26,8 +26,14 @@ impl Rate {
         ensure!(is_steady(), "times cannot be recorded: the processor does not declare a constant-rate counter");
         let before = (ticks(), now_nanoseconds());
         thread::sleep(WATCHED);
-        let after = (ticks(), now_nanoseconds());
-        Ok(Rate { nanoseconds_per_tick: (after.1 - before.1) as f64 / (after.0 - before.0).max(1) as f64 })
+        Ok(Rate::since(before.0, before.1))
+    }
+
+    /// Returns the rate since a moment at which both clocks were read.
+    pub fn since(ticks_then: u64, nanoseconds_then: u64) -> Rate {
+        let ticks = ticks().saturating_sub(ticks_then);
+        let nanoseconds = now_nanoseconds().saturating_sub(nanoseconds_then);
+        Rate { nanoseconds_per_tick: nanoseconds as f64 / ticks.max(1) as f64 }
     }
 
     /// Returns the nanoseconds from one reading of the counter to another; 0 if `to` precedes `from`.

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use heapwright_stream::{Buffer, Entry, Mapping, Record, SLOTS, Stack, State};
+use heapwright_stream::{Buffer, Entry, Mapping, Record, SLOTS, Stack, State, Usage};
 
 /// How long to wait for a call whose ticket was taken when later calls are there. A thread that was preempted between
 /// two instructions resumes; one that a signal handler left by a long jump does not.
@@ -33,6 +33,8 @@ pub struct Call<'b> {
     pub ticks: Option<u64>,
     /// The stack of the thread, if it is recorded.
     pub stack: Option<Stack<'b>>,
+    /// What the process used before the call, if that was determined then.
+    pub usage: Option<Usage>,
 }
 
 /// Reading position in a buffer.
@@ -45,6 +47,7 @@ struct Cursor {
     ticks: Option<u64>,
     /// The slot of the next call's stack.
     stack: Option<u32>,
+    usage: Option<Usage>,
 }
 
 /// Reading positions of all buffers of a stream. Memory: a few words per buffer.
@@ -176,6 +179,7 @@ impl Cursor {
                 Entry::Thread(thread) => self.thread = thread,
                 Entry::Time(ticks) => self.ticks = Some(ticks),
                 Entry::Stack { .. } => self.stack = Some(self.read),
+                Entry::Usage { .. } => self.usage = buffer.usage(self.read),
                 Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
             }
             self.read = self.read.saturating_add(entry.slots());
@@ -188,7 +192,7 @@ impl Cursor {
         let Entry::Call { record, .. } = entry(buffer, self.read)? else { bail!(DAMAGED) };
         self.read += 1;
         let stack = self.stack.take().map(|at| buffer.stack(at).context(DAMAGED)).transpose()?;
-        Ok(Call { thread: self.thread, record, ticks: self.ticks.take(), stack })
+        Ok(Call { thread: self.thread, record, ticks: self.ticks.take(), stack, usage: self.usage.take() })
     }
 }
 

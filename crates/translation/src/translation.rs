@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fs::File;
 
 use anyhow::Result;
-use heapwright_stream::{Call, Mapping, Record, Stack};
+use heapwright_stream::{Call, Mapping, Record, Stack, Usage};
 use heapwright_trace::{Kind, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
 use super::clock::Rate;
 use super::merge::{self, Item};
+use super::samples::Samples;
 use super::sites::{Sampled, Sites};
 use super::source::Source;
 
@@ -77,11 +78,12 @@ pub struct Translation {
     figures: Figures,
     /// Pages that were resident when a long block began, by its address.
     resident: HashMap<u64, u64>,
+    samples: Samples,
 }
 
 impl Translation {
-    /// Starts a trace.
-    pub fn to(writer: Writer<File>, clock: Option<Clock>, sites: Option<Sites>) -> Translation {
+    /// Starts a trace of a process whose recording began at `began`, by [`heapwright_os::now_nanoseconds`].
+    pub fn to(writer: Writer<File>, began: u64, clock: Option<Clock>, sites: Option<Sites>) -> Translation {
         Translation {
             writer,
             clock,
@@ -93,6 +95,7 @@ impl Translation {
             thread: None,
             figures: Figures::default(),
             resident: HashMap::new(),
+            samples: Samples::since(began),
         }
     }
 
@@ -113,7 +116,10 @@ impl Translation {
 
     /// Writes the events of one call.
     fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record, ticks, stack } = call;
+        let merge::Call { thread, record, ticks, stack, usage } = call;
+        if let Some(usage) = usage {
+            self.sample(&usage)?;
+        }
         self.site = stack.map_or(Ok(None), |stack| self.site_of(&stack))?;
         if let (Some(ticks), Some(clock)) = (ticks, &self.clock) {
             self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
@@ -163,6 +169,16 @@ impl Translation {
         self.sites.as_ref().map(Sites::sampled)
     }
 
+    /// Adds a sample of what the process uses after the events so far.
+    pub fn sample(&mut self, usage: &Usage) -> Result<(), WriteError> {
+        self.samples.add(usage, &mut self.writer)
+    }
+
+    /// Returns the samples of the process so far.
+    pub fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
     /// Adds an entry to the trace's description that was not known at the start.
     pub fn annotate(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
         self.writer.add_text(name, text)
@@ -180,6 +196,7 @@ impl Translation {
 
     /// Finishes the trace; nothing can be added afterwards.
     pub fn write_end(&mut self) -> Result<(), WriteError> {
+        self.samples.end(&mut self.writer)?;
         // Frames are named for seconds perhaps, and without their names they are worth as much.
         self.writer.flush_frame()?;
         if let Some(sites) = &self.sites {
@@ -308,13 +325,14 @@ mod tests {
     use super::*;
 
     const fn call(call: Call, size: u64, address: u64) -> merge::Call<'static> {
-        merge::Call { thread: 0, record: Record { call, log2_align: 4, size, address }, ticks: None, stack: None }
+        let record = Record { call, log2_align: 4, size, address };
+        merge::Call { thread: 0, record, ticks: None, stack: None, usage: None }
     }
 
     fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {
         let mut file = tempfile::tempfile().unwrap();
         let writer = Writer::new(file.try_clone().unwrap(), &About::default()).unwrap();
-        let mut translation = Translation::to(writer, None, None);
+        let mut translation = Translation::to(writer, 0, None, None);
         calls.iter().for_each(|&call| translation.take(call).unwrap());
         translation.write_end().unwrap();
         file.rewind().unwrap();

@@ -1,0 +1,98 @@
+// Uses memory and processor time as the first argument says, and says at the end how much it used by the system's count:
+// nanoseconds of processor time, page faults.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEPS = 64, STEP = 1 << 20 };
+
+static char *blocks[STEPS];
+static volatile unsigned sink;
+
+static void compute(unsigned count) {
+    unsigned state = sink;
+    for (unsigned at = 0; at < count; at++) {
+        state = state * 1103515245 + 12345;
+    }
+    sink = state;
+}
+
+// Touches this many MiB, a MiB at a time.
+static void touch(int steps) {
+    for (int at = 0; at < steps; at++) {
+        blocks[at] = malloc(STEP);
+        memset(blocks[at], 1, STEP);
+        usleep(1000);
+    }
+}
+
+static void let_go(int steps) {
+    for (int at = 0; at < steps; at++) {
+        free(blocks[at]);
+    }
+}
+
+static void tell(void) {
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    long long time = (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000000LL;
+    time += (use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1000LL;
+    char line[100];
+    int length = snprintf(line, sizeof line, "%lld %ld\n", time, use.ru_minflt + use.ru_majflt);
+    write(1, line, length);
+}
+
+static void work(void) {
+    touch(STEPS);
+    usleep(300000);
+    compute(100000000);
+    let_go(STEPS);
+    usleep(30000);
+    tell();
+}
+
+int main(int count, char **arguments) {
+    const char *how = count > 1 ? arguments[1] : "";
+    if (!strcmp(how, "exit")) {
+        work();
+    } else if (!strcmp(how, "_exit")) {
+        work();
+        _exit(0);
+    } else if (!strcmp(how, "kill")) {
+        work();
+        kill(getpid(), SIGKILL);
+    } else if (!strcmp(how, "fork")) {
+        touch(8);
+        if (fork() == 0) {
+            free(malloc(100));
+            touch(32);
+            usleep(30000);
+            exit(0);
+        }
+        wait(0);
+    } else if (!strcmp(how, "pairs")) {
+        // Two calls for each of a few sizes.
+        for (unsigned at = 0; at < 3000000; at++) {
+            char *volatile block = malloc(16 + at % 7 * 24);
+            free(block);
+        }
+    } else if (!strcmp(how, "sums")) {
+        for (unsigned at = 0; at < 20000; at++) {
+            char *volatile block = malloc(16 + at % 7 * 24);
+            compute(20000);
+            free(block);
+        }
+    } else if (!strcmp(how, "long")) {
+        // Few calls, which the system takes long for.
+        for (unsigned at = 0; at < 300; at++) {
+            char *volatile block = malloc(8 << 20);
+            memset(block, 1, 8 << 20);
+            free(block);
+        }
+    }
+    return 0;
+}

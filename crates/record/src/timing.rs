@@ -1,0 +1,65 @@
+//! How long calls of glibc's functions take: a sample of all calls, and every call for a long block.
+
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use heapwright_os::{now_nanoseconds, ticks, ticks_in_order};
+use heapwright_stream::{Header, Timed};
+
+use crate::state::take_mark;
+
+/// The most that a call counts, in nanoseconds: a thread that loses its processor in a call is not at work in it. Calls
+/// for long blocks have the system map, clear and unmap memory.
+const MOST: [u64; 2] = [50_000, 10_000_000];
+
+/// Durations that are below both, in ticks of any processor's counter.
+const SHORT: u64 = 1000;
+
+/// Number of readings of the counter from which their cost is taken.
+const READINGS: usize = 16;
+
+/// The header in which calls are counted; null while there is no stream.
+static HEADER: AtomicPtr<Header> = AtomicPtr::new(null_mut());
+
+/// The ticks between two readings of the counter with nothing between them.
+static COST: AtomicU64 = AtomicU64::new(0);
+
+/// Calls one of glibc's functions and counts its duration.
+#[inline(always)]
+pub(crate) fn timed<R>(which: Timed, call: impl FnOnce() -> R) -> R {
+    take_mark();
+    let before = ticks_in_order();
+    let result = call();
+    count(which, ticks_in_order().saturating_sub(before));
+    result
+}
+
+fn count(which: Timed, taken: u64) {
+    let Some(header) = NonNull::new(HEADER.load(Ordering::Acquire)) else { return };
+    // SAFETY: a header stays mapped until a child of this process creates a stream of its own, which detaches it first.
+    let header = unsafe { header.as_ref() };
+    let net = taken.saturating_sub(COST.load(Ordering::Relaxed));
+    header.add_timed(which, if net <= SHORT { net } else { net.min(most(which, header)) });
+}
+
+/// Returns the most that a call counts, in ticks, by the counter's rate since the stream began.
+fn most(which: Timed, header: &Header) -> u64 {
+    let counted = ticks().saturating_sub(header.first_ticks);
+    let passed = now_nanoseconds().saturating_sub(header.first_nanoseconds).max(1);
+    (u128::from(counted) * u128::from(MOST[which as usize]) / u128::from(passed)) as u64
+}
+
+/// Counts calls in this header from now on.
+pub(crate) fn attach(header: &Header) {
+    let reading = || {
+        let before = ticks_in_order();
+        ticks_in_order().saturating_sub(before)
+    };
+    COST.store((0..READINGS).map(|_| reading()).min().unwrap_or(0), Ordering::Relaxed);
+    HEADER.store(core::ptr::from_ref(header).cast_mut(), Ordering::Release);
+}
+
+/// Forgets the header: the child of a fork does not write to its parent's.
+pub(crate) fn detach() {
+    HEADER.store(null_mut(), Ordering::Relaxed);
+}

@@ -1,0 +1,94 @@
+//! What a process used, in samples while it runs and as totals at its end.
+
+use heapwright_os::{now_nanoseconds, usage_of};
+use heapwright_stream::Timed;
+use heapwright_trace::{Totals, WriteError};
+use heapwright_translation::{Rate, Source, Translation};
+
+/// The time without a sample after which a process is looked at from outside, in nanoseconds. A process that makes many
+/// calls adds samples itself, one per millisecond.
+const QUIET: u64 = 9_000_000;
+
+/// Adds the sample with which the recording began.
+pub fn sample_first(source: &Source, translation: &mut Translation) -> Result<(), WriteError> {
+    let first = source.header().first_usage;
+    if first.nanoseconds == 0 { Ok(()) } else { translation.sample(&first) }
+}
+
+/// Adds a sample of a process that has been quiet. Everything in its stream has been read.
+pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Result<(), WriteError> {
+    if now_nanoseconds().saturating_sub(translation.samples().last_time()) < QUIET {
+        return Ok(());
+    }
+    match usage_of(source.pid()) {
+        // Checked after the look: it was at this program then.
+        Some(usage) if !source.is_over() => translation.sample(&usage),
+        _ => Ok(()),
+    }
+}
+
+/// Adds the sample of the end of a process that has exited.
+pub fn sample_last(source: &Source, translation: &mut Translation) -> Result<(), WriteError> {
+    source.header().last().map_or(Ok(()), |last| translation.sample(&last.usage))
+}
+
+/// Returns the totals of a process whose recording ended at the time `ended`, by [`now_nanoseconds`], if it has not
+/// exited.
+pub fn totals(source: &Source, translation: &Translation, ended: u64) -> Totals {
+    let header = source.header();
+    let (first, last) = (header.first_usage, header.last());
+    let ended = last.map_or(ended, |last| last.usage.nanoseconds);
+    let sample = translation.samples().last();
+    // What a process did before it ran this program is not the program's.
+    let before = if source.image() == 0 { Default::default() } else { first };
+    let timed = timed(source, translation.figures().events());
+    Totals {
+        elapsed_nanoseconds: Some(ended.saturating_sub(header.first_nanoseconds)),
+        processor_nanoseconds: sample
+            .map(|sample| sample.processor_nanoseconds.saturating_sub(before.processor_nanoseconds)),
+        peak_anonymous: translation.samples().peak(),
+        resident_files: last.and_then(|last| last.files),
+        faults: sample.map(|sample| sample.faults.saturating_sub(before.faults)),
+        peak_system: header.peak_system_bytes(),
+        timed_calls: timed.map(|timed| timed.0),
+        timed_nanoseconds: timed.map(|timed| timed.1),
+        huge_pages_off: last.is_some_and(|last| last.are_huge_pages_off),
+    }
+}
+
+/// Returns the number of calls that were timed, of `calls`, and their duration in nanoseconds. Calls for long blocks
+/// were all timed, and are weighted as if they had been sampled as the others.
+fn timed(source: &Source, calls: u64) -> Option<(u64, u64)> {
+    let header = source.header();
+    let rate = Rate::since(header.first_ticks, header.first_nanoseconds);
+    let [sampled, long] = [Timed::Sampled, Timed::Long].map(|which| {
+        let (calls, ticks) = header.timed(which);
+        (calls, rate.nanoseconds(0, ticks))
+    });
+    scaled(sampled, long, calls)
+}
+
+fn scaled(sampled: (u64, u64), long: (u64, u64), calls: u64) -> Option<(u64, u64)> {
+    let timed = sampled.0 + long.0;
+    if timed == 0 || calls == 0 {
+        return None;
+    }
+    let others = calls.saturating_sub(long.0) as f64;
+    let whole = sampled.1 as f64 / sampled.0.max(1) as f64 * others + long.1 as f64;
+    Some((timed, (whole * timed as f64 / calls as f64) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_blocks_count_as_often_as_they_were_asked_for() {
+        // A thousand calls: 10 of 990 short ones took 20 ns each, and all 10 long ones 1 ms.
+        let (timed, nanoseconds) = scaled((10, 200), (10, 10_000_000), 1000).unwrap();
+        assert_eq!((timed, nanoseconds * 1000 / timed / 10_000), (20, (990 * 20 + 10_000_000) / 10_000));
+        assert_eq!(scaled((5, 100), (0, 0), 2500), Some((5, 100)));
+        assert_eq!(scaled((0, 0), (3, 300), 3), Some((3, 300)));
+        assert_eq!(scaled((0, 0), (0, 0), 3), None);
+    }
+}
