@@ -1,9 +1,9 @@
 //! Replay of a trace by real allocators, each in a worker process.
 //!
-//! From the bottom up: `op` (an operation in 16 bytes), `slots` and `script` (a trace as operations), `payload`,
-//! `violation`, `calls`, `histogram`, `observer` and `player` (performing operations), `lane`, `workers` and
-//! `performer` (by one thread or several), `resident` (resident memory of the process), `board` (shared memory of both
-//! processes), `worker` (the child's side), `launch` (the parent's side).
+//! From the bottom up: `op` (an operation in 16 bytes), `slots`, `thinned` and `script` (a trace as operations, and the
+//! figures of the recorded process), `payload`, `violation`, `calls`, `histogram`, `observer` and `player` (performing
+//! operations), `lane`, `workers` and `performer` (by one thread or several), `resident` (resident memory of the
+//! process), `board` (shared memory of both processes), `worker` (the child's side), `launch` (the parent's side).
 
 mod board;
 mod calls;
@@ -18,6 +18,7 @@ mod player;
 mod resident;
 mod script;
 mod slots;
+mod thinned;
 mod violation;
 pub mod worker;
 mod workers;

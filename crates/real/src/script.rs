@@ -8,13 +8,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use foldhash::fast::FixedState;
-use heapwright_trace::{About, Event, Kind, ReadError, Reader};
+use heapwright_trace::{Event, Kind, ReadError, Reader, Sample, Totals};
 
 use super::op::{Op, code, written};
 use super::slots::{Live, Slots};
-
-/// The key under which the recorder writes the peak of the memory that glibc had from the system, in bytes.
-const RECORDED_PEAK: &str = "glibc peak system bytes";
+use super::thinned::Thinned;
 
 /// A trace as operations, in an unnamed temporary file. Every event is one operation, so both have the same number.
 pub struct Script {
@@ -22,7 +20,9 @@ pub struct Script {
     counts: Counts,
     spans: Vec<Span>,
     slots: usize,
-    recorded_peak: Option<u64>,
+    totals: Totals,
+    samples: Vec<Sample>,
+    has_times: bool,
     damage: Option<ReadError>,
 }
 
@@ -61,21 +61,26 @@ impl Script {
     /// When the trace cannot be read, or the temporary file cannot be written.
     pub fn compile(trace: &Path) -> Result<Script> {
         let open = || File::open(trace).with_context(|| format!("{} cannot be opened", trace.display()));
-        let (first, second) = (open()?, open()?);
+        let files = [open()?, open()?, open()?];
         let read = || -> Result<Script> {
-            let touched = Reader::new(BufReader::new(first))?.touched_pages()?;
-            Script::from_reader(Reader::new(BufReader::new(second))?.up_to_damage(), touched)
+            let [first, second, third] = files.map(|file| Reader::new(BufReader::new(file)));
+            let touched = first?.touched_pages()?;
+            let mut samples = Thinned::new();
+            second?.each_sample(|sample| samples.push(sample))?;
+            Script::from_reader(third?.with_times().up_to_damage(), touched, samples.into_samples())
         };
         read().with_context(|| trace.display().to_string())
     }
 
     /// Compiles a trace. `touched` contains the number of touched pages of long blocks, by block number.
-    fn from_reader(mut trace: Reader<'_>, touched: HashMap<u64, u64>) -> Result<Script> {
+    fn from_reader(mut trace: Reader<'_>, touched: HashMap<u64, u64>, samples: Vec<Sample>) -> Result<Script> {
         let file = tempfile::tempfile().context("cannot make a temporary file for the operations")?;
         let mut compiler = Compiler::new(touched);
         let mut out = BufWriter::with_capacity(1 << 18, file);
+        let mut has_times = samples.len() > 1;
         while let Some(event) = trace.next_event()? {
             let op = compiler.compile(event)?;
+            has_times |= trace.time().is_some();
             out.write_all(&op.to_bytes())
                 .context("cannot write the operations to a temporary file: is its disk full?")?;
         }
@@ -86,7 +91,8 @@ impl Script {
                 .context("cannot write the operations to a temporary file: is its disk full?")?;
         }
         let file = out.into_inner().context("cannot write the operations to a temporary file: is its disk full?")?;
-        Ok(Script { file, counts, spans, slots: slots.len(), recorded_peak: recorded_peak(trace.about()), damage })
+        let totals = Totals::of(trace.about());
+        Ok(Script { file, counts, spans, slots: slots.len(), totals, samples, has_times, damage })
     }
 
     /// Returns why the script contains only a part of the trace.
@@ -131,7 +137,24 @@ impl Script {
 
     /// Peak of the bytes that glibc had from the system in the recorded run, if the trace contains it.
     pub fn recorded_peak(&self) -> Option<u64> {
-        self.recorded_peak
+        self.totals.peak_system
+    }
+
+    /// What the recorded process used as a whole, as far as the trace contains it.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Returns the samples of the recorded process, in their order: at most 4,096. A longer trace is thinned evenly; of
+    /// each stretch the sample with the most resident memory is kept.
+    pub fn recorded_samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Whether the trace contains when its events happened: the times of all events, or those of samples, between which
+    /// times are interpolated.
+    pub fn has_times(&self) -> bool {
+        self.has_times
     }
 
     /// Returns the number in the trace of the block that was in a slot at an event.
@@ -186,10 +209,6 @@ impl Script {
     pub(super) fn file(&self) -> &File {
         &self.file
     }
-}
-
-fn recorded_peak(about: &About) -> Option<u64> {
-    about.get(RECORDED_PEAK)?.trim().parse().ok()
 }
 
 /// The state of compiling a trace.
@@ -305,5 +324,50 @@ impl Read for FromStart<'_> {
         let read = self.file.read_at(buffer, self.at)?;
         self.at += read as u64;
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapwright_trace::{About, Writer};
+    use tempfile::NamedTempFile;
+
+    /// Compiles the trace that `write` writes.
+    fn compiled(write: impl FnOnce(&mut Writer<&mut NamedTempFile>)) -> Script {
+        let mut file = NamedTempFile::new().unwrap();
+        let mut writer = Writer::new(&mut file, &About::default()).unwrap();
+        write(&mut writer);
+        writer.finish().unwrap();
+        Script::compile(file.path()).unwrap()
+    }
+
+    #[test]
+    fn the_recorded_process_is_known() {
+        let totals = Totals { peak_system: Some(1 << 20), huge_pages_off: true, ..Totals::default() };
+        let sample = Sample { event: 1, nanoseconds: 7, resident: 4096, ..Sample::default() };
+        let script = compiled(|writer| {
+            writer.allocate(Kind::Malloc, 10, 16).unwrap();
+            writer.sample(&sample).unwrap();
+            totals.texts().for_each(|(name, text)| writer.add_text(name, &text).unwrap());
+        });
+        assert_eq!((script.totals(), script.recorded_samples()), (&totals, &[sample][..]));
+        assert_eq!((script.recorded_peak(), script.has_times()), (Some(1 << 20), false));
+    }
+
+    #[test]
+    fn times_are_those_of_events_or_of_samples() {
+        let with_times = compiled(|writer| {
+            writer.at(5);
+            writer.allocate(Kind::Malloc, 10, 16).unwrap();
+        });
+        let with_samples = compiled(|writer| {
+            writer.allocate(Kind::Malloc, 10, 16).unwrap();
+            [0, 1].into_iter().for_each(|event| writer.sample(&Sample { event, ..Sample::default() }).unwrap());
+        });
+        let without = compiled(|writer| {
+            writer.allocate(Kind::Malloc, 10, 16).unwrap();
+        });
+        assert_eq!([with_times, with_samples, without].map(|script| script.has_times()), [true, true, false]);
     }
 }
