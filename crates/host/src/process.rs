@@ -1,6 +1,8 @@
 //! Processes, their users and their signals.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
@@ -35,6 +37,17 @@ pub fn start_in_own_session(command: &mut Command) {
             // A new process leads no group, so that setsid cannot fail.
             let _ = setsid();
             Ok(())
+        });
+    }
+}
+
+/// Makes `command` start with transparent huge pages turned off for its process.
+pub fn start_without_huge_pages(command: &mut Command) {
+    // SAFETY: between fork and exec only prctl is called, which is async-signal-safe and allocates nothing.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         });
     }
 }
@@ -95,6 +108,18 @@ impl Faults {
     }
 }
 
+/// Returns the number of threads of this process, without allocating; `None` when /proc does not contain it.
+pub fn thread_count() -> Option<usize> {
+    let file = File::open("/proc/self/stat").ok()?;
+    let mut buffer = [0; 1024];
+    let length = file.read_at(&mut buffer, 0).ok()?;
+    let text = &buffer[..length];
+    // The second field is the command's name in parentheses, which may hold anything.
+    let behind_name = &text[text.iter().rposition(|&byte| byte == b')')? + 1..];
+    let count = behind_name.trim_ascii_start().split(|&byte| byte == b' ').nth(17)?;
+    std::str::from_utf8(count).ok()?.parse().ok()
+}
+
 /// Whether `signal` is SIGALRM.
 pub fn is_alarm(signal: i32) -> bool {
     signal == libc::SIGALRM
@@ -103,4 +128,28 @@ pub fn is_alarm(signal: i32) -> bool {
 /// Returns whether `code` is the error of a wait that timed out.
 pub fn is_timeout(code: i32) -> bool {
     io::Error::from_raw_os_error(code).kind() == io::ErrorKind::TimedOut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_counted() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || receiver.recv());
+        assert!(thread_count().unwrap() >= 2);
+        drop(sender);
+        assert!(thread.join().unwrap().is_err());
+    }
+
+    #[test]
+    fn huge_pages_are_off_in_a_command_that_is_started_without() {
+        let mut command = Command::new("grep");
+        command.args(["THP_enabled", "/proc/self/status"]);
+        start_without_huge_pages(&mut command);
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        // Older kernels do not report it.
+        assert!(text.is_empty() || text.trim().ends_with('0'), "{text}");
+    }
 }

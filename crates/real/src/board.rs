@@ -11,6 +11,7 @@ use heapwright_host::memory::file_in_memory;
 use memmap2::MmapMut;
 
 use super::histogram::Histogram;
+use super::op::Op;
 use super::violation::Violation;
 
 /// The maximal number of samples of a run.
@@ -36,6 +37,10 @@ pub struct Task {
     pub threads: u64,
     /// Maximal number of them in one window; 0 when one thread makes all calls.
     pub lanes: u64,
+    /// Number of windows in the script.
+    pub windows: u64,
+    /// Number of marks of the clock.
+    pub marks: u64,
     /// Maximal length of the heap, in bytes.
     pub allowance: u64,
     /// The allocator: a constant of [`super::worker::source`].
@@ -44,6 +49,24 @@ pub struct Task {
     pub payload: u32,
     /// Whether calls are timed: a constant of [`super::worker::latencies`].
     pub latencies: u32,
+}
+
+/// Offsets in the file of the script, in bytes.
+impl Task {
+    /// Where the numbers of the threads' last events begin.
+    pub fn last_events(&self) -> u64 {
+        self.events * size_of::<Op>() as u64
+    }
+
+    /// Where the ends of the windows begin.
+    pub fn first_window(&self) -> u64 {
+        self.last_events() + self.threads * size_of::<u64>() as u64
+    }
+
+    /// Where the marks of the clock begin.
+    pub fn first_mark(&self) -> u64 {
+        self.first_window() + self.windows * size_of::<u64>() as u64
+    }
 }
 
 /// The heap's memory at some point of the run.

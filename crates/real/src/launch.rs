@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::board::{Report, Shared, Task, ending};
-use super::script::Script;
+use super::script::{LONGEST_WINDOW, Script, window_length};
 use super::worker::{self, source};
 use super::{Latencies, Payload, Run, Settings, Threads};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_host::child::{Child, End};
 use heapwright_host::identity::ensure_preloaded;
 use heapwright_host::memory;
+use heapwright_host::process::start_without_huge_pages;
 use heapwright_show::number;
 
 /// A worker that completes no batch for this long has hung.
@@ -26,8 +27,6 @@ const SAMPLES: u64 = 256;
 /// Minimal number of operations between two samples: reading the resident memory disturbs the calls that follow.
 const SHORTEST_STRIDE: u64 = 512;
 
-/// Maximal number of operations read at a time.
-const LONGEST_WINDOW: u64 = 1 << 16;
 /// Maximal number of threads at a time.
 const MOST_LANES: u64 = 512;
 
@@ -46,6 +45,9 @@ fn perform(script: &Script, allocator: &Allocator, settings: &Settings) -> Resul
     shared.get_mut().task = task;
     let mut command = worker::JOB.command()?;
     allocator.apply(&mut command)?;
+    if script.totals().huge_pages_off {
+        start_without_huge_pages(&mut command);
+    }
     command.stdin(script.file().try_clone().context("cannot hand on the script")?).stdout(file);
     let end = wait(Child::start(command)?, &shared)?;
     let report = &shared.get().report;
@@ -87,6 +89,8 @@ fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<T
         stride: division.stride,
         threads: script.thread_numbers(),
         lanes: division.lanes,
+        windows: script.windows().ends.len() as u64,
+        marks: script.marks() as u64,
         allowance,
         source: match allocator {
             Allocator::System => source::SYSTEM,
@@ -120,10 +124,9 @@ impl Division {
             let stride = events.div_ceil(SAMPLES).max(SHORTEST_STRIDE);
             return Ok(Division { window: LONGEST_WINDOW, stride, peak: script.counts().peak_event + 1, lanes: 0 });
         }
-        // Long enough that the barrier at the end of each window does not matter.
-        let window = events.div_ceil(64).next_power_of_two().clamp(LONGEST_WINDOW / 16, LONGEST_WINDOW);
+        let window = window_length(events);
         let stride = events.div_ceil(SAMPLES).next_multiple_of(window);
-        let lanes = script.threads_at_once(window) as u64;
+        let lanes = script.windows().threads as u64;
         ensure!(
             lanes <= MOST_LANES,
             "{lanes} threads run at one time, and at most {MOST_LANES} can be replayed: add --one-thread, which \

@@ -1,12 +1,14 @@
 //! Replay of a trace by real allocators, each in a worker process.
 //!
-//! From the bottom up: `op` (an operation in 16 bytes), `slots`, `thinned` and `script` (a trace as operations, and the
-//! figures of the recorded process), `payload`, `violation`, `calls`, `histogram`, `observer` and `player` (performing
-//! operations), `lane`, `workers` and `performer` (by one thread or several), `resident` (resident memory of the
-//! process), `board` (shared memory of both processes), `worker` (the child's side), `launch` (the parent's side).
+//! From the bottom up: `op` (an operation in 16 bytes), `slots`, `thinned` (samples of the recorded process),
+//! `timeline` (when events happened), `windows` (how far threads run ahead) and `script` (a trace as operations),
+//! `payload`, `violation`, `calls`, `histogram`, `observer` and `player` (performing operations), `lane`, `workers` and
+//! `performer` (by one thread or several), `resident` (resident memory of the process), `board` (shared memory of both
+//! processes), `course` (where batches end, and the clock), `worker` (the child's side), `launch` (the parent's side).
 
 mod board;
 mod calls;
+mod course;
 mod histogram;
 mod lane;
 mod launch;
@@ -19,7 +21,9 @@ mod resident;
 mod script;
 mod slots;
 mod thinned;
+mod timeline;
 mod violation;
+mod windows;
 pub mod worker;
 mod workers;
 
@@ -101,7 +105,9 @@ pub struct Run {
     pub resizes: Option<Latency>,
     /// Latency of calls that free.
     pub frees: Option<Latency>,
-    /// At most 320, in ascending order of events.
+    /// Samples in ascending order of events: at most 256 at equal distances, one at the peak, one at the end. The events
+    /// depend on the script and on [`Threads`] alone: runs of one script have samples at the same events, whatever the
+    /// allocator.
     pub samples: Vec<Sample>,
     /// Peak of the memory obtained from the system, read from the allocator's metadata: for glibc's malloc, when calls
     /// are timed.

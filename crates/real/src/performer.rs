@@ -24,6 +24,9 @@ pub trait Performer {
     /// Cleans up after a batch, `done` events into the script. Not timed.
     fn settle(&mut self, done: u64);
 
+    /// Returns the number of threads that the replay has now.
+    fn threads(&self) -> usize;
+
     /// The players that made the calls, one per thread.
     fn players(&self) -> impl Iterator<Item = &Player<Self::Payload, Self::Observer>>;
 }
@@ -55,6 +58,10 @@ impl<P: Payload, W: Observer> Performer for Solo<P, W> {
 
     fn settle(&mut self, _: u64) {}
 
+    fn threads(&self) -> usize {
+        1
+    }
+
     fn players(&self) -> impl Iterator<Item = &Player<P, W>> {
         std::iter::once(&self.player)
     }
@@ -74,6 +81,10 @@ impl<P: Payload, W: Observer> Performer for Workers<P, W> {
 
     fn settle(&mut self, done: u64) {
         self.end_threads(done);
+    }
+
+    fn threads(&self) -> usize {
+        Workers::threads(self)
     }
 
     fn players(&self) -> impl Iterator<Item = &Player<P, W>> {

@@ -13,8 +13,18 @@ use heapwright_trace::{Event, Kind, ReadError, Reader, Sample, Totals};
 use super::op::{Op, code, written};
 use super::slots::{Live, Slots};
 use super::thinned::Thinned;
+use super::timeline::{Interpolated, Mark, Timeline};
+use super::windows::{Clock, Divider, Rules, Windows};
+
+/// Maximal number of operations that are performed between two looks at the clock.
+pub(super) const LONGEST_WINDOW: u64 = 1 << 16;
+
+/// Threads may have this many bytes more live at one time than were recorded, or an eighth of the peak if that is more.
+const LEAST_AHEAD: u64 = 64 << 10;
 
 /// A trace as operations, in an unnamed temporary file. Every event is one operation, so both have the same number.
+///
+/// The file contains the operations, the number of each thread's last event, the ends of the windows, and the marks.
 pub struct Script {
     file: File,
     counts: Counts,
@@ -23,14 +33,16 @@ pub struct Script {
     totals: Totals,
     samples: Vec<Sample>,
     has_times: bool,
+    windows: Windows,
+    marks: usize,
     damage: Option<ReadError>,
 }
 
 /// The first and last event of a thread, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    first: u64,
-    last: u64,
+pub(super) struct Span {
+    pub(super) first: u64,
+    pub(super) last: u64,
 }
 
 impl Span {
@@ -65,34 +77,37 @@ impl Script {
         let read = || -> Result<Script> {
             let [first, second, third] = files.map(|file| Reader::new(BufReader::new(file)));
             let touched = first?.touched_pages()?;
-            let mut samples = Thinned::new();
-            second?.each_sample(|sample| samples.push(sample))?;
-            Script::from_reader(third?.with_times().up_to_damage(), touched, samples.into_samples())
+            let recorded = Recorded::read(second?)?;
+            Script::from_reader(third?.with_times().up_to_damage(), touched, recorded)
         };
         read().with_context(|| trace.display().to_string())
     }
 
     /// Compiles a trace. `touched` contains the number of touched pages of long blocks, by block number.
-    fn from_reader(mut trace: Reader<'_>, touched: HashMap<u64, u64>, samples: Vec<Sample>) -> Result<Script> {
+    fn from_reader(mut trace: Reader<'_>, touched: HashMap<u64, u64>, recorded: Recorded) -> Result<Script> {
         let file = tempfile::tempfile().context("cannot make a temporary file for the operations")?;
         let mut compiler = Compiler::new(touched);
-        let mut out = BufWriter::with_capacity(1 << 18, file);
-        let mut has_times = samples.len() > 1;
+        let mut timeline = Timeline::new();
+        let mut out = Output { file: BufWriter::with_capacity(1 << 18, file) };
         while let Some(event) = trace.next_event()? {
-            let op = compiler.compile(event)?;
-            has_times |= trace.time().is_some();
-            out.write_all(&op.to_bytes())
-                .context("cannot write the operations to a temporary file: is its disk full?")?;
+            if let Some(nanoseconds) = trace.time() {
+                timeline.push(compiler.counts.events, nanoseconds);
+            }
+            out.put(&compiler.compile(event)?.to_bytes())?;
         }
         let damage = trace.take_damage();
         let Compiler { counts, slots, spans, .. } = compiler;
-        for span in &spans {
-            out.write_all(&span.last.to_ne_bytes())
-                .context("cannot write the operations to a temporary file: is its disk full?")?;
+        let timeline = if timeline.is_known() { timeline } else { recorded.timeline };
+        let (has_times, marks) = (timeline.is_known(), timeline.into_marks());
+        let windows = divide(out.contents()?, &counts, &spans, &marks)?;
+        let numbers = spans.iter().map(|span| span.last).chain(windows.ends.iter().copied());
+        let numbers = numbers.chain(marks.iter().flat_map(|mark| [mark.event, mark.nanoseconds, mark.pause]));
+        for number in numbers {
+            out.put(&number.to_ne_bytes())?;
         }
-        let file = out.into_inner().context("cannot write the operations to a temporary file: is its disk full?")?;
-        let totals = Totals::of(trace.about());
-        Ok(Script { file, counts, spans, slots: slots.len(), totals, samples, has_times, damage })
+        let (totals, samples) = (Totals::of(trace.about()), recorded.samples);
+        let (file, slots, marks) = (out.into_file()?, slots.len(), marks.len());
+        Ok(Script { file, counts, spans, slots, totals, samples, has_times, windows, marks, damage })
     }
 
     /// Returns why the script contains only a part of the trace.
@@ -182,19 +197,14 @@ impl Script {
         self.spans.len() as u64
     }
 
-    /// Returns the maximal number of threads with events in one window of `window` events. Always counts the first
-    /// thread.
-    pub(super) fn threads_at_once(&self, window: u64) -> usize {
-        let begins = self.spans.iter().skip(1).map(|span| (span.first / window, 1));
-        let ends = self.spans.iter().skip(1).map(|span| (span.last / window + 1, -1));
-        let mut changes: Vec<(u64, i64)> = begins.chain(ends).collect();
-        // Sorts ends before begins: a thread that ends before a window does not count in it.
-        changes.sort_unstable();
-        let there = changes.iter().scan(0, |there, (_, change)| {
-            *there += change;
-            Some(*there)
-        });
-        1 + there.max().unwrap_or(0) as usize
+    /// The windows in which threads run ahead of one another. A script of one thread has none.
+    pub(super) fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// Number of marks of the clock.
+    pub(super) fn marks(&self) -> usize {
+        self.marks
     }
 
     /// Maximal number of live blocks.
@@ -209,6 +219,68 @@ impl Script {
     pub(super) fn file(&self) -> &File {
         &self.file
     }
+}
+
+/// The length of windows when nothing else ends them. Long enough that the barrier at the end of each does not matter.
+pub(super) fn window_length(events: u64) -> u64 {
+    events.div_ceil(64).next_power_of_two().clamp(LONGEST_WINDOW / 16, LONGEST_WINDOW)
+}
+
+/// Divides the operations in `file` into windows, if they are of several threads.
+fn divide(file: &File, counts: &Counts, spans: &[Span], marks: &[Mark]) -> Result<Windows> {
+    if spans.len() < 2 {
+        return Ok(Windows { ends: Vec::new(), threads: 1 });
+    }
+    let ahead = (counts.peak_written / 8).max(LEAST_AHEAD);
+    let mut divider = Divider::new(Rules { length: window_length(counts.events), ahead, spans });
+    let mut ops = BufReader::with_capacity(1 << 18, FromStart { file, at: 0 });
+    let (mut bytes, mut marks) = ([0; 16], marks.iter().peekable());
+    for event in 0..counts.events {
+        ops.read_exact(&mut bytes).context("cannot read the operations again")?;
+        let moves = marks.next_if(|mark| mark.event <= event).is_some();
+        divider.push(Op::from_bytes(bytes), if moves { Clock::Moves } else { Clock::Runs });
+    }
+    Ok(divider.finish())
+}
+
+/// What the samples of a trace contain.
+struct Recorded {
+    samples: Vec<Sample>,
+    timeline: Timeline,
+}
+
+impl Recorded {
+    fn read(trace: Reader<'_>) -> Result<Recorded> {
+        let (mut samples, mut interpolated) = (Thinned::new(), Interpolated::new());
+        trace.each_sample(|sample| {
+            interpolated.push(&sample);
+            samples.push(sample);
+        })?;
+        Ok(Recorded { samples: samples.into_samples(), timeline: interpolated.timeline })
+    }
+}
+
+/// The temporary file while it is written.
+struct Output {
+    file: BufWriter<File>,
+}
+
+impl Output {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).context(Self::FAILED)
+    }
+
+    /// Returns the file with all that was written so far.
+    fn contents(&mut self) -> Result<&File> {
+        self.file.flush().context(Self::FAILED)?;
+        Ok(self.file.get_ref())
+    }
+
+    fn into_file(self) -> Result<File> {
+        self.file.into_inner().context(Self::FAILED)
+    }
+
+    const FAILED: &str = "cannot write the operations to a temporary file: is its disk full?";
 }
 
 /// The state of compiling a trace.

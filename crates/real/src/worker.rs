@@ -1,6 +1,7 @@
 //! The worker process, which performs a script under one allocator. It maps and touches its own memory before the run.
 //! During the run, the only allocations are those of the script.
 
+use std::ffi::c_void;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -13,6 +14,7 @@ use heapwright_host::process::Faults;
 
 use super::board::{MOST_SAMPLES, Report, Sample, Shared, Task, ending};
 use super::calls::{Calls, Scratch};
+use super::course::{Batches, Pauses};
 use super::lane::Lane;
 use super::observer::{Glibc, Observer, Timed, Untimed};
 use super::op::Op;
@@ -20,10 +22,12 @@ use super::payload::{Full, Payload, Touched, Untouched};
 use super::performer::{Performer, Solo};
 use super::player::Player;
 use super::resident::{self, Resident};
+use super::timeline::Mark;
 use super::workers::{Size, Workers};
 use heapwright_host::child::Job;
 use heapwright_host::clock::Calibration;
 use heapwright_host::lazy::{Lazy, Plain};
+use heapwright_host::shown_time;
 
 /// The job that a child of this executable does for one run. It takes no task: parsing one would use the heap under
 /// test.
@@ -73,6 +77,11 @@ fn perform_script() -> Result<()> {
     note_library(own, &mut board.report);
     let is_no_op = task.source == source::NO_OP;
     let calls = if is_no_op { Calls::no_op() } else { own };
+    if task.source == source::LIBRARY && task.marks > 0 {
+        // SAFETY: no call of the library is in progress in this process, which has one thread but for those of the
+        // library itself; those have just begun to wait. The library is preloaded and stays.
+        unsafe { shown_time::show_to(own.malloc as *const () as *const c_void) }.context("cannot show a clock")?;
+    }
     let compared = if is_no_op { 0 } else { u64::MAX };
     let stage = Stage { calls, script, task };
     match task.payload {
@@ -147,7 +156,7 @@ impl Stage {
             window: task.window as usize,
         };
         let mut last = Lazy::<u64>::committed(size.threads)?;
-        read_at(&self.script, task.events * size_of::<Op>() as u64, &mut last)?;
+        read_at(&self.script, task.last_events(), &mut last)?;
         let workers = Workers::new(size, last, || Lane::new(player()?, scratch()?))?;
         perform(&task, &self.script, workers, report, evaluate)
     }
@@ -162,6 +171,10 @@ fn perform<T: Performer>(
     evaluate: impl Fn(&T::Observer, &mut Report),
 ) -> Result<()> {
     let mut ops = Lazy::<Op>::committed(task.window as usize)?;
+    let mut marks = Lazy::<Mark>::committed(task.marks as usize)?;
+    read_at(script, task.first_mark(), &mut marks)?;
+    let mut batches = batches(task, script, &marks)?;
+    let mut pauses = Pauses::new(&marks);
     let mut sampler = Sampler::start(task)?;
     let mut clock = Clock::start();
     let faults = Faults::so_far();
@@ -171,7 +184,9 @@ fn perform<T: Performer>(
         read_at(script, at * size_of::<Op>() as u64, &mut ops[..wanted])?;
         let mut rest = &ops[..wanted];
         while !rest.is_empty() {
-            let (batch, others) = rest.split_at(sampler.distance(at).min(rest.len()));
+            let distance = sampler.distance(at).min(batches.distance(at));
+            let (batch, others) = rest.split_at(distance.min(rest.len()));
+            pauses.end_before(at, performer.threads());
             performer.prepare(batch)?;
             let performed = clock.time(|| performer.perform(batch, at));
             (at, rest) = (at + batch.len() as u64, others);
@@ -201,11 +216,22 @@ fn perform<T: Performer>(
     Ok(())
 }
 
+/// Returns where batches end: with the windows of a replay by several threads, or else where the clock moves.
+fn batches(task: &Task, script: &File, marks: &[Mark]) -> Result<Batches> {
+    let count = if task.lanes == 0 { task.marks } else { task.windows };
+    let mut ends = Lazy::<u64>::committed(count as usize)?;
+    match task.lanes {
+        0 => ends.iter_mut().zip(marks).for_each(|(end, mark)| *end = mark.event),
+        _ => read_at(script, task.first_window(), &mut ends)?,
+    }
+    Ok(Batches::new(ends))
+}
+
 /// Fills `items` from the script, starting at byte `at`.
 fn read_at<T: Plain>(script: &File, at: u64, items: &mut [T]) -> Result<()> {
     let start = items.as_mut_ptr().cast::<u8>();
     // SAFETY: `start` points to `items`, which are borrowed mutably and cover exactly these bytes. The types read here
-    // (u64 and Op) consist of integers without padding, so any bytes are valid values.
+    // (u64, Op and Mark) consist of integers without padding, so any bytes are valid values.
     let bytes = unsafe { std::slice::from_raw_parts_mut(start, size_of_val(items)) };
     script.read_exact_at(bytes, at).context("the script is shorter than it should be")
 }

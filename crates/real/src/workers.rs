@@ -1,6 +1,6 @@
 //! A script performed by a pool of worker threads, one per recorded thread.
 //!
-//! The script is cut into windows. Within a window, every thread makes its own calls in order, without waiting for the
+//! The script is cut into [windows](super::windows). Within a window, every thread makes its own calls in order, without waiting for the
 //! other threads. The exception is an operation on a block: it waits for the earlier operations on that block, in any
 //! thread. All threads finish a window before the next one begins. A thread starts in the window of its first event and
 //! ends after the window of its last event.
@@ -85,6 +85,11 @@ impl<P: Payload, W: Observer> Workers<P, W> {
     pub fn players(&self) -> impl Iterator<Item = &Player<P, W>> {
         // SAFETY: lanes work only within `perform_window`, which borrows this mutably, so all of them are idle here.
         self.lanes.iter().map(|lane| unsafe { lane.player() })
+    }
+
+    /// Returns the number of threads that make calls, the caller's included.
+    pub fn threads(&self) -> usize {
+        1 + self.schedule.iter().skip(1).filter(|turn| turn.thread != FREE_LANE).count()
     }
 
     /// Assigns the operations of a window to the lanes of their threads. Starts the threads whose first event is in it.
