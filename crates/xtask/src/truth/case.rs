@@ -81,6 +81,7 @@ fn judged(reality: &Reality, compared: &Compared) -> Judged {
             format!("{names}, at a price")
         }
         Advice::Use(_) => format!("use {names}"),
+        Advice::Partly(_) => format!("nothing of one figure; of the other, {names}"),
         Advice::Unclear => "not understood".to_owned(),
     };
     Judged { judgement: reality.judge(&advice), finding: reality.finding(&advice), advice: words }

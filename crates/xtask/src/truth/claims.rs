@@ -47,6 +47,8 @@ pub enum Advice {
     Keep,
     /// To use one of these allocators; with several, or a price, if one thing matters more.
     Use(Vec<Claim>),
+    /// Nothing can be said of one figure; of the other, what this allocator takes.
+    Partly(Claim),
     /// Its words have another form than this module knows.
     Unclear,
 }
@@ -56,7 +58,7 @@ impl Advice {
     pub fn of(compared: &Compared) -> Advice {
         let Some(recommended) = &compared.recommendation else { return Advice::Silence };
         match recommended.verdict.as_str() {
-            "unknown" => Advice::Silence,
+            "unknown" => part(compared, recommended).map_or(Advice::Silence, Advice::Partly),
             "keep" => Advice::Keep,
             "change" => choice(recommended).map_or(Advice::Unclear, |claim| Advice::Use(vec![claim])),
             "depends" => offers(compared, recommended).map_or(Advice::Unclear, Advice::Use),
@@ -68,7 +70,8 @@ impl Advice {
     pub fn names(&self) -> Vec<&str> {
         match self {
             Advice::Use(claims) => claims.iter().map(|claim| claim.allocator.as_str()).collect(),
-            _ => Vec::new(),
+            Advice::Partly(claim) => vec![&claim.allocator],
+            Advice::Silence | Advice::Keep | Advice::Unclear => Vec::new(),
         }
     }
 }
@@ -79,14 +82,27 @@ fn choice(recommended: &Recommended) -> Option<Claim> {
     claim(recommended.choice.as_deref()?, words)
 }
 
-/// Reads "Keep the system's malloc unless one thing matters more: at PRICE, X takes GAIN; at PRICE, Y takes GAIN."
+/// Reads "Keep the system's malloc unless one thing matters more: at PRICE, X takes GAIN; at PRICE, the program takes
+/// GAIN with Y."
 fn offers(compared: &Compared, recommended: &Recommended) -> Option<Vec<Claim>> {
     let offers = first_sentence(&recommended.text).split_once(": ")?.1;
-    let offer = |words: &str| {
-        let named = compared.results.iter().find(|row| words.contains(&format!("{} takes ", row.title())))?;
-        claim(&named.name, words)
-    };
-    offers.split("; ").map(offer).collect()
+    offers.split("; ").map(|words| claim(named(compared, words)?, words)).collect()
+}
+
+/// Reads "... Of memory, X takes GAIN." where nothing can be said of the other figure.
+fn part(compared: &Compared, recommended: &Recommended) -> Option<Claim> {
+    let text = &recommended.text;
+    let words = ["Of memory, ", "Of time, "].into_iter().find_map(|start| Some(text.split_once(start)?.1))?;
+    let words = first_sentence(words);
+    claim(named(compared, words)?, words)
+}
+
+/// Returns the name of the allocator in "X takes ..." or "... with X".
+fn named<'a>(compared: &'a Compared, words: &str) -> Option<&'a str> {
+    let words = format!(" {}", words.trim_end_matches('.'));
+    let is_named =
+        |title: &str| words.contains(&format!(" {title} takes ")) || words.ends_with(&format!(" with {title}"));
+    compared.results.iter().find(|row| is_named(&row.title())).map(|row| row.name.as_str())
 }
 
 /// Returns the text up to the first period that ends a sentence.
@@ -98,7 +114,7 @@ fn first_sentence(text: &str) -> &str {
 fn claim(allocator: &str, words: &str) -> Option<Claim> {
     let mut claim = Claim { allocator: allocator.to_owned(), ..Claim::default() };
     let parts = words.split(" takes ").flat_map(|part| part.split(", ")).flat_map(|part| part.split(" at "));
-    for part in parts {
+    for part in parts.flat_map(|part| part.split(" and ")) {
         let about = if part.contains("memory") { &mut claim.memory } else { &mut claim.time };
         let said = said(part);
         if *about == Said::Nothing {
@@ -165,6 +181,13 @@ pub mod tests {
                 Said::Less,
             ),
             ("Use x: 0.80 times the system's memory.", Said::Nothing, Said::Less),
+            (
+                "Use x: the program takes 13 % less processor time (95 % interval 12 to 13) and 15 % less memory (95 % \
+                 interval 14 to 16), as predicted. Fragmentation costs you nothing.",
+                Said::Less,
+                Said::Less,
+            ),
+            ("Use x: at 300 KiB more memory, the program takes 2.5 times the processor time.", Said::More, Said::More),
         ] {
             let claim = used(text);
             assert_eq!((claim.allocator.as_str(), claim.time, claim.memory), ("x", time, memory), "{text}");
@@ -180,8 +203,36 @@ pub mod tests {
         let y = Claim { allocator: "y".to_owned(), time: Said::Less, memory: Said::More };
         let good = Claim { allocator: "good".to_owned(), time: Said::More, memory: Said::Less };
         let advice = Advice::of(&compared("depends", Some("system"), text));
-        assert_eq!(advice, Advice::Use(vec![y, good]));
+        assert_eq!(advice, Advice::Use(vec![y.clone(), good.clone()]));
         assert_eq!(advice.names(), ["y", "good"]);
+        let text = "Keep the system's malloc unless one thing matters more: at 30 % more memory (95 % interval 28 to \
+                    31), the program takes 20 % less processor time (95 % interval 19 to 21) with y; at 2.0 times the \
+                    processor time (95 % interval 1.9 to 2.1), the program takes 9 % less memory with good fit.";
+        assert_eq!(Advice::of(&compared("depends", Some("system"), text)), Advice::Use(vec![y, good]));
+    }
+
+    #[test]
+    fn one_figure_may_be_all_that_is_said() {
+        let text = "Nothing can be said of time: it differs. Of memory, x takes 25 % less memory of the program (95 % \
+                    interval 24 to 26). To measure the program itself: `heapwright compare --confirm -- x`.";
+        let claim = Claim { allocator: "x".to_owned(), time: Said::Nothing, memory: Said::Less };
+        assert_eq!(Advice::of(&compared("unknown", None, text)), Advice::Partly(claim));
+        let text = "Nothing can be said of time: it differs. Of memory, no allocator is shown to take less than the \
+                    system's malloc.";
+        assert_eq!(Advice::of(&compared("unknown", None, text)), Advice::Silence);
+    }
+
+    #[test]
+    fn a_name_that_another_begins_with_is_not_taken_for_it() {
+        let row = |name: &str| json!({"name": name, "kind": "allocator"});
+        let rows = [row("tcmalloc"), row("tcmalloc-google"), row("malloc")];
+        let compared = Compared::of(&json!({"recommendation": null, "results": rows})).unwrap();
+        assert_eq!(
+            named(&compared, "at 3 % more memory, the program takes 9 % less with tcmalloc-google"),
+            Some("tcmalloc-google")
+        );
+        assert_eq!(named(&compared, "tcmalloc-google takes less"), Some("tcmalloc-google"));
+        assert_eq!(named(&compared, "at a price, tcmalloc takes less"), Some("tcmalloc"));
     }
 
     #[test]

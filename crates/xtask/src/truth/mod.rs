@@ -2,7 +2,8 @@
 //!
 //! Modules from the bottom up: `programs` with `ordinary` and `misleading` (the list, and what its programs need);
 //! `evidence` (what was measured, in files); `real` (real runs); `predicted` (what `heapwright compare` says);
-//! `figures` (both, side by side); `errors`, `orderings`, `claims` and `verdicts` (how they agree); `case` (all of a program);
+//! `figures` (both, side by side); `errors`, `orderings`, `claims` and `verdicts` (how they agree); `case` (all of a
+//! program);
 //! `itself` (the system's malloc against itself); `summary` and `page` (docs/truth.md).
 
 mod case;

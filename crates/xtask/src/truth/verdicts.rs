@@ -14,6 +14,9 @@ const LARGE: f64 = 0.10;
 /// A difference in memory of at most this number of bytes is none, as in the rules of verdicts.
 const LEAST_BYTES: f64 = 256.0 * 1024.0;
 
+/// What verdicts are about, in the order in which contradictions are listed.
+const MEASURES: [Measure; 2] = [Measure::Time, Measure::Memory];
+
 /// The figures of a program that verdicts are about.
 pub struct Reality {
     /// Peak RSS.
@@ -56,6 +59,7 @@ impl Reality {
             Advice::Unclear => return Judgement::Unclear,
             Advice::Keep => self.rivals().into_iter().filter_map(|name| self.against_keeping(name)).collect(),
             Advice::Use(claims) => claims.iter().flat_map(|claim| self.against(claim)).collect(),
+            Advice::Partly(claim) => MEASURES.into_iter().filter_map(|measure| self.inverted(claim, measure)).collect(),
         };
         if reasons.is_empty() { Judgement::Holds } else { Judgement::Contradicted(reasons) }
     }
@@ -88,16 +92,23 @@ impl Reality {
     /// Returns what is wrong with an offer: less was claimed of what is really more, or more than 5 % more was not
     /// named.
     fn against(&self, claim: &Claim) -> Vec<String> {
-        let of = |measure| {
-            let ratio = self.figures(measure).over_system(&claim.allocator)?;
-            let is_worse = match claim.of(measure) {
-                Said::Less => ratio.is_above(1.0) && ratio.median > 1.0 + self.noise(measure),
-                Said::Same | Said::Nothing => ratio.is_above(1.0 + EQUAL),
-                Said::More => false,
-            };
-            is_worse.then(|| format!("{} really takes {}", claim.allocator, in_words(measure, ratio)))
-        };
-        [Measure::Time, Measure::Memory].into_iter().filter_map(of).collect()
+        let of = |measure| self.inverted(claim, measure).or_else(|| self.unnamed(claim, measure));
+        MEASURES.into_iter().filter_map(of).collect()
+    }
+
+    /// Returns what is really more of what was claimed to be less.
+    fn inverted(&self, claim: &Claim, measure: Measure) -> Option<String> {
+        let ratio = self.figures(measure).over_system(&claim.allocator)?;
+        let is_worse = ratio.is_above(1.0) && ratio.median > 1.0 + self.noise(measure);
+        let is_inverted = claim.of(measure) == Said::Less && is_worse;
+        is_inverted.then(|| format!("{} really takes {}", claim.allocator, in_words(measure, ratio)))
+    }
+
+    /// Returns what is really more than 5 % more, without having been named.
+    fn unnamed(&self, claim: &Claim, measure: Measure) -> Option<String> {
+        let ratio = self.figures(measure).over_system(&claim.allocator)?;
+        let is_unnamed = claim.of(measure) != Said::More && ratio.is_above(1.0 + EQUAL);
+        is_unnamed.then(|| format!("{} really takes {}", claim.allocator, in_words(measure, ratio)))
     }
 
     /// Returns what is wrong with keeping the system's malloc: another is really better by more than 5 % in one figure,
@@ -214,6 +225,13 @@ mod tests {
         assert_eq!(reality(0.95, 1.0).finding(&Advice::Silence), Finding::Nothing);
         let other = Advice::Use(vec![Claim { allocator: "y".to_owned(), ..Claim::default() }]);
         assert_eq!(much.finding(&other), Finding::Missed);
+    }
+
+    #[test]
+    fn where_one_figure_is_all_that_is_said_the_other_is_not_judged() {
+        let partly = Advice::Partly(Claim { allocator: "x".to_owned(), memory: Said::Less, ..Claim::default() });
+        assert!(!is_contradicted(&reality(2.0, 0.8), &partly) && is_contradicted(&reality(1.0, 1.1), &partly));
+        assert_eq!(reality(2.0, 0.8).finding(&partly), Finding::Found);
     }
 
     #[test]
