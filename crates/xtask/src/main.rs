@@ -1,6 +1,7 @@
 //! `cargo xtask`: the commands for developing Heapwright. `cargo xtask --list` prints them.
 
 mod bars;
+mod truth;
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -31,6 +32,8 @@ struct Cli {
 enum Command {
     /// Measure the project's own goals (bars) and judge each one
     Bars(bars::Arguments),
+    /// Compare predictions of replays with real runs of whole programs; writes docs/truth.md
+    Truth(truth::Arguments),
     /// All checks that must pass before a merge: tests, format, lints, documentation, invariants (.ci/run)
     #[command(disable_help_flag = true)]
     Ci(Arguments),
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Bars(arguments) => bars::run(arguments),
+        Command::Truth(arguments) => truth::run(arguments),
         Command::Ci(arguments) => execute(".ci/run", arguments),
         Command::Nightly(arguments) => execute(".ci/nightly", arguments),
         Command::Dependencies(arguments) => execute(".ci/checks/dependencies", arguments),
@@ -121,10 +125,13 @@ fn run(command: &Command) -> Result<ExitCode> {
 
 /// Replaces this process by a script of the workspace. Returns only when the script cannot be executed.
 fn execute(script: &str, arguments: &Arguments) -> Result<ExitCode> {
-    let workspace =
-        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace around this crate")?;
-    let error = process::Command::new(workspace.join(script)).args(&arguments.all).exec();
+    let error = process::Command::new(workspace()?.join(script)).args(&arguments.all).exec();
     Err(error).with_context(|| format!("cannot execute {script}"))
+}
+
+/// Returns the root of the workspace.
+fn workspace() -> Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace around this crate")
 }
 
 /// Prints every command with what it does.

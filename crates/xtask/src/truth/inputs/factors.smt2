@@ -1,0 +1,5 @@
+(set-logic QF_BV)
+(declare-const a (_ BitVec 24)) (declare-const b (_ BitVec 24))
+(assert (and (bvugt a (_ bv1 24)) (bvult a (_ bv4096 24)) (bvugt b (_ bv1 24)) (bvult b (_ bv4096 24)) (bvule a b)))
+(assert (= (bvmul a b) (_ bv6619081 24)))
+(check-sat)
