@@ -249,7 +249,8 @@ impl Recording {
         let first = self.buffers;
         let step = first.clamp(1, STEP).min(self.limit - first);
         let at = |number: u32| self.buffers_at + number as usize * BUFFER;
-        self.file.back(c_string(&self.path), at(first), at(first + step)).map_err(Reason::Refused)?;
+        let lengthen = || self.file.back(c_string(&self.path), at(first), at(first + step));
+        self.header().own(lengthen).map_err(Reason::Refused)?;
         self.buffers += step;
         self.hand = (first + 1) % self.buffers;
         Ok(first)
