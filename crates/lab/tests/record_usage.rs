@@ -109,9 +109,9 @@ fn a_program_that_is_cut_short_has_its_samples_up_to_then() {
 fn a_forked_child_has_samples_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let (parent, ..) = recorded(&folder, "fork");
-    let paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let is_childs = |path: &PathBuf| path.to_str().unwrap().ends_with(".hwt") && !path.ends_with("t.hwt");
-    let child = Used::at(&paths.filter(is_childs).next().expect("the child has a trace"));
+    let child = Used::at(&paths.find(is_childs).expect("the child has a trace"));
     let peak = |used: &Used| used.totals.peak_anonymous.unwrap();
     assert!((8 * MIB..24 * MIB).contains(&peak(&parent)), "{}", peak(&parent));
     assert!((32 * MIB..56 * MIB).contains(&peak(&child)), "{}", peak(&child));
