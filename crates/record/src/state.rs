@@ -128,8 +128,8 @@ pub(crate) fn add_usage_if_due() {
             return;
         }
         if let Some(usage) = usage::if_due(recording.header()) {
-            // SAFETY: the thread's word has the address of this thread's buffer, which is mapped as long as the recording
-            // lives, and the thread is not writing to it.
+            // SAFETY: the thread's word has the address of this thread's buffer, which is mapped as long as the
+            // recording lives, and the thread is not writing to it.
             unsafe { (*with_exposed_provenance::<Buffer>(buffer)).add_usage(&usage) };
         }
     });

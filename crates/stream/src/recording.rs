@@ -126,8 +126,8 @@ impl Recording {
         self.ended
     }
 
-    /// Gives the calling thread, whose number is `thread`, a buffer of its own, valid until the recording is dropped. It
-    /// has stops. `None` when there are too many threads or the recording has ended.
+    /// Gives the calling thread, whose number is `thread`, a buffer of its own with stops, valid until the recording is
+    /// dropped. `None` when there are too many threads or the recording has ended.
     pub fn attach(&mut self, thread: u32) -> Option<NonNull<Buffer>> {
         let own = match self.find(Buffer::is_abandoned) {
             Some(left) => {
