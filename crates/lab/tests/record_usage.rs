@@ -38,9 +38,8 @@ impl Used {
 
     /// Returns the estimated share of malloc and its kin in the processor time.
     fn share(&self) -> f64 {
-        let Totals { timed_calls, timed_nanoseconds, processor_nanoseconds, .. } = self.totals;
-        let mean = timed_nanoseconds.unwrap() as f64 / timed_calls.unwrap() as f64;
-        mean * self.events as f64 / processor_nanoseconds.unwrap() as f64
+        let whole = self.totals.program_nanoseconds().unwrap();
+        self.totals.malloc_nanoseconds(self.events).unwrap() as f64 / whole as f64
     }
 }
 
@@ -110,9 +109,9 @@ fn a_program_that_is_cut_short_has_its_samples_up_to_then() {
 fn a_forked_child_has_samples_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let (parent, ..) = recorded(&folder, "fork");
-    let paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let is_childs = |path: &PathBuf| path.to_str().unwrap().ends_with(".hwt") && !path.ends_with("t.hwt");
-    let child = Used::at(&paths.filter(is_childs).next().expect("the child has a trace"));
+    let child = Used::at(&paths.find(is_childs).expect("the child has a trace"));
     let peak = |used: &Used| used.totals.peak_anonymous.unwrap();
     assert!((8 * MIB..24 * MIB).contains(&peak(&parent)), "{}", peak(&parent));
     assert!((32 * MIB..56 * MIB).contains(&peak(&child)), "{}", peak(&child));
@@ -123,13 +122,13 @@ fn a_forked_child_has_samples_of_its_own() {
 fn the_share_of_malloc_is_estimated() {
     let folder = tempfile::tempdir().unwrap();
     let (pairs, _, said) = recorded(&folder, "pairs");
-    assert!(pairs.share() > 0.2 && pairs.share() < 1.0, "{}", pairs.share());
+    assert!(pairs.share() > 0.2 && pairs.share() < 1.01, "{}", pairs.share());
     let timed = pairs.totals.timed_calls.unwrap();
     assert!((6_000_000 / 700..6_000_000 / 400).contains(&timed), "{timed}");
     assert!(said.contains("in malloc and free"), "{said}");
     let (sums, _, said) = recorded(&folder, "sums");
     assert!(sums.share() < 0.05, "{}", sums.share());
-    assert!(said.contains("some less than 1 % of it in malloc and free"), "{said}");
+    assert!(said.contains(", less than 1 % of it in malloc and free"), "{said}");
 }
 
 #[test]
@@ -137,5 +136,5 @@ fn calls_for_long_blocks_are_all_timed() {
     let folder = tempfile::tempdir().unwrap();
     let (long, ..) = recorded(&folder, "long");
     assert!(long.totals.timed_calls.unwrap() >= 600, "{:?}", long.totals);
-    assert!(long.share() < 1.0, "{}", long.share());
+    assert!(long.share() < 1.01, "{}", long.share());
 }

@@ -35,14 +35,15 @@ pub fn own_usage() -> Option<Usage> {
     errno_kept(|| {
         let resident = anonymous(c"/proc/self/statm")?;
         let processor_nanoseconds = clock(libc::CLOCK_PROCESS_CPUTIME_ID)?;
-        // SAFETY: a usage buffer consists of integers, for which zeros are valid, and is valid for the call's write.
-        let faults = unsafe {
-            let mut usage: libc::rusage = core::mem::zeroed();
-            let got = libc::getrusage(libc::RUSAGE_SELF, &mut usage) == 0;
-            got.then_some(usage.ru_minflt as u64 + usage.ru_majflt as u64)?
-        };
+        let faults = faults(libc::RUSAGE_SELF)?;
         Some(Usage { nanoseconds: now_nanoseconds(), resident, faults, processor_nanoseconds })
     })
+}
+
+/// Returns the calling thread's page faults and processor time in nanoseconds since it began; 0 when not known.
+#[must_use]
+pub fn thread_usage() -> (u64, u64) {
+    errno_kept(|| (faults(libc::RUSAGE_THREAD).unwrap_or(0), clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)))
 }
 
 /// Returns the usage of the process with this number; `None` when there is none, or when it has ended and has not been
@@ -124,6 +125,15 @@ impl Path {
     }
 }
 
+fn faults(who: i32) -> Option<u64> {
+    // SAFETY: a usage buffer consists of integers, for which zeros are valid, and is valid for the call's write.
+    unsafe {
+        let mut usage: libc::rusage = core::mem::zeroed();
+        let got = libc::getrusage(who, &mut usage) == 0;
+        got.then_some(usage.ru_minflt as u64 + usage.ru_majflt as u64)
+    }
+}
+
 fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
@@ -146,7 +156,8 @@ mod tests {
         let before = own_usage().unwrap();
         let block = std::vec![1_u8; LENGTH];
         let (own, seen) = (own_usage().unwrap(), usage_of(std::process::id()).unwrap());
-        assert!(block[LENGTH / 2] == 1);
+        let of_thread = thread_usage();
+        assert!(block[LENGTH / 2] == 1 && of_thread.0 > 0 && of_thread.1 > 0);
         for after in [own, seen] {
             assert!(after.resident > before.resident + LENGTH as u64 * 9 / 10, "{before:?} {after:?}");
             assert!(after.faults > before.faults && after.processor_nanoseconds > before.processor_nanoseconds);

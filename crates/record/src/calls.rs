@@ -9,9 +9,9 @@ use heapwright_stream::{Call, Timed};
 
 use crate::glibc;
 use crate::residency::{self, is_long, is_long_block};
-use crate::state::{is_to_be_timed, note};
+use crate::state::{is_to_be_timed, note, take_mark};
 use crate::system;
-use crate::timing::timed;
+use crate::timing::{noting, timed};
 
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
@@ -30,10 +30,12 @@ fn noted(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
     note(call, align, size, block)
 }
 
-/// Records the result of a request for a new block, which may be long.
+/// Makes a request for a new block and records its result, both timed.
 #[inline(always)]
-fn noted_with_pages(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
-    let block = noted(call, align, size, block);
+fn noted_timed(call: Call, size: usize, request: impl FnOnce() -> *mut u8) -> *mut u8 {
+    let kind = kind(is_long(size));
+    let block = timed(kind, request);
+    noting(kind, || noted(call, ALIGN, size, block));
     // SAFETY: glibc has just allocated the block, unless it is null.
     unsafe { residency::begin(block, size) };
     block
@@ -68,8 +70,7 @@ pub(crate) fn allocate(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn allocate_timed(size: usize) -> *mut u8 {
-    let block = timed(kind(is_long(size)), || glibc::malloc(size));
-    noted_with_pages(Call::Malloc, ALIGN, size, block)
+    noted_timed(Call::Malloc, size, || glibc::malloc(size))
 }
 
 #[inline(always)]
@@ -84,9 +85,7 @@ pub(crate) fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn allocate_zeroed_timed(count: usize, size: usize) -> *mut u8 {
-    let total = count.saturating_mul(size);
-    let block = timed(kind(is_long(total)), || glibc::calloc(count, size));
-    noted_with_pages(Call::Calloc, ALIGN, total, block)
+    noted_timed(Call::Calloc, count.saturating_mul(size), || glibc::calloc(count, size))
 }
 
 /// # Safety
@@ -114,9 +113,12 @@ unsafe fn free_timed(block: *mut u8) {
     // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
     unsafe {
         let kind = kind(is_long_block(block));
-        system::subtract(system::mapped_bytes(block));
+        take_mark();
         residency::end(block);
-        note(Call::Free, ALIGN, 0, block);
+        noting(kind, || {
+            system::subtract(system::mapped_bytes(block));
+            note(Call::Free, ALIGN, 0, block)
+        });
         timed(kind, || glibc::free(block));
     }
 }
@@ -188,7 +190,10 @@ pub(crate) unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize)
 /// As glibc's `memalign`, which rounds the alignment up to a power of two.
 pub(crate) fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
     let meant = align.checked_next_power_of_two().unwrap_or(ALIGN);
-    noted_with_pages(Call::Aligned, meant, size, glibc::memalign(align, size))
+    let block = noted(Call::Aligned, meant, size, glibc::memalign(align, size));
+    // SAFETY: glibc has just allocated the block, unless it is null.
+    unsafe { residency::begin(block, size) };
+    block
 }
 
 /// As in C, and in glibc from 2.38 on: an alignment that is not a power of two is an error.

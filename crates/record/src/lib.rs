@@ -7,7 +7,8 @@
 //!
 //! From the bottom up: `glibc` (the real functions), `system` (the bytes that they have from the system), `detail`
 //! (times and stacks), `usage` (memory, faults, processor time), `state` (the process's stream), `residency` (what is
-//! touched of long blocks), `timing` (how long calls take), `calls` (the family, recorded), `names` (the same, exported).
+//! touched of long blocks), `timing` (how long calls take), `calls` (the family, recorded), `names` (the same,
+//! exported).
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
 

@@ -12,6 +12,7 @@ use heapwright_stream::Call;
 use crate::glibc;
 use crate::state::{add_usage_if_due, note};
 use crate::system::usable_size;
+use crate::timing;
 
 /// The least usable bytes of a block whose pages are counted. Two system calls per block of this size cost less than
 /// touching a part of it.
@@ -108,7 +109,7 @@ pub(crate) fn end_all() {
 #[cold]
 #[inline(never)]
 fn note_pages(block: *mut u8, size: usize, when: usize) {
-    if let Some(bytes) = resident_within(block, size) {
+    if let Some(bytes) = timing::counting_pages(|| resident_within(block, size)) {
         note(Call::Resident, when, bytes / page_size(), block);
     }
 }

@@ -123,12 +123,13 @@ pub(crate) fn add_usage_if_due() {
         let buffer = thread_word() & !(AT_REST | AT_REST_DETAILED | AT_REST_TIMED);
         // Held so that no child is forked while a file is open, which the child would keep open.
         let state = STATE.lock();
-        if !matches!(*state, State::On(_)) || buffer == 0 || buffer == thread_word() {
+        let State::On(recording) = &*state else { return };
+        if buffer == 0 || buffer == thread_word() {
             return;
         }
-        if let Some(usage) = usage::if_due() {
-            // SAFETY: the thread's word has the address of this thread's buffer, which is mapped as long as the recording
-            // lives, and the thread is not writing to it.
+        if let Some(usage) = usage::if_due(recording.header()) {
+            // SAFETY: the thread's word has the address of this thread's buffer, which is mapped as long as the
+            // recording lives, and the thread is not writing to it.
             unsafe { (*with_exposed_provenance::<Buffer>(buffer)).add_usage(&usage) };
         }
     });
@@ -176,7 +177,7 @@ fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
         // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
         // lives.
         let next = recording.renew(unsafe { &*full });
-        if let (Some(next), Some(usage)) = (next, usage::if_due()) {
+        if let (Some(next), Some(usage)) = (next, usage::if_due(recording.header())) {
             // SAFETY: buffers stay mapped as long as the recording lives. This thread has become the buffer's owner,
             // and its word does not have the address yet, so that no other call writes to it.
             unsafe { next.as_ref().add_usage(&usage) };

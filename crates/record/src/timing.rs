@@ -8,9 +8,9 @@ use heapwright_stream::{Header, Timed};
 
 use crate::state::take_mark;
 
-/// The most that a call counts, in nanoseconds: a thread that loses its processor in a call is not at work in it. Calls
-/// for long blocks have the system map, clear and unmap memory.
-const MOST: [u64; 2] = [50_000, 10_000_000];
+/// The most that a duration counts, in nanoseconds, by kind: a thread that loses its processor in a call is not at work
+/// in it. Calls for long blocks have the system map, clear and unmap memory.
+const MOST: [u64; 4] = [10_000, 10_000_000, 10_000, 100_000];
 
 /// Durations that are below both, in ticks of any processor's counter.
 const SHORT: u64 = 1000;
@@ -31,6 +31,26 @@ pub(crate) fn timed<R>(which: Timed, call: impl FnOnce() -> R) -> R {
     let before = ticks_in_order();
     let result = call();
     count(which, ticks_in_order().saturating_sub(before));
+    result
+}
+
+/// Counts pages, and how long that takes.
+pub(crate) fn counting_pages<R>(work: impl FnOnce() -> R) -> R {
+    let before = ticks();
+    let result = work();
+    count(Timed::Pages, ticks().saturating_sub(before));
+    result
+}
+
+/// Notes a call and counts how long that takes, if the call is one of the sample.
+#[inline(always)]
+pub(crate) fn noting<R>(which: Timed, note: impl FnOnce() -> R) -> R {
+    if which != Timed::Sampled {
+        return note();
+    }
+    let before = ticks_in_order();
+    let result = note();
+    count(Timed::RecorderSampled, ticks_in_order().saturating_sub(before));
     result
 }
 

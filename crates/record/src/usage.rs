@@ -17,12 +17,18 @@ pub(crate) fn is_due() -> bool {
 }
 
 /// Returns what the process uses, if the last look was long ago.
-pub(crate) fn if_due() -> Option<Usage> {
+pub(crate) fn if_due(header: &Header) -> Option<Usage> {
     if !is_due() {
         return None;
     }
     LAST.store(now_nanoseconds(), Ordering::Relaxed);
-    own_usage()
+    header.own(|| of_program(header))
+}
+
+/// Returns what the process uses, without the page faults that the recorder has caused.
+fn of_program(header: &Header) -> Option<Usage> {
+    let usage = own_usage()?;
+    Some(Usage { faults: usage.faults.saturating_sub(header.own_faults()), ..usage })
 }
 
 /// Counts from the look with which a stream begins.
@@ -32,7 +38,7 @@ pub(crate) fn begin(header: &Header) {
 
 /// Records what the process uses at its end.
 pub(crate) fn record_last(header: &Header) {
-    if let Some(usage) = own_usage() {
+    if let Some(usage) = of_program(header) {
         let (files, are_huge_pages_off) = (resident_files(), are_huge_pages_off());
         header.record_last(&Last { usage, files, are_huge_pages_off });
     }

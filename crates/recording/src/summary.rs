@@ -7,7 +7,6 @@ use super::collector::Recorded;
 use super::program::Recording;
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
-use heapwright_trace::Totals;
 use heapwright_translation::Sampled;
 
 /// The most traces that are listed.
@@ -34,14 +33,14 @@ pub fn print(recording: &Recording) {
         table.row(row.into_iter().chain(one.sampled.map(|sampled| number::grouped(sampled.sites))));
     }
     let traces = if recorded.len() == 1 { "1 trace".to_owned() } else { format!("{} traces", recorded.len()) };
-    let more = recorded.len().saturating_sub(LISTED);
-    let rest = if more > 0 { format!("  and {more} more\n") } else { String::new() };
-    let table = format!("{table}{rest}");
     eprintln!("heapwright: {traces} in {}", number::seconds(recording.elapsed.as_secs_f64()));
-    eprintln!("{}", table.trim_end_matches('\n'));
+    eprintln!("{}", table.to_string().trim_end_matches('\n'));
+    if let Some(more) = recorded.len().checked_sub(LISTED).filter(|&more| more > 0) {
+        eprintln!("  and {more} more");
+    }
     let main = recording.main();
-    let lines = use_of(main).into_iter().chain(whose(recording)).chain(few_calls(recording));
-    lines.for_each(|line| eprintln!("heapwright: {line}"));
+    let used = time_of(main).into_iter().chain(memory_of(main));
+    used.chain(whose(recording)).chain(few_calls(recording)).for_each(|line| eprintln!("heapwright: {line}"));
     let remarks = failures(recorded).into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded));
     let remarks: Vec<String> = remarks.collect();
     remarks.iter().take(LISTED).for_each(|remark| eprintln!("heapwright: {remark}"));
@@ -57,33 +56,28 @@ fn few_calls(recording: &Recording) -> Option<String> {
         .then(|| format!("{count} more processes made few calls; --min-events 0 keeps their traces"))
 }
 
-/// Describes what a process used, as far as that is known.
-fn use_of(one: &Recorded) -> Option<String> {
-    let totals = &one.totals;
-    let mut parts = Vec::new();
-    parts.extend(totals.processor_nanoseconds.map(|time| {
-        let time = format!("{} of processor time", number::seconds(time as f64 / 1e9));
-        match share_of_malloc(one) {
-            Some(share) => format!("{time}, some {} of it in malloc and free", percent(share)),
-            None => time,
-        }
-    }));
-    parts
-        .extend(totals.peak_anonymous.map(|bytes| format!("{} of anonymous memory at its peak", number::bytes(bytes))));
-    parts.extend(totals.faults.map(|faults| format!("{} page faults", number::grouped(faults))));
-    (!parts.is_empty()).then(|| format!("{} took {}", one.program, parts.join("; ")))
+/// Describes the processor time that a process used, if that is known.
+fn time_of(one: &Recorded) -> Option<String> {
+    let time = number::seconds(one.totals.program_nanoseconds()? as f64 / 1e9);
+    let share = share_of_malloc(one).map(|share| format!(", {} of it in malloc and free", percent(share)));
+    Some(format!("{} took {time} of processor time{}", one.program, share.unwrap_or_default()))
+}
+
+/// Describes the memory that a process used, if that is known.
+fn memory_of(one: &Recorded) -> Option<String> {
+    let peak = number::bytes(one.totals.peak_anonymous?);
+    let faults = one.totals.faults.map(|faults| format!(", with {} page faults", number::grouped(faults)));
+    Some(format!("{} had {peak} of anonymous memory at its peak{}", one.program, faults.unwrap_or_default()))
 }
 
 /// Returns the estimated share of malloc and its kin in the processor time of a process.
 fn share_of_malloc(one: &Recorded) -> Option<f64> {
-    let Totals { timed_calls, timed_nanoseconds, processor_nanoseconds, .. } = one.totals;
-    let mean = timed_nanoseconds? as f64 / timed_calls? as f64;
-    let whole = processor_nanoseconds.filter(|&time| time > 0)?;
-    Some(mean * one.figures.events() as f64 / whole as f64)
+    let whole = one.totals.program_nanoseconds().filter(|&time| time > 0)?;
+    Some(one.totals.malloc_nanoseconds(one.figures.events())? as f64 / whole as f64)
 }
 
 fn percent(share: f64) -> String {
-    if share < 0.01 { "less than 1 %".to_owned() } else { format!("{:.0} %", (share * 100.0).min(100.0)) }
+    if share < 0.01 { "less than 1 %".to_owned() } else { format!("some {:.0} %", (share * 100.0).min(100.0)) }
 }
 
 /// Describes the failures of the collector, each cause once: a full disk concerns every process.

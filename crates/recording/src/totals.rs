@@ -1,6 +1,6 @@
 //! What a process used, in samples while it runs and as totals at its end.
 
-use heapwright_os::{now_nanoseconds, usage_of};
+use heapwright_os::{Usage, now_nanoseconds, usage_of};
 use heapwright_stream::Timed;
 use heapwright_trace::{Totals, WriteError};
 use heapwright_translation::{Rate, Source, Translation};
@@ -22,7 +22,10 @@ pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Resu
     }
     match usage_of(source.pid()) {
         // Checked after the look: it was at this program then.
-        Some(usage) if !source.is_over() => translation.sample(&usage),
+        Some(usage) if !source.is_over() => {
+            let faults = usage.faults.saturating_sub(source.header().own_faults());
+            translation.sample(&Usage { faults, ..usage })
+        }
         _ => Ok(()),
     }
 }
@@ -41,11 +44,14 @@ pub fn totals(source: &Source, translation: &Translation, ended: u64) -> Totals 
     let sample = translation.samples().last();
     // What a process did before it ran this program is not the program's.
     let before = if source.image() == 0 { Default::default() } else { first };
-    let timed = timed(source, translation.figures().events());
-    Totals {
+    let durations = Durations::of(source);
+    let calls = translation.figures().events();
+    let timed = durations.of_calls(calls);
+    let processor = sample.map(|sample| sample.processor_nanoseconds.saturating_sub(before.processor_nanoseconds));
+    let totals = Totals {
         elapsed_nanoseconds: Some(ended.saturating_sub(header.first_nanoseconds)),
-        processor_nanoseconds: sample
-            .map(|sample| sample.processor_nanoseconds.saturating_sub(before.processor_nanoseconds)),
+        processor_nanoseconds: processor,
+        recorder_nanoseconds: None,
         peak_anonymous: translation.samples().peak(),
         resident_files: last.and_then(|last| last.files),
         faults: sample.map(|sample| sample.faults.saturating_sub(before.faults)),
@@ -53,42 +59,85 @@ pub fn totals(source: &Source, translation: &Translation, ended: u64) -> Totals 
         timed_calls: timed.map(|timed| timed.0),
         timed_nanoseconds: timed.map(|timed| timed.1),
         huge_pages_off: last.is_some_and(|last| last.are_huge_pages_off),
+    };
+    // Both are estimates, and of the time that there was.
+    let rest = processor.map_or(u64::MAX, |time| time.saturating_sub(totals.malloc_nanoseconds(calls).unwrap_or(0)));
+    Totals { recorder_nanoseconds: durations.of_recorder(calls).map(|time| time.min(rest)), ..totals }
+}
+
+/// How often something was timed, and how long it took in all, in nanoseconds.
+type Duration = (u64, u64);
+
+/// What was timed in a process.
+struct Durations {
+    sampled: Duration,
+    long: Duration,
+    recorder_sampled: Duration,
+    pages: Duration,
+    /// The recorder's other work.
+    own: u64,
+}
+
+impl Durations {
+    fn of(source: &Source) -> Durations {
+        let header = source.header();
+        let rate = Rate::since(header.first_ticks, header.first_nanoseconds);
+        let of = |which| {
+            let (calls, ticks) = header.timed(which);
+            (calls, rate.nanoseconds(0, ticks))
+        };
+        Durations {
+            sampled: of(Timed::Sampled),
+            long: of(Timed::Long),
+            recorder_sampled: of(Timed::RecorderSampled),
+            pages: of(Timed::Pages),
+            own: header.own_nanoseconds(),
+        }
+    }
+
+    /// Returns the number of calls that were timed, of `calls`, and their duration. Calls for long blocks were all
+    /// timed, and are weighted as if they had been sampled as the others.
+    fn of_calls(&self, calls: u64) -> Option<Duration> {
+        let timed = self.sampled.0 + self.long.0;
+        if timed == 0 || calls == 0 {
+            return None;
+        }
+        let whole = mean(self.sampled) * calls.saturating_sub(self.long.0) as f64 + self.long.1 as f64;
+        Some((timed, (whole * timed as f64 / calls as f64) as u64))
+    }
+
+    /// Returns the recorder's time, if it was timed.
+    fn of_recorder(&self, calls: u64) -> Option<u64> {
+        let per_call = mean(self.recorder_sampled) * calls as f64;
+        (self.recorder_sampled.0 > 0).then_some(per_call as u64 + self.pages.1 + self.own)
     }
 }
 
-/// Returns the number of calls that were timed, of `calls`, and their duration in nanoseconds. Calls for long blocks
-/// were all timed, and are weighted as if they had been sampled as the others.
-fn timed(source: &Source, calls: u64) -> Option<(u64, u64)> {
-    let header = source.header();
-    let rate = Rate::since(header.first_ticks, header.first_nanoseconds);
-    let [sampled, long] = [Timed::Sampled, Timed::Long].map(|which| {
-        let (calls, ticks) = header.timed(which);
-        (calls, rate.nanoseconds(0, ticks))
-    });
-    scaled(sampled, long, calls)
-}
-
-fn scaled(sampled: (u64, u64), long: (u64, u64), calls: u64) -> Option<(u64, u64)> {
-    let timed = sampled.0 + long.0;
-    if timed == 0 || calls == 0 {
-        return None;
-    }
-    let others = calls.saturating_sub(long.0) as f64;
-    let whole = sampled.1 as f64 / sampled.0.max(1) as f64 * others + long.1 as f64;
-    Some((timed, (whole * timed as f64 / calls as f64) as u64))
+fn mean((times, nanoseconds): Duration) -> f64 {
+    nanoseconds as f64 / times.max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn durations(sampled: Duration, long: Duration) -> Durations {
+        Durations { sampled, long, recorder_sampled: sampled, pages: (1, 3), own: 4 }
+    }
+
     #[test]
     fn long_blocks_count_as_often_as_they_were_asked_for() {
         // A thousand calls: 10 of 990 short ones took 20 ns each, and all 10 long ones 1 ms.
-        let (timed, nanoseconds) = scaled((10, 200), (10, 10_000_000), 1000).unwrap();
+        let (timed, nanoseconds) = durations((10, 200), (10, 10_000_000)).of_calls(1000).unwrap();
         assert_eq!((timed, nanoseconds * 1000 / timed / 10_000), (20, (990 * 20 + 10_000_000) / 10_000));
-        assert_eq!(scaled((5, 100), (0, 0), 2500), Some((5, 100)));
-        assert_eq!(scaled((0, 0), (3, 300), 3), Some((3, 300)));
-        assert_eq!(scaled((0, 0), (0, 0), 3), None);
+        assert_eq!(durations((5, 100), (0, 0)).of_calls(2500), Some((5, 100)));
+        assert_eq!(durations((0, 0), (3, 300)).of_calls(3), Some((3, 300)));
+        assert_eq!(durations((0, 0), (0, 0)).of_calls(3), None);
+    }
+
+    #[test]
+    fn the_recorder_takes_what_it_adds_to_each_call_and_more() {
+        assert_eq!(durations((5, 100), (0, 0)).of_recorder(1000), Some(20_007));
+        assert_eq!(durations((0, 0), (0, 0)).of_recorder(1000), None);
     }
 }

@@ -517,7 +517,7 @@ mod tests {
                 let slots = buffer.count() - at;
                 assert!(slots <= BETWEEN_STOPS * 3 / 2 + BEFORE_END, "{slots}");
                 stops += u32::from(buffer.is_at_stop());
-                even += u32::from(buffer.is_at_stop() && buffer.count() % 2 == 0);
+                even += u32::from(buffer.is_at_stop() && buffer.count().is_multiple_of(2));
             }
             assert_eq!(buffer.count(), END);
         }

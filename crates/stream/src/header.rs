@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{Usage, now_nanoseconds, own_usage, ticks};
+use heapwright_os::{Usage, now_nanoseconds, own_usage, thread_usage, ticks};
 
 /// The first bytes of every stream.
 pub const MAGIC: [u8; 8] = *b"hwstream";
@@ -60,7 +60,9 @@ struct Written {
     failure: AtomicI32,
     peak: AtomicU64,
     arenas: AtomicU32,
-    timed: [TimedCounts; 2],
+    timed: [TimedCounts; KINDS],
+    own_faults: AtomicU64,
+    own_nanoseconds: AtomicU64,
     last: LastCounts,
 }
 
@@ -86,13 +88,20 @@ struct LastCounts {
     files: AtomicU64,
 }
 
-/// Which calls of the malloc family are timed.
+/// Number of variants of [`Timed`].
+const KINDS: usize = 4;
+
+/// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
-    /// A sample of those for blocks that are not long: the call after each stop of a buffer.
+    /// A sample of the calls for blocks that are not long: the call after each stop of a buffer.
     Sampled = 0,
-    /// All of those for long blocks, which often take a thousand times as long.
+    /// All calls for long blocks, which often take a thousand times as long.
     Long = 1,
+    /// What the recorder adds to the calls of the sample.
+    RecorderSampled = 2,
+    /// The recorder's counts of the pages of long blocks.
+    Pages = 3,
 }
 
 /// The end of a process that exits.
@@ -141,6 +150,8 @@ impl Header {
                 peak: AtomicU64::new(0),
                 arenas: AtomicU32::new(0),
                 timed: Default::default(),
+                own_faults: AtomicU64::new(0),
+                own_nanoseconds: AtomicU64::new(0),
                 last: LastCounts::default(),
             },
             read: Read::default(),
@@ -223,14 +234,36 @@ impl Header {
         self.written.arenas.fetch_or(u32::from(has_others), Ordering::Relaxed);
     }
 
-    /// Returns the number of timed calls and the sum of their durations in [`heapwright_os::ticks`].
+    /// Returns the number of page faults that the recorder has caused, as far as they were counted.
+    #[must_use]
+    pub fn own_faults(&self) -> u64 {
+        self.written.own_faults.load(Ordering::Relaxed)
+    }
+
+    /// Returns the processor time in nanoseconds that the recorder has taken besides what is timed.
+    #[must_use]
+    pub fn own_nanoseconds(&self) -> u64 {
+        self.written.own_nanoseconds.load(Ordering::Relaxed)
+    }
+
+    /// Does rare work of the recorder, whose page faults and processor time do not count as the program's.
+    pub fn own<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = thread_usage();
+        let result = work();
+        let after = thread_usage();
+        self.written.own_faults.fetch_add(after.0.saturating_sub(before.0), Ordering::Relaxed);
+        self.written.own_nanoseconds.fetch_add(after.1.saturating_sub(before.1), Ordering::Relaxed);
+        result
+    }
+
+    /// Returns how often this was timed, and the sum of the durations in [`heapwright_os::ticks`].
     #[must_use]
     pub fn timed(&self, which: Timed) -> (u64, u64) {
         let counts = &self.written.timed[which as usize];
         (counts.calls.load(Ordering::Relaxed), counts.ticks.load(Ordering::Relaxed))
     }
 
-    /// Counts a timed call.
+    /// Adds a duration.
     pub fn add_timed(&self, which: Timed, ticks: u64) {
         let counts = &self.written.timed[which as usize];
         counts.calls.fetch_add(1, Ordering::Relaxed);
@@ -308,6 +341,8 @@ mod tests {
             header.record_last(&last);
             assert_eq!(header.last(), Some(last));
         }
+        assert_eq!(header.own(|| header.own(|| std::vec![1_u8; 1 << 20])).len(), 1 << 20);
+        assert!(header.own_faults() > 0 && header.own_nanoseconds() > 0);
         header.add_timed(Timed::Long, 7);
         header.add_timed(Timed::Sampled, 1);
         header.add_timed(Timed::Sampled, 2);

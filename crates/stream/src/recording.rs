@@ -126,8 +126,8 @@ impl Recording {
         self.ended
     }
 
-    /// Gives the calling thread, whose number is `thread`, a buffer of its own, valid until the recording is dropped. It
-    /// has stops. `None` when there are too many threads or the recording has ended.
+    /// Gives the calling thread, whose number is `thread`, a buffer of its own with stops, valid until the recording is
+    /// dropped. `None` when there are too many threads or the recording has ended.
     pub fn attach(&mut self, thread: u32) -> Option<NonNull<Buffer>> {
         let own = match self.find(Buffer::is_abandoned) {
             Some(left) => {
@@ -249,7 +249,8 @@ impl Recording {
         let first = self.buffers;
         let step = first.clamp(1, STEP).min(self.limit - first);
         let at = |number: u32| self.buffers_at + number as usize * BUFFER;
-        self.file.back(c_string(&self.path), at(first), at(first + step)).map_err(Reason::Refused)?;
+        let lengthen = || self.file.back(c_string(&self.path), at(first), at(first + step));
+        self.header().own(lengthen).map_err(Reason::Refused)?;
         self.buffers += step;
         self.hand = (first + 1) % self.buffers;
         Ok(first)

@@ -13,8 +13,8 @@ pub struct Samples {
     /// The time at which the recording began.
     began: u64,
     last: Option<Sample>,
-    /// A sample that says the same as the last one, but for its time. It is written before the next one that differs, so
-    /// that the end of a pause is known; idle processes have few samples.
+    /// A sample that says the same as the last one, but for its time. It is written before the next one that differs,
+    /// so that the end of a pause is known; idle processes have few samples.
     held: Option<Sample>,
     peak: Option<u64>,
 }

@@ -359,6 +359,27 @@ mod tests {
     }
 
     #[test]
+    fn what_the_process_used_belongs_before_its_call() {
+        let usage = |nanoseconds| Usage { nanoseconds, resident: nanoseconds, faults: 0, processor_nanoseconds: 0 };
+        let with = |call: merge::Call<'static>, nanoseconds| merge::Call { usage: Some(usage(nanoseconds)), ..call };
+        let mut file = tempfile::tempfile().unwrap();
+        let writer = Writer::new(file.try_clone().unwrap(), &About::default()).unwrap();
+        let mut translation = Translation::to(writer, 100, None, None);
+        let other = merge::Call { thread: 1, ..call(Call::Malloc, 30, 0x300) };
+        for call in [call(Call::Malloc, 10, 0x100), with(call(Call::Free, 0, 0x100), 150), with(other, 160)] {
+            translation.take(call).unwrap();
+        }
+        translation.sample(&usage(170)).unwrap();
+        translation.write_end().unwrap();
+        file.rewind().unwrap();
+        let mut found = Vec::new();
+        let read = Reader::new(file).unwrap();
+        read.each_sample(|sample| found.push((sample.event, sample.nanoseconds, sample.resident))).unwrap();
+        // The change of threads is an event.
+        assert_eq!(found, [(1, 50, 150), (2, 60, 160), (4, 70, 170)]);
+    }
+
+    #[test]
     fn a_block_that_failed_to_be_resized_is_still_there() {
         let (events, figures) = translated(&[
             call(Call::Malloc, 10, 0x100),

@@ -1,5 +1,5 @@
-// Uses memory and processor time as the first argument says, and says at the end how much it used by the system's count:
-// nanoseconds of processor time, page faults.
+// Uses memory and processor time as the first argument says, and says at the end how much it used by the system's
+// count: nanoseconds of processor time, page faults.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
