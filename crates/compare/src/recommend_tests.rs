@@ -248,6 +248,16 @@ fn rules() -> Vec<Rule> {
             &["Nothing can be said of time", "Of memory, small takes 25 % less memory of the program"],
         ),
         (
+            "the program: such calls, and noise in their time",
+            beside([row("small", 1.0, 0.5)])
+                .noise(0.3)
+                .recorded(Recorded { malloc_seconds: Some(0.2), ..PROGRAM })
+                .build(),
+            Unknown,
+            None,
+            &["Nothing can be said of time: malloc and free took", "Of memory, small takes 25 % less memory"],
+        ),
+        (
             "the program: less than its heap",
             beside([row("fast", 0.5, 1.0)]).recorded(Recorded { peak_anonymous: Some(50_000_000), ..PROGRAM }).build(),
             Unknown,
