@@ -16,19 +16,22 @@ use crate::about::About;
 pub struct Totals {
     /// Elapsed time from the beginning of the recording to the end of the process, in nanoseconds.
     pub elapsed_nanoseconds: Option<u64>,
-    /// Processor time of all threads, in nanoseconds.
+    /// Processor time of all threads, in nanoseconds, with that of the recorder.
     pub processor_nanoseconds: Option<u64>,
+    /// Processor time of the recorder in the process, in nanoseconds, estimated.
+    pub recorder_nanoseconds: Option<u64>,
     /// Peak of the resident anonymous memory, in bytes.
     pub peak_anonymous: Option<u64>,
-    /// Resident pages of files at the end of the process, in bytes: programs and libraries, the recorder's left out.
+    /// Resident pages of files at the end of the process, in bytes: the program and its libraries, with the recorder's.
     pub resident_files: Option<u64>,
-    /// Page faults.
+    /// Page faults, without those of the recorder's stream.
     pub faults: Option<u64>,
     /// Peak of the bytes that glibc's malloc had from the system.
     pub peak_system: Option<u64>,
-    /// Number of calls of the malloc family that were timed: a sample, spread evenly over all of them.
+    /// Number of calls of the malloc family that were timed.
     pub timed_calls: Option<u64>,
-    /// Duration of the timed calls in nanoseconds, without that of reading the clock.
+    /// Duration of the timed calls in nanoseconds, without that of reading the clock, weighted as if they had been
+    /// chosen evenly: their mean is the mean of all calls.
     pub timed_nanoseconds: Option<u64>,
     /// Whether the process had turned transparent huge pages off for itself.
     pub huge_pages_off: bool,
@@ -36,6 +39,7 @@ pub struct Totals {
 
 const ELAPSED: &str = "elapsed nanoseconds";
 const PROCESSOR: &str = "processor nanoseconds";
+const RECORDER: &str = "recorder nanoseconds";
 const PEAK_ANONYMOUS: &str = "peak anonymous bytes";
 const RESIDENT_FILES: &str = "resident file bytes";
 const FAULTS: &str = "page faults";
@@ -46,6 +50,19 @@ const HUGE_PAGES: &str = "huge pages";
 const OFF: &str = "off";
 
 impl Totals {
+    /// Returns the processor time of the program alone, in nanoseconds: without that of the recorder.
+    #[must_use]
+    pub fn program_nanoseconds(&self) -> Option<u64> {
+        Some(self.processor_nanoseconds?.saturating_sub(self.recorder_nanoseconds.unwrap_or(0)))
+    }
+
+    /// Returns the processor time that `calls` calls took, all of the process, in nanoseconds, estimated.
+    #[must_use]
+    pub fn malloc_nanoseconds(&self, calls: u64) -> Option<u64> {
+        let timed = self.timed_calls.filter(|&timed| timed > 0)?;
+        Some((u128::from(self.timed_nanoseconds?) * u128::from(calls) / u128::from(timed)) as u64)
+    }
+
     /// Returns the figures in the texts of a trace. Texts that are not numbers are ignored.
     #[must_use]
     pub fn of(about: &About) -> Totals {
@@ -53,6 +70,7 @@ impl Totals {
         Totals {
             elapsed_nanoseconds: number(ELAPSED),
             processor_nanoseconds: number(PROCESSOR),
+            recorder_nanoseconds: number(RECORDER),
             peak_anonymous: number(PEAK_ANONYMOUS),
             resident_files: number(RESIDENT_FILES),
             faults: number(FAULTS),
@@ -68,6 +86,7 @@ impl Totals {
         let numbers = [
             (ELAPSED, self.elapsed_nanoseconds),
             (PROCESSOR, self.processor_nanoseconds),
+            (RECORDER, self.recorder_nanoseconds),
             (PEAK_ANONYMOUS, self.peak_anonymous),
             (RESIDENT_FILES, self.resident_files),
             (FAULTS, self.faults),
@@ -77,5 +96,19 @@ impl Totals {
         ];
         let known = numbers.into_iter().filter_map(|(name, number)| Some((name, number?.to_string())));
         known.chain(self.huge_pages_off.then(|| (HUGE_PAGES, OFF.to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_all_calls_is_that_of_the_timed_ones_scaled() {
+        let timed = Totals { timed_calls: Some(3), timed_nanoseconds: Some(100), ..Totals::default() };
+        assert_eq!(timed.malloc_nanoseconds(1 << 60), Some(((1_u128 << 60) * 100 / 3) as u64));
+        assert_eq!(Totals { timed_calls: Some(0), ..timed }.malloc_nanoseconds(7), None);
+        let used = Totals { processor_nanoseconds: Some(10), recorder_nanoseconds: Some(3), ..timed };
+        assert_eq!((used.program_nanoseconds(), timed.program_nanoseconds()), (Some(7), None));
     }
 }
