@@ -63,6 +63,7 @@ const PROGRAM: Recorded = Recorded {
     peak_anonymous: Some(120_000_000),
     average_anonymous: None,
     resident_files: Some(8_000_000),
+    recorder_bytes: None,
     faults: None,
 };
 
