@@ -71,8 +71,8 @@ impl Comparison {
         format!(
             "* best of its column, ~ shown to be as good within 5 %.{noise} {predicted}Medians of {}{timed}, with \
              95 % intervals; time is {time} time in malloc and free and touching the blocks, {harness}, RSS that of \
-             the heap alone. Kept: metadata, caches and free pages, with rounding and holes where these are not known; negative where \
-             pages were never touched. {simulated}",
+             the heap alone. Kept: metadata, caches and free pages, with rounding and holes where these are not known; \
+             negative where pages were never touched. {simulated}",
             counted(settings.rounds, "round"),
         )
     }

@@ -166,6 +166,7 @@ fn measure_all(
     comparison.trace.has_times = Some(script.has_times());
     comparison.recorded = Recorded::of(&script);
     let extras = Extras::of(&script, &comparison.recorded)?;
+    comparison.recorded.recorder_bytes = extras.recorder_bytes();
     let rounds = Rounds { rows: &mut comparison.rows, subjects, script: &script, course, until, extras };
     let Measured { rounds, timed_rounds, system_peak } = rounds.measure();
     comparison.settings = Settings {

@@ -128,8 +128,12 @@ fn noisy(comparison: &Comparison) -> Option<(String, String)> {
         None => Some(format!("were to show the noise in {what}, and failed")),
     };
     let basis = comparison.basis();
-    let how = of(basis.time_metric(), ProgramRun::PROCESSOR, "time")
-        .or_else(|| of(basis.memory_metric(), ProgramRun::PEAK, "memory"))?;
+    // Where nothing is said of a figure, its noise does not matter.
+    let is_open = |doubt: Option<_>| runs.is_some() || doubt.is_none();
+    let time = || of(basis.time_metric(), ProgramRun::PROCESSOR, "time");
+    let memory = || of(basis.memory_metric(), ProgramRun::PEAK, "memory");
+    let time = is_open(comparison.doubt_of_time()).then(time).flatten();
+    let how = time.or_else(|| is_open(comparison.doubt_of_memory()).then(memory).flatten())?;
     let why = format!(
         "{} the system's malloc {how}; with more than {} % others cannot be compared",
         if comparison.confirmation.is_some() { "runs of the program under" } else { "replays of" },

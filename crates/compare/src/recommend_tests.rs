@@ -63,6 +63,7 @@ const PROGRAM: Recorded = Recorded {
     peak_anonymous: Some(120_000_000),
     average_anonymous: None,
     resident_files: Some(8_000_000),
+    recorder_bytes: None,
     faults: None,
 };
 
@@ -246,6 +247,16 @@ fn rules() -> Vec<Rule> {
             Unknown,
             None,
             &["Nothing can be said of time", "Of memory, small takes 25 % less memory of the program"],
+        ),
+        (
+            "the program: such calls, and noise in their time",
+            beside([row("small", 1.0, 0.5)])
+                .noise(0.3)
+                .recorded(Recorded { malloc_seconds: Some(0.2), ..PROGRAM })
+                .build(),
+            Unknown,
+            None,
+            &["Nothing can be said of time: malloc and free took", "Of memory, small takes 25 % less memory"],
         ),
         (
             "the program: less than its heap",

@@ -11,7 +11,7 @@ use super::row::Sample;
 pub struct Recorded {
     /// Elapsed time in seconds.
     pub elapsed_seconds: Option<f64>,
-    /// Processor time of all threads in seconds.
+    /// Processor time of all threads in seconds, without the recorder's.
     pub processor_seconds: Option<f64>,
     /// Time in the calls of the malloc family in seconds: the mean of the timed calls, times the number of all.
     pub malloc_seconds: Option<f64>,
@@ -19,8 +19,10 @@ pub struct Recorded {
     pub peak_anonymous: Option<u64>,
     /// Its mean over the events, by the samples.
     pub average_anonymous: Option<u64>,
-    /// Resident bytes of files at the end.
+    /// Resident bytes of files at the end, with those of the recorder.
     pub resident_files: Option<u64>,
+    /// What the recorder adds to the resident bytes of a program that does nothing.
+    pub recorder_bytes: Option<u64>,
     /// Page faults.
     pub faults: Option<u64>,
 }
@@ -34,21 +36,22 @@ impl Recorded {
 
     fn of_totals(totals: &Totals, calls: u64) -> Recorded {
         let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
-        let timed = totals.timed_calls.filter(|&timed| timed > 0).zip(totals.timed_nanoseconds);
         Recorded {
             elapsed_seconds: totals.elapsed_nanoseconds.map(seconds),
-            processor_seconds: totals.processor_nanoseconds.filter(|&time| time > 0).map(seconds),
-            malloc_seconds: timed.map(|(timed, time)| seconds(time) / timed as f64 * calls as f64),
+            processor_seconds: totals.program_nanoseconds().filter(|&time| time > 0).map(seconds),
+            malloc_seconds: totals.malloc_nanoseconds(calls).map(seconds),
             peak_anonymous: totals.peak_anonymous.filter(|&bytes| bytes > 0),
             average_anonymous: None,
             resident_files: totals.resident_files,
+            recorder_bytes: None,
             faults: totals.faults,
         }
     }
 
-    /// Returns the peak of the resident memory of the whole process in bytes.
+    /// Returns the peak of the resident memory of the whole process in bytes, without the recorder.
     pub fn peak(&self) -> Option<u64> {
-        Some(self.peak_anonymous? + self.resident_files?)
+        let files = self.resident_files?.saturating_sub(self.recorder_bytes.unwrap_or_default());
+        Some(self.peak_anonymous? + files)
     }
 
     /// Returns the share of its processor time that the process spent in the malloc family.
@@ -81,6 +84,20 @@ mod tests {
         let totals = Totals { timed_calls: Some(0), timed_nanoseconds: Some(0), ..Totals::default() };
         assert_eq!(Recorded::of_totals(&totals, 10).malloc_seconds, None);
         assert_eq!(Recorded { peak_anonymous: Some(1), ..Recorded::default() }.peak(), None);
+    }
+
+    #[test]
+    fn the_recorder_does_not_count() {
+        let totals = Totals {
+            processor_nanoseconds: Some(3_000_000_000),
+            recorder_nanoseconds: Some(1_000_000_000),
+            peak_anonymous: Some(1000),
+            resident_files: Some(300),
+            ..Totals::default()
+        };
+        let recorded = Recorded { recorder_bytes: Some(100), ..Recorded::of_totals(&totals, 1) };
+        assert_eq!((recorded.processor_seconds, recorded.peak()), (Some(2.0), Some(1200)));
+        assert_eq!(Recorded { recorder_bytes: Some(301), ..recorded }.peak(), Some(1000));
     }
 
     #[test]

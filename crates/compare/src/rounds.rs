@@ -87,6 +87,11 @@ enum Calls {
 }
 
 impl Extras {
+    /// Returns what the recorder adds to the memory of a program that does nothing, if that is of use.
+    pub fn recorder_bytes(&self) -> Option<u64> {
+        self.starter.as_ref()?.recorder_bytes()
+    }
+
     /// Returns what is of use with these figures of the recorded process.
     ///
     /// # Errors

@@ -169,3 +169,47 @@ fn changes(comparison: &Comparison, before: &Comparison, width: usize) {
         .iter()
         .for_each(|text| heapwright_show::println!("{}", wrapped(text, width)));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::confirm::Confirmed;
+    use super::super::recorded::Recorded;
+    use super::super::row::Kind;
+    use super::super::synthetic::{Synthetic, row};
+    use super::*;
+
+    /// Runs of the program at 3.6 s and 90 MB, beside these figures of the recorded one.
+    fn runs_beside(recorded: Recorded) -> String {
+        let comparison = Synthetic::beside([row("mine", 0.5, 1.25)]).noise(0.0).harness(0.0).recorded(recorded).build();
+        let of = |name: &str, kind, seconds| Confirmed {
+            name: name.to_owned(),
+            kind,
+            note: None,
+            runs: vec![ProgramRun { seconds, cpu_seconds: seconds, peak_rss: 90_000_000 }; 6],
+        };
+        let rows = vec![of("system", Kind::System, 4.0), of("mine", Kind::Allocator, 3.6)];
+        confirmed(&comparison, &Confirmation { rounds: 6, rows }).to_string()
+    }
+
+    #[test]
+    fn what_was_predicted_stands_beside_what_was_measured() {
+        let known = Recorded {
+            processor_seconds: Some(4.0),
+            malloc_seconds: Some(1.0),
+            peak_anonymous: Some(80_000_000),
+            resident_files: Some(0),
+            ..Recorded::default()
+        };
+        let figures = |table: &str| -> Vec<String> {
+            let mine = table.lines().find(|line| line.starts_with("mine")).unwrap();
+            mine.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+        };
+        let table = runs_beside(known);
+        assert!(table.contains("predicted") && !table.contains("replayed"), "{table}");
+        let cells = figures(&table);
+        assert_eq!((&*cells[4], &*cells[5], &*cells[8]), ("0.90x [0.90, 0.90]", "0.88x", "1.20x"), "{table}");
+        let table = runs_beside(Recorded { malloc_seconds: None, ..known });
+        assert!(table.contains("replayed") && table.contains("predicted"), "{table}");
+        assert_eq!(figures(&table)[5], "0.50x", "{table}");
+    }
+}
