@@ -233,3 +233,40 @@ unsafe extern "C" fn pthread_cond_clockwait(
         unsafe { wait_by_clock(condition, mutex, clock, &later(*until, -ahead())) }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_moved_across_seconds() {
+        let moved = |seconds, nanoseconds, by| {
+            let time = later(libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds }, by);
+            (time.tv_sec, time.tv_nsec)
+        };
+        assert_eq!(moved(5, 999_999_999, 1), (6, 0));
+        assert_eq!(moved(5, 0, -1), (4, 999_999_999));
+        assert_eq!(moved(5, 500_000_000, 60 * SECOND + 700_000_000), (66, 200_000_000));
+        assert_eq!(moved(100, 500_000_000, -60 * SECOND - 700_000_000), (39, 800_000_000));
+    }
+
+    #[test]
+    fn the_clock_moves_on_and_never_back() {
+        let now = |clock| {
+            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: `time` is a local variable that is valid for writes.
+            assert_eq!(unsafe { clock_gettime(clock, &mut time) }, 0);
+            Duration::from_nanos(nanoseconds(time) as u64)
+        };
+        let (before, processor) = (now(libc::CLOCK_MONOTONIC), now(libc::CLOCK_PROCESS_CPUTIME_ID));
+        let shown = ShownTime::start();
+        let hour = Duration::from_secs(3600);
+        shown.sleep_through(hour / 2, hour, Duration::from_millis(3));
+        let after = now(libc::CLOCK_MONOTONIC);
+        assert!(after >= before + hour && after < before + hour + hour / 2, "{before:?} {after:?}");
+        shown.reach(hour / 2);
+        assert!(now(libc::CLOCK_MONOTONIC) >= after);
+        assert!(now(libc::CLOCK_PROCESS_CPUTIME_ID) < processor + hour / 2);
+        assert!(steady_clock_now() as u128 >= after.as_nanos());
+    }
+}
