@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::ops::Range;
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use heapwright_os::page_size;
 
@@ -48,8 +49,7 @@ pub type Replacement<'n> = (&'n CStr, *const c_void);
 /// The system's reason when a read-only page cannot be made writable for the moment.
 ///
 /// # Safety
-/// Each replacement is a function that can be called wherever that of its name can. No other thread of the process calls
-/// these functions from that library meanwhile, and the library stays loaded.
+/// Each replacement is a function that can be called wherever that of its name can. The library stays loaded.
 pub unsafe fn redirect(address: *const c_void, replacements: &[Replacement<'_>]) -> io::Result<usize> {
     let mut search = Search { address: address.addr(), found: None };
     // SAFETY: `look` has the type that dl_iterate_phdr requires and is called only with `search`, which outlives it.
@@ -184,9 +184,10 @@ impl Image {
         if is_read_only {
             protect(libc::PROT_READ | libc::PROT_WRITE)?;
         }
-        // SAFETY: the page is writable now, and the place is aligned as the linker requires for an address. No other
-        // thread calls the function meanwhile.
-        unsafe { with_exposed_provenance_mut::<*const c_void>(place).write_volatile(function) };
+        // SAFETY: the page is writable now, and the place is aligned as the linker requires for an address. Other threads
+        // only read it, whole words at a time.
+        unsafe { AtomicPtr::from_ptr(with_exposed_provenance_mut(place)) }
+            .store(function.cast_mut(), Ordering::Release);
         if is_read_only { protect(libc::PROT_READ) } else { Ok(()) }
     }
 }

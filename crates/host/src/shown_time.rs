@@ -39,7 +39,7 @@ fn waiting() -> MutexGuard<'static, [usize; 16]> {
 /// As [`redirect`].
 ///
 /// # Safety
-/// No thread of that library calls a function of time meanwhile, and the library is not unloaded.
+/// The library is not unloaded.
 pub unsafe fn show_to(address: *const c_void) -> io::Result<usize> {
     let by_clock = clock_gettime as *const c_void;
     let by_day = gettimeofday as *const c_void;
@@ -58,8 +58,8 @@ pub unsafe fn show_to(address: *const c_void) -> io::Result<usize> {
         (c"pthread_cond_timedwait", pthread_cond_timedwait as *const c_void),
         (c"pthread_cond_clockwait", by_condition),
     ];
-    // SAFETY: each function has the arguments and the result of that of its name. They allocate nothing and are not
-    // called meanwhile, as the caller guarantees.
+    // SAFETY: each function has the arguments and the result of that of its name, and allocates nothing, so that a
+    // malloc can call it. The caller guarantees that the library stays loaded.
     unsafe { redirect(address, &replacements) }
 }
 
@@ -87,15 +87,17 @@ impl ShownTime {
         AHEAD.fetch_max(ahead.as_nanos() as u64, Ordering::AcqRel);
         wake_waiting();
     }
-}
 
-/// Sleeps, while threads of the library that wait until a moment of the shown time look at it again and again.
-pub fn sleep_awake(duration: Duration) {
-    const SLICE: Duration = Duration::from_millis(1);
-    let start = Instant::now();
-    while let Some(left) = duration.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
-        wake_waiting();
-        std::thread::sleep(left.min(SLICE));
+    /// Moves the shown time to at least `elapsed` after its start, at the end of a pause. Sleeps for the time `sleep`,
+    /// during which the pause is shown to pass step by step, so that threads of the library do their work of it.
+    pub fn sleep_through(&self, pause: Duration, elapsed: Duration, sleep: Duration) {
+        const STEP: Duration = Duration::from_millis(1);
+        let start = Instant::now();
+        while let Some(left) = sleep.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
+            self.reach(elapsed.saturating_sub(pause.mul_f64(left.as_secs_f64() / sleep.as_secs_f64())));
+            std::thread::sleep(left.min(STEP));
+        }
+        self.reach(elapsed);
     }
 }
 
@@ -230,4 +232,41 @@ unsafe extern "C" fn pthread_cond_clockwait(
         // SAFETY: the caller follows the rules of this function of the C library, by which `until` can be read.
         unsafe { wait_by_clock(condition, mutex, clock, &later(*until, -ahead())) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_moved_across_seconds() {
+        let moved = |seconds, nanoseconds, by| {
+            let time = later(libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds }, by);
+            (time.tv_sec, time.tv_nsec)
+        };
+        assert_eq!(moved(5, 999_999_999, 1), (6, 0));
+        assert_eq!(moved(5, 0, -1), (4, 999_999_999));
+        assert_eq!(moved(5, 500_000_000, 60 * SECOND + 700_000_000), (66, 200_000_000));
+        assert_eq!(moved(100, 500_000_000, -60 * SECOND - 700_000_000), (39, 800_000_000));
+    }
+
+    #[test]
+    fn the_clock_moves_on_and_never_back() {
+        let now = |clock| {
+            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: `time` is a local variable that is valid for writes.
+            assert_eq!(unsafe { clock_gettime(clock, &mut time) }, 0);
+            Duration::from_nanos(nanoseconds(time) as u64)
+        };
+        let (before, processor) = (now(libc::CLOCK_MONOTONIC), now(libc::CLOCK_PROCESS_CPUTIME_ID));
+        let shown = ShownTime::start();
+        let hour = Duration::from_secs(3600);
+        shown.sleep_through(hour / 2, hour, Duration::from_millis(3));
+        let after = now(libc::CLOCK_MONOTONIC);
+        assert!(after >= before + hour && after < before + hour + hour / 2, "{before:?} {after:?}");
+        shown.reach(hour / 2);
+        assert!(now(libc::CLOCK_MONOTONIC) >= after);
+        assert!(now(libc::CLOCK_PROCESS_CPUTIME_ID) < processor + hour / 2);
+        assert!(steady_clock_now() as u128 >= after.as_nanos());
+    }
 }

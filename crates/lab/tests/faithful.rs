@@ -58,7 +58,7 @@ fn observed(folder: &TempDir, trace: &Path, arguments: &[&str]) -> Option<(HashM
 /// Allocates and frees a few blocks.
 fn work(writer: &mut Writer<File>) {
     for _ in 0..100 {
-        let blocks: Vec<u64> = (0..10).map(|_| writer.allocate(Kind::Malloc, 100, 16).unwrap()).collect();
+        let blocks: Vec<u64> = (0..10).map(|_| writer.allocate(Kind::Malloc, 123, 16).unwrap()).collect();
         blocks.into_iter().for_each(|block| writer.free(block).unwrap());
     }
 }
@@ -112,10 +112,10 @@ fn an_allocator_that_purges_by_time_does_so_after_a_pause() {
 #[test]
 fn a_thread_of_the_allocator_wakes_in_a_pause() {
     let folder = TempDir::new().unwrap();
-    for (known, rounds) in [(Known::Times, 1), (Known::Nothing, 0)] {
+    for (known, rounds) in [(Known::Times, 1..=6), (Known::Samples, 1..=6), (Known::Nothing, 0..=0)] {
         let path = with_pause(&folder, known);
         let Some((figures, _)) = observed(&folder, &path, &["-DBACKGROUND"]) else { return };
-        assert_eq!(figures["rounds"], rounds, "{known:?}");
+        assert!(rounds.contains(&figures["rounds"]), "{known:?}: {figures:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heapwright_host::lazy::Lazy;
 use heapwright_host::process::thread_count;
-use heapwright_host::shown_time::{ShownTime, sleep_awake};
+use heapwright_host::shown_time::ShownTime;
 
 use super::timeline::Mark;
 
@@ -53,9 +53,11 @@ impl<'a> Pauses<'a> {
             && mark.event <= at
         {
             self.marks = later;
-            self.shown.reach(Duration::from_nanos(mark.nanoseconds));
+            let (elapsed, pause) = (Duration::from_nanos(mark.nanoseconds), Duration::from_nanos(mark.pause));
             if mark.pause > 0 && thread_count().is_none_or(|all| all > threads) {
-                sleep_awake(Duration::from_nanos((mark.pause as f64 * self.part) as u64));
+                self.shown.sleep_through(pause, elapsed, pause.mul_f64(self.part));
+            } else {
+                self.shown.reach(elapsed);
             }
         }
     }

@@ -4,7 +4,8 @@
 //! `timeline` (when events happened), `windows` (how far threads run ahead) and `script` (a trace as operations),
 //! `payload`, `violation`, `calls`, `histogram`, `observer` and `player` (performing operations), `lane`, `workers` and
 //! `performer` (by one thread or several), `resident` (resident memory of the process), `board` (shared memory of both
-//! processes), `course` (where batches end, and the clock), `worker` (the child's side), `launch` (the parent's side).
+//! processes), `sampler` (samples of resident memory), `course` (where batches end, and the clock), `worker` (the
+//! child's side), `launch` (the parent's side).
 
 mod board;
 mod calls;
@@ -18,6 +19,7 @@ mod payload;
 mod performer;
 mod player;
 mod resident;
+mod sampler;
 mod script;
 mod slots;
 mod thinned;

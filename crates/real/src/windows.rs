@@ -231,7 +231,7 @@ mod tests {
         let ops = with_threads(&calls);
         let third = ops.iter().position(|&op| op == Op::thread(3)).unwrap() as u64;
         assert_eq!(divided(&calls, 1000, 1 << 20), Windows { ends: vec![third, ops.len() as u64], threads: 3 });
-        // The last event of the first is its change to the second: one event earlier.
+        // The change to the second thread is the first event of the second.
         let apart = [(1, Op::lost()), (1, Op::lost()), (2, Op::lost())];
         assert_eq!(divided(&apart, 1000, 1 << 20), Windows { ends: vec![3, 5], threads: 2 });
     }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use heapwright_host::clock::processor_duration;
 use heapwright_host::process::Faults;
 
-use super::board::{MOST_SAMPLES, Report, Sample, Shared, Task, ending};
+use super::board::{Report, Shared, Task, ending};
 use super::calls::{Calls, Scratch};
 use super::course::{Batches, Pauses};
 use super::lane::Lane;
@@ -21,7 +21,8 @@ use super::op::Op;
 use super::payload::{Full, Payload, Touched, Untouched};
 use super::performer::{Performer, Solo};
 use super::player::Player;
-use super::resident::{self, Resident};
+use super::resident;
+use super::sampler::Sampler;
 use super::timeline::Mark;
 use super::workers::{Size, Workers};
 use heapwright_host::child::Job;
@@ -61,9 +62,6 @@ pub mod latencies {
     pub const ON: u32 = 1;
 }
 
-/// Samples are omitted when sampling has taken this much longer than the run itself.
-const PATIENCE: Duration = Duration::from_millis(200);
-
 /// Performs the script on standard input as the board on standard output says.
 fn perform_script() -> Result<()> {
     let mut shared = Shared::open(&io::stdout())?;
@@ -78,8 +76,7 @@ fn perform_script() -> Result<()> {
     let is_no_op = task.source == source::NO_OP;
     let calls = if is_no_op { Calls::no_op() } else { own };
     if task.source == source::LIBRARY && task.marks > 0 {
-        // SAFETY: no call of the library is in progress in this process, which has one thread but for those of the
-        // library itself; those have just begun to wait. The library is preloaded and stays.
+        // SAFETY: the library is preloaded, and nothing unloads it.
         unsafe { shown_time::show_to(own.malloc as *const () as *const c_void) }.context("cannot show a clock")?;
     }
     let compared = if is_no_op { 0 } else { u64::MAX };
@@ -262,53 +259,5 @@ impl Clock {
         self.wall += wall.elapsed();
         self.processor += processor_duration().saturating_sub(processor + self.cost);
         result
-    }
-}
-
-/// Samples the resident memory of the heap.
-struct Sampler {
-    resident: Resident,
-    /// Resident bytes before the run.
-    baseline: u64,
-    high_baseline: Option<u64>,
-    task: Task,
-    spent: Duration,
-}
-
-impl Sampler {
-    fn start(task: &Task) -> Result<Sampler> {
-        let resident = Resident::open()?;
-        resident::forget_high_water();
-        let high_baseline = resident::high_water();
-        let baseline = resident.bytes()?;
-        Ok(Sampler { resident, baseline, high_baseline, task: *task, spent: Duration::ZERO })
-    }
-
-    /// Returns the number of operations until the next sample.
-    fn distance(&self, at: u64) -> usize {
-        let peak = self.task.peak.checked_sub(at).filter(|&distance| distance > 0);
-        let regular = self.task.stride - at % self.task.stride;
-        peak.map_or(regular, |peak| peak.min(regular)) as usize
-    }
-
-    /// Takes a sample when one is due. Returns `false` when the heap has exceeded its allowance.
-    fn sample_if_due(&mut self, at: u64, ran: Duration, report: &mut Report) -> Result<bool> {
-        let matters = at == self.task.peak || at == self.task.events;
-        let due = at.is_multiple_of(self.task.stride) && self.spent <= ran + PATIENCE;
-        if !(matters || due) {
-            return Ok(true);
-        }
-        let start = Instant::now();
-        let rss = self.resident.bytes()?.saturating_sub(self.baseline);
-        self.spent += start.elapsed();
-        if report.sampled < MOST_SAMPLES as u64 {
-            report.samples[report.sampled as usize] = Sample { event: at, rss };
-            report.sampled += 1;
-        }
-        Ok(rss <= self.task.allowance)
-    }
-
-    fn high_water(&self) -> u64 {
-        resident::high_water().zip(self.high_baseline).map_or(0, |(now, before)| now.saturating_sub(before))
     }
 }

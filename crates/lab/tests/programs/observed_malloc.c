@@ -15,13 +15,14 @@ extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_real
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
-enum { BLOCK = 4096, NEAR = 64 };
+enum { BLOCK = 4096, NEAR = 64, WORK = 123 };
 
 static atomic_long live, most_live, threads, most_threads, purges, rounds, backwards;
 static long first_second, first_time, first_day, first_own;
 static _Atomic long last_free, latest;
 static pthread_key_t key;
 static int has_key;
+static atomic_int has_work;
 static __thread int counted;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -80,8 +81,20 @@ static void add(void *block, long sign)
         raise_to(&most_live, live += sign * BLOCK);
 }
 
+static void announce_work(void)
+{
+    if (has_work)
+        return;
+    pthread_mutex_lock(&mutex);
+    has_work = 1;
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&mutex);
+}
+
 void *malloc(size_t size)
 {
+    if (size == WORK)
+        announce_work();
     count_thread();
     look_at_clock();
     void *block = __libc_malloc(size);
@@ -106,13 +119,15 @@ void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
 void *memalign(size_t align, size_t size) { return __libc_memalign(align, size); }
 
 #ifdef BACKGROUND
-/* Wakes every ten seconds of the clock. */
+/* Wakes every ten seconds of the clock, from when there is work. */
 static void *background(void *nothing)
 {
     struct timeval now;
+    pthread_mutex_lock(&mutex);
+    while (!has_work)
+        pthread_cond_wait(&condition, &mutex);
     gettimeofday(&now, NULL);
     struct timespec until = {now.tv_sec + 10, now.tv_usec * 1000};
-    pthread_mutex_lock(&mutex);
     for (;;) {
         pthread_cond_timedwait(&condition, &mutex, &until);
         gettimeofday(&now, NULL);
