@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::claims::Advice;
+use super::claims::{Advice, first_sentence};
 use super::evidence::Evidence;
 use super::figures::{Figures, Measure};
 use super::predicted::Compared;
@@ -33,6 +33,8 @@ pub struct Case {
 pub struct Judged {
     /// What it advises, in a word or two.
     pub advice: String,
+    /// Its first sentence, as users read it.
+    pub text: String,
     /// What reality says.
     pub judgement: Judgement,
     /// Whether it found what is really much better.
@@ -84,7 +86,13 @@ fn judged(reality: &Reality, compared: &Compared) -> Judged {
         Advice::Partly(_) => format!("nothing of one figure; of the other, {names}"),
         Advice::Unclear => "not understood".to_owned(),
     };
-    Judged { judgement: reality.judge(&advice), finding: reality.finding(&advice), advice: words }
+    let text = compared.recommendation.as_ref().map_or("", |recommended| first_sentence(&recommended.text));
+    Judged {
+        judgement: reality.judge(&advice),
+        finding: reality.finding(&advice),
+        advice: words,
+        text: text.trim_end_matches('.').to_owned(),
+    }
 }
 
 fn machine(evidence: &Evidence) -> Option<String> {

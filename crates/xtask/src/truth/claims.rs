@@ -106,7 +106,7 @@ fn named<'a>(compared: &'a Compared, words: &str) -> Option<&'a str> {
 }
 
 /// Returns the text up to the first period that ends a sentence.
-fn first_sentence(text: &str) -> &str {
+pub fn first_sentence(text: &str) -> &str {
     text.split(". ").next().unwrap_or(text)
 }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use heapwright_allocators::allocator::Allocator;
@@ -18,18 +17,20 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::Advice;
 use super::evidence;
-use super::predicted::{Compared, Comparing};
+use super::predicted::{Compared, Comparing, Effort};
 use super::programs::{self, Program};
 use super::real::Contender;
 
-/// The programs whose traces are replayed: with one thread and with several, with many calls and with few.
-const TRACED: [&str; 6] = ["sqlite3", "jq", "survivors", "dot", "pipeline", "churn"];
+/// The programs whose traces are replayed: with one thread and with several. They are short, since there are many
+/// trials.
+const TRACED: [&str; 5] = ["dot", "z3", "git-log", "perl", "pipeline"];
 
 /// The file of the trials.
 const FILE: &str = "itself.json";
 
-/// About how long the replays of a comparison may take.
-const BUDGET: Duration = Duration::from_secs(2);
+/// Rounds of a comparison: with fewer than ten, nothing can be said of four allocators. A budget
+/// would not be enough for that on a loaded machine.
+const ROUNDS: u32 = 12;
 
 /// What a comparison of the system's malloc with itself said.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ pub struct Trial {
     pub is_loaded: bool,
     /// The verdict, in a word.
     pub verdict: String,
+    /// The verdict with its evidence.
+    pub text: String,
     /// The allocators that it recommends, all of which are the system's malloc.
     pub named: Vec<String>,
 }
@@ -66,7 +69,7 @@ pub fn kept(folder: &Path) -> Result<Vec<Trial>> {
 pub fn measure(count: usize, command: &Path, folder: &Path, work: &Path, until: &Interruption) -> Result<()> {
     let mut trials = kept(folder)?;
     let contenders = disguised();
-    let comparing = Comparing { command, contenders: &contenders, budget: BUDGET, folder: work };
+    let comparing = Comparing { command, contenders: &contenders, effort: Effort::Rounds(ROUNDS), folder: work };
     let traces: Vec<(&str, PathBuf)> = traces(command, work)?;
     let progress = Progress::new("against itself", count);
     while trials.len() < count {
@@ -82,9 +85,10 @@ pub fn measure(count: usize, command: &Path, folder: &Path, work: &Path, until: 
             bail!("interrupted");
         }
         let compared = Compared::of(&compared?)?;
-        let verdict = compared.recommendation.as_ref().map_or("none", |recommended| &recommended.verdict).to_owned();
         let named = Advice::of(&compared).names().into_iter().map(str::to_owned).collect();
-        trials.push(Trial { program: (*program).to_owned(), is_loaded, verdict, named });
+        let recommended = compared.recommendation.context("compare recommended nothing")?;
+        let (verdict, text) = (recommended.verdict, recommended.text);
+        trials.push(Trial { program: (*program).to_owned(), is_loaded, verdict, text, named });
         evidence::write(&folder.join(FILE), &trials)?;
     }
     Ok(())
@@ -162,6 +166,7 @@ mod tests {
             program: "jq".to_owned(),
             is_loaded: false,
             verdict: verdict.to_owned(),
+            text: String::new(),
             named: named.iter().map(|name| (*name).to_owned()).collect(),
         };
         assert!(!trial("keep", &[]).is_wrong() && !trial("unknown", &[]).is_wrong());

@@ -36,7 +36,7 @@ use heapwright_show::number::{self, parse_duration};
 
 use self::case::Case;
 use self::evidence::Evidence;
-use self::predicted::{Basis, Comparing};
+use self::predicted::{Basis, Comparing, Effort};
 use self::programs::Program;
 use self::real::Contender;
 
@@ -86,7 +86,7 @@ Examples:
   cargo xtask truth                             all programs, in 20 minutes; writes docs/truth.md
   cargo xtask truth --only jq,perl --keep /tmp/try --page /tmp/try/truth.md
   cargo xtask truth --confirmed                 judges verdicts with --confirm, too
-  cargo xtask truth --against-itself 200        the system's malloc against itself, in 15 minutes
+  cargo xtask truth --against-itself 200        the system's malloc against itself, in 25 minutes
   cargo xtask truth --from target/truth         writes the page again
 
 Exit code: 0 when the page is written, 1 when a program failed, 130 after Ctrl-C.";
@@ -174,7 +174,7 @@ impl Bench<'_> {
         let comparing = Comparing {
             command: self.command,
             contenders: self.contenders,
-            budget: self.arguments.budget,
+            effort: Effort::Budget(self.arguments.budget),
             folder: self.work,
         };
         let (real, compared, seconds) = match before {

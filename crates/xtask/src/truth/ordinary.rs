@@ -76,9 +76,10 @@ pub const ORDINARY: [Program; 20] = [
     },
     Program {
         name: "php",
-        about: "PHP: arrays and strings, in chunks of its own",
+        about: "PHP without its own allocator: arrays and strings",
         executable: Executable::Installed("php", "php-cli"),
         arguments: &["-n", "words.php"],
+        settings: &[("USE_ZEND_ALLOC", "0")],
         files: &[input!("words.php")],
         ..PLAIN
     },
@@ -163,11 +164,11 @@ pub const ORDINARY: [Program; 20] = [
     },
     Program {
         name: "xmllint",
-        about: "libxml2: a tree of 3 MB of XML, searched",
+        about: "libxml2: a tree of 2 MB of XML, searched",
         executable: Executable::Installed("xmllint", "libxml2-utils"),
         arguments: &["--xpath", "count(//item[tag/@n = 3])", "items.xml"],
         files: &[input!("items.awk")],
-        prepare: "awk -v items=40000 -v form=xml -f items.awk > items.xml",
+        prepare: "awk -v items=24000 -v form=xml -f items.awk > items.xml",
         ..PLAIN
     },
     Program {
@@ -182,7 +183,7 @@ pub const ORDINARY: [Program; 20] = [
         name: "sort",
         about: "sort with two threads; hardly any calls",
         executable: Executable::Installed("sort", "coreutils"),
-        arguments: &["--parallel=2", "-S", "16M", "-k3", "-o", "/dev/null", "text"],
+        arguments: &["--parallel=2", "-S", "64M", "-k3", "-o", "/dev/null", "text"],
         settings: &[("LC_ALL", "C")],
         files: &[input!("text.awk")],
         prepare: "awk -v lines=200000 -f text.awk > text",
@@ -198,11 +199,11 @@ pub const ORDINARY: [Program; 20] = [
         ..PLAIN
     },
     Program {
-        name: "convert",
-        about: "ImageMagick: a picture turned and blurred, by several threads",
-        executable: Executable::Installed("convert", "imagemagick"),
-        arguments: &["-size", "500x500", "gradient:red-blue", "-swirl", "90", "-blur", "0x2", "null:"],
-        settings: &[("OMP_NUM_THREADS", "2")],
+        name: "bc",
+        about: "bc: digits of pi, in numbers of many short blocks",
+        executable: Executable::Installed("bc", "bc"),
+        arguments: &["-l", "-q", "digits.bc"],
+        files: &[("digits.bc", "scale = 600\n4 * a(1)\ne(1)\n")],
         ..PLAIN
     },
 ];

@@ -9,6 +9,7 @@ use super::case::{Case, Judged};
 use super::figures::{Figure, Measure};
 use super::itself::Trial;
 use super::programs::Group;
+use super::real::PEERS;
 use super::summary;
 
 /// The page with places for the figures, and what is written by hand.
@@ -44,7 +45,7 @@ fn machine(cases: &[Case], missing: &[&str]) -> String {
     let version = |(name, version): &(String, Option<String>)| Some(format!("{name} is {}", version.as_ref()?));
     let versions: Vec<String> = first.versions.iter().filter_map(version).collect();
     let mut text = format!(
-        "Measured on {}: {} programs, {} rounds of real runs.",
+        "Measured on {}. Programs: {}; rounds of real runs: {}.",
         first.machine.as_deref().unwrap_or("an unknown machine"),
         cases.len(),
         cases.iter().map(|case| case.rounds).min().unwrap_or_default(),
@@ -52,8 +53,12 @@ fn machine(cases: &[Case], missing: &[&str]) -> String {
     if !versions.is_empty() {
         text += &format!(" Of the allocators, {}.", versions.join(", "));
     }
-    if !missing.is_empty() {
-        text += &format!(" Not measured: {}.", missing.join(", "));
+    let is_there = |peer: &&str| first.versions.iter().any(|(name, _)| name == peer);
+    let absent: Vec<&str> = PEERS.into_iter().filter(|peer| !is_there(peer)).collect();
+    for (what, names) in [("Allocators that were not there", &absent[..]), ("Not measured", missing)] {
+        if !names.is_empty() {
+            text += &format!(" {what}: {}.", names.join(", "));
+        }
     }
     wrapped(&text)
 }
@@ -112,6 +117,10 @@ fn program(case: &Case) -> String {
         case.program.about
     );
     let mut text = format!("### {}\n\n{}\n\n", case.program.name, wrapped(&about));
+    let confirmed = case.confirmed.as_ref().map(|judged| ("With `--confirm`", judged));
+    for (which, judged) in [Some(("The verdict", &case.verdict)), confirmed].into_iter().flatten() {
+        text += &format!("{}\n\n", wrapped(&format!("{which}: \"{}.\"", judged.text)));
+    }
     text += "| allocator | real peak | predicted | error | real time | predicted | error |\n";
     text += "|---|---:|---:|---:|---:|---:|---:|\n";
     for figure in &case.reality.memory.rows {
@@ -207,15 +216,17 @@ mod tests {
         let page = page(&cases, &["perl"], &[]);
         assert!(!page.contains("{{"), "{page}");
         for part in [
-            "2 programs, 10 rounds of real runs. Not measured: perl.",
+            "Programs: 2; rounds of real runs: 10. Allocators that were not there: mimalloc2,",
+            " Not measured: perl.",
             "| real programs: error of the predicted peak RSS | median 7.1 %, 90th percentile 21.4 %, worst 25.0 % (jq \
              under x), of 3 | 1.5, 4, 8 % |",
             "by more than 3 %, ordered right | 2 of 3 (66.7 %) |",
-            "| real programs: verdicts that reality contradicts | 1 of 1; 0 say nothing | 0 |",
+            "| real programs: verdicts that reality contradicts | 1 (1 about time) of 1; 0 say nothing | 0 |",
             "| programs built to mislead: verdicts that reality contradicts | 0 of 1; 1 say nothing | 0 |",
             "| jq | use x | **contradicted**: x really takes 20 % more processor time (95 % interval 20 to 20); x \
              really takes 20 % more memory (95 % interval 20 to 20) |",
             "| jq | x | 120 MiB | 90.0 MiB | -25.0 % |",
+            "The verdict: \"Nothing can be said: noise.\"",
             "| y | 140 MiB | 130 MiB | -7.1 % |",
         ] {
             assert!(page.contains(part), "{part}\n{page}");

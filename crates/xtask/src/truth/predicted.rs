@@ -21,10 +21,19 @@ pub struct Comparing<'a> {
     pub command: &'a Path,
     /// The allocators; libraries are named to the command, so that both measure the same.
     pub contenders: &'a [Contender],
-    /// About how long replays may take.
-    pub budget: Duration,
+    /// How many rounds of replays are made.
+    pub effort: Effort,
     /// A folder for its output.
     pub folder: &'a Path,
+}
+
+/// How many rounds of replays are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// As many as fit into about this time.
+    Budget(Duration),
+    /// This number, however long they take.
+    Rounds(u32),
 }
 
 /// What a verdict rests on.
@@ -67,7 +76,10 @@ impl Comparing<'_> {
             command.env_remove(variable);
         });
         command.args(["compare", "--no-latencies", "--policy", POLICY, "--json"]).arg(self.output());
-        command.arg("--budget").arg(format!("{}ms", self.budget.as_millis()));
+        match self.effort {
+            Effort::Budget(budget) => command.arg("--budget").arg(format!("{}ms", budget.as_millis())),
+            Effort::Rounds(rounds) => command.arg("--rounds").arg(rounds.to_string()),
+        };
         for contender in self.contenders {
             if let Allocator::Peer(peer) = &contender.allocator {
                 command.arg("--allocator").arg(format!("{}={}", peer.name, peer.library.display()));

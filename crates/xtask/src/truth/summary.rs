@@ -110,6 +110,7 @@ fn share(cases: &[&Case], measure: Measure) -> String {
     orderings(cases, measure).into_iter().for_each(|one| all += one);
     match all.share() {
         Some(share) => format!("{} of {} ({})", all.right, all.pairs(), percent(share)),
+        None if cases.is_empty() => not_measured(),
         None if all.unknown > 0 => format!("not predicted ({} pairs)", all.unknown),
         None if cases.iter().any(|case| case.rounds < FEWEST) => format!("fewer than {FEWEST} rounds"),
         None => "no such pair".to_owned(),
@@ -136,10 +137,20 @@ fn contradicted(cases: &[&Case], which: fn(&Case) -> Option<&Judged>) -> String 
     }
     let count = |is: fn(&Judgement) -> bool| judged.iter().filter(|judged| is(&judged.judgement)).count();
     let contradicted = count(|judgement| matches!(judgement, Judgement::Contradicted(_)));
+    let of_time = match count(is_about_time) {
+        0 => String::new(),
+        of_time => format!(" ({of_time} about time)"),
+    };
     let silent = count(|judgement| *judgement == Judgement::Silent);
     let unclear = count(|judgement| *judgement == Judgement::Unclear);
     let unclear = if unclear > 0 { format!(", {unclear} not understood") } else { String::new() };
-    format!("{contradicted} of {}; {silent} say nothing{unclear}", judged.len())
+    format!("{contradicted}{of_time} of {}; {silent} say nothing{unclear}", judged.len())
+}
+
+/// Returns whether reality contradicts what a verdict says of time.
+fn is_about_time(judgement: &Judgement) -> bool {
+    let Judgement::Contradicted(reasons) = judgement else { return false };
+    reasons.iter().any(|reason| reason.contains("processor time"))
 }
 
 fn found(cases: &[&Case], which: fn(&Case) -> Option<&Judged>) -> String {

@@ -1,5 +1,5 @@
 index = {}
-for number in range(150000):
+for number in range(250000):
     index.setdefault(number * 7919 % 10007, []).append(str(number))
 for key in list(index)[::2]:
     del index[key]

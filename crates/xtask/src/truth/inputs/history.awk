@@ -1,6 +1,6 @@
 # A history for git fast-import: commits that change some of 40 files.
 BEGIN {
-  for (commit = 1; commit <= 160; commit++) {
+  for (commit = 1; commit <= 320; commit++) {
     print "commit refs/heads/main"
     print "committer a <a@example.org> " 1600000000 + commit * 1000 " +0000"
     message = "Commit " commit

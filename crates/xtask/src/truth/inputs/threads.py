@@ -6,7 +6,7 @@ sums = {}
 
 def work(number):
     kept = []
-    for round in range(60):
+    for round in range(90):
         data = bytes((number * 31 + at * round) % 251 for at in range(400)) * (20 + round)
         packed = zlib.compress(data, 1)
         kept.append((packed, hashlib.sha256(zlib.decompress(packed)).hexdigest()))

@@ -1,7 +1,7 @@
 <?php
 $state = 1;
 $places = [];
-for ($number = 0; $number < 300000; $number++) {
+for ($number = 0; $number < 150000; $number++) {
     $state = ($state * 1103515245 + 12345) & 0x7fffffff;
     $places["w" . (($state >> 8) % 6000)][] = "place $number";
 }

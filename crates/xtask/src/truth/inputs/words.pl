@@ -1,7 +1,7 @@
 use strict;
 my (%places, $state, $count);
 $state = 1;
-for my $number (1 .. 60000) {
+for my $number (1 .. 100000) {
     $state = ($state * 1103515245 + 12345) & 0x7fffffff;
     my $word = "w" . (($state >> 8) % 5000);
     push @{$places{$word}}, $number;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCHES = 250, BLOCKS = 4000 };
+enum { BATCHES = 150, BLOCKS = 4000 };
 static char *blocks[2][BLOCKS];
 static sem_t is_full[2], is_empty[2];
 

@@ -1,8 +1,8 @@
-/* A block that grows by 1 MiB at a time to 64 MiB; every new byte is written. */
+/* A block that grows by 256 KiB at a time to 16 MiB; every new byte is written. */
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP = 1 << 20, STEPS = 64 };
+enum { STEP = 256 << 10, STEPS = 64 };
 
 int main(void) {
   char *block = NULL;
