@@ -11,7 +11,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
 use heapwright_host::process::without_signals;
-use heapwright_os::now_nanoseconds;
 use heapwright_trace::{About, Totals, WriteError, Writer};
 
 use heapwright_translation::{
@@ -331,7 +330,7 @@ impl Process {
                 translation.annotate(INCOMPLETE, &why)?;
             }
             totals::sample_last(source, &mut translation)?;
-            recorded.totals = totals::totals(source, &translation, now_nanoseconds());
+            recorded.totals = totals::totals(source, &translation);
             recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
             Ok(translation.write_end()?)
         });

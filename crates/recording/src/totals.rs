@@ -35,12 +35,10 @@ pub fn sample_last(source: &Source, translation: &mut Translation) -> Result<(),
     source.header().last().map_or(Ok(()), |last| translation.sample(&last.usage))
 }
 
-/// Returns the totals of a process whose recording ended at the time `ended`, by [`now_nanoseconds`], if it has not
-/// exited.
-pub fn totals(source: &Source, translation: &Translation, ended: u64) -> Totals {
+/// Returns the totals of a process up to its last sample.
+pub fn totals(source: &Source, translation: &Translation) -> Totals {
     let header = source.header();
     let (first, last) = (header.first_usage, header.last());
-    let ended = last.map_or(ended, |last| last.usage.nanoseconds);
     let sample = translation.samples().last();
     // What a process did before it ran this program is not the program's.
     let before = if source.image() == 0 { Default::default() } else { first };
@@ -49,7 +47,7 @@ pub fn totals(source: &Source, translation: &Translation, ended: u64) -> Totals 
     let timed = durations.of_calls(calls);
     let processor = sample.map(|sample| sample.processor_nanoseconds.saturating_sub(before.processor_nanoseconds));
     let totals = Totals {
-        elapsed_nanoseconds: Some(ended.saturating_sub(header.first_nanoseconds)),
+        elapsed_nanoseconds: sample.map(|sample| sample.nanoseconds),
         processor_nanoseconds: processor,
         recorder_nanoseconds: None,
         peak_anonymous: translation.samples().peak(),
