@@ -23,7 +23,7 @@ use super::real::Contender;
 
 /// The programs whose traces are replayed: with one thread and with several. They are short, since there are many
 /// trials.
-const TRACED: [&str; 5] = ["dot", "z3", "git-log", "perl", "pipeline"];
+const TRACED: [&str; 5] = ["dot", "z3", "git-log", "gs", "pipeline"];
 
 /// The file of the trials.
 const FILE: &str = "itself.json";

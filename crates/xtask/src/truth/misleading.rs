@@ -31,7 +31,7 @@ pub const MISLEADING: [Program; 13] = [
     compiled!("untouched", "9 threads: calloc of 64 MiB each, of which one byte is touched"),
     compiled!("pipeline", "a producer and four consumers"),
     compiled!("idle", "bursts with pauses of 300 ms between them"),
-    compiled!("doubling", "a block that doubles until it is 128 MiB long"),
+    compiled!("doubling", "a block that doubles until it is 64 MiB long"),
     compiled!("steps", "a block that grows by 256 KiB at a time to 16 MiB"),
     compiled!("forks", "four children, one after the other, that allocate too"),
     compiled!("churn", "200 short threads, one after the other"),

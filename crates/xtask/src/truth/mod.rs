@@ -53,7 +53,7 @@ pub struct Arguments {
     rounds: u32,
 
     /// About how long the replays of a program may take
-    #[arg(long, value_name = "DURATION", default_value = "8s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     budget: Duration,
 
     /// The command to judge [default: target/release/heapwright]
@@ -86,7 +86,7 @@ Examples:
   cargo xtask truth                             all programs, in 20 minutes; writes docs/truth.md
   cargo xtask truth --only jq,perl --keep /tmp/try --page /tmp/try/truth.md
   cargo xtask truth --confirmed                 judges verdicts with --confirm, too
-  cargo xtask truth --against-itself 200        the system's malloc against itself, in 25 minutes
+  cargo xtask truth --against-itself 200        the system's malloc against itself, in half an hour
   cargo xtask truth --from target/truth         writes the page again
 
 Exit code: 0 when the page is written, 1 when a program failed, 130 after Ctrl-C.";

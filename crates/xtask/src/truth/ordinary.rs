@@ -164,11 +164,11 @@ pub const ORDINARY: [Program; 20] = [
     },
     Program {
         name: "xmllint",
-        about: "libxml2: a tree of 2 MB of XML, searched",
+        about: "libxml2: a tree of 1 MB of XML, searched",
         executable: Executable::Installed("xmllint", "libxml2-utils"),
         arguments: &["--xpath", "count(//item[tag/@n = 3])", "items.xml"],
         files: &[input!("items.awk")],
-        prepare: "awk -v items=24000 -v form=xml -f items.awk > items.xml",
+        prepare: "awk -v items=12000 -v form=xml -f items.awk > items.xml",
         ..PLAIN
     },
     Program {

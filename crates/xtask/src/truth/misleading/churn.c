@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 200, BLOCKS = 1500, LEFT = 20 };
+enum { THREADS = 200, BLOCKS = 800, LEFT = 20 };
 static char *left[LEFT];
 
 static void *work(void *unused) {
