@@ -243,6 +243,15 @@ mod tests {
     }
 
     #[test]
+    fn windows_end_where_the_clock_moves() {
+        let spans = [Span { first: 0, last: 99 }];
+        let mut divider = Divider::new(Rules { length: 1000, ahead: 1, spans: &spans });
+        let clock = |event| if [0, 7, 50].contains(&event) { Clock::Moves } else { Clock::Runs };
+        (0..100).for_each(|event| divider.push(Op::lost(), clock(event)));
+        assert_eq!(divider.finish().ends, [7, 50, 100]);
+    }
+
+    #[test]
     fn one_thread_alone_is_not_ahead_of_any() {
         let calls: Vec<_> = (0..1000).map(|slot| (1, Op::malloc(slot, 1 << 20, None))).collect();
         assert_eq!(divided(&calls, 1 << 20, 1), Windows { ends: vec![1001], threads: 2 });
