@@ -105,7 +105,7 @@ impl Comparison {
             estimates.into_iter().for_each(|(metric, estimate)| row.set(metric, estimate));
             let peak = row.median(Metric::Peak).filter(|_| row.kind != Kind::NoOp);
             row.program = Predicted::of(row);
-            row.parts = peak.map(|peak| Parts::of(peak.round() as u64, row.at_peak, self.trace.peak_asked));
+            row.parts = peak.map(|peak| Parts::of(peak.round() as u64, row.at_peak, self.trace.peak_asked, row.usable));
         }
     }
 }

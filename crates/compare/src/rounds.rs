@@ -135,13 +135,13 @@ impl Rounds<'_> {
         let mut system_peak = None;
         for at in 0..self.rows.len() {
             progress.at(&self.rows[at].name);
-            let kind = self.rows[at].kind;
-            // Only while each call is watched it is known what the system's malloc has from the system.
-            let watch = if kind == Kind::System { Latencies::On } else { Latencies::Off };
-            if kind.is_a_choice()
-                && let Some(run) = self.run(at, Payload::Full, watch)
+            // While each call is timed, the memory that the system's malloc has from the system is known, and the usable
+            // sizes of all blocks.
+            if self.rows[at].kind.is_a_choice()
+                && let Some(run) = self.run(at, Payload::Full, Latencies::On)
             {
                 self.rows[at].refused = Some(run.refused);
+                self.rows[at].usable = run.usable_at_peak;
                 system_peak = system_peak.or(run.system_peak);
             }
             progress.step();

@@ -64,6 +64,9 @@ pub struct Row {
     /// The blocks and holes of the simulated heap when it was first at its longest.
     #[serde(default)]
     pub at_peak: Option<AtPeak>,
+    /// Usable bytes of the live blocks when most bytes were asked for.
+    #[serde(default)]
+    pub usable: Option<u64>,
     /// The parts of the measured peak RSS.
     #[serde(default)]
     pub parts: Option<Parts>,
@@ -110,12 +113,12 @@ impl Parts {
         [Some(self.asked as i64), known(self.rounding), known(self.holes), Some(self.kept)]
     }
 
-    /// Splits `peak` resident bytes. Of policies the simulated heap tells the parts; of others only what was `asked`
-    /// for is known.
-    pub fn of(peak: u64, at_peak: Option<AtPeak>, asked: u64) -> Parts {
+    /// Splits `peak` resident bytes. Of policies the simulated heap tells the parts. Of others, what was `asked` for is
+    /// known, and the `usable` bytes of blocks where the library tells them.
+    pub fn of(peak: u64, at_peak: Option<AtPeak>, asked: u64, usable: Option<u64>) -> Parts {
         let (asked, rounding, holes) = match at_peak {
             Some(AtPeak { asked, rounding, holes }) => (asked, Some(rounding), Some(holes)),
-            None => (asked, None, None),
+            None => (asked, usable.map(|usable| usable.saturating_sub(asked)), None),
         };
         let known = asked + rounding.unwrap_or(0) + holes.unwrap_or(0);
         Parts { asked, rounding, holes, kept: peak as i64 - known as i64 }
@@ -181,6 +184,7 @@ impl Row {
             timed_rounds: Vec::new(),
             samples: Vec::new(),
             at_peak: None,
+            usable: None,
             parts: None,
             starts: Vec::new(),
             program: None,
@@ -240,9 +244,11 @@ mod tests {
     #[test]
     fn parts_add_up_to_the_peak() {
         let at_peak = AtPeak { asked: 900, rounding: 50, holes: 250 };
-        let parts = Parts::of(1500, Some(at_peak), 1000);
+        let parts = Parts::of(1500, Some(at_peak), 1000, Some(1200));
         assert_eq!(parts, Parts { asked: 900, rounding: Some(50), holes: Some(250), kept: 300 });
-        assert_eq!(Parts::of(1500, None, 1000), Parts { asked: 1000, rounding: None, holes: None, kept: 500 });
-        assert_eq!(Parts::of(800, None, 1000).kept, -200, "memory that was asked for and never touched");
+        assert_eq!(Parts::of(1500, None, 1000, None), Parts { asked: 1000, rounding: None, holes: None, kept: 500 });
+        let rounded = Parts { asked: 1000, rounding: Some(200), holes: None, kept: 300 };
+        assert_eq!(Parts::of(1500, None, 1000, Some(1200)), rounded);
+        assert_eq!(Parts::of(800, None, 1000, None).kept, -200, "memory that was asked for and never touched");
     }
 }

@@ -73,6 +73,20 @@ fn median(comparison: &Value, name: &str, metric: &str) -> Option<f64> {
 }
 
 #[test]
+fn rounding_is_measured_by_usable_sizes() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("all.json");
+    let mut command = compare(&["-p", "first", "--rounds", "1", "--no-latencies", "--json"]);
+    output(command.arg(&file).arg(trace(&folder)), 0);
+    let comparison = json(&file);
+    // glibc rounds 1,024 and the word before a block up to 1,040 bytes, of which 1,032 are usable.
+    assert_eq!(row(&comparison, "system")["parts"]["rounding"], 3000 * 8);
+    let parts = &row(&comparison, "cached")["parts"];
+    let sum: i64 = ["asked", "rounding", "kept"].iter().map(|part| parts[part].as_i64().unwrap()).sum();
+    assert_eq!(sum as f64, median(&comparison, "cached", "peak").unwrap().round());
+}
+
+#[test]
 fn a_trace_is_simulated_and_really_replayed() {
     let folder = TempDir::new().unwrap();
     let [base, csv, markdown] = ["base.json", "all.csv", "all.md"].map(|name| folder.path().join(name));

@@ -95,6 +95,8 @@ pub struct Report {
     pub high_water: u64,
     /// Maximum of the bytes obtained from the system, by the allocator's own metadata; 0 when it cannot be read.
     pub system_peak: u64,
+    /// Usable bytes of the live blocks at the trace's peak of requested bytes; 0 when they are not added up.
+    pub usable: u64,
     pub samples: [Sample; MOST_SAMPLES],
     pub sampled: u64,
     pub violation: Violation,

@@ -15,6 +15,7 @@ type BySize = unsafe extern "C" fn(usize) -> Block;
 type ByTwo = unsafe extern "C" fn(usize, usize) -> Block;
 type Resizing = unsafe extern "C" fn(Block, usize) -> Block;
 type Freeing = unsafe extern "C" fn(Block);
+type Measuring = unsafe extern "C" fn(Block) -> usize;
 
 /// A malloc family.
 #[derive(Clone, Copy)]
@@ -25,6 +26,8 @@ pub struct Calls {
     pub aligned: ByTwo,
     pub realloc: Resizing,
     pub free: Freeing,
+    /// `malloc_usable_size`, which not every library has.
+    pub usable: Option<Measuring>,
 }
 
 impl Calls {
@@ -44,8 +47,8 @@ impl Calls {
             Some(function) => unsafe { std::mem::transmute::<*const c_void, ByTwo>(function) },
             None => no_aligned,
         };
-        // SAFETY: the C standard defines the types of malloc, calloc, realloc and free, which these are; each address
-        // is that of the function of that name.
+        // SAFETY: the C standard defines the types of malloc, calloc, realloc and free, and its manual page that of
+        // malloc_usable_size; each address is that of the function of that name.
         unsafe {
             Ok(Calls {
                 malloc: std::mem::transmute::<*const c_void, BySize>(malloc),
@@ -53,6 +56,8 @@ impl Calls {
                 aligned,
                 realloc: std::mem::transmute::<*const c_void, Resizing>(need(c"realloc")?),
                 free: std::mem::transmute::<*const c_void, Freeing>(need(c"free")?),
+                usable: own(c"malloc_usable_size")
+                    .map(|function| std::mem::transmute::<*const c_void, Measuring>(function)),
             })
         }
     }
@@ -65,6 +70,7 @@ impl Calls {
             aligned: no_op_aligned,
             realloc: no_op_realloc,
             free: no_op_free,
+            usable: None,
         })
     }
 }

@@ -114,6 +114,9 @@ pub struct Run {
     /// Peak of the memory obtained from the system, read from the allocator's metadata: for glibc's malloc, when calls
     /// are timed.
     pub system_peak: Option<u64>,
+    /// Usable bytes of the live blocks at the trace's peak of requested bytes, by `malloc_usable_size`: when calls are
+    /// timed and every byte is verified.
+    pub usable_at_peak: Option<u64>,
     /// Number of refused requests. Later events of their blocks were skipped.
     pub refused: u64,
 }
@@ -154,6 +157,7 @@ impl Run {
             frees: latency(frees),
             samples,
             system_peak: Some(report.system_peak).filter(|&bytes| bytes > 0),
+            usable_at_peak: Some(report.usable).filter(|&bytes| bytes > 0),
             refused: report.refused,
         }
     }

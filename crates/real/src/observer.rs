@@ -24,6 +24,10 @@ pub trait Observer {
 
     /// Records that a block is about to be freed.
     fn freeing(&mut self, block: *mut u8);
+
+    /// Returns the usable bytes of the blocks that were allocated less those of the blocks that were freed. Of several
+    /// threads the sum has a meaning. `None` when they are not added up.
+    fn usable(&self) -> Option<i64>;
 }
 
 /// Does nothing, at no cost.
@@ -40,6 +44,10 @@ impl Observer for Untimed {
 
     #[inline(always)]
     fn freeing(&mut self, _: *mut u8) {}
+
+    fn usable(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// Times every call.
@@ -48,12 +56,32 @@ pub struct Timed<'a> {
     pub histograms: Lazy<Histogram>,
     /// For glibc's malloc only.
     glibc: Option<&'a Glibc>,
+    /// For verification only.
+    usable: Option<Usable>,
+}
+
+/// Adds up the usable bytes of blocks.
+pub struct Usable {
+    size_of: unsafe extern "C" fn(*mut u8) -> usize,
+    bytes: i64,
+}
+
+impl Usable {
+    /// Returns an empty sum over the blocks of the malloc whose function this is.
+    pub fn new(size_of: unsafe extern "C" fn(*mut u8) -> usize) -> Usable {
+        Usable { size_of, bytes: 0 }
+    }
+
+    fn size_of(&self, block: *mut u8) -> i64 {
+        // SAFETY: the observed block is live and was allocated by the malloc whose function this is.
+        unsafe { (self.size_of)(block) as i64 }
+    }
 }
 
 impl<'a> Timed<'a> {
     /// Returns an observer with empty histograms.
-    pub fn new(glibc: Option<&'a Glibc>) -> Result<Timed<'a>> {
-        Ok(Timed { histograms: Lazy::committed(3)?, glibc })
+    pub fn new(glibc: Option<&'a Glibc>, usable: Option<Usable>) -> Result<Timed<'a>> {
+        Ok(Timed { histograms: Lazy::committed(3)?, glibc, usable })
     }
 }
 
@@ -72,6 +100,9 @@ impl Observer for Timed<'_> {
         if let Some(glibc) = self.glibc {
             glibc.allocated(block);
         }
+        if let Some(usable) = &mut self.usable {
+            usable.bytes += usable.size_of(block);
+        }
     }
 
     #[inline(always)]
@@ -79,6 +110,13 @@ impl Observer for Timed<'_> {
         if let Some(glibc) = self.glibc {
             glibc.freeing(block);
         }
+        if let Some(usable) = &mut self.usable {
+            usable.bytes -= usable.size_of(block);
+        }
+    }
+
+    fn usable(&self) -> Option<i64> {
+        self.usable.as_ref().map(|usable| usable.bytes)
     }
 }
 

@@ -16,7 +16,7 @@ use super::board::{Report, Shared, Task, ending};
 use super::calls::{Calls, Scratch};
 use super::course::{Batches, Pauses};
 use super::lane::Lane;
-use super::observer::{Glibc, Observer, Timed, Untimed};
+use super::observer::{Glibc, Observer, Timed, Untimed, Usable};
 use super::op::Op;
 use super::payload::{Full, Payload, Touched, Untouched};
 use super::performer::{Performer, Solo};
@@ -113,9 +113,11 @@ impl Stage {
         (report.tick, report.clock_cost) = (calibration.tick, calibration.cost);
         let is_glibc = self.task.source == source::SYSTEM;
         let glibc = is_glibc.then(resident::start_of_break).flatten().map(Glibc::new);
+        // Asking for the sizes of blocks would change the latencies of calls; verification is not measured.
+        let usable = self.calls.usable.filter(|_| self.task.payload == payload::FULL);
         self.run_observed(
             payload,
-            || Timed::new(glibc.as_ref()),
+            || Timed::new(glibc.as_ref(), usable.map(Usable::new)),
             report,
             |each, report| {
                 report.histograms.iter_mut().zip(&each.histograms[..]).for_each(|(all, one)| all.add(one));
@@ -194,6 +196,9 @@ fn perform<T: Performer>(
                 return Ok(());
             }
             performer.settle(at);
+            if at == task.peak {
+                report.usable = usable(&performer);
+            }
             if !sampler.sample_if_due(at, clock.wall, report)? {
                 report.end(ending::TOO_LONG);
                 return Ok(());
@@ -211,6 +216,12 @@ fn perform<T: Performer>(
     }
     report.end(ending::DONE);
     Ok(())
+}
+
+/// Returns the usable bytes of all live blocks; 0 when they are not added up.
+fn usable<T: Performer>(performer: &T) -> u64 {
+    let bytes: Option<i64> = performer.players().map(|player| player.observer.usable()).sum();
+    bytes.map_or(0, |bytes| bytes.max(0) as u64)
 }
 
 /// Returns where batches end: with the windows of a replay by several threads, or else where the clock moves.
