@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 /// The least and the greatest ratio of the recorded time of calls to the replayed one with which times are predicted.
 pub const SCALES: [f64; 2] = [0.25, 4.0];
 
+/// The share of malloc and free in the program's processor time up to which a ratio beyond these counts as the nearest
+/// of them: what that changes is a small part of the program's time.
+const SMALL: f64 = 0.05;
+
 /// The predicted figures of the whole program; `None` where the trace does not say enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
@@ -65,6 +69,14 @@ impl Comparison {
         Some(recorded / replayed)
     }
 
+    /// Returns the ratio with which times are predicted; `None` if it is not known, or out of range where it matters.
+    pub fn scale_of_predictions(&self) -> Option<f64> {
+        let [least, greatest] = SCALES;
+        let scale = self.scale()?;
+        let is_small = self.recorded.malloc_share().is_some_and(|share| share <= SMALL);
+        Some(scale.clamp(least, greatest)).filter(|&clamped| clamped == scale || is_small)
+    }
+
     /// Returns the time that the calls of the system's malloc take in replays that touch no blocks, net of the harness.
     pub fn replayed_malloc_seconds(&self) -> Option<f64> {
         let calls = |row: &Row| row.rounds.iter().map(|round| round.calls_seconds).collect::<Option<Vec<f64>>>();
@@ -81,7 +93,7 @@ impl Comparison {
             return None;
         }
         let recorded = self.recorded.processor_seconds?;
-        let scale = self.scale().filter(|scale| (SCALES[0]..=SCALES[1]).contains(scale))?;
+        let scale = self.scale_of_predictions()?;
         let system = self.system()?;
         let start = median_start(row, |start| start.cpu_seconds)? - median_start(system, |start| start.cpu_seconds)?;
         let pairs = row.rounds.iter().zip(&system.rounds);
@@ -170,6 +182,17 @@ mod tests {
         near(at(2.0), 4.0 - 0.8);
         near(at(0.25), 4.0 - 0.1);
         assert_eq!((at(0.24), at(4.1)), (None, None));
+    }
+
+    #[test]
+    fn a_scale_out_of_range_does_not_matter_where_calls_are_a_small_part() {
+        let at = |processor_seconds| {
+            let processor_seconds = Some(processor_seconds);
+            let recorded = Recorded { processor_seconds, malloc_seconds: Some(5.0), ..recorded() };
+            figure(&comparison(recorded), "mine", Metric::ProgramTime)
+        };
+        assert_eq!(at(99.0), None);
+        near(at(101.0), 101.0 - 4.0 * 0.4);
     }
 
     #[test]

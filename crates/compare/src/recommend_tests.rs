@@ -243,7 +243,9 @@ fn rules() -> Vec<Rule> {
         ),
         (
             "the program: such calls, and memory",
-            beside([row("small", 1.0, 0.5)]).recorded(Recorded { malloc_seconds: Some(0.2), ..PROGRAM }).build(),
+            beside([row("small", 1.0, 0.5)])
+                .recorded(Recorded { malloc_seconds: Some(0.2), processor_seconds: Some(3.0), ..PROGRAM })
+                .build(),
             Unknown,
             None,
             &["Nothing can be said of time", "Of memory, small takes 25 % less memory of the program"],
@@ -252,7 +254,7 @@ fn rules() -> Vec<Rule> {
             "the program: such calls, and noise in their time",
             beside([row("small", 1.0, 0.5)])
                 .noise(0.3)
-                .recorded(Recorded { malloc_seconds: Some(0.2), ..PROGRAM })
+                .recorded(Recorded { malloc_seconds: Some(0.2), processor_seconds: Some(3.0), ..PROGRAM })
                 .build(),
             Unknown,
             None,

@@ -7,15 +7,20 @@ use std::process::Stdio;
 use anyhow::{Context, Result};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_allocators::launcher::{Launch, Launcher};
-use heapwright_allocators::peers::Peer;
-use heapwright_allocators::preload;
 use heapwright_bench::COUNT;
 use heapwright_host::temporary::Folder;
+use heapwright_real::Script;
+use heapwright_recording::{Options, Printed, program};
 use heapwright_stats::median;
 use serde::{Deserialize, Serialize};
 
+use super::recorded::Recorded;
+
 /// Time limit of a start, in seconds.
 const LIMIT: u32 = 30;
+
+/// Number of blocks of the program that is recorded: as many as make the recorder do all that it does in longer programs.
+const PAIRS: &str = "20000";
 
 /// Number of starts in a round, of a few milliseconds each.
 const STARTS: u32 = 3;
@@ -32,8 +37,7 @@ pub struct Start {
 /// Starts the program that does nothing.
 pub struct Starter {
     launcher: Launcher,
-    command: Vec<OsString>,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Starter {
@@ -44,25 +48,37 @@ impl Starter {
     pub fn new() -> Result<Starter> {
         let folder = Folder::new("start")?;
         let launcher = Launcher::new(folder.path())?;
-        let program = launcher.program().as_os_str().to_owned();
-        let command = [program].into_iter().chain([COUNT, "16", "1"].map(OsString::from)).collect();
-        Ok(Starter { launcher, command, _folder: folder })
+        Ok(Starter { launcher, folder })
     }
 
-    /// Returns what the recorder adds to the memory of a start; `None` if it cannot be measured.
+    /// Returns the program with its arguments, which allocates and frees this many blocks.
+    fn command(&self, pairs: &str) -> Vec<OsString> {
+        let program = self.launcher.program().as_os_str().to_owned();
+        [program].into_iter().chain([COUNT, "16", pairs].map(OsString::from)).collect()
+    }
+
+    /// Records a program that allocates and frees one block again and again, and returns how many resident bytes more
+    /// the recording tells than the program has by itself; `None` if that cannot be measured.
     pub fn recorder_bytes(&self) -> Option<u64> {
-        let recorder = Peer { name: "recorder".to_owned(), library: preload::recorder().ok()? };
-        let [own, bare] = [Allocator::Peer(recorder), Allocator::System].map(|it| self.start(&it).ok());
-        Some(own?.peak_rss.saturating_sub(bare?.peak_rss))
+        let command = self.command(PAIRS);
+        let trace = self.folder.path().join("recorded.hwt");
+        let options = Options { printed: Printed::Discarded, ..Options::usual(trace) };
+        let recording = program(&command, &options).ok()?;
+        let recorded = Recorded::of(&Script::compile(&recording.main().path).ok()?).peak()?;
+        Some(recorded.saturating_sub(self.run(&command, &Allocator::System).ok()?.peak_rss))
     }
 
-    /// Starts it a few times under `allocator`; returns the least time, which nothing disturbed, and the median of the
+    /// Starts a program that does nothing a few times under `allocator`; returns the least time, which nothing disturbed, and the median of the
     /// memory, which the kernel counts by approximation.
     ///
     /// # Errors
     /// When it does not start, or ends with an error.
     pub fn start(&self, allocator: &Allocator) -> Result<Start> {
-        let launch = Launch { command: &self.command, settings: &[], times: STARTS, seconds: LIMIT };
+        self.run(&self.command("1"), allocator)
+    }
+
+    fn run(&self, command: &[OsString], allocator: &Allocator) -> Result<Start> {
+        let launch = Launch { command, settings: &[], times: STARTS, seconds: LIMIT };
         let quiet = |launcher: &mut std::process::Command| {
             launcher.stdin(Stdio::null()).stdout(Stdio::null());
         };
@@ -78,6 +94,7 @@ impl Starter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heapwright_allocators::peers::Peer;
     use heapwright_allocators::policy;
 
     #[test]

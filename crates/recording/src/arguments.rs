@@ -9,7 +9,7 @@ use clap::Args;
 use heapwright_show::number::parse_bytes;
 use heapwright_translation::Redaction;
 
-use super::program::Options;
+use super::program::{Options, Printed};
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -97,6 +97,7 @@ impl Arguments {
             least_events: self.min_events,
             max_size: self.max_size,
             redaction: if self.redact { Redaction::Private } else { Redaction::Nothing },
+            printed: Printed::Inherited,
         }
     }
 

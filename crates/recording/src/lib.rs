@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub use self::arguments::{Arguments, EXAMPLES};
-pub use self::program::{Interrupted, Options, Recording, program};
+pub use self::program::{Interrupted, Options, Printed, Recording, program};
 use heapwright_host::interruption;
 pub use heapwright_translation::Redaction;
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,15 @@ use heapwright_allocators::preload;
 use heapwright_host::interruption::Interruption;
 use heapwright_run::{NotStarted, in_front, launch, program as executable};
 use heapwright_translation::{Library, Rate, Redaction};
+
+/// Where the program's standard output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Printed {
+    /// To this command's standard output.
+    Inherited,
+    /// Nowhere.
+    Discarded,
+}
 
 /// What to record, and which traces to keep.
 #[derive(Clone, Debug)]
@@ -37,6 +46,8 @@ pub struct Options {
     pub max_size: Option<u64>,
     /// What the traces leave out.
     pub redaction: Redaction,
+    /// Where the program's standard output goes.
+    pub printed: Printed,
 }
 
 impl Options {
@@ -54,6 +65,7 @@ impl Options {
             least_events: Options::USUAL_LEAST,
             max_size: None,
             redaction: Redaction::Nothing,
+            printed: Printed::Inherited,
         }
     }
 }
@@ -119,6 +131,9 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     let mut command = Command::new(name);
     command.args(args).env(preload::RECORD, room.path());
     command.env(preload::LD_PRELOAD, in_front(&recorder));
+    if options.printed == Printed::Discarded {
+        command.stdout(Stdio::null());
+    }
     if rate.is_some() {
         command.env(preload::RECORD_TIMES, "1");
     }
