@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use heapwright_trace::{About, Event, Kind, Reader, Writer};
+use heapwright_trace::{About, Event, Kind, Reader, Sample, Writer};
 
 /// Reads a file, which may be damaged, up to its end or an error, and checks every event.
 pub fn read(file: &[u8]) -> Vec<Event> {
@@ -24,7 +24,19 @@ pub fn read(file: &[u8]) -> Vec<Event> {
     assert!(matches!(reader.next_event(), Ok(None)), "nothing is read after the end");
     assert_eq!(reader.events_read(), events.len() as u64);
     assert!(reader.bytes_read() <= file.len() as u64);
+    read_samples(file);
     events
+}
+
+/// Reads the samples of a file: events and times never decrease.
+fn read_samples(file: &[u8]) {
+    let Ok(reader) = Reader::new(file) else { return };
+    let mut last = Sample::default();
+    let check = |sample: Sample| {
+        assert!(sample.event >= last.event && sample.nanoseconds >= last.nanoseconds);
+        last = sample;
+    };
+    assert!(reader.each_sample(check).is_ok(), "memory has no errors of input");
 }
 
 fn check(event: &Event, blocks: &mut u64) {

@@ -51,7 +51,7 @@ impl Recorded {
     /// Returns the peak of the resident memory of the whole process in bytes, without the recorder.
     pub fn peak(&self) -> Option<u64> {
         let files = self.resident_files?.saturating_sub(self.recorder_bytes.unwrap_or_default());
-        Some(self.peak_anonymous? + files)
+        Some(self.peak_anonymous?.saturating_add(files))
     }
 
     /// Returns the share of its processor time that the process spent in the malloc family.

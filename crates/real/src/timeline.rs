@@ -9,6 +9,9 @@ pub const MOST: usize = 4096;
 /// The shortest pause, and the shortest time between two marks, in nanoseconds.
 const SHORTEST: u64 = 10_000_000;
 
+/// The latest time, in nanoseconds, which a clock can show: 146 years.
+const LATEST: u64 = 1 << 62;
+
 /// The time at one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -60,6 +63,7 @@ impl Timeline {
     /// Adds the time of an event. Neither number nor time is less than those of the event before.
     #[inline]
     pub fn push(&mut self, event: u64, nanoseconds: u64) {
+        let nanoseconds = nanoseconds.min(LATEST);
         let gap = nanoseconds.saturating_sub(self.latest.unwrap_or(nanoseconds));
         self.push_after(if gap >= SHORTEST { gap } else { 0 }, event, nanoseconds);
     }
@@ -131,7 +135,7 @@ impl Interpolated {
         let (events, time) = (sample.event - last.event, sample.nanoseconds - last.nanoseconds);
         // Each event is at least one shortest pause after the one before, or there is none.
         let is_pause = time / events.max(1) >= SHORTEST;
-        let steps = (time / self.timeline.grain).clamp(1, events.max(1));
+        let steps = (time / self.timeline.grain).clamp(1, events.clamp(1, MOST as u64));
         for step in 1..=steps {
             let part = |of: u64, step: u64| (u128::from(of) * u128::from(step) / u128::from(steps)) as u64;
             let pause = if is_pause { part(time, step) - part(time, step - 1) } else { 0 };

@@ -261,12 +261,22 @@ impl<'r> Reader<'r> {
     }
 
     /// Reads the rest of the trace for samples of the recorded process and passes each to `take`, in their order; skips
-    /// everything else. Of a damaged trace, what precedes the damage counts.
+    /// everything else. Events and times never decrease. Of a damaged trace, what precedes the damage counts.
     ///
     /// # Errors
     /// [`ReadError::Io`].
     pub fn each_sample(self, mut take: impl FnMut(Sample)) -> Result<(), ReadError> {
-        self.each_frame_of(Contents::Samples, |contents| samples::each(contents, &mut take))
+        let mut latest = Sample::default();
+        self.each_frame_of(Contents::Samples, |contents| {
+            samples::each(contents, |sample| {
+                if !sample.may_follow(&latest) {
+                    return Err(Fault::Side);
+                }
+                latest = sample;
+                take(sample);
+                Ok(())
+            })
+        })
     }
 
     /// Passes the contents of every frame of this kind to `take`, up to the end or to damage.

@@ -22,6 +22,13 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether a sample after `before` may be this one: it is not earlier, and its time is below 2⁶² ns, 146
+    /// years.
+    pub(crate) fn may_follow(&self, before: &Sample) -> bool {
+        let is_later = self.event >= before.event && self.nanoseconds >= before.nanoseconds;
+        is_later && self.nanoseconds < 1 << 62
+    }
+
     /// Returns this sample with nothing less than in `before`; memory alone may shrink.
     fn not_before(self, before: &Sample) -> Sample {
         Sample {
@@ -69,7 +76,7 @@ impl Samples {
 }
 
 /// Passes each sample of a frame's contents to `take`.
-pub(crate) fn each(mut contents: &[u8], mut take: impl FnMut(Sample)) -> Result<(), Fault> {
+pub(crate) fn each(mut contents: &[u8], mut take: impl FnMut(Sample) -> Result<(), Fault>) -> Result<(), Fault> {
     let mut last = Sample::default();
     while !contents.is_empty() {
         let mut next = || number::take(&mut contents).ok_or(Fault::Side);
@@ -81,7 +88,7 @@ pub(crate) fn each(mut contents: &[u8], mut take: impl FnMut(Sample)) -> Result<
             faults: sum(last.faults, next()?)?,
             processor_nanoseconds: sum(last.processor_nanoseconds, next()?)?,
         };
-        take(last);
+        take(last)?;
     }
     Ok(())
 }
@@ -105,7 +112,11 @@ mod tests {
 
     fn read(contents: &[u8]) -> Result<Vec<Sample>, Fault> {
         let mut found = Vec::new();
-        each(contents, |sample| found.push(sample)).map(|()| found)
+        let take = |sample| {
+            found.push(sample);
+            Ok(())
+        };
+        each(contents, take).map(|()| found)
     }
 
     #[test]
@@ -134,6 +145,13 @@ mod tests {
         encoder.take_bytes();
         encoder.push(&sample(90, 7));
         assert_eq!(read(&encoder.take_bytes()).unwrap(), [Sample { resident: 7, ..sample(100, 10) }]);
+    }
+
+    #[test]
+    fn a_sample_follows_what_is_not_later() {
+        let (early, late) = (sample(10, 5), sample(11, 3));
+        assert!(late.may_follow(&early) && early.may_follow(&early) && !early.may_follow(&late));
+        assert!(!Sample { nanoseconds: 1 << 62, ..late }.may_follow(&early));
     }
 
     #[test]
