@@ -79,7 +79,7 @@ extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void)
     // SAFETY: dl_iterate_phdr passes a valid description of an object, whose headers are an array of `dlpi_phnum`; the
     // other pointer is that of `redirect`'s search, which nothing else uses meanwhile.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
-    // SAFETY: as above.
+    // SAFETY: the description is valid, and its headers are an array of `dlpi_phnum`, mapped as long as the object is.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let base = info.dlpi_addr as usize;
     let range = |header: &libc::Elf64_Phdr| {

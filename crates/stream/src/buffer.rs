@@ -490,7 +490,7 @@ mod tests {
         // SAFETY: the buffer is open, and this thread is its owner.
         written.iter().for_each(|usage| unsafe { buffer.add_usage(usage) });
         assert!(entries(&buffer).iter().filter_map(|&(at, _)| buffer.usage(at)).eq(written));
-        // SAFETY: as above.
+        // SAFETY: the buffer is open, and this thread is its owner.
         (0..SLOTS).for_each(|_| unsafe { buffer.add_usage(&written[0]) });
         assert!((SLOTS - USAGE_SLOTS..SLOTS).contains(&buffer.count()));
         assert_eq!(buffer.usage(SLOTS - 1), None);
@@ -506,10 +506,10 @@ mod tests {
             while unsafe { buffer.pass_stop() } {
                 let at = buffer.count();
                 loop {
-                    // SAFETY: as above.
+                    // SAFETY: the buffer is open, and this thread is its owner.
                     match unsafe { buffer.append(RECORD.packed()) } {
                         Appended::Yes => {}
-                        // SAFETY: as above, and `append` has returned `Far`.
+                        // SAFETY: the buffer is open, this thread is its owner, and `append` has returned `Far`.
                         Appended::Far { ticket } => unsafe { buffer.append_far(RECORD.packed(), ticket) },
                         Appended::Stop => break,
                     }
