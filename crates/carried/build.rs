@@ -1,4 +1,5 @@
-//! Builds the libraries and the program that the command carries inside, by the same cargo, and leaves them in `OUT_DIR`.
+//! Builds the libraries and the program that the command carries inside, by the same cargo, and leaves them in
+//! `OUT_DIR`.
 
 use std::env;
 use std::error::Error;

@@ -109,7 +109,8 @@ fn folders() -> impl Iterator<Item = PathBuf> {
 fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
     can_be_listed(folder)?;
     claim(folder)?;
-    // Programs that start in another directory load the file too, and the directory for temporary files may be relative.
+    // Programs that start in another directory load the file too, and the directory for temporary files may be
+    // relative.
     let folder = folder.canonicalize()?;
     can_be_listed(&folder)?;
     let path = folder.join(file);

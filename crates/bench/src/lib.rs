@@ -2,10 +2,10 @@
 //! child that it starts directly would inherit its peak of resident memory (the kernel keeps it across `execve`), and a
 //! workload inside it would include megabytes that do not belong to the measured heap.
 //!
-//! Modules from the bottom up: `heap` (the malloc of the process), `resident` (resident memory), `setup`, `notes` and `stopwatch`
-//! (parameters and figures of a workload), `workloads`, `workload` (their list), `work` (runs and measures one),
-//! `count` (calls for a tool that counts instructions) and `launch` (starts and measures a program). The command links
-//! the list of workloads and embeds the program.
+//! Modules from the bottom up: `heap` (the malloc of the process), `resident` (resident memory), `setup`, `notes` and
+//! `stopwatch` (parameters and figures of a workload), `workloads`, `workload` (their list), `work` (runs and measures
+//! one), `count` (calls for a tool that counts instructions) and `launch` (starts and measures a program). The command
+//! links the list of workloads and embeds the program.
 
 mod count;
 mod heap;

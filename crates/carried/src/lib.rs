@@ -1,7 +1,7 @@
 //! The files that the command carries inside: the libraries that it preloads, the benchmark process, and a trace.
 //!
-//! The build script builds the first three with the profile made for them. This crate depends on nothing, so that the build
-//! begins with it.
+//! The build script builds the first three with the profile made for them. This crate depends on nothing, so that the
+//! build begins with it.
 
 /// The drop-in library, `libheapwright.so`.
 pub static DROP_IN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libheapwright.so"));

@@ -39,7 +39,7 @@ Examples:
   heapwright compare gcc.hwt --fail-if 'heap/asked of best > 1.1' --fail-if 'p99 of mine > 2us'
 
 Conditions: FIGURE [of ROW] > LIMIT (or >=, <, <=). A limit is a size, a time, a percentage, a number, or
-so many times (x) the baseline's figure, or that of another ROW, or what was asked for:
+a multiple (x) of the baseline's figure, of that of another ROW, or of what was asked for:
 'peak > 64MiB', 'external of first > 30%', 'time of mine > 1.2x of system', 'peak > 1.3x asked'.
 
 Exit code: 0 on success; 1 when a condition holds or something fails; 2 for wrong usage; 130 after

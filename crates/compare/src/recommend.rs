@@ -259,7 +259,8 @@ fn about(comparison: &Comparison) -> String {
     let share = comparison.recorded.malloc_share().map(|share| {
         let share = if share < 0.005 { "less than 1".to_owned() } else { percent(share) };
         format!(
-            "malloc and free are {share} % of this program's processor time: no allocator's calls can matter by more."
+            "malloc and free are {share} % of this program's processor time: faster calls cannot save more, though fewer \
+             page faults can."
         )
     });
     let sentences = [share, Some(what.to_owned()), Some(comparison.to_measure_the_program())];

@@ -135,8 +135,8 @@ impl Rounds<'_> {
         let mut system_peak = None;
         for at in 0..self.rows.len() {
             progress.at(&self.rows[at].name);
-            // While each call is timed, the memory that the system's malloc has from the system is known, and the usable
-            // sizes of all blocks.
+            // While each call is timed, the memory that the system's malloc has from the system is known, and the
+            // usable sizes of all blocks.
             if self.rows[at].kind.is_a_choice()
                 && let Some(run) = self.run(at, Payload::Full, Latencies::On)
             {
@@ -152,7 +152,7 @@ impl Rounds<'_> {
     /// Measures every subject, and times each call if a timed round is due; `false` when interrupted.
     fn round(&mut self, measured: &mut Measured, rng: &mut Rng, progress: &Progress) -> bool {
         let is_timed = self.course.latencies == Latencies::On && measured.rounds.is_multiple_of(TIMED_EVERY);
-        let Some(runs) = self.everybody(Latencies::Off, rng, progress) else { return false };
+        let Some(runs) = self.run_all(Latencies::Off, rng, progress) else { return false };
         let Some(calls) = self.calls_alone() else { return false };
         if !self.start_programs() {
             return false;
@@ -162,7 +162,7 @@ impl Rounds<'_> {
         if !is_timed {
             return true;
         }
-        let Some(runs) = self.everybody(Latencies::On, rng, progress) else { return false };
+        let Some(runs) = self.run_all(Latencies::On, rng, progress) else { return false };
         measured.timed_rounds += 1;
         runs.iter().for_each(|(at, run)| self.rows[*at].timed_rounds.extend(TimedRound::of(run)));
         true
@@ -225,7 +225,7 @@ impl Rounds<'_> {
     }
 
     /// Runs every subject that has not failed, in random order; `None` when interrupted.
-    fn everybody(&mut self, latencies: Latencies, rng: &mut Rng, progress: &Progress) -> Option<Vec<(usize, Run)>> {
+    fn run_all(&mut self, latencies: Latencies, rng: &mut Rng, progress: &Progress) -> Option<Vec<(usize, Run)>> {
         let mut order: Vec<usize> = (0..self.rows.len()).filter(|&at| self.rows[at].note.is_none()).collect();
         rng.shuffle(&mut order);
         let mut runs = Vec::new();

@@ -19,7 +19,8 @@ use super::recorded::Recorded;
 /// Time limit of a start, in seconds.
 const LIMIT: u32 = 30;
 
-/// Number of blocks of the program that is recorded: as many as make the recorder do all that it does in longer programs.
+/// Number of blocks of the program that is recorded: as many as make the recorder do all that it does in longer
+/// programs.
 const PAIRS: &str = "20000";
 
 /// Number of starts in a round, of a few milliseconds each.
@@ -68,8 +69,8 @@ impl Starter {
         Some(recorded.saturating_sub(self.run(&command, &Allocator::System).ok()?.peak_rss))
     }
 
-    /// Starts a program that does nothing a few times under `allocator`; returns the least time, which nothing disturbed, and the median of the
-    /// memory, which the kernel counts by approximation.
+    /// Starts a program that does nothing a few times under `allocator`; returns the least time, which nothing
+    /// disturbed, and the median of the memory, which the kernel counts by approximation.
     ///
     /// # Errors
     /// When it does not start, or ends with an error.

@@ -162,8 +162,8 @@ impl Image {
     }
 
     unsafe fn name_of(&self, symbol: usize) -> Option<&CStr> {
-        // SAFETY: the tables are mapped as long as the object is; the symbol is one of the table, and its name a text in
-        // the table of strings that ends with a zero byte.
+        // SAFETY: the tables are mapped as long as the object is; the symbol is one of the table, and its name a text
+        // in the table of strings that ends with a zero byte.
         unsafe {
             let symbols: *const libc::Elf64_Sym = with_exposed_provenance(self.address(tag::SYMBOLS)?);
             let strings: *const c_char = with_exposed_provenance(self.address(tag::STRINGS)?);
@@ -184,8 +184,8 @@ impl Image {
         if is_read_only {
             protect(libc::PROT_READ | libc::PROT_WRITE)?;
         }
-        // SAFETY: the page is writable now, and the place is aligned as the linker requires for an address. Other threads
-        // only read it, whole words at a time.
+        // SAFETY: the page is writable now, and the place is aligned as the linker requires for an address. Other
+        // threads only read it, whole words at a time.
         unsafe { AtomicPtr::from_ptr(with_exposed_provenance_mut(place)) }
             .store(function.cast_mut(), Ordering::Release);
         if is_read_only { protect(libc::PROT_READ) } else { Ok(()) }
@@ -196,13 +196,13 @@ impl Image {
 mod tests {
     use super::*;
 
-    extern "C" fn nobody() -> libc::pid_t {
+    extern "C" fn replacement() -> libc::pid_t {
         -77
     }
 
     #[test]
     fn a_function_that_is_imported_is_replaced() {
-        let own = nobody as *const c_void;
+        let own = replacement as *const c_void;
         let own_number = std::process::id() as libc::pid_t;
         // SAFETY: both functions have no arguments and return a pid_t; no other test calls getsid.
         unsafe {

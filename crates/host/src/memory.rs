@@ -68,8 +68,8 @@ impl Pages {
     /// Takes pages back that were leaked.
     ///
     /// # Safety
-    /// [`Pages::leak`] returned `start`, of pages mapped with this `bytes`, and they were not taken back since. While the value
-    /// lives, nothing that refers to them is used after its drop.
+    /// [`Pages::leak`] returned `start`, of pages mapped with this `bytes`, and they were not taken back since. While
+    /// the value lives, nothing that refers to them is used after its drop.
     pub unsafe fn adopt(start: NonNull<u8>, bytes: usize) -> Pages {
         Pages { start, bytes }
     }

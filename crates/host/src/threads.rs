@@ -15,8 +15,8 @@ impl Thread {
     /// The system's reason.
     ///
     /// # Safety
-    /// The stack stays mapped, and nothing else uses it, until the thread has been joined. `run` may be called with `argument`
-    /// in another thread, until then.
+    /// The stack stays mapped, and nothing else uses it, until the thread has been joined. `run` may be called with
+    /// `argument` in another thread, until then.
     pub unsafe fn start(
         stack: *mut u8,
         length: usize,
@@ -25,8 +25,8 @@ impl Thread {
     ) -> io::Result<Thread> {
         let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
         let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
-        // SAFETY: the attributes are initialised before they are used and destroyed once. Stack and argument outlive the
-        // thread, as the caller guarantees.
+        // SAFETY: the attributes are initialised before they are used and destroyed once. Stack and argument outlive
+        // the thread, as the caller guarantees.
         let refused = unsafe {
             libc::pthread_attr_init(attributes.as_mut_ptr());
             let refused = match libc::pthread_attr_setstack(attributes.as_mut_ptr(), stack.cast(), length) {

@@ -25,8 +25,8 @@ fn trace(folder: &TempDir, write: impl FnOnce(&mut Writer<File>)) -> PathBuf {
     path
 }
 
-/// The figures that the observing malloc reports after it has replayed a trace, and the row of that replay; `None` where
-/// there is no C compiler. `arguments` are those of the compiler.
+/// The figures that the observing malloc reports after it has replayed a trace, and the row of that replay; `None`
+/// where there is no C compiler. `arguments` are those of the compiler.
 fn observed(folder: &TempDir, trace: &Path, arguments: &[&str]) -> Option<(HashMap<String, i64>, Value)> {
     if Command::new("cc").arg("--version").output().is_err() {
         eprintln!("not tested: there is no cc");

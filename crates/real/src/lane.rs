@@ -114,8 +114,8 @@ impl<P: Payload, W: Observer> Lane<P, W> {
         // SAFETY: the lane has no thread yet, so only the caller can access the state.
         let inside = unsafe { self.inside() };
         let stack = inside.stack.as_mut_ptr();
-        // SAFETY: the stack belongs to this lane and is unmapped only after the thread was joined. The lane outlives the
-        // thread at the same address, as the caller guarantees.
+        // SAFETY: the stack belongs to this lane and is unmapped only after the thread was joined. The lane outlives
+        // the thread at the same address, as the caller guarantees.
         let thread = unsafe { Thread::start(stack, STACK, run::<P, W>, lane) };
         inside.thread = Some(thread.context("cannot start a thread")?);
         Ok(())

@@ -107,9 +107,9 @@ pub struct Run {
     pub resizes: Option<Latency>,
     /// Latency of calls that free.
     pub frees: Option<Latency>,
-    /// Samples in ascending order of events: at most 256 at equal distances, one at the peak, one at the end. The events
-    /// depend on the script and on [`Threads`] alone: runs of one script have samples at the same events, whatever the
-    /// allocator.
+    /// Samples in ascending order of events: at most 256 at equal distances, one at the peak, one at the end. The
+    /// events depend on the script and on [`Threads`] alone: runs of one script have samples at the same events,
+    /// whatever the allocator.
     pub samples: Vec<Sample>,
     /// Peak of the memory obtained from the system, read from the allocator's metadata: for glibc's malloc, when calls
     /// are timed.

@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::board::{MOST_SAMPLES, Report, Sample, Task};
 use super::resident::{self, Resident};
 
-/// Samples come from the quick source when sampling has taken this much longer than the run itself. None is omitted: all
-/// runs of a script have samples at the same events.
+/// Samples come from the quick source when sampling has taken this much longer than the run itself. None is omitted:
+/// all runs of a script have samples at the same events.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Samples the resident memory of the heap.

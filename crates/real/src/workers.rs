@@ -1,9 +1,9 @@
 //! A script performed by a pool of worker threads, one per recorded thread.
 //!
-//! The script is cut into [windows](super::windows). Within a window, every thread makes its own calls in order, without waiting for the
-//! other threads. The exception is an operation on a block: it waits for the earlier operations on that block, in any
-//! thread. All threads finish a window before the next one begins. A thread starts in the window of its first event and
-//! ends after the window of its last event.
+//! The script is cut into [windows](super::windows). Within a window, every thread makes its own calls in order,
+//! without waiting for the other threads. The exception is an operation on a block: it waits for the earlier operations
+//! on that block, in any thread. All threads finish a window before the next one begins. A thread starts in the window
+//! of its first event and ends after the window of its last event.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

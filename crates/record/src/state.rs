@@ -201,8 +201,8 @@ fn note_in_detail(record: Packed, word: usize) -> *mut u8 {
     if !unsafe { detail.append(buffer, record) } {
         return note_in_next_buffer(record, detail);
     }
-    // SAFETY: the buffer is this thread's, and its word without `AT_REST_DETAILED` keeps other calls of this thread from
-    // it.
+    // SAFETY: the buffer is this thread's, and its word without `AT_REST_DETAILED` keeps other calls of this thread
+    // from it.
     let is_next_timed = buffer.is_at_stop() && unsafe { buffer.pass_stop() };
     compiler_fence(Ordering::SeqCst);
     set_thread_word(if is_next_timed { word - AT_REST_DETAILED + AT_REST_TIMED } else { word });

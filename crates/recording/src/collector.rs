@@ -89,8 +89,8 @@ impl Recorded {
     pub fn hidden_objects(&self) -> Option<String> {
         self.hides_objects.then(|| {
             format!(
-                "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: set \
-                 PYTHONMALLOC=malloc to record them",
+                "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: \
+                 set PYTHONMALLOC=malloc to record them",
                 self.program, self.pid
             )
         })

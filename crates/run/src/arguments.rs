@@ -11,7 +11,8 @@ use heapwright_allocators::policy;
 #[derive(Args)]
 pub struct RunArgs {
     /// Placement policy.
-    #[arg(long, short, value_name = "POLICY", default_value = policy::CACHED, value_parser = PossibleValuesParser::new(policy::drop_in()))]
+    #[arg(long, short, value_name = "POLICY", default_value = policy::CACHED,
+          value_parser = PossibleValuesParser::new(policy::drop_in()))]
     pub policy: String,
 
     /// Format of the statistics.

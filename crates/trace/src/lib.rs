@@ -25,8 +25,8 @@
 //!
 //! Modules from the bottom up: `number` (variable-length integers), `event`, `columns` (encoding of events), `frame`
 //! (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named texts), `sites` (call sites),
-//! `side` (side streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the recorded
-//! process), `writer` and `reader`, `import` and `export` (formats of other tools).
+//! `side` (side streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the
+//! recorded process), `writer` and `reader`, `import` and `export` (formats of other tools).
 
 mod about;
 mod columns;

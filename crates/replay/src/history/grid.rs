@@ -141,7 +141,8 @@ impl Grid {
     }
 }
 
-/// Returns the class with the most bytes, the lowest in a tie. Classes from `ranked` on count only if no other has bytes.
+/// Returns the class with the most bytes, the lowest in a tie. Classes from `ranked` on count only if no other has
+/// bytes.
 fn most(row: &[u64], ranked: usize) -> u8 {
     let most_of = |classes: std::ops::Range<usize>| {
         classes.fold((0, 0), |(best, most), class| if row[class] > most { (class, row[class]) } else { (best, most) })
