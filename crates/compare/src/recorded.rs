@@ -98,6 +98,7 @@ mod tests {
         let recorded = Recorded { recorder_bytes: Some(100), ..Recorded::of_totals(&totals, 1) };
         assert_eq!((recorded.processor_seconds, recorded.peak()), (Some(2.0), Some(1200)));
         assert_eq!(Recorded { recorder_bytes: Some(301), ..recorded }.peak(), Some(1000));
+        assert_eq!(Recorded { peak_anonymous: Some(u64::MAX), ..recorded }.peak(), Some(u64::MAX), "a hostile trace");
     }
 
     #[test]

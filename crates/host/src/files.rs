@@ -1,9 +1,20 @@
 //! File systems, locks on files, and capabilities of programs.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, getxattr, statvfs};
+
+/// Returns the path of a file of `process` beside `path`: `T.PID.hwt` beside `T.hwt`.
+pub fn path_for_process(path: &Path, process: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{process}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
 
 /// Locks an open file or directory until it is closed. Returns `false` if another open file holds the lock.
 pub fn try_lock(file: &File) -> bool {

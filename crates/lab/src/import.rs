@@ -12,6 +12,7 @@ use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, i
 use heapwright_trace::{About, Writer};
 
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::files::path_for_process;
 use heapwright_show::number;
 
 /// The examples at the end of the help text.
@@ -70,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(IN_PART));
     }
     for &process in others {
-        let output = place_of(process, &arguments.output);
+        let output = path_for_process(&arguments.output, &process.to_string());
         let summary = import_process(arguments, Some(process), &output)?;
         let events = number::grouped(summary.events);
         heapwright_show::println!("{}: process {process}, {events} events", output.display());
@@ -80,17 +81,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(IN_PART));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns where the trace of another process than the first is written: `T.PID.hwt` beside `T.hwt`, as recordings are.
-fn place_of(process: u64, output: &Path) -> PathBuf {
-    let mut name = output.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{process}"));
-    if let Some(extension) = output.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    output.with_file_name(name)
 }
 
 /// Imports one process, the first if none is named.

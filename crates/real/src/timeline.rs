@@ -162,6 +162,12 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_gap_takes_a_bounded_number_of_steps() {
+        let marks = Timeline::of_samples(&[sample(0, 0), sample(1 << 60, LATEST)]).into_marks();
+        assert!(marks.len() <= MOST && marks.last().is_some_and(|last| last.nanoseconds <= LATEST));
+    }
+
+    #[test]
     fn a_pause_ends_at_the_event_after_it() {
         let mut timeline = Timeline::new();
         for event in 0..1000 {

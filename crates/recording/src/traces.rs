@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use heapwright_host::files::path_for_process;
 use heapwright_host::process::without_signals;
 use tempfile::TempDir;
 
@@ -122,13 +123,7 @@ impl Traces {
     fn path_of(&self, pid: u32, image: u32) -> PathBuf {
         let base = if self.is_stream() { &self.destination } else { &self.output };
         let process = if image == 0 { pid.to_string() } else { format!("{pid}-{}", image + 1) };
-        let mut name = base.file_stem().unwrap_or_default().to_owned();
-        name.push(format!(".{process}"));
-        if let Some(extension) = base.extension() {
-            name.push(".");
-            name.push(extension);
-        }
-        base.with_file_name(name)
+        path_for_process(base, &process)
     }
 
     /// Renames complete traces. That of the program, which is what process `pid` ran last, gets the requested name and

@@ -447,3 +447,23 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::Reader;
+
+    #[test]
+    fn samples_that_go_back_in_a_later_frame_are_not_read() {
+        let sample = |event| Sample { event, nanoseconds: event, ..Sample::default() };
+        let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+        for event in [5, 7, 6, 8] {
+            let mut frame = Samples::default();
+            frame.push(&sample(event));
+            writer.put_frame(Contents::Samples, 0, &frame.take_bytes()).unwrap();
+        }
+        let (file, mut read) = (writer.finish().unwrap(), Vec::new());
+        Reader::new(&file[..]).unwrap().each_sample(|sample| read.push(sample)).unwrap();
+        assert_eq!(read, [sample(5), sample(7)]);
+    }
+}

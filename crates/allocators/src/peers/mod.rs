@@ -81,7 +81,7 @@ pub fn find() -> Vec<Peer> {
 }
 
 /// Returns the libraries in the dynamic linker's cache or in the usual directories.
-fn installed() -> Vec<Peer> {
+pub fn installed() -> Vec<Peer> {
     choose(linker_cache().into_iter().chain(FOLDERS.into_iter().flat_map(|folder| files_in(Path::new(folder)))))
 }
 

@@ -1,5 +1,6 @@
 //! Comparisons of the system's malloc with itself under other names: whatever is recommended then is wrong.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,13 +95,14 @@ pub fn measure(count: usize, command: &Path, folder: &Path, work: &Path, until: 
     Ok(())
 }
 
-/// Returns the C library's own file under a name of its own, and under the names of the mallocs that are installed, so
-/// that these take no part.
+/// Returns the C library's own file under a name of its own, and under the names of the mallocs that were built or are
+/// installed, so that these take no part. An installed one counts although a built one replaces it elsewhere.
 fn disguised() -> Vec<Contender> {
     let library = origin_of_malloc();
-    let names = peers::find().into_iter().map(|peer| peer.name).chain(["again".to_owned()]);
+    let found = peers::find().into_iter().chain(peers::installed()).map(|peer| peer.name);
+    let names: BTreeSet<String> = found.chain(["again".to_owned()]).collect();
     let peer = |name: String| Allocator::Peer(Peer { name, library: library.clone() });
-    names.map(|name| Contender { name: name.clone(), allocator: peer(name) }).collect()
+    names.into_iter().map(|name| Contender { name: name.clone(), allocator: peer(name) }).collect()
 }
 
 /// Records the programs.
