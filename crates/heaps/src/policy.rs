@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use heapwright_placement::{
-    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, PolicyKind, RandomFit, Rules, RulesError,
+    AnyEngine, BestFit, BoundedFirstFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, PolicyKind, RandomFit, Rules, RulesError,
     WorstFit,
 };
 
@@ -90,6 +90,7 @@ macro_rules! policy {
 }
 
 policy!(FirstFit, First, Fit<FirstFit>, Fit::seed);
+policy!(BoundedFirstFit, First, Fit<BoundedFirstFit>, Fit::seed);
 policy!(NextFit, Next, Fit<NextFit>, Fit::seed);
 policy!(BestFit, Best, Fit<BestFit>, Fit::seed);
 policy!(WorstFit, Worst, Fit<WorstFit>, Fit::seed);

@@ -66,6 +66,44 @@ impl Choose for FirstFit {
     }
 }
 
+/// First fit for heaps that are no policy: a search for an aligned place takes bounded time. When the lowest
+/// [`BoundedFirstFit::TRIES`] holes that are long enough are all misaligned, it takes the lowest hole that is long
+/// enough wherever it starts. Without an alignment it is [`FirstFit`], and its metadata is that of [`FirstFit`].
+pub enum BoundedFirstFit {}
+
+impl BoundedFirstFit {
+    /// The most misaligned holes that a search looks at.
+    pub const TRIES: usize = 16;
+}
+
+impl Choose for BoundedFirstFit {
+    const KIND: PolicyKind = PolicyKind::First;
+    type Index<'m> = MaxTree<'m>;
+
+    #[inline(always)]
+    fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        if need.align == 1 {
+            return FirstFit::choose(index, map, state, need);
+        }
+        let mut candidate = index.first(map, state.height, 0, need.len);
+        for _ in 0..Self::TRIES {
+            match candidate {
+                None => return scan::wilderness(state, need),
+                Some(hole) if need.fits(hole.start, hole.len) => return Choice::Hole(hole),
+                Some(hole) => candidate = index.first_from(map, state.height, hole.end(), need.len),
+            }
+        }
+        match index.first(map, state.height, 0, need.longest()) {
+            Some(hole) => Choice::Hole(hole),
+            None => scan::wilderness(state, need),
+        }
+    }
+
+    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
+        scan::first(map, state, need)
+    }
+}
+
 impl Choose for NextFit {
     const KIND: PolicyKind = PolicyKind::Next;
     type Index<'m> = MaxTree<'m>;
