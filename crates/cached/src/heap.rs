@@ -16,7 +16,7 @@ use heapwright_os::is_single_threaded;
 
 use crate::classes::{CLASSES, GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of, substitute_of};
 use crate::damage::damaged;
-use crate::ground::{ENTRIES, GROUND};
+use crate::ground::GROUND;
 use crate::heaps::Tenancy;
 use crate::inbox::Inbox;
 use crate::links::{Beside, Chain, Key, Links};
@@ -383,7 +383,7 @@ impl Local {
     #[inline(always)]
     fn entry_of(&self, block: *mut u8) -> Option<Entry> {
         let number = block.addr().wrapping_sub(self.base) / SLAB;
-        if number >= ENTRIES {
+        if number >= GROUND.room() {
             return None;
         }
         // Whether it is this heap's is known by this thread: an entry says so from when this heap has the slab until it gives it

@@ -36,6 +36,7 @@ mod mode;
 #[cfg(not(all(loom, test)))]
 mod places;
 mod slab;
+mod tables;
 mod thread;
 #[cfg(all(loom, test))]
 #[path = "model.rs"]

@@ -72,7 +72,7 @@ fn set_heap(heap: &'static Heap) {
 
 #[cold]
 fn adopt() -> Option<&'static Heap> {
-    let adopted = ground()?.heaps.adopt()?;
+    let adopted = ground()?.adopt_heap()?;
     // First of all, for what follows may allocate.
     set_heap(adopted);
     END.tell();
