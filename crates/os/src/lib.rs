@@ -4,7 +4,8 @@
 //! up:
 //!
 //! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages; [`guard`], [`forbid`]: guard pages.
-//! - [`Reservation`]: a long range of address space, which is committed in parts and can be purged.
+//! - [`Reservation`]: a long range of addresses, which is mapped piecemeal as it is used and can be purged.
+//!   [`platform`]: what the system supports, as far as calls have shown.
 //! - [`Lock`]: mutual exclusion by a futex, usable in `malloc`. [`hold_across_forks`]: a lock that forks leave usable.
 //! - [`Segment`], [`SegmentFile`]: files as memory that processes share; [`Window`]: one that is not kept open.
 //!   Segments are not for use in `malloc`: they change `errno`.
@@ -23,6 +24,7 @@ extern crate std;
 
 #[doc(hidden)]
 pub mod arch;
+mod arena;
 mod barrier;
 mod errno;
 mod file_error;
@@ -35,6 +37,7 @@ mod mappings;
 mod objects;
 mod output;
 mod pages;
+mod platform;
 mod process;
 #[cfg(feature = "refusals")]
 pub mod refusals;
@@ -53,7 +56,7 @@ mod waiting;
 mod window;
 
 pub use arch::Place;
-pub use barrier::{forbid, guard, permit, unguard};
+pub use barrier::{Guarded, forbid, guard, permit, unguard};
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
@@ -64,6 +67,7 @@ pub use mappings::{Mapping, each_mapping};
 pub use objects::{Object, are_in_one_object, next_symbol, object_at};
 pub use output::{Line, Output, Stream};
 pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, resident, round_to_pages, unmap};
+pub use platform::{Platform, platform};
 pub use process::{
     abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id, peak_resident,
     process_id, program_name, thread_id, variable,

@@ -5,6 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::errno::errno_kept;
+use crate::platform::platform;
 
 /// The system refused memory or address space: it is short of it, or a limit of the process is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,17 +183,18 @@ pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
 }
 
 /// Populates `length` bytes at `start` with memory at once, which takes less time than a page fault for each page. Only
-/// a hint.
+/// a hint, and nothing before Linux 5.14.
 ///
 /// # Safety
 /// Start and length are multiples of the page size. The range is private anonymous memory that the caller owns.
 pub unsafe fn populate(start: NonNull<u8>, length: usize) {
-    if refuse_call_if_told().is_err() {
+    if !platform().can_populate() || refuse_call_if_told().is_err() {
         return;
     }
     // SAFETY: the range is page-aligned memory of the caller's, as this function requires, and the advice changes no
     // contents.
-    errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_POPULATE_WRITE) });
+    let advise = || unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_POPULATE_WRITE) };
+    errno_kept(|| platform().populate().call(advise));
 }
 
 /// The result of a call that returns 0 for success.

@@ -1,35 +1,105 @@
-//! A reserved range of address space, of which parts are committed and purged.
+//! A long range of addresses, of which parts are backed with memory as they are used, and purged.
 
-use core::ptr::NonNull;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
 
-use crate::errno::errno_kept;
+use crate::arena::ARENA;
+use crate::errno::{errno, errno_kept};
 use crate::pages::{Access, Refused, granted, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
+use crate::platform::platform;
 
-/// A range of address space, unmapped when dropped.
+/// A range of addresses. What of it is mapped is unmapped when the value is dropped.
 ///
 /// ```
 /// use heapwright_os::Reservation;
-/// let mut range = Reservation::reserve(1 << 30, 1 << 21).unwrap();
-/// range.commit(0, 1 << 16).unwrap();
-/// // SAFETY: the first 64 KiB are committed, and not used otherwise.
+/// let mut range = Reservation::claim(1 << 40, 1 << 21).unwrap();
+/// range.extend(1 << 16).unwrap();
+/// // SAFETY: the first 64 KiB are mapped, and not used otherwise.
 /// unsafe { range.base().write_bytes(7, 1 << 16) };
 /// ```
 pub struct Reservation {
     base: NonNull<u8>,
     length: usize,
+    extent: usize,
+    kind: Kind,
+}
+
+/// How the addresses are held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Chosen: nothing is mapped above the extent, and others may map there.
+    Chosen(Pages),
+    /// Mapped as a whole, without access above the extent.
+    Mapped,
+}
+
+/// The pages that memory may consist of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    /// As the system likes.
+    Any,
+    /// No transparent huge pages.
+    Small,
 }
 
 // SAFETY: a reservation owns its range, and the system calls that act on it may come from any thread.
 unsafe impl Send for Reservation {}
 
 impl Reservation {
-    /// Reserves `length` bytes (a positive multiple of the page size) at a multiple of `align` (a power of two). Bytes
-    /// must not be touched before they are committed.
+    /// Claims `length` bytes (a positive multiple of the page size) of addresses at a multiple of `align` (a power of
+    /// two). Nothing is mapped: no limit of the process counts the range, and other code that asks the system for an
+    /// address of its choice does not get one there. The extent is 0; [`Reservation::extend`] makes bytes accessible.
+    ///
+    /// Where addresses cannot be chosen, they are reserved by a mapping without access, which the limit on address
+    /// space counts.
+    ///
+    /// # Errors
+    /// [`Refused`], when no such range is left, or by the process's limit on address space.
+    pub fn claim(length: usize, align: usize) -> Result<Reservation, Refused> {
+        Self::claim_with(length, align, Pages::Any)
+    }
+
+    /// As [`Reservation::claim`], at a multiple of the page size, for tables that are used sparsely or are short: they
+    /// are not backed by transparent huge pages.
+    ///
+    /// # Errors
+    /// As [`Reservation::claim`].
+    pub fn claim_table(length: usize) -> Result<Reservation, Refused> {
+        Self::claim_with(length, page_size(), Pages::Small)
+    }
+
+    fn claim_with(length: usize, align: usize, pages: Pages) -> Result<Reservation, Refused> {
+        /// So many ranges are tried. Each is free unless another copy of this code or the program chose it.
+        const TRIES: usize = 8;
+        refuse_if_told()?;
+        let mut occupied = [0; TRIES];
+        let mut tried = 0;
+        let mut chosen = None;
+        while tried < TRIES && chosen.is_none() {
+            let Some(at) = ARENA.take(length, align) else { break };
+            if is_free(at, length) {
+                chosen = NonNull::new(with_exposed_provenance_mut::<u8>(at));
+            } else {
+                occupied[tried] = at;
+                tried += 1;
+            }
+        }
+        // Not before: the same range would be handed out again.
+        occupied[..tried].iter().for_each(|&at| ARENA.give_back(at, length));
+        match chosen {
+            Some(base) => Ok(Reservation { base, length, extent: 0, kind: Kind::Chosen(pages) }),
+            None => Self::reserve(length, align),
+        }
+    }
+
+    /// Reserves `length` bytes (a positive multiple of the page size) at a multiple of `align` (a power of two) by a
+    /// mapping without access, which the limit on address space counts. Bytes must not be touched before they are
+    /// committed.
     ///
     /// # Errors
     /// [`Refused`], typically by the process's limit on address space.
     pub fn reserve(length: usize, align: usize) -> Result<Reservation, Refused> {
-        Self::with(length, align, Access::None)
+        let base = map_aligned_with(length, align, Access::None)?;
+        Ok(Reservation { base, length, extent: 0, kind: Kind::Mapped })
     }
 
     /// Reserves `length` bytes that are zero and can be touched at once. The system allocates each page at its first
@@ -38,15 +108,11 @@ impl Reservation {
     /// # Errors
     /// [`Refused`], typically by the process's limit on address space or by strict overcommit accounting.
     pub fn sparse(length: usize) -> Result<Reservation, Refused> {
-        Self::with(length, page_size(), Access::ReadWriteSparse)
+        let base = map_aligned_with(length, page_size(), Access::ReadWriteSparse)?;
+        Ok(Reservation { base, length, extent: length, kind: Kind::Mapped })
     }
 
-    fn with(length: usize, align: usize, access: Access) -> Result<Reservation, Refused> {
-        let base = map_aligned_with(length, align, access)?;
-        Ok(Reservation { base, length })
-    }
-
-    /// The first byte.
+    /// The first byte. Does not change.
     #[inline]
     #[must_use]
     pub fn base(&self) -> NonNull<u8> {
@@ -60,8 +126,44 @@ impl Reservation {
         self.length
     }
 
-    /// Makes the bytes `from..to` (multiples of the page size) readable and writable; new ones are zero. The system
-    /// accounts for all of them at once, and refuses more than it can ever provide.
+    /// Returns up to where [`Reservation::extend`] has made the range accessible, in bytes from the base.
+    #[inline]
+    #[must_use]
+    pub fn extent(&self) -> usize {
+        self.extent
+    }
+
+    /// Makes the bytes `0..to` (a multiple of the page size) readable and writable; new ones are zero. The system
+    /// accounts for all of them at once, and refuses more than it can ever provide. The extent never shrinks: with a
+    /// `to` below it nothing happens.
+    ///
+    /// # Errors
+    /// [`Refused`]: the range is shorter, the system has no memory, a limit of the process is reached, or something
+    /// else was mapped there. Nothing has changed then.
+    pub fn extend(&mut self, to: usize) -> Result<(), Refused> {
+        if to <= self.extent {
+            return Ok(());
+        }
+        let (from, added) = (self.part_of(self.length, self.extent, to)?, to - self.extent);
+        match self.kind {
+            Kind::Mapped => return self.commit(self.extent, to),
+            Kind::Chosen(pages) => {
+                refuse_if_told()?;
+                map_at(from.addr().get(), added, libc::PROT_READ | libc::PROT_WRITE).map_err(|_| Refused)?;
+                if pages == Pages::Small {
+                    // SAFETY: the range was just mapped for this value, and the advice changes no contents.
+                    let advise = || unsafe { libc::madvise(from.as_ptr().cast(), added, libc::MADV_NOHUGEPAGE) };
+                    errno_kept(|| platform().page_advice().call(advise));
+                }
+            }
+        }
+        self.extent = to;
+        Ok(())
+    }
+
+    /// Makes the bytes `from..to` (multiples of the page size) of a range that [`Reservation::reserve`] has returned
+    /// readable and writable; new ones are zero. The system accounts for all of them at once, and refuses more than it
+    /// can ever provide.
     ///
     /// # Errors
     /// [`Refused`], also when the range is not within the reservation. Nothing has changed then.
@@ -71,15 +173,16 @@ impl Reservation {
         // SAFETY: the range lies inside this reservation, which this value owns.
         granted(errno_kept(|| unsafe {
             libc::mprotect(start.as_ptr().cast(), to - from, libc::PROT_READ | libc::PROT_WRITE)
-        }))
+        }))?;
+        self.extent = self.extent.max(to);
+        Ok(())
     }
 
     /// Purges the bytes `from..to` (multiples of the page size): gives their memory back to the system. They read as
     /// zeros afterwards.
     ///
     /// # Errors
-    /// [`Refused`] when the range is not within the reservation or its pages are locked in memory. Nothing has changed
-    /// then.
+    /// [`Refused`] when the range is not accessible or its pages are locked in memory. Nothing has changed then.
     ///
     /// # Safety
     /// The contents of the range are not needed any more.
@@ -99,8 +202,8 @@ impl Reservation {
         known == 0 && state & 1 == 1
     }
 
-    /// Populates the committed bytes `from..to` (multiples of the page size) with memory at once, which takes less time
-    /// than a page fault for each page. Only a hint.
+    /// Populates the accessible bytes `from..to` (multiples of the page size) with memory at once, which takes less
+    /// time than a page fault for each page. Only a hint.
     pub fn populate(&mut self, from: usize, to: usize) {
         if let Ok(start) = self.part(from, to) {
             // SAFETY: the range lies inside this reservation, which is private anonymous memory.
@@ -108,18 +211,79 @@ impl Reservation {
         }
     }
 
+    /// The start of a part that this value owns.
     fn part(&self, from: usize, to: usize) -> Result<NonNull<u8>, Refused> {
-        if from > to || to > self.length {
+        self.part_of(self.mapped(), from, to)
+    }
+
+    fn part_of(&self, end: usize, from: usize, to: usize) -> Result<NonNull<u8>, Refused> {
+        if from > to || to > end {
             return Err(Refused);
         }
         // SAFETY: `from` lies inside the range or at its end.
         Ok(unsafe { self.base.add(from) })
     }
+
+    /// How many bytes from the base on are mapped.
+    fn mapped(&self) -> usize {
+        if self.kind == Kind::Mapped { self.length } else { self.extent }
+    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `with` and is owned by this value, which ends here.
-        let _ = unsafe { unmap(self.base, self.length) };
+        let mapped = self.mapped();
+        // SAFETY: the range was mapped by this value, which owns it and ends here.
+        let is_gone = mapped == 0 || unsafe { unmap(self.base, mapped) }.is_ok();
+        // What could not be unmapped would be in the way of the next range.
+        if is_gone && matches!(self.kind, Kind::Chosen(_)) {
+            ARENA.give_back(self.base.addr().get(), self.length);
+        }
+    }
+}
+
+/// Why nothing was mapped at an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    /// Something is mapped there, or the system maps nothing there.
+    Place,
+    /// The system has no memory, or a limit of the process is reached.
+    Limit,
+}
+
+/// Maps `length` bytes at an address where nothing is mapped.
+fn map_at(address: usize, length: usize, protection: i32) -> Result<(), Obstacle> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let place = with_exposed_provenance_mut(address);
+    // SAFETY: a new anonymous mapping that replaces no other changes no existing memory.
+    let (mapped, error) = errno_kept(|| (unsafe { libc::mmap(place, length, protection, flags, -1, 0) }, errno()));
+    if mapped == libc::MAP_FAILED {
+        let is_limit = matches!(error, libc::ENOMEM | libc::EAGAIN);
+        return Err(if is_limit { Obstacle::Limit } else { Obstacle::Place });
+    }
+    if mapped.expose_provenance() == address {
+        return Ok(());
+    }
+    // Before Linux 4.17, and in emulators, the address is a hint.
+    // SAFETY: the mapping was just made, and is not used.
+    let _ = errno_kept(|| unsafe { libc::munmap(mapped, length) });
+    Err(Obstacle::Place)
+}
+
+/// Whether nothing is mapped in the range, by a mapping that lasts for a moment. Where limits do not allow it, only
+/// the first page is looked at.
+fn is_free(address: usize, length: usize) -> bool {
+    let probe = |length| {
+        let result = map_at(address, length, libc::PROT_NONE);
+        if result.is_ok() {
+            // SAFETY: the mapping was just made, and is not used.
+            let _ = errno_kept(|| unsafe { libc::munmap(with_exposed_provenance_mut(address), length) });
+        }
+        result
+    };
+    match probe(length) {
+        Ok(()) => true,
+        Err(Obstacle::Limit) => probe(page_size()) != Err(Obstacle::Place),
+        Err(Obstacle::Place) => false,
     }
 }

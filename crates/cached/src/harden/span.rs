@@ -5,7 +5,7 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
-use heapwright_os::{Lock, Refused, Reservation, guard, page_size, permit, purge, round_to_pages, unguard};
+use heapwright_os::{Guarded, Lock, Refused, Reservation, guard, page_size, permit, purge, round_to_pages, unguard};
 
 use super::Measures;
 use super::draw::Draw;
@@ -58,6 +58,8 @@ pub(super) struct Span {
     kind: AtomicU8,
     /// How much of it lies before the slab or block, in slabs.
     lead: u8,
+    /// The number of its guards that are mappings of their own.
+    protected: u8,
     /// How long the slab or block is, in bytes: whole OS pages.
     pub(super) length: usize,
     /// How long the whole span is, in bytes.
@@ -184,11 +186,13 @@ pub(super) fn place(shared: &mut Shared, length: usize, align: usize) -> Option<
         (*span).lead = lead as u8;
         (*span).length = length;
         (*span).whole = whole;
+        (*span).protected = 0;
     }
     if measures().have(Measures::GUARD) {
         let behind = lead * SLAB + length;
-        guard_part(start, 0, lead * SLAB);
-        guard_part(start, behind, whole);
+        let protected = guard_part(start, 0, lead * SLAB) + guard_part(start, behind, whole);
+        // SAFETY: as above.
+        unsafe { (*span(number)).protected = protected };
     }
     Some(number)
 }
@@ -201,11 +205,10 @@ fn place_behind(shared: &mut Shared, lead: usize, length: usize, align: usize) -
     Some((shared.place(layout).ok()?, lead, whole))
 }
 
-fn guard_part(start: NonNull<u8>, from: usize, to: usize) {
-    if from < to {
-        // SAFETY: the part lies in a new span, outside its block. What the system does not guard stays unguarded.
-        let _ = unsafe { guard(start.add(from), to - from) };
-    }
+/// Guards a part of a span; returns the number of mappings that this has made. What the system does not guard stays unguarded.
+fn guard_part(start: NonNull<u8>, from: usize, to: usize) -> u8 {
+    // SAFETY: the part lies in a new span, outside its block.
+    u8::from(from < to && unsafe { guard(start.add(from), to - from) } == Ok(Guarded::ByProtection))
 }
 
 /// Whether there may be spans that are stuck.
@@ -236,7 +239,8 @@ pub(super) unsafe fn remove(shared: &mut Shared, number: u32) {
         let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
         let is_forbidden = matches!(kind(number), Kind::Waiting | Kind::Stuck);
         let body_permitted = || NonNull::new(body).map_or(Err(Refused), |body| permit(body, length));
-        if unguard(start, whole).is_err() || is_forbidden && body_permitted().is_err() {
+        let protected = usize::from((*span(number)).protected);
+        if is_forbidden && body_permitted().is_err() || unguard(start, whole, protected).is_err() {
             set_kind(number, Kind::Stuck);
             SOME_STUCK.store(true, Ordering::Relaxed);
             return;

@@ -1,0 +1,139 @@
+//! A part of the address space from which long ranges are chosen without a call to the system.
+//!
+//! The ranges lie where systems map nothing unless a program asks for it: below the middle of the address space, above
+//! the regions of sanitizers and of other collectors, below the mappings of the layout that unlimited stacks cause. The
+//! first range begins at a random place, unless the system does not randomise addresses: several copies of this code
+//! (a preloaded library, the program) are most likely to choose ranges that do not overlap, and nothing depends on it.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::secret::secret_word;
+
+/// Ranges begin and end at multiples of this.
+const UNIT: usize = 1 << 16;
+
+/// The word holds the end of the last range in units below this bit, and above it the number of ranges handed out.
+const COUNT: u32 = 40;
+const END: u64 = (1 << COUNT) - 1;
+
+/// An address space is worth an arena from this many bytes on.
+const LEAST_SPACE: usize = 1 << 36;
+
+pub(crate) struct Arena {
+    /// The first address that is handed out; 0 before it was chosen, 1 where there is no arena.
+    start: AtomicUsize,
+    /// See [`COUNT`]; an end of 0 stands for the start.
+    handed_out: AtomicU64,
+}
+
+pub(crate) static ARENA: Arena = Arena { start: AtomicUsize::new(0), handed_out: AtomicU64::new(0) };
+
+impl Arena {
+    /// Hands out `length` bytes at a multiple of `align`, a power of two; `None` when the arena is used up.
+    pub(crate) fn take(&self, length: usize, align: usize) -> Option<usize> {
+        let (start, end) = (self.start()?, end_of(space())?);
+        let mut chosen = 0;
+        let hand_out = |word: u64| {
+            let next = ((word & END) as usize * UNIT).max(start);
+            chosen = next.checked_next_multiple_of(align.max(UNIT))?;
+            let behind = chosen.checked_add(length)?.checked_next_multiple_of(UNIT)?;
+            (behind <= end).then_some(((word >> COUNT) + 1) << COUNT | (behind / UNIT) as u64)
+        };
+        self.handed_out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, hand_out).ok()?;
+        Some(chosen)
+    }
+
+    /// Takes back a range. Its addresses are handed out again if it was the last range, or no other is left.
+    pub(crate) fn give_back(&self, at: usize, length: usize) {
+        let take_back = |word: u64| {
+            let count = (word >> COUNT).saturating_sub(1);
+            let is_last = (word & END) as usize == (at + length).div_ceil(UNIT);
+            let end = if is_last { (at / UNIT) as u64 } else { word & END };
+            Some(if count == 0 { 0 } else { count << COUNT | end })
+        };
+        let _ = self.handed_out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_back);
+    }
+
+    /// The first address that is handed out.
+    fn start(&self) -> Option<usize> {
+        match self.start.load(Ordering::Relaxed) {
+            0 => {
+                let chosen = choose_start(space()).unwrap_or(1);
+                let first = self.start.compare_exchange(0, chosen, Ordering::Relaxed, Ordering::Relaxed);
+                Some(first.map_or_else(|earlier| earlier, |_| chosen))
+            }
+            start => Some(start),
+        }
+        .filter(|&start| start != 1)
+    }
+}
+
+/// The end of the stack at the program's start, by the address of its name, which lies there.
+fn stack_end() -> usize {
+    // SAFETY: the call has no preconditions.
+    usize::try_from(unsafe { libc::getauxval(libc::AT_EXECFN) }).unwrap_or(0)
+}
+
+/// Returns the length of the address space: the stack begins at its end.
+fn space() -> usize {
+    stack_end().checked_next_power_of_two().unwrap_or(0)
+}
+
+/// Where the arena ends: in an address space of 128 TiB, at 42 TiB. Linux's layout for unlimited stacks begins at a
+/// third.
+fn end_of(space: usize) -> Option<usize> {
+    (space >= LEAST_SPACE).then_some(space / 64 * 21)
+}
+
+/// A place in the first third of the arena, whose addresses begin at 20 TiB of 128: address sanitizers use up to 16 and
+/// Java up to 20.
+fn choose_start(space: usize) -> Option<usize> {
+    let (from, end) = (space / 64 * 10, end_of(space)?);
+    let places = (end - from) / 3 / UNIT;
+    Some(from + (choice(space) % places as u64) as usize * UNIT)
+}
+
+/// A random word; where the system does not randomise addresses, one that is the same in each run.
+fn choice(space: usize) -> u64 {
+    const RANDOMISED_FROM: usize = 1 << 16;
+    if space - stack_end() < RANDOMISED_FROM {
+        // Differs between the copies of this code in a process.
+        return ((&raw const ARENA).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+    }
+    secret_word()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no address space")]
+    fn ranges_are_apart_and_handed_out_again() {
+        let arena = Arena { start: AtomicUsize::new(0), handed_out: AtomicU64::new(0) };
+        let first = arena.take(1 << 30, 1 << 22).unwrap();
+        let second = arena.take(5000, 1).unwrap();
+        assert!(first.is_multiple_of(1 << 22) && second == first + (1 << 30));
+        arena.give_back(second, 5000);
+        assert_eq!(arena.take(1 << 20, 1), Some(second));
+        arena.give_back(first, 1 << 30);
+        assert_eq!(arena.take(UNIT, 1), Some(second + (1 << 20)));
+        arena.give_back(second, 1 << 20);
+        arena.give_back(second + (1 << 20), UNIT);
+        assert_eq!(arena.take(1 << 30, 1 << 22), Some(first));
+        assert_eq!(arena.take(usize::MAX / 2, 1), None);
+        assert!(arena.take(1, 1 << 63).is_none());
+    }
+
+    #[test]
+    fn starts_lie_in_the_arena() {
+        assert_eq!(choose_start(1 << 32), None);
+        for bits in 36..=47 {
+            let space = 1 << bits;
+            if stack_end() < space {
+                let start = choose_start(space).unwrap();
+                assert!(start >= space / 64 * 10 && start < end_of(space).unwrap() / 6 * 5);
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Claimed addresses: what limits count, and what is in the way.
+
+mod common;
+
+use std::io::Read;
+
+use common::{Child, Outcome};
+use heapwright_os::{Reservation, each_mapping, map, page_size, platform, unmap};
+
+const MIB: usize = 1 << 20;
+
+fn limit(what: libc::__rlimit_resource_t, bytes: usize) -> bool {
+    let limit = libc::rlimit { rlim_cur: bytes as u64, rlim_max: bytes as u64 };
+    // SAFETY: the structure lives as long as the call.
+    unsafe { libc::setrlimit(what, &limit) == 0 }
+}
+
+/// A figure of `/proc/self/status` in bytes. Does not allocate.
+fn status(name: &str) -> usize {
+    let mut text = [0; 8192];
+    let read = std::fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text)).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..read]).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_ascii_whitespace().next().and_then(|number| number.parse::<usize>().ok()).map_or(0, |kib| kib * 1024)
+}
+
+/// How many mappings lie in `length` bytes from `base` on, and how long they are together. Does not allocate.
+fn mapped(base: usize, length: usize) -> (usize, usize) {
+    let (mut mappings, mut bytes) = (0, 0);
+    let visited = each_mapping(&mut [0; 8192], |mapping| {
+        if mapping.range.start >= base && mapping.range.end <= base + length {
+            mappings += 1;
+            bytes += mapping.range.len();
+        }
+    });
+    assert!(visited.is_ok());
+    (mappings, bytes)
+}
+
+fn write(range: &Reservation, to: usize) {
+    assert!(to <= range.extent());
+    // SAFETY: the bytes lie below the extent, and nothing else uses them.
+    unsafe { range.base().write_bytes(7, to) };
+}
+
+#[test]
+fn a_claim_counts_nowhere_and_merges_as_it_grows() {
+    assert!(Child::run(claim_and_grow).wait());
+}
+
+fn claim_and_grow() -> Outcome {
+    let before = (status("VmSize:"), status("VmData:"));
+    let mut range = Reservation::claim(1 << 40, 1 << 21).map_err(|_| line!())?;
+    let base = range.base().addr().get();
+    expect!(base.is_multiple_of(1 << 21));
+    expect!((range.length(), range.extent(), mapped(base, 1 << 40)) == (1 << 40, 0, (0, 0)));
+    for extent in [1, 2, 17, 300].map(|pages| pages * page_size()) {
+        expect!(range.extend(extent).is_ok());
+        write(&range, extent);
+        expect!((range.extent(), mapped(base, 1 << 40)) == (extent, (1, extent)));
+    }
+    expect!(range.extend(page_size()).is_ok());
+    expect!(range.extent() == 300 * page_size());
+    let after = (status("VmSize:"), status("VmData:"));
+    expect!(after.0 < before.0 + 4 * MIB && after.1 < before.1 + 4 * MIB);
+    drop(range);
+    expect!(mapped(base, 1 << 40) == (0, 0));
+    Ok(())
+}
+
+#[test]
+fn tables_merge_as_they_grow() {
+    let mut range = Reservation::claim_table(1 << 34).unwrap();
+    let base = range.base().addr().get();
+    for extent in [4, 64, 65, 3000].map(|pages| pages * page_size()) {
+        range.extend(extent).unwrap();
+        assert_eq!(mapped(base, 1 << 34), (1, extent));
+    }
+    write(&range, 3000 * page_size());
+}
+
+#[test]
+fn bytes_above_the_extent_are_not_touched() {
+    let page = page_size();
+    let mut range = Reservation::claim(1 << 30, 1).unwrap();
+    range.extend(4 * page).unwrap();
+    write(&range, 4 * page);
+    // SAFETY: the contents are not needed.
+    unsafe {
+        range.purge(page, 2 * page).unwrap();
+        assert!(range.purge(3 * page, 5 * page).is_err());
+        assert_eq!((range.base().read(), range.base().add(page).read()), (7, 0));
+    }
+    assert!(range.extend((1 << 30) + page).is_err());
+    assert!(!range.is_resident(4 * page) && range.is_resident(0));
+}
+
+/// What a child finds out that may map 64 MiB more, of what the figure of this name is about.
+fn under_limits(what: libc::__rlimit_resource_t, name: &str) -> Outcome {
+    expect!(limit(what, status(name) + 64 * MIB));
+    let mut range = Reservation::claim(1 << 40, 1 << 30).map_err(|_| line!())?;
+    let mut table = Reservation::claim_table(1 << 34).map_err(|_| line!())?;
+    expect!(range.extend(8 * MIB).is_ok() && table.extend(MIB).is_ok());
+    write(&range, 8 * MIB);
+    expect!(range.extend(128 * MIB).is_err() && range.extent() == 8 * MIB);
+    write(&range, 8 * MIB);
+    expect!(range.extend(9 * MIB).is_ok());
+    write(&range, 9 * MIB);
+    expect!(mapped(range.base().addr().get(), 1 << 40) == (1, 9 * MIB));
+    // As many claims as there are addresses, and more than are tried.
+    for _ in 0..100 {
+        expect!(Reservation::claim(1 << 40, 1 << 30).is_ok());
+    }
+    Ok(())
+}
+
+#[test]
+fn limits_count_what_is_extended() {
+    for (what, name) in [(libc::RLIMIT_AS, "VmSize:"), (libc::RLIMIT_DATA, "VmData:")] {
+        assert!(Child::run(|| under_limits(what, name)).wait());
+    }
+    let locked = Child::run(|| {
+        expect!(limit(libc::RLIMIT_MEMLOCK, 4 * MIB));
+        // SAFETY: changes how new memory is mapped.
+        expect!(unsafe { libc::mlockall(libc::MCL_FUTURE) } == 0);
+        let mut range = Reservation::claim(1 << 40, 1 << 30).map_err(|_| line!())?;
+        let before = status("VmRSS:");
+        expect!(range.extend(MIB).is_ok() && status("VmRSS:") < before + 4 * MIB);
+        // The limit does not apply to privileged processes.
+        expect!(range.extend(128 * MIB).is_ok() == map(128 * MIB).is_ok());
+        Ok(())
+    });
+    assert!(locked.wait());
+}
+
+/// In a child, where no other thread claims or maps anything.
+#[test]
+fn what_is_in_the_way_stays() {
+    let found = Child::run(|| {
+        let page = page_size();
+        let mut range = Reservation::claim(1 << 30, page).map_err(|_| line!())?;
+        let base = range.base().addr().get();
+        let other = map_fixed(base + 4 * page);
+        expect!(other == base + 4 * page);
+        expect!(range.extend(8 * page).is_err() && range.extent() == 0);
+        expect!(range.extend(4 * page).is_ok() && range.extend(5 * page).is_err());
+        write(&range, 4 * page);
+        drop(range);
+        expect!(mapped(base, 1 << 30).1 == page);
+        // A new claim is elsewhere.
+        let next = Reservation::claim(1 << 30, page).map_err(|_| line!())?;
+        expect!(next.base().addr().get() >= base + (1 << 30));
+        // SAFETY: the page was mapped above, and is not used.
+        expect!(unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(other), page) } == 0);
+        Ok(())
+    });
+    assert!(found.wait());
+}
+
+fn map_fixed(address: usize) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let at = std::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: a new mapping that replaces no other.
+    unsafe { libc::mmap(at, page_size(), libc::PROT_READ, flags, -1, 0) }.expose_provenance()
+}
+
+/// A claim that no arena has room for is a mapping without access.
+#[test]
+fn a_claim_longer_than_the_arena_is_reserved() {
+    let length = 1 << 45;
+    let Ok(mut range) = Reservation::claim(length, page_size()) else { return };
+    range.extend(4 * page_size()).unwrap();
+    write(&range, 4 * page_size());
+    assert_eq!(mapped(range.base().addr().get(), length), (2, length));
+}
+
+#[test]
+fn a_range_that_the_process_forked_with_is_its_childs_too() {
+    let mut range = Reservation::claim(1 << 40, 1).unwrap();
+    range.extend(page_size()).unwrap();
+    write(&range, page_size());
+    let child = Child::run(|| {
+        expect!(range.extend(MIB).is_ok());
+        write(&range, MIB);
+        let other = Reservation::claim(1 << 40, 1).map_err(|_| line!())?;
+        expect!(other.base() != range.base());
+        Ok(())
+    });
+    assert!(child.wait());
+}
+
+#[test]
+fn the_record_of_the_system_agrees_with_it() {
+    let page = page_size();
+    let start = map(4 * page).unwrap();
+    // SAFETY: the pages were just mapped for this test.
+    unsafe {
+        heapwright_os::populate(start, 4 * page);
+        let populated = heapwright_os::resident(start, 4 * page) == Some(4 * page);
+        assert_eq!(platform().can_populate(), populated);
+        let guarded = heapwright_os::guard(start, page).unwrap();
+        assert_eq!(platform().can_guard_by_advice(), guarded == heapwright_os::Guarded::ByAdvice);
+        let protected = usize::from(guarded == heapwright_os::Guarded::ByProtection);
+        assert_eq!(platform().protected_guards(), protected);
+        heapwright_os::unguard(start, page, protected).unwrap();
+        assert_eq!(platform().protected_guards(), 0);
+        start.write_bytes(1, 4 * page);
+        unmap(start, 4 * page).unwrap();
+    }
+    assert_eq!(platform().page_size(), page);
+}
