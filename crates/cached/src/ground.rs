@@ -5,7 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{
-    Backing, BoundedFirstFit, CreateError, FreeError, GrowingHeap, Mappings, Settings, Statistics,
+    Backing, BoundedFirstFit, CreateError, FreeError, GrowingHeap, Mappings, ResizeError, Settings, Statistics,
 };
 use heapwright_os::{Refused, now_nanoseconds, secret_word};
 
@@ -324,6 +324,24 @@ impl Shared {
         }
         self.keep.see_placed(layout.size(), &mut self.pages);
         Ok(placed)
+    }
+
+    /// Resizes a block that has no class where it is.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; nothing has changed then.
+    ///
+    /// # Safety
+    /// Nobody uses its bytes above the new length any more.
+    pub(crate) unsafe fn resize(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
+        // SAFETY: as this function requires.
+        unsafe { self.pages.resize_in_place(block, old, new) }?;
+        if self.tables.cover(self.pages.heap_size().div_ceil(SLAB), &GROUND.room).is_err() {
+            // SAFETY: nobody uses what was added.
+            let _ = unsafe { self.pages.resize_in_place(block, new, old) };
+            return Err(ResizeError::NoRoom);
+        }
+        Ok(())
     }
 
     /// Takes back the pages of a slab or of a block that has no class.

@@ -32,6 +32,7 @@ mod inbox;
 mod interleavings;
 mod links;
 mod list;
+mod long;
 mod mode;
 #[cfg(not(all(loom, test)))]
 mod places;
@@ -160,8 +161,8 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 /// [`OutOfMemory`].
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let Some(block) = take(size) else { return allocate_zeroed_otherwise(size) };
-    // SAFETY: the block is that long, and new.
-    unsafe { block.write_bytes(0, size) };
+    // SAFETY: the block is new, and as long as its class's.
+    unsafe { block.write_bytes(0, size_of_class(class_of(size))) };
     Ok(block)
 }
 
@@ -172,14 +173,15 @@ fn allocate_zeroed_otherwise(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if harden::is_on() {
         return harden::allocate_zeroed(layout);
     }
-    if size > LARGEST {
-        let placed = thread::ground().ok_or(OutOfMemory)?.place_zeroed(layout)?;
-        return Ok(counted(size, placed));
+    if size <= LARGEST
+        && let Some(heap) = thread::heap_of_its_own()
+    {
+        let block = allocate_in(heap, class_of(size), size)?;
+        // SAFETY: the block is new, and that long.
+        unsafe { block.write_bytes(0, usable_size(block).unwrap_or(size)) };
+        return Ok(block);
     }
-    let block = allocate(size)?;
-    // SAFETY: the block is that long, and new.
-    unsafe { block.write_bytes(0, size) };
-    Ok(block)
+    long::allocate_zeroed(layout)
 }
 
 /// As [`allocate`], at a multiple of `align`, a power of two.
@@ -211,14 +213,6 @@ fn allocate_in(heap: &Heap, class: usize, size: usize) -> Result<NonNull<u8>, Ou
     Ok(block)
 }
 
-/// Counts a block that has no class.
-fn counted(requested: usize, block: NonNull<u8>) -> NonNull<u8> {
-    if counts::are_kept() {
-        counts::see_allocated(None, requested, usable_size(block).unwrap_or(requested));
-    }
-    block
-}
-
 fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
     Layout::from_size_align(size, align.max(GRAIN)).map_err(|_| OutOfMemory)
 }
@@ -231,8 +225,7 @@ fn allocate_otherwise(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     if harden::is_on() {
         return harden::allocate(layout);
     }
-    let placed = thread::ground().ok_or(OutOfMemory)?.place(layout)?;
-    Ok(counted(layout.size(), placed))
+    long::allocate(layout)
 }
 
 /// Frees a block.
@@ -248,14 +241,8 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
         if harden::is_on() {
             return harden::free(block);
         }
-        let mut ground = GROUND.shared().ok_or(FreeError::NotABlock)?;
-        let length = if counts::are_kept() { ground.pages.usable_size(block) } else { None };
-        // SAFETY: the caller's promise.
-        unsafe { ground.remove(block) }?;
-        if let Some(length) = length {
-            counts::see_freed(None, length);
-        }
-        return Ok(());
+        // SAFETY: as this function requires.
+        return unsafe { long::free(block) };
     }
     let heap = thread::heap_of_its_own();
     // Only now, for slabs of a heap that is adopted may go to other heaps until then.
@@ -297,7 +284,7 @@ pub fn usable_size(block: NonNull<u8>) -> Option<usize> {
     match slab_of(block) {
         Some((_, size)) => Some(size),
         None if harden::is_on() => harden::usable_size(block),
-        None => GROUND.shared()?.pages.usable_size(block),
+        None => long::usable_size(block),
     }
 }
 
@@ -330,17 +317,8 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
     if harden::is_on() {
         return harden::resize_in_place(block, size);
     }
-    let mut ground = GROUND.shared().ok_or(ResizeError::NotABlock)?;
-    let usable = ground.pages.usable_size(block).ok_or(ResizeError::NotABlock)?;
-    if size <= LARGEST {
-        return Err(ResizeError::NoRoom);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { ground.pages.resize_in_place(block, usable, size) }?;
-    if counts::are_kept() {
-        counts::see_resized(usable, ground.pages.usable_size(block).unwrap_or(usable));
-    }
-    Ok(())
+    // SAFETY: as this function requires.
+    unsafe { long::resize_in_place(block, size) }
 }
 
 /// Makes a block hold `size` bytes where it is, or moves what is in it to another one that does.
@@ -358,10 +336,15 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
         None => match unsafe { resize_in_place(block, size) } {
             Ok(()) => return Ok(block),
             Err(ResizeError::NotABlock) => return Err(NotMoved::NotABlock),
-            Err(ResizeError::NoRoom) => usable_size(block).ok_or(NotMoved::NotABlock)?,
+            Err(ResizeError::NoRoom) if harden::is_on() => usable_size(block).ok_or(NotMoved::NotABlock)?,
+            // SAFETY: the caller's promise.
+            Err(ResizeError::NoRoom) => match unsafe { long::remap_apart(block, size) }? {
+                Some(moved) => return Ok(moved),
+                None => long::usable_size(block).ok_or(NotMoved::NotABlock)?,
+            },
         },
     };
-    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate(size), Ok);
+    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate_to_grow(size), Ok);
     let new = new.map_err(|OutOfMemory| NotMoved::OutOfMemory)?;
     // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
     unsafe {
@@ -373,10 +356,17 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
     Ok(new)
 }
 
+/// As [`allocate`], for a block that will probably be resized again.
+fn allocate_to_grow(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if size <= LARGEST || harden::is_on() { allocate(size) } else { long::allocate_to_grow(size) }
+}
+
 /// Whether a block of a class, `usable` bytes long, is to hold `size` bytes: one of which less than half is needed moves to a
-/// shorter one.
+/// shorter one, unless nothing much is saved.
 fn stays(usable: usize, size: usize) -> bool {
-    size <= usable && (size > usable / 2 || class_of(size) == class_of(usable))
+    /// A cache line: it takes a page of its own class to save a part of it.
+    const LITTLE: usize = 64;
+    size <= usable && (size > usable / 2 || usable <= LITTLE)
 }
 
 /// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for
@@ -409,12 +399,18 @@ fn pages_in_memory() -> usize {
 fn trim_heaps() {
     if let Some(heap) = thread::heap_of_its_own() {
         // SAFETY: the heap is this thread's, and not the empty one.
-        unsafe { heap.trim() };
+        unsafe {
+            long::release_kept(heap.kept());
+            heap.trim();
+        }
     }
     let Some(idle) = GROUND.shared().map(|mut ground| ground.heaps.take_all_idle()) else { return };
     for heap in idle {
         // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
-        unsafe { heap.trim() };
+        unsafe {
+            long::release_kept(heap.kept());
+            heap.trim();
+        }
         thread::abandon(heap);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Chooses where the tables of `slabs` slabs will be.
     pub(crate) fn of(slabs: usize) -> Result<Tables, Refused> {
-        let claim = |bytes: usize| Reservation::claim(bytes.next_multiple_of(page_size()), page_size());
+        let claim = |bytes: usize| Reservation::claim_table(bytes.next_multiple_of(page_size()));
         Ok(Tables {
             entries: claim(slabs * size_of::<AtomicU32>())?,
             slabs: claim(slabs * size_of::<Known>())?,

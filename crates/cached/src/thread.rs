@@ -11,7 +11,7 @@ use crate::heap::{EMPTY, Heap};
 use crate::world::{ThreadEnd, at_fork};
 #[cfg(all(loom, test))]
 use crate::world::{slot, slot as kept_slot};
-use crate::{harden, mode};
+use crate::{harden, long, mode};
 
 #[cfg(not(all(loom, test)))]
 heapwright_os::thread_slot! {
@@ -130,7 +130,10 @@ pub(crate) fn leave() {
         harden::stop_waiting(heap.owner());
     }
     // SAFETY: it is this thread's, and not the empty one.
-    unsafe { heap.put_away() };
+    unsafe {
+        long::release_kept(heap.kept());
+        heap.put_away();
+    }
     set_heap(&EMPTY);
     abandon(heap);
 }

@@ -24,11 +24,12 @@ pub use fixed::{ClaimError, LockedHeap, StaticHeap};
 #[cfg(feature = "os")]
 pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Settings};
 #[cfg(feature = "os")]
-pub use mapped::{Mapped, MappedHeap};
+pub use mapped::{Mapped, MappedHeap, Mapping, Mappings};
 pub use placement::Placement;
 pub use policy::{Buddies, Chosen, Policy};
 
 pub use heapwright_placement::{
-    AllocateError, BestFit, Block, BoundedFirstFit, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,
-    HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation, WorstFit,
+    AllocateError, BestFit, Block, BlockState, Blocks, BoundedFirstFit, Counters, Engine, FirstFit, FreeError, Glance,
+    GoodFit, Growth, HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation,
+    WorstFit,
 };

@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use heapwright_placement::{
-    AnyEngine, BestFit, BoundedFirstFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, PolicyKind, RandomFit, Rules, RulesError,
-    WorstFit,
+    AnyEngine, BestFit, BoundedFirstFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, PolicyKind, RandomFit, Rules,
+    RulesError, WorstFit,
 };
 
 /// A placement policy: [`FirstFit`] and the like, [`Buddies`], or [`Chosen`] at run time.

@@ -1,0 +1,119 @@
+//! Freed long blocks that a thread keeps.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+/// A few freed blocks that the page heap has placed, the oldest first.
+///
+/// Invariants: the first `count` places hold blocks, and `bytes` is the sum of their lengths, at most [`Kept::MOST`].
+pub(crate) struct Kept {
+    blocks: [(usize, usize); Kept::PLACES],
+    count: usize,
+    bytes: usize,
+}
+
+impl Kept {
+    const PLACES: usize = 8;
+
+    /// The most bytes that a thread keeps.
+    const MOST: usize = 1 << 20;
+
+    /// The longest block that a thread keeps.
+    pub(crate) const LONGEST: usize = Kept::MOST / 2;
+
+    /// Nothing.
+    pub(crate) const NOTHING: Kept = Kept { blocks: [(0, 0); Kept::PLACES], count: 0, bytes: 0 };
+
+    /// Takes the block that was freed last of those that are long enough and not much too long, with its length.
+    pub(crate) fn take(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
+        let suits = |&(address, length): &(usize, usize)| {
+            length >= layout.size()
+                && length - layout.size() <= layout.size() / 8
+                && address.is_multiple_of(layout.align())
+        };
+        let place = self.blocks[..self.count].iter().rposition(suits)?;
+        let (address, length) = self.remove(place);
+        Some((block_at(address)?, length))
+    }
+
+    /// Adds a block of at most [`Kept::LONGEST`] bytes; returns the older ones that there is no room for any more.
+    pub(crate) fn add(&mut self, block: NonNull<u8>, length: usize) -> impl Iterator<Item = NonNull<u8>> + use<> {
+        let mut leaving = [0; Kept::PLACES];
+        let mut left = 0;
+        while self.count == Kept::PLACES || self.bytes + length > Kept::MOST {
+            leaving[left] = self.remove(0).0;
+            left += 1;
+        }
+        self.blocks[self.count] = (block.expose_provenance().get(), length);
+        self.count += 1;
+        self.bytes += length;
+        leaving.into_iter().take(left).filter_map(block_at)
+    }
+
+    /// Takes all blocks.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = NonNull<u8>> + use<> {
+        let all = core::mem::replace(self, Kept::NOTHING);
+        all.blocks.into_iter().take(all.count).filter_map(|(address, _)| block_at(address))
+    }
+
+    /// How many blocks there are, and their bytes.
+    pub(crate) fn figures(&self) -> (usize, usize) {
+        (self.count, self.bytes)
+    }
+
+    fn remove(&mut self, place: usize) -> (usize, usize) {
+        let removed = self.blocks[place];
+        self.blocks.copy_within(place + 1..self.count, place);
+        self.count -= 1;
+        self.bytes -= removed.1;
+        removed
+    }
+}
+
+fn block_at(address: usize) -> Option<NonNull<u8>> {
+    NonNull::new(core::ptr::with_exposed_provenance_mut(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn block(number: usize) -> NonNull<u8> {
+        NonNull::new(core::ptr::without_provenance_mut(number << 20)).unwrap()
+    }
+
+    fn of(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).unwrap()
+    }
+
+    #[test]
+    fn what_was_freed_last_comes_back_first_if_it_suits() {
+        let mut kept = Kept::NOTHING;
+        for (number, length) in [(1, 40 << 10), (2, 64 << 10), (3, 40 << 10)] {
+            assert_eq!(kept.add(block(number), length).count(), 0);
+        }
+        assert_eq!(kept.take(of(39 << 10, 16)), Some((block(3), 40 << 10)));
+        assert_eq!(kept.take(of(33 << 10, 16)), None);
+        assert_eq!(kept.take(of(60 << 10, 16)), Some((block(2), 64 << 10)));
+        assert_eq!(kept.take(of(40 << 10, 2 << 20)), None);
+        assert_eq!(kept.take(of(40 << 10, 1 << 20)), Some((block(1), 40 << 10)));
+        assert_eq!(kept.figures(), (0, 0));
+    }
+
+    #[test]
+    fn neither_too_many_nor_too_much_is_kept() {
+        let mut kept = Kept::NOTHING;
+        let mut gone = Vec::new();
+        for number in 1..=20 {
+            gone.extend(kept.add(block(number), 36 << 10));
+        }
+        assert_eq!(gone, (1..=12).map(block).collect::<Vec<_>>());
+        assert_eq!(kept.add(block(21), Kept::LONGEST).count(), 1);
+        assert_eq!(kept.add(block(22), Kept::LONGEST).count(), 7);
+        assert_eq!(kept.figures(), (2, Kept::MOST));
+        assert_eq!(kept.take_all().count(), 2);
+        assert_eq!(kept.figures(), (0, 0));
+    }
+}
