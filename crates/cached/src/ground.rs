@@ -5,7 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{
-    Backing, BoundedFirstFit, CreateError, FreeError, GrowingHeap, Mappings, ResizeError, Settings, Statistics,
+    Backing, CreateError, FirstFit, FreeError, GrowingHeap, Mappings, ResizeError, Settings, Statistics,
 };
 use heapwright_os::{Refused, now_nanoseconds, secret_word};
 
@@ -63,7 +63,7 @@ pub(crate) static GROUND: Ground = Ground {
 
 /// What one thread at a time works on.
 pub(crate) struct Shared {
-    pub(crate) pages: GrowingHeap<BoundedFirstFit>,
+    pub(crate) pages: GrowingHeap<FirstFit>,
     pub(crate) heaps: Heaps,
     /// Long blocks in mappings of their own.
     pub(crate) mappings: Mappings,
@@ -279,7 +279,7 @@ impl Shared {
             statistics: Statistics::Kept,
             ..Settings::default()
         };
-        let pages = GrowingHeap::<BoundedFirstFit>::with((), &settings).map_err(|error| match error {
+        let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
             CreateError::Refused | CreateError::Rules(_) => Refused,
         })?;
         let slabs = pages.capacity() / SLAB;
@@ -315,8 +315,9 @@ impl Shared {
     ///
     /// # Errors
     /// [`OutOfMemory`].
+    #[inline(never)]
     pub(crate) fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        let placed = self.pages.allocate(layout).map_err(|_| OutOfMemory)?;
+        let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
         if self.tables.cover(self.pages.heap_size().div_ceil(SLAB), &GROUND.room).is_err() {
             // SAFETY: the block was just placed, and nobody knows of it.
             let _ = unsafe { self.pages.deallocate_unsized(placed) };
@@ -351,6 +352,7 @@ impl Shared {
     ///
     /// # Safety
     /// If it is one, nobody uses it any more.
+    #[inline(never)]
     pub(crate) unsafe fn remove(&mut self, start: NonNull<u8>) -> Result<(), FreeError> {
         // SAFETY: the caller's promise.
         unsafe { self.pages.deallocate_unsized(start) }?;
@@ -385,7 +387,7 @@ impl Keep {
     const SOON: u64 = 1_000_000_000;
 
     /// Pages of so many bytes have been placed.
-    fn see_placed(&mut self, bytes: usize, pages: &mut GrowingHeap<BoundedFirstFit>) {
+    fn see_placed(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
         let again = bytes.min(self.away);
         if again == 0 {
             return;
@@ -402,7 +404,7 @@ impl Keep {
     }
 
     /// Pages have been freed, and some may have been given back.
-    fn see_freed(&mut self, pages: &mut GrowingHeap<BoundedFirstFit>) {
+    fn see_freed(&mut self, pages: &mut GrowingHeap<FirstFit>) {
         if self.regretted != 0 && now_nanoseconds() - self.regretted_at > Keep::SOON {
             self.regretted = 0;
             pages.set_keep(KEEP);

@@ -23,6 +23,7 @@ use crate::slab::PAGE;
 use crate::{NotMoved, OutOfMemory, counts, thread};
 
 pub(crate) use kept::Kept;
+use kept::Released;
 
 /// The longest blocks that the page heap places.
 const LONGEST_PLACED: usize = 32 << 20;
@@ -66,6 +67,7 @@ fn count(layout: Layout, placed: &Placed) {
     }
 }
 
+#[inline(never)]
 fn place(layout: Layout) -> Result<Placed, OutOfMemory> {
     if layout.size() > LONGEST_PLACED || layout.align() > MOST_ALIGNED {
         return map_apart(layout);
@@ -132,6 +134,7 @@ fn map_apart(layout: Layout) -> Result<Placed, OutOfMemory> {
 ///
 /// # Safety
 /// If `block` is a block, nobody uses it any more.
+#[inline(never)]
 pub(crate) unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     let length = match Mark::of(block) {
         Some(mark) => {
@@ -150,6 +153,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
 
 /// # Safety
 /// As [`free`].
+#[inline(never)]
 unsafe fn unmap_apart(block: NonNull<u8>) -> Result<usize, FreeError> {
     let mut ground = GROUND.shared().ok_or(FreeError::NotABlock)?;
     let length = ground.mappings.remove(block.addr().get()).ok_or(FreeError::NotABlock)?;
@@ -165,13 +169,13 @@ unsafe fn unmap_apart(block: NonNull<u8>) -> Result<usize, FreeError> {
 }
 
 /// Gives placed blocks, which nobody uses, back to the page heap.
-fn release(blocks: impl Iterator<Item = NonNull<u8>>) {
-    let mut blocks = blocks.peekable();
-    if blocks.peek().is_none() {
+#[inline(never)]
+fn release(blocks: &Released) {
+    if blocks.is_empty() {
         return;
     }
     let Some(mut ground) = GROUND.shared() else { return };
-    for block in blocks {
+    for block in blocks.each() {
         if let Some(mark) = Mark::of(block) {
             mark.erase();
         }
@@ -195,8 +199,8 @@ fn keep_or_release(block: NonNull<u8>, length: usize) {
     let heap = if is_single_threaded() { None } else { thread::heap_of_its_own() };
     match heap.filter(|_| length <= Kept::LONGEST) {
         // SAFETY: the heap is this thread's.
-        Some(heap) => release(unsafe { (*heap.kept()).add(block, length) }),
-        None => release(core::iter::once(block)),
+        Some(heap) => release(&unsafe { (*heap.kept()).add(block, length) }),
+        None => release(&Released::one(block)),
     }
 }
 
@@ -206,10 +210,11 @@ fn keep_or_release(block: NonNull<u8>, length: usize) {
 /// The heap is the calling thread's.
 pub(crate) unsafe fn release_kept(kept: *mut Kept) {
     // SAFETY: as this function requires.
-    release(unsafe { (*kept).take_all() });
+    release(&unsafe { (*kept).take_all() });
 }
 
 /// Returns the usable size of a long block; `None` when none starts there.
+#[inline(never)]
 pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
     match Mark::of(block) {
         Some(mark) => mark.live_length(),

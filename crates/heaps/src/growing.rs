@@ -10,7 +10,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
-use heapwright_placement::{Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
+use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
 
 use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
@@ -258,7 +258,28 @@ impl<P: Policy> GrowingHeap<P> {
         if layout.align() > MAX_ALIGN {
             return Err(OutOfMemory);
         }
-        let offset = self.placement.engine.allocate(layout.size(), layout.align()).map_err(|_| OutOfMemory)?;
+        let placed = self.placement.engine.allocate(layout.size(), layout.align());
+        self.back_placed(placed, layout)
+    }
+
+    /// As [`GrowingHeap::allocate`], in bounded time also with an alignment, where another hole than the policy's may be
+    /// taken (see [`Engine::allocate_soon`]).
+    ///
+    /// # Errors
+    /// As [`GrowingHeap::allocate`].
+    pub fn allocate_soon(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        if layout.align() > MAX_ALIGN {
+            return Err(OutOfMemory);
+        }
+        let placed = self.placement.engine.allocate_soon(layout.size(), layout.align());
+        let offset = self.back_placed(placed, layout)?;
+        Ok(self.region.pointer(offset))
+    }
+
+    /// Backs what was placed with memory, if it was.
+    #[inline(always)]
+    fn back_placed(&mut self, placed: Result<usize, AllocateError>, layout: Layout) -> Result<usize, OutOfMemory> {
+        let offset = placed.map_err(|_| OutOfMemory)?;
         if self.may_cross_frontier(offset, layout.size().max(layout.align())) {
             self.back(offset, layout.size())?;
         }

@@ -29,7 +29,6 @@ pub use placement::Placement;
 pub use policy::{Buddies, Chosen, Policy};
 
 pub use heapwright_placement::{
-    AllocateError, BestFit, Block, BlockState, Blocks, BoundedFirstFit, Counters, Engine, FirstFit, FreeError, Glance,
-    GoodFit, Growth, HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation,
-    WorstFit,
+    AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,
+    HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation, WorstFit,
 };

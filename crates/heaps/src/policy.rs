@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use heapwright_placement::{
-    AnyEngine, BestFit, BoundedFirstFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, PolicyKind, RandomFit, Rules,
-    RulesError, WorstFit,
+    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, PolicyKind, RandomFit, Rules, RulesError,
+    WorstFit,
 };
 
 /// A placement policy: [`FirstFit`] and the like, [`Buddies`], or [`Chosen`] at run time.
@@ -90,7 +90,6 @@ macro_rules! policy {
 }
 
 policy!(FirstFit, First, Fit<FirstFit>, Fit::seed);
-policy!(BoundedFirstFit, First, Fit<BoundedFirstFit>, Fit::seed);
 policy!(NextFit, Next, Fit<NextFit>, Fit::seed);
 policy!(BestFit, Best, Fit<BestFit>, Fit::seed);
 policy!(WorstFit, Worst, Fit<WorstFit>, Fit::seed);

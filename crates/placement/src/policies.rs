@@ -9,6 +9,9 @@ use crate::map::{BlockMap, Hole};
 use crate::rules::PolicyKind;
 use crate::state::{Need, State};
 
+/// The most misaligned holes that [`Choose::choose_soon`] looks at under first fit.
+const TRIES: usize = 16;
+
 /// First fit: the lowest hole that fits. The wilderness is the highest hole, so it comes last.
 pub enum FirstFit {}
 
@@ -61,32 +64,9 @@ impl Choose for FirstFit {
         }
     }
 
-    fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {
-        scan::first(map, state, need)
-    }
-}
-
-/// First fit for heaps that are no policy: a search for an aligned place takes bounded time. When the lowest
-/// [`BoundedFirstFit::TRIES`] holes that are long enough are all misaligned, it takes the lowest hole that is long
-/// enough wherever it starts. Without an alignment it is [`FirstFit`], and its metadata is that of [`FirstFit`].
-pub enum BoundedFirstFit {}
-
-impl BoundedFirstFit {
-    /// The most misaligned holes that a search looks at.
-    pub const TRIES: usize = 16;
-}
-
-impl Choose for BoundedFirstFit {
-    const KIND: PolicyKind = PolicyKind::First;
-    type Index<'m> = MaxTree<'m>;
-
-    #[inline(always)]
-    fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        if need.align == 1 {
-            return FirstFit::choose(index, map, state, need);
-        }
+    fn choose_soon<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         let mut candidate = index.first(map, state.height, 0, need.len);
-        for _ in 0..Self::TRIES {
+        for _ in 0..TRIES {
             match candidate {
                 None => return scan::wilderness(state, need),
                 Some(hole) if need.fits(hole.start, hole.len) => return Choice::Hole(hole),

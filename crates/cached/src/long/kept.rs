@@ -37,23 +37,24 @@ impl Kept {
     }
 
     /// Adds a block of at most [`Kept::LONGEST`] bytes; returns the older ones that there is no room for any more.
-    pub(crate) fn add(&mut self, block: NonNull<u8>, length: usize) -> impl Iterator<Item = NonNull<u8>> + use<> {
-        let mut leaving = [0; Kept::PLACES];
-        let mut left = 0;
+    pub(crate) fn add(&mut self, block: NonNull<u8>, length: usize) -> Released {
+        let mut released = Released::NOTHING;
         while self.count == Kept::PLACES || self.bytes + length > Kept::MOST {
-            leaving[left] = self.remove(0).0;
-            left += 1;
+            released.add(self.remove(0).0);
         }
         self.blocks[self.count] = (block.expose_provenance().get(), length);
         self.count += 1;
         self.bytes += length;
-        leaving.into_iter().take(left).filter_map(block_at)
+        released
     }
 
     /// Takes all blocks.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = NonNull<u8>> + use<> {
-        let all = core::mem::replace(self, Kept::NOTHING);
-        all.blocks.into_iter().take(all.count).filter_map(|(address, _)| block_at(address))
+    pub(crate) fn take_all(&mut self) -> Released {
+        let mut released = Released::NOTHING;
+        while self.count != 0 {
+            released.add(self.remove(0).0);
+        }
+        released
     }
 
     /// How many blocks there are, and their bytes.
@@ -67,6 +68,35 @@ impl Kept {
         self.count -= 1;
         self.bytes -= removed.1;
         removed
+    }
+}
+
+/// Blocks that a thread does not keep any more, or never did.
+pub(crate) struct Released {
+    addresses: [usize; Kept::PLACES],
+    count: usize,
+}
+
+impl Released {
+    const NOTHING: Released = Released { addresses: [0; Kept::PLACES], count: 0 };
+
+    pub(crate) fn one(block: NonNull<u8>) -> Released {
+        let mut released = Released::NOTHING;
+        released.add(block.expose_provenance().get());
+        released
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = NonNull<u8>> {
+        self.addresses[..self.count].iter().filter_map(|&address| block_at(address))
+    }
+
+    fn add(&mut self, address: usize) {
+        self.addresses[self.count] = address;
+        self.count += 1;
     }
 }
 
@@ -92,7 +122,7 @@ mod tests {
     fn what_was_freed_last_comes_back_first_if_it_suits() {
         let mut kept = Kept::NOTHING;
         for (number, length) in [(1, 40 << 10), (2, 64 << 10), (3, 40 << 10)] {
-            assert_eq!(kept.add(block(number), length).count(), 0);
+            assert_eq!(kept.add(block(number), length).each().count(), 0);
         }
         assert_eq!(kept.take(of(39 << 10, 16)), Some((block(3), 40 << 10)));
         assert_eq!(kept.take(of(33 << 10, 16)), None);
@@ -107,13 +137,13 @@ mod tests {
         let mut kept = Kept::NOTHING;
         let mut gone = Vec::new();
         for number in 1..=20 {
-            gone.extend(kept.add(block(number), 36 << 10));
+            gone.extend(kept.add(block(number), 36 << 10).each());
         }
         assert_eq!(gone, (1..=12).map(block).collect::<Vec<_>>());
-        assert_eq!(kept.add(block(21), Kept::LONGEST).count(), 1);
-        assert_eq!(kept.add(block(22), Kept::LONGEST).count(), 7);
+        assert_eq!(kept.add(block(21), Kept::LONGEST).each().count(), 1);
+        assert_eq!(kept.add(block(22), Kept::LONGEST).each().count(), 7);
         assert_eq!(kept.figures(), (2, Kept::MOST));
-        assert_eq!(kept.take_all().count(), 2);
+        assert_eq!(kept.take_all().each().count(), 2);
         assert_eq!(kept.figures(), (0, 0));
     }
 }

@@ -78,6 +78,7 @@ impl Mappings {
 
     /// Returns the length of the mapping at `address`.
     #[must_use]
+    #[inline(never)]
     pub fn get(&self, address: usize) -> Option<usize> {
         if self.entries == 0 {
             return None;
@@ -89,6 +90,7 @@ impl Mappings {
     ///
     /// # Errors
     /// [`Refused`].
+    #[inline(never)]
     pub fn make_room(&mut self) -> Result<(), Refused> {
         if self.order != 0 && self.entries + self.promised < (3 << self.order) / 4 {
             return Ok(());
@@ -104,6 +106,7 @@ impl Mappings {
     }
 
     /// Adds an entry. Its address must not be in the table, which must have room for it.
+    #[inline(never)]
     pub fn insert(&mut self, entry: Mapping) {
         let at = self.slot(entry.address);
         self.slots_mut()[at] = entry;
@@ -111,6 +114,7 @@ impl Mappings {
     }
 
     /// Removes the entry of `address` and returns its length.
+    #[inline(never)]
     pub fn remove(&mut self, address: usize) -> Option<usize> {
         let length = self.get(address)?;
         let mut gap = self.slot(address);
