@@ -334,14 +334,15 @@ impl Mark {
         (value & KEPT == LIVE).then_some(value & !KEPT)
     }
 
-    /// The program gives the block up; returns its length.
+    /// The program gives the block up; returns its length. Of two threads that free a block at the same time, both may
+    /// come here: only one that comes later is refused.
     fn clear_live(&self) -> Result<usize, FreeError> {
         let value = self.0.load(Ordering::Acquire);
         match value & KEPT {
-            LIVE => match self.0.compare_exchange(value, value | KEPT, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => Ok(value & !KEPT),
-                Err(_) => Err(FreeError::AlreadyFree),
-            },
+            LIVE => {
+                self.0.store(value | KEPT, Ordering::Release);
+                Ok(value & !KEPT)
+            }
             KEPT => Err(FreeError::AlreadyFree),
             _ => Err(FreeError::NotABlock),
         }

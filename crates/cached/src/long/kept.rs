@@ -7,13 +7,14 @@ use core::ptr::NonNull;
 ///
 /// Invariants: the first `count` places hold blocks, and `bytes` is the sum of their lengths, at most [`Kept::MOST`].
 pub(crate) struct Kept {
-    blocks: [(usize, usize); Kept::PLACES],
-    count: usize,
-    bytes: usize,
+    lengths: [u32; Kept::PLACES],
+    addresses: [usize; Kept::PLACES],
+    count: u32,
+    bytes: u32,
 }
 
 impl Kept {
-    const PLACES: usize = 8;
+    const PLACES: usize = 16;
 
     /// The most bytes that a thread keeps.
     const MOST: usize = 1 << 20;
@@ -22,29 +23,34 @@ impl Kept {
     pub(crate) const LONGEST: usize = Kept::MOST / 2;
 
     /// Nothing.
-    pub(crate) const NOTHING: Kept = Kept { blocks: [(0, 0); Kept::PLACES], count: 0, bytes: 0 };
+    pub(crate) const NOTHING: Kept =
+        Kept { lengths: [0; Kept::PLACES], addresses: [0; Kept::PLACES], count: 0, bytes: 0 };
 
-    /// Takes the block that was freed last of those that are long enough and not much too long, with its length.
+    /// Takes a block, if possible of those that were freed last, that is long enough and at most half as long again;
+    /// returns its length as well.
     pub(crate) fn take(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
-        let suits = |&(address, length): &(usize, usize)| {
-            length >= layout.size()
-                && length - layout.size() <= layout.size() / 8
-                && address.is_multiple_of(layout.align())
-        };
-        let place = self.blocks[..self.count].iter().rposition(suits)?;
+        if layout.size() > Kept::LONGEST {
+            return None;
+        }
+        let (size, most) = (layout.size() as u32, (layout.size() + layout.size() / 2) as u32);
+        let aligned = layout.align() - 1;
+        let place = (0..self.count as usize)
+            .rev()
+            .find(|&place| (size..=most).contains(&self.lengths[place]) && self.addresses[place] & aligned == 0)?;
         let (address, length) = self.remove(place);
         Some((block_at(address)?, length))
     }
 
-    /// Adds a block of at most [`Kept::LONGEST`] bytes; returns the older ones that there is no room for any more.
+    /// Adds a block of at most [`Kept::LONGEST`] bytes; returns those that there is no room for any more.
     pub(crate) fn add(&mut self, block: NonNull<u8>, length: usize) -> Released {
         let mut released = Released::NOTHING;
-        while self.count == Kept::PLACES || self.bytes + length > Kept::MOST {
+        while self.count as usize == Kept::PLACES || self.bytes as usize + length > Kept::MOST {
             released.add(self.remove(0).0);
         }
-        self.blocks[self.count] = (block.expose_provenance().get(), length);
+        let place = self.count as usize;
+        (self.addresses[place], self.lengths[place]) = (block.expose_provenance().get(), length as u32);
         self.count += 1;
-        self.bytes += length;
+        self.bytes += length as u32;
         released
     }
 
@@ -59,14 +65,17 @@ impl Kept {
 
     /// How many blocks there are, and their bytes.
     pub(crate) fn figures(&self) -> (usize, usize) {
-        (self.count, self.bytes)
+        (self.count as usize, self.bytes as usize)
     }
 
+    /// Removes the block at a place, and returns its address and its length.
     fn remove(&mut self, place: usize) -> (usize, usize) {
-        let removed = self.blocks[place];
-        self.blocks.copy_within(place + 1..self.count, place);
+        let removed = (self.addresses[place], self.lengths[place] as usize);
         self.count -= 1;
-        self.bytes -= removed.1;
+        for next in place..self.count as usize {
+            (self.addresses[next], self.lengths[next]) = (self.addresses[next + 1], self.lengths[next + 1]);
+        }
+        self.bytes -= removed.1 as u32;
         removed
     }
 }
@@ -125,7 +134,7 @@ mod tests {
             assert_eq!(kept.add(block(number), length).each().count(), 0);
         }
         assert_eq!(kept.take(of(39 << 10, 16)), Some((block(3), 40 << 10)));
-        assert_eq!(kept.take(of(33 << 10, 16)), None);
+        assert_eq!(kept.take(of(26 << 10, 16)), None);
         assert_eq!(kept.take(of(60 << 10, 16)), Some((block(2), 64 << 10)));
         assert_eq!(kept.take(of(40 << 10, 2 << 20)), None);
         assert_eq!(kept.take(of(40 << 10, 1 << 20)), Some((block(1), 40 << 10)));
@@ -135,15 +144,15 @@ mod tests {
     #[test]
     fn neither_too_many_nor_too_much_is_kept() {
         let mut kept = Kept::NOTHING;
-        let mut gone = Vec::new();
-        for number in 1..=20 {
-            gone.extend(kept.add(block(number), 36 << 10).each());
-        }
-        assert_eq!(gone, (1..=12).map(block).collect::<Vec<_>>());
-        assert_eq!(kept.add(block(21), Kept::LONGEST).each().count(), 1);
-        assert_eq!(kept.add(block(22), Kept::LONGEST).each().count(), 7);
-        assert_eq!(kept.figures(), (2, Kept::MOST));
-        assert_eq!(kept.take_all().each().count(), 2);
+        let mut gone: Vec<_> =
+            (1..=40).flat_map(|number| kept.add(block(number), 36 << 10).each().collect::<Vec<_>>()).collect();
+        assert_eq!((gone.len(), kept.figures()), (24, (16, 16 * (36 << 10))));
+        gone.extend(kept.add(block(41), Kept::LONGEST).each());
+        gone.extend(kept.add(block(42), Kept::LONGEST).each());
+        assert!(kept.figures().1 <= Kept::MOST);
+        gone.extend(kept.take_all().each());
         assert_eq!(kept.figures(), (0, 0));
+        gone.sort();
+        assert_eq!(gone, (1..=42).map(block).collect::<Vec<_>>());
     }
 }
