@@ -1,7 +1,8 @@
 //! The growing heap.
 //!
-//! A long range of address space is reserved once. The engine places blocks in it, and the region commits memory behind
-//! them. A free marks whole pages that came to lie in holes; when enough of them are pending, one sweep purges them.
+//! A long range of addresses is claimed once, and nothing of it is mapped. The engine places blocks in it. When the heap
+//! has to become longer, its memory, the engine's metadata and the marks of its pages are extended together (`extend`).
+//! A free marks whole pages that came to lie in holes; when enough of them are pending, one sweep purges them.
 //! Blocks never move and have no headers.
 
 use core::alloc::Layout;
@@ -9,21 +10,24 @@ use core::fmt;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
+use heapwright_os::{Refused, page_size};
 use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
 
 use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
 
 mod dirty;
+mod extend;
 mod global;
 mod inspect;
+mod metadata;
 mod region;
 mod release;
 mod resize;
 
 use dirty::DirtyPages;
 pub use global::GlobalHeap;
+use metadata::{Design, Metadata};
 use region::{MAX_ALIGN, Region};
 pub use release::PageReturns;
 
@@ -43,7 +47,8 @@ pub enum Backing {
 /// The settings of a [`GrowingHeap`] besides its policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Address space to reserve, in bytes; halved until the system grants it. Default: 1 TiB.
+    /// The most that the heap can grow to, in bytes of address space; halved where the system has no range that long. No
+    /// limit of the process counts more of it than is in use. Default: 1 TiB.
     pub capacity: usize,
     /// Smallest unit of placement and least alignment, in bytes: a power of two up to 4096. Default: 16.
     pub granule: u32,
@@ -80,7 +85,7 @@ impl Default for Settings {
 pub enum CreateError {
     /// The settings are invalid.
     Rules(RulesError),
-    /// The system refused even a small address space.
+    /// The system refused even a small heap.
     Refused,
 }
 
@@ -150,8 +155,9 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     granule: usize,
     keep: usize,
     keep_part: usize,
+    design: Design<P>,
     /// The engine's metadata; dropped after the engine.
-    metadata: Reservation,
+    metadata: Metadata,
 }
 
 // SAFETY: the heap owns its engine, its metadata and its memory, and none of them is tied to a thread.
@@ -194,16 +200,16 @@ impl<P: Policy> GrowingHeap<P> {
     pub fn with(choice: P::Choice, settings: &Settings) -> Result<Self, CreateError> {
         let mut capacity = settings.capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
         loop {
-            match Self::reserve(choice, settings, capacity) {
+            match Self::claim(choice, settings, capacity) {
                 Err(CreateError::Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
                 result => return result,
             }
         }
     }
 
-    fn reserve(choice: P::Choice, settings: &Settings, capacity: usize) -> Result<Self, CreateError> {
+    fn claim(choice: P::Choice, settings: &Settings, capacity: usize) -> Result<Self, CreateError> {
         let refused = |Refused| CreateError::Refused;
-        let region = Region::reserve(capacity, settings.backing).map_err(refused)?;
+        let region = Region::claim(capacity, settings.backing).map_err(refused)?;
         let rules = Rules {
             granule: settings.granule,
             growth: Growth::Pages(64 << 10),
@@ -211,19 +217,18 @@ impl<P: Policy> GrowingHeap<P> {
             statistics: settings.statistics,
             ..Rules::default()
         };
-        let cells = P::metadata_cells(choice, capacity, &rules)?;
-        let bytes = round_to_pages(cells * 8).ok_or(RulesError::Capacity)?;
-        let metadata = Reservation::sparse(bytes).map_err(refused)?;
+        let design = Design { choice, capacity, rules };
+        let metadata = Metadata::new(&design)?;
         let dirty = DirtyPages::new(capacity).map_err(refused)?;
-        leave_room(bytes).map_err(refused)?;
-        // SAFETY: the metadata was just reserved, so that it is zero and used through nothing else; it is long enough,
-        // and is dropped after the engine.
-        let mut engine = unsafe { P::create_zeroed(choice, metadata.base().cast(), capacity, &rules) }?;
+        // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough and
+        // mapped as far as an empty heap needs it, which the heap may not exceed; it is dropped after the engine.
+        let mut engine = unsafe { P::create_zeroed(choice, metadata.cells(), capacity, &rules) }?;
+        P::set_limit(&mut engine, 0);
         P::seed(&mut engine, settings.seed);
         let (returns, granule) = (PageReturns::default(), settings.granule as usize);
         let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
         let placement = Placement { engine, base: region.base() };
-        Ok(GrowingHeap { placement, region, dirty, returns, granule, keep, keep_part, metadata })
+        Ok(GrowingHeap { placement, region, dirty, returns, granule, keep, keep_part, design, metadata })
     }
 
     /// Allocates a block for `layout`, with a size of at least 1, with unspecified contents.
@@ -276,44 +281,31 @@ impl<P: Policy> GrowingHeap<P> {
         Ok(self.region.pointer(offset))
     }
 
-    /// Backs what was placed with memory, if it was.
+    /// Backs what was placed with memory; what was not is placed behind all others.
     #[inline(always)]
     fn back_placed(&mut self, placed: Result<usize, AllocateError>, layout: Layout) -> Result<usize, OutOfMemory> {
-        let offset = placed.map_err(|_| OutOfMemory)?;
+        let offset = match placed {
+            Ok(offset) => offset,
+            Err(_) => self.place_behind(layout)?,
+        };
         if self.may_cross_frontier(offset, layout.size().max(layout.align())) {
-            self.back(offset, layout.size())?;
+            self.back(offset, layout.size());
         }
         Ok(offset)
     }
 
     /// Returns whether a block at `offset` for `bytes` may reach above the frontier: no policy makes a block twice as
     /// long as the request in granules.
-    /// for in granules.
     #[inline(always)]
     fn may_cross_frontier(&self, offset: usize, bytes: usize) -> bool {
         offset + 2 * bytes + 2 * self.granule > self.region.frontier()
     }
 
-    /// Backs the new block at `offset` with memory, or frees it if that fails.
+    /// Moves the frontier above the new block at `offset`.
     #[cold]
     #[inline(never)]
-    fn back(&mut self, offset: usize, bytes: usize) -> Result<(), OutOfMemory> {
+    fn back(&mut self, offset: usize, bytes: usize) {
         let end = offset + self.placement.engine.usable_size(offset).unwrap_or(bytes);
-        self.region.reach(end).map_err(|Refused| self.take_back(offset, bytes))
+        self.region.reach(end);
     }
-
-    /// Frees a block that could not be backed. Not inlined, which keeps the common code small and contiguous.
-    #[cold]
-    #[inline(never)]
-    fn take_back(&mut self, offset: usize, bytes: usize) -> OutOfMemory {
-        let _ = self.placement.engine.deallocate_sized(offset, bytes);
-        OutOfMemory
-    }
-}
-
-/// Returns whether the system would also grant eight times the metadata: the rest of the process needs addresses too
-/// and, under strict overcommit accounting, memory.
-/// and, where the system accounts strictly for what it grants, memory.
-fn leave_room(metadata: usize) -> Result<(), Refused> {
-    Reservation::sparse(metadata.checked_mul(8).ok_or(Refused)?).map(drop)
 }

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use heapwright_placement::{
-    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, PolicyKind, RandomFit, Rules, RulesError,
+    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, Part, PolicyKind, RandomFit, Rules, RulesError,
     WorstFit,
 };
 
@@ -26,14 +26,29 @@ pub trait Policy: sealed::Sealed {
     /// The invalid rule, or [`RulesError::Capacity`].
     fn metadata_cells(choice: Self::Choice, capacity: usize, rules: &Rules) -> Result<usize, RulesError>;
 
+    /// Calls `visit` with each part of that metadata, as far as a heap of `end` bytes accesses it, see
+    /// [`Fit::each_part`].
+    ///
+    /// # Errors
+    /// As [`Policy::metadata_cells`].
+    fn each_part(
+        choice: Self::Choice,
+        capacity: usize,
+        rules: &Rules,
+        end: usize,
+        visit: &mut dyn FnMut(Part),
+    ) -> Result<(), RulesError>;
+
+    /// Lets the engine's heap grow up to `bytes`, and no further.
+    fn set_limit(engine: &mut Self::Engine<'_>, bytes: usize);
+
     /// Creates an engine over zeroed metadata; touches only the metadata in use.
     ///
     /// # Errors
     /// As [`Policy::metadata_cells`].
     ///
     /// # Safety
-    /// `metadata` is valid for reads and writes of [`Policy::metadata_cells`] cells for `'m`, is used through nothing
-    /// else, and every byte of it is 0.
+    /// As for [`Fit::create_zeroed`].
     unsafe fn create_zeroed<'m>(
         choice: Self::Choice,
         metadata: NonNull<u64>,
@@ -71,14 +86,28 @@ macro_rules! policy {
                 $Engine$(::<$Parameter>)?::metadata_cells(capacity, rules)
             }
 
+            fn each_part(
+                (): (),
+                capacity: usize,
+                rules: &Rules,
+                end: usize,
+                visit: &mut dyn FnMut(Part),
+            ) -> Result<(), RulesError> {
+                $Engine$(::<$Parameter>)?::each_part(capacity, rules, end, visit)
+            }
+
+            fn set_limit(engine: &mut Self::Engine<'_>, bytes: usize) {
+                engine.set_limit(bytes);
+            }
+
             unsafe fn create_zeroed<'m>(
                 (): (),
                 metadata: NonNull<u64>,
                 capacity: usize,
                 rules: &Rules,
             ) -> Result<Self::Engine<'m>, RulesError> {
-                // SAFETY: `metadata` points to a zeroed block of `metadata_cells` cells that only this engine uses, as
-                // this function requires.
+                // SAFETY: `metadata` points to a zeroed block of `metadata_cells` cells that only this engine uses and
+                // that is valid as far as the heap is allowed to grow, as this function requires.
                 unsafe { $Engine$(::<$Parameter>)?::create_zeroed(metadata, capacity, rules) }
             }
 
@@ -111,14 +140,28 @@ impl Policy for Chosen {
         AnyEngine::metadata_cells(choice, capacity, rules)
     }
 
+    fn each_part(
+        choice: PolicyKind,
+        capacity: usize,
+        rules: &Rules,
+        end: usize,
+        visit: &mut dyn FnMut(Part),
+    ) -> Result<(), RulesError> {
+        AnyEngine::each_part(choice, capacity, rules, end, visit)
+    }
+
+    fn set_limit(engine: &mut AnyEngine<'_>, bytes: usize) {
+        engine.set_limit(bytes);
+    }
+
     unsafe fn create_zeroed<'m>(
         choice: PolicyKind,
         metadata: NonNull<u64>,
         capacity: usize,
         rules: &Rules,
     ) -> Result<Self::Engine<'m>, RulesError> {
-        // SAFETY: `metadata` points to a zeroed block of `metadata_cells` cells that only this engine uses, as this
-        // function requires.
+        // SAFETY: `metadata` points to a zeroed block of `metadata_cells` cells that only this engine uses and that is
+        // valid as far as the heap is allowed to grow, as this function requires.
         unsafe { AnyEngine::create_zeroed(choice, metadata, capacity, rules) }
     }
 

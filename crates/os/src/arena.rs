@@ -43,6 +43,11 @@ impl Arena {
         Some(chosen)
     }
 
+    /// Counts one more range: one that was handed out is given back in two parts.
+    pub(crate) fn divide(&self) {
+        self.handed_out.fetch_add(1 << COUNT, Ordering::Relaxed);
+    }
+
     /// Takes back a range. Its addresses are handed out again if it was the last range, or no other is left.
     pub(crate) fn give_back(&self, at: usize, length: usize) {
         let take_back = |word: u64| {

@@ -3,6 +3,7 @@
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use crate::arena::ARENA;
+use crate::barrier::forbid;
 use crate::errno::{errno, errno_kept};
 use crate::pages::{Access, Refused, granted, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
 use crate::platform::platform;
@@ -134,8 +135,8 @@ impl Reservation {
     }
 
     /// Makes the bytes `0..to` (a multiple of the page size) readable and writable; new ones are zero. The system
-    /// accounts for all of them at once, and refuses more than it can ever provide. The extent never shrinks: with a
-    /// `to` below it nothing happens.
+    /// accounts for all of them at once, and refuses more than it can ever provide. With a `to` below the extent nothing
+    /// happens.
     ///
     /// # Errors
     /// [`Refused`]: the range is shorter, the system has no memory, a limit of the process is reached, or something
@@ -159,6 +160,49 @@ impl Reservation {
         }
         self.extent = to;
         Ok(())
+    }
+
+    /// Makes the bytes from `to` (a multiple of the page size) on inaccessible, and gives their memory back. Nothing
+    /// happens if they are not accessible.
+    ///
+    /// # Errors
+    /// [`Refused`] when the process has too many mappings. Nothing has changed then.
+    ///
+    /// # Safety
+    /// The contents of the bytes are not needed any more.
+    pub unsafe fn retract(&mut self, to: usize) -> Result<(), Refused> {
+        if to >= self.extent {
+            return Ok(());
+        }
+        let (start, length) = (self.part(to, self.extent)?, self.extent - to);
+        // SAFETY: the range lies inside this reservation and is not needed, as this function requires.
+        unsafe {
+            if self.kind == Kind::Mapped {
+                forbid(start, length)?;
+                let _ = purge(start, length);
+            } else {
+                unmap(start, length)?;
+            }
+        }
+        self.extent = to;
+        Ok(())
+    }
+
+    /// Divides the range at `at` (a multiple of the page size), which is not below the extent: keeps what lies below,
+    /// and returns the rest.
+    ///
+    /// # Errors
+    /// [`Refused`] when `at` is not in the range, or below the extent.
+    pub fn split_off(&mut self, at: usize) -> Result<Reservation, Refused> {
+        if at < self.extent {
+            return Err(Refused);
+        }
+        let (base, length) = (self.part_of(self.length, at, at)?, self.length - at);
+        if matches!(self.kind, Kind::Chosen(_)) {
+            ARENA.divide();
+        }
+        self.length = at;
+        Ok(Reservation { base, length, extent: 0, kind: self.kind })
     }
 
     /// Makes the bytes `from..to` (multiples of the page size) of a range that [`Reservation::reserve`] has returned

@@ -209,3 +209,42 @@ fn the_record_of_the_system_agrees_with_it() {
     }
     assert_eq!(platform().page_size(), page);
 }
+
+#[test]
+fn what_is_retracted_is_gone_and_can_be_extended_again() {
+    let page = page_size();
+    let chosen = Reservation::claim(1 << 30, page).unwrap();
+    let mapped = Reservation::reserve(1 << 30, page).unwrap();
+    for mut range in [chosen, mapped] {
+        range.extend(8 * page).unwrap();
+        write(&range, 8 * page);
+        // SAFETY: the contents are not needed.
+        unsafe { range.retract(2 * page) }.unwrap();
+        assert!(range.extent() == 2 * page && !range.is_resident(3 * page));
+        range.extend(4 * page).unwrap();
+        // SAFETY: the bytes lie below the extent.
+        unsafe { assert_eq!((range.base().read(), range.base().add(2 * page).read()), (7, 0)) };
+    }
+}
+
+#[test]
+fn the_parts_of_a_divided_range_are_extended_each_on_its_own() {
+    assert!(Child::run(divide).wait());
+}
+
+fn divide() -> Outcome {
+    let page = page_size();
+    let mut first = Reservation::claim(1 << 30, 1 << 21).map_err(|_| line!())?;
+    let base = first.base().addr().get();
+    expect!(first.extend(2 * page).is_ok() && first.split_off(page).is_err());
+    let mut second = first.split_off(1 << 20).map_err(|_| line!())?;
+    expect!(first.length() == 1 << 20 && second.base().addr().get() == base + (1 << 20));
+    expect!(second.extend(page).is_ok() && first.extend((1 << 20) + page).is_err());
+    write(&second, page);
+    expect!(mapped(base, 1 << 30) == (2, 3 * page));
+    drop(second);
+    write(&first, 2 * page);
+    drop(first);
+    expect!(mapped(base, 1 << 30).1 == 0);
+    Ok(())
+}

@@ -8,6 +8,7 @@ use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::fit::Fit;
 use crate::noted::{Change, Noted};
+use crate::parts::Part;
 use crate::policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
 use crate::recover::RecoverError;
 use crate::rules::{PolicyKind, Rules};
@@ -108,6 +109,33 @@ impl<'m> AnyEngine<'m> {
         }
     }
 
+    /// Calls `visit` with each part of that metadata, as [`Fit::each_part`] does.
+    ///
+    /// # Errors
+    /// As [`AnyEngine::metadata_cells`].
+    pub fn each_part(
+        policy: PolicyKind,
+        capacity: usize,
+        rules: &Rules,
+        end: usize,
+        visit: &mut dyn FnMut(Part),
+    ) -> Result<(), RulesError> {
+        match policy {
+            PolicyKind::First => Fit::<FirstFit>::each_part(capacity, rules, end, visit),
+            PolicyKind::Next => Fit::<NextFit>::each_part(capacity, rules, end, visit),
+            PolicyKind::Best => Fit::<BestFit>::each_part(capacity, rules, end, visit),
+            PolicyKind::Worst => Fit::<WorstFit>::each_part(capacity, rules, end, visit),
+            PolicyKind::Random => Fit::<RandomFit>::each_part(capacity, rules, end, visit),
+            PolicyKind::Buddy => Buddy::each_part(capacity, rules, end, visit),
+            PolicyKind::Good => Fit::<GoodFit>::each_part(capacity, rules, end, visit),
+        }
+    }
+
+    /// Lets the heap grow up to `bytes`, and no further, as [`Fit::set_limit`] does.
+    pub fn set_limit(&mut self, bytes: usize) {
+        each!(self, engine => engine.set_limit(bytes));
+    }
+
     /// Creates a heap over a region of `capacity` bytes, as [`Fit::create`] does.
     ///
     /// # Errors
@@ -127,16 +155,15 @@ impl<'m> AnyEngine<'m> {
     /// As [`Fit::create_zeroed`].
     ///
     /// # Safety
-    /// `metadata` is valid for reads and writes of [`AnyEngine::metadata_cells`] cells for `'m`, is used through
-    /// nothing else, and every byte of it is 0.
+    /// As for [`Fit::create_zeroed`].
     pub unsafe fn create_zeroed(
         policy: PolicyKind,
         metadata: NonNull<u64>,
         capacity: usize,
         rules: &Rules,
     ) -> Result<Self, RulesError> {
-        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are valid for `'m` and used through nothing
-        // else, as this function requires.
+        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are used through nothing else and are valid for
+        // `'m` as far as the heap is allowed to grow, as this function requires.
         build!(policy, Chosen => unsafe { Chosen::create_zeroed(metadata, capacity, rules) })
     }
 

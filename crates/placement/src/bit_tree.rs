@@ -2,6 +2,7 @@
 
 use crate::bits::{above, below, highest, lowest};
 use crate::cells::Cells;
+use crate::parts::Parts;
 
 /// Returns how many cells a set of integers below `bits` takes: all levels, lowest first, up to one of a single word.
 pub(crate) const fn cells_for(mut bits: usize) -> usize {
@@ -11,6 +12,17 @@ pub(crate) const fn cells_for(mut bits: usize) -> usize {
         cells += bits;
         if bits <= 1 {
             return cells;
+        }
+    }
+}
+
+/// Adds the parts of a set of integers below `bits`, as far as it is used for integers below `used` and one word more.
+pub(crate) fn add_parts(parts: &mut Parts<'_>, mut bits: usize, mut used: usize) {
+    loop {
+        (bits, used) = (bits.div_ceil(64), used.div_ceil(64));
+        parts.add(bits, used + 1);
+        if bits <= 1 {
+            return;
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation}
 use crate::heap::Heap;
 use crate::lookup;
 use crate::noted::{Change, Noted, unnoted};
+use crate::parts::Part;
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::State;
 
@@ -52,6 +53,26 @@ impl<'m> Buddy<'m> {
         Heap::<FreeSets<'m>>::metadata_cells(PolicyKind::Buddy, capacity, rules)
     }
 
+    /// Calls `visit` with each part of the metadata of such a heap, as far as a heap of `end` bytes accesses it: one that
+    /// [`Buddy::set_limit`] has kept to that size. Metadata beyond need not be backed with memory.
+    ///
+    /// # Errors
+    /// As [`Buddy::metadata_cells`].
+    pub fn each_part(
+        capacity: usize,
+        rules: &Rules,
+        end: usize,
+        visit: &mut dyn FnMut(Part),
+    ) -> Result<(), RulesError> {
+        Heap::<FreeSets<'m>>::each_part(PolicyKind::Buddy, capacity, rules, end, visit)
+    }
+
+    /// Lets the heap grow up to `bytes`, and no further; in the beginning, that is its capacity. A request that would
+    /// need more is refused as if the region were full.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.heap.set_limit(bytes);
+    }
+
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
     ///
     /// Time: proportional to the metadata, which is zeroed.
@@ -70,8 +91,7 @@ impl<'m> Buddy<'m> {
     /// As [`Buddy::metadata_cells`].
     ///
     /// # Safety
-    /// `metadata` is valid for reads and writes of [`Buddy::metadata_cells`] cells for `'m`, is used through nothing
-    /// else, and every byte of it is 0.
+    /// As for [`Fit::create_zeroed`](crate::Fit::create_zeroed).
     pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
         let mut state = State::new(PolicyKind::Buddy, capacity, rules)?;
         let initial = state.end;
@@ -140,10 +160,10 @@ impl Heap<'_, FreeSets<'_>> {
         let growth = self.state.growth();
         let len = 1usize << order;
         let wanted = self.state.end.checked_next_multiple_of(len).and_then(|start| start.checked_add(len));
-        let wanted = wanted.filter(|&end| end <= self.state.capacity && growth != Growth::Fixed);
+        let wanted = wanted.filter(|&end| end <= self.limit && growth != Growth::Fixed);
         let mut end = wanted.ok_or(AllocateError::RegionFull)?;
         if let Growth::Pages(step) = growth {
-            end = end.next_multiple_of(step as usize >> self.state.shift()).min(self.state.capacity);
+            end = end.next_multiple_of(step as usize >> self.state.shift()).min(self.limit);
         }
         let pieces = self.append(end - self.state.end);
         if let Some(counters) = &mut self.counters {
@@ -318,7 +338,7 @@ impl Heap<'_, FreeSets<'_>> {
     fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
         let shift = self.state.shift();
         let (from, end) = (self.state.end, heap_size >> shift);
-        if end > self.state.capacity {
+        if end > self.limit {
             return Err(AllocateError::RegionFull);
         }
         if end > from {

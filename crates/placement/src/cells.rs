@@ -24,7 +24,8 @@ impl<'m, T: Copy> Cells<'m, T> {
     /// Creates a run of the `len` cells from `base` on.
     ///
     /// # Safety
-    /// `base` must be valid for reads and writes of `len` values for `'m`, aligned, and used through nothing else.
+    /// `base` must be valid for reads and writes of `len` values for `'m`, or of those that are accessed, aligned, and
+    /// used through nothing else.
     pub(crate) unsafe fn new(base: *mut T, len: usize) -> Self {
         let _ = len;
         Cells {

@@ -15,6 +15,7 @@ use crate::index::{AnyIndex, Choice, Choose, Index, Update};
 use crate::lookup;
 use crate::map::{Hole, words_for};
 use crate::noted::{Change, Noted, unnoted};
+use crate::parts::Part;
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::{Need, State};
 
@@ -52,6 +53,26 @@ impl<'m, P: Choose> Fit<'m, P> {
         Heap::<P::Index<'m>>::metadata_cells(P::KIND, capacity, rules)
     }
 
+    /// Calls `visit` with each part of the metadata of such a heap, as far as a heap of `end` bytes accesses it: one that
+    /// [`Fit::set_limit`] has kept to that size. Metadata beyond need not be backed with memory.
+    ///
+    /// # Errors
+    /// As [`Fit::metadata_cells`].
+    pub fn each_part(
+        capacity: usize,
+        rules: &Rules,
+        end: usize,
+        visit: &mut dyn FnMut(Part),
+    ) -> Result<(), RulesError> {
+        Heap::<P::Index<'m>>::each_part(P::KIND, capacity, rules, end, visit)
+    }
+
+    /// Lets the heap grow up to `bytes`, and no further; in the beginning, that is its capacity. A request that would
+    /// need more is refused as if the region were full.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.heap.set_limit(bytes);
+    }
+
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
     ///
     /// Time: proportional to the metadata, which is zeroed.
@@ -71,11 +92,13 @@ impl<'m, P: Choose> Fit<'m, P> {
     ///
     /// # Safety
     /// `metadata` is valid for reads and writes of [`Fit::metadata_cells`] cells for `'m`, is used through nothing
-    /// else, and every byte of it is 0.
+    /// else, and every byte of it is 0. For a heap that grows by itself it suffices that those cells are valid which
+    /// [`Fit::each_part`] names for an end of 0, and those for each end up to which [`Fit::set_limit`] lets it grow
+    /// later; that is called before anything else.
     pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
         let state = State::new(P::KIND, capacity, rules)?;
-        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are valid for `'m` and used through nothing
-        // else, as this function requires.
+        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are used through nothing else and are valid for
+        // `'m` as far as the heap is allowed to grow, as this function requires.
         Ok(Fit { heap: unsafe { Heap::create_zeroed(metadata, state) }, _policy: PhantomData })
     }
 
@@ -223,7 +246,8 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
     #[inline(never)]
     fn shared<R>(&mut self, act: impl for<'a> FnOnce(&mut Heap<'a, AnyIndex<'a>>) -> R) -> R {
         let (map, index) = (self.map.reborrow(), self.index.reborrow());
-        let mut heap = Heap { state: &mut *self.state, counters: self.counters.as_deref_mut(), map, index };
+        let mut heap =
+            Heap { state: &mut *self.state, counters: self.counters.as_deref_mut(), map, limit: self.limit, index };
         act(&mut heap)
     }
 
@@ -231,7 +255,7 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
     fn extend(&mut self, heap_size: usize, note: impl FnOnce(Change)) -> Result<(), AllocateError> {
         let (shift, top) = (self.state.shift(), self.state.top);
         let end = heap_size >> shift;
-        if end > self.state.capacity {
+        if end > self.limit {
             return Err(AllocateError::RegionFull);
         }
         if end > self.state.end {
@@ -333,7 +357,7 @@ impl<'m> Heap<'m, AnyIndex<'m>> {
             Growth::Append => self.state.end,
             Growth::Extend | Growth::Pages(_) => self.state.top,
         };
-        let room = self.state.capacity - start;
+        let room = self.limit.saturating_sub(start);
         let gap = need.gap(start);
         if need.len > room || gap > room - need.len {
             return Err(AllocateError::RegionFull);
@@ -367,7 +391,7 @@ impl<'m> Heap<'m, AnyIndex<'m>> {
             Growth::Append | Growth::Extend => Some(wanted),
             Growth::Pages(step) => {
                 let longer = (wanted - self.state.end).next_multiple_of(step as usize >> self.state.shift());
-                Some(self.state.end.saturating_add(longer).min(self.state.capacity))
+                Some(self.state.end.saturating_add(longer).min(self.limit))
             }
         }
     }

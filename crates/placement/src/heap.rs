@@ -10,14 +10,18 @@ use crate::counters::{Census, Counters, verify};
 use crate::error::{FreeError, RulesError, Violation};
 use crate::lookup;
 use crate::map::{self, BlockMap};
+use crate::parts::{Part, Parts};
 use crate::rules::{PolicyKind, Rules, Statistics};
 use crate::state::State;
-use crate::store::{Parts, Sections, begin_recovery, state_at};
+use crate::store::{self, Sections, begin_recovery, state_at};
 
 /// An index of free blocks as a section of the metadata block.
 pub trait Section<'m>: Sized {
     /// Returns the number of cells that the index of a region of `granules` needs.
     fn cells_for(granules: usize) -> usize;
+
+    /// Adds the parts of such an index, as far as a heap of `end` granules uses them.
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, end: usize);
 
     /// Creates the index in `cells`: all zeros for an empty one, or the contents of an earlier index of the same
     /// region.
@@ -29,6 +33,8 @@ pub(crate) struct Heap<'m, I: ?Sized> {
     pub(crate) state: &'m mut State,
     pub(crate) counters: Option<&'m mut Counters>,
     pub(crate) map: BlockMap<'m>,
+    /// The granule up to which the heap may grow at present, at most the capacity.
+    pub(crate) limit: usize,
     /// Last, so that a heap with any index can be seen as one with [`AnyIndex`](crate::index::AnyIndex).
     pub(crate) index: I,
 }
@@ -42,6 +48,23 @@ impl<'m, I: Section<'m>> Heap<'m, I> {
     pub(crate) fn metadata_cells(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<usize, RulesError> {
         let state = State::new(policy, capacity, rules)?;
         Ok(Self::sections(state.capacity, rules.statistics).total())
+    }
+
+    /// Calls `visit` with each part of that metadata, as far as a heap of `end` bytes uses it.
+    pub(crate) fn each_part(
+        policy: PolicyKind,
+        capacity: usize,
+        rules: &Rules,
+        end: usize,
+        visit: &mut dyn FnMut(Part),
+    ) -> Result<(), RulesError> {
+        let state = State::new(policy, capacity, rules)?;
+        let (granules, end) = (state.capacity, end.div_ceil(1 << state.shift()).min(state.capacity));
+        let mut parts = Parts::new(visit);
+        parts.add_whole(Self::sections(granules, rules.statistics).before_map());
+        map::add_parts(&mut parts, granules, end);
+        I::add_parts(&mut parts, granules, end);
+        Ok(())
     }
 
     /// Zeroes as much of `metadata` as a region of `capacity` bytes needs and returns its address.
@@ -67,11 +90,11 @@ impl<'m, I: Section<'m>> Heap<'m, I> {
         // SAFETY: `metadata` is valid for as many cells as these sections need, for `'m`, and used through nothing
         // else, as this function requires. The block begins with a valid state once that is written, before any
         // reference to it is made.
-        let Parts { state, counters, map, index } = unsafe {
+        let store::Parts { state, counters, map, index } = unsafe {
             metadata.cast::<State>().write(state);
-            Parts::of(metadata, sections)
+            store::Parts::of(metadata, sections)
         };
-        Heap { state, counters, map: BlockMap::new(map, granules), index: I::new(index, granules) }
+        Heap { state, counters, map: BlockMap::new(map, granules), limit: granules, index: I::new(index, granules) }
     }
 
     /// Attaches to the heap of `policy` whose metadata lies at `metadata`.
@@ -139,6 +162,11 @@ impl<I: ?Sized> Heap<'_, I> {
 
     pub(crate) fn counters(&self) -> Option<Counters> {
         self.counters.as_deref().copied()
+    }
+
+    /// Lets the heap grow up to `bytes`, at most to its capacity, and no further.
+    pub(crate) fn set_limit(&mut self, bytes: usize) {
+        self.limit = (bytes >> self.state.shift()).min(self.state.capacity);
     }
 
     /// Moves the heap's end to granule `end`.

@@ -11,6 +11,7 @@
 use crate::bit_tree::{self, BitTree};
 use crate::bits::{above, below, free_granules, highest, lowest, runs_of};
 use crate::cells::Cells;
+use crate::parts::Parts;
 
 mod halves;
 mod rebuild;
@@ -49,6 +50,17 @@ const PENDING: usize = 2;
 pub(crate) const fn cells_for(granules: usize) -> usize {
     let words = words_for(granules);
     if words > PLAIN_WORDS { 2 * (words + GUARDS) + PENDING + bit_tree::cells_for(words) } else { 2 * words }
+}
+
+/// Adds the parts of the map of a region of `granules`, as far as a heap of `end` granules uses them.
+pub(crate) fn add_parts(parts: &mut Parts<'_>, granules: usize, end: usize) {
+    let (words, used) = (words_for(granules), words_for(end));
+    if words <= PLAIN_WORDS {
+        return parts.add_whole(2 * words);
+    }
+    parts.add(2 * words, 2 * (used + GUARDS));
+    parts.add_whole(2 * GUARDS + PENDING);
+    bit_tree::add_parts(parts, words, used);
 }
 
 /// Returns the lowest of `holes` that has `len` granules within its word, otherwise the last of them.

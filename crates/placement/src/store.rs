@@ -33,7 +33,11 @@ impl Sections {
     }
 
     const fn before_index(self) -> usize {
-        STATE_CELLS + self.counters + self.map
+        self.before_map() + self.map
+    }
+
+    pub(crate) const fn before_map(self) -> usize {
+        STATE_CELLS + self.counters
     }
 
     /// Zeroes the index of the metadata at `base`.

@@ -21,8 +21,14 @@ impl DirtyPages {
     /// Creates an empty set for a region of `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Result<DirtyPages, Refused> {
         let words = (capacity / page_size()).div_ceil(64);
-        let bits = Reservation::sparse(round_to_pages(words * 8).ok_or(Refused)?)?;
+        let bits = Reservation::claim_table(round_to_pages(words * 8).ok_or(Refused)?)?;
         Ok(DirtyPages { bits, end: 0, marked: 0 })
+    }
+
+    /// Makes room for the pages of the first `end` bytes of the region; no others are marked.
+    pub(super) fn cover(&mut self, end: usize) -> Result<(), Refused> {
+        let words = end.div_ceil(page_size()).div_ceil(64);
+        self.bits.extend(round_to_pages(words * 8).ok_or(Refused)?.min(self.bits.length()))
     }
 
     /// Returns the bytes of the marked pages.
@@ -42,8 +48,7 @@ impl DirtyPages {
     /// Returns whether `from..to` is one marked page: most frees next to a hole lie in a page that was marked before.
     #[inline(always)]
     fn is_only_marked_page(&self, from: usize, to: usize) -> bool {
-        // SAFETY: the page belongs to the region, so that the reservation contains a word for it, and the whole
-        // reservation is readable.
+        // SAFETY: the page belongs to a block, so that the covered part contains a word for it, which is readable.
         to - from == 1 && unsafe { self.bits.base().cast::<u64>().add(from / 64).read() } >> (from % 64) & 1 == 1
     }
 
@@ -64,8 +69,7 @@ impl DirtyPages {
     /// Returns whether all of these pages are marked.
     pub(super) fn has_all(&self, pages: Range<usize>) -> bool {
         let mut words = (pages.start / 64..pages.end.div_ceil(64)).map(|word| (mask_of(word, &pages), word));
-        // SAFETY: the pages belong to the region, so that the reservation contains a word for each, and the whole
-        // reservation is readable.
+        // SAFETY: the pages belong to a block, so that the covered part contains a word for each, which is readable.
         words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
     }
 
@@ -99,9 +103,9 @@ impl DirtyPages {
     }
 
     fn words(&mut self) -> &mut [u64] {
-        // SAFETY: the reservation is page-aligned, readable and writable as a whole, zero where untouched, and accessed
-        // only through `self`, which is borrowed exclusively.
-        unsafe { slice::from_raw_parts_mut(self.bits.base().cast().as_ptr(), self.bits.length() / 8) }
+        // SAFETY: the covered part is page-aligned, readable and writable, zero where untouched, and accessed only
+        // through `self`, which is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(self.bits.base().cast().as_ptr(), self.bits.extent() / 8) }
     }
 }
 

@@ -9,11 +9,12 @@ use crate::policy::Policy;
 
 impl<P: Policy> GrowingHeap<P> {
     /// Returns the engine's metadata, for readers outside the process (see [`Glance`](heapwright_placement::Glance)).
-    /// It does not move while the heap lives, and the heap writes to it.
+    /// It does not move while the heap lives, and the heap writes to it. Only what describes the heap up to its end is
+    /// mapped.
     #[must_use]
     pub fn metadata(&self) -> NonNull<[u64]> {
         let metadata = &self.metadata;
-        NonNull::slice_from_raw_parts(metadata.base().cast(), metadata.length() / size_of::<u64>())
+        NonNull::slice_from_raw_parts(metadata.cells(), metadata.length() / size_of::<u64>())
     }
 
     /// Returns the offset from which on no byte of the region has ever been used: what lies there is zero.

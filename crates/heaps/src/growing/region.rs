@@ -11,10 +11,6 @@ use super::Backing;
 const STEP: usize = 64 << 10;
 const LONGEST_STEP: usize = 1 << 20;
 
-/// The least length of a commit, besides an eighth of what is committed already: few system calls, while an absurd
-/// request is still refused.
-const LEAST_COMMIT: usize = 1 << 20;
-
 /// A heap shorter than this is faulted in page by page.
 const POPULATE_FROM: usize = 1 << 20;
 
@@ -24,20 +20,19 @@ const LARGE: usize = 1 << 20;
 /// The largest alignment that addresses of a region provide.
 pub(super) const MAX_ALIGN: usize = 1 << 30;
 
-/// Invariant: `frontier <= committed <= the reservation's length`.
+/// Invariant: `frontier <= committed <= the reservation's length`; what is committed is the reservation's extent.
 pub(super) struct Region {
     space: Reservation,
-    committed: usize,
     /// No block has ever reached above this offset: the memory there is untouched and zero.
     frontier: usize,
     backing: Backing,
 }
 
 impl Region {
-    /// Reserves `capacity` bytes.
-    pub(super) fn reserve(capacity: usize, backing: Backing) -> Result<Region, Refused> {
+    /// Claims `capacity` bytes of addresses.
+    pub(super) fn claim(capacity: usize, backing: Backing) -> Result<Region, Refused> {
         let align = (capacity / 64).clamp(page_size(), MAX_ALIGN);
-        Ok(Region { space: Reservation::reserve(capacity, align)?, committed: 0, frontier: 0, backing })
+        Ok(Region { space: Reservation::claim(capacity, align)?, frontier: 0, backing })
     }
 
     #[inline(always)]
@@ -46,7 +41,7 @@ impl Region {
     }
 
     pub(super) fn committed(&self) -> usize {
-        self.committed
+        self.space.extent()
     }
 
     #[inline(always)]
@@ -61,23 +56,19 @@ impl Region {
         unsafe { self.base().add(offset) }
     }
 
-    /// Moves the frontier up to `end` or a little further, and commits what is not yet committed.
+    /// Moves the frontier up to `end`, which is committed, or a little further.
     #[cold]
     #[inline(never)]
-    pub(super) fn reach(&mut self, end: usize) -> Result<(), Refused> {
+    pub(super) fn reach(&mut self, end: usize) {
         if end <= self.frontier {
-            return Ok(());
+            return;
         }
         let step = (self.frontier / 32).clamp(STEP, LONGEST_STEP) & !(STEP - 1);
-        let frontier = end.saturating_add(step - STEP).next_multiple_of(STEP).min(self.space.length());
-        if frontier > self.committed {
-            self.commit(frontier)?;
-        }
+        let frontier = end.saturating_add(step - STEP).next_multiple_of(STEP).min(self.committed());
         if self.backing == Backing::Ahead && end - self.frontier <= step {
             self.populate_if_touched(frontier);
         }
         self.frontier = frontier;
-        Ok(())
     }
 
     /// If the program wrote to the step below the frontier, it will write to the next one too: backing that step as a
@@ -88,17 +79,15 @@ impl Region {
         }
     }
 
-    /// Commits up to `wanted` and, if the system has the memory, ahead of it.
-    fn commit(&mut self, wanted: usize) -> Result<(), Refused> {
-        let ahead = self.committed + (self.committed / 8).max(LEAST_COMMIT).next_multiple_of(STEP);
-        let generous = ahead.min(self.space.length());
-        if generous > wanted && self.space.commit(self.committed, generous).is_ok() {
-            self.committed = generous;
-            return Ok(());
-        }
-        self.space.commit(self.committed, wanted)?;
-        self.committed = wanted;
-        Ok(())
+    /// Commits the first `end` bytes.
+    pub(super) fn commit(&mut self, end: usize) -> Result<(), Refused> {
+        self.space.extend(end)
+    }
+
+    /// Undoes a commit beyond `end`, which the frontier has not passed.
+    pub(super) fn uncommit(&mut self, end: usize) {
+        // SAFETY: nothing above the frontier was ever used. If the system refuses, more stays committed than is needed.
+        let _ = unsafe { self.space.retract(end.max(self.frontier)) };
     }
 
     /// Purges the whole pages `from..to`; returns how many bytes that were.

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_placement::{Block, BlockState, Engine, Freed, ResizeError};
+use heapwright_placement::{Block, BlockState, Engine, Freed, PolicyKind, ResizeError};
 
 use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
@@ -19,15 +19,28 @@ impl<P: Policy> GrowingHeap<P> {
     pub unsafe fn resize_in_place(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
         let offset = self.offset(block);
         let before = self.placement.engine.usable_size(offset).ok_or(ResizeError::NotABlock)?;
-        self.placement.engine.resize(offset, old, new)?;
+        match self.placement.engine.resize(offset, old, new) {
+            Err(ResizeError::NoRoom) if self.can_extend_last(offset + before, new) => {
+                self.extend_to(offset.saturating_add(new)).map_err(|_| ResizeError::NoRoom)?;
+                self.placement.engine.resize(offset, old, new)?;
+            }
+            result => result?,
+        }
         let after = self.placement.engine.usable_size(offset).unwrap_or(before);
         if after < before {
             self.note_cut_off(offset + after, before - after);
-        } else if self.region.reach(offset + after).is_err() {
-            let _ = self.placement.engine.resize(offset, new, old);
-            return Err(ResizeError::NoRoom);
+        } else {
+            self.region.reach(offset + after);
         }
         Ok(())
+    }
+
+    /// Returns whether a longer heap has room for a block of `bytes` that ends at `end` now: buddies never extend a
+    /// block that way.
+    fn can_extend_last(&self, end: usize, bytes: usize) -> bool {
+        end == self.placement.engine.top()
+            && bytes <= self.design.capacity
+            && P::kind(self.design.choice) != PolicyKind::Buddy
     }
 
     /// Marks the pages that were cut off the end of a block.

@@ -69,7 +69,7 @@ impl<'m> Heap<'m, AnyIndex<'m>> {
         let had = self.state.wilderness() > 0;
         let mut end = self.state.end;
         if wanted > end {
-            if self.state.growth() == Growth::Append || wanted > self.state.capacity {
+            if self.state.growth() == Growth::Append || wanted > self.limit {
                 return Err(ResizeError::NoRoom);
             }
             end = self.grown_end(wanted).ok_or(ResizeError::NoRoom)?;

@@ -11,6 +11,7 @@ use crate::index::class_map::{self, CLASSES, ClassMap, exact_in_word};
 use crate::index::min_trie::{self, LengthBits, Node};
 use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
+use crate::parts::Parts;
 use crate::state::Need;
 
 /// How holes longer than 64 granules are divided into bins, the shortest first.
@@ -190,6 +191,16 @@ impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
         }
         let bins = B::of_region(granules).count();
         CLASS_MAP + class_map::cells_for(words) + bins + bit_tree::cells_for(bins)
+    }
+
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, end: usize) {
+        let words = words_for(granules);
+        if words > PLAIN_WORDS {
+            parts.add_whole(CLASS_MAP);
+            class_map::add_parts(parts, words, words_for(end));
+            let bins = B::of_region(granules).count();
+            parts.add_whole(bins + bit_tree::cells_for(bins));
+        }
     }
 
     fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {

@@ -17,6 +17,7 @@ use crate::index::counted_classes::{self, CountedClasses, FAN_BITS};
 use crate::index::ordered_tree::{self, OrderedTree};
 use crate::index::{Choice, Index, Survey, Update, scan};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
+use crate::parts::Parts;
 use crate::rules::MAX_GRANULES;
 use crate::state::{Need, State};
 
@@ -183,6 +184,15 @@ impl<'m> Section<'m> for ByRank<'m> {
             return 0;
         }
         CLASS_COUNTS + counted_classes::cells_for(words) + ordered_tree::cells_for(most_long(granules))
+    }
+
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, end: usize) {
+        let words = words_for(granules);
+        if words > PLAIN_WORDS {
+            parts.add_whole(CLASS_COUNTS);
+            counted_classes::add_parts(parts, words, words_for(end));
+            parts.add(ordered_tree::cells_for(most_long(granules)), ordered_tree::cells_for(most_long(end)));
+        }
     }
 
     fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {

@@ -10,6 +10,7 @@ use crate::bits::{free_granules, highest, lowest, runs_of};
 use crate::cells::Cells;
 use crate::index::{Survey, height_over};
 use crate::map::{BlockMap, Hole};
+use crate::parts::Parts;
 
 /// Lengths up to this many granules are classes.
 pub(crate) const CLASSES: usize = 64;
@@ -23,6 +24,16 @@ pub(crate) const fn cells_for(words: usize) -> usize {
         nodes += width;
     }
     1 + nodes * CLASSES
+}
+
+/// Adds the parts of the class map of `words` map words, as far as it is used for `used` of them.
+pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, used: usize) {
+    parts.add_whole(1);
+    let (mut width, mut used) = (words, used);
+    while width > 1 {
+        (width, used) = (width.div_ceil(64), used.div_ceil(64));
+        parts.add(width * CLASSES, (used + 1) * CLASSES);
+    }
 }
 
 /// A view of the class map stored in `cells` from `base` on: first the existing lengths (bit `n - 1`), then the nodes,

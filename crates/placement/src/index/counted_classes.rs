@@ -13,6 +13,7 @@ use crate::cells::Cells;
 use crate::index::class_map::{CLASSES, exact_in_word};
 use crate::index::{Survey, height_over};
 use crate::map::{BlockMap, Hole};
+use crate::parts::Parts;
 
 /// Number of words in a group, and of places of one level per place of the next.
 const FAN: usize = 1 << FAN_BITS;
@@ -35,6 +36,18 @@ pub(crate) const fn cells_for(words: usize) -> usize {
         level = level.above();
     }
     level.base
+}
+
+/// Adds the parts of the counts of `words` map words, as far as they are used for `used` of them.
+pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, mut used: usize) {
+    parts.add_whole(TOTALS);
+    let mut level = Level::groups(TOTALS, words);
+    while level.width > 1 {
+        used = used.div_ceil(FAN);
+        let (above, nodes) = (level.above(), used.div_ceil(FAN) + 1);
+        parts.add(above.base - level.base, nodes * (FAN / level.lanes) * CLASSES);
+        level = above;
+    }
 }
 
 /// One level: its offset, its number of places, and its counts per cell.

@@ -9,6 +9,7 @@ use crate::cells::Cells;
 use crate::heap::Section;
 use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
+use crate::parts::Parts;
 
 mod row;
 
@@ -220,6 +221,19 @@ impl<'m> Section<'m> for MaxTree<'m> {
             rows += width;
         }
         rows * WIDTH / 2
+    }
+
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, end: usize) {
+        const ROW: usize = WIDTH / 2;
+        let (mut width, mut used) = (words_for(granules), words_for(end));
+        if width <= PLAIN_WORDS {
+            return;
+        }
+        parts.add_whole(ROW);
+        while width > 1 {
+            (width, used) = (width.div_ceil(WIDTH), used.div_ceil(WIDTH));
+            parts.add(width * ROW, (used + 1) * ROW);
+        }
     }
 
     fn new(cells: Cells<'m, u64>, granules: usize) -> Self {

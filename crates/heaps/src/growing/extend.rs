@@ -1,0 +1,61 @@
+//! Growth: memory for blocks, for the engine's metadata and for the marks of pages, extended together.
+
+use core::alloc::Layout;
+
+use heapwright_os::{Refused, page_size};
+use heapwright_placement::{Engine, PolicyKind};
+
+use super::{GrowingHeap, OutOfMemory};
+use crate::policy::Policy;
+
+/// The heap is extended by an eighth, at least by this many bytes, which keeps system calls few.
+const LEAST_STEP: usize = 256 << 10;
+
+impl<P: Policy> GrowingHeap<P> {
+    /// Places a block that no hole can contain: extends the heap by what it needs, or a little more.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn place_behind(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
+        let end = self.end_with(layout).ok_or(OutOfMemory)?;
+        self.extend_to(end).map_err(|Refused| OutOfMemory)?;
+        // No hole can contain it: there is no need to look at each again.
+        self.placement.engine.allocate_soon(layout.size(), layout.align()).map_err(|_| OutOfMemory)
+    }
+
+    /// Returns where the heap ends when it is as long as a block behind all others requires.
+    fn end_with(&self, layout: Layout) -> Option<usize> {
+        let engine = &self.placement.engine;
+        if P::kind(self.design.choice) == PolicyKind::Buddy {
+            let length = layout.size().max(layout.align()).max(self.granule).checked_next_power_of_two()?;
+            return engine.heap_size().checked_next_multiple_of(length)?.checked_add(length);
+        }
+        let base = self.region.base().addr().get();
+        let start = base.checked_add(engine.top())?.checked_next_multiple_of(layout.align())? - base;
+        start.checked_add(layout.size())?.checked_next_multiple_of(self.granule)
+    }
+
+    /// Extends the heap to `end` bytes and, if the system has the memory, ahead of that.
+    pub(super) fn extend_to(&mut self, end: usize) -> Result<(), Refused> {
+        let before = self.region.committed();
+        let least = end.checked_next_multiple_of(page_size()).ok_or(Refused)?;
+        if least > self.design.capacity {
+            return Err(Refused);
+        }
+        let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
+        let generous = least.saturating_add(ahead).min(self.design.capacity);
+        self.extend_exactly(before, generous).or_else(|Refused| self.extend_exactly(before, least))
+    }
+
+    /// Extends the heap from `before` to `end` bytes, whole pages. Where that is refused, nothing has changed but the
+    /// memory of the metadata.
+    fn extend_exactly(&mut self, before: usize, end: usize) -> Result<(), Refused> {
+        self.region.commit(end)?;
+        let others = self.dirty.cover(end).and_then(|()| self.metadata.reach(&self.design, end));
+        if others.is_err() {
+            self.region.uncommit(before);
+            return others;
+        }
+        P::set_limit(&mut self.placement.engine, self.region.committed());
+        Ok(())
+    }
+}
