@@ -77,7 +77,7 @@ pub use secret::secret_word;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
 pub use stack::{copy_stack, here, own_stack};
-pub use thread_number::{set_thread_word, thread_number, thread_word};
+pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word};
 pub use thread_slot::ThreadEnd;
 pub use threads::is_single_threaded;
 pub use ticks::{now_nanoseconds, ticks, ticks_in_order};
