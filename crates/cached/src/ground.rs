@@ -198,14 +198,13 @@ impl Ground {
         unsafe { self.heaps.load(Ordering::Relaxed).byte_add(owner as usize * Heap::STEP + Heap::AT) }
     }
 
-    /// Lays the ground, if that has not been done, after what else has to be `prepared` once.
+    /// Lays the ground, if that has not been done.
     ///
     /// # Errors
-    /// [`Refused`] when there is no address space, or as `prepared`.
-    pub(crate) fn lay(&self, prepared: impl FnOnce() -> Result<(), Refused>) -> Result<(), Refused> {
+    /// [`Refused`] when there is no address space.
+    pub(crate) fn lay(&self) -> Result<(), Refused> {
         let mut shared = SHARED.lock();
         if shared.is_none() {
-            prepared()?;
             let _distance = harden::distance();
             *shared = Some(Shared::new()?);
             self.ready.store(true, Ordering::Release);
@@ -218,29 +217,27 @@ impl Ground {
         self.is_ready().then(|| Held(SHARED.lock()))
     }
 
-    /// Keeps all others out, from before a fork until after it.
+    /// Takes the lock for a fork.
     pub(crate) fn hold(&self) {
-        SHARED.hold();
+        SHARED.hold_for_fork();
     }
 
-    /// Lets others in again.
+    /// Frees it after the fork.
     ///
     /// # Safety
-    /// This thread has kept them out.
+    /// This thread, or the one that it is a copy of, called [`Ground::hold`].
     pub(crate) unsafe fn let_go(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { SHARED.let_go() };
+        // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
+        unsafe { SHARED.let_go_after_fork() };
     }
 
-    /// The same in a fork's child.
-    ///
-    /// # Safety
-    /// This thread's likeness in the parent has kept them out.
-    pub(crate) unsafe fn let_go_in_child(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { SHARED.let_go_in_child() };
-        if let Some(mut ground) = self.shared() {
-            ground.heaps.leave_to_parent();
+    /// In a fork's child: the heaps of the parent's other threads stay with them. If a signal handler that forks has
+    /// interrupted this thread while it held the lock, orphans are not looked for in the child.
+    pub(crate) fn begin_child(&self) {
+        if self.is_ready()
+            && let Some(shared) = SHARED.lock_in_child()
+        {
+            Held(shared).heaps.leave_to_parent();
         }
     }
 }

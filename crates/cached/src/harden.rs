@@ -351,38 +351,24 @@ pub(crate) fn trim() -> usize {
     shelf::trim() + GROUND.shared().map_or(0, |mut shared| shared.pages.trim())
 }
 
-/// Keeps all others out, from before a fork until after it.
+/// Takes all locks for a fork.
 pub(crate) fn hold() {
     if is_on() {
         shelf::hold();
-        long::WAITING.hold();
+        long::WAITING.hold_for_fork();
     }
 }
 
-/// Lets others in again.
+/// Frees them after the fork.
 ///
 /// # Safety
-/// This thread has kept them out.
+/// This thread, or the one that it is a copy of, called [`hold`].
 pub(crate) unsafe fn let_go() {
     if is_on() {
-        // SAFETY: the caller's promise.
+        // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
         unsafe {
-            long::WAITING.let_go();
+            long::WAITING.let_go_after_fork();
             shelf::let_go();
-        }
-    }
-}
-
-/// The same in a fork's child.
-///
-/// # Safety
-/// This thread's likeness in the parent has kept them out.
-pub(crate) unsafe fn let_go_in_child() {
-    if is_on() {
-        // SAFETY: the caller's promise.
-        unsafe {
-            long::WAITING.let_go_in_child();
-            shelf::let_go_in_child();
         }
     }
 }

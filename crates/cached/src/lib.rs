@@ -85,9 +85,9 @@ pub enum NotMoved {
 /// ready too, and sees to forks itself.
 ///
 /// # Errors
-/// [`Refused`] when there is no address space, or no key for the ends of threads.
+/// [`Refused`] when there is no address space.
 pub fn start() -> Result<(), Refused> {
-    GROUND.lay(thread::prepare)
+    GROUND.lay()
 }
 
 /// A block of at least `size` bytes, if the calling thread has one at hand: this is what most calls of `malloc` come to. `None`
@@ -442,36 +442,31 @@ pub fn page_returns() -> Option<PageReturns> {
     Some(PageReturns { bytes: holes.bytes + GROUND.returned() as u64, ..holes })
 }
 
-/// Before a `fork`: no other thread is at work on what all share until [`after_fork_in_parent`] or
-/// [`after_fork_in_child`].
+/// Takes all locks for a fork, so that no other thread is at work on what all share. May be called when they are held.
 pub fn before_fork() {
     harden::hold();
     GROUND.hold();
 }
 
-/// After a `fork`, in the process that called it.
+/// Frees these locks, in the parent or in the child.
 ///
 /// # Safety
-/// This thread called [`before_fork`].
-pub unsafe fn after_fork_in_parent() {
-    // SAFETY: the caller's promise.
+/// This thread, or the one that it is a copy of, called [`before_fork`].
+pub unsafe fn after_fork() {
+    // SAFETY: this thread, or the one that it is a copy of, called `before_fork`, as this function requires.
     unsafe {
         GROUND.let_go();
         harden::let_go();
     }
 }
 
-/// After a `fork`, in the new process: it has this thread only. The heaps of the others stay as they were, whatever they were
-/// doing, and are not used again; their blocks can be used and freed.
+/// Makes the heap that of a fork's child, before [`after_fork`]. The heaps of the parent's other threads stay as they
+/// were, in whatever state, and are not used again; their blocks can be used and freed.
 ///
 /// # Safety
-/// This thread's likeness called [`before_fork`].
+/// This thread is the only one of a child.
 pub unsafe fn after_fork_in_child() {
-    // SAFETY: the caller's promise.
-    unsafe {
-        GROUND.let_go_in_child();
-        harden::let_go_in_child();
-    }
+    GROUND.begin_child();
 }
 
 const _: () = assert!(SLAB.is_multiple_of(PAGE));

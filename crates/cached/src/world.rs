@@ -2,7 +2,7 @@
 
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
-pub(crate) use heapwright_os::{Lock, Locked, ThreadEnd, at_fork};
+pub(crate) use heapwright_os::{ForkHandlers, Lock, Locked, ThreadEnd, at_fork};
 
 /// How much address space slabs and the blocks between them may take.
 pub(crate) const CAPACITY: usize = 4 << 40;
