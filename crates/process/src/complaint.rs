@@ -55,6 +55,7 @@ fn describe(
     write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;
     match extent {
         None if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
+        None if error == FreeError::WrongSize => writeln!(line, "the block has another size"),
         None => writeln!(line, "it lies in no block of the heap"),
         Some(Extent { start, size, state }) => {
             let kind = if state == BlockState::Free { "free" } else { "used" };
