@@ -96,16 +96,22 @@ fn plugins_of_programs_in_c_get_exceptions() {
     }
 }
 
+/// A function of Rust must have no frame when a handler throws, see `throwing`.
+#[test]
+fn operator_new_jumps_to_what_throws() {
+    let path = library().path().to_str().expect("a path of text");
+    for name in ["_Znwm", "_ZnwmSt11align_val_t"] {
+        let text = tool("objdump", &["-d", "--no-show-raw-insn", &format!("--disassemble={name}"), path]);
+        let instructions: Vec<&str> = text.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+        let is_call = |text: &&&str| text.starts_with("call") || text.starts_with("bl ") || text.starts_with("blr");
+        assert!(!instructions.is_empty(), "{text}");
+        assert_eq!(instructions.iter().find(is_call), None, "{text}");
+    }
+}
+
 /// The forms that others end in by default. Calls of them have to go through the dynamic linker.
-const ENDS: [&str; 7] = [
-    "_Znwm",
-    "_Znam",
-    "_ZnwmSt11align_val_t",
-    "_ZnamSt11align_val_t",
-    "_ZdlPv",
-    "_ZdaPv",
-    "_ZdlPvSt11align_val_t",
-];
+const ENDS: [&str; 7] =
+    ["_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t", "_ZdlPv", "_ZdaPv", "_ZdlPvSt11align_val_t"];
 
 #[test]
 fn forms_call_others_through_the_dynamic_linker() {

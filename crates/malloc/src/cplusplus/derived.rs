@@ -17,11 +17,7 @@ macro_rules! jump {
 #[cfg(target_arch = "aarch64")]
 macro_rules! jump {
     ($name:literal) => {
-        naked_asm!(
-            concat!("adrp x16, :got:", $name),
-            concat!("ldr x16, [x16, :got_lo12:", $name, "]"),
-            "br x16",
-        )
+        naked_asm!(concat!("adrp x16, :got:", $name), concat!("ldr x16, [x16, :got_lo12:", $name, "]"), "br x16",)
     };
 }
 

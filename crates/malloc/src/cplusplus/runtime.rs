@@ -7,7 +7,6 @@
 use core::arch::global_asm;
 use core::ffi::{CStr, c_void};
 use core::mem::transmute;
-use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// The functions, in the order of [`NAMES`]; null where there is no C++ library.
@@ -107,7 +106,7 @@ pub(super) extern "C" fn next_handler() -> Option<Action> {
 /// Returns the function that throws `std::bad_alloc`.
 pub(super) extern "C" fn thrower() -> Action {
     let throw_bad_alloc = functions().throw_bad_alloc.load(Ordering::Acquire);
-    if throw_bad_alloc == null_mut() {
+    if throw_bad_alloc.is_null() {
         return give_up;
     }
     // SAFETY: the address is that of `std::__throw_bad_alloc`, which has this type.

@@ -68,7 +68,9 @@ macro_rules! free_sized {
             // SAFETY: as C++ requires of `operator delete`, the program does not use the block any more.
             unsafe {
                 if heap::give_sized(block, size) {
-                } else if size == UNKNOWN {
+                    return;
+                }
+                if size == UNKNOWN {
                     $unsized(block);
                 } else {
                     heap::free_sized_otherwise(block, ALIGN, size);
@@ -97,7 +99,9 @@ macro_rules! free_aligned_sized {
             // SAFETY: as C++ requires of `operator delete`, the program does not use the block any more.
             unsafe {
                 if heap::give_sized(block, size) {
-                } else if size == UNKNOWN {
+                    return;
+                }
+                if size == UNKNOWN {
                     $unsized(block, align);
                 } else {
                     heap::free_sized_otherwise(block, align, size);

@@ -56,7 +56,7 @@ pub fn compile_as(name: &str, source: &str, flags: &[&str]) -> PathBuf {
         let paths = [path.to_str().expect("a path of text"), "-o", result.to_str().expect("a path of text")];
         let common =
             [standard, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread", "-I", C_HEADERS];
-        tool(compiler, &[&common, &paths, flags].concat());
+        tool(compiler, &[&common[..], &paths, flags].concat());
     }
     result
 }
