@@ -24,7 +24,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Line, Output, Refused, Reservation, exit_at_once, variable};
+use heapwright_os::{Line, Output, Refused, Reservation, exit_at_once, round_to_pages, variable};
 
 pub use measures::Measures;
 
@@ -124,8 +124,8 @@ pub(crate) fn allocate_zeroed(layout: Layout) -> Result<NonNull<u8>, OutOfMemory
     let block = allocate(layout)?;
     let is_zero = measures().have(Measures::ZERO) || class_for(layout.size(), layout.align()).is_none();
     if !is_zero {
-        // SAFETY: the block is that long, and new.
-        unsafe { block.write_bytes(0, layout.size()) };
+        // SAFETY: the block is new, and the program may use that many bytes of it.
+        unsafe { block.write_bytes(0, usable_size(block).unwrap_or(layout.size())) };
     }
     Ok(block)
 }
@@ -291,6 +291,18 @@ pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
         Place::Long(number) => (span::kind(number) == Kind::Long).then(|| long::usable_size(number)),
         Place::Slab(number, class, at) => span::is_live(number, at).then(|| size_of(number, class, at)),
     }
+}
+
+/// Returns whether the program may use `usable` bytes of a block that is allocated for `layout`: canaries make that the size that was
+/// requested, otherwise it is the length of the class or of whole pages.
+pub(crate) fn is_length_for(usable: usize, layout: Layout) -> bool {
+    let (size, align) = (layout.size(), layout.align());
+    let expected = match class_for(size, align) {
+        _ if measures().have(Measures::CANARY) => Some(size.max(1)),
+        Some(class) => Some(size_of_class(class)),
+        None => round_to_pages(size),
+    };
+    expected == Some(usable.max(1))
 }
 
 /// Makes a block hold `size` bytes where it is, if it has the class or as many pages as such a block has.

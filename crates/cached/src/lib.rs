@@ -63,7 +63,7 @@ pub use slab::SlabGlance;
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::{Refused, page_size, resident};
 
-use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
+use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
 use ground::GROUND;
 use heap::{Entry, Heap};
 use slab::{PAGE, SLAB, is_block};
@@ -155,14 +155,15 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     allocate_otherwise(layout(size, GRAIN)?)
 }
 
-/// As [`allocate`], all zeros. What was never used before is known to be zero and not touched.
+/// As [`allocate`], all zeros, as far as the program may use the block. What was never used before is known to be zero and not
+/// touched.
 ///
 /// # Errors
 /// [`OutOfMemory`].
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let Some(block) = take(size) else { return allocate_zeroed_otherwise(size) };
-    // SAFETY: the block is new, and as long as its class's.
-    unsafe { block.write_bytes(0, size_of_class(class_of(size))) };
+    // SAFETY: the block is new, and as long as its class, which a small block is by its size alone.
+    unsafe { block.write_bytes(0, size_of_small(size)) };
     Ok(block)
 }
 
@@ -187,7 +188,7 @@ fn allocate_zeroed_otherwise(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 /// As [`allocate`], at a multiple of `align`, a power of two.
 ///
 /// # Errors
-/// [`OutOfMemory`], also when the alignment is above 1 GiB.
+/// [`OutOfMemory`].
 pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if align <= GRAIN {
         return take(size).map_or_else(|| allocate(size), Ok);
@@ -288,18 +289,20 @@ pub fn usable_size(block: NonNull<u8>) -> Option<usize> {
     }
 }
 
-/// As [`free`], for a block that was asked for with `size` bytes.
+/// Frees a block that was allocated for `layout`, or had its size after a resize.
 ///
 /// # Errors
-/// As [`free`], and [`FreeError::WrongSize`] when the block is shorter.
+/// As [`free`], and [`FreeError::WrongSize`] when the block is shorter, or, in the hardened heap, longer than those that are
+/// allocated for `layout`.
 ///
 /// # Safety
 /// As [`free`].
-pub unsafe fn free_sized(block: NonNull<u8>, size: usize) -> Result<(), FreeError> {
-    if usable_size(block).ok_or(FreeError::NotABlock)? < size {
+pub unsafe fn free_sized(block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
+    let usable = usable_size(block).ok_or(FreeError::NotABlock)?;
+    if usable < layout.size() || harden::is_on() && !harden::is_length_for(usable, layout) {
         return Err(FreeError::WrongSize);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: if it is a block, it is not used any more, as this function requires.
     unsafe { free(block) }
 }
 

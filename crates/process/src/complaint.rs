@@ -26,12 +26,7 @@ impl Call {
 }
 
 /// Returns one line about the bad `address`. `None` if the settings ask for bad frees to be ignored: then it is counted.
-pub(crate) fn complaint(
-    state: &mut State,
-    call: Call,
-    address: NonNull<u8>,
-    error: FreeError,
-) -> Option<Line<256>> {
+pub(crate) fn complaint(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) -> Option<Line<256>> {
     if state.ignores_bad_frees() {
         state.bad_frees += 1;
         return None;
@@ -57,6 +52,7 @@ fn describe(
     write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;
     match extent {
         None if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
+        None if error == FreeError::WrongSize => writeln!(line, "the block has another size"),
         None => writeln!(line, "it lies in no block of the heap"),
         Some(Extent { start, size, state }) => {
             let kind = if state == BlockState::Free { "free" } else { "used" };

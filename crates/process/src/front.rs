@@ -78,9 +78,14 @@ pub(crate) unsafe fn release(block: NonNull<u8>) {
 pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
     // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     let freed = unsafe {
-        behind_lock(|heap| heap.free_sized(block, layout)).unwrap_or_else(|| cached::free_sized(block, layout.size()))
+        behind_lock(|heap| heap.free_sized(block, layout)).unwrap_or_else(|| cached::free_sized(block, layout))
     };
     freed.unwrap_or_else(|error| blame(Call::Free, block, error));
+}
+
+/// Reports the free of a block with a size or alignment that no block has.
+pub(crate) fn refuse_size(block: NonNull<u8>) {
+    blame(Call::Free, block, FreeError::WrongSize);
 }
 
 /// Resizes a block in place to the size of `layout`, or allocates another of that size; reports a bad address.
