@@ -15,7 +15,9 @@ mod measures;
 mod quarantine;
 mod shelf;
 mod slab;
+mod slack;
 mod span;
+mod table;
 
 use core::alloc::Layout;
 use core::ffi::CStr;
@@ -91,6 +93,7 @@ pub(crate) fn lay(room: usize) -> Result<(), Refused> {
         quarantine::lay(HEAPS)?;
     }
     if measures().have(Measures::CANARY) {
+        slack::lay(room)?;
         canary::choose();
     }
     Ok(())
@@ -150,8 +153,8 @@ fn block_at(number: u32, class: usize, at: usize) -> Option<NonNull<u8>> {
 /// Puts the canary behind the first `size` bytes of a block, at least one, and notes how many there are.
 fn set_size(number: u32, at: usize, block: NonNull<u8>, class: usize, size: usize) {
     let size = size.max(1);
-    let slack = size_of_class(class) - canary::LENGTH - size;
-    span::slack(number, class, at).store(slack as u16, Ordering::Relaxed);
+    let unused = size_of_class(class) - canary::LENGTH - size;
+    slack::slack(number, class, at).store(unused as u16, Ordering::Relaxed);
     // SAFETY: the block has a class that holds both.
     unsafe { canary::put(block, size) };
 }
@@ -237,9 +240,10 @@ pub(crate) fn refuse(block: NonNull<u8>, error: FreeError) -> ! {
 
 /// Has a block wait before it can be used again.
 fn wait(block: NonNull<u8>, bytes: usize) {
-    let Some(heap) = thread::adopted() else { return put_back(block.addr().get()) };
+    let queue = thread::adopted().and_then(|heap| quarantine::queue_or_new(heap.owner()));
+    let Some(queue) = queue else { return put_back(block.addr().get()) };
     // SAFETY: the heap is this thread's, and nothing below allocates or frees.
-    let queue = unsafe { &mut *quarantine::queue(heap.owner()) };
+    let queue = unsafe { &mut *queue };
     while let Some(first) = queue.make_room(bytes, quarantine::MOST_BYTES) {
         put_back(first.what);
     }
@@ -248,9 +252,9 @@ fn wait(block: NonNull<u8>, bytes: usize) {
 
 /// The thread that has the heap of this number lets nothing wait any more.
 pub(crate) fn stop_waiting(owner: u32) {
-    if measures().have(Measures::QUARANTINE) {
+    if let Some(queue) = quarantine::queue(owner) {
         // SAFETY: the heap is this thread's.
-        let queue = unsafe { &mut *quarantine::queue(owner) };
+        let queue = unsafe { &mut *queue };
         while let Some(first) = queue.take() {
             put_back(first.what);
         }
@@ -270,7 +274,7 @@ fn put_back(address: usize) {
 fn size_of(number: u32, class: usize, at: usize) -> usize {
     let whole = size_of_class(class) - room_for_canary();
     if measures().have(Measures::CANARY) {
-        whole - usize::from(span::slack(number, class, at).load(Ordering::Relaxed)).min(whole)
+        whole - usize::from(slack::slack(number, class, at).load(Ordering::Relaxed)).min(whole)
     } else {
         whole
     }
@@ -343,8 +347,12 @@ pub(crate) struct SpanAt {
 
 /// What lies at a number, if anything begins there. The ground is held: no span comes or goes.
 pub(crate) fn span_at(number: u32) -> Option<SpanAt> {
+    let kind = span::kind(number);
+    if kind == Kind::Nothing {
+        return None;
+    }
     let (whole, length) = span::lengths(number);
-    match span::kind(number) {
+    match kind {
         Kind::Nothing => None,
         Kind::Long => Some(SpanAt { class: None, live: 1, apart: whole - length }),
         Kind::Waiting | Kind::Stuck => Some(SpanAt { class: None, live: 0, apart: whole }),
@@ -368,6 +376,7 @@ pub(crate) fn hold() {
     if is_on() {
         shelf::hold();
         long::WAITING.hold_for_fork();
+        quarantine::TABLE.hold_for_fork();
     }
 }
 
@@ -379,6 +388,7 @@ pub(crate) unsafe fn let_go() {
     if is_on() {
         // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
         unsafe {
+            quarantine::TABLE.let_go_after_fork();
             long::WAITING.let_go_after_fork();
             shelf::let_go();
         }

@@ -1,9 +1,11 @@
 //! Where freed blocks wait: first come, first served, and no more than so many.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use heapwright_os::{Refused, Reservation, round_to_pages};
+use heapwright_os::{Lock, Refused};
+
+use super::table::Table;
 
 /// How many blocks wait at most, and how many bytes of them, for each thread.
 pub(super) const MOST_BLOCKS: usize = 1024;
@@ -49,23 +51,34 @@ impl<const N: usize> Queue<N> {
     }
 }
 
-/// One for each heap's thread.
+/// One for each heap's thread, and how many of them are mapped.
 static QUEUES: AtomicPtr<Queue<MOST_BLOCKS>> = AtomicPtr::new(null_mut());
+static COVERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes room for so many threads.
+/// Extended behind no other lock, hence held across forks.
+pub(super) static TABLE: Lock<Table> = Lock::new(Table::NONE);
+
+/// Claims addresses for the queues of so many threads.
 pub(super) fn lay(threads: usize) -> Result<(), Refused> {
-    let bytes = round_to_pages(threads * size_of::<Queue<MOST_BLOCKS>>()).ok_or(Refused)?;
-    let queues = Reservation::sparse(bytes)?;
-    QUEUES.store(queues.base().as_ptr().cast(), Ordering::Relaxed);
-    // They are needed for as long as the process.
-    core::mem::forget(queues);
+    let queues = TABLE.lock().claim(threads * size_of::<Queue<MOST_BLOCKS>>())?;
+    QUEUES.store(queues.cast(), Ordering::Relaxed);
     Ok(())
 }
 
-/// The queue of the heap of a number; only its thread touches it.
-pub(super) fn queue(owner: u32) -> *mut Queue<MOST_BLOCKS> {
-    // SAFETY: there is room for every heap.
-    unsafe { QUEUES.load(Ordering::Relaxed).add(owner as usize) }
+/// The queue of the heap of a number, if anything ever waited there; only its thread touches it.
+pub(super) fn queue(owner: u32) -> Option<*mut Queue<MOST_BLOCKS>> {
+    let owner = owner as usize;
+    // SAFETY: the table is mapped up to this queue.
+    (owner < COVERED.load(Ordering::Acquire)).then(|| unsafe { QUEUES.load(Ordering::Relaxed).add(owner) })
+}
+
+/// The same, made if there is none; `None` when there is no memory.
+pub(super) fn queue_or_new(owner: u32) -> Option<*mut Queue<MOST_BLOCKS>> {
+    queue(owner).or_else(|| {
+        let bytes = TABLE.lock().cover((owner as usize + 1) * size_of::<Queue<MOST_BLOCKS>>()).ok()?;
+        COVERED.fetch_max(bytes / size_of::<Queue<MOST_BLOCKS>>(), Ordering::Release);
+        queue(owner)
+    })
 }
 
 #[cfg(test)]

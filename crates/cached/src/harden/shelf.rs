@@ -8,8 +8,10 @@ use heapwright_os::{Lock, Refused, Reservation, round_to_pages};
 use super::draw::Draw;
 use super::slab::Slab;
 use super::span::{self, Kind};
+use super::{Measures, slack};
 use crate::classes::CLASSES;
 use crate::ground::GROUND;
+use crate::mode::measures;
 use crate::slab::NO_SLAB;
 
 /// The slabs of a class.
@@ -27,7 +29,9 @@ static SHELVES: AtomicPtr<Lock<Shelf>> = AtomicPtr::new(null_mut());
 
 /// Makes them.
 pub(super) fn lay() -> Result<(), Refused> {
-    let room = Reservation::sparse(round_to_pages(CLASSES * size_of::<Lock<Shelf>>()).ok_or(Refused)?)?;
+    let bytes = round_to_pages(CLASSES * size_of::<Lock<Shelf>>()).ok_or(Refused)?;
+    let mut room = Reservation::claim_table(bytes)?;
+    room.extend(bytes)?;
     let shelves = room.base().cast::<Lock<Shelf>>();
     for class in 0..CLASSES {
         let shelf = Shelf { first: NO_SLAB, slabs: 0, idle: 0, draw: Draw::new() };
@@ -110,11 +114,20 @@ impl Shelf {
     #[cold]
     fn acquire(&mut self, class: usize) -> Option<()> {
         let length = span::length_of_slabs();
-        let mut shared = GROUND.shared()?;
-        let number = span::place(&mut shared, length, 1)?;
-        drop(shared);
+        let has_canaries = measures().have(Measures::CANARY);
+        let slot = if has_canaries { slack::take_slot(class)? } else { 0 };
+        let placed = GROUND.shared().and_then(|mut shared| span::place(&mut shared, length, 1));
+        let Some(number) = placed else {
+            if has_canaries {
+                slack::give_slot(class, slot);
+            }
+            return None;
+        };
         // SAFETY: the span is new, so nobody looks at its slab.
-        unsafe { (&raw mut (*span::span(number)).slab).write(Slab::new(class, length)) };
+        unsafe {
+            (*span::span(number)).slot = slot;
+            (&raw mut (*span::span(number)).slab).write(Slab::new(class, length));
+        }
         span::set_kind(number, Kind::Slab(class));
         self.slabs += 1;
         self.shelve(number);
@@ -153,6 +166,11 @@ impl Shelf {
     fn release(&mut self, number: u32) {
         self.unshelve(number);
         self.slabs -= 1;
+        if measures().have(Measures::CANARY)
+            && let Kind::Slab(class) = span::kind(number)
+        {
+            slack::give_slot(class, span::slot(number));
+        }
         // SAFETY: the slab is behind the lock, and no block of it is in use.
         unsafe {
             self.idle = self.idle.saturating_sub((*span::span(number)).slab.idle_pages());

@@ -3,14 +3,14 @@
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use heapwright_os::{Guarded, Lock, Refused, Reservation, guard, page_size, permit, purge, round_to_pages, unguard};
+use heapwright_os::{Guarded, Lock, Refused, Reservation, guard, page_size, permit, purge, unguard};
 
 use super::Measures;
 use super::draw::Draw;
-use super::slab::{MOST_BLOCKS, Slab, WORDS};
-use crate::classes::{GRAIN, size_of_class};
+use super::slab::{Slab, WORDS};
+use super::table::Table;
 use crate::ground::{GROUND, Shared};
 use crate::mode::measures;
 use crate::slab::SLAB;
@@ -60,6 +60,8 @@ pub(super) struct Span {
     lead: u8,
     /// The number of its guards that are mappings of their own.
     protected: u8,
+    /// Of a slab whose blocks have canaries: its slot in the table of slacks.
+    pub(super) slot: u32,
     /// How long the slab or block is, in bytes: whole OS pages.
     pub(super) length: usize,
     /// How long the whole span is, in bytes.
@@ -72,25 +74,31 @@ pub(super) struct Span {
     live: [AtomicU64; WORDS],
 }
 
-/// How many records there are, where they lie, and where it says how many bytes each block of a slab has that were not asked for.
-static ROOM: AtomicUsize = AtomicUsize::new(0);
+/// Where the records lie, and how many of them are mapped: those of all spans that were ever placed.
 static SPANS: AtomicPtr<Span> = AtomicPtr::new(null_mut());
-static SLACKS: AtomicPtr<AtomicU16> = AtomicPtr::new(null_mut());
+static COVERED: AtomicUsize = AtomicUsize::new(0);
+
+/// Extended while the ground is held; free during a fork.
+static TABLE: Lock<Table> = Lock::new(Table::NONE);
 
 /// Who says how far spans lie apart.
 static DISTANCE: Lock<Draw> = Lock::new(Draw::Lowest);
 
-/// Makes room for the records of so many numbers.
+/// Claims addresses for the records of so many numbers.
 pub(super) fn lay(room: usize) -> Result<(), Refused> {
-    let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
-    let spans = sparse(room * size_of::<Span>())?;
-    let slacks = sparse(2 * room * MOST_BLOCKS * size_of::<AtomicU16>())?;
-    ROOM.store(room, Ordering::Relaxed);
-    SPANS.store(spans.base().as_ptr().cast(), Ordering::Relaxed);
-    SLACKS.store(slacks.base().as_ptr().cast(), Ordering::Relaxed);
-    // They are needed for as long as the process.
-    core::mem::forget((spans, slacks));
+    let spans = TABLE.lock().claim(room * size_of::<Span>())?;
+    SPANS.store(spans.cast(), Ordering::Relaxed);
     *DISTANCE.lock() = Draw::new();
+    Ok(())
+}
+
+/// Makes sure that there is a record at a number.
+fn cover(number: u32) -> Result<(), Refused> {
+    let wanted = number as usize + 1;
+    if wanted > COVERED.load(Ordering::Relaxed) {
+        let bytes = TABLE.lock().cover(wanted * size_of::<Span>())?;
+        COVERED.store(bytes / size_of::<Span>(), Ordering::Release);
+    }
     Ok(())
 }
 
@@ -100,14 +108,17 @@ pub(super) fn distance() -> Option<Reservation> {
     Reservation::reserve((Draw::new().below(MOST) + 1) << 30, page_size()).ok()
 }
 
-/// The record at a number.
+/// The record at the number of a span that was placed.
 pub(super) fn span(number: u32) -> *mut Span {
-    // SAFETY: numbers are of slabs within the room.
+    // SAFETY: the table reaches up to the last span that was placed.
     unsafe { SPANS.load(Ordering::Relaxed).add(number as usize) }
 }
 
 /// What lies at a number.
 pub(super) fn kind(number: u32) -> Kind {
+    if number as usize >= COVERED.load(Ordering::Acquire) {
+        return Kind::Nothing;
+    }
     // SAFETY: the record is there, and the field atomic.
     Kind::from_bits(unsafe { &(*span(number)).kind }.load(Ordering::Acquire))
 }
@@ -156,15 +167,10 @@ pub(super) fn lengths(number: u32) -> (usize, usize) {
     unsafe { ((*span(number)).whole, (*span(number)).length) }
 }
 
-/// How many bytes a block of a slab has that were not asked for.
-///
-/// There is a table for each doubling of the blocks' length, from 16 bytes on, so that little is touched for slabs of few blocks: each has half
-/// as many entries as the last, for as many slabs.
-pub(super) fn slack(number: u32, class: usize, block: usize) -> &'static AtomicU16 {
-    let per_slab = MOST_BLOCKS >> (size_of_class(class) / GRAIN).ilog2();
-    let before = ROOM.load(Ordering::Relaxed) * (2 * MOST_BLOCKS - 2 * per_slab);
-    // SAFETY: the tables are there for as long as the process, and a slab of this class has no more blocks.
-    unsafe { &*SLACKS.load(Ordering::Relaxed).add(before + number as usize * per_slab + block) }
+/// The slot of a slab in the table of its blocks' slacks.
+pub(super) fn slot(number: u32) -> u32 {
+    // SAFETY: the record is there, and the field changes only while no program has a block of the slab.
+    unsafe { (*span(number)).slot }
 }
 
 /// How long the part of a slab is that has blocks: an OS page less where there are guards and pages are not as long as slabs.
@@ -179,7 +185,12 @@ pub(super) fn place(shared: &mut Shared, length: usize, align: usize) -> Option<
         place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
     // SAFETY: the lead is a part of the span.
     let body = unsafe { start.add(lead * SLAB) };
-    let number = GROUND.number_of(body.addr().get())?;
+    let number = GROUND.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
+    let Some(number) = number else {
+        // SAFETY: the pages were placed just now, and nobody uses them.
+        let _ = unsafe { shared.remove(start) };
+        return None;
+    };
     // SAFETY: the span is new, so nobody looks at its record but for the kind, which stays.
     unsafe {
         let span = span(number);

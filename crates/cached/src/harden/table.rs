@@ -1,0 +1,30 @@
+//! Tables of records: their addresses are claimed at once, and they are mapped as far as they are used.
+
+use heapwright_os::{Refused, Reservation, round_to_pages};
+
+/// A table is extended by an eighth, at least by this many bytes.
+const LEAST_STEP: usize = 16 << 10;
+
+/// A table of the process's lifetime; without addresses at first.
+pub(super) struct Table(Option<Reservation>);
+
+impl Table {
+    pub(super) const NONE: Table = Table(None);
+
+    /// Claims addresses for `bytes` and returns the first, at which nothing is mapped yet.
+    pub(super) fn claim(&mut self, bytes: usize) -> Result<*mut u8, Refused> {
+        let space = Reservation::claim_table(round_to_pages(bytes).ok_or(Refused)?)?;
+        Ok(self.0.insert(space).base().as_ptr())
+    }
+
+    /// Makes at least the first `bytes` accessible, new ones as zeros; returns how many are now.
+    pub(super) fn cover(&mut self, bytes: usize) -> Result<usize, Refused> {
+        let space = self.0.as_mut().ok_or(Refused)?;
+        let least = round_to_pages(bytes).ok_or(Refused)?;
+        if least > space.extent() {
+            let generous = round_to_pages(least + (least / 8).max(LEAST_STEP)).ok_or(Refused)?;
+            space.extend(generous.min(space.length())).or_else(|Refused| space.extend(least))?;
+        }
+        Ok(space.extent())
+    }
+}
