@@ -4,7 +4,8 @@
  *   exercise           all of it
  *   exercise refused   prints instead how many calls the shim refused
  *   exercise streams   the standard streams were closed, and must still be closed at the end; prints nothing
- *   exercise sandbox   the kernel ends this process if it opens a file after its start */
+ *   exercise sandbox   the kernel ends this process if it opens a file after its start
+ *   exercise pages N   pages are N bytes long */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -154,6 +155,7 @@ int main(int argc, char **argv)
     const char *way = argc > 1 ? argv[1] : "";
     pthread_t threads[THREADS];
     if (!strcmp(way, "sandbox")) forbid_open();
+    if (!strcmp(way, "pages")) CHECK(argc == 3 && sysconf(_SC_PAGESIZE) == atol(argv[2]));
     for (uintptr_t i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     for (int i = 0; i < SLOTS; i++) {
