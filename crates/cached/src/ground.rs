@@ -5,7 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
-use heapwright_os::{Refused, Reservation, now_nanoseconds, round_to_pages, secret_word};
+use heapwright_os::{ForkPass, Refused, Reservation, now_nanoseconds, round_to_pages, secret_word};
 
 use crate::OutOfMemory;
 use crate::classes::SMALL_CLASSES;
@@ -221,8 +221,8 @@ impl Ground {
     }
 
     /// Takes the lock for a fork.
-    pub(crate) fn hold(&self) {
-        SHARED.hold_for_fork();
+    pub(crate) fn hold(&self, pass: ForkPass<'_>) {
+        SHARED.hold_for_fork(pass);
     }
 
     /// Frees it after the fork.

@@ -18,7 +18,8 @@ impl StreamList {
         let functions =
             [weak_address!("_IO_list_lock"), weak_address!("_IO_list_unlock"), weak_address!("_IO_list_resetlock")];
         // SAFETY: each is null, which stands for `None`, or a function without arguments and result.
-        let [lock, unlock, reset] = functions.map(|address| unsafe { transmute::<*const (), Option<extern "C" fn()>>(address) });
+        let [lock, unlock, reset] =
+            functions.map(|address| unsafe { transmute::<*const (), Option<extern "C" fn()>>(address) });
         StreamList { lock, unlock, reset }
     }
 

@@ -26,12 +26,7 @@ impl Call {
 }
 
 /// Returns one line about the bad `address`. `None` if the settings ask for bad frees to be ignored: then it is counted.
-pub(crate) fn complaint(
-    state: &mut State,
-    call: Call,
-    address: NonNull<u8>,
-    error: FreeError,
-) -> Option<Line<256>> {
+pub(crate) fn complaint(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) -> Option<Line<256>> {
     if state.ignores_bad_frees() {
         state.bad_frees += 1;
         return None;
