@@ -75,14 +75,15 @@ pub trait HeldAcrossForks: 'static {
     /// Returns the lock.
     fn lock() -> &'static Lock<Self::State>;
 
-    /// Takes further locks for a fork, as [`ForkHandlers::hold`] does. The lock is held.
-    fn before_fork(_pass: ForkPass<'_>) {}
+    /// Takes further locks for a fork, as [`ForkHandlers::hold`] does. The state is not available if another thread has
+    /// the lock, which may be in a pass that only looks or that gives up soon.
+    fn before_fork(_state: Option<&Self::State>, _pass: ForkPass<'_>) {}
 
-    /// Frees these locks, as [`ForkHandlers::let_go`] does.
+    /// Frees these locks, as [`ForkHandlers::let_go`] does. The state is available as before the fork.
     ///
     /// # Safety
     /// The calling thread, or in the child the one that it is a copy of, has called [`HeldAcrossForks::before_fork`].
-    unsafe fn after_fork() {}
+    unsafe fn after_fork(_state: Option<&Self::State>) {}
 
     /// Makes the state that of the child. The lock is held. Not called if the thread that forked was interrupted by a
     /// signal while it held the lock.
@@ -98,13 +99,24 @@ pub trait HeldAcrossForks: 'static {
 /// [`Refused`] when there is no memory for one more entry.
 pub fn hold_across_forks<H: HeldAcrossForks>() -> Result<(), Refused> {
     fn hold<H: HeldAcrossForks>(pass: ForkPass<'_>) {
-        H::lock().hold_for_fork(pass);
-        H::before_fork(pass);
+        match pass {
+            ForkPass::Look(_) => {
+                H::lock().hold_for_fork(pass);
+                H::before_fork(H::lock().try_lock().as_deref(), pass);
+            }
+            ForkPass::Take | ForkPass::TakeSoon => {
+                // SAFETY: this thread holds the lock then.
+                let state = H::lock().hold_for_fork(pass).then(|| unsafe { H::lock().held() });
+                H::before_fork(state, pass);
+            }
+        }
     }
     fn let_go<H: HeldAcrossForks>() {
-        // SAFETY: called after the fork of a thread that has called `hold`, by that thread or its copy.
+        let is_available = H::lock().is_held_for_fork() || is_single_threaded();
+        // SAFETY: called after the fork of a thread that has called `hold`, by that thread or its copy, which holds the
+        // lock, or is the only thread.
         unsafe {
-            H::after_fork();
+            H::after_fork(is_available.then(|| H::lock().held()));
             H::lock().let_go_after_fork();
         }
     }

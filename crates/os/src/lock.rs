@@ -118,21 +118,26 @@ impl<T> Lock<T> {
     }
 
     /// Takes the lock for a fork, as `pass` says. Does nothing if the calling thread holds it already: for an outer fork,
-    /// or because a signal handler that forks has interrupted the thread while it held the lock.
-    pub fn hold_for_fork(&self, pass: ForkPass<'_>) {
+    /// or because a signal handler that forks has interrupted the thread while it held the lock. Returns whether the
+    /// calling thread holds it now.
+    pub fn hold_for_fork(&self, pass: ForkPass<'_>) -> bool {
         match pass {
             ForkPass::Look(is_interrupted) => {
-                if self.word.load(Ordering::Relaxed) & (OWNER | FOR_FORK) == this_thread() {
+                let owner = self.word.load(Ordering::Relaxed) & (OWNER | FOR_FORK);
+                if owner == this_thread() {
                     is_interrupted.set(true);
                 }
+                owner & OWNER == this_thread()
             }
-            ForkPass::Take => {
-                self.take_for_fork(None);
-            }
-            ForkPass::TakeSoon => {
-                self.take_for_fork(Some(PATIENCE));
-            }
+            ForkPass::Take => self.take_for_fork(None),
+            ForkPass::TakeSoon => self.take_for_fork(Some(PATIENCE)),
         }
+    }
+
+    /// Takes the lock if it is free, or held for a fork by the calling thread.
+    pub(crate) fn try_lock(&self) -> Option<Locked<'_, T>> {
+        let is_taken = self.is_held_for_own_fork() || self.try_take(this_thread());
+        is_taken.then(|| Locked { lock: self, _here: PhantomData })
     }
 
     /// Takes the lock for a fork, if it is free soon enough; returns whether the calling thread holds it.
@@ -186,7 +191,7 @@ impl<T> Lock<T> {
     }
 
     /// Whether a thread holds the lock for a fork.
-    fn is_held_for_fork(&self) -> bool {
+    pub(crate) fn is_held_for_fork(&self) -> bool {
         self.word.load(Ordering::Relaxed) & FOR_FORK != 0
     }
 

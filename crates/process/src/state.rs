@@ -130,11 +130,11 @@ impl HeldAcrossForks for Forks {
         &STATE
     }
 
-    fn before_fork(pass: ForkPass<'_>) {
+    fn before_fork(_: Option<&Self::State>, pass: ForkPass<'_>) {
         cached::before_fork(pass);
     }
 
-    unsafe fn after_fork() {
+    unsafe fn after_fork(_: Option<&Self::State>) {
         // SAFETY: this thread, or the one that it is a copy of, called `before_fork`, as `after_fork` requires.
         unsafe { cached::after_fork() };
     }

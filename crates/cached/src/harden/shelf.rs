@@ -93,7 +93,9 @@ pub(super) fn trim() -> usize {
 
 /// Takes all locks for a fork.
 pub(super) fn hold(pass: ForkPass<'_>) {
-    shelves().iter().for_each(|shelf| shelf.hold_for_fork(pass));
+    for shelf in shelves() {
+        shelf.hold_for_fork(pass);
+    }
 }
 
 /// Frees them after the fork.

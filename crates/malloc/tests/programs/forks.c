@@ -111,6 +111,9 @@ static void fork_with_handlers(int forks, int others)
 
 static atomic_int signal_forks;
 
+/* Whether every other child of the handler goes on where the signal interrupted its parent. */
+static bool children_go_on = true;
+
 /* The next signal comes some time after this one was handled: however slow the machine, the program goes on. */
 static void send_signal_soon(void)
 {
@@ -125,8 +128,7 @@ static void fork_in_handler(int number)
     int turn = signal_forks++;
     pid_t child = fork();
     if (child == 0) {
-        if (turn % 2 == 0) _exit(0);
-        /* Every other child goes on where the signal interrupted its parent. */
+        if (!children_go_on || turn % 2 == 0) _exit(0);
         return;
     }
     if (child > 0) {
@@ -419,6 +421,9 @@ int main(int argc, char **argv)
     } else if (!strcmp(what, "storm")) {
         fork_in_a_storm(count);
     } else if (!strcmp(what, "storm-threads")) {
+        fork_in_a_storm_with_threads(count);
+    } else if (!strcmp(what, "storm-threads-exit")) {
+        children_go_on = false;
         fork_in_a_storm_with_threads(count);
     } else if (!strcmp(what, "streams")) {
         fork_with_streams(count);
