@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use heapwright_heaps::{
     Backing, CreateError, FirstFit, FreeError, GrowingHeap, Mappings, ResizeError, Settings, Statistics,
 };
-use heapwright_os::{Refused, now_nanoseconds, secret_word};
+use heapwright_os::{ForkPass, Refused, now_nanoseconds, secret_word};
 
 use crate::OutOfMemory;
 use crate::classes::SMALL_CLASSES;
@@ -218,8 +218,8 @@ impl Ground {
     }
 
     /// Takes the lock for a fork.
-    pub(crate) fn hold(&self) {
-        SHARED.hold_for_fork();
+    pub(crate) fn hold(&self, pass: ForkPass<'_>) {
+        SHARED.hold_for_fork(pass);
     }
 
     /// Frees it after the fork.

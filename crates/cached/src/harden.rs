@@ -26,12 +26,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Line, Output, Refused, Reservation, exit_at_once, round_to_pages, variable};
+use heapwright_os::{ForkPass, Line, Output, Refused, Reservation, exit_at_once, round_to_pages, variable};
 
 pub use measures::Measures;
 
 use crate::classes::{GRAIN, LARGEST, aligned_class_of, blocks_before, class_of, size_of_class};
 use crate::ground::GROUND;
+use crate::heap::Heap;
 use crate::heaps::HEAPS;
 use crate::mode::measures;
 use crate::slab::SLAB;
@@ -212,6 +213,9 @@ pub(crate) fn free(block: NonNull<u8>) -> Result<(), FreeError> {
             }
         }
         Place::Slab(number, class, at) => {
+            // Before the block is free: a thread that ends may free the table of its thread-specific values, into which
+            // adopting a heap writes.
+            let heap = if measures().have(Measures::QUARANTINE) { thread::adopted() } else { None };
             if !span::set_freed(number, at) {
                 return Err(FreeError::AlreadyFree);
             }
@@ -223,10 +227,9 @@ pub(crate) fn free(block: NonNull<u8>) -> Result<(), FreeError> {
             if mode::is_counted() {
                 counts::see_freed(Some(class), size_of_class(class));
             }
-            if measures().have(Measures::QUARANTINE) {
-                wait(block, size_of_class(class));
-            } else {
-                shelf::put(class, number, at);
+            match heap {
+                Some(heap) => wait(heap, block, size_of_class(class)),
+                None => shelf::put(class, number, at),
             }
         }
     }
@@ -238,10 +241,9 @@ pub(crate) fn refuse(block: NonNull<u8>, error: FreeError) -> ! {
     end(&Fault::Free(error), block)
 }
 
-/// Has a block wait before it can be used again.
-fn wait(block: NonNull<u8>, bytes: usize) {
-    let queue = thread::adopted().and_then(|heap| quarantine::queue_or_new(heap.owner()));
-    let Some(queue) = queue else { return put_back(block.addr().get()) };
+/// Has a block wait before it can be used again, in the queue of the calling thread's heap.
+fn wait(heap: &Heap, block: NonNull<u8>, bytes: usize) {
+    let Some(queue) = quarantine::queue_or_new(heap.owner()) else { return put_back(block.addr().get()) };
     // SAFETY: the heap is this thread's, and nothing below allocates or frees.
     let queue = unsafe { &mut *queue };
     while let Some(first) = queue.make_room(bytes, quarantine::MOST_BYTES) {
@@ -372,11 +374,11 @@ pub(crate) fn trim() -> usize {
 }
 
 /// Takes all locks for a fork.
-pub(crate) fn hold() {
+pub(crate) fn hold(pass: ForkPass<'_>) {
     if is_on() {
-        shelf::hold();
-        long::WAITING.hold_for_fork();
-        quarantine::TABLE.hold_for_fork();
+        shelf::hold(pass);
+        long::WAITING.hold_for_fork(pass);
+        quarantine::TABLE.hold_for_fork(pass);
     }
 }
 

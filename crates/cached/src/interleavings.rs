@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::println;
 use std::vec::Vec;
 
+use heapwright_os::ForkPass;
 use loom::model::Builder;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
@@ -254,7 +255,7 @@ fn a_child_goes_on_wherever_the_other_threads_were() {
             unsafe { crate::free(longer).unwrap() };
             kept.free();
         });
-        crate::before_fork();
+        crate::before_fork(ForkPass::Take);
         fork();
         // SAFETY: the lock was taken before the fork, by this thread, which goes on in the child.
         unsafe {

@@ -61,7 +61,7 @@ pub use places::{Places, places, write_state};
 pub use slab::SlabGlance;
 
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
-use heapwright_os::{Refused, page_size, resident};
+use heapwright_os::{ForkPass, Refused, page_size, resident};
 
 use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
 use ground::GROUND;
@@ -445,10 +445,11 @@ pub fn page_returns() -> Option<PageReturns> {
     Some(PageReturns { bytes: holes.bytes + GROUND.returned() as u64, ..holes })
 }
 
-/// Takes all locks for a fork, so that no other thread is at work on what all share. May be called when they are held.
-pub fn before_fork() {
-    harden::hold();
-    GROUND.hold();
+/// Takes all locks for a fork, or what else `pass` says, so that no other thread is at work on what all share. May be
+/// called when they are held.
+pub fn before_fork(pass: ForkPass<'_>) {
+    harden::hold(pass);
+    GROUND.hold(pass);
 }
 
 /// Frees these locks, in the parent or in the child.

@@ -10,7 +10,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 pub(crate) use heapwright_os::ForkHandlers;
-use heapwright_os::Refused;
+use heapwright_os::{ForkPass, Refused};
 use loom::cell::UnsafeCell;
 use loom::lazy_static::Lazy;
 use loom::sync::{Condvar, Mutex};
@@ -116,7 +116,7 @@ impl<T> Lock<T> {
         }
     }
 
-    pub(crate) fn hold_for_fork(&self) {
+    pub(crate) fn hold_for_fork(&self, _: ForkPass<'_>) {
         self.hold();
     }
 

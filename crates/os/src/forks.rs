@@ -12,15 +12,17 @@
 //! - **Signals are blocked while all locks are held,** but not while they are being taken: another thread that holds
 //!   one may have to wait for this thread's answer to a signal (as garbage collectors do). A signal handler that forks
 //!   meanwhile takes the remaining locks and leaves them to the interrupted fork.
+//! - **A signal handler that forks may have interrupted its thread while that held a lock.** Then the fork does not wait
+//!   long for other locks, whose owners may wait for this one, and the child may not be able to allocate.
 //!
 //! `_Fork` and the bare system call run no handlers.
 
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::lock::Lock;
+use crate::lock::{ForkPass, Lock, PATIENCE};
 use crate::pages::{Refused, refuse_call_if_told};
 use crate::process::process_id;
 use crate::streams::StreamList;
@@ -29,9 +31,9 @@ use crate::threads::is_single_threaded;
 /// What a part of the process does around forks.
 #[derive(Clone, Copy)]
 pub struct ForkHandlers {
-    /// Takes locks by [`Lock::hold_for_fork`], in the order in which the process takes them. May be called when they are
-    /// held already.
-    pub hold: fn(),
+    /// Calls [`Lock::hold_for_fork`] for each lock, in the order in which the process takes them. Called for several
+    /// passes, and maybe when some are held already.
+    pub hold: fn(ForkPass<'_>),
     /// Frees them by [`Lock::let_go_after_fork`], in the parent or in the child. May be called when some were not taken.
     pub let_go: fn(),
     /// Makes the state that of the child. Takes locks by [`Lock::lock_in_child`].
@@ -73,14 +75,15 @@ pub trait HeldAcrossForks: 'static {
     /// Returns the lock.
     fn lock() -> &'static Lock<Self::State>;
 
-    /// Takes further locks for a fork, as [`ForkHandlers::hold`] does. The lock is held.
-    fn before_fork() {}
+    /// Takes further locks for a fork, as [`ForkHandlers::hold`] does. The state is not available if another thread has
+    /// the lock, which may be in a pass that only looks or that gives up soon.
+    fn before_fork(_state: Option<&Self::State>, _pass: ForkPass<'_>) {}
 
-    /// Frees these locks, as [`ForkHandlers::let_go`] does.
+    /// Frees these locks, as [`ForkHandlers::let_go`] does. The state is available as before the fork.
     ///
     /// # Safety
     /// The calling thread, or in the child the one that it is a copy of, has called [`HeldAcrossForks::before_fork`].
-    unsafe fn after_fork() {}
+    unsafe fn after_fork(_state: Option<&Self::State>) {}
 
     /// Makes the state that of the child. The lock is held. Not called if the thread that forked was interrupted by a
     /// signal while it held the lock.
@@ -95,14 +98,25 @@ pub trait HeldAcrossForks: 'static {
 /// # Errors
 /// [`Refused`] when there is no memory for one more entry.
 pub fn hold_across_forks<H: HeldAcrossForks>() -> Result<(), Refused> {
-    fn hold<H: HeldAcrossForks>() {
-        H::lock().hold_for_fork();
-        H::before_fork();
+    fn hold<H: HeldAcrossForks>(pass: ForkPass<'_>) {
+        match pass {
+            ForkPass::Look(_) => {
+                H::lock().hold_for_fork(pass);
+                H::before_fork(H::lock().try_lock().as_deref(), pass);
+            }
+            ForkPass::Take | ForkPass::TakeSoon => {
+                // SAFETY: this thread holds the lock then.
+                let state = H::lock().hold_for_fork(pass).then(|| unsafe { H::lock().held() });
+                H::before_fork(state, pass);
+            }
+        }
     }
     fn let_go<H: HeldAcrossForks>() {
-        // SAFETY: called after the fork of a thread that has called `hold`, by that thread or its copy.
+        let is_available = H::lock().is_held_for_fork() || is_single_threaded();
+        // SAFETY: called after the fork of a thread that has called `hold`, by that thread or its copy, which holds the
+        // lock, or is the only thread.
         unsafe {
-            H::after_fork();
+            H::after_fork(is_available.then(|| H::lock().held()));
             H::lock().let_go_after_fork();
         }
     }
@@ -115,9 +129,11 @@ pub fn hold_across_forks<H: HeldAcrossForks>() -> Result<(), Refused> {
     at_fork(ForkHandlers { hold: hold::<H>, let_go: let_go::<H>, begin_child: begin_child::<H> })
 }
 
-/// The state of the handlers. Held as a whole by the thread that forks.
+/// The state of the handlers. Held as a whole by the thread that forks; others only read entries that are complete.
 struct Forks {
     handlers: [Cell<Option<ForkHandlers>>; Forks::MOST],
+    /// Number of complete entries.
+    count: AtomicUsize,
     /// Number of forks that this thread has begun while it was about to fork: in signal handlers, or in the handlers of
     /// other libraries.
     nested: AtomicU32,
@@ -131,6 +147,7 @@ struct Forks {
 
 static FORKS: Lock<Forks> = Lock::new(Forks {
     handlers: [const { Cell::new(None) }; Forks::MOST],
+    count: AtomicUsize::new(0),
     nested: AtomicU32::new(0),
     children: AtomicU32::new(0),
     is_complete: AtomicBool::new(false),
@@ -142,18 +159,26 @@ impl Forks {
     const MOST: usize = 8;
 
     fn add(&self, handlers: ForkHandlers) -> Result<(), Refused> {
-        let room = self.handlers.iter().find(|entry| entry.get().is_none()).ok_or(Refused)?;
-        room.set(Some(handlers));
+        let count = self.count.load(Ordering::Relaxed);
+        self.handlers.get(count).ok_or(Refused)?.set(Some(handlers));
+        self.count.store(count + 1, Ordering::Release);
         Ok(())
     }
 
     /// The handlers, the first registered first.
     fn handlers(&self) -> impl DoubleEndedIterator<Item = ForkHandlers> + '_ {
-        self.handlers.iter().filter_map(Cell::get)
+        self.handlers[..self.count.load(Ordering::Acquire)].iter().filter_map(Cell::get)
     }
 
-    fn hold_all(&self) {
-        self.handlers().rev().for_each(|handlers| (handlers.hold)());
+    fn go_through(&self, pass: ForkPass<'_>) {
+        self.handlers().rev().for_each(|handlers| (handlers.hold)(pass));
+    }
+
+    /// Whether the calling thread was interrupted while it held a lock, by the signal handler that forks.
+    fn has_interrupted(&self) -> bool {
+        let is_interrupted = Cell::new(false);
+        self.go_through(ForkPass::Look(&is_interrupted));
+        is_interrupted.get()
     }
 
     fn let_go_all(&self) {
@@ -187,10 +212,10 @@ impl Forks {
 
     /// Takes all locks and blocks signals; returns `false` if this process is another one by now, which has to begin
     /// anew: the child of a signal handler that has forked meanwhile.
-    fn hold_everything(&self, streams: &StreamList) -> bool {
+    fn hold_everything(&self, streams: &StreamList, pass: ForkPass<'_>) -> bool {
         let children = self.children.load(Ordering::Relaxed);
         streams.lock();
-        self.hold_all();
+        self.go_through(pass);
         self.block_signals();
         let is_same = self.children.load(Ordering::Relaxed) == children;
         if !is_same {
@@ -220,25 +245,27 @@ fn restore_signals(before: &libc::sigset_t) {
 /// Takes all locks, or none if there is no other thread that could hold one.
 extern "C" fn prepare() {
     let streams = StreamList::of_c_library();
+    // SAFETY: without the lock, entries are only read.
+    let forks = unsafe { FORKS.held() };
     if FORKS.is_held_for_own_fork() {
-        // SAFETY: this thread holds the lock.
-        let forks = unsafe { FORKS.held() };
         forks.nested.fetch_add(1, Ordering::Relaxed);
         streams.lock();
-        forks.hold_all();
+        forks.go_through(if forks.has_interrupted() { ForkPass::TakeSoon } else { ForkPass::Take });
     } else if !is_single_threaded() {
-        FORKS.hold_for_fork();
-        // SAFETY: this thread holds the lock.
-        let forks = unsafe { FORKS.held() };
-        while !forks.hold_everything(&streams) {}
-        forks.is_complete.store(true, Ordering::Relaxed);
+        let (pass, patience) =
+            if forks.has_interrupted() { (ForkPass::TakeSoon, Some(PATIENCE)) } else { (ForkPass::Take, None) };
+        // Otherwise another thread is about to fork, and may wait for a lock that this one holds.
+        if FORKS.take_for_fork(patience) {
+            while !forks.hold_everything(&streams, pass) {}
+            forks.is_complete.store(true, Ordering::Relaxed);
+        }
     }
 }
 
 extern "C" fn parent() {
-    if FORKS.is_held_for_fork() {
+    if FORKS.is_held_for_own_fork() {
         StreamList::of_c_library().unlock();
-        // SAFETY: the lock is held for a fork, and no other thread forks meanwhile: this one holds it.
+        // SAFETY: this thread holds the lock.
         let is_nested = unsafe { FORKS.held() }.end_nested();
         if !is_nested {
             end();
@@ -247,14 +274,11 @@ extern "C" fn parent() {
 }
 
 extern "C" fn child() {
-    if !FORKS.is_held_for_fork() {
-        if let Some(forks) = FORKS.lock_in_child() {
-            forks.begin_child();
-        }
-        return;
-    }
-    // SAFETY: the thread that forked held the lock, and this is its copy, the only thread.
+    // SAFETY: this is the only thread.
     let forks = unsafe { FORKS.held() };
+    if !FORKS.is_held_for_own_fork() {
+        return begin_without_locks(forks);
+    }
     let streams = StreamList::of_c_library();
     streams.reset();
     forks.begin_child();
@@ -264,6 +288,17 @@ extern "C" fn child() {
         // For the outer fork.
         streams.lock();
     }
+}
+
+/// Begins a child whose parent took no lock. If another of its threads was about to fork, the locks that it held for
+/// that are freed: nothing was changed under them.
+fn begin_without_locks(forks: &Forks) {
+    forks.let_go_all();
+    forks.nested.store(0, Ordering::Relaxed);
+    forks.is_complete.store(false, Ordering::Relaxed);
+    // SAFETY: this is the only thread, and it does not hold the lock.
+    unsafe { FORKS.let_go_after_fork() };
+    forks.begin_child();
 }
 
 /// Frees all locks, in the parent or in the child, and restores the signals.

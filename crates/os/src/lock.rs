@@ -1,7 +1,7 @@
 //! A lock that never allocates: one word, a short spin, then a futex. The word names the owner, so that a thread that
 //! forks recognises the locks that it holds.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::hint::spin_loop;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::errno::errno_kept;
 use crate::thread_number::thread_number;
 use crate::threads::is_single_threaded;
+use crate::ticks::now_nanoseconds;
 
 // The word of a lock: 0 while it is free, otherwise the owner and the two flags.
 const FREE: u32 = 0;
@@ -25,6 +26,22 @@ const AWAITED: u32 = 1 << 31;
 
 /// Number of spins before a thread sleeps: about as long as an allocation takes.
 const SPINS: u32 = 100;
+
+/// How long a fork waits for a lock that may never be free, in nanoseconds.
+pub(crate) const PATIENCE: u64 = 20_000_000;
+
+/// What a pass over the locks of a process, before a fork, does with each of them.
+#[derive(Clone, Copy)]
+pub enum ForkPass<'p> {
+    /// Nothing; notes whether the calling thread holds it, as it does when a signal handler that forks has interrupted
+    /// that thread.
+    Look(&'p Cell<bool>),
+    /// Waits until it is free and takes it.
+    Take,
+    /// The same, but gives up soon: the calling thread was interrupted while it held a lock, for which the owner of this
+    /// one may wait.
+    TakeSoon,
+}
 
 /// Returns the calling thread as the owner of a lock. A child of a fork is the same owner.
 #[inline(always)]
@@ -100,21 +117,45 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Takes the lock for a fork. Does nothing if the calling thread holds it already: for an outer fork, or because a
-    /// signal handler that forks has interrupted the thread while it held the lock.
-    pub fn hold_for_fork(&self) {
+    /// Takes the lock for a fork, as `pass` says. Does nothing if the calling thread holds it already: for an outer fork,
+    /// or because a signal handler that forks has interrupted the thread while it held the lock. Returns whether the
+    /// calling thread holds it now.
+    pub fn hold_for_fork(&self, pass: ForkPass<'_>) -> bool {
+        match pass {
+            ForkPass::Look(is_interrupted) => {
+                let owner = self.word.load(Ordering::Relaxed) & (OWNER | FOR_FORK);
+                if owner == this_thread() {
+                    is_interrupted.set(true);
+                }
+                owner & OWNER == this_thread()
+            }
+            ForkPass::Take => self.take_for_fork(None),
+            ForkPass::TakeSoon => self.take_for_fork(Some(PATIENCE)),
+        }
+    }
+
+    /// Takes the lock if it is free, or held for a fork by the calling thread.
+    pub(crate) fn try_lock(&self) -> Option<Locked<'_, T>> {
+        let is_taken = self.is_held_for_own_fork() || self.try_take(this_thread());
+        is_taken.then(|| Locked { lock: self, _here: PhantomData })
+    }
+
+    /// Takes the lock for a fork, if it is free soon enough; returns whether the calling thread holds it.
+    pub(crate) fn take_for_fork(&self, patience: Option<u64>) -> bool {
         let me = this_thread();
+        let end = patience.map(|patience| now_nanoseconds() + patience);
         let mut taken = me | FOR_FORK;
         loop {
             let word = self.word.load(Ordering::Relaxed);
-            if word & OWNER == me {
-                return;
+            if word & OWNER == me || word == FREE && self.try_take(taken) {
+                return true;
             }
             if word != FREE {
-                self.sleep_while(word);
+                if end.is_some_and(|end| now_nanoseconds() > end) {
+                    return false;
+                }
+                self.sleep_while(word, patience);
                 taken |= AWAITED;
-            } else if self.try_take(taken) {
-                return;
             }
         }
     }
@@ -133,7 +174,7 @@ impl<T> Lock<T> {
     /// Takes the lock in the child of a fork, which has a single thread. `None` if that thread itself held the lock
     /// when it was interrupted by the signal handler that forked: it continues when the handler returns.
     pub fn lock_in_child(&self) -> Option<Locked<'_, T>> {
-        if self.is_held_for_fork() {
+        if self.is_held_for_own_fork() {
             return Some(Locked { lock: self, _here: PhantomData });
         }
         (self.word.load(Ordering::Relaxed) == FREE).then(|| self.lock())
@@ -142,7 +183,8 @@ impl<T> Lock<T> {
     /// The value of a lock that is held.
     ///
     /// # Safety
-    /// The calling thread, or the one that it is a copy of after a `fork`, holds the lock.
+    /// The calling thread, or the one that it is a copy of after a `fork`, holds the lock; or the value is only used in
+    /// ways that need no lock.
     pub(crate) unsafe fn held(&self) -> &T {
         // SAFETY: the lock is held, as this function requires.
         unsafe { &*self.value.get() }
@@ -179,20 +221,23 @@ impl<T> Lock<T> {
                 // Other threads may still sleep.
                 FREE if self.try_take(me | AWAITED) => return,
                 FREE => {}
-                word => self.sleep_while(word),
+                word => self.sleep_while(word, None),
             }
         }
     }
 
-    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed. May return early.
-    fn sleep_while(&self, word: u32) {
+    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed, at most for as many nanoseconds as
+    /// `patience` has, less than a second. May return early.
+    fn sleep_while(&self, word: u32, patience: Option<u64>) {
         let awaited = word | AWAITED;
         let marked = self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
         if marked.is_ok() {
             let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            // SAFETY: the word is borrowed for the call, and null stands for no timeout.
+            let time = patience.map(|patience| libc::timespec { tv_sec: 0, tv_nsec: patience as _ });
+            let time = time.as_ref().map_or(null(), core::ptr::from_ref);
+            // SAFETY: the word and the time are borrowed for the call, and null stands for no timeout.
             errno_kept(|| unsafe {
-                libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, awaited, null::<libc::timespec>());
+                libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, awaited, time);
             });
         }
     }

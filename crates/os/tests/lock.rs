@@ -1,9 +1,12 @@
 //! The lock among threads and across fork, and memory from the system.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
-use heapwright_os::{Lock, Reservation, map_aligned, page_size, remap, unmap};
+use heapwright_os::{ForkPass, Lock, Reservation, map_aligned, page_size, remap, unmap};
 
 #[test]
 fn one_thread_at_a_time() {
@@ -48,17 +51,18 @@ fn the_child_of_a_fork_holds_the_lock_of_the_thread_that_forked() {
         }
     });
     for _ in 0..200 {
-        LOCK.hold();
+        LOCK.hold_for_fork(ForkPass::Take);
         // SAFETY: the child calls nothing but the lock and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
+            let value = LOCK.lock_in_child().map(|value| *value);
             // SAFETY: the thread that forked held the lock.
-            unsafe { LOCK.let_go_in_child() };
-            let code = i32::from(*LOCK.lock() & !1 != 6);
+            unsafe { LOCK.let_go_after_fork() };
+            let code = i32::from(*LOCK.lock() & !1 != 6 || value.is_none());
             heapwright_os::exit_at_once(code);
         }
         // SAFETY: this thread took the lock above.
-        unsafe { LOCK.let_go() };
+        unsafe { LOCK.let_go_after_fork() };
         let mut status = -1;
         // SAFETY: the status is written to a local variable.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
@@ -66,6 +70,64 @@ fn the_child_of_a_fork_holds_the_lock_of_the_thread_that_forked() {
     }
     STOP.store(true, Ordering::Relaxed);
     busy.join().unwrap();
+}
+
+#[test]
+fn a_lock_that_is_held_for_a_fork_lets_its_owner_through_and_nobody_else() {
+    static LOCK: Lock<u32> = Lock::new(7);
+    let owner = thread::spawn(|| {
+        // Another thread: this one is not the only one.
+        let (done, other) = channel::<()>();
+        let parked = thread::spawn(move || other.recv().unwrap_err());
+        assert!(LOCK.hold_for_fork(ForkPass::Take));
+        *LOCK.lock() += 1;
+        assert!(LOCK.hold_for_fork(ForkPass::Take), "for a fork inside another");
+        *LOCK.lock() += 1;
+        let waiting = thread::spawn(|| *LOCK.lock());
+        thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished());
+        *LOCK.lock() += 1;
+        // SAFETY: this thread took the lock above.
+        unsafe { LOCK.let_go_after_fork() };
+        assert_eq!(waiting.join().unwrap(), 10);
+        drop(done);
+        parked.join().unwrap();
+    });
+    owner.join().unwrap();
+}
+
+#[test]
+fn a_fork_recognises_a_lock_that_its_thread_holds_and_waits_for_others_or_gives_up() {
+    static LOCK: Lock<u32> = Lock::new(7);
+    static OTHER: Lock<u32> = Lock::new(7);
+    let (to_end, end) = channel::<()>();
+    let (to_begin, begin) = channel::<()>();
+    let other = thread::spawn(move || {
+        let _held = OTHER.lock();
+        to_begin.send(()).unwrap();
+        end.recv().unwrap_err();
+    });
+    begin.recv().unwrap();
+    let own = LOCK.lock();
+    let is_interrupted = Cell::new(false);
+    assert!(!OTHER.hold_for_fork(ForkPass::Look(&is_interrupted)) && !is_interrupted.get());
+    assert!(LOCK.hold_for_fork(ForkPass::Look(&is_interrupted)) && is_interrupted.get());
+    assert!(LOCK.hold_for_fork(ForkPass::TakeSoon) && !OTHER.hold_for_fork(ForkPass::TakeSoon));
+    // SAFETY: this thread forks, as it were; neither lock was taken for that.
+    unsafe {
+        LOCK.let_go_after_fork();
+        OTHER.let_go_after_fork();
+    }
+    // SAFETY: the lock lives as long as the process.
+    assert_ne!(unsafe { LOCK.word().read_volatile() }, 0, "it is still held");
+    drop(own);
+    // SAFETY: the lock lives as long as the process.
+    assert_eq!(unsafe { LOCK.word().read_volatile() }, 0);
+    drop(to_end);
+    other.join().unwrap();
+    assert!(OTHER.hold_for_fork(ForkPass::TakeSoon));
+    // SAFETY: this thread took the lock above.
+    unsafe { OTHER.let_go_after_fork() };
 }
 
 #[test]

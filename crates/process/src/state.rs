@@ -3,7 +3,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_cached as cached;
-use heapwright_os::{HeldAcrossForks, Lock, Locked, Output, abort, has_variable_with, hold_across_forks, uncancelled};
+use heapwright_os::{
+    ForkPass, HeldAcrossForks, Lock, Locked, Output, abort, has_variable_with, hold_across_forks, uncancelled,
+};
 
 use crate::beacon;
 use crate::front;
@@ -128,11 +130,11 @@ impl HeldAcrossForks for Forks {
         &STATE
     }
 
-    fn before_fork() {
-        cached::before_fork();
+    fn before_fork(_: Option<&Self::State>, pass: ForkPass<'_>) {
+        cached::before_fork(pass);
     }
 
-    unsafe fn after_fork() {
+    unsafe fn after_fork(_: Option<&Self::State>) {
         // SAFETY: this thread, or the one that it is a copy of, called `before_fork`, as `after_fork` requires.
         unsafe { cached::after_fork() };
     }

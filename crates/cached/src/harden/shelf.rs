@@ -3,7 +3,7 @@
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use heapwright_os::{Lock, Refused, Reservation, round_to_pages};
+use heapwright_os::{ForkPass, Lock, Refused, Reservation, round_to_pages};
 
 use super::draw::Draw;
 use super::slab::Slab;
@@ -96,8 +96,10 @@ pub(super) fn trim() -> usize {
 }
 
 /// Takes all locks for a fork.
-pub(super) fn hold() {
-    shelves().iter().for_each(Lock::hold_for_fork);
+pub(super) fn hold(pass: ForkPass<'_>) {
+    for shelf in shelves() {
+        shelf.hold_for_fork(pass);
+    }
 }
 
 /// Frees them after the fork.

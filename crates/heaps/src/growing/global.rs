@@ -1,15 +1,19 @@
 //! A growing heap as a Rust program's global allocator.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::ptr::{NonNull, null_mut};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::ptr::{NonNull, drop_in_place, null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use heapwright_os::{Lock, Locked};
+use heapwright_os::{ForkPass, HeldAcrossForks, Lock, Refused, hold_across_forks, map, round_to_pages, unmap};
 use heapwright_placement::PolicyKind;
 
 use super::{GrowingHeap, Settings};
 use crate::policy::{Chosen, Policy};
 
-/// A [`GrowingHeap`] behind a lock, created at the first allocation.
+/// A [`GrowingHeap`] behind a lock, created at the first allocation. The child of a `fork` can go on using it, whatever
+/// other threads were doing.
 ///
 /// ```
 /// use heapwright::{BestFit, GlobalHeap};
@@ -23,17 +27,26 @@ use crate::policy::{Chosen, Policy};
 /// ```
 pub struct GlobalHeap<P: Policy = Chosen> {
     choice: P::Choice,
-    heap: Lock<Option<GrowingHeap<P>>>,
+    /// Null until the first allocation.
+    made: AtomicPtr<Made<P>>,
+    _heap: PhantomData<GrowingHeap<P>>,
 }
 
 // SAFETY: the choice is `Sync` and only read, and the heap is protected by the lock.
 unsafe impl<P: Policy> Sync for GlobalHeap<P> where P::Choice: Sync {}
 
+/// A heap in a mapping of its own: fork handlers find it there wherever the [`GlobalHeap`] is moved.
+#[repr(C)]
+struct Made<P: Policy> {
+    link: Link,
+    heap: Lock<GrowingHeap<P>>,
+}
+
 impl GlobalHeap<Chosen> {
     /// Creates a heap under `policy`.
     #[must_use]
     pub const fn with_policy(policy: PolicyKind) -> Self {
-        GlobalHeap { choice: policy, heap: Lock::new(None) }
+        GlobalHeap { choice: policy, made: AtomicPtr::new(null_mut()), _heap: PhantomData }
     }
 }
 
@@ -41,7 +54,7 @@ impl<P: Policy<Choice = ()>> GlobalHeap<P> {
     /// Creates a heap under the policy of its type.
     #[must_use]
     pub const fn new() -> Self {
-        GlobalHeap { choice: (), heap: Lock::new(None) }
+        GlobalHeap { choice: (), made: AtomicPtr::new(null_mut()), _heap: PhantomData }
     }
 }
 
@@ -54,15 +67,138 @@ impl<P: Policy<Choice = ()>> Default for GlobalHeap<P> {
 impl<P: Policy> GlobalHeap<P> {
     /// Runs `inspect` on the heap, which must not allocate; returns `None` when nothing has been allocated yet.
     pub fn with<R>(&self, inspect: impl FnOnce(&mut GrowingHeap<P>) -> R) -> Option<R> {
-        self.heap.lock().as_mut().map(inspect)
+        let made = NonNull::new(self.made.load(Ordering::Acquire))?;
+        // SAFETY: the heap lives until this value is dropped, which is borrowed.
+        Some(inspect(&mut unsafe { made.as_ref() }.heap.lock()))
     }
 
-    fn ready(&self) -> Locked<'_, Option<GrowingHeap<P>>> {
-        let mut heap = self.heap.lock();
-        if heap.is_none() {
-            *heap = GrowingHeap::with(self.choice, &Settings::default()).ok();
+    /// As [`GlobalHeap::with`], with a heap that is created now if there is none; `None` if the system refuses one.
+    #[inline]
+    fn with_ready<R>(&self, act: impl FnOnce(&mut GrowingHeap<P>) -> R) -> Option<R> {
+        if self.made.load(Ordering::Acquire).is_null() {
+            self.make().ok()?;
         }
-        heap
+        self.with(act)
+    }
+
+    #[cold]
+    fn make(&self) -> Result<(), Refused> {
+        see_forks()?;
+        let place = map(Self::length()?)?.cast::<Made<P>>();
+        let listed = HEAPS.lock();
+        if !self.made.load(Ordering::Acquire).is_null() {
+            // Another thread was quicker.
+            drop(listed);
+            // SAFETY: the mapping is new, and nothing is in it.
+            return unsafe { unmap(place.cast(), Self::length()?) };
+        }
+        let Ok(heap) = GrowingHeap::with(self.choice, &Settings::default()) else {
+            drop(listed);
+            // SAFETY: as above.
+            unsafe { unmap(place.cast(), Self::length()?) }?;
+            return Err(Refused);
+        };
+        // SAFETY: the mapping is new and long enough; the link comes first in it.
+        unsafe {
+            place.write(Made { link: Link::of::<P>(listed.first.get()), heap: Lock::new(heap) });
+            listed.first.set(place.as_ptr().cast());
+        }
+        self.made.store(place.as_ptr(), Ordering::Release);
+        Ok(())
+    }
+
+    fn length() -> Result<usize, Refused> {
+        round_to_pages(size_of::<Made<P>>()).ok_or(Refused)
+    }
+}
+
+impl<P: Policy> Drop for GlobalHeap<P> {
+    fn drop(&mut self) {
+        let Some(made) = NonNull::new(*self.made.get_mut()) else { return };
+        HEAPS.lock().remove(made.as_ptr().cast());
+        // SAFETY: the heap is in no list any more, and this is the last use of it.
+        unsafe {
+            drop_in_place(made.as_ptr());
+            if let Ok(length) = Self::length() {
+                let _ = unmap(made.cast(), length);
+            }
+        }
+    }
+}
+
+/// What comes first in every [`Made`]: what a fork needs of it.
+struct Link {
+    next: Cell<*const Link>,
+    hold: unsafe fn(*const Link, ForkPass<'_>),
+    let_go: unsafe fn(*const Link),
+}
+
+impl Link {
+    fn of<P: Policy>(next: *const Link) -> Link {
+        unsafe fn hold<P: Policy>(link: *const Link, pass: ForkPass<'_>) {
+            // SAFETY: the link is that of a heap under `P`.
+            unsafe { (*link.cast::<Made<P>>()).heap.hold_for_fork(pass) };
+        }
+        unsafe fn let_go<P: Policy>(link: *const Link) {
+            // SAFETY: the link is that of a heap under `P`, and this thread, or the one that it is a copy of, has called
+            // `hold`.
+            unsafe { (*link.cast::<Made<P>>()).heap.let_go_after_fork() };
+        }
+        Link { next: Cell::new(next), hold: hold::<P>, let_go: let_go::<P> }
+    }
+}
+
+/// The list of all heaps of the process.
+struct Heaps {
+    first: Cell<*const Link>,
+}
+
+// SAFETY: the links are behind the lock, and their heaps may be used by any thread.
+unsafe impl Send for Heaps {}
+
+static HEAPS: Lock<Heaps> = Lock::new(Heaps { first: Cell::new(null()) });
+
+impl Heaps {
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        // SAFETY: links in the list are of heaps that live, and each is removed before its heap is dropped.
+        let at = |link: *const Link| unsafe { link.as_ref() };
+        core::iter::successors(at(self.first.get()), move |link| at(link.next.get()))
+    }
+
+    fn remove(&self, gone: *const Link) {
+        // SAFETY: the link is in the list, hence its heap lives.
+        let after = unsafe { (*gone).next.get() };
+        match self.links().find(|link| link.next.get() == gone) {
+            Some(before) => before.next.set(after),
+            None => self.first.set(after),
+        }
+    }
+}
+
+/// Has the locks of all heaps held while the process forks. Called without a lock, for it may allocate.
+fn see_forks() -> Result<(), Refused> {
+    static SEEN: AtomicBool = AtomicBool::new(false);
+    if SEEN.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    hold_across_forks::<Heaps>().inspect_err(|_| SEEN.store(false, Ordering::Relaxed))
+}
+
+impl HeldAcrossForks for Heaps {
+    type State = Heaps;
+
+    fn lock() -> &'static Lock<Heaps> {
+        &HEAPS
+    }
+
+    fn before_fork(heaps: Option<&Heaps>, pass: ForkPass<'_>) {
+        // SAFETY: a link's functions are for its own heap, which lives as long as the link is in the list.
+        heaps.iter().flat_map(|heaps| heaps.links()).for_each(|link| unsafe { (link.hold)(link, pass) });
+    }
+
+    unsafe fn after_fork(heaps: Option<&Heaps>) {
+        // SAFETY: as above; this thread, or the one that it is a copy of, has called `before_fork`.
+        heaps.iter().flat_map(|heaps| heaps.links()).for_each(|link| unsafe { (link.let_go)(link) });
     }
 }
 
@@ -76,11 +212,11 @@ where
     P::Choice: Sync,
 {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        pointer(self.ready().as_mut().map(|heap| heap.allocate(layout)))
+        pointer(self.with_ready(|heap| heap.allocate(layout)))
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        pointer(self.ready().as_mut().map(|heap| heap.allocate_zeroed(layout)))
+        pointer(self.with_ready(|heap| heap.allocate_zeroed(layout)))
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {

@@ -111,6 +111,16 @@ static void fork_with_handlers(int forks, int others)
 
 static atomic_int signal_forks;
 
+/* Whether every other child of the handler goes on where the signal interrupted its parent. */
+static bool children_go_on = true;
+
+/* The next signal comes some time after this one was handled: however slow the machine, the program goes on. */
+static void send_signal_soon(void)
+{
+    struct itimerval time = {{0, 0}, {0, 50 + signal_forks % 16 * 20}};
+    setitimer(ITIMER_REAL, &time, NULL);
+}
+
 static void fork_in_handler(int number)
 {
     (void)number;
@@ -118,16 +128,14 @@ static void fork_in_handler(int number)
     int turn = signal_forks++;
     pid_t child = fork();
     if (child == 0) {
-        struct itimerval off = {0};
-        setitimer(ITIMER_REAL, &off, NULL);
-        if (turn % 2 == 0) _exit(0);
-        /* Every other child goes on where the signal interrupted its parent. */
+        if (!children_go_on || turn % 2 == 0) _exit(0);
         return;
     }
     if (child > 0) {
         int status = 0;
         if (waitpid(child, &status, 0) != child || status != 0) _exit(9);
     }
+    send_signal_soon();
     errno = saved;
 }
 
@@ -143,18 +151,17 @@ static void end_if_child(void)
 static void start_storm(void)
 {
     struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
-    struct itimerval time = {{0, 700}, {0, 700}};
     CHECK(sigaction(SIGALRM, &action, NULL) == 0);
-    CHECK(setitimer(ITIMER_REAL, &time, NULL) == 0);
+    send_signal_soon();
 }
 
 /* In a single thread, a signal may come anywhere, in malloc and in fork. */
 static void fork_in_a_storm(int forks)
 {
     start_storm();
-    for (int at = 0; at < forks; at++) {
-        for (int turn = 0; turn < 20; turn++) {
-            use_malloc((unsigned)turn);
+    for (int at = 0; at + signal_forks < forks; at++) {
+        for (unsigned turn = 0; turn < 4; turn++) {
+            use_malloc(turn);
             end_if_child();
         }
         pid_t child = fork();
@@ -414,6 +421,9 @@ int main(int argc, char **argv)
     } else if (!strcmp(what, "storm")) {
         fork_in_a_storm(count);
     } else if (!strcmp(what, "storm-threads")) {
+        fork_in_a_storm_with_threads(count);
+    } else if (!strcmp(what, "storm-threads-exit")) {
+        children_go_on = false;
         fork_in_a_storm_with_threads(count);
     } else if (!strcmp(what, "streams")) {
         fork_with_streams(count);

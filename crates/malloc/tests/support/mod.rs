@@ -67,11 +67,21 @@ fn modified(path: &Path) -> std::time::SystemTime {
 
 /// Runs `program` with the library preloaded and `variables` set.
 pub fn run(program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    run_limited(&["-k", "5", SECONDS], program, arguments, variables)
+}
+
+/// As [`run`]; the program and its children are killed after `seconds`, even if they have blocked all signals.
+pub fn run_for(seconds: u32, program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    run_limited(&["-s", "KILL", &seconds.to_string()], program, arguments, variables)
+}
+
+/// Runs `program` under `timeout` with the options in `limits`.
+fn run_limited(limits: &[&str], program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let library = library().path().to_str().expect("a path of text");
     let assignments: Vec<String> =
         [("LD_PRELOAD", library)].iter().chain(variables).map(|(name, value)| format!("{name}={value}")).collect();
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", SECONDS]);
+    command.args(limits);
     match setting("HEAPWRIGHT_TEST_RUNNER") {
         Some(runner) => {
             command.args(runner.split_whitespace());
