@@ -72,9 +72,8 @@ impl Kept {
     fn remove(&mut self, place: usize) -> (usize, usize) {
         let removed = (self.addresses[place], self.lengths[place] as usize);
         self.count -= 1;
-        for next in place..self.count as usize {
-            (self.addresses[next], self.lengths[next]) = (self.addresses[next + 1], self.lengths[next + 1]);
-        }
+        self.addresses.copy_within(place + 1.., place);
+        self.lengths.copy_within(place + 1.., place);
         self.bytes -= removed.1 as u32;
         removed
     }

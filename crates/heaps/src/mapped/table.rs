@@ -170,6 +170,12 @@ impl Mappings {
     }
 }
 
+impl Default for Mappings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for Mappings {
     fn drop(&mut self) {
         if self.order != 0 {
