@@ -4,9 +4,10 @@
 //! The metadata is a sequence of parts, each of which grows with the heap. A long part is the last of a *front*, a range
 //! of whole pages that is extended on its own; short parts between long ones are always mapped.
 
+use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
+use heapwright_os::{Refused, Reservation, map, page_size, round_to_pages, unmap};
 use heapwright_placement::{Part, Rules, RulesError};
 
 use super::CreateError;
@@ -28,9 +29,60 @@ pub(super) struct Design<P: Policy> {
 
 pub(super) struct Metadata {
     /// One behind the other, without a gap.
-    fronts: [Option<Reservation>; MOST_FRONTS],
+    fronts: Fronts,
     length: usize,
 }
+
+/// Places for fronts in a mapping of their own, so that heaps are short values: a program may allocate for the first
+/// time on a signal stack.
+///
+/// Invariant: the pointer is to places that were mapped for this value and are initialized.
+struct Fronts(NonNull<[Option<Reservation>; MOST_FRONTS]>);
+
+impl Fronts {
+    fn length() -> Result<usize, Refused> {
+        round_to_pages(size_of::<[Option<Reservation>; MOST_FRONTS]>()).ok_or(Refused)
+    }
+
+    fn new() -> Result<Fronts, Refused> {
+        let places: NonNull<Option<Reservation>> = map(Self::length()?)?.cast();
+        for number in 0..MOST_FRONTS {
+            // SAFETY: the mapping was just made, and has this place.
+            unsafe { places.add(number).write(None) };
+        }
+        Ok(Fronts(places.cast()))
+    }
+}
+
+impl Deref for Fronts {
+    type Target = [Option<Reservation>; MOST_FRONTS];
+
+    fn deref(&self) -> &Self::Target {
+        // SAFETY: by the type's invariant, the places are mapped and initialized; `self` is borrowed.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Fronts {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        // SAFETY: as in `deref`; `self` is borrowed exclusively.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for Fronts {
+    fn drop(&mut self) {
+        // The last first, so that all addresses can be claimed again.
+        self.iter_mut().rev().for_each(|front| *front = None);
+        if let Ok(length) = Self::length() {
+            // SAFETY: the mapping was made for this value, which ends here.
+            let _ = unsafe { unmap(self.0.cast(), length) };
+        }
+    }
+}
+
+// SAFETY: the value owns the places, which are not tied to a thread.
+unsafe impl Send for Fronts {}
 
 /// A front, in bytes from the start of the metadata.
 #[derive(Clone, Copy, Default)]
@@ -66,7 +118,7 @@ impl Metadata {
         let cells = P::metadata_cells(design.choice, design.capacity, &design.rules)?;
         let length = cells.checked_mul(size_of::<u64>()).and_then(round_to_pages).ok_or(RulesError::Capacity)?;
         let mut rest = Some(Reservation::claim_table(length).map_err(|Refused| CreateError::Refused)?);
-        let mut fronts = [const { None }; MOST_FRONTS];
+        let mut fronts = Fronts::new().map_err(|Refused| CreateError::Refused)?;
         let (mut at, mut count) = (0, 0);
         design.each_front(0, |front| {
             if front.start > 0
@@ -109,12 +161,5 @@ impl Metadata {
     /// The length of the metadata in bytes, mapped or not.
     pub(super) fn length(&self) -> usize {
         self.length
-    }
-}
-
-impl Drop for Metadata {
-    fn drop(&mut self) {
-        // The last first, so that all addresses can be claimed again.
-        self.fronts.iter_mut().rev().for_each(|front| *front = None);
     }
 }
