@@ -107,6 +107,16 @@ pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
     unsafe { thread::heap().take_medium(size) }
 }
 
+/// As [`take`], all zeros, as far as the program may use the block.
+#[inline(always)]
+#[must_use]
+pub fn take_zeroed(size: usize) -> Option<NonNull<u8>> {
+    let block = take(size)?;
+    // SAFETY: the block is new, and as long as its class, which a small block has by its size alone.
+    unsafe { block.write_bytes(0, size_of_small(size)) };
+    Some(block)
+}
+
 /// Frees a block, if it is a short one of the calling thread's heap: this is what most calls of `free` come to. `false` says
 /// nothing but that [`free`] is to be asked.
 ///
@@ -161,10 +171,7 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 /// # Errors
 /// [`OutOfMemory`].
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    let Some(block) = take(size) else { return allocate_zeroed_otherwise(size) };
-    // SAFETY: the block is new, and as long as its class, which a small block is by its size alone.
-    unsafe { block.write_bytes(0, size_of_small(size)) };
-    Ok(block)
+    take_zeroed(size).map_or_else(|| allocate_zeroed_otherwise(size), Ok)
 }
 
 #[inline(never)]
@@ -303,7 +310,7 @@ pub unsafe fn free_sized(block: NonNull<u8>, layout: Layout) -> Result<(), FreeE
         return Err(FreeError::WrongSize);
     }
     // SAFETY: if it is a block, it is not used any more, as this function requires.
-    unsafe { free(block) }
+    unsafe { if give_any(block.as_ptr()) { Ok(()) } else { free(block) } }
 }
 
 /// Makes a block hold `size` bytes where it is, if it can and little is lost by it.

@@ -40,7 +40,7 @@ pub extern "C" fn malloc_trim(_keep: usize) -> i32 {
 
 /// Returns 1 ("done") for glibc's parameters, with a value that glibc accepts, and 0 for others. They have no effect:
 /// each is about a threshold, a limit of arenas or a check that does not exist here, or (`M_PERTURB`) about contents of
-/// blocks, which are unspecified; [`HEAPWRIGHT_HARDEN`](../README.md) has a measure for these.
+/// blocks, which are unspecified.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(parameter: i32, value: i32) -> i32 {
     const MXFAST: i32 = 1;

@@ -41,20 +41,36 @@ pub fn take(size: usize) -> Option<NonNull<u8>> {
     cached::take(size)
 }
 
-/// Allocates as [`allocate`], after [`take`] returned `None`.
+/// As [`take`], for sizes whose blocks have their links elsewhere, after that returned `None`.
+#[inline(always)]
+#[must_use]
+pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
+    cached::take_medium(size)
+}
+
 #[inline(never)]
-pub fn allocate_otherwise(size: usize) -> *mut u8 {
-    match cached::take_medium(size) {
+fn allocate_otherwise(size: usize) -> *mut u8 {
+    match take_medium(size) {
         Some(block) => block.as_ptr(),
         None => allocate_aligned(ALIGN, size),
     }
 }
 
-/// `calloc`: allocates `count` zeroed items of `size` bytes.
+/// `calloc`: allocates `count` items of `size` bytes, all zero, as are the other bytes that [`usable_size`] grants.
 #[inline]
 pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
-    let wanted = count.checked_mul(size).and_then(|size| layout(size, ALIGN));
-    match wanted.and_then(front::place_zeroed) {
+    match count.checked_mul(size) {
+        Some(size) => match cached::take_zeroed(size) {
+            Some(block) => block.as_ptr(),
+            None => allocate_zeroed_otherwise(size),
+        },
+        None => fail(ENOMEM),
+    }
+}
+
+#[inline(never)]
+fn allocate_zeroed_otherwise(size: usize) -> *mut u8 {
+    match layout(size, ALIGN).and_then(front::place_zeroed) {
         Some(block) => block.as_ptr(),
         None => fail(ENOMEM),
     }

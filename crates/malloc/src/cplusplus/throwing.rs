@@ -10,12 +10,20 @@ use super::runtime::{next_handler, thrower};
 
 const ALIGN: usize = 16;
 
-/// `operator new(size_t)`. The call in its last line is a jump (a test checks that), so that no frame of this function
-/// is left when a handler throws.
+/// `operator new(size_t)`. The calls in the last lines of the functions here are jumps (a test checks that), so that no
+/// frame of Rust is left when a handler throws.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub extern "C" fn _Znwm(size: usize) -> *mut u8 {
     match heap::take(size) {
+        Some(block) => block.as_ptr(),
+        None => allocate_medium(size),
+    }
+}
+
+#[inline(never)]
+extern "C" fn allocate_medium(size: usize) -> *mut u8 {
+    match heap::take_medium(size) {
         Some(block) => block.as_ptr(),
         None => allocate_or_throw(size, ALIGN),
     }
@@ -30,7 +38,7 @@ pub extern "C" fn _ZnwmSt11align_val_t(size: usize, align: usize) -> *mut u8 {
 
 /// Allocates, or returns null.
 extern "C" fn attempt(size: usize, align: usize) -> *mut u8 {
-    if align <= ALIGN { heap::allocate_otherwise(size) } else { heap::allocate_aligned(align, size) }
+    heap::allocate_aligned(align, size)
 }
 
 /// Allocates; as long as that fails, calls the new-handler; without one, throws.

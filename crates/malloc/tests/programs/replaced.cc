@@ -1,6 +1,6 @@
 // A program, or a library, that replaces some of the operators by its own, over a pool of its own. Which ones is said by
-// a macro: BASIC, ALIGNED, ARRAY, NOTHROW or SIZED; none of them replaces nothing. LIBRARY leaves out the program, and
-// USER replaces nothing because a library does so.
+// a macro: BASIC, ALIGNED, ARRAY, NOTHROW or SIZED; none of them replaces nothing. LIBRARY leaves out `main`, and USER
+// replaces nothing because a library does so.
 //
 // Each form by default calls another ([new.delete] of the standard), so that a program that replaces the forms that the
 // others end in gets every block.
@@ -94,8 +94,6 @@ void operator delete(void *p, std::size_t) noexcept
     ::operator delete(p);
 }
 #endif
-
-#ifndef LIBRARY
 
 enum { PLAIN, ALIGN, BRACKETS, NO_THROW, SIZE };
 
@@ -207,6 +205,16 @@ static void test_library()
     if (!std::strcmp(variant, "basic")) CHECK(calls.news > 4000);
 }
 
+#ifdef LIBRARY
+// The forms of a library that is loaded after another that has them are not used, not even by itself.
+extern "C" int uses_those_before()
+{
+    variant = "nothing";
+    test_forms();
+    test_library();
+    return 1;
+}
+#else
 int main(int argc, char **argv)
 {
     variant = argc > 1 ? argv[1] : "";
@@ -227,5 +235,4 @@ int main(int argc, char **argv)
     }
     std::puts("replaced: ok");
 }
-
 #endif
