@@ -10,7 +10,7 @@ use crate::ground::{GROUND, Held};
 use crate::harden;
 use crate::heap::Entry;
 use crate::slab::SLAB;
-use crate::thread;
+use crate::{long, thread};
 
 /// The slabs of one size at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +52,12 @@ pub struct Census {
     pub pages: Counters,
     /// Bytes at the heap's end that nothing lies in.
     pub tail: usize,
-    /// Bytes of pages that lie between the hardened heap's slabs and long blocks, or wait.
+    /// Bytes of pages that lie between the hardened heap's slabs and long blocks, or wait, or are kept by threads.
     apart: usize,
-    /// How many long blocks wait there.
+    /// How many long blocks wait there or are kept.
     waiting: usize,
+    /// How many long blocks have mappings of their own, and their bytes.
+    mapped: (usize, usize),
     /// By class: slabs, blocks that are out, and those of them that are known to lie in lists.
     classes: [(usize, usize, usize); CLASSES],
 }
@@ -85,13 +87,14 @@ impl Census {
     #[must_use]
     pub fn long_blocks(&self) -> usize {
         let slabs: usize = self.classes().map(|class| class.slabs).sum();
-        (self.pages.blocks.saturating_sub(self.pages.holes) as usize).saturating_sub(slabs + self.waiting)
+        let placed = (self.pages.blocks.saturating_sub(self.pages.holes) as usize).saturating_sub(slabs + self.waiting);
+        placed + self.mapped.0
     }
 
     /// How many bytes those have.
     #[must_use]
     pub fn long_bytes(&self) -> usize {
-        (self.pages.live as usize).saturating_sub(self.slab_bytes() + self.apart)
+        (self.pages.live as usize).saturating_sub(self.slab_bytes() + self.apart) + self.mapped.1
     }
 
     /// How many bytes the program has.
@@ -145,7 +148,8 @@ fn take(meant: impl Fn(Entry) -> bool) -> Option<Census> {
     let ground = GROUND.shared()?;
     let pages = ground.pages.counters().unwrap_or_default();
     let tail = (pages.heap_size as usize).saturating_sub(ground.pages.top());
-    let mut census = Census { pages, tail, apart: 0, waiting: 0, classes: [(0, 0, 0); CLASSES] };
+    let (mapped, classes) = (long::apart(&ground), [(0, 0, 0); CLASSES]);
+    let mut census = Census { pages, tail, apart: 0, waiting: 0, mapped, classes };
     for number in 0..(pages.heap_size as usize).div_ceil(SLAB) as u32 {
         if harden::is_on() {
             census.see_span(number);
@@ -165,6 +169,10 @@ fn take(meant: impl Fn(Entry) -> bool) -> Option<Census> {
 fn see_lists(ground: &Held, census: &mut Census, meant: impl Fn(Entry) -> bool) {
     let own = thread::heap_if_any();
     for heap in own.into_iter().chain(ground.heaps.all_idle()) {
+        // SAFETY: the first is this thread's; the others are idle, and this thread has the ground for itself.
+        let (blocks, bytes) = unsafe { (*heap.kept()).figures() };
+        census.waiting += blocks;
+        census.apart += bytes;
         // SAFETY: the first is this thread's; the others are idle, and this thread has the ground for itself.
         unsafe {
             heap.each_listed(|entry, blocks| {

@@ -91,6 +91,13 @@ pub(crate) const fn size_of_class(class: usize) -> usize {
     SIZES[class] as usize
 }
 
+/// Returns the length in bytes of the blocks of the class of a request of at most [`SMALL`] bytes.
+#[inline(always)]
+pub(crate) const fn size_of_small(size: usize) -> usize {
+    debug_assert!(size <= SMALL);
+    if size == 0 { GRAIN } else { size.next_multiple_of(GRAIN) }
+}
+
 /// Whether a block of a class begins so many bytes, less than 2^16, behind the start of its slab.
 #[inline(always)]
 pub(crate) const fn is_start(offset: usize, class: usize) -> bool {
@@ -129,6 +136,7 @@ mod tests {
             assert!(class < CLASSES && size_of_class(class) >= size, "{size}");
             assert!(class == 1 || size_of_class(class - 1) < size, "{size}");
         }
+        (0..=SMALL).for_each(|size| assert_eq!(size_of_small(size), size_of_class(small_class_of(size)), "{size}"));
         assert_eq!((class_of(0), size_of_class(0)), (0, 16));
         assert_eq!(class_of(LARGEST), CLASSES - 1);
     }

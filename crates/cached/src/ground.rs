@@ -4,26 +4,20 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering;
 
-use heapwright_heaps::{Backing, CreateError, FirstFit, FreeError, GrowingHeap, Settings, Statistics};
-use heapwright_os::{Refused, Reservation, now_nanoseconds, round_to_pages, secret_word};
+use heapwright_heaps::{
+    Backing, CreateError, FirstFit, FreeError, GrowingHeap, Mappings, ResizeError, Settings, Statistics,
+};
+use heapwright_os::{Refused, now_nanoseconds, secret_word};
 
 use crate::OutOfMemory;
 use crate::classes::SMALL_CLASSES;
 use crate::harden;
 use crate::heap::{Entry, Heap};
-use crate::heaps::{HEAPS, Heaps};
+use crate::heaps::Heaps;
 use crate::links::{Beside, Key, Links};
 use crate::slab::{BlocksOut, Known, NO_SLAB, PAGE, SLAB, Slab};
-use crate::world::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, make_atomic, only_one, touch,
-};
-
-/// How many entries there are, whatever the address space that was granted; the last slab of all is not used. (Not a power of
-/// two: held against a number, the compiler would take three instructions for two.)
-pub(crate) const ENTRIES: usize = CAPACITY / SLAB - 1;
-
-/// How much address space makes sense at all.
-const LEAST_CAPACITY: usize = 16 << 20;
+use crate::tables::Tables;
+use crate::world::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, only_one, touch};
 
 /// Bytes of pages in holes that are kept for the next who needs them: at least so many, more where they are needed again,
 /// and in any case a sixteenth of the heap.
@@ -37,8 +31,10 @@ const KEEP_PART: usize = 16;
 /// Where things are. Set once, before the first heap exists.
 pub(crate) struct Ground {
     base: AtomicPtr<u8>,
-    /// How many slabs there is room for.
+    /// How many slabs the tables are long enough for; at least as many as the pages have.
     room: AtomicUsize,
+    /// How many heaps there is room for.
+    heap_room: AtomicUsize,
     entries: AtomicPtr<AtomicU32>,
     slabs: AtomicPtr<Known>,
     heaps: AtomicPtr<Heap>,
@@ -54,6 +50,7 @@ only_one! {
 pub(crate) static GROUND: Ground = Ground {
     base: AtomicPtr::new(null_mut()),
     room: AtomicUsize::new(0),
+    heap_room: AtomicUsize::new(0),
     entries: AtomicPtr::new(null_mut()),
     slabs: AtomicPtr::new(null_mut()),
     heaps: AtomicPtr::new(null_mut()),
@@ -68,9 +65,10 @@ pub(crate) static GROUND: Ground = Ground {
 pub(crate) struct Shared {
     pub(crate) pages: GrowingHeap<FirstFit>,
     pub(crate) heaps: Heaps,
+    /// Long blocks in mappings of their own.
+    pub(crate) mappings: Mappings,
     keep: Keep,
-    /// Kept for as long as the process.
-    _room: [Reservation; 4],
+    tables: Tables,
 }
 
 only_one! {
@@ -111,16 +109,22 @@ impl Ground {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// How many heaps there is room for: none has less than a slab.
+    /// How many slabs may have entries: the numbers of slabs are below.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> usize {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// How many heaps there is room for.
     pub(crate) fn room_for_heaps(&self) -> usize {
-        HEAPS.min(self.room.load(Ordering::Relaxed))
+        self.heap_room.load(Ordering::Relaxed)
     }
 
     /// The number of the slab or other run of pages that an address lies in, if it lies in any.
     #[inline(always)]
     pub(crate) fn number_of(&self, address: usize) -> Option<u32> {
         let number = address.wrapping_sub(self.base().addr()) / SLAB;
-        (number < self.room.load(Ordering::Relaxed)).then_some(number as u32)
+        (number < self.room()).then_some(number as u32)
     }
 
     /// Whose the slab of a number is and of which class.
@@ -194,23 +198,15 @@ impl Ground {
         unsafe { self.heaps.load(Ordering::Relaxed).byte_add(owner as usize * Heap::STEP + Heap::AT) }
     }
 
-    /// Lays the ground, if that has not been done, after what else has to be `prepared` once.
+    /// Lays the ground, if that has not been done.
     ///
     /// # Errors
-    /// [`Refused`] when there is no address space, or as `prepared`.
-    pub(crate) fn lay(&self, prepared: impl FnOnce() -> Result<(), Refused>) -> Result<(), Refused> {
+    /// [`Refused`] when there is no address space.
+    pub(crate) fn lay(&self) -> Result<(), Refused> {
         let mut shared = SHARED.lock();
         if shared.is_none() {
-            prepared()?;
             let _distance = harden::distance();
-            let mut capacity = CAPACITY;
-            *shared = loop {
-                match Shared::over(capacity) {
-                    Ok(made) => break Some(made),
-                    Err(Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
-                    Err(Refused) => return Err(Refused),
-                }
-            };
+            *shared = Some(Shared::new()?);
             self.ready.store(true, Ordering::Release);
         }
         Ok(())
@@ -221,29 +217,27 @@ impl Ground {
         self.is_ready().then(|| Held(SHARED.lock()))
     }
 
-    /// Keeps all others out, from before a fork until after it.
+    /// Takes the lock for a fork.
     pub(crate) fn hold(&self) {
-        SHARED.hold();
+        SHARED.hold_for_fork();
     }
 
-    /// Lets others in again.
+    /// Frees it after the fork.
     ///
     /// # Safety
-    /// This thread has kept them out.
+    /// This thread, or the one that it is a copy of, called [`Ground::hold`].
     pub(crate) unsafe fn let_go(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { SHARED.let_go() };
+        // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
+        unsafe { SHARED.let_go_after_fork() };
     }
 
-    /// The same in a fork's child.
-    ///
-    /// # Safety
-    /// This thread's likeness in the parent has kept them out.
-    pub(crate) unsafe fn let_go_in_child(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { SHARED.let_go_in_child() };
-        if let Some(mut ground) = self.shared() {
-            ground.heaps.leave_to_parent();
+    /// In a fork's child: the heaps of the parent's other threads stay with them. If a signal handler that forks has
+    /// interrupted this thread while it held the lock, orphans are not looked for in the child.
+    pub(crate) fn begin_child(&self) {
+        if self.is_ready()
+            && let Some(shared) = SHARED.lock_in_child()
+        {
+            Held(shared).heaps.leave_to_parent();
         }
     }
 }
@@ -272,9 +266,9 @@ impl core::ops::DerefMut for Held {
 }
 
 impl Shared {
-    fn over(capacity: usize) -> Result<Shared, Refused> {
+    fn new() -> Result<Shared, Refused> {
         let settings = Settings {
-            capacity,
+            capacity: CAPACITY,
             granule: PAGE as u32,
             keep: KEEP,
             keep_part: KEEP_PART,
@@ -285,24 +279,24 @@ impl Shared {
         let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
             CreateError::Refused | CreateError::Rules(_) => Refused,
         })?;
-        let room = (pages.capacity() / SLAB).min(ENTRIES);
-        let sparse = |bytes: usize| Reservation::sparse(round_to_pages(bytes).ok_or(Refused)?);
-        let entries = sparse(ENTRIES * size_of::<AtomicU32>())?;
-        let slabs = sparse(room * size_of::<Known>())?;
-        let heaps = sparse(HEAPS.min(room) * Heap::STEP)?;
-        let beside = sparse(Beside::length(room * SLAB))?;
-        leave_room(capacity)?;
-        // SAFETY: the room is new, and zero.
-        unsafe { make_atomic(entries.base().as_ptr().cast(), ENTRIES) };
+        let slabs = pages.capacity() / SLAB;
+        let tables = Tables::of(slabs)?;
         GROUND.base.store(pages.base().as_ptr(), Ordering::Relaxed);
-        GROUND.room.store(room, Ordering::Relaxed);
-        GROUND.entries.store(entries.base().as_ptr().cast(), Ordering::Relaxed);
-        GROUND.slabs.store(slabs.base().as_ptr().cast(), Ordering::Relaxed);
-        GROUND.heaps.store(heaps.base().as_ptr().cast(), Ordering::Relaxed);
-        GROUND.beside.store(beside.base().as_ptr(), Ordering::Relaxed);
+        GROUND.entries.store(tables.entries(), Ordering::Relaxed);
+        GROUND.slabs.store(tables.slabs(), Ordering::Relaxed);
+        GROUND.heaps.store(tables.heaps(), Ordering::Relaxed);
+        GROUND.beside.store(tables.beside(), Ordering::Relaxed);
         GROUND.key.store(key_of_links(), Ordering::Relaxed);
-        harden::lay(room)?;
-        Ok(Shared { pages, heaps: Heaps::new(), keep: Keep::default(), _room: [entries, slabs, heaps, beside] })
+        harden::lay(slabs)?;
+        let (heaps, mappings, keep) = (Heaps::new(), Mappings::new(), Keep::default());
+        Ok(Shared { pages, heaps, mappings, keep, tables })
+    }
+
+    /// A heap for the calling thread; `None` when there are too many.
+    pub(crate) fn adopt_heap(&mut self) -> Option<&'static Heap> {
+        // Without room for one more, there may still be one that a thread left.
+        let _ = self.tables.cover_heap(self.heaps.made() + 1, &GROUND.heap_room);
+        self.heaps.adopt()
     }
 
     /// Pages for a slab; returns its number, and whether they are in memory already.
@@ -318,20 +312,34 @@ impl Shared {
     ///
     /// # Errors
     /// [`OutOfMemory`].
+    #[inline(never)]
     pub(crate) fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        let placed = self.pages.allocate(layout).map_err(|_| OutOfMemory)?;
+        let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
+        if self.tables.cover(self.pages.heap_size().div_ceil(SLAB), &GROUND.room).is_err() {
+            // SAFETY: the block was just placed, and nobody knows of it.
+            let _ = unsafe { self.pages.deallocate_unsized(placed) };
+            return Err(OutOfMemory);
+        }
         self.keep.see_placed(layout.size(), &mut self.pages);
         Ok(placed)
     }
 
-    /// As [`Shared::place`], all zeros.
+    /// Resizes a block that has no class where it is.
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    pub(crate) fn place_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        let placed = self.pages.allocate_zeroed(layout).map_err(|_| OutOfMemory)?;
-        self.keep.see_placed(layout.size(), &mut self.pages);
-        Ok(placed)
+    /// [`ResizeError`]; nothing has changed then.
+    ///
+    /// # Safety
+    /// Nobody uses its bytes above the new length any more.
+    pub(crate) unsafe fn resize(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
+        // SAFETY: as this function requires.
+        unsafe { self.pages.resize_in_place(block, old, new) }?;
+        if self.tables.cover(self.pages.heap_size().div_ceil(SLAB), &GROUND.room).is_err() {
+            // SAFETY: nobody uses what was added.
+            let _ = unsafe { self.pages.resize_in_place(block, new, old) };
+            return Err(ResizeError::NoRoom);
+        }
+        Ok(())
     }
 
     /// Takes back the pages of a slab or of a block that has no class.
@@ -341,6 +349,7 @@ impl Shared {
     ///
     /// # Safety
     /// If it is one, nobody uses it any more.
+    #[inline(never)]
     pub(crate) unsafe fn remove(&mut self, start: NonNull<u8>) -> Result<(), FreeError> {
         // SAFETY: the caller's promise.
         unsafe { self.pages.deallocate_unsized(start) }?;
@@ -355,11 +364,6 @@ impl Shared {
             let _ = unsafe { self.remove(start) };
         }
     }
-}
-
-/// Whether the system would grant a quarter more addresses: the rest of the process needs some, too.
-fn leave_room(capacity: usize) -> Result<(), Refused> {
-    Reservation::reserve(capacity / 4, SLAB).map(drop)
 }
 
 /// How much to keep, learnt from what became of what was given back: what is asked for again within a second was given back too

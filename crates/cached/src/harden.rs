@@ -26,7 +26,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Line, Output, Refused, Reservation, exit_at_once, variable};
+use heapwright_os::{Line, Output, Refused, Reservation, exit_at_once, round_to_pages, variable};
 
 pub use measures::Measures;
 
@@ -127,8 +127,8 @@ pub(crate) fn allocate_zeroed(layout: Layout) -> Result<NonNull<u8>, OutOfMemory
     let block = allocate(layout)?;
     let is_zero = measures().have(Measures::ZERO) || class_for(layout.size(), layout.align()).is_none();
     if !is_zero {
-        // SAFETY: the block is that long, and new.
-        unsafe { block.write_bytes(0, layout.size()) };
+        // SAFETY: the block is new, and the program may use that many bytes of it.
+        unsafe { block.write_bytes(0, usable_size(block).unwrap_or(layout.size())) };
     }
     Ok(block)
 }
@@ -297,6 +297,18 @@ pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
     }
 }
 
+/// Returns whether the program may use `usable` bytes of a block that is allocated for `layout`: canaries make that the size that was
+/// requested, otherwise it is the length of the class or of whole pages.
+pub(crate) fn is_length_for(usable: usize, layout: Layout) -> bool {
+    let (size, align) = (layout.size(), layout.align());
+    let expected = match class_for(size, align) {
+        _ if measures().have(Measures::CANARY) => Some(size.max(1)),
+        Some(class) => Some(size_of_class(class)),
+        None => round_to_pages(size),
+    };
+    expected == Some(usable.max(1))
+}
+
 /// Makes a block hold `size` bytes where it is, if it has the class or as many pages as such a block has.
 pub(crate) fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
     usable_size(block).ok_or(ResizeError::NotABlock)?;
@@ -359,41 +371,26 @@ pub(crate) fn trim() -> usize {
     shelf::trim() + GROUND.shared().map_or(0, |mut shared| shared.pages.trim())
 }
 
-/// Keeps all others out, from before a fork until after it.
+/// Takes all locks for a fork.
 pub(crate) fn hold() {
     if is_on() {
         shelf::hold();
-        long::WAITING.hold();
-        quarantine::TABLE.hold();
+        long::WAITING.hold_for_fork();
+        quarantine::TABLE.hold_for_fork();
     }
 }
 
-/// Lets others in again.
+/// Frees them after the fork.
 ///
 /// # Safety
-/// This thread has kept them out.
+/// This thread, or the one that it is a copy of, called [`hold`].
 pub(crate) unsafe fn let_go() {
     if is_on() {
-        // SAFETY: the caller's promise.
+        // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
         unsafe {
-            quarantine::TABLE.let_go();
-            long::WAITING.let_go();
+            quarantine::TABLE.let_go_after_fork();
+            long::WAITING.let_go_after_fork();
             shelf::let_go();
-        }
-    }
-}
-
-/// The same in a fork's child.
-///
-/// # Safety
-/// This thread's likeness in the parent has kept them out.
-pub(crate) unsafe fn let_go_in_child() {
-    if is_on() {
-        // SAFETY: the caller's promise.
-        unsafe {
-            quarantine::TABLE.let_go_in_child();
-            long::WAITING.let_go_in_child();
-            shelf::let_go_in_child();
         }
     }
 }

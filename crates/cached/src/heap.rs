@@ -16,11 +16,12 @@ use heapwright_os::is_single_threaded;
 
 use crate::classes::{CLASSES, GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of, substitute_of};
 use crate::damage::damaged;
-use crate::ground::{ENTRIES, GROUND};
+use crate::ground::GROUND;
 use crate::heaps::Tenancy;
 use crate::inbox::Inbox;
 use crate::links::{Beside, Chain, Key, Links};
 use crate::list::List;
+use crate::long::Kept;
 use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab, is_block};
 use crate::world::{AtomicU32, only_one, touch};
 
@@ -87,6 +88,8 @@ pub(crate) struct Local {
 #[repr(C, align(64))]
 pub(crate) struct Heap {
     local: UnsafeCell<Local>,
+    /// Long blocks. Only its thread touches them, or whoever works on an idle heap.
+    kept: UnsafeCell<Kept>,
     inbox: Inbox,
     owner: u32,
     tenancy: Tenancy,
@@ -111,6 +114,7 @@ only_one! {
 /// The heap of a thread that has none yet: all of its lists are empty, and no block is its own.
 pub(crate) static EMPTY: Heap = Heap {
     local: UnsafeCell::new(Local::over(usize::MAX / 2, core::ptr::null(), Key(0), Beside::NOWHERE, 0)),
+    kept: UnsafeCell::new(Kept::NOTHING),
     inbox: Inbox::new(),
     owner: 0,
     tenancy: Tenancy::new(),
@@ -126,8 +130,14 @@ impl Heap {
         let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), GROUND.beside(), owner);
         // SAFETY: the caller's promise.
         unsafe {
-            place.write(Heap { local: UnsafeCell::new(local), inbox: Inbox::new(), owner, tenancy: Tenancy::new() })
-        };
+            place.write(Heap {
+                local: UnsafeCell::new(local),
+                kept: UnsafeCell::new(Kept::NOTHING),
+                inbox: Inbox::new(),
+                owner,
+                tenancy: Tenancy::new(),
+            });
+        }
     }
 
     pub(crate) fn owner(&self) -> u32 {
@@ -140,6 +150,11 @@ impl Heap {
             touch(self.local.get());
         }
         self.local.get()
+    }
+
+    /// The long blocks that are kept for the thread.
+    pub(crate) fn kept(&self) -> *mut Kept {
+        self.kept.get()
     }
 
     pub(crate) fn tenancy(&self) -> &Tenancy {
@@ -383,7 +398,7 @@ impl Local {
     #[inline(always)]
     fn entry_of(&self, block: *mut u8) -> Option<Entry> {
         let number = block.addr().wrapping_sub(self.base) / SLAB;
-        if number >= ENTRIES {
+        if number >= GROUND.room() {
             return None;
         }
         // Whether it is this heap's is known by this thread: an entry says so from when this heap has the slab until it gives it

@@ -256,8 +256,11 @@ fn a_child_goes_on_wherever_the_other_threads_were() {
         });
         crate::before_fork();
         fork();
-        // SAFETY: the lock was taken before the fork.
-        unsafe { crate::after_fork_in_child() };
+        // SAFETY: the lock was taken before the fork, by this thread, which goes on in the child.
+        unsafe {
+            crate::after_fork_in_child();
+            crate::after_fork();
+        }
         let theirs = passed.lock().unwrap().take();
         theirs.into_iter().for_each(Block::free);
         start(|| Block::new().free()).join().unwrap();

@@ -32,10 +32,12 @@ mod inbox;
 mod interleavings;
 mod links;
 mod list;
+mod long;
 mod mode;
 #[cfg(not(all(loom, test)))]
 mod places;
 mod slab;
+mod tables;
 mod thread;
 #[cfg(all(loom, test))]
 #[path = "model.rs"]
@@ -61,7 +63,7 @@ pub use slab::SlabGlance;
 use heapwright_heaps::{BlockState, Counters, FreeError, HoleStats, PageReturns, ResizeError};
 use heapwright_os::{Refused, page_size, resident};
 
-use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
+use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
 use ground::GROUND;
 use heap::{Entry, Heap};
 use slab::{PAGE, SLAB, is_block};
@@ -83,9 +85,9 @@ pub enum NotMoved {
 /// ready too, and sees to forks itself.
 ///
 /// # Errors
-/// [`Refused`] when there is no address space, or no key for the ends of threads.
+/// [`Refused`] when there is no address space.
 pub fn start() -> Result<(), Refused> {
-    GROUND.lay(thread::prepare)
+    GROUND.lay()
 }
 
 /// A block of at least `size` bytes, if the calling thread has one at hand: this is what most calls of `malloc` come to. `None`
@@ -153,14 +155,15 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     allocate_otherwise(layout(size, GRAIN)?)
 }
 
-/// As [`allocate`], all zeros. What was never used before is known to be zero and not touched.
+/// As [`allocate`], all zeros, as far as the program may use the block. What was never used before is known to be zero and not
+/// touched.
 ///
 /// # Errors
 /// [`OutOfMemory`].
 pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let Some(block) = take(size) else { return allocate_zeroed_otherwise(size) };
-    // SAFETY: the block is that long, and new.
-    unsafe { block.write_bytes(0, size) };
+    // SAFETY: the block is new, and as long as its class, which a small block is by its size alone.
+    unsafe { block.write_bytes(0, size_of_small(size)) };
     Ok(block)
 }
 
@@ -171,20 +174,21 @@ fn allocate_zeroed_otherwise(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if harden::is_on() {
         return harden::allocate_zeroed(layout);
     }
-    if size > LARGEST {
-        let placed = thread::ground().ok_or(OutOfMemory)?.place_zeroed(layout)?;
-        return Ok(counted(size, placed));
+    if size <= LARGEST
+        && let Some(heap) = thread::heap_of_its_own()
+    {
+        let block = allocate_in(heap, class_of(size), size)?;
+        // SAFETY: the block is new, and that long.
+        unsafe { block.write_bytes(0, usable_size(block).unwrap_or(size)) };
+        return Ok(block);
     }
-    let block = allocate(size)?;
-    // SAFETY: the block is that long, and new.
-    unsafe { block.write_bytes(0, size) };
-    Ok(block)
+    long::allocate_zeroed(layout)
 }
 
 /// As [`allocate`], at a multiple of `align`, a power of two.
 ///
 /// # Errors
-/// [`OutOfMemory`], also when the alignment is above 1 GiB.
+/// [`OutOfMemory`].
 pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if align <= GRAIN {
         return take(size).map_or_else(|| allocate(size), Ok);
@@ -210,14 +214,6 @@ fn allocate_in(heap: &Heap, class: usize, size: usize) -> Result<NonNull<u8>, Ou
     Ok(block)
 }
 
-/// Counts a block that has no class.
-fn counted(requested: usize, block: NonNull<u8>) -> NonNull<u8> {
-    if counts::are_kept() {
-        counts::see_allocated(None, requested, usable_size(block).unwrap_or(requested));
-    }
-    block
-}
-
 fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
     Layout::from_size_align(size, align.max(GRAIN)).map_err(|_| OutOfMemory)
 }
@@ -230,8 +226,7 @@ fn allocate_otherwise(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     if harden::is_on() {
         return harden::allocate(layout);
     }
-    let placed = thread::ground().ok_or(OutOfMemory)?.place(layout)?;
-    Ok(counted(layout.size(), placed))
+    long::allocate(layout)
 }
 
 /// Frees a block.
@@ -247,14 +242,8 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
         if harden::is_on() {
             return harden::free(block);
         }
-        let mut ground = GROUND.shared().ok_or(FreeError::NotABlock)?;
-        let length = if counts::are_kept() { ground.pages.usable_size(block) } else { None };
-        // SAFETY: the caller's promise.
-        unsafe { ground.remove(block) }?;
-        if let Some(length) = length {
-            counts::see_freed(None, length);
-        }
-        return Ok(());
+        // SAFETY: as this function requires.
+        return unsafe { long::free(block) };
     }
     let heap = thread::heap_of_its_own();
     // Only now, for slabs of a heap that is adopted may go to other heaps until then.
@@ -296,22 +285,24 @@ pub fn usable_size(block: NonNull<u8>) -> Option<usize> {
     match slab_of(block) {
         Some((_, size)) => Some(size),
         None if harden::is_on() => harden::usable_size(block),
-        None => GROUND.shared()?.pages.usable_size(block),
+        None => long::usable_size(block),
     }
 }
 
-/// As [`free`], for a block that was asked for with `size` bytes.
+/// Frees a block that was allocated for `layout`, or had its size after a resize.
 ///
 /// # Errors
-/// As [`free`], and [`FreeError::WrongSize`] when the block is shorter.
+/// As [`free`], and [`FreeError::WrongSize`] when the block is shorter, or, in the hardened heap, longer than those that are
+/// allocated for `layout`.
 ///
 /// # Safety
 /// As [`free`].
-pub unsafe fn free_sized(block: NonNull<u8>, size: usize) -> Result<(), FreeError> {
-    if usable_size(block).ok_or(FreeError::NotABlock)? < size {
+pub unsafe fn free_sized(block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
+    let usable = usable_size(block).ok_or(FreeError::NotABlock)?;
+    if usable < layout.size() || harden::is_on() && !harden::is_length_for(usable, layout) {
         return Err(FreeError::WrongSize);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: if it is a block, it is not used any more, as this function requires.
     unsafe { free(block) }
 }
 
@@ -329,17 +320,8 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
     if harden::is_on() {
         return harden::resize_in_place(block, size);
     }
-    let mut ground = GROUND.shared().ok_or(ResizeError::NotABlock)?;
-    let usable = ground.pages.usable_size(block).ok_or(ResizeError::NotABlock)?;
-    if size <= LARGEST {
-        return Err(ResizeError::NoRoom);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { ground.pages.resize_in_place(block, usable, size) }?;
-    if counts::are_kept() {
-        counts::see_resized(usable, ground.pages.usable_size(block).unwrap_or(usable));
-    }
-    Ok(())
+    // SAFETY: as this function requires.
+    unsafe { long::resize_in_place(block, size) }
 }
 
 /// Makes a block hold `size` bytes where it is, or moves what is in it to another one that does.
@@ -357,10 +339,15 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
         None => match unsafe { resize_in_place(block, size) } {
             Ok(()) => return Ok(block),
             Err(ResizeError::NotABlock) => return Err(NotMoved::NotABlock),
-            Err(ResizeError::NoRoom) => usable_size(block).ok_or(NotMoved::NotABlock)?,
+            Err(ResizeError::NoRoom) if harden::is_on() => usable_size(block).ok_or(NotMoved::NotABlock)?,
+            // SAFETY: the caller's promise.
+            Err(ResizeError::NoRoom) => match unsafe { long::remap_apart(block, size) }? {
+                Some(moved) => return Ok(moved),
+                None => long::usable_size(block).ok_or(NotMoved::NotABlock)?,
+            },
         },
     };
-    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate(size), Ok);
+    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate_to_grow(size), Ok);
     let new = new.map_err(|OutOfMemory| NotMoved::OutOfMemory)?;
     // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
     unsafe {
@@ -372,10 +359,17 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
     Ok(new)
 }
 
+/// As [`allocate`], for a block that will probably be resized again.
+fn allocate_to_grow(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if size <= LARGEST || harden::is_on() { allocate(size) } else { long::allocate_to_grow(size) }
+}
+
 /// Whether a block of a class, `usable` bytes long, is to hold `size` bytes: one of which less than half is needed moves to a
-/// shorter one.
+/// shorter one, unless nothing much is saved.
 fn stays(usable: usize, size: usize) -> bool {
-    size <= usable && (size > usable / 2 || class_of(size) == class_of(usable))
+    /// A cache line: it takes a page of its own class to save a part of it.
+    const LITTLE: usize = 64;
+    size <= usable && (size > usable / 2 || usable <= LITTLE)
 }
 
 /// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for
@@ -408,12 +402,18 @@ fn pages_in_memory() -> usize {
 fn trim_heaps() {
     if let Some(heap) = thread::heap_of_its_own() {
         // SAFETY: the heap is this thread's, and not the empty one.
-        unsafe { heap.trim() };
+        unsafe {
+            long::release_kept(heap.kept());
+            heap.trim();
+        }
     }
     let Some(idle) = GROUND.shared().map(|mut ground| ground.heaps.take_all_idle()) else { return };
     for heap in idle {
         // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
-        unsafe { heap.trim() };
+        unsafe {
+            long::release_kept(heap.kept());
+            heap.trim();
+        }
         thread::abandon(heap);
     }
 }
@@ -445,36 +445,31 @@ pub fn page_returns() -> Option<PageReturns> {
     Some(PageReturns { bytes: holes.bytes + GROUND.returned() as u64, ..holes })
 }
 
-/// Before a `fork`: no other thread is at work on what all share until [`after_fork_in_parent`] or
-/// [`after_fork_in_child`].
+/// Takes all locks for a fork, so that no other thread is at work on what all share. May be called when they are held.
 pub fn before_fork() {
     harden::hold();
     GROUND.hold();
 }
 
-/// After a `fork`, in the process that called it.
+/// Frees these locks, in the parent or in the child.
 ///
 /// # Safety
-/// This thread called [`before_fork`].
-pub unsafe fn after_fork_in_parent() {
-    // SAFETY: the caller's promise.
+/// This thread, or the one that it is a copy of, called [`before_fork`].
+pub unsafe fn after_fork() {
+    // SAFETY: this thread, or the one that it is a copy of, called `before_fork`, as this function requires.
     unsafe {
         GROUND.let_go();
         harden::let_go();
     }
 }
 
-/// After a `fork`, in the new process: it has this thread only. The heaps of the others stay as they were, whatever they were
-/// doing, and are not used again; their blocks can be used and freed.
+/// Makes the heap that of a fork's child, before [`after_fork`]. The heaps of the parent's other threads stay as they
+/// were, in whatever state, and are not used again; their blocks can be used and freed.
 ///
 /// # Safety
-/// This thread's likeness called [`before_fork`].
+/// This thread is the only one of a child.
 pub unsafe fn after_fork_in_child() {
-    // SAFETY: the caller's promise.
-    unsafe {
-        GROUND.let_go_in_child();
-        harden::let_go_in_child();
-    }
+    GROUND.begin_child();
 }
 
 const _: () = assert!(SLAB.is_multiple_of(PAGE));

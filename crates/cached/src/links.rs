@@ -58,6 +58,11 @@ impl Beside {
         Beside(table.wrapping_sub(Beside::length(base)))
     }
 
+    /// The word that belongs to a block, or to another address in the pages that is a multiple of the step.
+    pub(crate) fn word(self, block: *mut u8) -> *mut usize {
+        self.place(block).cast()
+    }
+
     #[inline(always)]
     fn place(self, block: *mut u8) -> *mut *mut u8 {
         self.0.wrapping_add(Beside::length(block.addr())).cast()

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+pub(crate) use heapwright_os::ForkHandlers;
 use heapwright_os::Refused;
 use loom::cell::UnsafeCell;
 use loom::lazy_static::Lazy;
@@ -115,11 +116,20 @@ impl<T> Lock<T> {
         }
     }
 
-    pub(crate) unsafe fn let_go_in_child(&self) {
+    pub(crate) fn hold_for_fork(&self) {
+        self.hold();
+    }
+
+    pub(crate) unsafe fn let_go_after_fork(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.let_go() };
         // Those who wait here stay behind, which they notice when they wake.
         self.freed.notify_all();
+    }
+
+    /// The lock is held for the fork, and freed with the guard.
+    pub(crate) fn lock_in_child(&self) -> Option<Locked<'_, T>> {
+        Some(Locked(self))
     }
 }
 
@@ -154,17 +164,13 @@ impl ThreadEnd {
         ThreadEnd
     }
 
-    pub(crate) fn prepare(&self) -> Result<(), Refused> {
-        Ok(())
-    }
-
     pub(crate) fn tell(&self) -> bool {
         true
     }
 }
 
 /// Nobody forks but [`fork`].
-pub(crate) fn at_fork(_: extern "C" fn(), _: extern "C" fn(), _: extern "C" fn()) -> Result<(), Refused> {
+pub(crate) fn at_fork(_: ForkHandlers) -> Result<(), Refused> {
     Ok(())
 }
 

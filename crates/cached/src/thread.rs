@@ -4,14 +4,12 @@ use core::ffi::c_void;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use heapwright_os::Refused;
-
 use crate::ground::{GROUND, Held};
 use crate::heap::{EMPTY, Heap};
-use crate::world::{ThreadEnd, at_fork};
+use crate::world::{ForkHandlers, ThreadEnd, at_fork};
 #[cfg(all(loom, test))]
 use crate::world::{slot, slot as kept_slot};
-use crate::{harden, mode};
+use crate::{harden, long, mode};
 
 #[cfg(not(all(loom, test)))]
 heapwright_os::thread_slot! {
@@ -72,9 +70,10 @@ fn set_heap(heap: &'static Heap) {
 
 #[cold]
 fn adopt() -> Option<&'static Heap> {
-    let adopted = ground()?.heaps.adopt()?;
+    let adopted = ground()?.adopt_heap()?;
     // First of all, for what follows may allocate.
     set_heap(adopted);
+    // If the process has used all its keys, the thread's end is noticed later, when another thread adopts a heap.
     END.tell();
     Some(adopted)
 }
@@ -91,33 +90,20 @@ fn begin() -> Option<()> {
     static FORKS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
     harden::read_environment();
     // Made by one thread. What the entry takes of memory may be allocated here: then that gets ready.
-    if !FORKS_ARE_SEEN.swap(true, Ordering::Relaxed)
-        && at_fork(before_fork, after_fork_in_parent, after_fork_in_child).is_err()
-    {
+    if !FORKS_ARE_SEEN.swap(true, Ordering::Relaxed) && at_fork(FORK_HANDLERS).is_err() {
         FORKS_ARE_SEEN.store(false, Ordering::Relaxed);
         return None;
     }
     crate::start().ok()
 }
 
-extern "C" fn before_fork() {
-    crate::before_fork();
-}
-
-extern "C" fn after_fork_in_parent() {
-    // SAFETY: this thread called `before_fork`.
-    unsafe { crate::after_fork_in_parent() };
-}
-
-extern "C" fn after_fork_in_child() {
-    // SAFETY: this thread's likeness called `before_fork`.
-    unsafe { crate::after_fork_in_child() };
-}
-
-/// Gets ready to hear of threads' ends.
-pub(crate) fn prepare() -> Result<(), Refused> {
-    END.prepare()
-}
+const FORK_HANDLERS: ForkHandlers = ForkHandlers {
+    hold: crate::before_fork,
+    // SAFETY: called after `hold`, by the thread that called that or by its copy.
+    let_go: || unsafe { crate::after_fork() },
+    // SAFETY: called in a child, before it can have started another thread.
+    begin_child: || unsafe { crate::after_fork_in_child() },
+};
 
 unsafe extern "C" fn part(_: *mut c_void) {
     leave();
@@ -130,7 +116,10 @@ pub(crate) fn leave() {
         harden::stop_waiting(heap.owner());
     }
     // SAFETY: it is this thread's, and not the empty one.
-    unsafe { heap.put_away() };
+    unsafe {
+        long::release_kept(heap.kept());
+        heap.put_away();
+    }
     set_heap(&EMPTY);
     abandon(heap);
 }

@@ -2,10 +2,10 @@
 
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
-pub(crate) use heapwright_os::{Lock, Locked, ThreadEnd, at_fork};
+pub(crate) use heapwright_os::{ForkHandlers, Lock, Locked, ThreadEnd, at_fork};
 
-/// How much address space blocks may take; less where the system does not grant it.
-pub(crate) const CAPACITY: usize = 256 << 30;
+/// How much address space slabs and the blocks between them may take.
+pub(crate) const CAPACITY: usize = 4 << 40;
 
 /// How many freed blocks are gathered for an owner.
 pub(crate) const GATHERED: u32 = 32;

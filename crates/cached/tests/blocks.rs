@@ -5,7 +5,12 @@ mod common;
 use common::{Filled, any_size, ready, seeded};
 use heapwright_cached as cached;
 use heapwright_heaps::FreeError;
+use std::alloc::Layout;
 use std::ptr::NonNull;
+
+fn sized(size: usize) -> Layout {
+    Layout::from_size_align(size, 16).expect("the size is not absurd")
+}
 
 #[test]
 fn blocks_hold_what_is_written_to_them() {
@@ -69,8 +74,9 @@ fn zeroed_blocks_are_zero_wherever_they_come_from() {
         let size = any_size(&mut random);
         Filled::new(number, size).free();
         let block = cached::allocate_zeroed(size).expect("there is memory");
+        let usable = cached::usable_size(block).expect("it is a block");
         // SAFETY: the block is that long.
-        let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), size) };
+        let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), usable) };
         assert!(bytes.iter().all(|&byte| byte == 0));
         Filled::over(block, number, size, 16).free();
     }
@@ -91,9 +97,9 @@ fn what_is_no_block_is_refused() {
         assert_eq!(cached::usable_size(block.add(16)), None);
         assert_eq!(cached::usable_size(long.add(16)), None);
         let usable = cached::usable_size(block).unwrap();
-        assert_eq!(cached::free_sized(block, usable + 1), Err(FreeError::WrongSize));
-        assert_eq!(cached::free_sized(long, 1 << 20), Err(FreeError::WrongSize));
-        assert_eq!(cached::free_sized(block, usable), Ok(()));
+        assert_eq!(cached::free_sized(block, sized(usable + 1)), Err(FreeError::WrongSize));
+        assert_eq!(cached::free_sized(long, sized(1 << 20)), Err(FreeError::WrongSize));
+        assert_eq!(cached::free_sized(block, sized(usable)), Ok(()));
         assert_eq!(cached::free(long), Ok(()));
         assert!(cached::free(long).is_err(), "it is free");
     }

@@ -111,13 +111,10 @@ fn a_census_finds_what_the_program_has() {
     blocks.into_iter().for_each(Block::free);
     let after = census();
     assert_eq!(after.long_bytes(), before.long_bytes());
-    assert_eq!(after.pages.heap_size as usize, after.pages.live as usize + free_pages(&after));
+    let mut holes = 0;
+    cached::each_page_hole(|bytes| holes += bytes);
+    assert_eq!(after.pages.heap_size as usize, after.pages.live as usize + holes);
     each_heap_has_slabs_of_its_own();
-}
-
-/// How many bytes of the heap lie in holes.
-fn free_pages(census: &Census) -> usize {
-    census.pages.heap_size as usize - census.slab_bytes() - census.long_bytes()
 }
 
 fn each_heap_has_slabs_of_its_own() {

@@ -11,7 +11,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, page_size};
-use heapwright_placement::{Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
+use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
 
 use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
@@ -28,11 +28,14 @@ mod resize;
 use dirty::DirtyPages;
 pub use global::GlobalHeap;
 use metadata::{Design, Metadata};
-use region::{MAX_ALIGN, Region};
+use region::Region;
 pub use release::PageReturns;
 
 /// The shortest region that is acceptable when address space is scarce.
 const LEAST_CAPACITY: usize = 1 << 20;
+
+/// Engines know the base address modulo this power of two in granules, so that blocks are aligned to no more.
+const LOG2_MOST_GRANULES: u32 = 32;
 
 /// When the memory that a heap grows into is backed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +109,8 @@ impl From<RulesError> for CreateError {
     }
 }
 
-/// A failed request: the heap's address space is used up, the system has no memory, or the alignment is above 1 GiB.
+/// A failed request: the heap's address space is used up, the system has no memory, or the alignment is too large: above
+/// 2^32 granules (64 GiB), for buddies above 1 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -241,14 +245,16 @@ impl<P: Policy> GrowingHeap<P> {
         Ok(self.region.pointer(offset))
     }
 
-    /// Allocates a zeroed block for `layout`. Memory that was never used is zero already and is not touched.
+    /// Allocates a block for `layout` whose usable bytes are all zero. Memory that was never used is zero already and is
+    /// not touched.
     ///
     /// # Errors
     /// As [`GrowingHeap::allocate`].
     pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
         let untouched = self.region.frontier();
         let offset = self.place(layout)?;
-        let end = untouched.min(offset + layout.size());
+        let usable = self.placement.engine.usable_size(offset).unwrap_or(layout.size());
+        let end = untouched.min(offset + usable);
         if offset < end {
             // SAFETY: the range lies within the block, which was just allocated and committed, and which no other
             // pointer refers to.
@@ -260,10 +266,31 @@ impl<P: Policy> GrowingHeap<P> {
     /// Places a block and backs it with memory.
     #[inline]
     fn place(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
-        if layout.align() > MAX_ALIGN {
+        if layout.align() > self.granule << LOG2_MOST_GRANULES {
             return Err(OutOfMemory);
         }
-        let offset = match self.placement.engine.allocate(layout.size(), layout.align()) {
+        let placed = self.placement.engine.allocate(layout.size(), layout.align());
+        self.back_placed(placed, layout)
+    }
+
+    /// As [`GrowingHeap::allocate`], in bounded time also with an alignment, where another hole than the policy's may be
+    /// taken (see [`Engine::allocate_soon`]).
+    ///
+    /// # Errors
+    /// As [`GrowingHeap::allocate`].
+    pub fn allocate_soon(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        if layout.align() > self.granule << LOG2_MOST_GRANULES {
+            return Err(OutOfMemory);
+        }
+        let placed = self.placement.engine.allocate_soon(layout.size(), layout.align());
+        let offset = self.back_placed(placed, layout)?;
+        Ok(self.region.pointer(offset))
+    }
+
+    /// Backs what was placed with memory; what was not is placed behind all others.
+    #[inline(always)]
+    fn back_placed(&mut self, placed: Result<usize, AllocateError>, layout: Layout) -> Result<usize, OutOfMemory> {
+        let offset = match placed {
             Ok(offset) => offset,
             Err(_) => self.place_behind(layout)?,
         };

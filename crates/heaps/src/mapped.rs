@@ -10,7 +10,7 @@ use crate::growing::OutOfMemory;
 
 mod table;
 
-use table::{Entry, Table};
+pub use table::{Mapping, Mappings};
 
 /// A block of a [`MappedHeap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Mapped {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MappedHeap {
-    table: Table,
+    table: Mappings,
     counters: Counters,
 }
 
@@ -70,7 +70,7 @@ impl MappedHeap {
             heap_size: 0,
             peak_heap_size: 0,
         };
-        MappedHeap { table: Table::new(), counters: NOTHING }
+        MappedHeap { table: Mappings::new(), counters: NOTHING }
     }
 
     /// Maps a zeroed block for `layout`.
@@ -82,7 +82,7 @@ impl MappedHeap {
         self.table.make_room().map_err(|_| OutOfMemory)?;
         let mapped = if layout.align() <= page_size() { map(length) } else { map_aligned(length, layout.align()) };
         let start = mapped.map_err(|_| OutOfMemory)?;
-        self.table.insert(Entry { address: start.addr().get(), length });
+        self.table.insert(Mapping { address: start.addr().get(), length });
         self.counters.mallocs += 1;
         self.counters.grows += 1;
         self.counters.blocks += 1;
@@ -157,7 +157,7 @@ impl MappedHeap {
             // address after a move are not used any more, as this function requires.
             start = unsafe { remap(block, before, after) }.map_err(|_| OutOfMemory)?;
             self.table.remove(block.addr().get());
-            self.table.insert(Entry { address: start.addr().get(), length: after });
+            self.table.insert(Mapping { address: start.addr().get(), length: after });
             self.count_live(before, after);
         }
         self.counters.resizes += 1;
@@ -190,7 +190,7 @@ impl MappedHeap {
 
     /// Returns all blocks, in no particular order.
     pub fn blocks(&self) -> impl Iterator<Item = Mapped> + '_ {
-        self.table.iter().filter_map(|Entry { address, length }| {
+        self.table.iter().filter_map(|Mapping { address, length }| {
             NonNull::new(core::ptr::with_exposed_provenance_mut(address)).map(|start| Mapped { start, size: length })
         })
     }

@@ -170,14 +170,26 @@ fn other_stacks_than_the_threads_own_are_followed_to_their_ends() {
     trace.all_come_from(501, &[&at("leaf", "leaf"), &at("handler", "handler")]);
 }
 
+/// A library with a function `work` that allocates 701 bytes.
+fn late_library(folder: &Path) -> PathBuf {
+    let source = "#include <stdlib.h>\nvoid *volatile sink;\nvoid work(void) { sink = malloc(701); free(sink); }\n";
+    compiled(folder, "late.so", source, &["-O2", "-g", "-shared", "-fPIC", "-fno-builtin"])
+}
+
 #[test]
 fn a_library_loaded_late_is_resolved_when_the_program_ends_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let source = "#include <stdlib.h>\nvoid *volatile sink;\nvoid work(void) { sink = malloc(701); free(sink); }\n";
-    let library = compiled(folder.path(), "late.so", source, &["-O2", "-g", "-shared", "-fPIC", "-fno-builtin"]);
-    let trace = recorded(&folder, &["library", library.to_str().unwrap()]);
+    let trace = recorded(&folder, &["library", late_library(folder.path()).to_str().unwrap()]);
     trace.all_come_from(701, &["work late.so.c:3"]);
     assert!(trace.stacks(701)[0][1].starts_with("library sites.c:") || trace.stacks(701)[0][1].starts_with("main "));
+}
+
+#[test]
+fn a_library_loaded_late_is_resolved_when_the_program_ends_before_its_calls_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(&folder, &["behind", late_library(folder.path()).to_str().unwrap()]);
+    trace.all_come_from(702, &[&at("leaf", "leaf"), &at("wide", "wide")]);
+    trace.all_come_from(701, &["work late.so.c:3"]);
 }
 
 #[test]

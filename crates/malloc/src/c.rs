@@ -59,11 +59,11 @@ pub unsafe extern "C" fn free_sized(block: *mut u8, size: usize) {
 /// Frees an aligned block of known size as in C23.
 ///
 /// # Safety
-/// `block` is null or a live block of this size that the program does not use any more.
+/// `block` is null or a live block of this size and alignment that the program does not use any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(block: *mut u8, _align: usize, size: usize) {
+pub unsafe extern "C" fn free_aligned_sized(block: *mut u8, align: usize, size: usize) {
     // SAFETY: as C23 requires of `free_aligned_sized`, the program does not use the block any more.
-    unsafe { heap::free_sized(block, size) }
+    unsafe { heap::free_aligned_sized(block, align, size) }
 }
 
 /// Allocates aligned memory as in POSIX.

@@ -1,91 +1,38 @@
 //! The operators `new` and `delete` of C++, by their mangled names.
+//!
+//! A program may replace any of them. Each form by default calls another one ([new.delete] of the standard), so that a
+//! program that replaces `operator new(size_t)` and `operator delete(void*)` gets every block but the aligned ones. The
+//! basic forms, plain and aligned, allocate and free here; all others (`derived`, `sized`) call the form that the
+//! dynamic linker chose, which is the program's if it has one.
+//!
+//! The C++ library has the same derived forms. They are exported nevertheless: another library before it, a malloc
+//! that the program is linked with, may have forms that end in its own heap.
 
 use heapwright_process as heap;
 
+mod derived;
+mod runtime;
+mod sized;
 mod throwing;
 
-macro_rules! allocate {
-    ($($name:ident($($rest:ident: $type:ty),*);)*) => { $(
-        /// An operator `new` that returns null.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case)]
-        pub extern "C" fn $name(size: usize, $($rest: $type),*) -> *mut u8 {
-            $(let _ = $rest;)*
-            heap::allocate(size)
-        }
-    )* };
-}
-
-macro_rules! allocate_aligned {
-    ($($name:ident($($rest:ident: $type:ty),*);)*) => { $(
-        /// An aligned operator `new` that returns null.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case)]
-        pub extern "C" fn $name(size: usize, align: usize, $($rest: $type),*) -> *mut u8 {
-            $(let _ = $rest;)*
-            heap::allocate_aligned(align, size)
-        }
-    )* };
-}
+pub(crate) use sized::look_up_forms;
 
 macro_rules! free {
-    ($($name:ident($($rest:ident: $type:ty),*);)*) => { $(
-        /// An operator `delete`.
+    ($($name:ident($($type:ty),*);)*) => { $(
+        /// A basic operator `delete`.
         ///
         /// # Safety
         /// `block` is null or a live block that the program does not use any more.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
-        pub unsafe extern "C" fn $name(block: *mut u8, $($rest: $type),*) {
-            $(let _ = $rest;)*
+        pub unsafe extern "C" fn $name(block: *mut u8, $(_: $type),*) {
             // SAFETY: as C++ requires of `operator delete`, the program does not use the block any more.
             unsafe { heap::free(block) }
         }
     )* };
 }
 
-macro_rules! free_sized {
-    ($($name:ident($($rest:ident: $type:ty),*);)*) => { $(
-        /// A sized operator `delete`.
-        ///
-        /// # Safety
-        /// `block` is null or a live block of this size that the program does not use any more.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case)]
-        pub unsafe extern "C" fn $name(block: *mut u8, size: usize, $($rest: $type),*) {
-            $(let _ = $rest;)*
-            // SAFETY: as C++ requires of `operator delete`, the program does not use the block any more.
-            unsafe { heap::free_sized(block, size) }
-        }
-    )* };
-}
-
-type NoThrow = *const u8;
-
-allocate! {
-    _ZnwmRKSt9nothrow_t(tag: NoThrow);
-    _ZnamRKSt9nothrow_t(tag: NoThrow);
-}
-
-allocate_aligned! {
-    _ZnwmSt11align_val_tRKSt9nothrow_t(tag: NoThrow);
-    _ZnamSt11align_val_tRKSt9nothrow_t(tag: NoThrow);
-}
-
 free! {
     _ZdlPv();
-    _ZdaPv();
-    _ZdlPvRKSt9nothrow_t(tag: NoThrow);
-    _ZdaPvRKSt9nothrow_t(tag: NoThrow);
-    _ZdlPvSt11align_val_t(align: usize);
-    _ZdaPvSt11align_val_t(align: usize);
-    _ZdlPvSt11align_val_tRKSt9nothrow_t(align: usize, tag: NoThrow);
-    _ZdaPvSt11align_val_tRKSt9nothrow_t(align: usize, tag: NoThrow);
-}
-
-free_sized! {
-    _ZdlPvm();
-    _ZdaPvm();
-    _ZdlPvmSt11align_val_t(align: usize);
-    _ZdaPvmSt11align_val_t(align: usize);
+    _ZdlPvSt11align_val_t(usize);
 }

@@ -38,10 +38,26 @@ pub extern "C" fn malloc_trim(_keep: usize) -> i32 {
     i32::from(heap::trim())
 }
 
-/// Returns 0 ("not done") for every parameter: none of glibc's settings exist here.
+/// Returns 1 ("done") for glibc's parameters, with a value that glibc accepts, and 0 for others. They have no effect:
+/// each is about a threshold, a limit of arenas or a check that does not exist here, or (`M_PERTURB`) about contents of
+/// blocks, which are unspecified; [`HEAPWRIGHT_HARDEN`](../README.md) has a measure for these.
 #[unsafe(no_mangle)]
-pub extern "C" fn mallopt(_parameter: i32, _value: i32) -> i32 {
-    0
+pub extern "C" fn mallopt(parameter: i32, value: i32) -> i32 {
+    const MXFAST: i32 = 1;
+    const TRIM_THRESHOLD: i32 = -1;
+    const TOP_PAD: i32 = -2;
+    const MMAP_THRESHOLD: i32 = -3;
+    const MMAP_MAX: i32 = -4;
+    const CHECK_ACTION: i32 = -5;
+    const PERTURB: i32 = -6;
+    const ARENA_TEST: i32 = -7;
+    const ARENA_MAX: i32 = -8;
+    i32::from(match parameter {
+        MXFAST => (0..=160).contains(&value),
+        MMAP_THRESHOLD => (0..=32 << 20).contains(&value),
+        TRIM_THRESHOLD | TOP_PAD | MMAP_MAX | CHECK_ACTION | PERTURB | ARENA_TEST | ARENA_MAX => true,
+        _ => false,
+    })
 }
 
 /// Prints the statistics on standard error.

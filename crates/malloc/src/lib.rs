@@ -13,11 +13,12 @@ mod glibc;
 
 use heapwright_process::{finish, start};
 
-/// Runs `start` when the library is loaded.
+/// Runs `start`, and the look-up of the program's operators, when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = {
     extern "C" fn run() {
+        cplusplus::look_up_forms();
         start();
     }
     run

@@ -60,3 +60,51 @@ mod abort {
 mod ignore {
     crate::under_every_policy!(super::is_ignored);
 }
+
+/// The forms of `wrong_size.cc`: all functions and operators that are told a block's size.
+const SIZED: [&str; 7] =
+    ["delete", "delete[]", "aligned delete", "aligned delete[]", "free_sized", "free_aligned_sized", "realloc"];
+
+/// A block's size, the size that is told, and what cannot detect that: the default heap detects blocks that are too
+/// short, `mapped` another number of pages.
+const WRONG_SIZES: [(usize, usize, &[&str]); 6] = [
+    (1000, 100_000, &[]),
+    (1000, 300, &["cached", "mapped"]),
+    (20_000, 40_000, &[]),
+    (20_000, 7_000, &["cached"]),
+    (1_000_000, 2_000_000, &[]),
+    (1_000_000, 400_000, &["cached"]),
+];
+
+fn right_and_wrong_sizes(name: &str, variables: &[(&str, &str)]) {
+    let program = compile("wrong_size.cc", &[]);
+    let output = run(&program, &["right"], variables);
+    assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{name}");
+    for form in SIZED {
+        for (size, told, unseen) in WRONG_SIZES {
+            let output = run(&program, &[form, &size.to_string(), &told.to_string()], variables);
+            let said = complaints(&output);
+            if unseen.contains(&name) {
+                assert_eq!((code(&output), said), (0, String::new()), "{form} of {size} as {told} under {name}");
+            } else {
+                assert_eq!(code(&output) & 127, SIGABRT, "{form} of {size} as {told} under {name}: {said}");
+                assert!(said.starts_with("heapwright: wrong size: free("), "{form} of {size} as {told}: {said}");
+            }
+        }
+    }
+}
+
+fn sizes_are_checked(policy: &str) {
+    right_and_wrong_sizes(policy, &[("HEAPWRIGHT_POLICY", policy)]);
+}
+
+mod sizes {
+    crate::under_every_policy!(super::sizes_are_checked);
+
+    #[test]
+    fn hardened() {
+        for measures in ["1", "guard", "random", "quarantine", "zero", "canary"] {
+            super::right_and_wrong_sizes(measures, &[("HEAPWRIGHT_HARDEN", measures)]);
+        }
+    }
+}

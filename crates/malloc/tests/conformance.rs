@@ -21,6 +21,22 @@ fn conforms(policy: &str) {
     expect(&output, "conformance: ok");
 }
 
+fn covers_corners(variables: &[(&str, &str)]) {
+    let arguments: &[&str] = if is_emulated() { &["emulated"] } else { &[] };
+    expect(&run(&compile("corners.c", &[]), arguments, variables), "corners: ok");
+}
+
+fn covers_corners_under(policy: &str) {
+    covers_corners(&[("HEAPWRIGHT_POLICY", policy)]);
+}
+
+#[test]
+fn hardened_heaps_cover_corners() {
+    for measures in HARDENED {
+        covers_corners(&[("HEAPWRIGHT_HARDEN", measures)]);
+    }
+}
+
 /// The hardened heap, with all measures and with each alone.
 const HARDENED: [&str; 6] = ["1", "guard", "random", "quarantine", "zero", "canary"];
 
@@ -57,6 +73,10 @@ fn reports_correct_figures(policy: &str) {
 
 mod family {
     crate::under_every_policy!(super::conforms);
+}
+
+mod corners {
+    crate::under_every_policy!(super::covers_corners_under);
 }
 
 mod operators {

@@ -18,13 +18,13 @@ const FAMILY: &str = "
     _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t";
 
 /// The beginnings of names that may be missing.
-const WEAK: [&str; 5] = ["_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_single_threaded", "_ZSt"];
+const WEAK: [&str; 6] = ["_ITM_", "__cxa_", "__gmon_start__", "__libc_single_threaded", "_ZSt", "__gxx_personality_v0"];
 
-/// What the library needs of the C library. Two of these may allocate: `pthread_setspecific` in a process with many
-/// keys, which is called when the thread has its heap already, and `fwrite`, which `malloc_info` calls while it holds
-/// no lock.
+/// What the library needs of the C library. Some of these may allocate: `pthread_setspecific` in a process with many
+/// keys, which is called when the thread has its heap already; `fwrite`, which `malloc_info` calls, and `dlopen` and
+/// `dlsym`, which `operator new` calls when there is no memory, while they hold no lock.
 const NEEDED: &str = "
-    __errno_location __register_atfork _exit abort close environ __environ fcntl flock fstat ftruncate fwrite
+    __errno_location __register_atfork _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
     getcwd getpid getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
     program_invocation_short_name __progname pthread_key_create pthread_setspecific clock_gettime strlen syscall
     write __stack_chk_guard getauxval";

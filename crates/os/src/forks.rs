@@ -1,18 +1,64 @@
-//! Forks: handlers around them, locks held across them, and their count.
+//! Forks: the locks that are held across them, their order, and the count of forks.
+//!
+//! One set of handlers is registered with the C library, and runs all those that were registered here. It should be
+//! registered early, best when the library is loaded: handlers that are registered first prepare last and are called
+//! first afterwards, so that those of other libraries run outside.
+//!
+//! - **A process with a single thread needs no lock.** A signal handler may fork wherever it has interrupted the thread.
+//! - **The C library's list of streams is locked first.** Its `fork` takes that lock after all handlers have run. A
+//!   thread in `fflush(NULL)` holds it and waits for a stream, and a thread in `getline` holds the stream and allocates.
+//! - **The thread that forks can allocate** in the handlers of other libraries that run while the locks are held: a
+//!   [`Lock`] names its owner.
+//! - **Signals are blocked while all locks are held,** but not while they are being taken: another thread that holds
+//!   one may have to wait for this thread's answer to a signal (as garbage collectors do). A signal handler that forks
+//!   meanwhile takes the remaining locks and leaves them to the interrupted fork.
+//!
+//! `_Fork` and the bare system call run no handlers.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::cell::{Cell, UnsafeCell};
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::lock::Lock;
 use crate::pages::{Refused, refuse_call_if_told};
 use crate::process::process_id;
+use crate::streams::StreamList;
+use crate::threads::is_single_threaded;
 
-/// Has `prepare` run before every `fork`, then `parent` or `child` after it. Of several entries, the last registered
-/// prepares first and is called last afterwards.
+/// What a part of the process does around forks.
+#[derive(Clone, Copy)]
+pub struct ForkHandlers {
+    /// Takes locks by [`Lock::hold_for_fork`], in the order in which the process takes them. May be called when they are
+    /// held already.
+    pub hold: fn(),
+    /// Frees them by [`Lock::let_go_after_fork`], in the parent or in the child. May be called when some were not taken.
+    pub let_go: fn(),
+    /// Makes the state that of the child. Takes locks by [`Lock::lock_in_child`].
+    pub begin_child: fn(),
+}
+
+/// Has the handlers called at every `fork` from now on. Of several entries, the last registered takes its locks first.
+///
+/// To be called once for each part, and where `malloc` can be called: registering may allocate.
 ///
 /// # Errors
 /// [`Refused`] when there is no memory for one more entry.
-pub fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) -> Result<(), Refused> {
+pub fn at_fork(handlers: ForkHandlers) -> Result<(), Refused> {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, Ordering::Relaxed) && register(prepare, parent, child).is_err() {
+        REGISTERED.store(false, Ordering::Relaxed);
+        return Err(Refused);
+    }
+    FORKS.lock().add(handlers)
+}
+
+/// Registers functions with the C library.
+fn register(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) -> Result<(), Refused> {
     refuse_call_if_told()?;
+    if cfg!(miri) {
+        return Ok(());
+    }
     // SAFETY: the functions exist as long as this code.
     let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     if result == 0 { Ok(()) } else { Err(Refused) }
@@ -27,49 +73,210 @@ pub trait HeldAcrossForks: 'static {
     /// Returns the lock.
     fn lock() -> &'static Lock<Self::State>;
 
-    /// Takes further locks before a fork. The lock is held.
+    /// Takes further locks for a fork, as [`ForkHandlers::hold`] does. The lock is held.
     fn before_fork() {}
 
-    /// Frees these locks in the parent.
+    /// Frees these locks, as [`ForkHandlers::let_go`] does.
     ///
     /// # Safety
-    /// The calling thread has called [`HeldAcrossForks::before_fork`] and forked.
-    unsafe fn after_fork_in_parent() {}
+    /// The calling thread, or in the child the one that it is a copy of, has called [`HeldAcrossForks::before_fork`].
+    unsafe fn after_fork() {}
 
-    /// Frees these locks in the child, and makes the state that of the child. The lock is held.
+    /// Makes the state that of the child. The lock is held. Not called if the thread that forked was interrupted by a
+    /// signal while it held the lock.
     ///
     /// # Safety
-    /// The thread that forked has called [`HeldAcrossForks::before_fork`], and the calling one is its copy in the
-    /// child.
+    /// The calling thread is the only one of a child.
     unsafe fn after_fork_in_child(_state: &mut Self::State) {}
 }
 
-/// Has every `fork` from now on hold the lock. To be called once, and where `malloc` can be called: registering may
-/// allocate.
+/// Has every `fork` from now on hold the lock; see [`at_fork`].
 ///
 /// # Errors
 /// [`Refused`] when there is no memory for one more entry.
 pub fn hold_across_forks<H: HeldAcrossForks>() -> Result<(), Refused> {
-    extern "C" fn prepare<H: HeldAcrossForks>() {
-        H::lock().hold();
+    fn hold<H: HeldAcrossForks>() {
+        H::lock().hold_for_fork();
         H::before_fork();
     }
-    extern "C" fn parent<H: HeldAcrossForks>() {
-        // SAFETY: this thread ran `prepare` before it forked, which took the lock and called `before_fork`.
+    fn let_go<H: HeldAcrossForks>() {
+        // SAFETY: called after the fork of a thread that has called `hold`, by that thread or its copy.
         unsafe {
-            H::after_fork_in_parent();
-            H::lock().let_go();
+            H::after_fork();
+            H::lock().let_go_after_fork();
         }
     }
-    extern "C" fn child<H: HeldAcrossForks>() {
-        // SAFETY: the thread that forked ran `prepare`, which took the lock and called `before_fork`; this is its copy,
-        // and the only thread of the child.
-        unsafe {
-            H::after_fork_in_child(H::lock().held());
-            H::lock().let_go_in_child();
+    fn begin_child<H: HeldAcrossForks>() {
+        if let Some(mut state) = H::lock().lock_in_child() {
+            // SAFETY: called in a child, before it can have started another thread.
+            unsafe { H::after_fork_in_child(&mut state) };
         }
     }
-    at_fork(prepare::<H>, parent::<H>, child::<H>)
+    at_fork(ForkHandlers { hold: hold::<H>, let_go: let_go::<H>, begin_child: begin_child::<H> })
+}
+
+/// The state of the handlers. Held as a whole by the thread that forks.
+struct Forks {
+    handlers: [Cell<Option<ForkHandlers>>; Forks::MOST],
+    /// Number of forks that this thread has begun while it was about to fork: in signal handlers, or in the handlers of
+    /// other libraries.
+    nested: AtomicU32,
+    /// Number of times that this process has become another, as the child of a fork.
+    children: AtomicU32,
+    /// Whether the thread that forks has all locks, and signals are blocked.
+    is_complete: AtomicBool,
+    /// The signals that the thread had blocked.
+    signals: UnsafeCell<MaybeUninit<libc::sigset_t>>,
+}
+
+static FORKS: Lock<Forks> = Lock::new(Forks {
+    handlers: [const { Cell::new(None) }; Forks::MOST],
+    nested: AtomicU32::new(0),
+    children: AtomicU32::new(0),
+    is_complete: AtomicBool::new(false),
+    signals: UnsafeCell::new(MaybeUninit::uninit()),
+});
+
+impl Forks {
+    /// The most entries: a process has few kinds of heaps.
+    const MOST: usize = 8;
+
+    fn add(&self, handlers: ForkHandlers) -> Result<(), Refused> {
+        let room = self.handlers.iter().find(|entry| entry.get().is_none()).ok_or(Refused)?;
+        room.set(Some(handlers));
+        Ok(())
+    }
+
+    /// The handlers, the first registered first.
+    fn handlers(&self) -> impl DoubleEndedIterator<Item = ForkHandlers> + '_ {
+        self.handlers.iter().filter_map(Cell::get)
+    }
+
+    fn hold_all(&self) {
+        self.handlers().rev().for_each(|handlers| (handlers.hold)());
+    }
+
+    fn let_go_all(&self) {
+        self.handlers().for_each(|handlers| (handlers.let_go)());
+    }
+
+    fn begin_child(&self) {
+        self.children.fetch_add(1, Ordering::Relaxed);
+        self.handlers().for_each(|handlers| (handlers.begin_child)());
+    }
+
+    /// Blocks all signals of this thread.
+    fn block_signals(&self) {
+        // SAFETY: the set is filled by the first call, and the old one is written to memory of the thread that forks,
+        // which this is.
+        unsafe {
+            let mut all = MaybeUninit::uninit();
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), (*self.signals.get()).as_mut_ptr());
+        }
+    }
+
+    /// The signals that were blocked before [`Forks::block_signals`].
+    ///
+    /// # Safety
+    /// It was called.
+    unsafe fn signals_before(&self) -> libc::sigset_t {
+        // SAFETY: the set was stored, as this function requires, and belongs to the thread that forks, which this is.
+        unsafe { (*self.signals.get()).assume_init() }
+    }
+
+    /// Takes all locks and blocks signals; returns `false` if this process is another one by now, which has to begin
+    /// anew: the child of a signal handler that has forked meanwhile.
+    fn hold_everything(&self, streams: &StreamList) -> bool {
+        let children = self.children.load(Ordering::Relaxed);
+        streams.lock();
+        self.hold_all();
+        self.block_signals();
+        let is_same = self.children.load(Ordering::Relaxed) == children;
+        if !is_same {
+            // It is not known whether this thread took the lock before or after the child began; no other thread has it.
+            streams.reset();
+            // SAFETY: the signals are blocked.
+            restore_signals(&unsafe { self.signals_before() });
+        }
+        is_same
+    }
+
+    /// Ends a fork that began inside another one of this thread, which keeps the locks; `false` if this is not one.
+    fn end_nested(&self) -> bool {
+        let nested = self.nested.load(Ordering::Relaxed);
+        if nested != 0 {
+            self.nested.store(nested - 1, Ordering::Relaxed);
+        }
+        nested != 0
+    }
+}
+
+fn restore_signals(before: &libc::sigset_t) {
+    // SAFETY: the set is borrowed for the call, and null is allowed for the old one.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
+}
+
+/// Takes all locks, or none if there is no other thread that could hold one.
+extern "C" fn prepare() {
+    let streams = StreamList::of_c_library();
+    if FORKS.is_held_for_own_fork() {
+        // SAFETY: this thread holds the lock.
+        let forks = unsafe { FORKS.held() };
+        forks.nested.fetch_add(1, Ordering::Relaxed);
+        streams.lock();
+        forks.hold_all();
+    } else if !is_single_threaded() {
+        FORKS.hold_for_fork();
+        // SAFETY: this thread holds the lock.
+        let forks = unsafe { FORKS.held() };
+        while !forks.hold_everything(&streams) {}
+        forks.is_complete.store(true, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn parent() {
+    if FORKS.is_held_for_fork() {
+        StreamList::of_c_library().unlock();
+        // SAFETY: the lock is held for a fork, and no other thread forks meanwhile: this one holds it.
+        let is_nested = unsafe { FORKS.held() }.end_nested();
+        if !is_nested {
+            end();
+        }
+    }
+}
+
+extern "C" fn child() {
+    if !FORKS.is_held_for_fork() {
+        if let Some(forks) = FORKS.lock_in_child() {
+            forks.begin_child();
+        }
+        return;
+    }
+    // SAFETY: the thread that forked held the lock, and this is its copy, the only thread.
+    let forks = unsafe { FORKS.held() };
+    let streams = StreamList::of_c_library();
+    streams.reset();
+    forks.begin_child();
+    if !forks.end_nested() {
+        end();
+    } else if forks.is_complete.load(Ordering::Relaxed) {
+        // For the outer fork.
+        streams.lock();
+    }
+}
+
+/// Frees all locks, in the parent or in the child, and restores the signals.
+fn end() {
+    // SAFETY: this thread, or the one that it is a copy of, holds the lock for a fork and has blocked the signals.
+    unsafe {
+        let forks = FORKS.held();
+        forks.let_go_all();
+        forks.is_complete.store(false, Ordering::Relaxed);
+        let signals = forks.signals_before();
+        FORKS.let_go_after_fork();
+        restore_signals(&signals);
+    }
 }
 
 /// 0 before the first call of [`fork_count`].
@@ -99,7 +306,7 @@ fn watch() -> u64 {
     extern "C" fn count_one() {
         COUNT.fetch_add(1, Ordering::AcqRel);
     }
-    if at_fork(nothing, nothing, count_one).is_err() {
+    if register(nothing, nothing, count_one).is_err() {
         return UNWATCHED | u64::from(process_id());
     }
     match COUNT.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {

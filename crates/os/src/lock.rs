@@ -1,4 +1,5 @@
-//! A lock that never allocates: one word, a short spin, then a futex.
+//! A lock that never allocates: one word, a short spin, then a futex. The word names the owner, so that a thread that
+//! forks recognises the locks that it holds.
 
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
@@ -8,15 +9,28 @@ use core::ptr::null;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::errno::errno_kept;
+use crate::thread_number::thread_number;
 use crate::threads::is_single_threaded;
 
+// The word of a lock: 0 while it is free, otherwise the owner and the two flags.
 const FREE: u32 = 0;
-const HELD: u32 = 1;
-/// Held, and a thread may sleep until it is free.
-const AWAITED: u32 = 2;
+/// The owner of a lock that was taken while the process had a single thread.
+const ALONE: u32 = 1;
+/// The bits of the owner: the number of its thread, from 2 on. Numbers repeat after 2^27 threads.
+const OWNER: u32 = (1 << 28) - 1;
+/// Held for a fork: the owner can take the lock again.
+const FOR_FORK: u32 = 1 << 30;
+/// A thread may sleep until the lock is free.
+const AWAITED: u32 = 1 << 31;
 
 /// Number of spins before a thread sleeps: about as long as an allocation takes.
 const SPINS: u32 = 100;
+
+/// Returns the calling thread as the owner of a lock. A child of a fork is the same owner.
+#[inline(always)]
+fn this_thread() -> u32 {
+    (thread_number() & (OWNER >> 1)) + 2
+}
 
 /// A value that one thread at a time may use.
 ///
@@ -51,6 +65,9 @@ impl<T> Lock<T> {
     }
 
     /// Waits until the lock is free and takes it.
+    ///
+    /// A thread that holds the lock for a fork gets it at once, and keeps it for the fork when the guard is dropped:
+    /// the handlers of other libraries may need it.
     #[inline(always)]
     pub fn lock(&self) -> Locked<'_, T> {
         self.hold();
@@ -61,8 +78,8 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub fn hold(&self) {
         if is_single_threaded() && self.word.load(Ordering::Relaxed) == FREE {
-            self.word.store(HELD, Ordering::Relaxed);
-        } else if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.word.store(ALONE, Ordering::Relaxed);
+        } else if !self.try_take(this_thread()) {
             self.wait();
         }
     }
@@ -75,62 +92,126 @@ impl<T> Lock<T> {
     pub unsafe fn let_go(&self) {
         if is_single_threaded() {
             self.word.store(FREE, Ordering::Relaxed);
-        } else if self.word.swap(FREE, Ordering::Release) == AWAITED {
-            self.wake();
+        } else {
+            let freed = self.word.compare_exchange(this_thread(), FREE, Ordering::Release, Ordering::Relaxed);
+            if freed.is_err() {
+                self.let_go_otherwise();
+            }
         }
+    }
+
+    /// Takes the lock for a fork. Does nothing if the calling thread holds it already: for an outer fork, or because a
+    /// signal handler that forks has interrupted the thread while it held the lock.
+    pub fn hold_for_fork(&self) {
+        let me = this_thread();
+        let mut taken = me | FOR_FORK;
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            if word & OWNER == me {
+                return;
+            }
+            if word != FREE {
+                self.sleep_while(word);
+                taken |= AWAITED;
+            } else if self.try_take(taken) {
+                return;
+            }
+        }
+    }
+
+    /// Frees the lock after a fork, in the parent or in the child. Does nothing if it was not taken for the fork.
+    ///
+    /// # Safety
+    /// The calling thread, or in the child the one that it is a copy of, is the one that forks, and uses the value in no
+    /// other way any more.
+    pub unsafe fn let_go_after_fork(&self) {
+        if self.is_held_for_fork() && self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
+            self.wake(i32::MAX);
+        }
+    }
+
+    /// Takes the lock in the child of a fork, which has a single thread. `None` if that thread itself held the lock
+    /// when it was interrupted by the signal handler that forked: it continues when the handler returns.
+    pub fn lock_in_child(&self) -> Option<Locked<'_, T>> {
+        if self.is_held_for_fork() {
+            return Some(Locked { lock: self, _here: PhantomData });
+        }
+        (self.word.load(Ordering::Relaxed) == FREE).then(|| self.lock())
     }
 
     /// The value of a lock that is held.
     ///
     /// # Safety
-    /// The calling thread, or the one that it is a copy of after a `fork`, took the lock by [`Lock::hold`] and uses the
-    /// value in no other way meanwhile.
-    #[expect(clippy::mut_from_ref, reason = "the lock is held")]
-    pub(crate) unsafe fn held(&self) -> &mut T {
-        // SAFETY: the lock is held, and nothing else uses the value, as this function requires.
-        unsafe { &mut *self.value.get() }
+    /// The calling thread, or the one that it is a copy of after a `fork`, holds the lock.
+    pub(crate) unsafe fn held(&self) -> &T {
+        // SAFETY: the lock is held, as this function requires.
+        unsafe { &*self.value.get() }
     }
 
-    /// Frees the lock in the child of a `fork`, where the threads that waited for it do not exist.
-    ///
-    /// # Safety
-    /// The thread that forked held the lock.
-    pub unsafe fn let_go_in_child(&self) {
-        self.word.store(FREE, Ordering::Release);
+    /// Whether a thread holds the lock for a fork.
+    pub(crate) fn is_held_for_fork(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & FOR_FORK != 0
+    }
+
+    /// Whether the calling thread holds the lock for a fork.
+    pub(crate) fn is_held_for_own_fork(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & (FOR_FORK | OWNER) == FOR_FORK | this_thread()
+    }
+
+    #[inline(always)]
+    fn try_take(&self, taken: u32) -> bool {
+        self.word.compare_exchange(FREE, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
     #[inline(never)]
     fn wait(&self) {
+        let me = this_thread();
         for _ in 0..SPINS {
             spin_loop();
-            if self.word.load(Ordering::Relaxed) == FREE
-                && self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
+            let word = self.word.load(Ordering::Relaxed);
+            if word == FREE && self.try_take(me) || self.is_held_for_own_fork() {
                 return;
             }
         }
-        while self.word.swap(AWAITED, Ordering::Acquire) != FREE {
-            self.sleep();
+        loop {
+            match self.word.load(Ordering::Relaxed) {
+                // Other threads may still sleep.
+                FREE if self.try_take(me | AWAITED) => return,
+                FREE => {}
+                word => self.sleep_while(word),
+            }
         }
     }
 
-    /// Sleeps until woken, unless the word has changed. Wakes may be spurious.
-    fn sleep(&self) {
-        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is borrowed for the call, and null stands for no timeout.
-        errno_kept(|| unsafe {
-            libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, AWAITED, null::<libc::timespec>());
-        });
+    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed. May return early.
+    fn sleep_while(&self, word: u32) {
+        let awaited = word | AWAITED;
+        let marked = self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
+        if marked.is_ok() {
+            let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+            // SAFETY: the word is borrowed for the call, and null stands for no timeout.
+            errno_kept(|| unsafe {
+                libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, awaited, null::<libc::timespec>());
+            });
+        }
     }
 
+    /// Frees a lock whose word is not its owner alone.
     #[cold]
     #[inline(never)]
-    fn wake(&self) {
+    fn let_go_otherwise(&self) {
+        // The thread that holds it for a fork has taken it again, and still needs it.
+        if !self.is_held_for_fork() && self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
+            self.wake(1);
+        }
+    }
+
+    fn wake(&self, threads: i32) {
         let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: waking only uses the word's address.
         errno_kept(|| unsafe {
-            libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, 1);
+            libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, threads);
         });
     }
 }

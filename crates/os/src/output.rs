@@ -125,7 +125,7 @@ impl Output {
         identity(self.descriptor) == Some(self.file)
     }
 
-    /// Writes `bytes`, until the system refuses.
+    /// Writes `bytes`, until the system refuses. Not a cancellation point.
     pub fn write(&self, bytes: &[u8]) {
         // SAFETY: a slice is mapped.
         unsafe { self.write_memory(bytes.as_ptr(), bytes.len()) };
@@ -139,7 +139,7 @@ impl Output {
         let mut done = 0;
         while done < count {
             // SAFETY: the bytes are mapped, as this function requires; only the system reads them.
-            let written = unsafe { libc::write(self.descriptor, start.add(done).cast(), count - done) };
+            let written = unsafe { libc::syscall(libc::SYS_write, self.descriptor, start.add(done), count - done) };
             match usize::try_from(written) {
                 Ok(written) if written > 0 => done += written,
                 _ if errno() == libc::EINTR => {}

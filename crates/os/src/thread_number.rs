@@ -1,4 +1,4 @@
-//! Thread-local data: a number of the thread, and a spare word.
+//! Thread-local data: a number of the thread, and two spare words.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,8 +25,8 @@ fn give_number() -> u32 {
     number
 }
 
-/// Returns the spare word of the calling thread, 0 when the thread starts. There is one word per thread: a library that
-/// uses it must be the only user. Always 0 on platforms without such a word.
+/// Returns the first spare word of the calling thread, 0 when the thread starts. There is one such word per thread: a
+/// library that uses it must be the only user. Always 0 on platforms without such a word.
 #[inline(always)]
 #[must_use]
 pub fn thread_word() -> usize {
@@ -39,8 +39,21 @@ pub fn set_thread_word(value: usize) {
     word::set_spare(value);
 }
 
-/// Two thread-local words, 0 when the thread starts. In the static block of thread-local storage: `thread_local!` calls
-/// `__tls_get_addr` in a library, which may allocate.
+/// Returns the second spare word of the calling thread. See [`thread_word`].
+#[inline(always)]
+#[must_use]
+pub fn second_thread_word() -> usize {
+    word::get_second()
+}
+
+/// Sets the word that [`second_thread_word`] returns.
+#[inline(always)]
+pub fn set_second_thread_word(value: usize) {
+    word::set_second(value);
+}
+
+/// Three thread-local words, 0 when the thread starts. In the static block of thread-local storage: `thread_local!`
+/// calls `__tls_get_addr` in a library, which may allocate.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod word {
     use core::ptr::without_provenance;
@@ -62,6 +75,16 @@ mod word {
         "heapwright_thread_number:",
         ".zero 8",
         "heapwright_thread_word:",
+        ".zero 8",
+        ".popsection",
+        // A section of its own: most libraries do not use the second word, and the linker leaves it out of them.
+        ".pushsection .tbss.heapwright_second_thread_word, \"awT\", %nobits",
+        ".globl heapwright_second_thread_word",
+        ".hidden heapwright_second_thread_word",
+        ".type heapwright_second_thread_word, %object",
+        ".size heapwright_second_thread_word, 8",
+        ".p2align 3",
+        "heapwright_second_thread_word:",
         ".zero 8",
         ".popsection",
     );
@@ -93,6 +116,20 @@ mod word {
         // SAFETY: the distance is that of the second word defined above.
         unsafe { store_thread_word(distance, without_provenance(value)) }
     }
+
+    #[inline(always)]
+    pub(super) fn get_second() -> usize {
+        let distance = thread_word_distance!("heapwright_second_thread_word");
+        // SAFETY: the distance is that of the third word defined above.
+        unsafe { load_thread_word_again(distance).addr() }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_second(value: usize) {
+        let distance = thread_word_distance!("heapwright_second_thread_word");
+        // SAFETY: the distance is that of the third word defined above.
+        unsafe { store_thread_word(distance, without_provenance(value)) }
+    }
 }
 
 /// On other platforms the system's number of the thread is used, at the cost of a system call.
@@ -111,6 +148,12 @@ mod word {
     }
 
     pub(super) fn set_spare(_value: usize) {}
+
+    pub(super) fn get_second() -> usize {
+        0
+    }
+
+    pub(super) fn set_second(_value: usize) {}
 }
 
 #[cfg(test)]
@@ -122,15 +165,17 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "there is no such word")]
-    fn every_thread_has_a_word_that_is_0_at_first() {
-        let both = |value| {
-            let before = thread_word();
-            set_thread_word(value);
-            (before, thread_word())
+    fn every_thread_has_two_words_that_are_0_at_first() {
+        let words = || (thread_word(), second_thread_word());
+        let set = move |(first, second)| {
+            let before = words();
+            set_thread_word(first);
+            set_second_thread_word(second);
+            (before, words())
         };
-        assert_eq!(both(7), (0, 7));
-        assert_eq!(thread::spawn(move || both(8)).join().unwrap(), (0, 8));
-        assert_eq!(both(0), (7, 0));
+        assert_eq!(set((7, 8)), ((0, 0), (7, 8)));
+        assert_eq!(thread::spawn(move || set((9, 10))).join().unwrap(), ((0, 0), (9, 10)));
+        assert_eq!(set((0, 0)), ((7, 8), (0, 0)));
     }
 
     #[test]

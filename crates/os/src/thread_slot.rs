@@ -88,35 +88,38 @@ impl ThreadEnd {
         ThreadEnd { key: AtomicU32::new(0), handler }
     }
 
-    /// Creates the key, if it does not exist yet. To be called by one thread at a time, and best before there are
-    /// others: early keys need no memory of their own.
-    ///
-    /// # Errors
-    /// [`Refused`] when the process has used all its keys.
-    pub fn prepare(&self) -> Result<(), Refused> {
-        if self.key.load(Ordering::Relaxed) != 0 {
-            return Ok(());
+    /// Has the handler run when the calling thread ends; returns whether it will: not when the process has used all its
+    /// keys. May call `calloc` when the process has many keys.
+    pub fn tell(&self) -> bool {
+        // The system calls the handler for any value but null.
+        let value = core::ptr::from_ref(self).cast();
+        self.key().is_ok_and(|key| {
+            // SAFETY: the key exists and is never deleted; the value is never dereferenced.
+            refuse_call_if_told().is_ok() && errno_kept(|| unsafe { libc::pthread_setspecific(key, value) }) == 0
+        })
+    }
+
+    /// Returns the key, which the first call creates: best before there are others, for early keys need no memory of
+    /// their own.
+    fn key(&self) -> Result<libc::pthread_key_t, Refused> {
+        let known = self.key.load(Ordering::Acquire);
+        if known != 0 {
+            return Ok(known - 1);
         }
         refuse_call_if_told()?;
         let mut key = 0;
         // SAFETY: the key is written to a local variable, and the handler is a function, which exists as long as this
         // code.
-        if unsafe { libc::pthread_key_create(&mut key, Some(self.handler)) } != 0 {
+        if errno_kept(|| unsafe { libc::pthread_key_create(&mut key, Some(self.handler)) }) != 0 {
             return Err(Refused);
         }
-        self.key.store(key + 1, Ordering::Release);
-        Ok(())
-    }
-
-    /// Has the handler run when the calling thread ends; returns whether it will. May call `calloc` when the process
-    /// has many keys.
-    pub fn tell(&self) -> bool {
-        let key = self.key.load(Ordering::Acquire);
-        // The system calls the handler for any value but null.
-        let value = core::ptr::from_ref(self).cast();
-        // SAFETY: the key was created by `prepare` and is never deleted; the value is never dereferenced.
-        key != 0
-            && refuse_call_if_told().is_ok()
-            && errno_kept(|| unsafe { libc::pthread_setspecific(key - 1, value) }) == 0
+        match self.key.compare_exchange(0, key + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(key),
+            Err(other) => {
+                // SAFETY: another thread has been quicker, and no thread uses this key.
+                unsafe { libc::pthread_key_delete(key) };
+                Ok(other - 1)
+            }
+        }
     }
 }

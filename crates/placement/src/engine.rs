@@ -56,6 +56,16 @@ pub trait Engine {
     /// [`AllocateError::BadAlignment`] when `align` is not a power of two.
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError>;
 
+    /// As [`Engine::allocate`], in bounded time also with an alignment if the policy has a way; for heaps that promise
+    /// no policy. [`FirstFit`](crate::FirstFit) takes, when the lowest 16 holes that are long enough are misaligned, the
+    /// lowest hole that is long enough wherever it starts.
+    ///
+    /// # Errors
+    /// As [`Engine::allocate`].
+    fn allocate_soon(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+        self.allocate(bytes, align)
+    }
+
     /// Frees the block whose payload is at `offset` and merges it with its free neighbours.
     ///
     /// # Errors

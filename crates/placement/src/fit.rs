@@ -142,6 +142,60 @@ impl<'m, P: Choose> Fit<'m, P> {
             P::scan(&heap.map, heap.state, need)
         }
     }
+
+    fn choose_soon(&mut self, need: &Need) -> Choice {
+        let heap = &mut self.heap;
+        if heap.map.has_summary() {
+            heap.settle_pending();
+            P::choose_soon(&heap.index, &heap.map, heap.state, need)
+        } else {
+            P::scan(&heap.map, heap.state, need)
+        }
+    }
+
+    /// Returns what a request needs.
+    #[inline(always)]
+    fn need(&self, bytes: usize, align: usize) -> Result<Need, AllocateError> {
+        if !align.is_power_of_two() {
+            return Err(AllocateError::BadAlignment);
+        }
+        let granules = self.heap.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
+        Ok(self.heap.need(granules, align))
+    }
+
+    /// Places a block of `bytes` as chosen.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        mut choice: Choice,
+        need: &Need,
+        bytes: usize,
+        note: impl FnOnce(Change),
+    ) -> Result<usize, AllocateError> {
+        let heap = &mut self.heap;
+        let grown = choice == Choice::Nowhere;
+        if grown {
+            heap.shared(|heap| heap.grow(need))?;
+            choice = Choice::Wilderness;
+        }
+        let (start, end) = match choice {
+            Choice::Hole(hole) => heap.carve(hole, need, note),
+            _ => heap.carve_wilderness(need, note),
+        };
+        if P::KIND == PolicyKind::Next {
+            heap.state.cursor = end as u64;
+        }
+        let (shift, header) = (heap.state.shift(), usize::from(heap.state.header));
+        if let Some(counters) = &mut heap.counters {
+            counters.mallocs += 1;
+            counters.reuses += u64::from(!grown);
+            counters.requested += bytes as u64;
+            counters.rounded += ((need.len - header) << shift) as u64;
+            counters.live += ((end - start) << shift) as u64;
+            counters.peak_live = counters.peak_live.max(counters.live);
+        }
+        Ok((start + header) << shift)
+    }
 }
 
 impl<'m, I: Index<'m>> Heap<'m, I> {
@@ -396,6 +450,12 @@ impl<P: Choose> Engine for Fit<'_, P> {
         self.allocate_noted(bytes, align, unnoted)
     }
 
+    fn allocate_soon(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
+        let need = self.need(bytes, align)?;
+        let choice = self.choose_soon(&need);
+        self.take(choice, &need, bytes, unnoted)
+    }
+
     #[inline]
     fn deallocate(&mut self, offset: usize) -> Result<Freed, FreeError> {
         self.deallocate_noted(offset, unnoted)
@@ -448,35 +508,9 @@ impl<P: Choose> Noted for Fit<'_, P> {
         align: usize,
         note: impl FnOnce(Change),
     ) -> Result<usize, AllocateError> {
-        if !align.is_power_of_two() {
-            return Err(AllocateError::BadAlignment);
-        }
-        let granules = self.heap.state.granules(bytes).ok_or(AllocateError::RegionFull)?;
-        let need = self.heap.need(granules, align);
-        let mut choice = self.choose(&need);
-        let heap = &mut self.heap;
-        let grown = choice == Choice::Nowhere;
-        if grown {
-            heap.shared(|heap| heap.grow(&need))?;
-            choice = Choice::Wilderness;
-        }
-        let (start, end) = match choice {
-            Choice::Hole(hole) => heap.carve(hole, &need, note),
-            _ => heap.carve_wilderness(&need, note),
-        };
-        if P::KIND == PolicyKind::Next {
-            heap.state.cursor = end as u64;
-        }
-        let shift = heap.state.shift();
-        if let Some(counters) = &mut heap.counters {
-            counters.mallocs += 1;
-            counters.reuses += u64::from(!grown);
-            counters.requested += bytes as u64;
-            counters.rounded += (granules << shift) as u64;
-            counters.live += ((end - start) << shift) as u64;
-            counters.peak_live = counters.peak_live.max(counters.live);
-        }
-        Ok((start + usize::from(heap.state.header)) << shift)
+        let need = self.need(bytes, align)?;
+        let choice = self.choose(&need);
+        self.take(choice, &need, bytes, note)
     }
 
     #[inline]

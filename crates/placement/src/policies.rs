@@ -9,6 +9,9 @@ use crate::map::{BlockMap, Hole};
 use crate::rules::PolicyKind;
 use crate::state::{Need, State};
 
+/// The most misaligned holes that [`Choose::choose_soon`] looks at under first fit.
+const TRIES: usize = 16;
+
 /// First fit: the lowest hole that fits. The wilderness is the highest hole, so it comes last.
 pub enum FirstFit {}
 
@@ -57,6 +60,21 @@ impl Choose for FirstFit {
                 state.cursor = hole.start as u64;
                 Choice::Hole(hole)
             }
+            None => scan::wilderness(state, need),
+        }
+    }
+
+    fn choose_soon<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
+        let mut candidate = index.first(map, state.height, 0, need.len);
+        for _ in 0..TRIES {
+            match candidate {
+                None => return scan::wilderness(state, need),
+                Some(hole) if need.fits(hole.start, hole.len) => return Choice::Hole(hole),
+                Some(hole) => candidate = index.first_from(map, state.height, hole.end(), need.len),
+            }
+        }
+        match index.first(map, state.height, 0, need.longest()) {
+            Some(hole) => Choice::Hole(hole),
             None => scan::wilderness(state, need),
         }
     }

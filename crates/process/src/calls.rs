@@ -28,14 +28,22 @@ fn layout(size: usize, align: usize) -> Option<Layout> {
 /// `malloc`: allocates `size` bytes aligned to 16. A size of 0 also gets its own block.
 #[inline(always)]
 pub fn allocate(size: usize) -> *mut u8 {
-    match cached::take(size) {
+    match take(size) {
         Some(block) => block.as_ptr(),
         None => allocate_otherwise(size),
     }
 }
 
+/// Allocates as [`allocate`] from the thread cache of the size class; `None` when that is empty, or the size has none.
+#[inline(always)]
+#[must_use]
+pub fn take(size: usize) -> Option<NonNull<u8>> {
+    cached::take(size)
+}
+
+/// Allocates as [`allocate`], after [`take`] returned `None`.
 #[inline(never)]
-fn allocate_otherwise(size: usize) -> *mut u8 {
+pub fn allocate_otherwise(size: usize) -> *mut u8 {
     match cached::take_medium(size) {
         Some(block) => block.as_ptr(),
         None => allocate_aligned(ALIGN, size),
@@ -134,20 +142,59 @@ unsafe fn free_otherwise(block: *mut u8) {
     }
 }
 
-/// `free_sized` and the sized `delete` operators: checks the size against the block.
+/// `free_sized`: checks the size against the block.
 ///
 /// # Safety
 /// If a live block starts at `block`, the program does not use it any more.
 #[inline]
 pub unsafe fn free_sized(block: *mut u8, size: usize) {
     // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
-    if unsafe { cached::give_sized(block, size) } {
-        return;
+    unsafe {
+        if !give_sized(block, size) {
+            free_sized_otherwise(block, ALIGN, size);
+        }
     }
-    let Some(block) = NonNull::new(block) else { return };
-    let layout = layout(size, 1).unwrap_or(Layout::new::<u8>());
+}
+
+/// `free_aligned_sized`: checks the size against the block.
+///
+/// # Safety
+/// If a live block starts at `block`, the program does not use it any more.
+#[inline]
+pub unsafe fn free_aligned_sized(block: *mut u8, align: usize, size: usize) {
     // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
-    unsafe { front::release_sized(block, layout) };
+    unsafe {
+        if !give_sized(block, size) {
+            free_sized_otherwise(block, align, size);
+        }
+    }
+}
+
+/// Frees into the thread cache; returns `false`, and does nothing, for a block that has none or is shorter than `size`.
+///
+/// # Safety
+/// If a live block starts at `block`, the program does not use it any more.
+#[inline(always)]
+#[must_use]
+pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
+    // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
+    unsafe { cached::give_sized(block, size) }
+}
+
+/// Frees as [`free_aligned_sized`], after [`give_sized`] returned `false`. `align` is the alignment that the block was
+/// allocated with.
+///
+/// # Safety
+/// If a live block starts at `block`, the program does not use it any more.
+#[inline(never)]
+pub unsafe fn free_sized_otherwise(block: *mut u8, align: usize, size: usize) {
+    let Some(block) = NonNull::new(block) else { return };
+    match layout(size, align.max(ALIGN)) {
+        // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
+        // requires.
+        Some(layout) => unsafe { front::release_sized(block, layout) },
+        None => front::refuse_size(block),
+    }
 }
 
 /// `realloc`: allocates if `block` is null; frees and returns null if `size` is 0.

@@ -4,7 +4,7 @@ use core::fmt::Write;
 use core::ptr::NonNull;
 
 use heapwright_heaps::{BlockState, FreeError};
-use heapwright_os::{Line, Output, abort};
+use heapwright_os::Line;
 
 use crate::exact::Extent;
 use crate::state::State;
@@ -25,19 +25,16 @@ impl Call {
     }
 }
 
-/// Prints one line about the bad `address` and aborts the process, or only counts it if the settings ask for that.
-#[cold]
-#[inline(never)]
-pub(crate) fn complain(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) {
+/// Returns one line about the bad `address`. `None` if the settings ask for bad frees to be ignored: then it is counted.
+pub(crate) fn complaint(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) -> Option<Line<256>> {
     if state.ignores_bad_frees() {
         state.bad_frees += 1;
-        return;
+        return None;
     }
     let extent = state.heap.exact().and_then(|heap| heap.extent_at(address));
-    let mut line = Line::<256>::new();
+    let mut line = Line::new();
     let _ = describe(&mut line, call, address.addr().get(), error, extent);
-    Output::standard_error().write(line.bytes());
-    abort()
+    Some(line)
 }
 
 fn describe(
@@ -55,6 +52,7 @@ fn describe(
     write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;
     match extent {
         None if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
+        None if error == FreeError::WrongSize => writeln!(line, "the block has another size"),
         None => writeln!(line, "it lies in no block of the heap"),
         Some(Extent { start, size, state }) => {
             let kind = if state == BlockState::Free { "free" } else { "used" };

@@ -3,9 +3,10 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_heaps::{BlockState, Chosen, FreeError, GrowingHeap, MappedHeap, OutOfMemory, ResizeError};
+use heapwright_heaps::{BlockState, Chosen, FreeError, GrowingHeap, MappedHeap, OutOfMemory, PolicyKind, ResizeError};
+use heapwright_os::page_size;
 
-use crate::heap::{NotResized, Resized};
+use crate::heap::{ALIGN, NotResized, Resized};
 
 /// A block as an error message describes it.
 pub(crate) struct Extent {
@@ -50,10 +51,18 @@ impl Exact<'_> {
         }
     }
 
+    /// Frees a block that was allocated for `layout`, or had its size after a resize.
+    ///
+    /// # Errors
+    /// [`FreeError::WrongSize`] when the block is too short for `layout`, or longer than any that is allocated for it.
+    ///
     /// # Safety
     /// If a live block starts at `block`, the program does not use it any more.
     #[inline(always)]
     pub(crate) unsafe fn free_sized(self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
+        if self.usable_size(block).is_some_and(|usable| usable > self.longest_for(layout)) {
+            return Err(FreeError::WrongSize);
+        }
         // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
         // requires.
         unsafe {
@@ -85,6 +94,19 @@ impl Exact<'_> {
                 Ok(elsewhere) => Ok(Resized::Elsewhere(elsewhere, before.min(layout.size()))),
                 Err(OutOfMemory) => Err(NotResized::OutOfMemory),
             },
+        }
+    }
+
+    /// Returns the most usable bytes of a block that is allocated for `layout`: the policies cut off what exceeds it,
+    /// except the buddies, whose blocks are powers of two.
+    fn longest_for(&self, layout: Layout) -> usize {
+        let whole = layout.size().max(1).next_multiple_of(ALIGN);
+        match self {
+            Exact::Growing(heap) if heap.policy() == PolicyKind::Buddy => {
+                whole.max(layout.align()).checked_next_power_of_two().unwrap_or(usize::MAX)
+            }
+            Exact::Growing(_) => whole,
+            Exact::Mapped(_) => layout.size().max(1).next_multiple_of(page_size()),
         }
     }
 

@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use heapwright_cached::{self as cached, NotMoved};
 use heapwright_heaps::FreeError;
 
-use crate::complaint::{Call, complain};
+use crate::complaint::{Call, complaint};
 use crate::exact::Exact;
 use crate::heap::{Heap, NotResized, Resized};
-use crate::state::{begin, with, with_rarely};
+use crate::state::{begin, end, with, with_rarely};
 
 /// The heap has not been created yet.
 const UNKNOWN: u8 = 0;
@@ -78,9 +78,14 @@ pub(crate) unsafe fn release(block: NonNull<u8>) {
 pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
     // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     let freed = unsafe {
-        behind_lock(|heap| heap.free_sized(block, layout)).unwrap_or_else(|| cached::free_sized(block, layout.size()))
+        behind_lock(|heap| heap.free_sized(block, layout)).unwrap_or_else(|| cached::free_sized(block, layout))
     };
     freed.unwrap_or_else(|error| blame(Call::Free, block, error));
+}
+
+/// Reports the free of a block with a size or alignment that no block has.
+pub(crate) fn refuse_size(block: NonNull<u8>) {
+    blame(Call::Free, block, FreeError::WrongSize);
 }
 
 /// Resizes a block in place to the size of `layout`, or allocates another of that size; reports a bad address.
@@ -121,7 +126,11 @@ pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
     behind_lock(|heap| heap.usable_size(block)).unwrap_or_else(|| cached::usable_size(block))
 }
 
+/// Prints one line about a bad address and aborts the process, or only counts it if the settings ask for that.
 #[cold]
+#[inline(never)]
 fn blame(call: Call, block: NonNull<u8>, error: FreeError) {
-    with_rarely(|state| complain(state, call, block, error));
+    if let Some(line) = with_rarely(|state| complaint(state, call, block, error)) {
+        end(line.bytes());
+    }
 }

@@ -125,5 +125,5 @@ pub fn trim() -> bool {
 
 /// `malloc_stats`: prints the table on standard error.
 pub fn print_statistics() {
-    with_rarely(|state| statistics::print_table(state, Output::standard_error()));
+    statistics::print_table(Output::standard_error());
 }

@@ -31,8 +31,9 @@ mod state;
 mod statistics;
 
 pub use calls::{
-    allocate, allocate_aligned, allocate_aligned_loosely, allocate_aligned_strictly, allocate_into, allocate_pages,
-    allocate_whole_pages, allocate_zeroed, free, free_sized, reallocate, reallocate_array, usable_size,
+    allocate, allocate_aligned, allocate_aligned_loosely, allocate_aligned_strictly, allocate_into, allocate_otherwise,
+    allocate_pages, allocate_whole_pages, allocate_zeroed, free, free_aligned_sized, free_sized, free_sized_otherwise,
+    give_sized, reallocate, reallocate_array, take, usable_size,
 };
 pub use information::write_information;
 pub use inspect::{Pieces, Summary, print_statistics, summary, trim};

@@ -50,6 +50,7 @@ pub(crate) enum OnBadFree {
 pub(crate) const PATH_LENGTH: usize = 4096;
 
 /// Destination of the statistics at exit.
+#[derive(Clone, Copy)]
 pub(crate) enum Report {
     /// Nowhere.
     Nothing,

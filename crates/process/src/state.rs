@@ -1,7 +1,9 @@
 //! The heap of this process, from its first allocation to its exit.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use heapwright_cached as cached;
-use heapwright_os::{HeldAcrossForks, Lock, Locked, Output, abort, has_variable_with, hold_across_forks};
+use heapwright_os::{HeldAcrossForks, Lock, Locked, Output, abort, has_variable_with, hold_across_forks, uncancelled};
 
 use crate::beacon;
 use crate::front;
@@ -30,6 +32,7 @@ pub(crate) fn with<R>(act: impl FnOnce(&mut State) -> R) -> R {
     }
     match &mut *state {
         Some(state) => act(state),
+        // `begin` has created it, or has not returned.
         None => abort(),
     }
 }
@@ -49,11 +52,12 @@ fn lock_begun() -> Locked<'static, Option<State>> {
     STATE.lock()
 }
 
-/// Makes the state. Whoever allocates first does so, be it the dynamic linker, another library's constructor or this
-/// library's own; the entry for `fork` is made as early, so that it is the last to lock and the first to unlock.
+/// Creates the state with the first allocation, made by the dynamic linker, another library's constructor, this
+/// library's own or the program.
 #[cold]
 #[inline(never)]
 pub(crate) fn begin() {
+    register_fork_handlers();
     let mut state = STATE.lock();
     if state.is_some() {
         return;
@@ -66,22 +70,37 @@ pub(crate) fn begin() {
             front::open(&state.heap);
         }
         Err(_) => {
-            Output::standard_error()
-                .write(b"heapwright: there is no address space for a heap: raise the limit on it (ulimit -v)\n");
-            abort();
+            drop(state);
+            end(b"heapwright: there is no address space for a heap: raise the limit on it (ulimit -v)\n");
         }
     }
-    drop(state);
+}
+
+/// Registers the handlers of forks when the library is loaded, or with the first allocation if that comes earlier, so
+/// that they are the last to take locks and the first to free them. Called without the lock: when many handlers are
+/// registered, this allocates.
+fn register_fork_handlers() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     // Without fork handlers, a fork while another thread allocates would leave the child with a locked heap.
     if hold_across_forks::<Forks>().is_err() {
-        Output::standard_error().write(b"heapwright: fork handlers could not be registered: there is no memory\n");
-        abort();
+        end(b"heapwright: fork handlers could not be registered: there is no memory\n");
     }
+}
+
+/// Prints a line and ends the process by `SIGABRT`. Called without the lock: a handler of that signal may allocate and
+/// fork.
+pub(crate) fn end(line: &[u8]) -> ! {
+    Output::standard_error().write(line);
+    abort()
 }
 
 /// Called when the library is loaded. Reads the settings if there are any, even if the program never allocates;
 /// otherwise a program that allocates nothing creates no heap.
 pub fn start() {
+    register_fork_handlers();
     if has_variable_with(b"HEAPWRIGHT_") {
         begin();
     }
@@ -89,9 +108,13 @@ pub fn start() {
 
 /// Called when the process exits.
 pub fn finish() {
-    if let Some(state) = &mut *STATE.lock() {
-        statistics::report(state);
-        beacon::leave_last_state(state);
+    let Some(reports) = STATE.lock().as_ref().map(|state| state.settings.asks_for_counts()) else { return };
+    if reports {
+        statistics::report();
+    }
+    // Other threads may still change the heap: the lock is held.
+    if let Some(state) = &*STATE.lock() {
+        uncancelled(|| beacon::leave_last_state(state));
     }
 }
 
@@ -109,14 +132,13 @@ impl HeldAcrossForks for Forks {
         cached::before_fork();
     }
 
-    unsafe fn after_fork_in_parent() {
-        // SAFETY: this thread called `before_fork` and then forked, as `after_fork_in_parent` requires.
-        unsafe { cached::after_fork_in_parent() };
+    unsafe fn after_fork() {
+        // SAFETY: this thread, or the one that it is a copy of, called `before_fork`, as `after_fork` requires.
+        unsafe { cached::after_fork() };
     }
 
     unsafe fn after_fork_in_child(_: &mut Option<State>) {
-        // SAFETY: this thread is the copy of the thread that called `before_fork` and forked, as `after_fork_in_child`
-        // requires.
+        // SAFETY: this thread is the only one of a child, as `after_fork_in_child` requires.
         unsafe { cached::after_fork_in_child() };
     }
 }

@@ -5,35 +5,26 @@ use core::fmt::{self, Write};
 
 use heapwright_cached as cached;
 use heapwright_heaps::{Counters, HoleStats, PageReturns};
-use heapwright_os::{Line, Output, peak_resident, process_id, program_name};
+use heapwright_os::{Line, Output, peak_resident, process_id, program_name, uncancelled};
 
 use crate::classes::{self, ClassLine};
 use crate::decimal::Decimal;
 use crate::heap::Heap;
 use crate::inspect::Summary;
 use crate::settings::{PATH_LENGTH, Report};
-use crate::state::State;
+use crate::state::{State, with_rarely};
 
 /// Large enough for the longest table and the longest JSON.
 type Text = Line<{ 24 << 10 }>;
 
-/// Writes the statistics to the destination in the settings.
-pub(crate) fn report(state: &State) {
-    if !matches!(state.settings.report, Report::Nothing) {
-        print(state);
-    }
-}
-
+/// Writes the statistics to the destination in the settings. Called without the lock, as all functions here that write.
 #[cold]
 #[inline(never)]
-fn print(state: &State) {
-    match &state.settings.report {
+pub(crate) fn report() {
+    match with_rarely(|state| state.settings.report) {
         Report::Nothing => {}
-        Report::Table(output) => {
-            let output = if output.is_open() { *output } else { Output::standard_error() };
-            print_table(state, output);
-        }
-        Report::Json(path) => print_json(state, path.bytes()),
+        Report::Table(output) => print_table(if output.is_open() { output } else { Output::standard_error() }),
+        Report::Json(path) => uncancelled(|| print_json(path.bytes())),
     }
 }
 
@@ -142,9 +133,9 @@ impl Figures {
 }
 
 /// Writes the table.
-pub(crate) fn print_table(state: &State, output: Output) {
+pub(crate) fn print_table(output: Output) {
     let mut text = Text::new();
-    let _ = write_table(&mut text, &Figures::of(state));
+    let _ = with_rarely(|state| write_table(&mut text, &Figures::of(state)));
     output.write(text.bytes());
 }
 
@@ -204,7 +195,7 @@ fn write_cell(text: &mut Text, width: usize, value: Option<u64>) -> fmt::Result 
     }
 }
 
-fn print_json(state: &State, pattern: &[u8]) {
+fn print_json(pattern: &[u8]) {
     let mut path = with_process_id(pattern);
     path.push(b"\0");
     let Ok(path) = CStr::from_bytes_until_nul(path.bytes()) else { return };
@@ -217,7 +208,7 @@ fn print_json(state: &State, pattern: &[u8]) {
         return;
     };
     let mut text = Text::new();
-    let _ = write_json(&mut text, &Figures::of(state));
+    let _ = with_rarely(|state| write_json(&mut text, &Figures::of(state)));
     output.write(text.bytes());
     output.close();
 }

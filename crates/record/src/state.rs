@@ -5,8 +5,8 @@ use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provena
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use heapwright_os::{
-    FileError, HeldAcrossForks, Line, Lock, Output, errno_kept, hold_across_forks, set_thread_word, thread_number,
-    thread_word, uncancelled, undisturbed, variable,
+    FileError, HeldAcrossForks, Line, Lock, Output, errno_kept, hold_across_forks, second_thread_word,
+    set_second_thread_word, set_thread_word, thread_number, thread_word, uncancelled, undisturbed, variable,
 };
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
@@ -35,9 +35,11 @@ static OFF: AtomicBool = AtomicBool::new(false);
 /// The header of a stream that has ended, in which lost calls are counted; null while there is none.
 static ENDED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 
-/// Added to the address of a thread's buffer in the thread's word: the thread is not writing to the buffer. A word
-/// without it is 0 when the thread has no buffer, or belongs to a thread that a signal has interrupted while it was
-/// writing.
+/// Value of the thread's word when the thread is not writing to its buffer. The word is 0 when the thread has no
+/// buffer, and when a signal has interrupted the thread while it was writing.
+///
+/// The buffer's address is in the thread's second word. A call stores 0 in the first word, and then loads the second: a
+/// handler that runs before the store may change the buffer, and one that runs after it does not.
 const AT_REST: usize = 1;
 
 /// Replaces [`AT_REST`] when calls are recorded with times or stacks, which do not fit in 16 bytes: such threads take a
@@ -46,6 +48,28 @@ const AT_REST_DETAILED: usize = 2;
 
 /// Replaces [`AT_REST`] and [`AT_REST_DETAILED`] when the thread's next call is to be timed.
 const AT_REST_TIMED: usize = 4;
+
+/// Returns the buffer of the calling thread, if it has one.
+#[inline(always)]
+fn own_buffer() -> *const Buffer {
+    with_exposed_provenance(second_thread_word())
+}
+
+/// Marks the calling thread as writing, so that handlers of signals leave its buffer alone from now on, and returns the
+/// buffer; null when the thread has none. Called when the thread was at rest.
+#[inline(always)]
+fn begin_to_write() -> *const Buffer {
+    set_thread_word(0);
+    compiler_fence(Ordering::SeqCst);
+    own_buffer()
+}
+
+/// Ends that; `rest` is the thread's word from now on.
+#[inline(always)]
+fn end_writing(rest: usize) {
+    compiler_fence(Ordering::SeqCst);
+    set_thread_word(rest);
+}
 
 /// Whether the next call of this thread is to be timed.
 #[inline(always)]
@@ -56,7 +80,7 @@ pub(crate) fn is_to_be_timed() -> bool {
 /// Ends that: the next call is one as any other.
 pub(crate) fn take_mark() {
     if is_to_be_timed() {
-        set_thread_word(thread_word() - AT_REST_TIMED + at_rest());
+        set_thread_word(at_rest());
     }
 }
 
@@ -74,19 +98,18 @@ pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mu
 
 #[inline(always)]
 fn note_packed(record: Packed) -> *mut u8 {
-    let word = thread_word();
-    if word & AT_REST == 0 {
+    if thread_word() & AT_REST == 0 {
         return note_without_buffer(record);
     }
-    let buffer = with_exposed_provenance::<Buffer>(word - AT_REST);
-    set_thread_word(word - AT_REST);
-    compiler_fence(Ordering::SeqCst);
-    // SAFETY: the buffer is mapped as long as the thread's word has its address, and this thread is its owner. It was
-    // at rest, hence this call has not interrupted another one that was writing.
+    let buffer = begin_to_write();
+    if buffer.is_null() {
+        return note_without_buffer(record);
+    }
+    // SAFETY: the buffer is mapped as long as the thread's second word has its address, and this thread is its owner.
+    // The thread was at rest, hence this call has not interrupted another one that was writing.
     match unsafe { (*buffer).append(record) } {
         Appended::Yes => {
-            compiler_fence(Ordering::SeqCst);
-            set_thread_word(word);
+            end_writing(AT_REST);
             block_of(record)
         }
         Appended::Stop => note_at_stop(record),
@@ -120,17 +143,17 @@ pub(crate) fn add_usage_if_due() {
         return;
     }
     undisturbed(|| {
-        let buffer = thread_word() & !(AT_REST | AT_REST_DETAILED | AT_REST_TIMED);
         // Held so that no child is forked while a file is open, which the child would keep open.
         let state = STATE.lock();
         let State::On(recording) = &*state else { return };
-        if buffer == 0 || buffer == thread_word() {
+        let buffer = own_buffer();
+        if thread_word() == 0 || buffer.is_null() {
             return;
         }
         if let Some(usage) = usage::if_due(recording.header()) {
-            // SAFETY: the thread's word has the address of this thread's buffer, which is mapped as long as the
-            // recording lives, and the thread is not writing to it.
-            unsafe { (*with_exposed_provenance::<Buffer>(buffer)).add_usage(&usage) };
+            // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and the thread is not
+            // writing to it.
+            unsafe { (*buffer).add_usage(&usage) };
         }
     });
 }
@@ -139,12 +162,10 @@ pub(crate) fn add_usage_if_due() {
 #[cold]
 #[inline(never)]
 fn note_far(record: Packed, ticket: u64) -> *mut u8 {
-    let buffer = thread_word();
-    // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
-    // lives, and `append` has just returned `Far`.
-    unsafe { (*with_exposed_provenance::<Buffer>(buffer)).append_far(record, ticket) };
-    compiler_fence(Ordering::SeqCst);
-    set_thread_word(buffer + AT_REST);
+    // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and `append` has just returned
+    // `Far`.
+    unsafe { (*own_buffer()).append_far(record, ticket) };
+    end_writing(AT_REST);
     block_of(record)
 }
 
@@ -152,16 +173,13 @@ fn note_far(record: Packed, ticket: u64) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn note_at_stop(record: Packed) -> *mut u8 {
-    let word = thread_word();
-    // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
-    // lives.
-    let buffer = unsafe { &*with_exposed_provenance::<Buffer>(word) };
+    // SAFETY: the buffer is this thread's, and mapped as long as the recording lives.
+    let buffer = unsafe { &*own_buffer() };
     // SAFETY: the buffer is this thread's, and its word without `AT_REST` keeps other calls of this thread from it.
     if unsafe { !buffer.pass_stop() || !buffer.append_at(record, None) } {
         return note_in_next_buffer(record, Detail::NONE);
     }
-    compiler_fence(Ordering::SeqCst);
-    set_thread_word(word + AT_REST_TIMED);
+    end_writing(AT_REST_TIMED);
     block_of(record)
 }
 
@@ -170,16 +188,15 @@ fn note_at_stop(record: Packed) -> *mut u8 {
 #[inline(never)]
 fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
     undisturbed(|| {
-        let full = with_exposed_provenance::<Buffer>(thread_word());
-        set_thread_word(0);
+        let full = own_buffer();
+        set_second_thread_word(0);
         let mut state = STATE.lock();
         let State::On(recording) = &mut *state else { return };
-        // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
-        // lives.
+        // SAFETY: the buffer was this thread's until now, and is mapped as long as the recording lives.
         let next = recording.renew(unsafe { &*full });
         if let (Some(next), Some(usage)) = (next, usage::if_due(recording.header())) {
             // SAFETY: buffers stay mapped as long as the recording lives. This thread has become the buffer's owner,
-            // and its word does not have the address yet, so that no other call writes to it.
+            // and its second word does not have the address yet, so that no other call writes to it.
             unsafe { next.as_ref().add_usage(&usage) };
         }
         write(recording, next, record, Some(detail));
@@ -187,26 +204,22 @@ fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
     block_of(record)
 }
 
-/// Records a call with its time or stack.
-fn note_in_detail(record: Packed, word: usize) -> *mut u8 {
-    let buffer = word - AT_REST_DETAILED;
-    set_thread_word(buffer);
-    compiler_fence(Ordering::SeqCst);
-    // SAFETY: the thread's word was the address of this thread's buffer, which is mapped as long as the recording
-    // lives.
-    let buffer = unsafe { &*with_exposed_provenance::<Buffer>(buffer) };
+/// Records a call with its time or stack, unless the thread has no buffer any more; returns whether it did.
+fn note_in_detail(record: Packed) -> bool {
+    // SAFETY: the buffer is this thread's, and mapped as long as the recording lives.
+    let Some(buffer) = (unsafe { begin_to_write().as_ref() }) else { return false };
     let detail = Detail::of(record, buffer);
     // SAFETY: the buffer is this thread's and was at rest, hence this call has not interrupted another one that was
     // writing.
     if !unsafe { detail.append(buffer, record) } {
-        return note_in_next_buffer(record, detail);
+        note_in_next_buffer(record, detail);
+        return true;
     }
     // SAFETY: the buffer is this thread's, and its word without `AT_REST_DETAILED` keeps other calls of this thread
     // from it.
     let is_next_timed = buffer.is_at_stop() && unsafe { buffer.pass_stop() };
-    compiler_fence(Ordering::SeqCst);
-    set_thread_word(if is_next_timed { word - AT_REST_DETAILED + AT_REST_TIMED } else { word });
-    block_of(record)
+    end_writing(if is_next_timed { AT_REST_TIMED } else { AT_REST_DETAILED });
+    true
 }
 
 /// Records a call of a thread that has no buffer yet, records times or stacks, was to time its next call, or was
@@ -219,9 +232,8 @@ fn note_without_buffer(record: Packed) -> *mut u8 {
         take_mark();
         return note_packed(record);
     }
-    let word = thread_word();
-    if word & AT_REST_DETAILED != 0 {
-        return note_in_detail(record, word);
+    if thread_word() & AT_REST_DETAILED != 0 && note_in_detail(record) {
+        return block_of(record);
     }
     if OFF.load(Ordering::Relaxed) {
         return block_of(record);
@@ -236,7 +248,7 @@ fn note_without_buffer(record: Packed) -> *mut u8 {
         begin();
         let mut state = STATE.lock();
         let State::On(recording) = &mut *state else { return };
-        let own = if thread_word() == 0 { recording.attach(thread_number()) } else { None };
+        let own = if own_buffer().is_null() { recording.attach(thread_number()) } else { None };
         write(recording, own, record, None);
     });
     block_of(record)
@@ -253,10 +265,11 @@ fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed
         Some(buffer) => {
             // SAFETY: buffers stay mapped as long as the recording lives.
             let own = unsafe { buffer.as_ref() };
-            // SAFETY: this thread has become the buffer's owner, and its word does not have the address yet, so that no
-            // other call writes to it.
+            // SAFETY: this thread has become the buffer's owner, and its second word does not have the address yet, so
+            // that no other call writes to it.
             let _has_room = unsafe { detail.unwrap_or_else(|| Detail::of(record, own)).append(own, record) };
-            set_thread_word(buffer.as_ptr().expose_provenance() | at_rest());
+            set_second_thread_word(buffer.as_ptr().expose_provenance());
+            end_writing(at_rest());
         }
         None => recording.append(thread_number(), record, detail::ticks_if_timed()),
     }
@@ -326,6 +339,7 @@ impl HeldAcrossForks for Forks {
     /// The child does not use its parent's stream, and creates one of its own with its first call.
     unsafe fn after_fork_in_child(state: &mut State) {
         set_thread_word(0);
+        set_second_thread_word(0);
         ENDED.store(null_mut(), Ordering::Relaxed);
         system::detach();
         timing::detach();

@@ -13,10 +13,9 @@ use anyhow::{Context, Result, anyhow};
 use heapwright_host::process::without_signals;
 use heapwright_trace::{About, Totals, WriteError, Writer};
 
-use heapwright_translation::{
-    Clock, Figures, Library, Look, Producer, Rate, Redaction, Sampled, Sites, Source, Translation,
-};
+use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sampled, Sites, Source, Translation};
 
+use super::looking::looking;
 use super::program::Options;
 use super::python;
 use super::summary;
@@ -309,7 +308,7 @@ impl Process {
         if let Some(every) = every {
             about.set("sites", &sampling(every));
         }
-        let sites = every.map(|_| Sites::new(library, looking(source.producer()), self.redaction));
+        let sites = every.map(|_| Sites::new(library, looking(source.mappings()), self.redaction));
         let file = begun.file.try_clone()?;
         let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
             Some(bytes) => writer.with_limit(bytes),
@@ -372,22 +371,6 @@ fn sampling(every: NonZero<u32>) -> String {
         1 => "of every request".to_owned(),
         every => format!("of one request in {every}: each chosen independently with this probability"),
     }
-}
-
-/// Returns a function that lists the mappings of a process. It spends at most a tenth of the elapsed time and a little
-/// more.
-fn looking(producer: Producer) -> Look {
-    const LITTLE: Duration = Duration::from_millis(100);
-    let (start, mut spent) = (Instant::now(), Duration::ZERO);
-    Box::new(move |visit| {
-        let now = Instant::now();
-        if spent > (now - start) / 10 + LITTLE {
-            return false;
-        }
-        producer.each_mapping(visit);
-        spent += now.elapsed();
-        true
-    })
 }
 
 /// How the reading of a stream ended.

@@ -1,11 +1,12 @@
 //! `heapwright record`: runs an unmodified program and writes every malloc-family call of every process to a trace.
 //!
 //! From the bottom up: `room` (the directory of streams), `partial` (a file while it is written), `traces` (the files),
-//! `totals` (what a process used), `collector` (all streams while the program runs, each translated to a trace),
+//! `totals` (what a process used), `looking` (when its mappings are listed), `collector` (all streams while the program runs, each translated to a trace),
 //! `program` (a program from start to end, also for other commands), `summary` (the report at the end).
 
 mod arguments;
 mod collector;
+mod looking;
 mod partial;
 mod program;
 mod python;

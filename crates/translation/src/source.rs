@@ -2,19 +2,20 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use heapwright_os::{Identity, Life, life};
-use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header, Mapping};
+use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header};
 use memmap2::{MmapMut, MmapOptions};
 
+use super::mappings::Mappings;
 use super::merge::{Buffers, DAMAGED, Item, Merge};
 
 /// A stream while it is read.
 pub struct Source {
     path: PathBuf,
-    file: File,
-    stream: Mapped,
+    stream: Arc<Stream>,
     merge: Merge,
     /// Number of buffers that the process has begun, as last read.
     begun: u64,
@@ -29,9 +30,9 @@ impl Source {
     pub fn open(path: &Path) -> Result<Source> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");
-        let stream = Mapped::over(&file)?;
+        let stream = Arc::new(Stream::over(file)?);
         let merge = Merge::from(stream.header().first_ticket);
-        Ok(Source { path: path.to_owned(), file, stream, merge, begun: 0, buffers: 0, late: 0 })
+        Ok(Source { path: path.to_owned(), stream, merge, begun: 0, buffers: 0, late: 0 })
     }
 
     /// Returns the header of the stream.
@@ -42,6 +43,11 @@ impl Source {
     /// Returns the program that writes the stream.
     pub fn producer(&self) -> Producer {
         Producer { path: self.path.clone(), process: Identity::from_word(self.header().process) }
+    }
+
+    /// Returns the mappings of the program, whatever has been read.
+    pub fn mappings(&self) -> Mappings {
+        Mappings::of(self.producer(), self.stream.clone())
     }
 
     /// Returns the process id.
@@ -75,7 +81,7 @@ impl Source {
         self.see_new_buffers()?;
         let end = self.header().end();
         let late = &mut self.late;
-        let any = self.merge.read(&self.stream, |item| match item {
+        let any = self.merge.read(&*self.stream, |item| match item {
             Item::Call(_, ticket) if ticket >= end => {
                 *late += 1;
                 Ok(())
@@ -100,8 +106,7 @@ impl Source {
     /// SIGBUS.
     fn require(&mut self, buffer: u32) -> Result<()> {
         if buffer >= self.buffers {
-            let length = self.file.metadata()?.len().saturating_sub(self.stream.buffers_at as u64);
-            self.buffers = u32::try_from(length / BUFFER as u64)?.min(BUFFERS);
+            self.buffers = self.stream.buffers()?;
         }
         if buffer >= self.buffers {
             bail!(DAMAGED);
@@ -117,7 +122,7 @@ impl Drop for Source {
         // a process. If this fails, the file is removed with the directory.
         let producer = self.producer();
         if producer.is_replaced() {
-            let _ = self.file.set_len(0);
+            let _ = self.stream.file.set_len(0);
         } else {
             (0..=producer.image()).for_each(|image| drop(fs::remove_file(producer.path_of(image))));
         }
@@ -148,15 +153,6 @@ impl Producer {
         self.is_replaced() || life(self.process) == Life::Dead
     }
 
-    /// Calls `visit` for each mapping of the process, if it still runs this program.
-    pub fn each_mapping(&self, visit: &mut dyn FnMut(&Mapping<'_>)) {
-        let Ok(lines) = fs::read(format!("/proc/{}/maps", self.pid())) else { return };
-        // Checked after the read: the mappings are then this program's.
-        if !self.is_over() {
-            lines.split(|&byte| byte == b'\n').filter_map(Mapping::from_line).for_each(|mapping| visit(&mapping));
-        }
-    }
-
     /// Returns whether the process has begun to run another program.
     fn is_replaced(&self) -> bool {
         self.path_of(self.image() + 1).exists()
@@ -169,23 +165,30 @@ impl Producer {
 }
 
 /// A stream mapped into memory, at the greatest length that the file can have.
-struct Mapped {
+pub struct Stream {
+    file: File,
     map: MmapMut,
     buffers_at: usize,
 }
 
-impl Mapped {
-    fn over(file: &File) -> Result<Mapped> {
+impl Stream {
+    fn over(file: File) -> Result<Stream> {
         /// Upper bound of a header's size, for any page size.
         const HEADER: usize = 1 << 20;
         // SAFETY: the process that made the file does not shorten it, and the directory is private, so that no other
         // user can; bytes beyond the end of the file are not accessed.
-        let map = unsafe { MmapOptions::new().len(HEADER + BUFFERS as usize * BUFFER).map_mut(file)? };
-        let mut mapped = Mapped { map, buffers_at: 0 };
+        let map = unsafe { MmapOptions::new().len(HEADER + BUFFERS as usize * BUFFER).map_mut(&file)? };
+        let mut mapped = Stream { file, map, buffers_at: 0 };
         ensure!(mapped.header().is_known(), "it was written by another version of the recorder");
         mapped.buffers_at = mapped.header().buffers_at as usize;
         ensure!(mapped.buffers_at <= HEADER, DAMAGED);
         Ok(mapped)
+    }
+
+    /// Returns the number of buffers that the file is long enough for.
+    pub fn buffers(&self) -> Result<u32> {
+        let length = self.file.metadata()?.len().saturating_sub(self.buffers_at as u64);
+        Ok(u32::try_from(length / BUFFER as u64)?.min(BUFFERS))
     }
 
     fn header(&self) -> &Header {
@@ -195,13 +198,13 @@ impl Mapped {
     }
 }
 
-impl Buffers for Mapped {
+impl Buffers for Stream {
     fn buffer(&self, number: u32) -> &Buffer {
         debug_assert!(number < BUFFERS);
         let at = self.buffers_at + number as usize * BUFFER;
-        // SAFETY: `Source::require` checked that the file contains this buffer, and the mapping has the greatest length
-        // of a file. Any bytes are a valid buffer; the process writes only its atomic fields and slots that are not yet
-        // read.
+        // SAFETY: callers have compared the number with `Stream::buffers`: the file contains this buffer, and the
+        // mapping has the greatest length of a file. Any bytes are a valid buffer; the process writes only its atomic
+        // fields and slots that are not yet read.
         unsafe { &*self.map.as_ptr().add(at).cast() }
     }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the commands for developing Heapwright. `cargo xtask --list` prints them.
 
 mod bars;
+mod surroundings;
 mod truth;
 
 use std::os::unix::process::CommandExt;
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     /// Measure the project's own goals (bars) and judge each one
     Bars(bars::Arguments),
+    /// Measure limits, bounded operations and retained memory of the drop-in library against the system's malloc
+    Surroundings(surroundings::Arguments),
     /// Compare predictions of replays with real runs of whole programs; writes docs/truth.md
     Truth(truth::Arguments),
     /// All checks that must pass before a merge: tests, format, lints, documentation, invariants (.ci/run)
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Bars(arguments) => bars::run(arguments),
+        Command::Surroundings(arguments) => surroundings::run(arguments),
         Command::Truth(arguments) => truth::run(arguments),
         Command::Ci(arguments) => execute(".ci/run", arguments),
         Command::Nightly(arguments) => execute(".ci/nightly", arguments),

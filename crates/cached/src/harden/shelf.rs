@@ -95,27 +95,18 @@ pub(super) fn trim() -> usize {
     trimmed.sum()
 }
 
-/// Keeps all others out, from before a fork until after it.
+/// Takes all locks for a fork.
 pub(super) fn hold() {
-    shelves().iter().for_each(Lock::hold);
+    shelves().iter().for_each(Lock::hold_for_fork);
 }
 
-/// Lets others in again.
+/// Frees them after the fork.
 ///
 /// # Safety
-/// This thread has kept them out.
+/// This thread, or the one that it is a copy of, called [`hold`].
 pub(super) unsafe fn let_go() {
-    // SAFETY: the caller's promise.
-    shelves().iter().for_each(|shelf| unsafe { shelf.let_go() });
-}
-
-/// The same in a fork's child.
-///
-/// # Safety
-/// This thread's likeness in the parent has kept them out.
-pub(super) unsafe fn let_go_in_child() {
-    // SAFETY: the caller's promise.
-    shelves().iter().for_each(|shelf| unsafe { shelf.let_go_in_child() });
+    // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
+    shelves().iter().for_each(|shelf| unsafe { shelf.let_go_after_fork() });
 }
 
 impl Shelf {

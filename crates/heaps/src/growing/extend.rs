@@ -18,7 +18,8 @@ impl<P: Policy> GrowingHeap<P> {
     pub(super) fn place_behind(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end_with(layout).ok_or(OutOfMemory)?;
         self.extend_to(end).map_err(|Refused| OutOfMemory)?;
-        self.placement.engine.allocate(layout.size(), layout.align()).map_err(|_| OutOfMemory)
+        // No hole can contain it: there is no need to look at each again.
+        self.placement.engine.allocate_soon(layout.size(), layout.align()).map_err(|_| OutOfMemory)
     }
 
     /// Returns where the heap ends when it is as long as a block behind all others requires.

@@ -17,6 +17,12 @@ impl<P: Policy> GrowingHeap<P> {
         NonNull::slice_from_raw_parts(metadata.cells(), metadata.length() / size_of::<u64>())
     }
 
+    /// Returns the offset from which on no byte of the region has ever been used: what lies there is zero.
+    #[must_use]
+    pub fn untouched_from(&self) -> usize {
+        self.region.frontier()
+    }
+
     /// Verifies the engine's invariants and that every live block is backed with memory. Time: proportional to the
     /// heap.
     ///

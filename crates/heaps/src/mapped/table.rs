@@ -8,35 +8,47 @@ use core::slice;
 
 use heapwright_os::{Refused, map, page_size, unmap};
 
-/// A mapping; its length is 0 in an empty slot.
+/// A mapping: its address and its length in bytes. The length is 0 in an empty slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
-    pub(super) address: usize,
-    pub(super) length: usize,
+pub struct Mapping {
+    /// Where it begins.
+    pub address: usize,
+    /// Its length in bytes.
+    pub length: usize,
 }
 
-const EMPTY: Entry = Entry { address: 0, length: 0 };
+const EMPTY: Mapping = Mapping { address: 0, length: 0 };
 
+/// A set of mappings, found by their addresses. Every operation takes constant time on average; only
+/// [`Mappings::make_room`] allocates.
+///
 /// Invariant: `slots` points at `1 << order` entries mapped for this table, or `order` is 0 and nothing is mapped.
-pub(super) struct Table {
-    slots: NonNull<Entry>,
+pub struct Mappings {
+    slots: NonNull<Mapping>,
     order: u32,
     entries: usize,
+    /// Slots that are kept for what was taken out.
+    promised: usize,
 }
 
-impl Table {
-    pub(super) const fn new() -> Table {
-        Table { slots: NonNull::dangling(), order: 0, entries: 0 }
+// SAFETY: the table owns its slots, which are not tied to a thread.
+unsafe impl Send for Mappings {}
+
+impl Mappings {
+    /// An empty set, without memory.
+    #[must_use]
+    pub const fn new() -> Mappings {
+        Mappings { slots: NonNull::dangling(), order: 0, entries: 0, promised: 0 }
     }
 
-    fn slots(&self) -> &[Entry] {
+    fn slots(&self) -> &[Mapping] {
         let length = if self.order == 0 { 0 } else { 1 << self.order };
         // SAFETY: by the type's invariant, `slots` points at `length` entries mapped for this table; fresh memory is
         // zero, which is an empty entry.
         unsafe { slice::from_raw_parts(self.slots.as_ptr(), length) }
     }
 
-    fn slots_mut(&mut self) -> &mut [Entry] {
+    fn slots_mut(&mut self) -> &mut [Mapping] {
         let length = if self.order == 0 { 0 } else { 1 << self.order };
         // SAFETY: by the type's invariant, `slots` points at `length` entries mapped for this table, which is borrowed
         // exclusively.
@@ -65,20 +77,27 @@ impl Table {
     }
 
     /// Returns the length of the mapping at `address`.
-    pub(super) fn get(&self, address: usize) -> Option<usize> {
+    #[must_use]
+    #[inline(never)]
+    pub fn get(&self, address: usize) -> Option<usize> {
         if self.entries == 0 {
             return None;
         }
         Some(self.slots()[self.slot(address)].length).filter(|&length| length != 0)
     }
 
-    /// Reserves room for one more entry.
-    pub(super) fn make_room(&mut self) -> Result<(), Refused> {
-        if self.order != 0 && self.entries < (3 << self.order) / 4 {
+    /// Makes room for one more.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    #[inline(never)]
+    pub fn make_room(&mut self) -> Result<(), Refused> {
+        if self.order != 0 && self.entries + self.promised < (3 << self.order) / 4 {
             return Ok(());
         }
-        let order = if self.order == 0 { page_size().ilog2() - size_of::<Entry>().ilog2() } else { self.order + 1 };
-        let longer = Table { slots: map(size_of::<Entry>() << order)?.cast(), order, entries: 0 };
+        let order = if self.order == 0 { page_size().ilog2() - size_of::<Mapping>().ilog2() } else { self.order + 1 };
+        let longer =
+            Mappings { slots: map(size_of::<Mapping>() << order)?.cast(), order, entries: 0, promised: self.promised };
         let shorter = core::mem::replace(self, longer);
         for &entry in shorter.slots().iter().filter(|&&entry| entry != EMPTY) {
             self.insert(entry);
@@ -87,14 +106,16 @@ impl Table {
     }
 
     /// Adds an entry. Its address must not be in the table, which must have room for it.
-    pub(super) fn insert(&mut self, entry: Entry) {
+    #[inline(never)]
+    pub fn insert(&mut self, entry: Mapping) {
         let at = self.slot(entry.address);
         self.slots_mut()[at] = entry;
         self.entries += 1;
     }
 
     /// Removes the entry of `address` and returns its length.
-    pub(super) fn remove(&mut self, address: usize) -> Option<usize> {
+    #[inline(never)]
+    pub fn remove(&mut self, address: usize) -> Option<usize> {
         let length = self.get(address)?;
         let mut gap = self.slot(address);
         let mask = self.mask();
@@ -114,8 +135,27 @@ impl Table {
         Some(length)
     }
 
+    /// Removes a mapping for a while, and returns its length: there is room to [put it back](Mappings::put_back).
+    pub fn take_out(&mut self, address: usize) -> Option<usize> {
+        let length = self.remove(address)?;
+        self.promised += 1;
+        Some(length)
+    }
+
+    /// Adds a mapping in the place of one that was [taken out](Mappings::take_out).
+    pub fn put_back(&mut self, mapping: Mapping) {
+        self.promised -= 1;
+        self.insert(mapping);
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.entries
+    }
+
     /// Returns all entries, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Mapping> + '_ {
         self.slots().iter().copied().filter(|&entry| entry != EMPTY)
     }
 
@@ -130,12 +170,12 @@ impl Table {
     }
 }
 
-impl Drop for Table {
+impl Drop for Mappings {
     fn drop(&mut self) {
         if self.order != 0 {
             // SAFETY: the slots were mapped for this table with this length, and the table is being dropped, so that no
             // reference to them remains.
-            let _ = unsafe { unmap(self.slots.cast(), size_of::<Entry>() << self.order) };
+            let _ = unsafe { unmap(self.slots.cast(), size_of::<Mapping>() << self.order) };
         }
     }
 }

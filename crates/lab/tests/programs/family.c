@@ -84,7 +84,12 @@ static void threads(void) {
     for (int at = 0; at < 64; at++) free(slots[at]);
 }
 
+// Number of threads that have churned once.
+static int busy;
+
 static void *forever(void *seed) {
+    churn(seed);
+    __atomic_add_fetch(&busy, 1, __ATOMIC_ACQ_REL);
     for (;;) churn(seed);
 }
 
@@ -92,7 +97,7 @@ static void *forever(void *seed) {
 static void killed(void) {
     pthread_t all[THREADS];
     for (intptr_t at = 0; at < THREADS; at++) pthread_create(&all[at], 0, forever, (void *)(at + 1));
-    usleep(100000);
+    while (__atomic_load_n(&busy, __ATOMIC_ACQUIRE) < THREADS) usleep(1000);
     kill(getpid(), 9);
 }
 

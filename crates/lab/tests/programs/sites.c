@@ -155,6 +155,34 @@ static void library(const char *path) {
     ((void (*)(void))(uintptr_t)dlsym(library, "work"))();
 }
 
+// Clock ticks of processor time that a process has used.
+static long ticks_of(pid_t process) {
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    if (!file || !fgets(line, sizeof line, file))
+        abort();
+    fclose(file);
+    long user, system;
+    if (sscanf(strrchr(line, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system) != 2)
+        abort();
+    return user + system;
+}
+
+// A library that is opened while the command, the parent of this program, is stopped and much is left to be read. The
+// program ends when the command has begun to read and is busy with it.
+static void behind(const char *path) {
+    pid_t command = getppid();
+    kill(command, SIGSTOP);
+    for (int i = 0; i < 30000; i++)
+        free(wide(702));
+    library(path);
+    long before = ticks_of(command);
+    kill(command, SIGCONT);
+    while (ticks_of(command) < before + 3)
+        ;
+}
+
 static KEPT void crash(void) {
     for (int i = 0; i < 100; i++)
         free(wide(601));
@@ -178,6 +206,7 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "coroutine")) coroutine();
     if (!strcmp(what, "signals")) signals();
     if (!strcmp(what, "library")) library(arguments[2]);
+    if (!strcmp(what, "behind")) behind(arguments[2]);
     if (!strcmp(what, "crash")) crash();
     if (!strcmp(what, "generated")) generated();
     return 0;

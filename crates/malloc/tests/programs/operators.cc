@@ -96,6 +96,28 @@ static void test_out_of_memory()
     std::set_new_handler(nullptr);
 }
 
+// The forms that return null are the throwing ones with a catch around them: the new-handler is called.
+template <class Act> static void check_handled(Act act)
+{
+    handled = 0;
+    std::set_new_handler(give_up);
+    CHECK(act() == nullptr);
+    CHECK(handled == 3 && std::get_new_handler() == nullptr);
+    std::set_new_handler(refuse);
+    CHECK(act() == nullptr);
+    std::set_new_handler(nullptr);
+    CHECK(act() == nullptr);
+}
+
+static void test_out_of_memory_without_exceptions()
+{
+    const std::align_val_t wide{512};
+    check_handled([] { return ::operator new(huge, std::nothrow); });
+    check_handled([] { return ::operator new[](huge, std::nothrow); });
+    check_handled([=] { return ::operator new(huge, wide, std::nothrow); });
+    check_handled([=] { return ::operator new[](huge, wide, std::nothrow); });
+}
+
 static void test_containers()
 {
     std::map<std::string, std::vector<int>> map;
@@ -115,6 +137,7 @@ int main()
 {
     test_operators();
     test_out_of_memory();
+    test_out_of_memory_without_exceptions();
     test_containers();
     std::puts("operators: ok");
 }

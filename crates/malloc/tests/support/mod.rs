@@ -34,6 +34,11 @@ pub fn is_emulated() -> bool {
 
 /// Compiles `tests/programs/SOURCE` with `flags`, without warnings, and returns where the result is.
 pub fn compile(source: &str, flags: &[&str]) -> PathBuf {
+    compile_as(&source.replace('.', "-"), source, flags)
+}
+
+/// As [`compile`], with the result called `name`, for a source that is compiled with several sets of flags.
+pub fn compile_as(name: &str, source: &str, flags: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
@@ -41,7 +46,7 @@ pub fn compile(source: &str, flags: &[&str]) -> PathBuf {
     let machine = setting("HEAPWRIGHT_TEST_TOOLS").unwrap_or_else(|| "native".to_owned());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(machine).join(test.file_name().expect("and a file"));
     std::fs::create_dir_all(&folder).expect("the folder for temporary files can be written to");
-    let result = folder.join(source.replace('.', "-"));
+    let result = folder.join(name);
     let headers =
         std::fs::read_dir(C_HEADERS).expect("the headers are there").map(|header| modified(&header.unwrap().path()));
     let newest_source = headers.fold(modified(&path), Ord::max);
@@ -51,7 +56,7 @@ pub fn compile(source: &str, flags: &[&str]) -> PathBuf {
         let paths = [path.to_str().expect("a path of text"), "-o", result.to_str().expect("a path of text")];
         let common =
             [standard, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread", "-I", C_HEADERS];
-        tool(compiler, &[&common, flags, &paths].concat());
+        tool(compiler, &[&common[..], &paths, flags].concat());
     }
     result
 }

@@ -55,23 +55,31 @@ pub(crate) fn counter_in_order() -> Option<u64> {
     Some(count)
 }
 
-/// The address of glibc's `__libc_single_threaded` (2.32 and later). Stable Rust has no weak references, so the address
-/// is read from the global offset table, where it is null when no library defines the name.
+/// The address of a function or variable with this name in any library that is loaded, null when there is none. Stable
+/// Rust has no weak references, so the address is read from the global offset table.
+macro_rules! weak_address {
+    ($name:literal) => {{
+        let address: *const ();
+        // SAFETY: reads one entry of the global offset table, which does not change once the library is loaded.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("adrp {address}, :got:", $name),
+                concat!("ldr {address}, [{address}, :got_lo12:", $name, "]"),
+                address = out(reg) address,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        address
+    }};
+}
+pub(crate) use weak_address;
+
+/// The address of glibc's `__libc_single_threaded` (2.32 and later).
 #[cfg(target_env = "gnu")]
 #[inline(always)]
 pub(crate) fn single_threaded_flag() -> Option<NonNull<u8>> {
-    let flag: *mut u8;
-    // SAFETY: reads one entry of the global offset table, which does not change once the library is loaded.
-    unsafe {
-        asm!(
-            ".weak __libc_single_threaded",
-            "adrp {flag}, :got:__libc_single_threaded",
-            "ldr {flag}, [{flag}, :got_lo12:__libc_single_threaded]",
-            flag = out(reg) flag,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    NonNull::new(flag)
+    NonNull::new(weak_address!("__libc_single_threaded").cast_mut().cast())
 }
 
 /// Other C libraries have no such flag.

@@ -51,22 +51,30 @@ pub(crate) fn counter_in_order() -> Option<u64> {
     }
 }
 
-/// The address of glibc's `__libc_single_threaded` (2.32 and later). Stable Rust has no weak references, so the address
-/// is read from the global offset table, where it is null when no library defines the name.
+/// The address of a function or variable with this name in any library that is loaded, null when there is none. Stable
+/// Rust has no weak references, so the address is read from the global offset table.
+macro_rules! weak_address {
+    ($name:literal) => {{
+        let address: *const ();
+        // SAFETY: reads one entry of the global offset table, which does not change once the library is loaded.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("mov {address}, qword ptr [rip + ", $name, "@GOTPCREL]"),
+                address = out(reg) address,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        address
+    }};
+}
+pub(crate) use weak_address;
+
+/// The address of glibc's `__libc_single_threaded` (2.32 and later).
 #[cfg(target_env = "gnu")]
 #[inline(always)]
 pub(crate) fn single_threaded_flag() -> Option<NonNull<u8>> {
-    let flag: *mut u8;
-    // SAFETY: reads one entry of the global offset table, which does not change once the library is loaded.
-    unsafe {
-        asm!(
-            ".weak __libc_single_threaded",
-            "mov {flag}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
-            flag = out(reg) flag,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    NonNull::new(flag)
+    NonNull::new(weak_address!("__libc_single_threaded").cast_mut().cast())
 }
 
 /// Other C libraries have no such flag.

@@ -1,0 +1,340 @@
+//! The table of the matrix.
+
+use super::case::Bound::{AtLeast, AtMost, Ends, OfSystem, OverSystem, SameAsSystem};
+use super::case::Program::{Compiled, Installed};
+use super::case::{Case, FailsToday};
+use super::heap::Heap::{Best, Cached, Hardened};
+use super::heap::{Heap, OURS};
+
+/// The heap of bars that are the default's: the others keep more by design.
+const DEFAULT: &[Heap] = &[Cached];
+
+const MIB: u64 = 1 << 20;
+
+/// A workspace file that is long enough to be sorted.
+const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
+
+/// A case whose program verifies everything itself.
+const EXERCISE: Case = Case {
+    name: "",
+    holds: "blocks of all lengths from several threads keep their contents",
+    surrounding: &[],
+    shim: None,
+    program: Compiled("exercise.c", &[]),
+    bound: Ends,
+    heaps: &OURS,
+    seconds: 60,
+    today: &[],
+};
+
+/// The cases, each with the name of its test.
+pub const CASES: &[Case] = &[
+    Case {
+        name: "data_limit_long_blocks",
+        holds: "at least 250 of 256 MiB of RLIMIT_DATA can be had in blocks of 1 MiB and written to",
+        surrounding: &["--data=268435456"],
+        program: Compiled("fill.c", &["1048576", "1073741824", "all"]),
+        bound: AtLeast(250 * MIB),
+        today: &[
+            (Cached, FailsToday("the tables are mapped writable at once")),
+            (Hardened, FailsToday("the same; there is no room for the heap at all")),
+            (Best, FailsToday("the tables are sized for the whole limit")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "data_limit_short_blocks",
+        holds: "blocks of 100 bytes get 97 % of what glibc has of 256 MiB (hardened: 85 %, for guards and canaries)",
+        surrounding: &["--data=268435456"],
+        program: Compiled("fill.c", &["100", "1073741824", "all"]),
+        bound: OfSystem { plain: 0.97, hardened: 0.85 },
+        today: &[
+            (Cached, FailsToday("the tables are mapped writable at once")),
+            (Hardened, FailsToday("the same; there is no room for the heap at all")),
+            (Best, FailsToday("the tables are sized for the whole limit")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "address_limit_4_gib",
+        holds: "at least 4,000 of 4,096 MiB of RLIMIT_AS can be had in blocks of 1 MiB",
+        surrounding: &["--as=4294967296"],
+        program: Compiled("fill.c", &["1048576", "1000000000000", "first"]),
+        bound: AtLeast(4000 * MIB),
+        today: &[
+            (Cached, FailsToday("the heap reserves half of the limit")),
+            (Hardened, FailsToday("the heap reserves half of the limit")),
+            (Best, FailsToday("the heap reserves half of the limit")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "sort_in_40_mb",
+        holds: "sort does its work within 40 MiB of addresses",
+        surrounding: &["--as=41943040"],
+        program: Installed("sort", &["--parallel=2", TEXT]),
+        bound: SameAsSystem,
+        today: &[(Hardened, FailsToday("the tables do not fit, and the library aborts"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "true_in_40_mb",
+        holds: "true ends well within 40 MiB of addresses",
+        surrounding: &["--as=41943040"],
+        program: Installed("true", &[]),
+        today: &[(Hardened, FailsToday("the tables do not fit, and the library aborts"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "ls_in_40_mb",
+        holds: "ls lists a long folder within 40 MiB of addresses",
+        surrounding: &["--as=41943040"],
+        program: Installed("ls", &["-l", "/usr/bin"]),
+        bound: SameAsSystem,
+        today: &[
+            (Cached, FailsToday("the tables do not fit, and the library aborts")),
+            (Hardened, FailsToday("the tables do not fit, and the library aborts")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "null_where_nothing_works",
+        holds: "under RLIMIT_AS of 2 to 48 MiB malloc returns null with ENOMEM, or a block; nothing aborts",
+        surrounding: &["--as-steps=2048-49152/2048"],
+        program: Compiled("lowered.c", &["nothing"]),
+        today: &[
+            (Cached, FailsToday("the library aborts where null would do")),
+            (Hardened, FailsToday("the library aborts where null would do")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "lowered_while_running",
+        holds: "after RLIMIT_AS was lowered threads start, libraries load, null comes at the limit, frees work",
+        program: Compiled("lowered.c", &[]),
+        today: &[
+            (Cached, FailsToday("the reservation counts against the limit")),
+            (Hardened, FailsToday("the reservation counts against the limit")),
+            (Best, FailsToday("the reservation counts against the limit")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "locked_memory",
+        holds: "after mlockall and one malloc no more than glibc's resident memory and 2 MiB",
+        program: Compiled("footprint.c", &["locked"]),
+        bound: OverSystem(2 * MIB),
+        today: &[
+            (Cached, FailsToday("the tables are locked")),
+            (Hardened, FailsToday("the tables are locked")),
+            (Best, FailsToday("the tables are locked")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "locked_memory_within_a_limit",
+        holds: "mlockall works under RLIMIT_MEMLOCK of 8 MiB and leaves half of what glibc leaves",
+        surrounding: &["--memlock=8388608", "--drop-rights"],
+        program: Compiled("footprint.c", &["within"]),
+        bound: OfSystem { plain: 0.5, hardened: 0.4 },
+        today: &[
+            (Cached, FailsToday("the reservation counts as locked")),
+            (Hardened, FailsToday("the reservation counts as locked")),
+            (Best, FailsToday("the reservation counts as locked")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "core_is_short_and_whole",
+        holds: "the core of a process with few blocks has them all and is at most 8 MiB long",
+        program: Compiled("footprint.c", &["core"]),
+        bound: AtMost(8 * MIB),
+        today: &[
+            (Cached, FailsToday("tables in use are dumped as a whole")),
+            (Hardened, FailsToday("tables in use are dumped as a whole")),
+            (Best, FailsToday("tables in use are dumped as a whole")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "little_writable_memory",
+        holds: "VmData of a program with a hundred blocks is at most 8 MiB",
+        program: Compiled("footprint.c", &["data"]),
+        bound: AtMost(8 * MIB),
+        today: &[
+            (Cached, FailsToday("the tables are mapped writable at once")),
+            (Hardened, FailsToday("the tables are mapped writable at once")),
+            (Best, FailsToday("the tables are mapped writable at once")),
+        ],
+        ..EXERCISE
+    },
+    Case {
+        name: "huge_pages_always",
+        holds: "with huge pages wherever they fit, a trivial program takes 2 MiB more than under glibc at most",
+        shim: Some("thp"),
+        program: Compiled("footprint.c", &["thp"]),
+        bound: OverSystem(2 * MIB),
+        today: &[
+            (Cached, FailsToday("each table takes a huge page")),
+            (Hardened, FailsToday("each table takes a huge page")),
+            (Best, FailsToday("each table takes a huge page")),
+        ],
+        ..EXERCISE
+    },
+    Case { name: "without_populate", shim: Some("populate"), ..EXERCISE },
+    Case {
+        name: "populate_is_tried_a_few_times",
+        holds: "MADV_POPULATE_WRITE that does not exist is not tried for ever: at most four times",
+        shim: Some("populate"),
+        program: Compiled("exercise.c", &["refused"]),
+        bound: AtMost(4),
+        today: &[(Cached, FailsToday("it is tried at each growth")), (Best, FailsToday("it is tried at each growth"))],
+        ..EXERCISE
+    },
+    Case { name: "without_guard", surrounding: &["--refuse=guard"], ..EXERCISE },
+    Case {
+        name: "guard_is_tried_a_few_times",
+        holds: "MADV_GUARD_INSTALL that does not exist is not tried for ever: at most four times",
+        shim: Some("guard"),
+        program: Compiled("exercise.c", &["refused"]),
+        bound: AtMost(4),
+        today: &[(Hardened, FailsToday("it is tried for each slab and long block"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "mappings_are_left",
+        holds: "40,000 long blocks without MADV_GUARD_INSTALL leave the program 30,000 of its 65,530 mappings",
+        surrounding: &["--refuse=guard"],
+        program: Compiled("lowered.c", &["mappings"]),
+        bound: AtMost(35_530),
+        today: &[(Hardened, FailsToday("each guard page takes a mapping, until none is left"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "hints_are_not_followed",
+        holds: "a mapping at another address than the one asked for is not taken for the one asked for",
+        shim: Some("hint"),
+        ..EXERCISE
+    },
+    Case { name: "without_collapse", surrounding: &["--refuse=collapse"], ..EXERCISE },
+    Case { name: "without_mremap", surrounding: &["--refuse=mremap"], ..EXERCISE },
+    Case { name: "without_getrandom", surrounding: &["--refuse=getrandom"], ..EXERCISE },
+    Case { name: "without_membarrier", surrounding: &["--refuse=membarrier"], ..EXERCISE },
+    Case { name: "without_rseq", surrounding: &["--refuse=rseq"], ..EXERCISE },
+    Case { name: "without_prctl", surrounding: &["--refuse=prctl"], ..EXERCISE },
+    Case { name: "madvise_refused", surrounding: &["--refuse=madvise"], ..EXERCISE },
+    Case { name: "process_madvise_refused", surrounding: &["--refuse=process-madvise"], ..EXERCISE },
+    Case {
+        name: "sandbox_without_files",
+        holds: "a process that is killed when it opens a file after its start can allocate some tens of MB",
+        program: Compiled("exercise.c", &["sandbox"]),
+        ..EXERCISE
+    },
+    Case { name: "without_proc", surrounding: &["--no-proc"], ..EXERCISE },
+    Case { name: "read_only_sys", surrounding: &["--read-only-sys"], ..EXERCISE },
+    Case {
+        name: "closed_streams",
+        holds: "with descriptors 0, 1 and 2 closed the library opens none in their places",
+        surrounding: &["--closed"],
+        program: Compiled("exercise.c", &["streams"]),
+        ..EXERCISE
+    },
+    Case { name: "without_environment", surrounding: &["--bare"], ..EXERCISE },
+    Case {
+        name: "threads_in_a_row",
+        holds: "30,000 threads one after the other leave less than 4 MiB",
+        program: Compiled("threads.c", &["row", "30000"]),
+        bound: AtMost(4 * MIB),
+        seconds: 120,
+        ..EXERCISE
+    },
+    Case {
+        name: "threads_at_once",
+        holds: "300 threads at once have blocks of their own",
+        program: Compiled("threads.c", &["crowd", "300"]),
+        ..EXERCISE
+    },
+    Case {
+        name: "first_thread_leaves",
+        holds: "the first thread ends by pthread_exit, and the others go on",
+        program: Compiled("threads.c", &["first-leaves"]),
+        ..EXERCISE
+    },
+    Case {
+        name: "small_stacks",
+        holds: "threads with stacks of 16 KiB allocate blocks of all lengths",
+        program: Compiled("threads.c", &["small-stacks"]),
+        ..EXERCISE
+    },
+    Case {
+        name: "alternate_stack",
+        holds: "a signal handler on a stack of 16 KiB of its own makes its thread's first malloc",
+        program: Compiled("threads.c", &["alternate"]),
+        ..EXERCISE
+    },
+    Case {
+        name: "freed_for_a_sleeper",
+        holds: "of 111 MB that others free for a thread that sleeps at most 5 MiB stay",
+        program: Compiled("bars.c", &["sleeper", "kept-bytes"]),
+        bound: AtMost(5 * MIB),
+        heaps: DEFAULT,
+        today: &[(Cached, FailsToday("remote frees wait for their owner"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "freed_for_a_sleeper_and_trimmed",
+        holds: "of 111 MB that others free for a thread that sleeps at most 2 MiB stay after malloc_trim by another",
+        program: Compiled("bars.c", &["sleeper", "kept-after-trim-bytes"]),
+        bound: AtMost(2 * MIB),
+        heaps: DEFAULT,
+        today: &[(Cached, FailsToday("remote frees wait for their owner"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "batches_on_their_way",
+        holds: "with nothing live, batches of remote frees on their way keep at most 4 MiB more than glibc keeps",
+        program: Compiled("bars.c", &["batches", "kept-bytes"]),
+        bound: OverSystem(4 * MIB),
+        heaps: DEFAULT,
+        today: &[(Cached, FailsToday("batches are bounded in blocks"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "short_blocks_do_not_move",
+        holds: "malloc(10), realloc(12), realloc(14) moves in none of 1,000 trials",
+        program: Compiled("bars.c", &["moves", "moves"]),
+        bound: AtMost(0),
+        today: &[(Cached, FailsToday("classes are per length at first"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "vectors_in_turns_by_half",
+        holds: "two vectors that grow by half in turns to 290 MB peak at most 4 MiB above glibc",
+        program: Compiled("bars.c", &["vectors-1.5", "peak-bytes"]),
+        bound: OverSystem(4 * MIB),
+        heaps: DEFAULT,
+        today: &[(Cached, FailsToday("long blocks are copied"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "vectors_in_turns_doubled",
+        holds: "two vectors that double in turns to 290 MB peak at most 4 MiB above glibc",
+        program: Compiled("bars.c", &["vectors-2", "peak-bytes"]),
+        bound: OverSystem(4 * MIB),
+        heaps: DEFAULT,
+        today: &[(Cached, FailsToday("long blocks are copied"))],
+        ..EXERCISE
+    },
+    Case {
+        name: "whole_address_space",
+        holds: "blocks of 1 GiB that are not touched get 90 % of what glibc gets, up to 64 TiB",
+        program: Compiled("fill.c", &["1073741824", "70368744177664", "none"]),
+        bound: OfSystem { plain: 0.9, hardened: 0.9 },
+        today: &[
+            (Cached, FailsToday("the cached heap reserves 256 GiB")),
+            (Hardened, FailsToday("the cached heap reserves 256 GiB")),
+            (Best, FailsToday("the heap reserves 1 TiB")),
+        ],
+        ..EXERCISE
+    },
+];
