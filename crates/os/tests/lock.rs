@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use heapwright_os::{Lock, Reservation, map_aligned, page_size, remap, unmap};
+use heapwright_os::{Lock, map_aligned, page_size, remap, unmap};
 
 #[test]
 fn one_thread_at_a_time() {
@@ -48,17 +48,17 @@ fn the_child_of_a_fork_holds_the_lock_of_the_thread_that_forked() {
         }
     });
     for _ in 0..200 {
-        LOCK.hold();
+        LOCK.hold_for_fork();
         // SAFETY: the child calls nothing but the lock and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: the thread that forked held the lock.
-            unsafe { LOCK.let_go_in_child() };
+            unsafe { LOCK.let_go_after_fork() };
             let code = i32::from(*LOCK.lock() & !1 != 6);
             heapwright_os::exit_at_once(code);
         }
         // SAFETY: this thread took the lock above.
-        unsafe { LOCK.let_go() };
+        unsafe { LOCK.let_go_after_fork() };
         let mut status = -1;
         // SAFETY: the status is written to a local variable.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
@@ -84,22 +84,4 @@ fn mappings_are_aligned_zeroed_and_keep_their_contents_when_they_move() {
             unmap(longer, 2 * length).unwrap();
         }
     }
-}
-
-#[test]
-fn a_reservation_commits_purges_and_refuses_what_is_outside() {
-    let page = page_size();
-    let mut range = Reservation::reserve(1 << 30, 1 << 21).unwrap();
-    assert!(range.base().addr().get().is_multiple_of(1 << 21));
-    range.commit(0, 4 * page).unwrap();
-    // SAFETY: four pages are committed, and nothing else uses them.
-    unsafe {
-        range.base().write_bytes(5, 4 * page);
-        range.purge(page, 2 * page).unwrap();
-        let bytes = std::slice::from_raw_parts(range.base().as_ptr(), 4 * page);
-        assert!(bytes[..page].iter().all(|&byte| byte == 5) && bytes[page..2 * page].iter().all(|&byte| byte == 0));
-        assert!(range.purge(0, (1 << 30) + page).is_err());
-    }
-    assert!(range.commit(1 << 30, (1 << 30) + page).is_err());
-    assert!(Reservation::reserve(1 << 60, page).is_err());
 }
