@@ -205,7 +205,6 @@ impl Ground {
     pub(crate) fn lay(&self) -> Result<(), Refused> {
         let mut shared = SHARED.lock();
         if shared.is_none() {
-            let _distance = harden::distance();
             *shared = Some(Shared::new()?);
             self.ready.store(true, Ordering::Release);
         }

@@ -26,7 +26,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{ForkPass, Line, Output, Refused, Reservation, exit_at_once, round_to_pages, variable};
+use heapwright_os::{ForkPass, Line, Output, Refused, exit_at_once, round_to_pages, variable};
 
 pub use measures::Measures;
 
@@ -76,11 +76,6 @@ pub(crate) fn read_environment() {
 #[inline]
 pub(crate) fn is_on() -> bool {
     measures() != Measures::NONE
-}
-
-/// What has to be held while the pages are reserved, so that they do not lie where they always do, if that is asked for.
-pub(crate) fn distance() -> Option<Reservation> {
-    if measures().have(Measures::RANDOM) { span::distance() } else { None }
 }
 
 /// Gets ready, if any measure is to be taken, over pages that have room for so many slabs.

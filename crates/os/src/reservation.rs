@@ -3,9 +3,9 @@
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use crate::arena::ARENA;
-use crate::barrier::forbid;
+use crate::barrier::{forbid, permit};
 use crate::errno::{errno, errno_kept};
-use crate::pages::{Access, Refused, granted, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
+use crate::pages::{Access, Refused, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
 use crate::platform::platform;
 
 /// A range of addresses. What of it is mapped is unmapped when the value is dropped.
@@ -92,13 +92,8 @@ impl Reservation {
         }
     }
 
-    /// Reserves `length` bytes (a positive multiple of the page size) at a multiple of `align` (a power of two) by a
-    /// mapping without access, which the limit on address space counts. Bytes must not be touched before they are
-    /// committed.
-    ///
-    /// # Errors
-    /// [`Refused`], typically by the process's limit on address space.
-    pub fn reserve(length: usize, align: usize) -> Result<Reservation, Refused> {
+    /// Reserves `length` bytes at a multiple of `align` by a mapping without access.
+    fn reserve(length: usize, align: usize) -> Result<Reservation, Refused> {
         let base = map_aligned_with(length, align, Access::None)?;
         Ok(Reservation { base, length, extent: 0, kind: Kind::Mapped })
     }
@@ -146,10 +141,11 @@ impl Reservation {
             return Ok(());
         }
         let (from, added) = (self.part_of(self.length, self.extent, to)?, to - self.extent);
+        refuse_if_told()?;
         match self.kind {
-            Kind::Mapped => return self.commit(self.extent, to),
+            // SAFETY: the range lies inside this reservation, which this value owns.
+            Kind::Mapped => unsafe { permit(from, added) }?,
             Kind::Chosen(pages) => {
-                refuse_if_told()?;
                 map_at(from.addr().get(), added, libc::PROT_READ | libc::PROT_WRITE).map_err(|_| Refused)?;
                 if pages == Pages::Small {
                     // SAFETY: the range was just mapped for this value, and the advice changes no contents.
@@ -203,23 +199,6 @@ impl Reservation {
         }
         self.length = at;
         Ok(Reservation { base, length, extent: 0, kind: self.kind })
-    }
-
-    /// Makes the bytes `from..to` (multiples of the page size) of a range that [`Reservation::reserve`] has returned
-    /// readable and writable; new ones are zero. The system accounts for all of them at once, and refuses more than it
-    /// can ever provide.
-    ///
-    /// # Errors
-    /// [`Refused`], also when the range is not within the reservation. Nothing has changed then.
-    pub fn commit(&mut self, from: usize, to: usize) -> Result<(), Refused> {
-        refuse_if_told()?;
-        let start = self.part(from, to)?;
-        // SAFETY: the range lies inside this reservation, which this value owns.
-        granted(errno_kept(|| unsafe {
-            libc::mprotect(start.as_ptr().cast(), to - from, libc::PROT_READ | libc::PROT_WRITE)
-        }))?;
-        self.extent = self.extent.max(to);
-        Ok(())
     }
 
     /// Purges the bytes `from..to` (multiples of the page size): gives their memory back to the system. They read as

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use heapwright_os::{ForkPass, Lock, Reservation, map_aligned, page_size, remap, unmap};
+use heapwright_os::{ForkPass, Lock, map_aligned, page_size, remap, unmap};
 
 #[test]
 fn one_thread_at_a_time() {
@@ -146,22 +146,4 @@ fn mappings_are_aligned_zeroed_and_keep_their_contents_when_they_move() {
             unmap(longer, 2 * length).unwrap();
         }
     }
-}
-
-#[test]
-fn a_reservation_commits_purges_and_refuses_what_is_outside() {
-    let page = page_size();
-    let mut range = Reservation::reserve(1 << 30, 1 << 21).unwrap();
-    assert!(range.base().addr().get().is_multiple_of(1 << 21));
-    range.commit(0, 4 * page).unwrap();
-    // SAFETY: four pages are committed, and nothing else uses them.
-    unsafe {
-        range.base().write_bytes(5, 4 * page);
-        range.purge(page, 2 * page).unwrap();
-        let bytes = std::slice::from_raw_parts(range.base().as_ptr(), 4 * page);
-        assert!(bytes[..page].iter().all(|&byte| byte == 5) && bytes[page..2 * page].iter().all(|&byte| byte == 0));
-        assert!(range.purge(0, (1 << 30) + page).is_err());
-    }
-    assert!(range.commit(1 << 30, (1 << 30) + page).is_err());
-    assert!(Reservation::reserve(1 << 60, page).is_err());
 }

@@ -5,7 +5,7 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use heapwright_os::{Guarded, Lock, Refused, Reservation, guard, page_size, permit, purge, unguard};
+use heapwright_os::{Guarded, Lock, Refused, guard, page_size, permit, purge, unguard};
 
 use super::Measures;
 use super::draw::Draw;
@@ -100,12 +100,6 @@ fn cover(number: u32) -> Result<(), Refused> {
         COVERED.store(bytes / size_of::<Span>(), Ordering::Release);
     }
     Ok(())
-}
-
-/// Takes a part of the address space until the pages have been reserved, up to 16 TiB in steps of 1 GiB, which they are aligned to.
-pub(super) fn distance() -> Option<Reservation> {
-    const MOST: usize = 1 << 14;
-    Reservation::reserve((Draw::new().below(MOST) + 1) << 30, page_size()).ok()
 }
 
 /// The record at the number of a span that was placed.
