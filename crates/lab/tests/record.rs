@@ -520,11 +520,12 @@ fn objects_hidden_by_pythons_allocator_are_reported() {
     let python = String::from_utf8(python.stdout).unwrap().trim().to_owned();
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("python.hwt");
-    // The collector looks at the process while it runs.
-    let program = ["-c", "import time; time.sleep(0.5)"];
-    let hidden = record(&trace).arg(&python).args(program).env_remove("PYTHONMALLOC").output().unwrap();
+    // The collector looks at the process before it begins the trace. The first recording leaves no `.partial`.
+    let script = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)";
+    let program = ["-c", script, folder.path().join("python.hwt.partial").to_str().unwrap()].map(str::to_owned);
+    let hidden = record(&trace).arg(&python).args(&program).env_remove("PYTHONMALLOC").output().unwrap();
     assert!(stderr(&hidden).contains("set PYTHONMALLOC=malloc to record them"), "{}", stderr(&hidden));
-    let shown = record(&trace).arg(&python).args(program).env("PYTHONMALLOC", "malloc").output().unwrap();
+    let shown = record(&trace).arg(&python).args(&program).env("PYTHONMALLOC", "malloc").output().unwrap();
     assert!(!stderr(&shown).contains("PYTHONMALLOC"), "{}", stderr(&shown));
 }
 
