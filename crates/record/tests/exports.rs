@@ -11,7 +11,7 @@ const FAMILY: &str = "
     free_sized free_aligned_sized malloc_usable_size";
 
 /// The beginnings of names that may be missing.
-const WEAK: [&str; 4] = ["_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_single_threaded"];
+const WEAK: [&str; 5] = ["_IO_list_", "_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_single_threaded"];
 
 /// What the library needs of the C library. Only the real functions of the malloc family allocate.
 const NEEDED: &str = "
