@@ -26,13 +26,13 @@ pub(crate) const ENTRIES: usize = CAPACITY / SLAB - 1;
 const LEAST_CAPACITY: usize = 16 << 20;
 
 /// Bytes of pages in holes that are kept for the next who needs them: at least so many, more where they are needed again,
-/// and in any case a sixteenth of the heap.
+/// and in any case a thirty-second part of the heap.
 const KEEP: usize = 1 << 20;
 const MOST_REGRETTED: usize = 256 << 20;
 
 /// How many bytes more are kept for each that was given back too early: a program that does so once does so again.
 const REGRET: usize = 4;
-const KEEP_PART: usize = 16;
+const KEEP_PART: usize = 32;
 
 /// Where things are. Set once, before the first heap exists.
 pub(crate) struct Ground {

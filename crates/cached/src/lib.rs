@@ -33,9 +33,11 @@ mod interleavings;
 mod links;
 mod list;
 mod mode;
+mod owner_lock;
 #[cfg(not(all(loom, test)))]
 mod places;
 mod slab;
+mod slab_list;
 mod thread;
 #[cfg(all(loom, test))]
 #[path = "model.rs"]
@@ -63,7 +65,7 @@ use heapwright_os::{Refused, page_size, resident};
 
 use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class};
 use ground::GROUND;
-use heap::{Entry, Heap};
+use heap::{Entry, Heap, Owned};
 use slab::{PAGE, SLAB, is_block};
 
 /// There is no memory, or the request is longer than any object.
@@ -93,16 +95,14 @@ pub fn start() -> Result<(), Refused> {
 #[inline(always)]
 #[must_use]
 pub fn take(size: usize) -> Option<NonNull<u8>> {
-    // SAFETY: the heap is this thread's.
-    unsafe { thread::heap().take(size) }
+    thread::heap().take(size)
 }
 
 /// As [`take`], for the longer blocks that have a class, when that returned nothing.
 #[inline]
 #[must_use]
 pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
-    // SAFETY: the heap is this thread's.
-    unsafe { thread::heap().take_medium(size) }
+    thread::heap().take_medium(size)
 }
 
 /// Frees a block, if it is a short one of the calling thread's heap: this is what most calls of `free` come to. `false` says
@@ -113,7 +113,7 @@ pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
 #[inline(always)]
 #[must_use]
 pub unsafe fn give(block: *mut u8) -> bool {
-    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    // SAFETY: the caller's promise.
     unsafe { thread::heap().give(block, 0) }
 }
 
@@ -124,7 +124,7 @@ pub unsafe fn give(block: *mut u8) -> bool {
 #[inline(always)]
 #[must_use]
 pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
-    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    // SAFETY: the caller's promise.
     unsafe { thread::heap().give(block, size) }
 }
 
@@ -135,7 +135,7 @@ pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
 #[inline]
 #[must_use]
 pub unsafe fn give_any(block: *mut u8) -> bool {
-    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    // SAFETY: the caller's promise.
     unsafe { thread::heap().give_any(block) }
 }
 
@@ -199,9 +199,8 @@ pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfM
 
 /// A block of a class from the calling thread's heap.
 #[inline]
-fn allocate_in(heap: &Heap, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    // SAFETY: the heap is this thread's.
-    let block = unsafe { heap.allocate(class) }.ok_or(OutOfMemory)?;
+fn allocate_in(heap: Owned, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    let block = heap.allocate(class).ok_or(OutOfMemory)?;
     if counts::are_kept()
         && let Some((entry, usable)) = slab_of(block)
     {
@@ -259,7 +258,7 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     let heap = thread::heap_of_its_own();
     // Only now, for slabs of a heap that is adopted may go to other heaps until then.
     let (entry, size) = slab_of(block).ok_or(FreeError::NotABlock)?;
-    // SAFETY: the caller's promise, and the heap is this thread's.
+    // SAFETY: the caller's promise.
     let is_freed = unsafe {
         match heap {
             Some(heap) if entry.owner() == heap.owner() => heap.give_any(block.as_ptr()),
@@ -378,8 +377,9 @@ fn stays(usable: usize, size: usize) -> bool {
     size <= usable && (size > usable / 2 || class_of(size) == class_of(usable))
 }
 
-/// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for
-/// nothing; returns how many bytes of the heap are not in memory any more.
+/// Gives the memory back to the system that the calling thread's heap, the slabs of all other heaps and the pages keep for
+/// nothing; returns how many bytes of the heap are not in memory any more. What lies in the lists of other running threads
+/// stays there.
 pub fn trim() -> usize {
     // Looked at rather than counted: what is given back may not be in memory, and what is put away may give back by itself.
     let before = pages_in_memory();
@@ -404,18 +404,18 @@ fn pages_in_memory() -> usize {
     resident(start, length.next_multiple_of(page_size())).unwrap_or(0)
 }
 
-/// Trims the calling thread's heap and those of threads that have ended.
+/// Trims the calling thread's heap, and of all others what no thread is at work on.
 fn trim_heaps() {
-    if let Some(heap) = thread::heap_of_its_own() {
-        // SAFETY: the heap is this thread's, and not the empty one.
-        unsafe { heap.trim() };
+    let own = thread::heap_of_its_own();
+    if let Some(own) = own {
+        own.trim();
     }
-    let Some(idle) = GROUND.shared().map(|mut ground| ground.heaps.take_all_idle()) else { return };
-    for heap in idle {
-        // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
-        unsafe { heap.trim() };
-        thread::abandon(heap);
+    while let Some(orphan) = GROUND.shared().and_then(|mut ground| ground.heaps.orphan()) {
+        orphan.put_away();
+        thread::abandon(orphan);
     }
+    let Some(all) = GROUND.shared().map(|ground| ground.heaps.all()) else { return };
+    all.filter(|heap| own.is_none_or(|own| own.owner() != heap.owner())).for_each(Heap::trim_as_visitor);
 }
 
 /// The pages in figures: slabs and longer blocks are its blocks.
@@ -449,7 +449,9 @@ pub fn page_returns() -> Option<PageReturns> {
 /// [`after_fork_in_child`].
 pub fn before_fork() {
     harden::hold();
+    thread::hold_heap();
     GROUND.hold();
+    thread::hold_other_heaps();
 }
 
 /// After a `fork`, in the process that called it.
@@ -459,13 +461,15 @@ pub fn before_fork() {
 pub unsafe fn after_fork_in_parent() {
     // SAFETY: the caller's promise.
     unsafe {
+        thread::let_go_of_heaps();
         GROUND.let_go();
         harden::let_go();
     }
 }
 
-/// After a `fork`, in the new process: it has this thread only. The heaps of the others stay as they were, whatever they were
-/// doing, and are not used again; their blocks can be used and freed.
+/// After a `fork`, in the new process: it has this thread only. The lists of the others stay as they were, whatever they were
+/// doing, and are not used again; their blocks can be used and freed. The slabs of the others' heaps are used again, unless a
+/// thread was at work on them; in that case, and for blocks that waited for their owner, memory is lost in the child.
 ///
 /// # Safety
 /// This thread's likeness called [`before_fork`].

@@ -111,28 +111,34 @@ impl<T> Lock<T> {
             }
         }
         while self.word.swap(AWAITED, Ordering::Acquire) != FREE {
-            self.sleep();
+            sleep_while(&self.word, AWAITED);
         }
-    }
-
-    /// Sleeps until woken, unless the word has changed. Wakes may be spurious.
-    fn sleep(&self) {
-        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is borrowed for the call, and null stands for no timeout.
-        errno_kept(|| unsafe {
-            libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, AWAITED, null::<libc::timespec>());
-        });
     }
 
     #[cold]
     #[inline(never)]
     fn wake(&self) {
-        let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: waking only uses the word's address.
-        errno_kept(|| unsafe {
-            libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, 1);
-        });
+        wake_one(&self.word);
     }
+}
+
+/// Sleeps until a thread of this process calls [`wake_one`], unless the word differs from `value`. Wakes may be
+/// spurious. For locks with protocols of their own.
+pub fn sleep_while(word: &AtomicU32, value: u32) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word is borrowed for the call, and null stands for no timeout.
+    errno_kept(|| unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, null::<libc::timespec>());
+    });
+}
+
+/// Wakes a thread that sleeps on the word by [`sleep_while`], if there is one.
+pub fn wake_one(word: &AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: waking only uses the word's address.
+    errno_kept(|| unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1);
+    });
 }
 
 /// A [`Lock`] that is held; frees it when dropped.
