@@ -31,10 +31,10 @@ use crate::owner_lock::OwnerLock;
 use crate::slab::{SLAB, is_block};
 use crate::world::{AtomicU32, only_one, touch};
 
-use self::outgoing::{Added, OUTGOING, Outgoing};
-use self::slabs::{Slabs, entry_of};
 pub(crate) use self::outgoing::send_at_once;
+use self::outgoing::{Added, OUTGOING, Outgoing};
 pub(crate) use self::reclaim::reclaim;
+use self::slabs::{Slabs, entry_of};
 
 #[cfg(not(all(loom, test)))]
 pub use seen::HeapGlance;
@@ -321,6 +321,7 @@ impl Owned {
         }
         let mut slabs = heap.slabs.lock();
         let is_loaded = heap.inbox.is_loaded();
+        heap.inbox.loosen();
         if is_loaded {
             local.collect(&heap.inbox, &mut slabs);
         }

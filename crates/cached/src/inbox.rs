@@ -5,13 +5,17 @@ use core::sync::atomic::Ordering;
 
 use crate::classes::size_of_class;
 use crate::links::Chain;
-use crate::world::{AtomicPtr, AtomicUsize, BUDGET};
+use crate::world::{AtomicPtr, AtomicUsize, BUDGET, LEAST_BUDGET};
 
 /// The weight of a freed block of a class: its length, and at least what a short one is taken to keep in memory, for one
 /// short block keeps a page.
 pub(crate) const fn weight_of(class: usize) -> usize {
     const LEAST: usize = 512;
     if size_of_class(class) < LEAST { LEAST } else { size_of_class(class) }
+}
+
+const fn budget() -> core::sync::atomic::AtomicUsize {
+    core::sync::atomic::AtomicUsize::new(BUDGET)
 }
 
 /// A stack that any thread adds chains to and that is taken as a whole by the thread that holds the lock of the heap's
@@ -21,17 +25,20 @@ pub(crate) struct Inbox {
     first: AtomicPtr<u8>,
     /// The weight of what has been added and has not been put away. A chain's is added before the chain.
     weight: AtomicUsize,
+    /// How much may wait: [`BUDGET`] while the owner is at work, and half of it from each reclaim by another thread on, down to
+    /// [`LEAST_BUDGET`]. A hint; loom does not watch it.
+    budget: core::sync::atomic::AtomicUsize,
 }
 
 impl Inbox {
     #[cfg(not(all(loom, test)))]
     pub(crate) const fn new() -> Inbox {
-        Inbox { first: AtomicPtr::new(null_mut()), weight: AtomicUsize::new(0) }
+        Inbox { first: AtomicPtr::new(null_mut()), weight: AtomicUsize::new(0), budget: budget() }
     }
 
     #[cfg(all(loom, test))]
     pub(crate) fn new() -> Inbox {
-        Inbox { first: AtomicPtr::new(null_mut()), weight: AtomicUsize::new(0) }
+        Inbox { first: AtomicPtr::new(null_mut()), weight: AtomicUsize::new(0), budget: budget() }
     }
 
     /// Whether something has come.
@@ -43,7 +50,23 @@ impl Inbox {
     /// Whether more waits than may wait.
     #[inline(always)]
     pub(crate) fn is_over_budget(&self) -> bool {
-        self.weight.load(Ordering::Relaxed) > BUDGET
+        self.weight.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the owner is at work: what waits will be taken in by it.
+    #[inline]
+    pub(crate) fn loosen(&self) {
+        if self.budget.load(Ordering::Relaxed) != BUDGET {
+            self.budget.store(BUDGET, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that another thread takes in what waits; returns whether that has been so for a while, so that the owner seems
+    /// to sleep.
+    pub(crate) fn tighten(&self) -> bool {
+        let budget = (self.budget.load(Ordering::Relaxed) / 2).max(LEAST_BUDGET);
+        self.budget.store(budget, Ordering::Relaxed);
+        budget == LEAST_BUDGET
     }
 
     /// The block that came last; null for none. Where it leads stays as it is until all is taken.
@@ -59,7 +82,7 @@ impl Inbox {
         let waiting = self.weight.fetch_add(weight, Ordering::SeqCst) + weight;
         // SAFETY: the caller's promise.
         unsafe { self.push(chain) };
-        waiting > BUDGET
+        waiting > self.budget.load(Ordering::Relaxed)
     }
 
     /// Adds a chain whose weight has been added.

@@ -16,8 +16,8 @@ use loom::thread::{self, JoinHandle};
 use crate::classes::LARGEST;
 use crate::inbox::Inbox;
 use crate::links::{Chain, Key, Links};
-use crate::thread::leave;
 use crate::owner_lock::OwnerLock;
+use crate::thread::leave;
 use crate::world::{LeftBehind, fork, gather, stay_in_parent, touch};
 
 /// Two of them fill a slab.
@@ -101,7 +101,9 @@ fn what_is_added_to_an_inbox_is_taken_once() {
             thread::spawn(move || {
                 let place = core::ptr::with_exposed_provenance_mut::<u8>;
                 // SAFETY: as above.
-                unsafe { inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::Inside(KEY) }, 0) };
+                unsafe {
+                    inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::Inside(KEY) }, 0)
+                };
             })
         });
         let mut taken = Vec::new();
@@ -200,7 +202,7 @@ fn a_batch_is_reclaimed_while_its_owner_collects() {
 
 #[test]
 fn two_threads_reclaim_batches_for_a_sleeping_owner() {
-    interleave(2, || {
+    interleave(1, || {
         gather(2);
         let batches = [(); 2].map(|()| [Block::new(), Block::new()]);
         let freers = batches.map(|batch| start(move || batch.into_iter().for_each(Block::free)));
@@ -305,7 +307,7 @@ fn start_in_parent(run: impl FnOnce() + 'static) -> JoinHandle<()> {
 
 #[test]
 fn a_child_goes_on_wherever_the_other_threads_were() {
-    interleave(3, || {
+    interleave(2, || {
         let own = Block::new();
         let passed = Arc::new(Mutex::new(None));
         let to = passed.clone();

@@ -6,12 +6,13 @@
 //! slab lives on. What is known of a slab lies apart from it, found by the block's address alone.
 //!
 //! A slab belongs to one heap. Blocks that another thread frees are gathered and sent (`inbox`) to the owner, many at a time. The
-//! heap of a thread that ends waits for the next thread, with its slabs; other threads that need a slab take one from it.
+//! heap of a thread that ends waits for the next thread, with its slabs; other threads that need a slab take one from it. Blocks
+//! do not wait for an owner that sleeps: other threads put them back to its slabs (`heap::reclaim`, `owner_lock`).
 //!
 //! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
-//! From the bottom up: `classes`, `links`, `list`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, `places`, and this page.
+//! From the bottom up: `classes`, `links`, `list`, `slab_list`, `slab`, `inbox`, `owner_lock`, `ground`, `heaps`, `heap`, `thread`, `census`, `places`, and this page.
 //! Beside them stands the heap that takes measures against faulty and hostile programs (`harden`), over the same pages.
 #![no_std]
 

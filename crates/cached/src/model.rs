@@ -17,7 +17,7 @@ use loom::thread_local;
 
 use crate::heap::Heap;
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 /// 63 slabs.
 pub(crate) const CAPACITY: usize = 4 << 20;
@@ -41,6 +41,7 @@ pub(crate) const GATHERED_WEIGHT: usize = 64 << 10;
 
 /// Less than two of the longest blocks.
 pub(crate) const BUDGET: usize = 32 << 10;
+pub(crate) const LEAST_BUDGET: usize = BUDGET;
 
 /// An owner that waits for its lock sleeps at once.
 pub(crate) const SPINS: u32 = 0;
@@ -140,6 +141,8 @@ impl<T> Lock<T> {
         }
         if is_left_behind() {
             drop(is_held);
+            // The wake was for another.
+            self.freed.notify_one();
             stop_if_left_behind();
         } else {
             *is_held = true;

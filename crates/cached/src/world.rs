@@ -1,6 +1,6 @@
 //! What the heaps of a process stand on, as it is; `model.rs` has the same names for loom.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 pub(crate) use core::hint::spin_loop;
 
@@ -18,8 +18,11 @@ pub(crate) const fn gathered() -> u32 {
 /// The weight (see `inbox::weight_of`) of the freed blocks that are gathered for an owner.
 pub(crate) const GATHERED_WEIGHT: usize = 32 << 10;
 
-/// The weight of the freed blocks that wait for an owner that does not take them in.
-pub(crate) const BUDGET: usize = 256 << 10;
+/// The weight of the freed blocks that wait for an owner that is at work: what its lists have room for.
+pub(crate) const BUDGET: usize = 1 << 20;
+
+/// The weight of those that wait for an owner that sleeps.
+pub(crate) const LEAST_BUDGET: usize = 64 << 10;
 
 /// How often an owner looks whether its lock is free before it sleeps: for about as long as a visitor needs to leave.
 pub(crate) const SPINS: u32 = 100;

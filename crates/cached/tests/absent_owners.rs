@@ -5,6 +5,7 @@ mod common;
 use std::ptr::NonNull;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use common::{measures, ready, resident};
 use heapwright_cached::{self as cached, Measures};
@@ -107,6 +108,8 @@ fn frees_for_a_sleeper(shuffled: bool, most: usize) {
     if shuffled {
         fastrand::Rng::with_seed(12).shuffle(&mut blocks);
     }
+    // What is asked for soon after it was given back would be kept for a second.
+    thread::sleep(Duration::from_millis(1200));
     let full = resident() - before;
     assert!(full > 100 * MIB, "{full}");
     blocks.drain(..).for_each(Written::free);
@@ -154,9 +157,10 @@ fn sends_little_at_once(most: usize) {
         .collect();
     (0..8).for_each(|_| all_freed.recv().unwrap());
     let before = resident();
-    for (to, _) in &freers {
-        to.send(owners.iter().flat_map(|owner| owner.allocate(Vec::new(), &[(32 << 10, 31)])).collect()).unwrap();
-    }
+    let allocate = |_| owners.iter().flat_map(|owner| owner.allocate(Vec::new(), &[(32 << 10, 31)])).collect();
+    let shares: [Vec<Written>; 8] = std::array::from_fn(allocate);
+    thread::sleep(Duration::from_millis(1200));
+    freers.iter().zip(shares).for_each(|((to, _), share)| to.send(share).unwrap());
     (0..8).for_each(|_| all_freed.recv().unwrap());
     let left = resident().saturating_sub(before);
     println!("{left} bytes are left with nothing live");

@@ -61,7 +61,8 @@ impl Outgoing {
 
     /// Hands the blocks over to their owner, which is returned if they are to be reclaimed for it.
     pub(super) fn hand_over(&mut self) -> Option<u32> {
-        let Outgoing { owner, weight, chain } = core::mem::replace(self, Outgoing { owner: self.owner, ..Self::NOTHING });
+        let Outgoing { owner, weight, chain } =
+            core::mem::replace(self, Outgoing { owner: self.owner, ..Self::NOTHING });
         // SAFETY: the blocks are free, and in no list but this.
         (chain.count != 0 && unsafe { GROUND.heap(owner).hand_over(&chain, weight as usize) }).then_some(owner)
     }

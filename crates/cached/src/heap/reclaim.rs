@@ -1,10 +1,12 @@
 //! Reclaiming: putting the remote frees of a heap back to its slabs in place of its owner, which may sleep for ever.
 //!
-//! A thread that hands blocks over reclaims when more wait than the inbox's budget, or when the owner has ended. Another
+//! A thread that hands blocks over reclaims when more wait than the inbox's budget, or when the owner has ended. The budget
+//! is 1 MiB while the owner is at work and becomes 64 KiB while other threads reclaim for it again and again. Another
 //! thread at work on the slabs is not waited for: an owner takes in what has come as soon as one of its lists is empty,
 //! and a visitor looks again after it has let go.
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::SeqCst;
 
 use super::outgoing::Outgoing;
 use super::slabs::{Slabs, entry_of};
@@ -12,6 +14,7 @@ use super::{Entry, Heap};
 use crate::ground::GROUND;
 use crate::inbox::{Inbox, weight_of};
 use crate::links::Chain;
+use crate::world::fence;
 
 /// Puts back what waits for `owner`, and for the heaps to which that leads, because slabs have moved to them.
 #[cold]
@@ -35,16 +38,20 @@ impl Heap {
     /// Puts back what waits, unless another thread is at work on the slabs; returns another heap that is overdue.
     fn reclaim(&self) -> Option<u32> {
         let mut overdue = None;
+        // What was handed over before another thread's visit is refused is seen by that thread when it has let go.
+        fence(SeqCst);
         while let Some(mut slabs) = self.visit() {
             let mut moved = Outgoing::NOTHING;
+            let owner_sleeps = self.inbox.tighten() || self.tenancy.is_idle();
             let rest = drain(&self.inbox, &mut slabs, &mut moved, || self.slabs.is_wanted());
-            if slabs.has_much_idle() {
+            if owner_sleeps && slabs.has_much_idle() {
                 slabs.return_idle(|| self.slabs.is_wanted());
             }
             drop(slabs);
             // SAFETY: the blocks were taken from the inbox.
             unsafe { put_off(&self.inbox, rest) };
             overdue = moved.hand_over().or(overdue);
+            fence(SeqCst);
             if !rest.is_null() || !self.is_overdue() {
                 break;
             }
@@ -154,7 +161,8 @@ unsafe fn put_off(inbox: &Inbox, first: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         while let Some(next) = NonNull::new(chain.end.next(chain.last)) {
-            chain = Chain { first, last: next.as_ptr(), count: chain.count + 1, end: GROUND.links(entry_of(next).class()) };
+            chain =
+                Chain { first, last: next.as_ptr(), count: chain.count + 1, end: GROUND.links(entry_of(next).class()) };
         }
         inbox.push(&chain);
     }
