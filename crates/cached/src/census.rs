@@ -165,21 +165,22 @@ fn take(meant: impl Fn(Entry) -> bool) -> Option<Census> {
     Some(census)
 }
 
-/// Looks at the lists that nobody else works on.
+/// Looks at the lists of the calling thread, and at what waits in the inbox of each heap.
 fn see_lists(ground: &Held, census: &mut Census, meant: impl Fn(Entry) -> bool) {
-    let own = thread::heap_if_any();
-    for heap in own.into_iter().chain(ground.heaps.all_idle()) {
-        // SAFETY: the first is this thread's; the others are idle, and this thread has the ground for itself.
-        let (blocks, bytes) = unsafe { (*heap.kept()).figures() };
+    if let Some(mut own) = thread::heap_if_any() {
+        let (blocks, bytes) = own.kept().figures();
         census.waiting += blocks;
         census.apart += bytes;
-        // SAFETY: the first is this thread's; the others are idle, and this thread has the ground for itself.
-        unsafe {
-            heap.each_listed(|entry, blocks| {
-                if meant(entry) {
-                    census.see_listed(entry, blocks);
-                }
-            });
+    }
+    let mut see = |entry, blocks| {
+        if meant(entry) {
+            census.see_listed(entry, blocks);
         }
+    };
+    if let Some(own) = thread::heap_if_any() {
+        own.each_listed(&mut see);
+    }
+    for heap in ground.heaps.all() {
+        heap.each_waiting(|entry| see(entry, 1));
     }
 }

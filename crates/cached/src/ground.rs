@@ -12,7 +12,7 @@ use heapwright_os::{ForkPass, Refused, now_nanoseconds, secret_word};
 use crate::OutOfMemory;
 use crate::classes::SMALL_CLASSES;
 use crate::harden;
-use crate::heap::{Entry, Heap};
+use crate::heap::{Entry, Heap, Owned};
 use crate::heaps::Heaps;
 use crate::links::{Beside, Key, Links};
 use crate::slab::{BlocksOut, Known, NO_SLAB, PAGE, SLAB, Slab};
@@ -20,13 +20,13 @@ use crate::tables::Tables;
 use crate::world::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, only_one, touch};
 
 /// Bytes of pages in holes that are kept for the next who needs them: at least so many, more where they are needed again,
-/// and in any case a sixteenth of the heap.
+/// and in any case a thirty-second part of the heap.
 const KEEP: usize = 1 << 20;
 const MOST_REGRETTED: usize = 256 << 20;
 
 /// How many bytes more are kept for each that was given back too early: a program that does so once does so again.
 const REGRET: usize = 4;
-const KEEP_PART: usize = 16;
+const KEEP_PART: usize = 32;
 
 /// Where things are. Set once, before the first heap exists.
 pub(crate) struct Ground {
@@ -292,7 +292,7 @@ impl Shared {
     }
 
     /// A heap for the calling thread; `None` when there are too many.
-    pub(crate) fn adopt_heap(&mut self) -> Option<&'static Heap> {
+    pub(crate) fn adopt_heap(&mut self) -> Option<Owned> {
         // Without room for one more, there may still be one that a thread left.
         let _ = self.tables.cover_heap(self.heaps.made() + 1, &GROUND.heap_room);
         self.heaps.adopt()

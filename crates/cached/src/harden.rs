@@ -32,7 +32,7 @@ pub use measures::Measures;
 
 use crate::classes::{GRAIN, LARGEST, aligned_class_of, blocks_before, class_of, size_of_class};
 use crate::ground::GROUND;
-use crate::heap::Heap;
+use crate::heap::Owned;
 use crate::heaps::HEAPS;
 use crate::mode::measures;
 use crate::slab::SLAB;
@@ -237,7 +237,7 @@ pub(crate) fn refuse(block: NonNull<u8>, error: FreeError) -> ! {
 }
 
 /// Has a block wait before it can be used again, in the queue of the calling thread's heap.
-fn wait(heap: &Heap, block: NonNull<u8>, bytes: usize) {
+fn wait(heap: Owned, block: NonNull<u8>, bytes: usize) {
     let Some(queue) = quarantine::queue_or_new(heap.owner()) else { return put_back(block.addr().get()) };
     // SAFETY: the heap is this thread's, and nothing below allocates or frees.
     let queue = unsafe { &mut *queue };

@@ -3,30 +3,39 @@
 //! What a program does most touches one line of the heap and the block: `take` pops a list, `give` pushes onto one. Everything
 //! else happens when a list is empty (it is filled from a slab) or full (half of it goes back to its slabs).
 
+//!
+//! The lists are touched by the heap's thread alone, and never locked. The slabs are behind a lock (`owner_lock`), which
+//! the thread takes when it fills or empties lists, and other threads take to put back what waits for a thread that is
+//! absent (`heap::reclaim`).
+
 mod listed;
 mod outgoing;
+mod reclaim;
 #[cfg(not(all(loom, test)))]
 mod seen;
+mod slabs;
 
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
-
-use heapwright_os::is_single_threaded;
 
 use crate::classes::{CLASSES, GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of, substitute_of};
 use crate::damage::damaged;
 use crate::ground::GROUND;
 use crate::heaps::Tenancy;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, weight_of};
 use crate::links::{Beside, Chain, Key, Links};
 use crate::list::List;
 use crate::long::Kept;
-use crate::slab::{Idle, NO_SLAB, PAGE, SLAB, Slab, is_block};
+use crate::owner_lock::OwnerLock;
+use crate::slab::{SLAB, is_block};
 use crate::world::{AtomicU32, only_one, touch};
 
 pub(crate) use self::outgoing::send_at_once;
-use self::outgoing::{OUTGOING, Outgoing, tend};
+use self::outgoing::{Added, OUTGOING, Outgoing};
+pub(crate) use self::reclaim::reclaim;
+use self::slabs::{Slabs, entry_of};
 
 #[cfg(not(all(loom, test)))]
 pub use seen::HeapGlance;
@@ -65,7 +74,7 @@ impl Entry {
 
 const _: () = assert!(CLASSES * size_of::<List>() <= 1 << Entry::OWNER);
 
-/// What a thread's heap consists of. Only its thread touches it, or whoever has the ground for himself while the heap is idle.
+/// What only the heap's thread touches.
 #[repr(C)]
 pub(crate) struct Local {
     lists: [List; CLASSES],
@@ -75,21 +84,18 @@ pub(crate) struct Local {
     beside: Beside,
     /// The entry of an own slab of class 0.
     mine: Entry,
-    /// For each class, the first of the slabs that have blocks to give.
-    shelves: [u32; CLASSES],
+    /// A heap for which blocks are to be reclaimed that were handed over to it; 0 for none.
+    overdue: u32,
     outgoing: [Outgoing; OUTGOING],
-    idle: Idle,
-    slabs: u32,
-    /// An idle heap to which blocks were handed over, until it has been tended; 0 for none.
-    neglected: u32,
+    /// Freed long blocks.
+    kept: Kept,
 }
 
 /// A heap, which stays where it is for ever.
 #[repr(C, align(64))]
 pub(crate) struct Heap {
     local: UnsafeCell<Local>,
-    /// Long blocks. Only its thread touches them, or whoever works on an idle heap.
-    kept: UnsafeCell<Kept>,
+    slabs: OwnerLock<Slabs>,
     inbox: Inbox,
     owner: u32,
     tenancy: Tenancy,
@@ -107,14 +113,15 @@ impl Heap {
 
 const _: () = assert!(Heap::AT + size_of::<Heap>() <= Heap::STEP && Heap::AT / GRAIN > SMALL_CLASSES);
 
-// SAFETY: what is not atomic is touched as `Local` says; the owner never changes, and the tenancy only behind the ground's lock.
+// SAFETY: the local part is used through `ThreadHeap` and `Owned` only, which stay on the heap's thread; the owner never
+// changes, and the tenancy changes only behind the ground's lock.
 unsafe impl Sync for Heap {}
 
 only_one! {
 /// The heap of a thread that has none yet: all of its lists are empty, and no block is its own.
 pub(crate) static EMPTY: Heap = Heap {
     local: UnsafeCell::new(Local::over(usize::MAX / 2, core::ptr::null(), Key(0), Beside::NOWHERE, 0)),
-    kept: UnsafeCell::new(Kept::NOTHING),
+    slabs: OwnerLock::new(Slabs::none_of(0)),
     inbox: Inbox::new(),
     owner: 0,
     tenancy: Tenancy::new(),
@@ -128,51 +135,71 @@ impl Heap {
     /// The place is zero, long enough and nobody's.
     pub(crate) unsafe fn make(place: *mut Heap, owner: u32) {
         let local = Local::over(GROUND.base().addr(), GROUND.entries(), GROUND.key(), GROUND.beside(), owner);
+        let heap = Heap {
+            local: UnsafeCell::new(local),
+            slabs: OwnerLock::new(Slabs::none_of(owner)),
+            inbox: Inbox::new(),
+            owner,
+            tenancy: Tenancy::new(),
+        };
         // SAFETY: the caller's promise.
-        unsafe {
-            place.write(Heap {
-                local: UnsafeCell::new(local),
-                kept: UnsafeCell::new(Kept::NOTHING),
-                inbox: Inbox::new(),
-                owner,
-                tenancy: Tenancy::new(),
-            });
-        }
+        unsafe { place.write(heap) };
     }
 
     pub(crate) fn owner(&self) -> u32 {
         self.owner
     }
 
-    #[inline(always)]
-    fn local(&self) -> *mut Local {
-        if self.owner != 0 {
-            touch(self.local.get());
-        }
-        self.local.get()
-    }
-
-    /// The long blocks that are kept for the thread.
-    pub(crate) fn kept(&self) -> *mut Kept {
-        self.kept.get()
-    }
-
     pub(crate) fn tenancy(&self) -> &Tenancy {
         touch(&raw const self.tenancy);
         &self.tenancy
     }
+}
 
-    /// Takes a small block from its list; `None` when that is empty.
+/// The calling thread's heap, or the empty one, which every thread can take from and none can give to. It stays on its
+/// thread.
+#[derive(Clone, Copy)]
+pub(crate) struct ThreadHeap {
+    heap: &'static Heap,
+    _here: PhantomData<*mut ()>,
+}
+
+/// The calling thread's heap, which is not the empty one; or a heap without a thread that no other thread can get.
+#[derive(Clone, Copy)]
+pub(crate) struct Owned(ThreadHeap);
+
+impl ThreadHeap {
+    /// The heap in the calling thread's slot.
     ///
     /// # Safety
-    /// This is the calling thread's heap.
+    /// The heap is the empty one, or no other thread has it as its own.
     #[inline(always)]
-    pub(crate) unsafe fn take(&self, size: usize) -> Option<NonNull<u8>> {
+    pub(crate) unsafe fn new(heap: &'static Heap) -> ThreadHeap {
+        ThreadHeap { heap, _here: PhantomData }
+    }
+
+    /// The heap if it is not the empty one.
+    #[inline(always)]
+    pub(crate) fn owned(self) -> Option<Owned> {
+        if self.heap.owner != 0 { Some(Owned(self)) } else { None }
+    }
+
+    #[inline(always)]
+    fn local(self) -> *mut Local {
+        if self.heap.owner != 0 {
+            touch(self.heap.local.get());
+        }
+        self.heap.local.get()
+    }
+
+    /// Takes a small block from its list; `None` when that is empty.
+    #[inline(always)]
+    pub(crate) fn take(self, size: usize) -> Option<NonNull<u8>> {
         if size > SMALL {
             return None;
         }
         let local = self.local();
-        // SAFETY: the caller's promise; there is a list for each small class.
+        // SAFETY: the heap is this thread's; there is a list for each small class.
         unsafe {
             let list = (&raw mut (*local).lists).cast::<List>().add(small_class_of(size));
             (*list).pop_small((*local).key)
@@ -180,16 +207,13 @@ impl Heap {
     }
 
     /// Takes a longer block that has a class from its list; `None` when that is empty.
-    ///
-    /// # Safety
-    /// As [`Heap::take`].
     #[inline]
-    pub(crate) unsafe fn take_medium(&self, size: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn take_medium(self, size: usize) -> Option<NonNull<u8>> {
         if size <= SMALL || size > LARGEST {
             return None;
         }
         let local = self.local();
-        // SAFETY: the caller's promise; there is a list for each class.
+        // SAFETY: the heap is this thread's; there is a list for each class.
         unsafe {
             let list = (&raw mut (*local).lists).cast::<List>().add(class_of(size));
             (*list).pop_medium((*local).beside)
@@ -200,12 +224,12 @@ impl Heap {
     /// is not taken once more.
     ///
     /// # Safety
-    /// This is the calling thread's heap; if `block` is a block, nobody uses it any more.
+    /// If `block` is a block, nobody uses it any more.
     #[inline(always)]
-    pub(crate) unsafe fn give(&self, block: *mut u8, size: usize) -> bool {
+    pub(crate) unsafe fn give(self, block: *mut u8, size: usize) -> bool {
         const { assert!(size_of::<List>() == GRAIN, "a small block is as long as its list is far from the first") };
         let local = self.local();
-        // SAFETY: the caller's promise; there is a list for each class.
+        // SAFETY: the heap is this thread's, and the caller's promise; there is a list for each class.
         unsafe {
             let Some(distance) = (*local).distance_of(block) else { return false };
             if distance < size {
@@ -224,17 +248,17 @@ impl Heap {
         true
     }
 
-    /// As [`Heap::give`], for blocks of every class and every heap.
+    /// As [`ThreadHeap::give`], for blocks of every class and every heap.
     ///
     /// # Safety
-    /// As [`Heap::give`].
+    /// As [`ThreadHeap::give`].
     #[inline]
-    pub(crate) unsafe fn give_any(&self, block: *mut u8) -> bool {
+    pub(crate) unsafe fn give_any(self, block: *mut u8) -> bool {
         let local = self.local();
-        // SAFETY: the caller's promise; there is a list for each class.
+        // SAFETY: the heap is this thread's, and the caller's promise; there is a list for each class.
         unsafe {
             let Some(entry) = (*local).entry_of(block) else { return false };
-            if entry.owner() != self.owner {
+            if entry.owner() != self.heap.owner {
                 return self.give_other(block, entry);
             }
             let class = entry.class();
@@ -254,94 +278,119 @@ impl Heap {
     /// Sends a block to the heap that has it according to `entry`; returns whether it is one.
     ///
     /// # Safety
-    /// As [`Heap::give`].
+    /// As [`ThreadHeap::give`].
     #[inline]
-    unsafe fn give_other(&self, block: *mut u8, entry: Entry) -> bool {
-        match NonNull::new(block) {
-            Some(block) if entry != Entry::NONE && is_block(block.addr().get() % SLAB, entry.class()) => {
-                // SAFETY: the heap is the calling thread's, and has entries to look at: it is not the empty one.
-                unsafe { self.send(block, entry) }
+    unsafe fn give_other(self, block: *mut u8, entry: Entry) -> bool {
+        match NonNull::new(block).zip(self.owned()) {
+            Some((block, owned)) if entry != Entry::NONE && is_block(block.addr().get() % SLAB, entry.class()) => {
+                // SAFETY: the caller's promise.
+                unsafe { owned.send(block, entry) }
             }
             _ => false,
         }
     }
+}
 
-    /// Allocates a block of a class, or of its substitute, by whatever it takes. `None` when there is no memory.
-    ///
-    /// # Safety
-    /// This is the calling thread's heap, and not the empty one.
-    pub(crate) unsafe fn allocate(&self, class: usize) -> Option<NonNull<u8>> {
-        // SAFETY: the caller's promise.
-        let local = unsafe { &mut *self.local() };
-        let links = local.links(class);
-        // SAFETY: the links are the class's.
-        if let Some(block) = unsafe { local.lists[class].pop(links) } {
-            return Some(block);
-        }
-        if self.inbox.is_loaded() {
-            local.collect(self);
-            // SAFETY: as above.
-            if let Some(block) = unsafe { local.lists[class].pop(links) } {
-                return Some(block);
-            }
-        }
-        let class = if local.lists[class].opens() { class } else { substitute_of(class) };
-        // SAFETY: the links are the class's.
-        unsafe { local.lists[class].pop(local.links(class)) }.or_else(|| local.refill(class))
+impl Owned {
+    pub(crate) fn heap(self) -> &'static Heap {
+        self.0.heap
     }
 
-    /// Sends a block to its owner, together with others; `false` when it is the last that was sent there. If nobody would take
-    /// them in there, this thread does.
+    pub(crate) fn owner(self) -> u32 {
+        self.heap().owner
+    }
+
+    #[inline(always)]
+    fn local(&mut self) -> &mut Local {
+        // SAFETY: the heap is this thread's, and functions of this type do not call one another while they use it.
+        unsafe { &mut *self.0.local() }
+    }
+
+    /// The long blocks that are kept for the thread.
+    pub(crate) fn kept(&mut self) -> &mut Kept {
+        &mut self.local().kept
+    }
+
+    /// As [`ThreadHeap::give_any`].
     ///
     /// # Safety
-    /// This is the calling thread's heap, and not the empty one; `block` is one of a slab of `entry` that nobody uses.
-    pub(crate) unsafe fn send(&self, block: NonNull<u8>, entry: Entry) -> bool {
+    /// As [`ThreadHeap::give`].
+    pub(crate) unsafe fn give_any(self, block: *mut u8) -> bool {
         // SAFETY: the caller's promise.
-        let local = unsafe { &mut *self.local() };
-        let is_sent = local.send(block, entry);
-        match core::mem::take(&mut local.neglected) {
-            0 => {}
-            owner => tend(owner),
+        unsafe { self.0.give_any(block) }
+    }
+
+    /// Allocates a block of a class, or of its substitute, by whatever it takes. `None` when there is no memory.
+    pub(crate) fn allocate(mut self, class: usize) -> Option<NonNull<u8>> {
+        let heap = self.heap();
+        let local = self.local();
+        if let Some(block) = local.pop(class) {
+            return Some(block);
         }
+        let mut slabs = heap.slabs.lock();
+        let is_loaded = heap.inbox.is_loaded();
+        heap.inbox.loosen();
+        if is_loaded {
+            local.collect(&heap.inbox, &mut slabs);
+        }
+        let block = local.pop(class).or_else(|| {
+            let class = if local.lists[class].opens() { class } else { substitute_of(class) };
+            local.pop(class).or_else(|| local.refill(class, &mut slabs))
+        });
+        drop(slabs);
+        if is_loaded {
+            self.reclaim_overdue();
+        }
+        block
+    }
+
+    /// Sends a block to its owner, together with others; `false` when it is the last that was sent there. If too much waits
+    /// there, this thread reclaims it.
+    ///
+    /// # Safety
+    /// `block` is one of a slab of `entry` that nobody uses.
+    pub(crate) unsafe fn send(mut self, block: NonNull<u8>, entry: Entry) -> bool {
+        // SAFETY: the caller's promise.
+        let is_sent = unsafe { self.local().send(block, entry) };
+        self.reclaim_overdue();
         is_sent
     }
 
-    /// Puts everything back that is kept for the thread, which has ended.
-    ///
-    /// # Safety
-    /// This is the calling thread's heap, and not the empty one.
-    pub(crate) unsafe fn put_away(&self) {
-        // SAFETY: the caller's promise.
-        let local = unsafe { &mut *self.local() };
-        local.collect(self);
-        local.put_away_all();
-    }
-
-    /// Gives back to the system what is kept for nothing.
-    ///
-    /// # Safety
-    /// As [`Heap::put_away`].
-    pub(crate) unsafe fn trim(&self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.put_away();
-            let local = &mut *self.local();
-            local.release_unused();
-            local.return_idle();
+    #[inline]
+    fn reclaim_overdue(&mut self) {
+        match core::mem::take(&mut self.local().overdue) {
+            0 => {}
+            owner => reclaim(owner),
         }
     }
 
-    /// A slab of `class` from a heap whose thread has ended, taken off its shelf.
-    ///
-    /// # Safety
-    /// The heap is idle, and the caller has the ground for himself.
-    unsafe fn lose_slab(&self, class: usize) -> Option<u32> {
-        // SAFETY: the caller's promise.
-        let local = unsafe { &mut *self.local() };
-        let number = Some(local.shelves[class]).filter(|&number| number != NO_SLAB)?;
-        local.unshelve(number);
-        local.slabs -= 1;
-        Some(number)
+    /// Puts everything back that is kept for the thread, which has ended.
+    pub(crate) fn put_away(mut self) {
+        let heap = self.heap();
+        let local = self.local();
+        let mut slabs = heap.slabs.lock();
+        local.collect(&heap.inbox, &mut slabs);
+        local.put_away_all(&mut slabs);
+        drop(slabs);
+        self.hand_over_all();
+    }
+
+    /// Hands over what is gathered for other heaps.
+    fn hand_over_all(&mut self) {
+        for number in 0..OUTGOING {
+            if let Some(owner) = self.local().outgoing[number].hand_over() {
+                reclaim(owner);
+            }
+        }
+        self.reclaim_overdue();
+    }
+
+    /// Gives back to the system what is kept for nothing.
+    pub(crate) fn trim(self) {
+        self.put_away();
+        let mut slabs = self.heap().slabs.lock();
+        slabs.release_unused(|| false);
+        slabs.return_idle(|| false);
     }
 }
 
@@ -356,11 +405,15 @@ unsafe fn overflow(block: *mut u8, class: usize) {
     let Some(number) = GROUND.number_of(block.addr()) else { return };
     let heap = GROUND.heap(GROUND.entry(number).owner());
     // SAFETY: the caller's promise.
-    unsafe {
-        let local = heap.local();
-        let kept = (*local).lists[class].keep(class);
-        (*local).shorten(class, kept);
-        (*local).return_idle_if_much();
+    let mut owned = Owned(unsafe { ThreadHeap::new(heap) });
+    let local = owned.local();
+    let mut slabs = heap.slabs.lock();
+    let kept = local.lists[class].keep(class);
+    local.shorten(class, kept, &mut slabs);
+    if heap.inbox.is_over_budget() {
+        local.collect(&heap.inbox, &mut slabs);
+    } else {
+        local.return_idle_if_much(&mut slabs);
     }
 }
 
@@ -379,11 +432,9 @@ impl Local {
             beside,
             mine: Entry::new(owner, 0),
             lists,
-            shelves: [NO_SLAB; CLASSES],
+            overdue: 0,
             outgoing: [const { Outgoing::NOTHING }; OUTGOING],
-            idle: Idle { idle: 0, regretted: 0 },
-            slabs: 0,
-            neglected: 0,
+            kept: Kept::NOTHING,
         }
     }
 
@@ -401,9 +452,9 @@ impl Local {
         if number >= GROUND.room() {
             return None;
         }
-        // Whether it is this heap's is known by this thread: an entry says so from when this heap has the slab until it gives it
-        // up, and while it is idle, other heaps take slabs behind the lock by which it was adopted. Whose else it is may change
-        // while the block is on its way there, and is looked at again then.
+        // This thread reads whether the slab is its own: other heaps take slabs of this heap only while it is idle, behind
+        // the ground's lock by which it is adopted, and a visitor gives back only slabs of which no block is out. Which other
+        // heap has the slab may change while the block is on its way there, and is read again then.
         // SAFETY: there is an entry for each possible number.
         Some(Entry::from_bits(unsafe { (*self.entries.add(number)).load(Ordering::Relaxed) }))
     }
@@ -414,153 +465,55 @@ impl Local {
         if class < SMALL_CLASSES { Links::Inside(self.key) } else { Links::Beside(self.beside) }
     }
 
+    /// Takes the first block of a list.
+    fn pop(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let links = self.links(class);
+        // SAFETY: the links are the class's.
+        unsafe { self.lists[class].pop(links) }
+    }
+
     /// Fills the empty list of a class and takes a block.
     #[inline(never)]
-    fn refill(&mut self, class: usize) -> Option<NonNull<u8>> {
+    fn refill(&mut self, class: usize, slabs: &mut Slabs) -> Option<NonNull<u8>> {
         let (wanted, links) = (self.lists[class].want(class), self.links(class));
-        loop {
-            let number = self.shelves[class];
-            if number == NO_SLAB {
-                self.acquire(class)?;
-                continue;
-            }
-            // SAFETY: the slab is on this heap's shelf, thus its own.
-            let slab = unsafe { &mut *GROUND.slab(number) };
-            // SAFETY: as above.
-            let chain = unsafe { slab.take(GROUND.start_of(number), links, wanted, &mut self.idle) };
-            GROUND.blocks_out(number).add(chain.count);
-            if slab.is_exhausted() {
-                self.unshelve(number);
-            }
-            if let Some(block) = NonNull::new(chain.first) {
-                // SAFETY: the block is free and in the chain.
-                let rest = unsafe { links.next(block.as_ptr()) };
-                self.lists[class].fill(rest, chain.count - 1);
-                return Some(block);
-            }
-        }
-    }
-
-    /// Gets another slab of a class: one that a thread left, or a new one.
-    fn acquire(&mut self, class: usize) -> Option<()> {
-        let mut ground = GROUND.shared()?;
-        // SAFETY: those heaps are idle, and this thread has the ground for itself.
-        let left = ground.heaps.idle().find_map(|heap| unsafe { heap.lose_slab(class) });
-        let number = match left {
-            Some(number) => number,
-            None => {
-                let (number, resident) = ground.place_slab()?;
-                let slab = Slab::new(class, resident);
-                self.idle.idle += slab.idle_pages();
-                // SAFETY: the slab is new, thus nobody else's.
-                unsafe { GROUND.slab(number).write(slab) };
-                number
-            }
-        };
-        // Before anyone can adopt the heap that it came from, and find blocks of this slab in its inbox.
-        GROUND.set_entry(number, Entry::new(self.mine.owner(), class));
-        drop(ground);
-        self.slabs += 1;
-        self.shelve(number);
-        Some(())
-    }
-
-    /// Puts a slab onto its class's shelf, in front.
-    fn shelve(&mut self, number: u32) {
-        // SAFETY: the slabs of this heap, and on its shelves, are its own; they are different ones.
-        unsafe {
-            let slab = &mut *GROUND.slab(number);
-            let next = core::mem::replace(&mut self.shelves[slab.class()], number);
-            (slab.next, slab.previous, slab.shelved) = (next, NO_SLAB, true);
-            if next != NO_SLAB {
-                (*GROUND.slab(next)).previous = number;
-            }
-        }
-    }
-
-    fn unshelve(&mut self, number: u32) {
-        // SAFETY: as in `shelve`.
-        unsafe {
-            let slab = &mut *GROUND.slab(number);
-            slab.shelved = false;
-            match slab.previous {
-                NO_SLAB => self.shelves[slab.class()] = slab.next,
-                previous => (*GROUND.slab(previous)).next = slab.next,
-            }
-            if slab.next != NO_SLAB {
-                (*GROUND.slab(slab.next)).previous = slab.previous;
-            }
-        }
+        let (block, chain) = slabs.take(class, links, wanted)?;
+        // SAFETY: the block is free and the chain's first.
+        let rest = unsafe { links.next(block.as_ptr()) };
+        self.lists[class].fill(rest, chain.count - 1);
+        Some(block)
     }
 
     /// Puts the blocks of a list back to their slabs, but for the first `kept`.
-    fn shorten(&mut self, class: usize, kept: u32) {
+    fn shorten(&mut self, class: usize, kept: u32, slabs: &mut Slabs) {
         let links = self.links(class);
         // SAFETY: the list has more blocks than that.
         let mut rest = unsafe { self.lists[class].cut(links, kept) };
         while let Some(block) = NonNull::new(rest) {
-            self.check(block, class);
+            if entry_of(block) != Entry::new(self.mine.owner(), class) {
+                damaged(block);
+            }
             // SAFETY: the blocks are free and in the list.
             let (together, next) = unsafe { Chain::in_one_page(block, links, class) };
             rest = next;
-            self.put_back(class, &together);
-        }
-    }
-
-    /// Ends the process if what a list of a class has is no block of this heap and class: somebody has written to a link.
-    fn check(&self, block: NonNull<u8>, class: usize) {
-        let entry = GROUND.entry(number_in_list(block));
-        if entry != Entry::new(self.mine.owner(), class) || !is_block(block.addr().get() % SLAB, class) {
-            damaged(block);
-        }
-    }
-
-    /// Puts blocks of a class that begin in one page, and have been checked, back to their slab, which is this heap's.
-    fn put_back(&mut self, class: usize, blocks: &Chain) {
-        let Some(first) = NonNull::new(blocks.first) else { return };
-        let number = number_in_list(first);
-        // SAFETY: there is a slab of this heap.
-        let slab = unsafe { &mut *GROUND.slab(number) };
-        // SAFETY: as above, and nobody uses the blocks.
-        if slab.class() != class || unsafe { slab.put(GROUND.start_of(number), blocks, &mut self.idle) }.is_err() {
-            damaged(first);
-        }
-        let is_unused = GROUND.blocks_out(number).remove(blocks.count);
-        if !slab.shelved {
-            self.shelve(number);
-        } else if is_unused && (slab.next != NO_SLAB || slab.previous != NO_SLAB) {
-            self.release(number);
-        }
-    }
-
-    /// Gives up a slab of which nothing is in use.
-    fn release(&mut self, number: u32) {
-        self.unshelve(number);
-        // SAFETY: the slab is this heap's.
-        let idle = unsafe { (*GROUND.slab(number)).idle_pages() };
-        self.idle.idle = self.idle.idle.saturating_sub(idle);
-        self.slabs -= 1;
-        GROUND.set_entry(number, Entry::NONE);
-        if let Some(mut ground) = GROUND.shared() {
-            ground.remove_slab(number);
+            slabs.put_back(class, &together);
         }
     }
 
     /// Takes in what other threads have freed.
     #[cold]
-    fn collect(&mut self, heap: &Heap) {
-        let mut next = heap.inbox.take();
+    fn collect(&mut self, inbox: &Inbox, slabs: &mut Slabs) {
+        let mut next = inbox.take();
+        let mut weight = 0;
         while let Some(block) = NonNull::new(next) {
-            let entry = GROUND.entry(number_in_list(block));
-            if entry == Entry::NONE || !is_block(block.addr().get() % SLAB, entry.class()) {
-                damaged(block);
-            }
+            let entry = entry_of(block);
             let links = self.links(entry.class());
+            weight += weight_of(entry.class());
             // SAFETY: what came is free, and in a list that is this thread's now.
-            next = unsafe { links.next(next) };
+            next = unsafe { links.next(block.as_ptr()) };
             if entry.owner() != self.mine.owner() {
                 // Its slab has gone to another heap meanwhile.
-                if !self.send(block, entry) {
+                // SAFETY: as above.
+                if !unsafe { self.send(block, entry) } {
                     damaged(block);
                 }
                 continue;
@@ -571,88 +524,57 @@ impl Local {
                     unsafe { links.link(block.as_ptr(), list.first()) };
                     list.pushed(block.as_ptr());
                 }
-                _ => self.put_back(entry.class(), &Chain::one(block, links)),
+                _ => slabs.put_back(entry.class(), &Chain::one(block, links)),
             }
         }
-        self.return_idle_if_much();
+        inbox.lighten(weight);
+        self.return_idle_if_much(slabs);
     }
 
     /// Adds a block of a slab of `entry` to those that go to its owner; `false` when it was the last to come there.
-    fn send(&mut self, block: NonNull<u8>, entry: Entry) -> bool {
+    ///
+    /// # Safety
+    /// Nobody uses the block.
+    unsafe fn send(&mut self, block: NonNull<u8>, entry: Entry) -> bool {
         let links = self.links(entry.class());
-        let outgoing = &mut self.outgoing[entry.owner() as usize % OUTGOING];
-        // SAFETY: nobody uses the block.
-        let (is_sent, neglected) = unsafe { outgoing.add(entry.owner(), block, links) };
-        self.neglected = neglected.unwrap_or(self.neglected);
-        is_sent
+        // SAFETY: the caller's promise.
+        match unsafe { self.outgoing[entry.owner() as usize % OUTGOING].add(entry, block, links) } {
+            Added::Twice => false,
+            Added::Sent { overdue } => {
+                self.overdue = overdue.unwrap_or(self.overdue);
+                true
+            }
+        }
     }
 
     /// Puts everything back that is kept in lists.
-    fn put_away_all(&mut self) {
-        for gathered in &mut self.outgoing {
-            gathered.hand_over();
-        }
+    fn put_away_all(&mut self, slabs: &mut Slabs) {
         for class in 0..CLASSES {
             if !self.lists[class].first().is_null() {
-                self.shorten(class, 0);
+                self.shorten(class, 0, slabs);
             }
             self.lists[class].rest(class);
         }
-        self.return_idle_if_much();
-    }
-
-    /// Gives up the slabs of which nothing is in use.
-    fn release_unused(&mut self) {
-        for class in 0..CLASSES {
-            let number = self.shelves[class];
-            if number != NO_SLAB && GROUND.blocks_out(number).count() == 0 {
-                self.release(number);
-            }
-        }
+        self.return_idle_if_much(slabs);
     }
 
     #[inline]
-    fn return_idle_if_much(&mut self) {
-        /// Pages that are always kept: 256 KiB.
-        const LEAST: u32 = 64;
-        let pages = self.slabs * (SLAB / PAGE) as u32;
-        // Where there are other threads, giving pages back interrupts them.
-        let part = if is_single_threaded() { 32 } else { 2 };
-        if self.idle.idle > LEAST.max(pages / part) + self.idle.regretted {
-            self.return_idle();
+    fn return_idle_if_much(&mut self, slabs: &mut Slabs) {
+        if slabs.has_much_idle() {
+            self.return_idle(slabs);
         }
     }
 
     /// Gives the pages of slabs back that are in memory for nothing.
     #[cold]
-    fn return_idle(&mut self) {
-        /// What is regretted most: 16 MiB.
-        const MOST: u32 = 4096;
+    fn return_idle(&mut self, slabs: &mut Slabs) {
         /// Blocks that a list is left with: what lies in lists keeps its pages.
         const LEFT: u32 = 8;
         for class in 0..CLASSES {
             if self.lists[class].length() > LEFT {
-                self.shorten(class, LEFT);
+                self.shorten(class, LEFT, slabs);
             }
         }
-        let mut returned = 0;
-        for class in 0..CLASSES {
-            let mut number = self.shelves[class];
-            while number != NO_SLAB {
-                // SAFETY: the slab is this heap's.
-                let slab = unsafe { &mut *GROUND.slab(number) };
-                // SAFETY: as above.
-                returned += unsafe { slab.return_idle(GROUND.start_of(number)) };
-                number = slab.next;
-            }
-        }
-        self.idle.idle = 0;
-        self.idle.regretted = (self.idle.regretted - self.idle.regretted / 8).min(MOST);
-        GROUND.see_returned(returned as usize * PAGE);
+        slabs.return_idle(|| false);
     }
-}
-
-/// The number of the slab of a block that came from a list.
-fn number_in_list(block: NonNull<u8>) -> u32 {
-    GROUND.number_of(block.addr().get()).unwrap_or_else(|| damaged(block))
 }

@@ -17,8 +17,9 @@ use loom::thread::{self, JoinHandle};
 use crate::classes::LARGEST;
 use crate::inbox::Inbox;
 use crate::links::{Chain, Key, Links};
+use crate::owner_lock::OwnerLock;
 use crate::thread::leave;
-use crate::world::{LeftBehind, fork, stay_in_parent, touch};
+use crate::world::{LeftBehind, fork, gather, stay_in_parent, touch};
 
 /// Two of them fill a slab.
 const LENGTH: usize = LARGEST;
@@ -101,7 +102,9 @@ fn what_is_added_to_an_inbox_is_taken_once() {
             thread::spawn(move || {
                 let place = core::ptr::with_exposed_provenance_mut::<u8>;
                 // SAFETY: as above.
-                unsafe { inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::Inside(KEY) }) };
+                unsafe {
+                    inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::Inside(KEY) }, 0)
+                };
             })
         });
         let mut taken = Vec::new();
@@ -118,6 +121,27 @@ fn what_is_added_to_an_inbox_is_taken_once() {
         take();
         taken.sort_unstable();
         assert_eq!(taken, blocks);
+    });
+}
+
+#[test]
+fn an_owner_and_visitors_use_a_value_one_at_a_time() {
+    interleave(3, || {
+        let lock = Arc::new(OwnerLock::new(0));
+        let visitors = [(); 2].map(|()| {
+            let lock = lock.clone();
+            thread::spawn(move || match lock.try_lock() {
+                Some(mut value) => {
+                    *value += 1;
+                    1
+                }
+                None => 0,
+            })
+        });
+        *lock.lock() += 1;
+        *lock.lock() += 1;
+        let visits: i32 = visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum();
+        assert_eq!(*lock.lock(), 2 + visits);
     });
 }
 
@@ -159,6 +183,49 @@ fn blocks_come_back_to_the_heap_of_a_thread_that_ends() {
         owner.join().unwrap();
         freer.join().unwrap();
         passed.lock().unwrap().take().into_iter().for_each(Block::free);
+        nothing_is_lost();
+    });
+}
+
+#[test]
+fn a_batch_is_reclaimed_while_its_owner_collects() {
+    interleave(2, || {
+        gather(2);
+        let handed = [Block::new(), Block::new()];
+        // Two blocks are a batch, and more than may wait: this thread reclaims them unless the owner is at work.
+        let freer = start(move || handed.into_iter().for_each(Block::free));
+        let more = [Block::new(), Block::new()];
+        more.into_iter().for_each(Block::free);
+        freer.join().unwrap();
+        nothing_is_lost();
+    });
+}
+
+#[test]
+fn two_threads_reclaim_batches_for_a_sleeping_owner() {
+    interleave(1, || {
+        gather(2);
+        let batches = [(); 2].map(|()| [Block::new(), Block::new()]);
+        let freers = batches.map(|batch| start(move || batch.into_iter().for_each(Block::free)));
+        freers.into_iter().for_each(|freer| freer.join().unwrap());
+        // Nothing waits, and all slabs but one, of which the last may be kept, have been given back without the owner.
+        assert!(crate::page_counters().unwrap().live <= crate::slab::SLAB as u64);
+        nothing_is_lost();
+    });
+}
+
+#[test]
+fn a_heap_is_trimmed_while_its_owner_is_at_work() {
+    interleave(2, || {
+        gather(2);
+        let handed = [Block::new(), Block::new()];
+        let freer = start(move || {
+            handed.into_iter().for_each(Block::free);
+            crate::trim();
+        });
+        let more = [Block::new(), Block::new(), Block::new()];
+        more.into_iter().for_each(Block::free);
+        freer.join().unwrap();
         nothing_is_lost();
     });
 }
@@ -241,7 +308,7 @@ fn start_in_parent(run: impl FnOnce() + 'static) -> JoinHandle<()> {
 
 #[test]
 fn a_child_goes_on_wherever_the_other_threads_were() {
-    interleave(3, || {
+    interleave(2, || {
         let own = Block::new();
         let passed = Arc::new(Mutex::new(None));
         let to = passed.clone();

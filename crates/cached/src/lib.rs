@@ -6,12 +6,13 @@
 //! slab lives on. What is known of a slab lies apart from it, found by the block's address alone.
 //!
 //! A slab belongs to one heap. Blocks that another thread frees are gathered and sent (`inbox`) to the owner, many at a time. The
-//! heap of a thread that ends waits for the next thread, with its slabs; other threads that need a slab take one from it.
+//! heap of a thread that ends waits for the next thread, with its slabs; other threads that need a slab take one from it. Blocks
+//! do not wait for an owner that sleeps: other threads put them back to its slabs (`heap::reclaim`, `owner_lock`).
 //!
 //! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
-//! From the bottom up: `classes`, `links`, `list`, `slab`, `inbox`, `ground`, `heaps`, `heap`, `thread`, `census`, `places`, and this page.
+//! From the bottom up: `classes`, `links`, `list`, `slab_list`, `slab`, `inbox`, `owner_lock`, `ground`, `heaps`, `heap`, `thread`, `census`, `places`, and this page.
 //! Beside them stands the heap that takes measures against faulty and hostile programs (`harden`), over the same pages.
 #![no_std]
 
@@ -34,9 +35,11 @@ mod links;
 mod list;
 mod long;
 mod mode;
+mod owner_lock;
 #[cfg(not(all(loom, test)))]
 mod places;
 mod slab;
+mod slab_list;
 mod tables;
 mod thread;
 #[cfg(all(loom, test))]
@@ -65,7 +68,7 @@ use heapwright_os::{ForkPass, Refused, page_size, resident};
 
 use classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
 use ground::GROUND;
-use heap::{Entry, Heap};
+use heap::{Entry, Heap, Owned};
 use slab::{PAGE, SLAB, is_block};
 
 /// There is no memory, or the request is longer than any object.
@@ -95,16 +98,14 @@ pub fn start() -> Result<(), Refused> {
 #[inline(always)]
 #[must_use]
 pub fn take(size: usize) -> Option<NonNull<u8>> {
-    // SAFETY: the heap is this thread's.
-    unsafe { thread::heap().take(size) }
+    thread::heap().take(size)
 }
 
 /// As [`take`], for the longer blocks that have a class, when that returned nothing.
 #[inline]
 #[must_use]
 pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
-    // SAFETY: the heap is this thread's.
-    unsafe { thread::heap().take_medium(size) }
+    thread::heap().take_medium(size)
 }
 
 /// As [`take`], all zeros, as far as the program may use the block.
@@ -125,7 +126,7 @@ pub fn take_zeroed(size: usize) -> Option<NonNull<u8>> {
 #[inline(always)]
 #[must_use]
 pub unsafe fn give(block: *mut u8) -> bool {
-    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    // SAFETY: the caller's promise.
     unsafe { thread::heap().give(block, 0) }
 }
 
@@ -136,7 +137,7 @@ pub unsafe fn give(block: *mut u8) -> bool {
 #[inline(always)]
 #[must_use]
 pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
-    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    // SAFETY: the caller's promise.
     unsafe { thread::heap().give(block, size) }
 }
 
@@ -147,7 +148,7 @@ pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
 #[inline]
 #[must_use]
 pub unsafe fn give_any(block: *mut u8) -> bool {
-    // SAFETY: the heap is this thread's; for the block, the caller's promise.
+    // SAFETY: the caller's promise.
     unsafe { thread::heap().give_any(block) }
 }
 
@@ -210,9 +211,8 @@ pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfM
 
 /// A block of a class from the calling thread's heap.
 #[inline]
-fn allocate_in(heap: &Heap, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    // SAFETY: the heap is this thread's.
-    let block = unsafe { heap.allocate(class) }.ok_or(OutOfMemory)?;
+fn allocate_in(heap: Owned, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    let block = heap.allocate(class).ok_or(OutOfMemory)?;
     if counts::are_kept()
         && let Some((entry, usable)) = slab_of(block)
     {
@@ -255,7 +255,7 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
     let heap = thread::heap_of_its_own();
     // Only now, for slabs of a heap that is adopted may go to other heaps until then.
     let (entry, size) = slab_of(block).ok_or(FreeError::NotABlock)?;
-    // SAFETY: the caller's promise, and the heap is this thread's.
+    // SAFETY: the caller's promise.
     let is_freed = unsafe {
         match heap {
             Some(heap) if entry.owner() == heap.owner() => heap.give_any(block.as_ptr()),
@@ -379,8 +379,9 @@ fn stays(usable: usize, size: usize) -> bool {
     size <= usable && (size > usable / 2 || usable <= LITTLE)
 }
 
-/// Gives the memory back to the system that the calling thread's heap, those of threads that have ended and the pages keep for
-/// nothing; returns how many bytes of the heap are not in memory any more.
+/// Gives the memory back to the system that the calling thread's heap, the slabs of all other heaps and the pages keep for
+/// nothing; returns how many bytes of the heap are not in memory any more. What lies in the lists of other running threads
+/// stays there.
 pub fn trim() -> usize {
     // Looked at rather than counted: what is given back may not be in memory, and what is put away may give back by itself.
     let before = pages_in_memory();
@@ -405,24 +406,20 @@ fn pages_in_memory() -> usize {
     resident(start, length.next_multiple_of(page_size())).unwrap_or(0)
 }
 
-/// Trims the calling thread's heap and those of threads that have ended.
+/// Trims the calling thread's heap, and of all others what no thread is at work on.
 fn trim_heaps() {
-    if let Some(heap) = thread::heap_of_its_own() {
-        // SAFETY: the heap is this thread's, and not the empty one.
-        unsafe {
-            long::release_kept(heap.kept());
-            heap.trim();
-        }
+    let own = thread::heap_of_its_own();
+    if let Some(own) = own {
+        long::release_kept(own);
+        own.trim();
     }
-    let Some(idle) = GROUND.shared().map(|mut ground| ground.heaps.take_all_idle()) else { return };
-    for heap in idle {
-        // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
-        unsafe {
-            long::release_kept(heap.kept());
-            heap.trim();
-        }
-        thread::abandon(heap);
+    while let Some(orphan) = GROUND.shared().and_then(|mut ground| ground.heaps.orphan()) {
+        long::release_kept(orphan);
+        orphan.put_away();
+        thread::abandon(orphan);
     }
+    let Some(all) = GROUND.shared().map(|ground| ground.heaps.all()) else { return };
+    all.filter(|heap| own.is_none_or(|own| own.owner() != heap.owner())).for_each(Heap::trim_as_visitor);
 }
 
 /// The pages in figures: slabs and longer blocks are its blocks.
@@ -456,7 +453,11 @@ pub fn page_returns() -> Option<PageReturns> {
 /// called when they are held.
 pub fn before_fork(pass: ForkPass<'_>) {
     harden::hold(pass);
+    thread::hold_heap(pass);
     GROUND.hold(pass);
+    if !matches!(pass, ForkPass::Look(_)) {
+        thread::hold_other_heaps();
+    }
 }
 
 /// Frees these locks, in the parent or in the child.
@@ -466,17 +467,21 @@ pub fn before_fork(pass: ForkPass<'_>) {
 pub unsafe fn after_fork() {
     // SAFETY: this thread, or the one that it is a copy of, called `before_fork`, as this function requires.
     unsafe {
+        thread::let_go_of_heaps();
         GROUND.let_go();
         harden::let_go();
     }
 }
 
-/// Makes the heap that of a fork's child, before [`after_fork`]. The heaps of the parent's other threads stay as they
-/// were, in whatever state, and are not used again; their blocks can be used and freed.
+/// Makes the heap that of a fork's child, before [`after_fork`]. The lists of the parent's other threads stay as they
+/// were, in whatever state, and are not used again; their blocks can be used and freed. The slabs of these threads' heaps
+/// are used again, unless a thread was at work on them; in that case, and for blocks that waited for their owner, memory
+/// is lost in the child.
 ///
 /// # Safety
 /// This thread is the only one of a child.
 pub unsafe fn after_fork_in_child() {
+    thread::leave_visited_heap();
     GROUND.begin_child();
 }
 

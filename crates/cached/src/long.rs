@@ -19,6 +19,7 @@ use heapwright_os::{is_single_threaded, map, map_aligned, page_size, purge, rema
 
 use crate::classes::{GRAIN, LARGEST};
 use crate::ground::{GROUND, Held};
+use crate::heap::Owned;
 use crate::slab::PAGE;
 use crate::{NotMoved, OutOfMemory, counts, thread};
 
@@ -188,8 +189,7 @@ fn take_kept(layout: Layout) -> Option<(NonNull<u8>, usize)> {
     if is_single_threaded() {
         return None;
     }
-    // SAFETY: the heap is this thread's.
-    let (block, length) = unsafe { (*thread::heap_of_its_own()?.kept()).take(layout) }?;
+    let (block, length) = thread::heap_of_its_own()?.kept().take(layout)?;
     Mark::of(block)?.set(length);
     Some((block, length))
 }
@@ -198,19 +198,14 @@ fn take_kept(layout: Layout) -> Option<(NonNull<u8>, usize)> {
 fn keep_or_release(block: NonNull<u8>, length: usize) {
     let heap = if is_single_threaded() { None } else { thread::heap_of_its_own() };
     match heap.filter(|_| length <= Kept::LONGEST) {
-        // SAFETY: the heap is this thread's.
-        Some(heap) => release(&unsafe { (*heap.kept()).add(block, length) }),
+        Some(mut heap) => release(&heap.kept().add(block, length)),
         None => release(&Released::one(block)),
     }
 }
 
 /// Gives back what a heap keeps.
-///
-/// # Safety
-/// The heap is the calling thread's.
-pub(crate) unsafe fn release_kept(kept: *mut Kept) {
-    // SAFETY: as this function requires.
-    release(&unsafe { (*kept).take_all() });
+pub(crate) fn release_kept(mut heap: Owned) {
+    release(&heap.kept().take_all());
 }
 
 /// Returns the usable size of a long block; `None` when none starts there.

@@ -18,13 +18,53 @@ use loom::thread_local;
 
 use crate::heap::Heap;
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 /// 63 slabs.
 pub(crate) const CAPACITY: usize = 4 << 20;
 
-/// Each block goes at once.
-pub(crate) const GATHERED: u32 = 1;
+only_one! {
+    static GATHERED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+}
+
+/// How many freed blocks are gathered for an owner: each goes at once, unless [`gather`] was called.
+pub(crate) fn gathered() -> u32 {
+    GATHERED.load(Ordering::Relaxed)
+}
+
+/// Has this number of freed blocks gathered for each owner, in this run of the model.
+pub(crate) fn gather(blocks: u32) {
+    GATHERED.store(blocks, Ordering::Relaxed);
+}
+
+/// Two of the longest blocks.
+pub(crate) const GATHERED_WEIGHT: usize = 64 << 10;
+
+/// Less than two of the longest blocks.
+pub(crate) const BUDGET: usize = 32 << 10;
+pub(crate) const LEAST_BUDGET: usize = BUDGET;
+
+/// An owner that waits for its lock sleeps at once.
+pub(crate) const SPINS: u32 = 0;
+
+pub(crate) fn is_single_threaded() -> bool {
+    false
+}
+
+pub(crate) fn spin_loop() {
+    loom::thread::yield_now();
+}
+
+/// Sleeps until the word differs from `value`.
+pub(crate) fn sleep_while(word: &AtomicU32, value: u32) {
+    while word.load(Ordering::Relaxed) == value {
+        stop_if_left_behind();
+        loom::thread::yield_now();
+    }
+}
+
+/// A thread in [`sleep_while`] looks by itself.
+pub(crate) fn wake_one(_: &AtomicU32) {}
 
 /// Something that there is once in each run of a model.
 pub(crate) struct OnlyOne<T: 'static>(pub(crate) Lazy<T>);
@@ -102,6 +142,8 @@ impl<T> Lock<T> {
         }
         if is_left_behind() {
             drop(is_held);
+            // The wake was for another.
+            self.freed.notify_one();
             stop_if_left_behind();
         } else {
             *is_held = true;
@@ -212,9 +254,18 @@ pub(crate) fn stay_in_parent() {
 /// What ends a thread that a fork's child does not have.
 pub(crate) struct LeftBehind;
 
-fn is_left_behind() -> bool {
+/// Returns whether the calling thread does not exist in the fork's child, which the process is by now.
+pub(crate) fn is_left_behind() -> bool {
     // By a change of nothing, which sees the latest value and no earlier one.
     STAYS_IN_PARENT.with(|stays| stays.get()) && IS_CHILD.fetch_or(false, Ordering::SeqCst)
+}
+
+/// Ends a thread that a fork's child does not have, which has just taken the lock of `word` but not used its value.
+pub(crate) fn stay_behind(word: &AtomicU32, free: u32) {
+    if is_left_behind() {
+        word.store(free, Ordering::Release);
+        stop_if_left_behind();
+    }
 }
 
 fn stop_if_left_behind() {

@@ -17,6 +17,7 @@ use heapwright_os::{page_size, populate, purge};
 use crate::classes::{GRAIN, is_start, size_of_class};
 use crate::damage::damaged;
 use crate::links::{Chain, Links};
+use crate::slab_list::Node;
 
 #[cfg(not(all(loom, test)))]
 pub use seen::SlabGlance;
@@ -97,11 +98,8 @@ pub(crate) struct Slab {
     /// Pages that were given back since their blocks were linked last.
     returned: u16,
     class: u8,
-    /// Whether it stands on its owner's shelf: the slabs that have blocks to give.
-    pub(crate) shelved: bool,
-    /// Its neighbours there.
-    pub(crate) next: u32,
-    pub(crate) previous: u32,
+    /// Its place among the slabs of its owner that have blocks to give.
+    pub(crate) node: Node,
 }
 
 impl Slab {
@@ -121,9 +119,7 @@ impl Slab {
             resident: if resident { u16::MAX } else { 0 },
             returned: 0,
             class: class as u8,
-            shelved: false,
-            next: NO_SLAB,
-            previous: NO_SLAB,
+            node: Node::UNLISTED,
         }
     }
 

@@ -4,8 +4,11 @@ use core::ffi::c_void;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use heapwright_os::ForkPass;
+
 use crate::ground::{GROUND, Held};
-use crate::heap::{EMPTY, Heap};
+use crate::heap::{EMPTY, Heap, Owned, ThreadHeap, reclaim};
+use crate::heaps::Heaps;
 use crate::world::{ForkHandlers, ThreadEnd, at_fork};
 #[cfg(all(loom, test))]
 use crate::world::{slot, slot as kept_slot};
@@ -25,23 +28,22 @@ heapwright_os::thread_slot! {
 
 static END: ThreadEnd = ThreadEnd::new(part);
 
-/// The calling thread's heap, which may be the empty one: every thread can take from it, and nobody can give to it.
+/// The calling thread's heap, which may be the empty one.
 #[inline(always)]
-pub(crate) fn heap() -> &'static Heap {
-    // SAFETY: the slot holds the address of a heap, and heaps are never unmade.
-    unsafe { &*slot::get() }
+pub(crate) fn heap() -> ThreadHeap {
+    // SAFETY: the slot holds the address of a heap, which is never unmade and which only this thread has.
+    unsafe { ThreadHeap::new(&*slot::get()) }
 }
 
 /// The calling thread's heap to allocate in, got now if it has none; `None` when there are too many threads, or no ground, or when
 /// measures are taken that its lists know nothing of.
 #[inline]
-pub(crate) fn heap_of_its_own() -> Option<&'static Heap> {
-    let heap = heap();
-    if heap.owner() != 0 { Some(heap) } else { heap_behind_slot() }
+pub(crate) fn heap_of_its_own() -> Option<Owned> {
+    heap().owned().or_else(heap_behind_slot)
 }
 
 #[cold]
-fn heap_behind_slot() -> Option<&'static Heap> {
+fn heap_behind_slot() -> Option<Owned> {
     ready()?;
     if harden::is_on() { None } else { adopted() }
 }
@@ -52,15 +54,15 @@ pub(crate) fn ready() -> Option<()> {
 }
 
 /// The calling thread's heap wherever it is kept, got now if it has none; `None` when there are too many threads.
-pub(crate) fn adopted() -> Option<&'static Heap> {
+pub(crate) fn adopted() -> Option<Owned> {
     heap_if_any().or_else(adopt)
 }
 
 /// The calling thread's heap, if it has one, wherever it is kept.
-pub(crate) fn heap_if_any() -> Option<&'static Heap> {
+pub(crate) fn heap_if_any() -> Option<Owned> {
     // SAFETY: as in `heap`.
-    let kept = if mode::is_usual() { heap() } else { unsafe { &*kept_slot::get() } };
-    Some(kept).filter(|heap| heap.owner() != 0)
+    let kept = if mode::is_usual() { heap() } else { unsafe { ThreadHeap::new(&*kept_slot::get()) } };
+    kept.owned()
 }
 
 /// Makes a heap the calling thread's.
@@ -69,10 +71,10 @@ fn set_heap(heap: &'static Heap) {
 }
 
 #[cold]
-fn adopt() -> Option<&'static Heap> {
+fn adopt() -> Option<Owned> {
     let adopted = ground()?.adopt_heap()?;
     // First of all, for what follows may allocate.
-    set_heap(adopted);
+    set_heap(adopted.heap());
     // If the process has used all its keys, the thread's end is noticed later, when another thread adopts a heap.
     END.tell();
     Some(adopted)
@@ -115,18 +117,50 @@ pub(crate) fn leave() {
     if harden::is_on() {
         harden::stop_waiting(heap.owner());
     }
-    // SAFETY: it is this thread's, and not the empty one.
-    unsafe {
-        long::release_kept(heap.kept());
-        heap.put_away();
-    }
+    long::release_kept(heap);
+    heap.put_away();
     set_heap(&EMPTY);
     abandon(heap);
 }
 
-/// Keeps a heap that nobody works on for the next thread.
-pub(crate) fn abandon(heap: &'static Heap) {
+/// Keeps a heap that has been put away for the next thread.
+pub(crate) fn abandon(heap: Owned) {
     if let Some(mut ground) = GROUND.shared() {
         ground.heaps.abandon(heap);
     }
+    // What came after the heap was put away and before it was seen to be idle.
+    reclaim(heap.owner());
+}
+
+/// Keeps other threads out of the calling thread's heap for a fork, as `pass` says. To be called before the ground is held;
+/// then [`hold_other_heaps`].
+pub(crate) fn hold_heap(pass: ForkPass<'_>) {
+    let Some(own) = heap_if_any() else { return };
+    match pass {
+        ForkPass::Look(is_interrupted) => {
+            if own.heap().is_held_by_owner() {
+                is_interrupted.set(true);
+            }
+        }
+        ForkPass::Take => own.heap().hold_for_fork(),
+        ForkPass::TakeSoon => own.heap().hold_for_fork_soon(),
+    }
+}
+
+/// The same for all other heaps where no thread is at work.
+pub(crate) fn hold_other_heaps() {
+    Heaps::hold_for_fork();
+}
+
+/// In a fork's child: a heap that a thread of the parent was at work on is the calling thread's no more.
+pub(crate) fn leave_visited_heap() {
+    if heap_if_any().is_some_and(|own| own.heap().is_visited()) {
+        set_heap(&EMPTY);
+    }
+}
+
+/// Undoes [`hold_heap`] and [`hold_other_heaps`] in the process that forked; in the child, the ground does
+/// (`Heaps::leave_to_parent`).
+pub(crate) fn let_go_of_heaps() {
+    Heaps::let_go();
 }

@@ -63,7 +63,7 @@ pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
 pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, hold_across_forks};
 pub use identity::{Identity, Life, life, pid_namespace};
-pub use lock::{ForkPass, Lock, Locked};
+pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
 pub use objects::{Object, are_in_one_object, next_symbol, object_at};
 pub use output::{Line, Output, Stream};

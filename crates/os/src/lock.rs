@@ -167,7 +167,7 @@ impl<T> Lock<T> {
     /// other way any more.
     pub unsafe fn let_go_after_fork(&self) {
         if self.is_held_for_fork() && self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
-            self.wake(i32::MAX);
+            wake(&self.word, i32::MAX);
         }
     }
 
@@ -232,13 +232,7 @@ impl<T> Lock<T> {
         let awaited = word | AWAITED;
         let marked = self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
         if marked.is_ok() {
-            let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            let time = patience.map(|patience| libc::timespec { tv_sec: 0, tv_nsec: patience as _ });
-            let time = time.as_ref().map_or(null(), core::ptr::from_ref);
-            // SAFETY: the word and the time are borrowed for the call, and null stands for no timeout.
-            errno_kept(|| unsafe {
-                libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, awaited, time);
-            });
+            sleep_on(&self.word, awaited, patience);
         }
     }
 
@@ -248,17 +242,40 @@ impl<T> Lock<T> {
     fn let_go_otherwise(&self) {
         // The thread that holds it for a fork has taken it again, and still needs it.
         if !self.is_held_for_fork() && self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
-            self.wake(1);
+            wake(&self.word, 1);
         }
     }
+}
 
-    fn wake(&self, threads: i32) {
-        let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: waking only uses the word's address.
-        errno_kept(|| unsafe {
-            libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, threads);
-        });
-    }
+/// Sleeps until a thread of this process calls [`wake_one`], unless the word differs from `value`. Wakes may be
+/// spurious. For locks with protocols of their own.
+pub fn sleep_while(word: &AtomicU32, value: u32) {
+    sleep_on(word, value, None);
+}
+
+/// Wakes a thread that sleeps on the word by [`sleep_while`], if there is one.
+pub fn wake_one(word: &AtomicU32) {
+    wake(word, 1);
+}
+
+/// Sleeps until woken, unless the word differs from `value`, at most for as many nanoseconds as `patience` has, less
+/// than a second.
+fn sleep_on(word: &AtomicU32, value: u32, patience: Option<u64>) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let time = patience.map(|patience| libc::timespec { tv_sec: 0, tv_nsec: patience as _ });
+    let time = time.as_ref().map_or(null(), core::ptr::from_ref);
+    // SAFETY: the word and the time are borrowed for the call, and null stands for no timeout.
+    errno_kept(|| unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, time);
+    });
+}
+
+fn wake(word: &AtomicU32, threads: i32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: waking only uses the word's address.
+    errno_kept(|| unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, threads);
+    });
 }
 
 /// A [`Lock`] that is held; frees it when dropped.

@@ -12,16 +12,33 @@ use super::{Measures, slack};
 use crate::classes::CLASSES;
 use crate::ground::GROUND;
 use crate::mode::measures;
-use crate::slab::NO_SLAB;
+use crate::slab_list::{Node, Nodes, SlabList};
 
 /// The slabs of a class.
 struct Shelf {
-    /// The first of those that have blocks to give.
-    first: u32,
+    /// Those that have blocks to give.
+    listed: SlabList,
+    own: OwnSlabs,
     /// How many slabs there are, and how many of their pages are in memory for nothing.
     slabs: u32,
     idle: u32,
     draw: Draw,
+}
+
+/// The slabs of the class whose lock is held.
+struct OwnSlabs(());
+
+impl OwnSlabs {
+    fn slab(&mut self, number: u32) -> &mut Slab {
+        // SAFETY: a shelf has numbers of slabs of its class only, and this value is behind the class's lock.
+        unsafe { &mut (*span::span(number)).slab }
+    }
+}
+
+impl Nodes for OwnSlabs {
+    fn node(&mut self, number: u32) -> &mut Node {
+        &mut self.slab(number).node
+    }
 }
 
 /// Where there is one for each class; not in the library's own data, which every program has in memory.
@@ -34,7 +51,7 @@ pub(super) fn lay() -> Result<(), Refused> {
     room.extend(bytes)?;
     let shelves = room.base().cast::<Lock<Shelf>>();
     for class in 0..CLASSES {
-        let shelf = Shelf { first: NO_SLAB, slabs: 0, idle: 0, draw: Draw::new() };
+        let shelf = Shelf { listed: SlabList::EMPTY, own: OwnSlabs(()), slabs: 0, idle: 0, draw: Draw::new() };
         // SAFETY: the room is long enough and nobody else's yet.
         unsafe { shelves.add(class).write(Lock::new(shelf)) };
     }
@@ -53,16 +70,15 @@ fn shelves() -> &'static [Lock<Shelf>] {
 /// Takes a block of a class: the number of its slab, and its own there. `None` when there is no memory.
 pub(super) fn take(class: usize) -> Option<(u32, usize)> {
     let mut shelf = shelves().get(class)?.lock();
-    if shelf.first == NO_SLAB {
-        shelf.acquire(class)?;
-    }
-    let number = shelf.first;
-    let Shelf { draw, idle, .. } = &mut *shelf;
-    // SAFETY: the slab is of this class, whose lock is held.
-    let slab = unsafe { &mut (*span::span(number)).slab };
+    let number = match shelf.listed.first() {
+        Some(number) => number,
+        None => shelf.acquire(class)?,
+    };
+    let Shelf { listed, own, draw, idle, .. } = &mut *shelf;
+    let slab = own.slab(number);
     let block = slab.take(draw, idle);
     if !slab.has_room() {
-        shelf.unshelve(number);
+        listed.remove(number, own);
     }
     Some((number, block))
 }
@@ -71,11 +87,11 @@ pub(super) fn take(class: usize) -> Option<(u32, usize)> {
 pub(super) fn put(class: usize, number: u32, block: usize) {
     let Some(shelf) = shelves().get(class) else { return };
     let mut shelf = shelf.lock();
-    // SAFETY: the slab is of this class, whose lock is held.
-    let slab = unsafe { &mut (*span::span(number)).slab };
-    slab.put(block, &mut shelf.idle);
-    if !slab.shelved {
-        shelf.shelve(number);
+    let Shelf { listed, own, idle, .. } = &mut *shelf;
+    let slab = own.slab(number);
+    slab.put(block, idle);
+    if !slab.node.is_listed() {
+        listed.push(number, own);
     } else if slab.is_unused() && shelf.slabs > 1 {
         return shelf.release(number);
     }
@@ -112,9 +128,9 @@ pub(super) unsafe fn let_go() {
 }
 
 impl Shelf {
-    /// Gets a new slab.
+    /// Gets a new slab; returns its number.
     #[cold]
-    fn acquire(&mut self, class: usize) -> Option<()> {
+    fn acquire(&mut self, class: usize) -> Option<u32> {
         let length = span::length_of_slabs();
         let has_canaries = measures().have(Measures::CANARY);
         let slot = if has_canaries { slack::take_slot(class)? } else { 0 };
@@ -132,68 +148,34 @@ impl Shelf {
         }
         span::set_kind(number, Kind::Slab(class));
         self.slabs += 1;
-        self.shelve(number);
-        Some(())
-    }
-
-    /// Puts a slab in front.
-    fn shelve(&mut self, number: u32) {
-        let next = core::mem::replace(&mut self.first, number);
-        // SAFETY: slabs on the shelf are behind its lock, and these are two.
-        unsafe {
-            let slab = &mut (*span::span(number)).slab;
-            (slab.next, slab.previous, slab.shelved) = (next, NO_SLAB, true);
-            if next != NO_SLAB {
-                (*span::span(next)).slab.previous = number;
-            }
-        }
-    }
-
-    fn unshelve(&mut self, number: u32) {
-        // SAFETY: as above.
-        unsafe {
-            let slab = &mut (*span::span(number)).slab;
-            slab.shelved = false;
-            match slab.previous {
-                NO_SLAB => self.first = slab.next,
-                previous => (*span::span(previous)).slab.next = slab.next,
-            }
-            if slab.next != NO_SLAB {
-                (*span::span(slab.next)).slab.previous = slab.previous;
-            }
-        }
+        self.listed.push(number, &mut self.own);
+        Some(number)
     }
 
     /// Gives up a slab of which nothing is in use.
     fn release(&mut self, number: u32) {
-        self.unshelve(number);
+        self.listed.remove(number, &mut self.own);
         self.slabs -= 1;
         if measures().have(Measures::CANARY)
             && let Kind::Slab(class) = span::kind(number)
         {
             slack::give_slot(class, span::slot(number));
         }
-        // SAFETY: the slab is behind the lock, and no block of it is in use.
-        unsafe {
-            self.idle = self.idle.saturating_sub((*span::span(number)).slab.idle_pages());
-            if let Some(mut shared) = GROUND.shared() {
-                span::remove(&mut shared, number);
-            }
+        self.idle = self.idle.saturating_sub(self.own.slab(number).idle_pages());
+        if let Some(mut shared) = GROUND.shared() {
+            // SAFETY: the slab is behind the lock, and no block of it is in use.
+            unsafe { span::remove(&mut shared, number) };
         }
     }
 
     fn release_unused(&mut self) {
-        let mut number = self.first;
-        while number != NO_SLAB {
-            // SAFETY: slabs on the shelf are behind its lock.
-            let (next, is_unused) = unsafe {
-                let slab = &(*span::span(number)).slab;
-                (slab.next, slab.is_unused())
-            };
-            if is_unused {
+        let mut next = self.listed.first();
+        while let Some(number) = next {
+            let slab = self.own.slab(number);
+            next = slab.node.next();
+            if slab.is_unused() {
                 self.release(number);
             }
-            number = next;
         }
     }
 
@@ -205,16 +187,14 @@ impl Shelf {
     /// Gives the pages of slabs back that are in memory for nothing; returns how many bytes.
     #[cold]
     fn return_idle(&mut self) -> usize {
-        let (mut number, mut returned) = (self.first, 0);
-        while number != NO_SLAB {
-            // SAFETY: slabs on the shelf are behind its lock.
-            unsafe {
-                let slab = &mut (*span::span(number)).slab;
-                if let Some(start) = NonNull::new(GROUND.start_of(number)) {
-                    returned += slab.return_idle(start);
-                }
-                number = slab.next;
+        let (mut next, mut returned) = (self.listed.first(), 0);
+        while let Some(number) = next {
+            let slab = self.own.slab(number);
+            if let Some(start) = NonNull::new(GROUND.start_of(number)) {
+                // SAFETY: the slab begins there.
+                returned += unsafe { slab.return_idle(start) };
             }
+            next = slab.node.next();
         }
         self.idle = 0;
         returned

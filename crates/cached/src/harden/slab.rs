@@ -10,7 +10,8 @@ use heapwright_os::{abort, page_size, purge};
 
 use super::draw::Draw;
 use crate::classes::{GRAIN, size_of_class};
-use crate::slab::{NO_SLAB, SLAB};
+use crate::slab::SLAB;
+use crate::slab_list::Node;
 
 /// How many blocks a slab has at most, and the words of as many bits.
 pub(super) const MOST_BLOCKS: usize = SLAB / GRAIN;
@@ -22,8 +23,6 @@ const MOST_PAGES: usize = 16;
 /// What is known of a slab.
 pub(super) struct Slab {
     class: u8,
-    /// Whether it stands on its class's shelf: the slabs that have blocks to give.
-    pub(super) shelved: bool,
     blocks: u16,
     /// How long a page is, as a power of two.
     log2_page: u8,
@@ -34,9 +33,8 @@ pub(super) struct Slab {
     closed: u16,
     /// Pages that may be in memory.
     resident: u16,
-    /// Its neighbours on the shelf.
-    pub(super) next: u32,
-    pub(super) previous: u32,
+    /// Its place on its class's shelf: the slabs that have blocks to give.
+    pub(super) node: Node,
     /// How many of the blocks that overlap each page are out.
     out_in_page: [u16; MOST_PAGES],
     /// How many of those that start in each page are free, and which.
@@ -53,15 +51,13 @@ impl Slab {
         let closed = (0..blocks).fold(0, |pages, block| pages | 1 << ((block * size) >> log2_page));
         Slab {
             class: class as u8,
-            shelved: false,
             blocks: blocks as u16,
             log2_page: log2_page as u8,
             open: 0,
             out: 0,
             closed,
             resident: 0,
-            next: NO_SLAB,
-            previous: NO_SLAB,
+            node: Node::UNLISTED,
             out_in_page: [0; MOST_PAGES],
             open_in_page: [0; MOST_PAGES],
             free: [0; WORDS],

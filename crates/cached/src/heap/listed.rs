@@ -1,24 +1,31 @@
 //! What lies in a heap's lists: for who wants to know how much of a slab the program has.
 
-use super::{Entry, GROUND, Heap};
+use super::{Entry, GROUND, Heap, Owned};
 
 use core::ptr::NonNull;
 
-impl Heap {
-    /// Tells of the blocks that were freed and are not back in their slabs: the entry of the slab, and how many.
-    ///
-    /// # Safety
-    /// This is the calling thread's heap, or an idle one and the caller has the ground for himself.
-    pub(crate) unsafe fn each_listed(&self, mut see: impl FnMut(Entry, u32)) {
-        // SAFETY: the caller's promise.
-        let local = unsafe { &*self.local() };
+impl Owned {
+    /// Calls `see` for the blocks of the calling thread's heap that were freed and are not back in their slabs: with the entry
+    /// of the slab, and their number.
+    pub(crate) fn each_listed(mut self, mut see: impl FnMut(Entry, u32)) {
+        let (heap, local) = (self.heap(), self.local());
         for (class, list) in local.lists.iter().enumerate() {
-            see(Entry::new(self.owner, class), list.length());
+            see(Entry::new(heap.owner, class), list.length());
         }
-        let ways = local.outgoing.iter().map(|gathered| gathered.chain.first);
-        for first in ways.chain([self.inbox.first()]) {
-            // SAFETY: what is gathered is this heap's; what has come to it stays until its owner takes it, which nobody does now.
-            unsafe { each_on_its_way(first, |entry| see(entry, 1)) };
+        for gathered in &local.outgoing {
+            // SAFETY: what is gathered is this thread's.
+            unsafe { each_on_its_way(gathered.chain.first, |entry| see(entry, 1)) };
+        }
+    }
+}
+
+impl Heap {
+    /// Calls `see` for the blocks that wait in the inbox, with the entry of the slab; for none while a thread is at work on
+    /// the slabs.
+    pub(crate) fn each_waiting(&self, see: impl FnMut(Entry)) {
+        if let Some(_kept) = self.visit() {
+            // SAFETY: what has come stays until it is taken by the thread that holds the lock, which this one does.
+            unsafe { each_on_its_way(self.inbox.first(), see) };
         }
     }
 }

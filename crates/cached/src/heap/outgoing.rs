@@ -1,38 +1,49 @@
-//! Blocks of other heaps that a thread has freed, gathered until they are handed over to the heap that owns them.
+//! The remote-free buffers: blocks of other heaps that a thread has freed, gathered until they are handed over.
 
 use core::ptr::NonNull;
 
 use super::Entry;
+use super::reclaim::reclaim;
 use crate::ground::GROUND;
+use crate::inbox::weight_of;
 use crate::links::{Chain, Links};
-use crate::world::GATHERED;
+use crate::world::{GATHERED_WEIGHT, gathered};
 
 /// How many owners of freed blocks are gathered for at once.
 pub(super) const OUTGOING: usize = 4;
 
-/// Blocks of another heap that this thread has freed.
+/// Blocks of another heap that this thread has freed: at most 32 of them, and at most 32 KiB.
 pub(super) struct Outgoing {
     owner: u32,
+    /// The blocks' weight.
+    weight: u32,
     pub(super) chain: Chain,
 }
 
-impl Outgoing {
-    pub(super) const NOTHING: Outgoing = Outgoing { owner: 0, chain: Chain::EMPTY };
+/// What became of a block.
+pub(super) enum Added {
+    /// It was the last to come already.
+    Twice,
+    /// It is on its way; another heap to which blocks have been handed over is overdue.
+    Sent { overdue: Option<u32> },
+}
 
-    /// Adds a block of `owner`'s; returns whether it was not the last to come already, and an owner that seems to be idle to which
-    /// blocks were handed over.
+impl Outgoing {
+    pub(super) const NOTHING: Outgoing = Outgoing { owner: 0, weight: 0, chain: Chain::EMPTY };
+
+    /// Adds a block of a slab of `entry`.
     ///
     /// # Safety
-    /// Nobody uses the block, whose class has these links.
-    pub(super) unsafe fn add(&mut self, owner: u32, block: NonNull<u8>, links: Links) -> (bool, Option<u32>) {
-        let mut neglected = None;
-        if self.owner != owner {
-            neglected = self.hand_over();
-            self.owner = owner;
+    /// The block is free and in no list, and the links are its class's.
+    pub(super) unsafe fn add(&mut self, entry: Entry, block: NonNull<u8>, links: Links) -> Added {
+        let mut overdue = None;
+        if self.owner != entry.owner() {
+            overdue = self.hand_over();
+            self.owner = entry.owner();
         }
         let (block, chain) = (block.as_ptr(), &mut self.chain);
         if chain.first == block {
-            return (false, neglected);
+            return Added::Twice;
         }
         // SAFETY: the caller's promise.
         unsafe { links.link(block, chain.first) };
@@ -41,34 +52,30 @@ impl Outgoing {
         }
         chain.first = block;
         chain.count += 1;
-        if chain.count == GATHERED {
-            neglected = self.hand_over().or(neglected);
+        self.weight += weight_of(entry.class()) as u32;
+        if self.chain.count == gathered() || self.weight as usize >= GATHERED_WEIGHT {
+            overdue = self.hand_over().or(overdue);
         }
-        (true, neglected)
+        Added::Sent { overdue }
     }
 
-    /// Hands the blocks over to their owner, which is returned if it seems to be idle.
+    /// Hands the blocks over to their owner, which is returned if they are to be reclaimed for it.
     pub(super) fn hand_over(&mut self) -> Option<u32> {
-        let chain = core::mem::replace(&mut self.chain, Chain::EMPTY);
-        if chain.count == 0 {
-            return None;
-        }
-        let heap = GROUND.heap(self.owner);
-        // SAFETY: nobody uses these blocks.
-        unsafe { heap.inbox.add(&chain) };
-        heap.tenancy.is_idle().then_some(self.owner)
+        let Outgoing { owner, weight, chain } =
+            core::mem::replace(self, Outgoing { owner: self.owner, ..Self::NOTHING });
+        // SAFETY: the blocks are free, and in no list but this.
+        (chain.count != 0 && unsafe { GROUND.heap(owner).hand_over(&chain, weight as usize) }).then_some(owner)
     }
 }
 
-/// Puts back what came to a heap whose thread has ended, if it is still idle.
-#[cold]
-#[inline(never)]
-pub(super) fn tend(owner: u32) {
-    let Some(heap) = GROUND.shared().and_then(|mut ground| ground.heaps.take(GROUND.heap(owner))) else { return };
-    // SAFETY: the heap is this thread's until it is abandoned again, and not the empty one.
-    unsafe { heap.put_away() };
-    if let Some(mut ground) = GROUND.shared() {
-        ground.heaps.abandon(heap);
+impl super::Heap {
+    /// Adds blocks to those that wait for the owner; returns whether they are to be reclaimed for it.
+    ///
+    /// # Safety
+    /// As [`Inbox::add`](crate::inbox::Inbox::add).
+    unsafe fn hand_over(&self, chain: &Chain, weight: usize) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.inbox.add(chain, weight) || self.tenancy.is_idle() }
     }
 }
 
@@ -79,5 +86,7 @@ pub(super) fn tend(owner: u32) {
 pub(crate) unsafe fn send_at_once(block: NonNull<u8>, entry: Entry) {
     let chain = Chain::one(block, GROUND.links(entry.class()));
     // SAFETY: the caller's promise.
-    unsafe { GROUND.heap(entry.owner()).inbox.add(&chain) };
+    if unsafe { GROUND.heap(entry.owner()).hand_over(&chain, weight_of(entry.class())) } {
+        reclaim(entry.owner());
+    }
 }

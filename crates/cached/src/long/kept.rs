@@ -48,7 +48,7 @@ impl Kept {
             released.add(self.remove(0).0);
         }
         let place = self.count as usize;
-        (self.addresses[place], self.lengths[place]) = (block.expose_provenance().get(), length as u32);
+        (self.addresses[place], self.lengths[place]) = (block.as_ptr().expose_provenance(), length as u32);
         self.count += 1;
         self.bytes += length as u32;
         released
@@ -90,7 +90,7 @@ impl Released {
 
     pub(crate) fn one(block: NonNull<u8>) -> Released {
         let mut released = Released::NOTHING;
-        released.add(block.expose_provenance().get());
+        released.add(block.as_ptr().expose_provenance());
         released
     }
 
