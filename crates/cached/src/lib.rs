@@ -12,7 +12,8 @@
 //! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
 //! hole is used first, and pages in holes are given back.
 //!
-//! From the bottom up: `classes`, `links`, `list`, `slab_list`, `slab`, `inbox`, `owner_lock`, `ground`, `heaps`, `heap`, `thread`, `census`, `places`, and this page.
+//! From the bottom up: `classes`, `links`, `list`, `slab_list`, `slab`, `inbox`, `owner_lock`, `ground`,
+//! `heaps`, `heap`, `thread`, `census`, `places`, and this page.
 //! Beside them stands the heap that takes measures against faulty and hostile programs (`harden`), over the same pages.
 #![no_std]
 
