@@ -72,7 +72,7 @@ fn a_signal_handler_forks_wherever_it_has_interrupted_the_only_thread() {
 
 #[test]
 fn a_signal_handler_forks_where_it_has_interrupted_malloc_beside_other_threads() {
-    runs(ENDED_WELL, "storm-threads-exit", 200);
+    runs(ENDED_WELL, "storm-threads-exit", 40);
 }
 
 /// The default heap and the policies have one lock that matters, so that even malloc works in these children.
