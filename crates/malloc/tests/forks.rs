@@ -1,6 +1,6 @@
-//! Forks in hard places: handlers that allocate, signals, streams, a bad free; cancellation; used-up thread-specific keys.
-//! Each with the default heap, the hardened one and a policy. `HEAPWRIGHT_STREAMS_SECONDS` and `HEAPWRIGHT_STORM_FORKS`
-//! prolong the longest ones.
+//! Forks in hard places: handlers that allocate, signals, streams, a bad free; cancellation; used-up thread-specific
+//! keys. Each with the default heap, the hardened one and a policy. `HEAPWRIGHT_STREAMS_SECONDS` and
+//! `HEAPWRIGHT_STORM_FORKS` prolong the longest ones.
 
 mod support;
 
@@ -10,7 +10,8 @@ use std::process::Output;
 
 use support::{code, compile, complaints, is_emulated, library, run_for};
 
-/// Far more than any of the programs needs: one that runs for longer hangs.
+/// Far more than any of the programs needs, besides a tenth of a second for each repetition: one that runs for longer
+/// hangs.
 const SECONDS: u32 = 120;
 
 const HEAPS: [(&str, &str); 3] =
@@ -32,7 +33,7 @@ fn assert_code(expected: i32, output: &Output, what: &str) {
 /// Runs the part `what` of the program under each heap.
 fn runs(expected: i32, what: &str, count: u32) {
     for heap in HEAPS {
-        let output = run_for(SECONDS + count, &program(), &[what, &count.to_string()], &[heap]);
+        let output = run_for(SECONDS + count / 10, &program(), &[what, &count.to_string()], &[heap]);
         assert_code(expected, &output, &format!("{what} with {}={}", heap.0, heap.1));
     }
 }
@@ -71,7 +72,7 @@ fn a_signal_handler_forks_wherever_it_has_interrupted_the_only_thread() {
 
 #[test]
 fn a_signal_handler_forks_where_it_has_interrupted_malloc_beside_other_threads() {
-    runs(ENDED_WELL, "storm-threads-exit", 200);
+    runs(ENDED_WELL, "storm-threads-exit", 40);
 }
 
 /// The default heap and the policies have one lock that matters, so that even malloc works in these children.

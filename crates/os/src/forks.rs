@@ -4,16 +4,18 @@
 //! registered early, best when the library is loaded: handlers that are registered first prepare last and are called
 //! first afterwards, so that those of other libraries run outside.
 //!
-//! - **A process with a single thread needs no lock.** A signal handler may fork wherever it has interrupted the thread.
+//! - **A process with a single thread needs no lock.** A signal handler may fork wherever it has interrupted the
+//!   thread.
 //! - **The C library's list of streams is locked first.** Its `fork` takes that lock after all handlers have run. A
-//!   thread in `fflush(NULL)` holds it and waits for a stream, and a thread in `getline` holds the stream and allocates.
+//!   thread in `fflush(NULL)` holds it and waits for a stream, and a thread in `getline` holds the stream and
+//!   allocates.
 //! - **The thread that forks can allocate** in the handlers of other libraries that run while the locks are held: a
 //!   [`Lock`] names its owner.
 //! - **Signals are blocked while all locks are held,** but not while they are being taken: another thread that holds
 //!   one may have to wait for this thread's answer to a signal (as garbage collectors do). A signal handler that forks
 //!   meanwhile takes the remaining locks and leaves them to the interrupted fork.
-//! - **A signal handler that forks may have interrupted its thread while that held a lock.** Then the fork does not wait
-//!   long for other locks, whose owners may wait for this one, and the child may not be able to allocate.
+//! - **A signal handler that forks may have interrupted its thread while that held a lock.** Then the fork does not
+//!   wait long for other locks, whose owners may wait for this one, and the child may not be able to allocate.
 //!
 //! `_Fork` and the bare system call run no handlers.
 
@@ -34,7 +36,8 @@ pub struct ForkHandlers {
     /// Calls [`Lock::hold_for_fork`] for each lock, in the order in which the process takes them. Called for several
     /// passes, and maybe when some are held already.
     pub hold: fn(ForkPass<'_>),
-    /// Frees them by [`Lock::let_go_after_fork`], in the parent or in the child. May be called when some were not taken.
+    /// Frees them by [`Lock::let_go_after_fork`], in the parent or in the child. May be called when some were not
+    /// taken.
     pub let_go: fn(),
     /// Makes the state that of the child. Takes locks by [`Lock::lock_in_child`].
     pub begin_child: fn(),
@@ -219,7 +222,8 @@ impl Forks {
         self.block_signals();
         let is_same = self.children.load(Ordering::Relaxed) == children;
         if !is_same {
-            // It is not known whether this thread took the lock before or after the child began; no other thread has it.
+            // It is not known whether this thread took the lock before or after the child began; no other thread has
+            // it.
             streams.reset();
             // SAFETY: the signals are blocked.
             restore_signals(&unsafe { self.signals_before() });

@@ -38,8 +38,8 @@ pub enum ForkPass<'p> {
     Look(&'p Cell<bool>),
     /// Waits until it is free and takes it.
     Take,
-    /// The same, but gives up soon: the calling thread was interrupted while it held a lock, for which the owner of this
-    /// one may wait.
+    /// The same, but gives up soon: the calling thread was interrupted while it held a lock, for which the owner of
+    /// this one may wait.
     TakeSoon,
 }
 
@@ -117,9 +117,9 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Takes the lock for a fork, as `pass` says. Does nothing if the calling thread holds it already: for an outer fork,
-    /// or because a signal handler that forks has interrupted the thread while it held the lock. Returns whether the
-    /// calling thread holds it now.
+    /// Takes the lock for a fork, as `pass` says. Does nothing if the calling thread holds it already: for an outer
+    /// fork, or because a signal handler that forks has interrupted the thread while it held the lock. Returns whether
+    /// the calling thread holds it now.
     pub fn hold_for_fork(&self, pass: ForkPass<'_>) -> bool {
         match pass {
             ForkPass::Look(is_interrupted) => {
@@ -163,8 +163,8 @@ impl<T> Lock<T> {
     /// Frees the lock after a fork, in the parent or in the child. Does nothing if it was not taken for the fork.
     ///
     /// # Safety
-    /// The calling thread, or in the child the one that it is a copy of, is the one that forks, and uses the value in no
-    /// other way any more.
+    /// The calling thread, or in the child the one that it is a copy of, is the one that forks, and uses the value in
+    /// no other way any more.
     pub unsafe fn let_go_after_fork(&self) {
         if self.is_held_for_fork() && self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
             wake(&self.word, i32::MAX);
@@ -226,8 +226,8 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed, at most for as many nanoseconds as
-    /// `patience` has, less than a second. May return early.
+    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed, at most for as many nanoseconds
+    /// as `patience` has, less than a second. May return early.
     fn sleep_while(&self, word: u32, patience: Option<u64>) {
         let awaited = word | AWAITED;
         let marked = self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);

@@ -25,7 +25,8 @@ impl Call {
     }
 }
 
-/// Returns one line about the bad `address`. `None` if the settings ask for bad frees to be ignored: then it is counted.
+/// Returns one line about the bad `address`. `None` if the settings ask for bad frees to be ignored: then it is
+/// counted.
 pub(crate) fn complaint(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) -> Option<Line<256>> {
     if state.ignores_bad_frees() {
         state.bad_frees += 1;

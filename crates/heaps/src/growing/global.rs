@@ -140,8 +140,8 @@ impl Link {
             unsafe { (*link.cast::<Made<P>>()).heap.hold_for_fork(pass) };
         }
         unsafe fn let_go<P: Policy>(link: *const Link) {
-            // SAFETY: the link is that of a heap under `P`, and this thread, or the one that it is a copy of, has called
-            // `hold`.
+            // SAFETY: the link is that of a heap under `P`, and this thread, or the one that it is a copy of, has
+            // called `hold`.
             unsafe { (*link.cast::<Made<P>>()).heap.let_go_after_fork() };
         }
         Link { next: Cell::new(next), hold: hold::<P>, let_go: let_go::<P> }

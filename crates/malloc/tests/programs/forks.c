@@ -178,7 +178,8 @@ static void fork_in_a_storm(int forks)
     }
 }
 
-/* Beside other threads the C library's own locks hang when a fork is interrupted by one: signals come in malloc only. */
+/* Beside other threads, the C library's own locks may hang when a signal handler that has interrupted fork forks:
+ * signals come in malloc only. */
 static void fork_in_a_storm_with_threads(int forks)
 {
     for (int at = 0; at < 2; at++) {
