@@ -1,7 +1,7 @@
 //! The heaps of the process: who has which, and which wait for a thread.
 
 use core::cell::Cell;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use heapwright_os::{has_thread, process_id, thread_id};
@@ -43,6 +43,9 @@ impl Tenancy {
         self.thread.load(Relaxed) == IDLE
     }
 }
+
+/// Whether heaps are held for a fork. A process with one thread forks without holding any.
+static ARE_HELD: AtomicBool = AtomicBool::new(false);
 
 /// Who has which heap.
 pub(crate) struct Heaps {
@@ -132,11 +135,14 @@ impl Heaps {
     /// before a fork until after it. This thread has the ground.
     pub(crate) fn hold_for_fork() {
         made_heaps().for_each(Heap::try_hold_for_fork);
+        ARE_HELD.store(true, Relaxed);
     }
 
     /// Lets them in again, to the calling thread's heap, too.
     pub(crate) fn let_go() {
-        made_heaps().for_each(Heap::let_go);
+        if ARE_HELD.swap(false, Relaxed) {
+            made_heaps().for_each(Heap::let_go);
+        }
     }
 
     /// In the child of a fork: the lists of the parent's other threads stay with them. Their heaps' slabs are usable as far as
@@ -144,6 +150,10 @@ impl Heaps {
     pub(crate) fn leave_to_parent(&mut self) {
         self.generation += 1;
         self.process = process_id();
+        if !ARE_HELD.swap(false, Relaxed) {
+            // The parent had no other threads.
+            return;
+        }
         for heap in self.all() {
             if !heap.let_go_in_child() && heap.tenancy().is_idle() {
                 self.unlist(heap);
