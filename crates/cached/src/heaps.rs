@@ -1,8 +1,8 @@
 //! The heaps of the process: who has which, and which wait for a thread.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use heapwright_os::{has_thread, process_id, thread_id};
 

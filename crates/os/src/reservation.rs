@@ -274,8 +274,16 @@ enum Obstacle {
     Limit,
 }
 
-/// Maps `length` bytes at an address where nothing is mapped.
+/// Maps `length` bytes at an address where nothing is mapped. Systems to which the address is a hint may not follow it at
+/// once: a mapping elsewhere is tried once more.
 fn map_at(address: usize, length: usize, protection: i32) -> Result<(), Obstacle> {
+    match try_to_map_at(address, length, protection) {
+        Err(Obstacle::Place) => try_to_map_at(address, length, protection),
+        result => result,
+    }
+}
+
+fn try_to_map_at(address: usize, length: usize, protection: i32) -> Result<(), Obstacle> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let place = with_exposed_provenance_mut(address);
     // SAFETY: a new anonymous mapping that replaces no other changes no existing memory.

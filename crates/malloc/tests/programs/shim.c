@@ -21,7 +21,7 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
-enum { POPULATE_WRITE = 23, GUARD_INSTALL = 102 };
+enum { POPULATE_WRITE = 23, GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
 
 unsigned long shim_calls; /* refused, or placed elsewhere; programs read it as a weak symbol */
 
@@ -50,7 +50,8 @@ void *mmap64(void *, size_t, int, int, int, off_t) __attribute__((alias("mmap"))
 
 int madvise(void *at, size_t length, int advice)
 {
-    if ((advice == POPULATE_WRITE && is("populate")) || (advice == GUARD_INSTALL && is("guard"))) {
+    if ((advice == POPULATE_WRITE && is("populate")) ||
+        ((advice == GUARD_INSTALL || advice == GUARD_REMOVE) && is("guard"))) {
         __atomic_fetch_add(&shim_calls, 1, __ATOMIC_RELAXED);
         errno = EINVAL;
         return -1;

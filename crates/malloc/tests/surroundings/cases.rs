@@ -36,9 +36,8 @@ pub const CASES: &[Case] = &[
         program: Compiled("fill.c", &["1048576", "1073741824", "all"]),
         bound: AtLeast(250 * MIB),
         today: &[
-            (Cached, FailsToday("the tables are mapped writable at once")),
-            (Hardened, FailsToday("the same; there is no room for the heap at all")),
-            (Best, FailsToday("the tables are sized for the whole limit")),
+            (Hardened, FailsToday("random distances and guards take a part of the limit")),
+            (Best, FailsToday("metadata takes 2 % of the heap")),
         ],
         ..EXERCISE
     },
@@ -48,11 +47,7 @@ pub const CASES: &[Case] = &[
         surrounding: &["--data=268435456"],
         program: Compiled("fill.c", &["100", "1073741824", "all"]),
         bound: OfSystem { plain: 0.97, hardened: 0.85 },
-        today: &[
-            (Cached, FailsToday("the tables are mapped writable at once")),
-            (Hardened, FailsToday("the same; there is no room for the heap at all")),
-            (Best, FailsToday("the tables are sized for the whole limit")),
-        ],
+        today: &[(Hardened, FailsToday("canaries and the table of their places double blocks of 100 bytes"))],
         ..EXERCISE
     },
     Case {
@@ -62,9 +57,8 @@ pub const CASES: &[Case] = &[
         program: Compiled("fill.c", &["1048576", "1000000000000", "first"]),
         bound: AtLeast(4000 * MIB),
         today: &[
-            (Cached, FailsToday("the heap reserves half of the limit")),
-            (Hardened, FailsToday("the heap reserves half of the limit")),
-            (Best, FailsToday("the heap reserves half of the limit")),
+            (Hardened, FailsToday("random distances take a part of the limit")),
+            (Best, FailsToday("metadata takes 2 % of the heap")),
         ],
         ..EXERCISE
     },
@@ -74,7 +68,7 @@ pub const CASES: &[Case] = &[
         surrounding: &["--as=41943040"],
         program: Installed("sort", &["--parallel=2", TEXT]),
         bound: SameAsSystem,
-        today: &[(Hardened, FailsToday("the tables do not fit, and the library aborts"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -82,7 +76,7 @@ pub const CASES: &[Case] = &[
         holds: "true ends well within 40 MiB of addresses",
         surrounding: &["--as=41943040"],
         program: Installed("true", &[]),
-        today: &[(Hardened, FailsToday("the tables do not fit, and the library aborts"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -91,10 +85,7 @@ pub const CASES: &[Case] = &[
         surrounding: &["--as=41943040"],
         program: Installed("ls", &["-l", "/usr/bin"]),
         bound: SameAsSystem,
-        today: &[
-            (Cached, FailsToday("the tables do not fit, and the library aborts")),
-            (Hardened, FailsToday("the tables do not fit, and the library aborts")),
-        ],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -102,21 +93,14 @@ pub const CASES: &[Case] = &[
         holds: "under RLIMIT_AS of 2 to 48 MiB malloc returns null with ENOMEM, or a block; nothing aborts",
         surrounding: &["--as-steps=2048-49152/2048"],
         program: Compiled("lowered.c", &["nothing"]),
-        today: &[
-            (Cached, FailsToday("the library aborts where null would do")),
-            (Hardened, FailsToday("the library aborts where null would do")),
-        ],
+        today: &[],
         ..EXERCISE
     },
     Case {
         name: "lowered_while_running",
         holds: "after RLIMIT_AS was lowered threads start, libraries load, null comes at the limit, frees work",
         program: Compiled("lowered.c", &[]),
-        today: &[
-            (Cached, FailsToday("the reservation counts against the limit")),
-            (Hardened, FailsToday("the reservation counts against the limit")),
-            (Best, FailsToday("the reservation counts against the limit")),
-        ],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -124,11 +108,7 @@ pub const CASES: &[Case] = &[
         holds: "after mlockall and one malloc no more than glibc's resident memory and 2 MiB",
         program: Compiled("footprint.c", &["locked"]),
         bound: OverSystem(2 * MIB),
-        today: &[
-            (Cached, FailsToday("the tables are locked")),
-            (Hardened, FailsToday("the tables are locked")),
-            (Best, FailsToday("the tables are locked")),
-        ],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -137,11 +117,7 @@ pub const CASES: &[Case] = &[
         surrounding: &["--memlock=8388608", "--drop-rights"],
         program: Compiled("footprint.c", &["within"]),
         bound: OfSystem { plain: 0.5, hardened: 0.4 },
-        today: &[
-            (Cached, FailsToday("the reservation counts as locked")),
-            (Hardened, FailsToday("the reservation counts as locked")),
-            (Best, FailsToday("the reservation counts as locked")),
-        ],
+        today: &[(Hardened, FailsToday("guards and distances are locked as well"))],
         ..EXERCISE
     },
     Case {
@@ -149,11 +125,7 @@ pub const CASES: &[Case] = &[
         holds: "the core of a process with few blocks has them all and is at most 8 MiB long",
         program: Compiled("footprint.c", &["core"]),
         bound: AtMost(8 * MIB),
-        today: &[
-            (Cached, FailsToday("tables in use are dumped as a whole")),
-            (Hardened, FailsToday("tables in use are dumped as a whole")),
-            (Best, FailsToday("tables in use are dumped as a whole")),
-        ],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -161,11 +133,7 @@ pub const CASES: &[Case] = &[
         holds: "VmData of a program with a hundred blocks is at most 8 MiB",
         program: Compiled("footprint.c", &["data"]),
         bound: AtMost(8 * MIB),
-        today: &[
-            (Cached, FailsToday("the tables are mapped writable at once")),
-            (Hardened, FailsToday("the tables are mapped writable at once")),
-            (Best, FailsToday("the tables are mapped writable at once")),
-        ],
+        today: &[(Hardened, FailsToday("each class in use has a slab of 64 KiB and tables"))],
         ..EXERCISE
     },
     Case {
@@ -174,11 +142,7 @@ pub const CASES: &[Case] = &[
         shim: Some("thp"),
         program: Compiled("footprint.c", &["thp"]),
         bound: OverSystem(2 * MIB),
-        today: &[
-            (Cached, FailsToday("each table takes a huge page")),
-            (Hardened, FailsToday("each table takes a huge page")),
-            (Best, FailsToday("each table takes a huge page")),
-        ],
+        today: &[(Cached, FailsToday("the pages of the heap take one huge page"))],
         ..EXERCISE
     },
     Case { name: "without_populate", shim: Some("populate"), ..EXERCISE },
@@ -188,7 +152,7 @@ pub const CASES: &[Case] = &[
         shim: Some("populate"),
         program: Compiled("exercise.c", &["refused"]),
         bound: AtMost(4),
-        today: &[(Cached, FailsToday("it is tried at each growth")), (Best, FailsToday("it is tried at each growth"))],
+        today: &[],
         ..EXERCISE
     },
     Case { name: "without_guard", surrounding: &["--refuse=guard"], ..EXERCISE },
@@ -198,7 +162,7 @@ pub const CASES: &[Case] = &[
         shim: Some("guard"),
         program: Compiled("exercise.c", &["refused"]),
         bound: AtMost(4),
-        today: &[(Hardened, FailsToday("it is tried for each slab and long block"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -207,7 +171,7 @@ pub const CASES: &[Case] = &[
         surrounding: &["--refuse=guard"],
         program: Compiled("lowered.c", &["mappings"]),
         bound: AtMost(35_530),
-        today: &[(Hardened, FailsToday("each guard page takes a mapping, until none is left"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -278,7 +242,7 @@ pub const CASES: &[Case] = &[
         program: Compiled("bars.c", &["sleeper", "kept-bytes"]),
         bound: AtMost(5 * MIB),
         heaps: DEFAULT,
-        today: &[(Cached, FailsToday("remote frees wait for their owner"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -287,7 +251,7 @@ pub const CASES: &[Case] = &[
         program: Compiled("bars.c", &["sleeper", "kept-after-trim-bytes"]),
         bound: AtMost(2 * MIB),
         heaps: DEFAULT,
-        today: &[(Cached, FailsToday("remote frees wait for their owner"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -296,7 +260,7 @@ pub const CASES: &[Case] = &[
         program: Compiled("bars.c", &["batches", "kept-bytes"]),
         bound: OverSystem(4 * MIB),
         heaps: DEFAULT,
-        today: &[(Cached, FailsToday("batches are bounded in blocks"))],
+        today: &[(Cached, FailsToday("pages that were asked for again within a second are kept"))],
         ..EXERCISE
     },
     Case {
@@ -304,7 +268,7 @@ pub const CASES: &[Case] = &[
         holds: "malloc(10), realloc(12), realloc(14) moves in none of 1,000 trials",
         program: Compiled("bars.c", &["moves", "moves"]),
         bound: AtMost(0),
-        today: &[(Cached, FailsToday("classes are per length at first"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -313,7 +277,7 @@ pub const CASES: &[Case] = &[
         program: Compiled("bars.c", &["vectors-1.5", "peak-bytes"]),
         bound: OverSystem(4 * MIB),
         heaps: DEFAULT,
-        today: &[(Cached, FailsToday("long blocks are copied"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -322,7 +286,7 @@ pub const CASES: &[Case] = &[
         program: Compiled("bars.c", &["vectors-2", "peak-bytes"]),
         bound: OverSystem(4 * MIB),
         heaps: DEFAULT,
-        today: &[(Cached, FailsToday("long blocks are copied"))],
+        today: &[],
         ..EXERCISE
     },
     Case {
@@ -331,9 +295,8 @@ pub const CASES: &[Case] = &[
         program: Compiled("fill.c", &["1073741824", "70368744177664", "none"]),
         bound: OfSystem { plain: 0.9, hardened: 0.9 },
         today: &[
-            (Cached, FailsToday("the cached heap reserves 256 GiB")),
-            (Hardened, FailsToday("the cached heap reserves 256 GiB")),
-            (Best, FailsToday("the heap reserves 1 TiB")),
+            (Hardened, FailsToday("the hardened heap has 4 TiB of addresses")),
+            (Best, FailsToday("a policy has 1 TiB of addresses")),
         ],
         ..EXERCISE
     },
