@@ -19,14 +19,14 @@ use crate::slab::{BlocksOut, Known, NO_SLAB, PAGE, SLAB, Slab};
 use crate::tables::Tables;
 use crate::world::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, only_one, touch};
 
-/// Bytes of pages in holes that are kept for the next who needs them: at least so many, more where they are needed again,
-/// and in any case a thirty-second part of the heap.
+/// Bytes of pages in holes that are kept for the next who needs them: at least so many or a part of the bytes in use, and
+/// more where they are needed again.
 const KEEP: usize = 1 << 20;
+const KEEP_PART: usize = 16;
 const MOST_REGRETTED: usize = 256 << 20;
 
 /// How many bytes more are kept for each that was given back too early: a program that does so once does so again.
 const REGRET: usize = 4;
-const KEEP_PART: usize = 32;
 
 /// Where things are. Set once, before the first heap exists.
 pub(crate) struct Ground {
@@ -270,7 +270,8 @@ impl Shared {
             capacity: CAPACITY,
             granule: PAGE as u32,
             keep: KEEP,
-            keep_part: KEEP_PART,
+            // The part is that of the bytes in use (see `Keep`), not of the heap.
+            keep_part: usize::MAX,
             backing: Backing::WhenTouched,
             statistics: Statistics::Kept,
             ..Settings::default()
@@ -396,15 +397,20 @@ impl Keep {
         self.away -= again;
         self.regretted = (self.regretted + REGRET * again).min(MOST_REGRETTED);
         self.regretted_at = now;
-        pages.set_keep(KEEP + self.regretted);
+        self.apply(pages);
+    }
+
+    fn apply(&self, pages: &mut GrowingHeap<FirstFit>) {
+        let used = pages.counters().map_or(0, |counters| counters.live as usize);
+        pages.set_keep(KEEP.max(used / KEEP_PART) + self.regretted);
     }
 
     /// Pages have been freed, and some may have been given back.
     fn see_freed(&mut self, pages: &mut GrowingHeap<FirstFit>) {
         if self.regretted != 0 && now_nanoseconds() - self.regretted_at > Keep::SOON {
             self.regretted = 0;
-            pages.set_keep(KEEP);
         }
+        self.apply(pages);
         let returned = pages.returns().bytes;
         if returned != self.returned {
             self.away += (returned - self.returned) as usize;

@@ -355,7 +355,7 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
             },
         },
     };
-    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate_to_grow(size), Ok);
+    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate_to_grow(usable, size), Ok);
     let new = new.map_err(|OutOfMemory| NotMoved::OutOfMemory)?;
     // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
     unsafe {
@@ -367,9 +367,9 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
     Ok(new)
 }
 
-/// As [`allocate`], for a block that will probably be resized again.
-fn allocate_to_grow(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    if size <= LARGEST || harden::is_on() { allocate(size) } else { long::allocate_to_grow(size) }
+/// As [`allocate`], in the place of a block of `before` bytes that cannot grow where it is.
+fn allocate_to_grow(before: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if size <= LARGEST || harden::is_on() { allocate(size) } else { long::allocate_to_grow(before, size) }
 }
 
 /// Whether a block of a class, `usable` bytes long, is to hold `size` bytes: one of which less than half is needed moves to a

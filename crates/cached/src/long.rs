@@ -4,8 +4,8 @@
 //! pages, holds its length and whether the program has it: a free and a query of the length take no lock. With more
 //! than one thread, each keeps a few freed ones (`kept`), so that pairs of requests and frees take none either.
 //!
-//! Longer blocks, and those that are resized to more than [`LONGEST_COPIED`] bytes, have mappings of their own, which the
-//! system moves when they are resized. They are kept in a table behind the lock of the pages; no system call is made
+//! Longer blocks, and those of more than [`LONGEST_COPIED`] bytes that cannot grow where they are, have mappings of their
+//! own, which the system moves when they are resized. They are kept in a table behind the lock of the pages; no system call is made
 //! under that lock.
 
 mod kept;
@@ -32,7 +32,7 @@ const LONGEST_PLACED: usize = 32 << 20;
 /// The longest alignment of blocks that the page heap places.
 const MOST_ALIGNED: usize = 1 << 20;
 
-/// A block that is resized to more than this gets a mapping of its own when it has to be moved.
+/// A block that is longer than this and has to be moved to grow gets a mapping of its own.
 const LONGEST_COPIED: usize = 1 << 20;
 
 /// A mapping that is resized to less than this becomes a placed block.
@@ -281,10 +281,11 @@ pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Opti
     Ok(Some(moved))
 }
 
-/// Allocates a block that will probably be resized again: long ones can be moved without a copy.
-pub(crate) fn allocate_to_grow(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+/// Allocates a block in the place of one of `before` bytes that cannot grow where it is. A long one will not be copied
+/// again: the system moves its mapping.
+pub(crate) fn allocate_to_grow(before: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let layout = Layout::from_size_align(size, GRAIN).map_err(|_| OutOfMemory)?;
-    let placed = if size > LONGEST_COPIED { map_apart(layout) } else { place(layout) }?;
+    let placed = if before > LONGEST_COPIED && size > before { map_apart(layout) } else { place(layout) }?;
     count(layout, &placed);
     Ok(placed.block)
 }
