@@ -1,20 +1,21 @@
-//! The default malloc of a process: lists per thread and size class in front, pages placed by the engine behind.
+//! The default malloc of a process: thread caches per size class, in front of slabs and long blocks in an arena of pages.
 //!
-//! A request of up to 32 KiB has a class (`classes`). Each thread has a heap (`heap`) with a list of free blocks per class; taking from it and giving to it
-//! touch one line of the heap and the block. Lists are filled from and emptied into slabs (`slab`): 64 KiB of blocks
-//! of one class, known by the page, so that pages nobody uses are never touched or are given back while the rest of their
-//! slab lives on. What is known of a slab lies apart from it, found by the block's address alone.
+//! A request of up to 32 KiB has a size class (`classes`). Each thread has a heap (`heap`) with a list of free blocks per
+//! class. A call that takes from a list or adds to it touches one line of the heap, and the block. Lists are filled from
+//! and emptied into slabs (`slab`): 64 KiB of blocks of one class, managed by the page, so that pages are not touched
+//! before they are needed and can be purged while the rest of their slab is in use. Slab metadata is out of band and is
+//! found by the address of a block.
 //!
-//! A slab belongs to one heap. Blocks that another thread frees are gathered and sent (`inbox`) to the owner, many at a time. The
-//! heap of a thread that ends waits for the next thread, with its slabs; other threads that need a slab take one from it. Blocks
-//! do not wait for an owner that sleeps: other threads put them back to its slabs (`heap::reclaim`, `owner_lock`).
+//! A slab belongs to one heap. Blocks that another thread frees are gathered and sent to the inbox of the owner, many at
+//! a time (`inbox`). When the owner sleeps or has ended, other threads put them back into its slabs (`heap::reclaim`,
+//! `owner_lock`). The heap of a thread that ends waits for the next thread, with its slabs.
 //!
-//! Slabs and all longer blocks are placed by a first-fit engine over pages (`ground`), behind one lock: the lowest
-//! hole is used first, and pages in holes are given back.
+//! Slabs and blocks of up to 32 MiB (`long`) are placed by a first-fit engine over pages, behind one lock (`ground`);
+//! tables that describe them grow with the pages (`tables`). Longer blocks have mappings of their own.
 //!
-//! From the bottom up: `classes`, `links`, `list`, `slab_list`, `slab`, `inbox`, `owner_lock`, `ground`,
-//! `heaps`, `heap`, `thread`, `census`, `places`, and this page.
-//! Beside them stands the heap that takes measures against faulty and hostile programs (`harden`), over the same pages.
+//! From the bottom up: `classes`, `links`, `list`, `slab_list`, `slab`, `inbox`, `owner_lock`, `tables`, `ground`,
+//! `heaps`, `heap`, `thread`, `long`, `census`, `places`, and this page. Beside them stands the hardened heap (`harden`),
+//! over the same pages.
 #![no_std]
 
 #[cfg(test)]
