@@ -19,10 +19,11 @@ use crate::slab::{BlocksOut, Known, NO_SLAB, PAGE, SLAB, Slab};
 use crate::tables::Tables;
 use crate::world::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, only_one, touch};
 
-/// Bytes of pages in holes that are kept for the next who needs them: at least so many or a part of the bytes in use, and
-/// more where they are needed again.
+/// Bytes of pages in holes that are kept for the next who needs them: at least so many, and more where they are needed
+/// again; or a part of the heap if that is more, but no more than a part of the bytes in use.
 const KEEP: usize = 1 << 20;
-const KEEP_PART: usize = 16;
+const HEAP_PART: usize = 16;
+const USED_PART: usize = 8;
 const MOST_REGRETTED: usize = 256 << 20;
 
 /// How many bytes more are kept for each that was given back too early: a program that does so once does so again.
@@ -270,7 +271,7 @@ impl Shared {
             capacity: CAPACITY,
             granule: PAGE as u32,
             keep: KEEP,
-            // The part is that of the bytes in use (see `Keep`), not of the heap.
+            // `Keep` has the parts.
             keep_part: usize::MAX,
             backing: Backing::WhenTouched,
             statistics: Statistics::Kept,
@@ -402,7 +403,8 @@ impl Keep {
 
     fn apply(&self, pages: &mut GrowingHeap<FirstFit>) {
         let used = pages.counters().map_or(0, |counters| counters.live as usize);
-        pages.set_keep(KEEP.max(used / KEEP_PART) + self.regretted);
+        let part = (pages.top() / HEAP_PART).min(used / USED_PART);
+        pages.set_keep(part.max(KEEP + self.regretted));
     }
 
     /// Pages have been freed, and some may have been given back.

@@ -1,12 +1,13 @@
 //! Long blocks: those above the longest class, and those of threads without a heap.
 //!
-//! Up to [`LONGEST_PLACED`] bytes the page heap places them, between the slabs. The mark of each, in the table beside the
-//! pages, holds its length and whether the program has it: a free and a query of the length take no lock. With more
-//! than one thread, each keeps a few freed ones (`kept`), so that pairs of requests and frees take none either.
+//! Up to [`LONGEST_PLACED`] bytes the page heap places them, between the slabs; where there is room they grow beyond. The
+//! mark of each, in the table beside the pages, holds its length and whether the program has it: a free and a query of
+//! the length take no lock. With more than one thread, each keeps a few freed ones (`kept`), so that pairs of requests
+//! and frees take none either.
 //!
 //! Longer blocks, and those of more than [`LONGEST_COPIED`] bytes that cannot grow where they are, have mappings of their
-//! own, which the system moves when they are resized. They are kept in a table behind the lock of the pages; no system call is made
-//! under that lock.
+//! own, which the system moves when they are resized. They are kept in a table behind the lock of the pages. No system
+//! call for them is made under that lock, but to make the table longer.
 
 mod kept;
 
@@ -230,7 +231,7 @@ pub(crate) unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<
         return if size <= length && size > length / 2 { Ok(()) } else { Err(ResizeError::NoRoom) };
     };
     let before = mark.live_length().ok_or(ResizeError::NotABlock)?;
-    if size <= LARGEST || size > LONGEST_PLACED {
+    if size <= LARGEST {
         return Err(ResizeError::NoRoom);
     }
     if size <= before && before - size < PAGE {
