@@ -1,6 +1,6 @@
 //! What is known of the pages, in tables beside them: each grows with what it describes, and costs nothing before.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use heapwright_os::{Refused, Reservation, page_size};
 
@@ -8,7 +8,7 @@ use crate::heap::Heap;
 use crate::heaps::HEAPS;
 use crate::links::Beside;
 use crate::slab::{Known, SLAB};
-use crate::world::{AtomicUsize, make_atomic};
+use crate::world::{AtomicU32, AtomicUsize, make_atomic};
 
 /// The tables of a heap of pages that may have so many slabs.
 pub(crate) struct Tables {
