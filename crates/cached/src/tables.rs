@@ -88,8 +88,8 @@ impl Tables {
     /// # Errors
     /// [`Refused`].
     pub(crate) fn cover_heap(&mut self, owner: u32, covered: &AtomicUsize) -> Result<(), Refused> {
-        /// Heaps that get room at once.
-        const TOGETHER: usize = 8;
+        /// Heaps that get room at once. A watcher outside of the process reads as many at once.
+        const TOGETHER: usize = 16;
         let wanted = (owner as usize + 1).next_multiple_of(TOGETHER);
         if wanted > HEAPS {
             return Err(Refused);

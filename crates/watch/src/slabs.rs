@@ -14,8 +14,10 @@ use super::view::{Kind, Piece};
 /// Number of slabs that are read, those of 64 GiB; slabs beyond it are shown as longer blocks.
 const MOST_SLABS: usize = 1 << 20;
 
-/// Upper bound of the heaps of a process; also the most heaps that are read at once.
+/// Upper bound of the heaps of a process.
 const MOST_HEAPS: usize = 1 << 14;
+
+/// The process makes room for so many heaps at once: either all of a group can be read, or none.
 const TOGETHER: usize = 16;
 
 /// The slabs of a heap, and the blocks in thread caches, at one moment.
@@ -76,10 +78,16 @@ impl Slabs {
     /// Copies the threads' heaps.
     pub fn heaps_at(location: &HeapLocation) -> Result<Vec<HeapGlance>, Unseen> {
         let mut heaps = Vec::new();
-        for first in (1..MOST_HEAPS).step_by(TOGETHER) {
-            let count = TOGETHER.min(MOST_HEAPS - first);
+        for group in (0..MOST_HEAPS).step_by(TOGETHER) {
+            // Number 0 is no heap.
+            let first = group.max(1);
+            let count = group + TOGETHER - first;
             let start = location.contents.heaps + (first * HeapGlance::LENGTH) as u64;
-            let bytes = read_bytes(location.pid, start, count * HeapGlance::LENGTH)?;
+            let bytes = match read_bytes(location.pid, start, count * HeapGlance::LENGTH) {
+                // There is no room for another group yet.
+                Err(Unseen::NotAHeap) if !heaps.is_empty() => break,
+                bytes => bytes?,
+            };
             heaps.extend(bytes.as_chunks().0.iter().map_while(HeapGlance::of));
             if heaps.len() + 1 < first + count {
                 break;
