@@ -19,6 +19,9 @@ use crate::slab::{BlocksOut, Known, NO_SLAB, PAGE, SLAB, Slab};
 use crate::tables::Tables;
 use crate::world::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, only_one, touch};
 
+/// The least address space that makes sense for the pages.
+const LEAST_CAPACITY: usize = 16 << 20;
+
 /// Bytes of pages in holes that are kept for the next who needs them: at least so many, and more where they are needed
 /// again; or a part of the heap if that is more, but no more than a part of the bytes in use.
 const KEEP: usize = 1 << 20;
@@ -206,7 +209,15 @@ impl Ground {
     pub(crate) fn lay(&self) -> Result<(), Refused> {
         let mut shared = SHARED.lock();
         if shared.is_none() {
-            *shared = Some(Shared::new()?);
+            let mut capacity = CAPACITY;
+            *shared = loop {
+                match Shared::with(capacity) {
+                    Ok(made) => break Some(made),
+                    // Where there are few addresses, as on processors with 39 bits, the pages leave some to the tables.
+                    Err(Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
+                    Err(Refused) => return Err(Refused),
+                }
+            };
             self.ready.store(true, Ordering::Release);
         }
         Ok(())
@@ -266,9 +277,9 @@ impl core::ops::DerefMut for Held {
 }
 
 impl Shared {
-    fn new() -> Result<Shared, Refused> {
+    fn with(capacity: usize) -> Result<Shared, Refused> {
         let settings = Settings {
-            capacity: CAPACITY,
+            capacity,
             granule: PAGE as u32,
             keep: KEEP,
             // `Keep` has the parts.
