@@ -112,6 +112,7 @@ macro_rules! catch_table {
 /// of `runtime`: without a C++ library it is null, and the frame catches nothing.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
+#[allow(named_asm_labels, reason = "Rust 1.88 has the lint for naked functions, which are never copied, as well")]
 extern "C" fn catch() {
     naked_asm!(
         catch_table!(),
@@ -144,6 +145,7 @@ extern "C" fn catch() {
 /// The same on AArch64 as on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
+#[allow(named_asm_labels, reason = "Rust 1.88 has the lint for naked functions, which are never copied, as well")]
 extern "C" fn catch() {
     naked_asm!(
         catch_table!(),
