@@ -5,7 +5,6 @@ use core::cell::{Cell, UnsafeCell};
 use core::hint::spin_loop;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use core::ptr::null;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::errno::errno_kept;
@@ -29,6 +28,10 @@ const SPINS: u32 = 100;
 
 /// How long a fork waits for a lock that may never be free, in nanoseconds.
 pub(crate) const PATIENCE: u64 = 20_000_000;
+
+/// How long a thread sleeps before it looks at the word again, in nanoseconds. The wake that a lock sends to one thread
+/// is lost if a signal handler interrupts that thread before it takes the lock, and waits for another sleeper.
+const SLEEP: i64 = 20_000_000;
 
 /// What a pass over the locks of a process, before a fork, does with each of them.
 #[derive(Clone, Copy)]
@@ -61,7 +64,7 @@ fn this_thread() -> u32 {
 /// assert_eq!(*COUNT.lock(), 1);
 /// ```
 pub struct Lock<T> {
-    word: AtomicU32,
+    word: Word,
     value: UnsafeCell<T>,
 }
 
@@ -71,14 +74,14 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 impl<T> Lock<T> {
     /// A free lock around `value`.
     pub const fn new(value: T) -> Self {
-        Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Lock { word: Word(AtomicU32::new(FREE)), value: UnsafeCell::new(value) }
     }
 
     /// Returns the address of the lock's word, which is 0 while the lock is free: for a debugger or a watcher in
     /// another process.
     #[must_use]
     pub fn word(&self) -> *const u32 {
-        self.word.as_ptr()
+        self.word.0.as_ptr()
     }
 
     /// Waits until the lock is free and takes it.
@@ -94,10 +97,10 @@ impl<T> Lock<T> {
     /// Takes the lock for longer than a scope; undone by [`Lock::let_go`].
     #[inline(always)]
     pub fn hold(&self) {
-        if is_single_threaded() && self.word.load(Ordering::Relaxed) == FREE {
-            self.word.store(ALONE, Ordering::Relaxed);
-        } else if !self.try_take(this_thread()) {
-            self.wait();
+        if is_single_threaded() && self.word.0.load(Ordering::Relaxed) == FREE {
+            self.word.0.store(ALONE, Ordering::Relaxed);
+        } else if !self.word.try_take(this_thread()) {
+            self.word.wait();
         }
     }
 
@@ -108,11 +111,11 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub unsafe fn let_go(&self) {
         if is_single_threaded() {
-            self.word.store(FREE, Ordering::Relaxed);
+            self.word.0.store(FREE, Ordering::Relaxed);
         } else {
-            let freed = self.word.compare_exchange(this_thread(), FREE, Ordering::Release, Ordering::Relaxed);
+            let freed = self.word.0.compare_exchange(this_thread(), FREE, Ordering::Release, Ordering::Relaxed);
             if freed.is_err() {
-                self.let_go_otherwise();
+                self.word.let_go_otherwise();
             }
         }
     }
@@ -120,44 +123,20 @@ impl<T> Lock<T> {
     /// Takes the lock for a fork, as `pass` says. Does nothing if the calling thread holds it already: for an outer
     /// fork, or because a signal handler that forks has interrupted the thread while it held the lock. Returns whether
     /// the calling thread holds it now.
+    #[inline(never)]
     pub fn hold_for_fork(&self, pass: ForkPass<'_>) -> bool {
-        match pass {
-            ForkPass::Look(is_interrupted) => {
-                let owner = self.word.load(Ordering::Relaxed) & (OWNER | FOR_FORK);
-                if owner == this_thread() {
-                    is_interrupted.set(true);
-                }
-                owner & OWNER == this_thread()
-            }
-            ForkPass::Take => self.take_for_fork(None),
-            ForkPass::TakeSoon => self.take_for_fork(Some(PATIENCE)),
-        }
+        self.word.hold_for_fork(pass)
     }
 
     /// Takes the lock if it is free, or held for a fork by the calling thread.
     pub(crate) fn try_lock(&self) -> Option<Locked<'_, T>> {
-        let is_taken = self.is_held_for_own_fork() || self.try_take(this_thread());
+        let is_taken = self.is_held_for_own_fork() || self.word.try_take(this_thread());
         is_taken.then(|| Locked { lock: self, _here: PhantomData })
     }
 
     /// Takes the lock for a fork, if it is free soon enough; returns whether the calling thread holds it.
     pub(crate) fn take_for_fork(&self, patience: Option<u64>) -> bool {
-        let me = this_thread();
-        let end = patience.map(|patience| now_nanoseconds() + patience);
-        let mut taken = me | FOR_FORK;
-        loop {
-            let word = self.word.load(Ordering::Relaxed);
-            if word & OWNER == me || word == FREE && self.try_take(taken) {
-                return true;
-            }
-            if word != FREE {
-                if end.is_some_and(|end| now_nanoseconds() > end) {
-                    return false;
-                }
-                self.sleep_while(word, patience);
-                taken |= AWAITED;
-            }
-        }
+        self.word.take_for_fork(patience)
     }
 
     /// Frees the lock after a fork, in the parent or in the child. Does nothing if it was not taken for the fork.
@@ -166,9 +145,7 @@ impl<T> Lock<T> {
     /// The calling thread, or in the child the one that it is a copy of, is the one that forks, and uses the value in
     /// no other way any more.
     pub unsafe fn let_go_after_fork(&self) {
-        if self.is_held_for_fork() && self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
-            wake(&self.word, i32::MAX);
-        }
+        self.word.let_go_after_fork();
     }
 
     /// Takes the lock in the child of a fork, which has a single thread. `None` if that thread itself held the lock
@@ -177,7 +154,17 @@ impl<T> Lock<T> {
         if self.is_held_for_own_fork() {
             return Some(Locked { lock: self, _here: PhantomData });
         }
-        (self.word.load(Ordering::Relaxed) == FREE).then(|| self.lock())
+        (self.word.0.load(Ordering::Relaxed) == FREE).then(|| self.lock())
+    }
+
+    /// Whether a thread holds the lock for a fork.
+    pub(crate) fn is_held_for_fork(&self) -> bool {
+        self.word.is_held_for_fork()
+    }
+
+    /// Whether the calling thread holds the lock for a fork.
+    pub(crate) fn is_held_for_own_fork(&self) -> bool {
+        self.word.is_held_for_own_fork()
     }
 
     /// The value of a lock that is held.
@@ -189,20 +176,65 @@ impl<T> Lock<T> {
         // SAFETY: the lock is held, as this function requires.
         unsafe { &*self.value.get() }
     }
+}
+
+/// The word of a lock, without the value: the code of slow paths exists once.
+struct Word(AtomicU32);
+
+impl Word {
+    #[inline(always)]
+    fn try_take(&self, taken: u32) -> bool {
+        self.0.compare_exchange(FREE, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    fn hold_for_fork(&self, pass: ForkPass<'_>) -> bool {
+        match pass {
+            ForkPass::Look(is_interrupted) => {
+                let owner = self.0.load(Ordering::Relaxed) & (OWNER | FOR_FORK);
+                if owner == this_thread() {
+                    is_interrupted.set(true);
+                }
+                owner & OWNER == this_thread()
+            }
+            ForkPass::Take => self.take_for_fork(None),
+            ForkPass::TakeSoon => self.take_for_fork(Some(PATIENCE)),
+        }
+    }
+
+    fn take_for_fork(&self, patience: Option<u64>) -> bool {
+        let me = this_thread();
+        let end = patience.map(|patience| now_nanoseconds() + patience);
+        let mut taken = me | FOR_FORK;
+        loop {
+            let word = self.0.load(Ordering::Relaxed);
+            if word & OWNER == me || word == FREE && self.try_take(taken) {
+                return true;
+            }
+            if word != FREE {
+                if end.is_some_and(|end| now_nanoseconds() > end) {
+                    return false;
+                }
+                self.sleep_while(word);
+                taken |= AWAITED;
+            }
+        }
+    }
+
+    /// Frees a lock that is held for a fork; does nothing to others.
+    fn let_go_after_fork(&self) {
+        if self.is_held_for_fork() && self.0.swap(FREE, Ordering::Release) & AWAITED != 0 {
+            wake(&self.0, i32::MAX);
+        }
+    }
 
     /// Whether a thread holds the lock for a fork.
-    pub(crate) fn is_held_for_fork(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & FOR_FORK != 0
+    fn is_held_for_fork(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & FOR_FORK != 0
     }
 
     /// Whether the calling thread holds the lock for a fork.
-    pub(crate) fn is_held_for_own_fork(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & (FOR_FORK | OWNER) == FOR_FORK | this_thread()
-    }
-
-    #[inline(always)]
-    fn try_take(&self, taken: u32) -> bool {
-        self.word.compare_exchange(FREE, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    fn is_held_for_own_fork(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (FOR_FORK | OWNER) == FOR_FORK | this_thread()
     }
 
     #[cold]
@@ -211,28 +243,27 @@ impl<T> Lock<T> {
         let me = this_thread();
         for _ in 0..SPINS {
             spin_loop();
-            let word = self.word.load(Ordering::Relaxed);
+            let word = self.0.load(Ordering::Relaxed);
             if word == FREE && self.try_take(me) || self.is_held_for_own_fork() {
                 return;
             }
         }
         loop {
-            match self.word.load(Ordering::Relaxed) {
+            match self.0.load(Ordering::Relaxed) {
                 // Other threads may still sleep.
                 FREE if self.try_take(me | AWAITED) => return,
                 FREE => {}
-                word => self.sleep_while(word, None),
+                word => self.sleep_while(word),
             }
         }
     }
 
-    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed, at most for as many nanoseconds
-    /// as `patience` has, less than a second. May return early.
-    fn sleep_while(&self, word: u32, patience: Option<u64>) {
+    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed. May return early.
+    fn sleep_while(&self, word: u32) {
         let awaited = word | AWAITED;
-        let marked = self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
+        let marked = self.0.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
         if marked.is_ok() {
-            sleep_on(&self.word, awaited, patience);
+            sleep_while(&self.0, awaited);
         }
     }
 
@@ -241,16 +272,23 @@ impl<T> Lock<T> {
     #[inline(never)]
     fn let_go_otherwise(&self) {
         // The thread that holds it for a fork has taken it again, and still needs it.
-        if !self.is_held_for_fork() && self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
-            wake(&self.word, 1);
+        if !self.is_held_for_fork() && self.0.swap(FREE, Ordering::Release) & AWAITED != 0 {
+            wake(&self.0, 1);
         }
     }
 }
 
-/// Sleeps until a thread of this process calls [`wake_one`], unless the word differs from `value`. Wakes may be
-/// spurious. For locks with protocols of their own.
+/// Sleeps until a thread of this process calls [`wake_one`], at most 20 ms, unless the word differs from `value`.
+/// Wakes may be spurious. For locks with protocols of their own.
+#[cold]
+#[inline(never)]
 pub fn sleep_while(word: &AtomicU32, value: u32) {
-    sleep_on(word, value, None);
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let time = libc::timespec { tv_sec: 0, tv_nsec: SLEEP as _ };
+    // SAFETY: the word and the time are borrowed for the call.
+    errno_kept(|| unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, &raw const time);
+    });
 }
 
 /// Wakes a thread that sleeps on the word by [`sleep_while`], if there is one.
@@ -258,18 +296,8 @@ pub fn wake_one(word: &AtomicU32) {
     wake(word, 1);
 }
 
-/// Sleeps until woken, unless the word differs from `value`, at most for as many nanoseconds as `patience` has, less
-/// than a second.
-fn sleep_on(word: &AtomicU32, value: u32, patience: Option<u64>) {
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let time = patience.map(|patience| libc::timespec { tv_sec: 0, tv_nsec: patience as _ });
-    let time = time.as_ref().map_or(null(), core::ptr::from_ref);
-    // SAFETY: the word and the time are borrowed for the call, and null stands for no timeout.
-    errno_kept(|| unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, time);
-    });
-}
-
+#[cold]
+#[inline(never)]
 fn wake(word: &AtomicU32, threads: i32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: waking only uses the word's address.
@@ -308,5 +336,25 @@ impl<T> Drop for Locked<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the thread that made this guard took the lock, and the guard cannot be sent to another thread.
         unsafe { self.lock.let_go() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The wake may have gone to a thread that a signal handler keeps from taking the lock.
+    #[test]
+    fn a_sleeper_that_is_not_woken_takes_the_lock_all_the_same() {
+        static LOCK: Lock<()> = Lock::new(());
+        LOCK.word.0.store(ALONE, Ordering::Relaxed);
+        let sleeper = std::thread::spawn(|| drop(LOCK.lock()));
+        while LOCK.word.0.load(Ordering::Relaxed) & AWAITED == 0 {
+            std::thread::yield_now();
+        }
+        // By now it sleeps, on most machines.
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        LOCK.word.0.store(FREE, Ordering::Release);
+        sleeper.join().unwrap();
     }
 }

@@ -127,8 +127,16 @@ impl Output {
 
     /// Writes `bytes`, until the system refuses. Not a cancellation point.
     pub fn write(&self, bytes: &[u8]) {
+        let _ = self.write_all(bytes);
+    }
+
+    /// As [`Output::write`].
+    ///
+    /// # Errors
+    /// [`Refused`] when the system has not written all bytes: the disk may be full.
+    pub fn write_all(&self, bytes: &[u8]) -> Result<(), Refused> {
         // SAFETY: a slice is mapped.
-        unsafe { self.write_memory(bytes.as_ptr(), bytes.len()) };
+        unsafe { self.write_memory_all(bytes.as_ptr(), bytes.len()) }
     }
 
     /// Writes `count` bytes of memory, which other threads may change meanwhile.
@@ -136,16 +144,25 @@ impl Output {
     /// # Safety
     /// The bytes are mapped for reading.
     pub unsafe fn write_memory(&self, start: *const u8, count: usize) {
+        // SAFETY: the bytes are mapped, as this function requires.
+        let _ = unsafe { self.write_memory_all(start, count) };
+    }
+
+    /// # Safety
+    /// The bytes are mapped for reading.
+    unsafe fn write_memory_all(&self, start: *const u8, count: usize) -> Result<(), Refused> {
         let mut done = 0;
         while done < count {
             // SAFETY: the bytes are mapped, as this function requires; only the system reads them.
             let written = unsafe { libc::syscall(libc::SYS_write, self.descriptor, start.add(done), count - done) };
             match usize::try_from(written) {
-                Ok(written) if written > 0 => done += written,
-                _ if errno() == libc::EINTR => {}
-                _ => return,
+                Ok(0) => return Err(Refused),
+                Ok(written) => done += written,
+                Err(_) if errno() == libc::EINTR => {}
+                Err(_) => return Err(Refused),
             }
         }
+        Ok(())
     }
 
     /// Closes the file.

@@ -25,16 +25,21 @@ impl core::error::Error for Refused {}
 pub fn page_size() -> usize {
     static KNOWN: AtomicUsize = AtomicUsize::new(0);
     match KNOWN.load(Ordering::Relaxed) {
-        0 => {
-            // Not sysconf, which makes 128 KiB of the C library's tables resident in small programs.
-            // SAFETY: the call has no preconditions.
-            let asked = unsafe { libc::getauxval(libc::AT_PAGESZ) };
-            let size = usize::try_from(asked).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096);
-            KNOWN.store(size, Ordering::Relaxed);
-            size
-        }
+        0 => ask(&KNOWN),
         size => size,
     }
+}
+
+/// Asks the system for the length of a page and stores it.
+#[cold]
+#[inline(never)]
+fn ask(known: &AtomicUsize) -> usize {
+    // Not sysconf, which makes 128 KiB of the C library's tables resident in small programs.
+    // SAFETY: the call has no preconditions.
+    let asked = unsafe { libc::getauxval(libc::AT_PAGESZ) };
+    let size = usize::try_from(asked).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096);
+    known.store(size, Ordering::Relaxed);
+    size
 }
 
 /// Returns `bytes` rounded up to whole OS pages, at least one; `None` when that exceeds the size of an object.

@@ -146,7 +146,8 @@ impl Reservation {
             // SAFETY: the range lies inside this reservation, which this value owns.
             Kind::Mapped => unsafe { permit(from, added) }?,
             Kind::Chosen(pages) => {
-                map_at(from.addr().get(), added, libc::PROT_READ | libc::PROT_WRITE).map_err(|_| Refused)?;
+                let protection = libc::PROT_READ | libc::PROT_WRITE;
+                map_at(from.addr().get(), added, protection, Address::Required).map_err(|_| Refused)?;
                 if pages == Pages::Small {
                     // SAFETY: the range was just mapped for this value, and the advice changes no contents.
                     let advise = || unsafe { libc::madvise(from.as_ptr().cast(), added, libc::MADV_NOHUGEPAGE) };
@@ -254,6 +255,7 @@ impl Reservation {
 }
 
 impl Drop for Reservation {
+    #[inline(never)]
     fn drop(&mut self) {
         let mapped = self.mapped();
         // SAFETY: the range was mapped by this value, which owns it and ends here.
@@ -274,17 +276,35 @@ enum Obstacle {
     Limit,
 }
 
+/// How the system takes the address of a mapping.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Address {
+    /// It maps there or fails.
+    Required,
+    /// It maps there if it can, and elsewhere otherwise.
+    Hinted,
+}
+
+impl Address {
+    fn flags(self) -> i32 {
+        match self {
+            Address::Required => libc::MAP_FIXED_NOREPLACE,
+            Address::Hinted => 0,
+        }
+    }
+}
+
 /// Maps `length` bytes at an address where nothing is mapped. Systems to which the address is a hint may not follow it at
 /// once: a mapping elsewhere is tried once more.
-fn map_at(address: usize, length: usize, protection: i32) -> Result<(), Obstacle> {
-    match try_to_map_at(address, length, protection) {
-        Err(Obstacle::Place) => try_to_map_at(address, length, protection),
+fn map_at(address: usize, length: usize, protection: i32, how: Address) -> Result<(), Obstacle> {
+    match try_to_map_at(address, length, protection, how) {
+        Err(Obstacle::Place) => try_to_map_at(address, length, protection, how),
         result => result,
     }
 }
 
-fn try_to_map_at(address: usize, length: usize, protection: i32) -> Result<(), Obstacle> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+fn try_to_map_at(address: usize, length: usize, protection: i32, how: Address) -> Result<(), Obstacle> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | how.flags();
     let place = with_exposed_provenance_mut(address);
     // SAFETY: a new anonymous mapping that replaces no other changes no existing memory.
     let (mapped, error) = errno_kept(|| (unsafe { libc::mmap(place, length, protection, flags, -1, 0) }, errno()));
@@ -303,9 +323,12 @@ fn try_to_map_at(address: usize, length: usize, protection: i32) -> Result<(), O
 
 /// Whether nothing is mapped in the range, by a mapping that lasts for a moment. Where limits do not allow it, only
 /// the first page is looked at.
+///
+/// The address is only a hint. ThreadSanitizer replaces addresses that it does not support by 0, which the system maps
+/// for privileged processes if it is required to, and ends the program then.
 fn is_free(address: usize, length: usize) -> bool {
     let probe = |length| {
-        let result = map_at(address, length, libc::PROT_NONE);
+        let result = map_at(address, length, libc::PROT_NONE, Address::Hinted);
         if result.is_ok() {
             // SAFETY: the mapping was just made, and is not used.
             let _ = errno_kept(|| unsafe { libc::munmap(with_exposed_provenance_mut(address), length) });
