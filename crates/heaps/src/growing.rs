@@ -11,7 +11,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, page_size};
-use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
+use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Reach, Rules, RulesError, Statistics};
 
 use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
@@ -159,6 +159,8 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     granule: usize,
     keep: usize,
     keep_part: usize,
+    /// As far as the engine may place short blocks, see [`Reach::short`].
+    short: usize,
     design: Design<P>,
     /// The engine's metadata; dropped after the engine.
     metadata: Metadata,
@@ -227,12 +229,12 @@ impl<P: Policy> GrowingHeap<P> {
         // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough and
         // mapped as far as an empty heap needs it, which the heap may not exceed; it is dropped after the engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.cells(), capacity, &rules) }?;
-        P::set_limit(&mut engine, 0);
+        P::set_limit(&mut engine, Reach::whole(0));
         P::seed(&mut engine, settings.seed);
         let (returns, granule) = (PageReturns::default(), settings.granule as usize);
         let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
         let placement = Placement { engine, base: region.base() };
-        Ok(GrowingHeap { placement, region, dirty, returns, granule, keep, keep_part, design, metadata })
+        Ok(GrowingHeap { placement, region, dirty, returns, granule, keep, keep_part, short: 0, design, metadata })
     }
 
     /// Allocates a block for `layout`, with a size of at least 1, with unspecified contents.

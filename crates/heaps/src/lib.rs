@@ -24,7 +24,7 @@ pub use fixed::{ClaimError, LockedHeap, StaticHeap};
 #[cfg(feature = "os")]
 pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Settings};
 #[cfg(feature = "os")]
-pub use mapped::{Mapped, MappedHeap, Mapping, Mappings};
+pub use mapped::{Mapped, MappedHeap, Mapping, MappingTotals, Mappings};
 pub use placement::Placement;
 pub use policy::{Buddies, Chosen, Policy};
 

@@ -10,7 +10,7 @@ use crate::growing::OutOfMemory;
 
 mod table;
 
-pub use table::{Mapping, Mappings};
+pub use table::{Mapping, MappingTotals, Mappings};
 
 /// A block of a [`MappedHeap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

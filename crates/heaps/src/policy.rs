@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use heapwright_placement::{
-    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, Part, PolicyKind, RandomFit, Rules, RulesError,
-    WorstFit,
+    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, Part, PolicyKind, RandomFit, Reach, Rules,
+    RulesError, WorstFit,
 };
 
 /// A placement policy: [`FirstFit`] and the like, [`Buddies`], or [`Chosen`] at run time.
@@ -26,7 +26,7 @@ pub trait Policy: sealed::Sealed {
     /// The invalid rule, or [`RulesError::Capacity`].
     fn metadata_cells(choice: Self::Choice, capacity: usize, rules: &Rules) -> Result<usize, RulesError>;
 
-    /// Calls `visit` with each part of that metadata, as far as a heap of `end` bytes accesses it, see
+    /// Calls `visit` with each part of that metadata, as far as a heap with this reach accesses it, see
     /// [`Fit::each_part`].
     ///
     /// # Errors
@@ -35,12 +35,15 @@ pub trait Policy: sealed::Sealed {
         choice: Self::Choice,
         capacity: usize,
         rules: &Rules,
-        end: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError>;
 
-    /// Lets the engine's heap grow up to `bytes`, and no further.
-    fn set_limit(engine: &mut Self::Engine<'_>, bytes: usize);
+    /// Lets the engine's heap reach as far as this, and no further, see [`Fit::set_limit`].
+    fn set_limit(engine: &mut Self::Engine<'_>, reach: Reach);
+
+    /// Returns the [`Reach::short`] that the last request would have needed, see [`Fit::missing`].
+    fn missing(engine: &mut Self::Engine<'_>) -> usize;
 
     /// Creates an engine over zeroed metadata; touches only the metadata in use.
     ///
@@ -90,14 +93,18 @@ macro_rules! policy {
                 (): (),
                 capacity: usize,
                 rules: &Rules,
-                end: usize,
+                reach: Reach,
                 visit: &mut dyn FnMut(Part),
             ) -> Result<(), RulesError> {
-                $Engine$(::<$Parameter>)?::each_part(capacity, rules, end, visit)
+                $Engine$(::<$Parameter>)?::each_part(capacity, rules, reach, visit)
             }
 
-            fn set_limit(engine: &mut Self::Engine<'_>, bytes: usize) {
-                engine.set_limit(bytes);
+            fn set_limit(engine: &mut Self::Engine<'_>, reach: Reach) {
+                engine.set_limit(reach);
+            }
+
+            fn missing(engine: &mut Self::Engine<'_>) -> usize {
+                engine.missing()
             }
 
             unsafe fn create_zeroed<'m>(
@@ -144,14 +151,18 @@ impl Policy for Chosen {
         choice: PolicyKind,
         capacity: usize,
         rules: &Rules,
-        end: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
-        AnyEngine::each_part(choice, capacity, rules, end, visit)
+        AnyEngine::each_part(choice, capacity, rules, reach, visit)
     }
 
-    fn set_limit(engine: &mut AnyEngine<'_>, bytes: usize) {
-        engine.set_limit(bytes);
+    fn set_limit(engine: &mut AnyEngine<'_>, reach: Reach) {
+        engine.set_limit(reach);
+    }
+
+    fn missing(engine: &mut AnyEngine<'_>) -> usize {
+        engine.missing()
     }
 
     unsafe fn create_zeroed<'m>(

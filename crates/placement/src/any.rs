@@ -8,7 +8,7 @@ use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::fit::Fit;
 use crate::noted::{Change, Noted};
-use crate::parts::Part;
+use crate::parts::{Part, Reach};
 use crate::policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
 use crate::recover::RecoverError;
 use crate::rules::{PolicyKind, Rules};
@@ -117,23 +117,28 @@ impl<'m> AnyEngine<'m> {
         policy: PolicyKind,
         capacity: usize,
         rules: &Rules,
-        end: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
         match policy {
-            PolicyKind::First => Fit::<FirstFit>::each_part(capacity, rules, end, visit),
-            PolicyKind::Next => Fit::<NextFit>::each_part(capacity, rules, end, visit),
-            PolicyKind::Best => Fit::<BestFit>::each_part(capacity, rules, end, visit),
-            PolicyKind::Worst => Fit::<WorstFit>::each_part(capacity, rules, end, visit),
-            PolicyKind::Random => Fit::<RandomFit>::each_part(capacity, rules, end, visit),
-            PolicyKind::Buddy => Buddy::each_part(capacity, rules, end, visit),
-            PolicyKind::Good => Fit::<GoodFit>::each_part(capacity, rules, end, visit),
+            PolicyKind::First => Fit::<FirstFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Next => Fit::<NextFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Best => Fit::<BestFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Worst => Fit::<WorstFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Random => Fit::<RandomFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Buddy => Buddy::each_part(capacity, rules, reach, visit),
+            PolicyKind::Good => Fit::<GoodFit>::each_part(capacity, rules, reach, visit),
         }
     }
 
-    /// Lets the heap grow up to `bytes`, and no further, as [`Fit::set_limit`] does.
-    pub fn set_limit(&mut self, bytes: usize) {
-        each!(self, engine => engine.set_limit(bytes));
+    /// Lets the heap reach as far as this, and no further, as [`Fit::set_limit`] does.
+    pub fn set_limit(&mut self, reach: Reach) {
+        each!(self, engine => engine.set_limit(reach));
+    }
+
+    /// Returns the [`Reach::short`] that the last request would have needed, as [`Fit::missing`] does.
+    pub fn missing(&mut self) -> usize {
+        each!(self, engine => engine.missing())
     }
 
     /// Creates a heap over a region of `capacity` bytes, as [`Fit::create`] does.

@@ -17,6 +17,7 @@ pub(crate) const fn cells_for(mut bits: usize) -> usize {
 }
 
 /// Adds the parts of a set of integers below `bits`, as far as it is used for integers below `used` and one word more.
+#[inline(never)]
 pub(crate) fn add_parts(parts: &mut Parts<'_>, mut bits: usize, mut used: usize) {
     loop {
         (bits, used) = (bits.div_ceil(64), used.div_ceil(64));

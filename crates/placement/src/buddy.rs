@@ -12,7 +12,7 @@ use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation}
 use crate::heap::Heap;
 use crate::lookup;
 use crate::noted::{Change, Noted, unnoted};
-use crate::parts::Part;
+use crate::parts::{Part, Reach};
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::State;
 
@@ -53,24 +53,29 @@ impl<'m> Buddy<'m> {
         Heap::<FreeSets<'m>>::metadata_cells(PolicyKind::Buddy, capacity, rules)
     }
 
-    /// Calls `visit` with each part of the metadata of such a heap, as far as a heap of `end` bytes accesses it: one that
-    /// [`Buddy::set_limit`] has kept to that size. Metadata beyond need not be backed with memory.
+    /// Calls `visit` with each part of the metadata of such a heap, as far as a heap accesses it that
+    /// [`Buddy::set_limit`] has kept to this reach. Metadata beyond need not be backed with memory.
     ///
     /// # Errors
     /// As [`Buddy::metadata_cells`].
     pub fn each_part(
         capacity: usize,
         rules: &Rules,
-        end: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
-        Heap::<FreeSets<'m>>::each_part(PolicyKind::Buddy, capacity, rules, end, visit)
+        Heap::<FreeSets<'m>>::each_part(PolicyKind::Buddy, capacity, rules, reach, visit)
     }
 
-    /// Lets the heap grow up to `bytes`, and no further; in the beginning, that is its capacity. A request that would
-    /// need more is refused as if the region were full.
-    pub fn set_limit(&mut self, bytes: usize) {
-        self.heap.set_limit(bytes);
+    /// Lets the heap grow up to [`Reach::end`], and no further; in the beginning, that is its capacity. A request that
+    /// would need more is refused as if the region were full.
+    pub fn set_limit(&mut self, reach: Reach) {
+        self.heap.set_limit(reach);
+    }
+
+    /// Returns 0: no request is refused because of [`Reach::short`].
+    pub fn missing(&mut self) -> usize {
+        0
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.

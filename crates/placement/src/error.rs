@@ -15,7 +15,8 @@ pub enum RulesError {
     Growth,
     /// The phase is not a multiple of the granule.
     Phase,
-    /// The region holds fewer than 16 granules or more than 2^36.
+    /// The region holds fewer than 16 granules or more than
+    /// [`PolicyKind::most_granules`](crate::PolicyKind::most_granules).
     Capacity,
     /// The metadata block is shorter than [`AnyEngine::metadata_cells`](crate::AnyEngine::metadata_cells) returns.
     MetadataTooShort,
@@ -71,7 +72,7 @@ impl fmt::Display for RulesError {
                 "the growth step must be a positive multiple of the granule, and the policy must be able to grow"
             }
             RulesError::Phase => "the phase must be a multiple of the granule",
-            RulesError::Capacity => "a region holds from 16 to 2^36 granules",
+            RulesError::Capacity => "a region holds from 16 to 2^36 granules (best and good fit: 2^42)",
             RulesError::MetadataTooShort => "the metadata block is too short for this region and policy",
             RulesError::NotAHeap => "this is not the metadata of a heap of this version and policy",
         })

@@ -11,11 +11,12 @@ use crate::counters::Counters;
 use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::heap::Heap;
+use crate::index::class_map::CLASSES;
 use crate::index::{AnyIndex, Choice, Choose, Index, Update};
 use crate::lookup;
 use crate::map::{Hole, words_for};
 use crate::noted::{Change, Noted, unnoted};
-use crate::parts::Part;
+use crate::parts::{Part, Reach};
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::{Need, State};
 
@@ -53,24 +54,31 @@ impl<'m, P: Choose> Fit<'m, P> {
         Heap::<P::Index<'m>>::metadata_cells(P::KIND, capacity, rules)
     }
 
-    /// Calls `visit` with each part of the metadata of such a heap, as far as a heap of `end` bytes accesses it: one that
-    /// [`Fit::set_limit`] has kept to that size. Metadata beyond need not be backed with memory.
+    /// Calls `visit` with each part of the metadata of such a heap, as far as a heap accesses it that
+    /// [`Fit::set_limit`] has kept to this reach. Metadata beyond need not be backed with memory.
     ///
     /// # Errors
     /// As [`Fit::metadata_cells`].
     pub fn each_part(
         capacity: usize,
         rules: &Rules,
-        end: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
-        Heap::<P::Index<'m>>::each_part(P::KIND, capacity, rules, end, visit)
+        Heap::<P::Index<'m>>::each_part(P::KIND, capacity, rules, reach, visit)
     }
 
-    /// Lets the heap grow up to `bytes`, and no further; in the beginning, that is its capacity. A request that would
-    /// need more is refused as if the region were full.
-    pub fn set_limit(&mut self, bytes: usize) {
-        self.heap.set_limit(bytes);
+    /// Lets the heap reach as far as this, and no further; in the beginning, that is its capacity. A request that would
+    /// need more is refused as if the region were full, or a resize as if there were no room. No reach is shorter than
+    /// that of an earlier call.
+    pub fn set_limit(&mut self, reach: Reach) {
+        self.heap.set_limit(reach);
+    }
+
+    /// Returns the [`Reach::short`] that the last request or resize would have needed, if it was refused for that; else
+    /// 0. The next call returns 0.
+    pub fn missing(&mut self) -> usize {
+        self.heap.missing()
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
@@ -93,7 +101,7 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// # Safety
     /// `metadata` is valid for reads and writes of [`Fit::metadata_cells`] cells for `'m`, is used through nothing
     /// else, and every byte of it is 0. For a heap that grows by itself it suffices that those cells are valid which
-    /// [`Fit::each_part`] names for an end of 0, and those for each end up to which [`Fit::set_limit`] lets it grow
+    /// [`Fit::each_part`] names for a reach of 0, and those for each reach to which [`Fit::set_limit`] lets it grow
     /// later; that is called before anything else.
     pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
         let state = State::new(P::KIND, capacity, rules)?;
@@ -173,6 +181,7 @@ impl<'m, P: Choose> Fit<'m, P> {
         note: impl FnOnce(Change),
     ) -> Result<usize, AllocateError> {
         let heap = &mut self.heap;
+        heap.shun_short(choice, need)?;
         let grown = choice == Choice::Nowhere;
         if grown {
             heap.shared(|heap| heap.grow(need))?;
@@ -264,6 +273,25 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
                 self.count_split();
             }
             self.set_end(end);
+        }
+        Ok(())
+    }
+}
+
+impl<'m, I: Index<'m>> Heap<'m, I> {
+    /// Refuses a choice that would leave a short block or hole beyond the limit for those.
+    #[inline(always)]
+    fn shun_short(&mut self, choice: Choice, need: &Need) -> Result<(), AllocateError> {
+        let Some(limit) = self.index.short_limit() else { return Ok(()) };
+        let behind = |start: usize| (start + need.gap(start)).saturating_add(need.len);
+        let reaches_to = match choice {
+            Choice::Hole(hole) => hole.end(),
+            Choice::Nowhere if self.state.growth() == Growth::Append => behind(self.state.end),
+            Choice::Wilderness | Choice::Nowhere => behind(self.state.top),
+        };
+        if reaches_to > limit.granule && makes_short(self.state.top, choice, need) {
+            limit.missing = reaches_to;
+            return Err(AllocateError::RegionFull);
         }
         Ok(())
     }
@@ -440,6 +468,20 @@ impl<'m> Heap<'m, AnyIndex<'m>> {
     }
 }
 
+/// Returns whether a choice leaves a short block or hole, in a heap with this top.
+#[cold]
+#[inline(never)]
+fn makes_short(top: usize, choice: Choice, need: &Need) -> bool {
+    let (start, room) = match choice {
+        Choice::Hole(hole) => (hole.start, hole.len),
+        // What is left of the wilderness is in no index.
+        _ => (top, usize::MAX),
+    };
+    let gap = need.gap(start);
+    let is_short = |len: usize| (1..=CLASSES).contains(&len);
+    is_short(need.len) || is_short(gap) || is_short(room - gap - need.len)
+}
+
 impl<P: Choose> Engine for Fit<'_, P> {
     fn policy(&self) -> PolicyKind {
         P::KIND
@@ -525,6 +567,7 @@ impl<P: Choose> Noted for Fit<'_, P> {
         new: usize,
         note: impl FnOnce(Change),
     ) -> Result<(), ResizeError> {
+        self.heap.shun_short_resize(offset, new)?;
         self.heap.shared(|heap| heap.resize_in_place(offset, old, new, note))
     }
 

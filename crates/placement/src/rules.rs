@@ -71,12 +71,18 @@ pub const MAX_HEADER: u32 = 4096;
 /// The longest minimum remainder, in bytes.
 pub(crate) const MAX_MIN_REMAINDER: u32 = 1 << 20;
 
-/// The most granules a region may hold.
+/// The most granules a region may hold under any policy; see [`PolicyKind::most_granules`].
 #[cfg(target_pointer_width = "64")]
 pub const MAX_GRANULES: usize = 1 << 36;
-/// The most granules a region may hold.
+/// The most granules a region may hold under any policy; see [`PolicyKind::most_granules`].
 #[cfg(not(target_pointer_width = "64"))]
 pub const MAX_GRANULES: usize = 1 << 28;
+
+/// The most granules of a region under best and good fit, whose indexes are divided into stretches of the region.
+#[cfg(target_pointer_width = "64")]
+pub(crate) const MOST_GRANULES_BY_LENGTH: usize = 1 << 42;
+#[cfg(not(target_pointer_width = "64"))]
+pub(crate) const MOST_GRANULES_BY_LENGTH: usize = MAX_GRANULES;
 
 /// The fewest granules a region may hold.
 pub const MIN_GRANULES: usize = 16;
@@ -151,6 +157,15 @@ impl PolicyKind {
             PolicyKind::Random => "random",
             PolicyKind::Buddy => "buddy",
             PolicyKind::Good => "good",
+        }
+    }
+
+    /// Returns the most granules that a region may hold under this policy.
+    #[must_use]
+    pub const fn most_granules(self) -> usize {
+        match self {
+            PolicyKind::Best | PolicyKind::Good => MOST_GRANULES_BY_LENGTH,
+            _ => MAX_GRANULES,
         }
     }
 

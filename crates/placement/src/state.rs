@@ -44,7 +44,7 @@ impl State {
     pub(crate) fn new(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<State, RulesError> {
         rules.validate()?;
         let granules = capacity / rules.granule as usize;
-        if !(MIN_GRANULES..=MAX_GRANULES).contains(&granules) {
+        if !(MIN_GRANULES..=policy.most_granules()).contains(&granules) {
             return Err(RulesError::Capacity);
         }
         let (growth, step) = match rules.growth {
@@ -78,7 +78,8 @@ impl State {
     /// Sets the region's length to `bytes` (rounded down to granules), which must not be shorter than the heap.
     pub(crate) fn set_capacity(&mut self, bytes: usize) -> Result<(), RulesError> {
         let granules = bytes >> self.shift();
-        if !(MIN_GRANULES..=MAX_GRANULES).contains(&granules) || granules < self.end {
+        let most = PolicyKind::from_tag(self.policy).map_or(MAX_GRANULES, PolicyKind::most_granules);
+        if !(MIN_GRANULES..=most).contains(&granules) || granules < self.end {
             return Err(RulesError::Capacity);
         }
         self.capacity = granules;
@@ -99,7 +100,7 @@ impl State {
             && self.padding == 0
             && self.policy == policy as u8
             && shift <= 12
-            && (MIN_GRANULES..=MAX_GRANULES.min(usize::MAX >> shift)).contains(&self.capacity)
+            && (MIN_GRANULES..=policy.most_granules().min(usize::MAX >> shift)).contains(&self.capacity)
             && self.end <= self.capacity
             && u32::from(self.header) <= MAX_HEADER >> shift
             && (1..=(MAX_MIN_REMAINDER >> shift).max(1)).contains(&self.min_remainder)

@@ -8,7 +8,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, map, page_size, round_to_pages, unmap};
-use heapwright_placement::{Part, Rules, RulesError};
+use heapwright_placement::{Part, Reach, Rules, RulesError};
 
 use super::CreateError;
 use crate::policy::Policy;
@@ -92,35 +92,46 @@ struct Front {
     used_to: usize,
 }
 
+/// Calls a function with each part of the metadata of a design, as far as a heap with this reach uses it.
+type EachPart<'d> = &'d dyn Fn(Reach, &mut dyn FnMut(Part)) -> Result<(), RulesError>;
+
 impl<P: Policy> Design<P> {
-    /// Calls `visit` with the fronts in their order, as a heap of `end` bytes uses them.
-    fn each_front(&self, end: usize, mut visit: impl FnMut(Front)) -> Result<(), RulesError> {
-        let (mut front, mut count, mut after_long) = (Front::default(), 1, false);
-        let mut add = |part: Part| {
-            let [start, length, used] = [part.start, part.length, part.used].map(|cells| cells * size_of::<u64>());
-            let (page, is_long) = (start & !(page_size() - 1), length > SHORT);
-            if (is_long || after_long) && page > front.start && count < MOST_FRONTS {
-                visit(front);
-                (front, count) = (Front { start: page, used_to: 0 }, count + 1);
-            }
-            front.used_to = start + if is_long { used } else { length };
-            after_long = is_long;
-        };
-        P::each_part(self.choice, self.capacity, &self.rules, end, &mut add)?;
-        visit(front);
-        Ok(())
+    fn each_part(&self) -> impl Fn(Reach, &mut dyn FnMut(Part)) -> Result<(), RulesError> {
+        |reach, visit| P::each_part(self.choice, self.capacity, &self.rules, reach, visit)
     }
+}
+
+/// Calls `visit` with the fronts in their order, as a heap with this reach uses them.
+fn each_front(each_part: EachPart<'_>, reach: Reach, visit: &mut dyn FnMut(Front)) -> Result<(), RulesError> {
+    let (mut front, mut count, mut after_long) = (Front::default(), 1, false);
+    let mut add = |part: Part| {
+        let [start, length, used] = [part.start, part.length, part.used].map(|cells| cells * size_of::<u64>());
+        let (page, is_long) = (start & !(page_size() - 1), length > SHORT);
+        if (is_long || after_long) && page > front.start && count < MOST_FRONTS {
+            visit(front);
+            (front, count) = (Front { start: page, used_to: 0 }, count + 1);
+        }
+        front.used_to = start + if is_long { used } else { length };
+        after_long = is_long;
+    };
+    each_part(reach, &mut add)?;
+    visit(front);
+    Ok(())
 }
 
 impl Metadata {
     /// Claims the metadata's addresses and maps what an empty heap uses.
     pub(super) fn new<P: Policy>(design: &Design<P>) -> Result<Metadata, CreateError> {
         let cells = P::metadata_cells(design.choice, design.capacity, &design.rules)?;
+        Self::of_parts(cells, &design.each_part())
+    }
+
+    fn of_parts(cells: usize, each_part: EachPart<'_>) -> Result<Metadata, CreateError> {
         let length = cells.checked_mul(size_of::<u64>()).and_then(round_to_pages).ok_or(RulesError::Capacity)?;
         let mut rest = Some(Reservation::claim_table(length).map_err(|Refused| CreateError::Refused)?);
         let mut fronts = Fronts::new().map_err(|Refused| CreateError::Refused)?;
         let (mut at, mut count) = (0, 0);
-        design.each_front(0, |front| {
+        each_front(each_part, Reach::whole(0), &mut |front| {
             if front.start > 0
                 && let Some(mut before) = rest.take()
             {
@@ -131,18 +142,22 @@ impl Metadata {
         })?;
         fronts[count] = rest;
         let mut metadata = Metadata { fronts, length };
-        metadata.reach(design, 0).map_err(|Refused| CreateError::Refused)?;
+        metadata.reach_parts(each_part, Reach::whole(0)).map_err(|Refused| CreateError::Refused)?;
         Ok(metadata)
     }
 
-    /// Maps what a heap of `end` bytes uses.
+    /// Maps what a heap with this reach uses.
     ///
     /// # Errors
     /// [`Refused`]: more than before may be mapped, but not all.
-    pub(super) fn reach<P: Policy>(&mut self, design: &Design<P>, end: usize) -> Result<(), Refused> {
+    pub(super) fn reach<P: Policy>(&mut self, design: &Design<P>, reach: Reach) -> Result<(), Refused> {
+        self.reach_parts(&design.each_part(), reach)
+    }
+
+    fn reach_parts(&mut self, each_part: EachPart<'_>, reach: Reach) -> Result<(), Refused> {
         let mut result = Ok(());
         let mut fronts = self.fronts.iter_mut();
-        let visited = design.each_front(end, |front| {
+        let visited = each_front(each_part, reach, &mut |front| {
             let used = round_to_pages(front.used_to - front.start);
             let reached = match (fronts.next(), used) {
                 (Some(Some(space)), Some(used)) => space.extend(used.min(space.length())),

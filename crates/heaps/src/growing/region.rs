@@ -32,7 +32,7 @@ pub(super) struct Region {
 impl Region {
     /// Claims `capacity` bytes of addresses.
     pub(super) fn claim(capacity: usize, backing: Backing) -> Result<Region, Refused> {
-        let align = (capacity / 64).clamp(page_size(), MAX_ALIGN);
+        let align = (1 << (capacity / 64).max(1).ilog2()).clamp(page_size(), MAX_ALIGN);
         Ok(Region { space: Reservation::claim(capacity, align)?, frontier: 0, backing })
     }
 

@@ -3,8 +3,10 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use heapwright_os::Refused;
 use heapwright_placement::{Block, BlockState, Engine, Freed, PolicyKind, ResizeError};
 
+use super::extend::Short;
 use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
 
@@ -19,12 +21,9 @@ impl<P: Policy> GrowingHeap<P> {
     pub unsafe fn resize_in_place(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
         let offset = self.offset(block);
         let before = self.placement.engine.usable_size(offset).ok_or(ResizeError::NotABlock)?;
-        match self.placement.engine.resize(offset, old, new) {
-            Err(ResizeError::NoRoom) if self.can_extend_last(offset + before, new) => {
-                self.extend_to(offset.saturating_add(new)).map_err(|_| ResizeError::NoRoom)?;
-                self.placement.engine.resize(offset, old, new)?;
-            }
-            result => result?,
+        if let Err(error) = self.placement.engine.resize(offset, old, new) {
+            self.make_room(error, offset + before, offset.saturating_add(new), new)?;
+            self.placement.engine.resize(offset, old, new)?;
         }
         let after = self.placement.engine.usable_size(offset).unwrap_or(before);
         if after < before {
@@ -33,6 +32,23 @@ impl<P: Policy> GrowingHeap<P> {
             self.region.reach(offset + after);
         }
         Ok(())
+    }
+
+    /// Makes room where the engine refused to resize the block of `bytes` that ends at `end` so that it ends at
+    /// `wanted`.
+    #[cold]
+    fn make_room(&mut self, error: ResizeError, end: usize, wanted: usize, bytes: usize) -> Result<(), ResizeError> {
+        let missing = P::missing(&mut self.placement.engine);
+        let made = if error != ResizeError::NoRoom {
+            return Err(error);
+        } else if (1..=self.region.committed()).contains(&missing) {
+            self.extend_short(missing)
+        } else if self.can_extend_last(end, bytes) {
+            self.extend_to(wanted, if missing == 0 { Short::AsBefore } else { Short::ToTheEnd })
+        } else {
+            Err(Refused)
+        };
+        made.map_err(|Refused| ResizeError::NoRoom)
     }
 
     /// Returns whether a longer heap has room for a block of `bytes` that ends at `end` now: buddies never extend a

@@ -17,6 +17,16 @@ pub struct Mapping {
     pub length: usize,
 }
 
+/// How many mappings a set contains, and how long they are together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct MappingTotals {
+    /// Their number.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 const EMPTY: Mapping = Mapping { address: 0, length: 0 };
 
 /// A set of mappings, found by their addresses. Every operation takes constant time on average; only
@@ -26,7 +36,7 @@ const EMPTY: Mapping = Mapping { address: 0, length: 0 };
 pub struct Mappings {
     slots: NonNull<Mapping>,
     order: u32,
-    entries: usize,
+    totals: MappingTotals,
     /// Slots that are kept for what was taken out.
     promised: usize,
 }
@@ -38,7 +48,7 @@ impl Mappings {
     /// An empty set, without memory.
     #[must_use]
     pub const fn new() -> Mappings {
-        Mappings { slots: NonNull::dangling(), order: 0, entries: 0, promised: 0 }
+        Mappings { slots: NonNull::dangling(), order: 0, totals: MappingTotals { count: 0, bytes: 0 }, promised: 0 }
     }
 
     fn slots(&self) -> &[Mapping] {
@@ -80,7 +90,7 @@ impl Mappings {
     #[must_use]
     #[inline(never)]
     pub fn get(&self, address: usize) -> Option<usize> {
-        if self.entries == 0 {
+        if self.totals.count == 0 {
             return None;
         }
         Some(self.slots()[self.slot(address)].length).filter(|&length| length != 0)
@@ -92,12 +102,12 @@ impl Mappings {
     /// [`Refused`].
     #[inline(never)]
     pub fn make_room(&mut self) -> Result<(), Refused> {
-        if self.order != 0 && self.entries + self.promised < (3 << self.order) / 4 {
+        if self.order != 0 && self.count() + self.promised < (3 << self.order) / 4 {
             return Ok(());
         }
         let order = if self.order == 0 { page_size().ilog2() - size_of::<Mapping>().ilog2() } else { self.order + 1 };
-        let longer =
-            Mappings { slots: map(size_of::<Mapping>() << order)?.cast(), order, entries: 0, promised: self.promised };
+        let slots = map(size_of::<Mapping>() << order)?.cast();
+        let longer = Mappings { slots, order, totals: MappingTotals::default(), promised: self.promised };
         let shorter = core::mem::replace(self, longer);
         for &entry in shorter.slots().iter().filter(|&&entry| entry != EMPTY) {
             self.insert(entry);
@@ -110,7 +120,8 @@ impl Mappings {
     pub fn insert(&mut self, entry: Mapping) {
         let at = self.slot(entry.address);
         self.slots_mut()[at] = entry;
-        self.entries += 1;
+        self.totals.count += 1;
+        self.totals.bytes += entry.length as u64;
     }
 
     /// Removes the entry of `address` and returns its length.
@@ -131,7 +142,8 @@ impl Mappings {
             at = (at + 1) & mask;
         }
         self.slots_mut()[gap] = EMPTY;
-        self.entries -= 1;
+        self.totals.count -= 1;
+        self.totals.bytes -= length as u64;
         Some(length)
     }
 
@@ -151,7 +163,14 @@ impl Mappings {
     /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.entries
+        self.totals.count as usize
+    }
+
+    /// Returns how many there are and how long they are together. The address of the totals does not change unless the
+    /// set is moved: other processes may read them there.
+    #[must_use]
+    pub fn totals(&self) -> &MappingTotals {
+        &self.totals
     }
 
     /// Returns all entries, in no particular order.
@@ -164,7 +183,8 @@ impl Mappings {
     pub(super) fn check(&self) -> Result<(), usize> {
         match self.iter().find(|entry| self.get(entry.address) != Some(entry.length)) {
             Some(lost) => Err(lost.address),
-            None if self.iter().count() != self.entries => Err(0),
+            None if self.iter().count() != self.count() => Err(0),
+            None if self.iter().map(|entry| entry.length as u64).sum::<u64>() != self.totals.bytes => Err(0),
             None => Ok(()),
         }
     }

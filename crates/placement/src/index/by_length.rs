@@ -6,12 +6,12 @@ use core::marker::PhantomData;
 use crate::bit_tree::{self, BitTree};
 use crate::bits::{below, lowest};
 use crate::cells::Cells;
-use crate::heap::Section;
+use crate::heap::{Section, ShortLimit};
 use crate::index::class_map::{self, CLASSES, ClassMap, exact_in_word};
-use crate::index::min_trie::{self, LengthBits, Node};
+use crate::index::min_trie::{self, LengthBits, Node, base_of, stretch_of, stretches};
 use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
-use crate::parts::Parts;
+use crate::parts::{Parts, Reach};
 use crate::state::Need;
 
 /// How holes longer than 64 granules are divided into bins, the shortest first.
@@ -37,14 +37,29 @@ pub trait Bins: 'static {
 
 /// An index of holes by length.
 pub struct ByLength<'m, B> {
-    /// The encoded bins; the offset of their roots; the class map; the roots; the set of non-empty bins.
+    /// The encoded bins; the offset of their roots; how many stretches have had long holes; the class map; for each
+    /// stretch the roots of its bins and the set of non-empty bins.
     cells: Cells<'m, u64>,
+    short: ShortLimit,
     _bins: PhantomData<B>,
 }
 
 const BINS: usize = 0;
 const ROOTS: usize = 1;
-const CLASS_MAP: usize = 2;
+const STRETCHES: usize = 2;
+const CLASS_MAP: usize = 3;
+
+/// Where the bins of a stretch are: the offset of their roots, and the first word of the stretch.
+#[derive(Clone, Copy)]
+struct Stretch {
+    roots: usize,
+    base: usize,
+}
+
+/// Returns how many cells the bins of one stretch take.
+const fn stretch_cells(bins: usize) -> usize {
+    bins + bit_tree::cells_for(bins)
+}
 
 impl<'m, B: Bins> ByLength<'m, B> {
     #[inline(always)]
@@ -57,49 +72,85 @@ impl<'m, B: Bins> ByLength<'m, B> {
         ClassMap::new(CLASS_MAP, map.words())
     }
 
-    /// Returns the offset of the bins' roots.
+    /// Returns where the bins of a stretch are.
     #[inline(always)]
-    fn roots(&self) -> usize {
-        self.cells.get(ROOTS) as usize
+    fn stretch(&self, number: usize) -> Stretch {
+        let first = Stretch { roots: self.cells.get(ROOTS) as usize, base: 0 };
+        if number == 0 { first } else { self.later_stretch(first, number) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn later_stretch(&self, first: Stretch, number: usize) -> Stretch {
+        let roots = first.roots + number * stretch_cells(self.bins().count());
+        Stretch { roots, base: base_of(number) }
+    }
+
+    /// Returns how many stretches have had long holes.
+    #[inline(always)]
+    fn stretches(&self) -> usize {
+        self.cells.get(STRETCHES) as usize
     }
 
     #[inline(always)]
-    fn occupied(&self) -> BitTree {
+    fn occupied(&self, stretch: Stretch) -> BitTree {
         let count = self.bins().count();
-        BitTree::new(self.roots() + count, count)
+        BitTree::new(stretch.roots + count, count)
     }
 
     #[inline(always)]
-    fn root(&self, bin: usize) -> Node {
-        Node(self.cells.get(self.roots() + bin) as u32)
+    fn root(&self, stretch: Stretch, bin: usize) -> Node {
+        Node(self.cells.get(stretch.roots + bin) as u32)
     }
 
     #[inline(always)]
-    fn set_root(&mut self, bin: usize, root: Node) {
-        self.cells.set(self.roots() + bin, u64::from(root.0));
+    fn set_root(&mut self, stretch: Stretch, bin: usize, root: Node) {
+        self.cells.set(stretch.roots + bin, u64::from(root.0));
     }
 
-    #[inline]
+    /// Returns a stretch's hole with its bin's order as a key: the first of several stretches is the bins' first.
+    fn ranked(bins: &B, hole: Hole) -> (usize, usize, usize) {
+        let bin = bins.bin(hole.len);
+        (bin, if bins.order(bin).0 == 0 { 0 } else { hole.len }, hole.start)
+    }
+
+    /// Returns the first, in the order of the bins, of the holes that `find` returns for each stretch.
+    #[inline(always)]
+    fn first_of_stretches(&self, find: impl Fn(Stretch) -> Option<Hole>) -> Option<Hole> {
+        if self.stretches() <= 1 { find(self.stretch(0)) } else { self.first_of_several(&find) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_of_several(&self, find: &dyn Fn(Stretch) -> Option<Hole>) -> Option<Hole> {
+        let bins = self.bins();
+        (0..self.stretches())
+            .filter_map(|number| find(self.stretch(number)))
+            .min_by_key(|&hole| Self::ranked(&bins, hole))
+    }
+
+    #[inline(always)]
     fn insert_long(&mut self, map: &mut BlockMap<'m>, hole: Hole) {
         let bins = self.bins();
-        let bin = bins.bin(hole.len);
-        let mut root = self.root(bin);
+        let (bin, stretch) = (bins.bin(hole.len), self.stretch(stretch_of(hole)));
+        let mut root = self.root(stretch, bin);
         if root == Node(0) {
-            self.occupied().insert(&mut self.cells, bin);
+            self.cells.set(STRETCHES, self.stretches().max(stretch_of(hole) + 1) as u64);
+            self.occupied(stretch).insert(&mut self.cells, bin);
         }
-        min_trie::insert(map, &mut root, bins.order(bin), hole);
-        self.set_root(bin, root);
+        min_trie::insert(map, stretch.base, &mut root, bins.order(bin), hole);
+        self.set_root(stretch, bin, root);
     }
 
-    #[inline]
+    #[inline(always)]
     fn remove_long(&mut self, map: &mut BlockMap<'m>, hole: Hole) {
         let bins = self.bins();
-        let bin = bins.bin(hole.len);
-        let mut root = self.root(bin);
-        min_trie::remove(map, &mut root, bins.order(bin), hole);
-        self.set_root(bin, root);
+        let (bin, stretch) = (bins.bin(hole.len), self.stretch(stretch_of(hole)));
+        let mut root = self.root(stretch, bin);
+        min_trie::remove(map, stretch.base, &mut root, bins.order(bin), hole);
+        self.set_root(stretch, bin, root);
         if root == Node(0) {
-            self.occupied().remove(&mut self.cells, bin);
+            self.occupied(stretch).remove(&mut self.cells, bin);
         }
     }
 
@@ -117,8 +168,13 @@ impl<'m, B: Bins> ByLength<'m, B> {
     /// Returns the first hole of the first non-empty bin from `bin` on.
     #[inline]
     pub(crate) fn first_of_bins_from(&self, map: &BlockMap<'m>, bin: usize) -> Option<Hole> {
-        let bin = self.occupied().first_from(&self.cells, bin)?;
-        Some(self.root(bin).hole(map))
+        self.first_of_stretches(|stretch| self.first_of_bins_in(map, stretch, bin))
+    }
+
+    #[inline(always)]
+    fn first_of_bins_in(&self, map: &BlockMap<'m>, stretch: Stretch, bin: usize) -> Option<Hole> {
+        let bin = self.occupied(stretch).first_from(&self.cells, bin)?;
+        Some(self.root(stretch, bin).hole(map, stretch.base))
     }
 
     /// Returns the smallest hole of at least `len` granules, the lowest of equals.
@@ -144,10 +200,12 @@ impl<'m, B: Bins> ByLength<'m, B> {
         if order.0 == 0 {
             return self.first_of_bins_from(map, bin);
         }
-        match min_trie::first_from(map, self.root(bin), order, len) {
-            Some(hole) => Some(hole),
-            None => self.first_of_bins_from(map, bin + 1),
-        }
+        self.first_of_stretches(|stretch| {
+            match min_trie::first_from(map, stretch.base, self.root(stretch, bin), order, len) {
+                Some(hole) => Some(hole),
+                None => self.first_of_bins_in(map, stretch, bin + 1),
+            }
+        })
     }
 
     /// Returns the smallest hole that `need` fits into, the lowest of equals; skips holes that it does not fit.
@@ -173,9 +231,13 @@ impl<'m, B: Bins> ByLength<'m, B> {
         }
         let mut bin = if need.len <= CLASSES { 0 } else { bins.bin(need.len) };
         loop {
-            bin = self.occupied().first_from(&self.cells, bin)?;
+            let next = |number| self.occupied(self.stretch(number)).first_from(&self.cells, bin);
+            bin = (0..self.stretches()).filter_map(next).min()?;
             let fits = |hole: Hole| need.fits(hole.start, hole.len);
-            if let Some(hole) = min_trie::first_that(map, self.root(bin), bins.order(bin), fits) {
+            let find = |stretch: Stretch| {
+                min_trie::first_that(map, stretch.base, self.root(stretch, bin), bins.order(bin), fits)
+            };
+            if let Some(hole) = self.first_of_stretches(find) {
                 return Some(hole);
             }
             bin += 1;
@@ -190,16 +252,22 @@ impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
             return 0;
         }
         let bins = B::of_region(granules).count();
-        CLASS_MAP + class_map::cells_for(words) + bins + bit_tree::cells_for(bins)
+        CLASS_MAP + class_map::cells_for(words) + stretches(words) * stretch_cells(bins)
     }
 
-    fn add_parts(parts: &mut Parts<'_>, granules: usize, end: usize) {
+    #[inline(always)]
+    fn short_limit(&mut self) -> Option<&mut ShortLimit> {
+        Some(&mut self.short)
+    }
+
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, reach: Reach) {
         let words = words_for(granules);
         if words > PLAIN_WORDS {
             parts.add_whole(CLASS_MAP);
-            class_map::add_parts(parts, words, words_for(end));
+            class_map::add_parts(parts, words, words_for(reach.end), words_for(reach.short));
             let bins = B::of_region(granules).count();
-            parts.add_whole(bins + bit_tree::cells_for(bins));
+            let [all, used] = [words, words_for(reach.end)].map(|words| stretches(words) * stretch_cells(bins));
+            parts.add(all, used);
         }
     }
 
@@ -209,7 +277,7 @@ impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
             cells.set(BINS, B::of_region(granules).to_cell());
             cells.set(ROOTS, (CLASS_MAP + class_map::cells_for(words)) as u64);
         }
-        ByLength { cells, _bins: PhantomData }
+        ByLength { cells, short: ShortLimit::NONE, _bins: PhantomData }
     }
 }
 
@@ -245,7 +313,7 @@ impl<'m, B: Bins> Update<'m> for ByLength<'m, B> {
 impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
     #[inline(always)]
     fn reborrow(&mut self) -> impl Update<'_> {
-        ByLength::<B> { cells: self.cells.reborrow(), _bins: PhantomData }
+        ByLength::<B> { cells: self.cells.reborrow(), short: self.short, _bins: PhantomData }
     }
 
     fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {
@@ -254,17 +322,38 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
         if (self.cells.get(BINS), self.cells.get(ROOTS)) != (bins.to_cell(), roots as u64) {
             return Err(0);
         }
-        Self::classes(map).check(&self.cells, map, survey)?;
+        Self::classes(map).check(&self.cells, map, survey, words_for(self.short.granule))?;
+        let used = stretches(survey.words);
+        if self.stretches() > used {
+            return Err(0);
+        }
         let mut held = 0;
-        for bin in 0..bins.count() {
-            let belongs = |hole: Hole| hole.len > CLASSES && bins.bin(hole.len) == bin && hole != map.pending();
-            held += min_trie::count(map, self.root(bin), bins.order(bin), survey.words, &belongs)?;
+        for number in 0..used {
+            held += self.count_in(map, survey, number)?;
         }
         // Every hole in a bin is a long one, and none is there twice.
         if held != survey.long {
             return Err(0);
         }
-        self.occupied().check(&self.cells, bins.count(), |bin| self.root(bin) != Node(0)).map_err(|_| 0)
+        Ok(())
+    }
+}
+
+impl<'m, B: Bins> ByLength<'m, B> {
+    /// Counts the long holes of a stretch that the index contains; otherwise returns a granule near an error.
+    fn count_in(&self, map: &BlockMap<'m>, survey: &Survey, number: usize) -> Result<usize, usize> {
+        let (bins, mut held) = (B::of_region(survey.capacity), 0);
+        let stretch = self.stretch(number);
+        let is_here = |hole: Hole| stretch_of(hole) == number && number < self.stretches();
+        for bin in 0..bins.count() {
+            let belongs =
+                |hole: Hole| hole.len > CLASSES && bins.bin(hole.len) == bin && hole != map.pending() && is_here(hole);
+            held +=
+                min_trie::count(map, stretch.base, self.root(stretch, bin), bins.order(bin), survey.words, &belongs)?;
+        }
+        let occupied = self.occupied(stretch);
+        occupied.check(&self.cells, bins.count(), |bin| self.root(stretch, bin) != Node(0)).map_err(|_| 0usize)?;
+        Ok(held)
     }
 }
 
@@ -347,3 +436,6 @@ impl Bins for GoodBins {
         LengthBits(0)
     }
 }
+
+#[cfg(test)]
+mod tests;

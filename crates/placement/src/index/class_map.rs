@@ -26,13 +26,14 @@ pub(crate) const fn cells_for(words: usize) -> usize {
     1 + nodes * CLASSES
 }
 
-/// Adds the parts of the class map of `words` map words, as far as it is used for `used` of them.
-pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, used: usize) {
+/// Adds the parts of the class map of `words` map words, as far as it is used for `used` of them, of which `short` have
+/// holes that are classes.
+pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, used: usize, short: usize) {
     parts.add_whole(1);
-    let (mut width, mut used) = (words, used);
+    let (mut width, mut used, mut lowest) = (words, used, Some(short.div_ceil(64)));
     while width > 1 {
         (width, used) = (width.div_ceil(64), used.div_ceil(64));
-        parts.add(width * CLASSES, (used + 1) * CLASSES);
+        parts.add(width * CLASSES, (lowest.take().unwrap_or(used) + 1) * CLASSES);
     }
 }
 
@@ -179,18 +180,32 @@ impl ClassMap {
         }
     }
 
-    /// Checks that every level up to the root agrees with the map and all above are empty; otherwise returns a granule
+    /// Checks that every level up to the root agrees with the map and all above are empty, where only the first `short`
+    /// words of the map may have holes that are classes; otherwise returns a granule
     /// near the error.
-    pub(crate) fn check(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, survey: &Survey) -> Result<(), usize> {
+    pub(crate) fn check(
+        self,
+        cells: &Cells<'_, u64>,
+        map: &BlockMap<'_>,
+        survey: &Survey,
+        short: usize,
+    ) -> Result<(), usize> {
         let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
         let (mut nodes, mut granules) = (survey.words.div_ceil(64), 64 * 64);
+        let used = nodes.min(short.div_ceil(64));
         for node in 0..nodes {
             let expected = node_of_map(map, node * 64..survey.words.min((node + 1) * 64));
-            check_node(cells, level + node * CLASSES, |class| expected[class]).map_err(|()| node * granules)?;
+            let agrees = if node < used {
+                check_node(cells, level + node * CLASSES, |class| expected[class])
+            } else {
+                expected.iter().all(|&holes| holes == 0).then_some(()).ok_or(())
+            };
+            agrees.map_err(|()| node * granules)?;
         }
-        let mut root = level;
+        let (mut root, mut readable) = (level, used);
         for height in 1..=height_over(self.words, 6) {
-            let (below, children, kept) = (level, nodes, height <= u32::from(survey.height));
+            let (below, children, kept) = (level, nodes.min(readable), height <= u32::from(survey.height));
+            readable = usize::MAX;
             (level, width) = Self::up(level, width);
             (nodes, granules) = (nodes.div_ceil(64), granules * 64);
             root = if kept { level } else { root };

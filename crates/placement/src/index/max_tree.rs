@@ -9,7 +9,7 @@ use crate::cells::Cells;
 use crate::heap::Section;
 use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
-use crate::parts::Parts;
+use crate::parts::{Parts, Reach};
 
 mod row;
 
@@ -223,7 +223,7 @@ impl<'m> Section<'m> for MaxTree<'m> {
         rows * WIDTH / 2
     }
 
-    fn add_parts(parts: &mut Parts<'_>, granules: usize, end: usize) {
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, Reach { end, .. }: Reach) {
         const ROW: usize = WIDTH / 2;
         let (mut width, mut used) = (words_for(granules), words_for(end));
         if width <= PLAIN_WORDS {

@@ -8,39 +8,59 @@
 //! the 64 hole bits of the map behind its start, which are otherwise unused ([`BlockMap::note`]).
 
 use crate::bits::highest;
-use crate::map::{BlockMap, Hole, words_for};
-use crate::rules::MAX_GRANULES;
+use crate::map::{BlockMap, Hole};
 
 /// The order of a bin: by address when all its holes are equally long or the length does not matter, else by length
 /// and then address. The number is that of the low bits of a length in which the bin's holes differ.
 #[derive(Clone, Copy)]
 pub struct LengthBits(pub(crate) u32);
 
-/// A hole in a trie: the word it starts in, plus one. 0 is no hole.
+/// A hole in a trie: the word of its stretch in which it starts, plus one. 0 is no hole.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node(pub(crate) u32);
+
+/// All holes of a trie start in the same stretch of this many words, so that 32 bits of a link suffice. Functions are
+/// passed the first word of the stretch as `base`.
+const STRETCH: usize = if cfg!(test) { 1 << 7 } else { 1 << 31 };
+
+/// Returns how many stretches `words` of a map are.
+pub(crate) const fn stretches(words: usize) -> usize {
+    words.div_ceil(STRETCH)
+}
+
+/// Returns the stretch in which a hole starts.
+#[inline(always)]
+pub(crate) fn stretch_of(hole: Hole) -> usize {
+    hole.start / 64 / STRETCH
+}
+
+/// Returns the first word of a stretch.
+#[inline(always)]
+pub(crate) fn base_of(stretch: usize) -> usize {
+    stretch * STRETCH
+}
 
 const NONE: Node = Node(0);
 
 /// Number of bits of a node's word that distinguish it from others.
-const NODE_BITS: u32 = words_for(MAX_GRANULES).ilog2() + 1;
+const NODE_BITS: u32 = STRETCH.ilog2();
 
 impl Node {
     fn of(hole: Hole) -> Node {
-        Node((hole.start / 64) as u32 + 1)
+        Node((hole.start / 64 % STRETCH) as u32 + 1)
     }
 
-    fn word(self) -> usize {
-        self.0 as usize - 1
+    fn word(self, base: usize) -> usize {
+        base + self.0 as usize - 1
     }
 
-    pub(crate) fn start(self, map: &BlockMap<'_>) -> usize {
-        let word = self.word();
+    pub(crate) fn start(self, map: &BlockMap<'_>, base: usize) -> usize {
+        let word = self.word(base);
         word * 64 + highest(map.starts(word))
     }
 
-    pub(crate) fn hole(self, map: &BlockMap<'_>) -> Hole {
-        map.hole_at(self.start(map))
+    pub(crate) fn hole(self, map: &BlockMap<'_>, base: usize) -> Hole {
+        map.hole_at(self.start(map, base))
     }
 }
 
@@ -60,8 +80,8 @@ struct Key {
 
 impl LengthBits {
     #[inline(always)]
-    fn key(self, map: &BlockMap<'_>, node: Node) -> Key {
-        Key { len: if self.0 == 0 { 0 } else { node.hole(map).len }, node: node.0 }
+    fn key(self, map: &BlockMap<'_>, base: usize, node: Node) -> Key {
+        Key { len: if self.0 == 0 { 0 } else { node.hole(map, base).len }, node: node.0 }
     }
 
     #[inline(always)]
@@ -104,13 +124,13 @@ fn write(map: &mut BlockMap<'_>, root: &mut Node, slot: Slot, node: Node) {
 }
 
 /// Adds a hole to the bin whose root is `root`.
-pub(crate) fn insert(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits, hole: Hole) {
+pub(crate) fn insert(map: &mut BlockMap<'_>, base: usize, root: &mut Node, order: LengthBits, hole: Hole) {
     let (mut carried, mut carried_start, mut key) = (Node::of(hole), hole.start, order.key_of(hole));
     let (mut slot, mut at, mut depth) = (Slot::Root, *root, 0);
     while at != NONE {
-        let here = at.start(map);
+        let here = at.start(map, base);
         let pair = links(map, here);
-        let key_here = order.key(map, at);
+        let key_here = order.key(map, base, at);
         let mut parent = here;
         if key < key_here {
             // The carried hole comes first: it takes this place, and the one that was here goes on down.
@@ -129,8 +149,8 @@ pub(crate) fn insert(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits,
 }
 
 /// Removes a hole from the bin whose root is `root`.
-pub(crate) fn remove(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits, hole: Hole) {
-    let Some(mut slot) = find(map, *root, order, hole) else {
+pub(crate) fn remove(map: &mut BlockMap<'_>, base: usize, root: &mut Node, order: LengthBits, hole: Hole) {
+    let Some(mut slot) = find(map, base, *root, order, hole) else {
         debug_assert!(false, "the hole at {} is not in its bin", hole.start);
         return;
     };
@@ -141,10 +161,10 @@ pub(crate) fn remove(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits,
             [NONE, NONE] => break,
             [_, NONE] => 0,
             [NONE, _] => 1,
-            [low, high] => usize::from(order.key(map, high) < order.key(map, low)),
+            [low, high] => usize::from(order.key(map, base, high) < order.key(map, base, low)),
         };
         let child = pair[side];
-        let start = child.start(map);
+        let start = child.start(map, base);
         let below = links(map, start);
         write(map, root, slot, child);
         set_links(map, start, pair);
@@ -155,7 +175,7 @@ pub(crate) fn remove(map: &mut BlockMap<'_>, root: &mut Node, order: LengthBits,
 }
 
 /// Returns the slot that refers to `hole`.
-fn find(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> Option<Slot> {
+fn find(map: &BlockMap<'_>, base: usize, root: Node, order: LengthBits, hole: Hole) -> Option<Slot> {
     let (target, key) = (Node::of(hole), order.key_of(hole));
     let (mut slot, mut at, mut depth) = (Slot::Root, root, 0);
     while at != target {
@@ -163,7 +183,7 @@ fn find(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> Option
             return None;
         }
         let side = order.side(key, depth);
-        let parent = at.start(map);
+        let parent = at.start(map, base);
         slot = Slot::Link { parent, side };
         at = links(map, parent)[side];
         depth += 1;
@@ -172,11 +192,11 @@ fn find(map: &BlockMap<'_>, root: Node, order: LengthBits, hole: Hole) -> Option
 }
 
 /// Returns the first hole of at least `len` granules, in the order of the bin.
-pub(crate) fn first_from(map: &BlockMap<'_>, root: Node, order: LengthBits, len: usize) -> Option<Hole> {
+pub(crate) fn first_from(map: &BlockMap<'_>, base: usize, root: Node, order: LengthBits, len: usize) -> Option<Hole> {
     let (mut at, mut depth) = (root, 0);
     let mut fallback = NONE;
     while at != NONE {
-        let hole = at.hole(map);
+        let hole = at.hole(map, base);
         if hole.len >= len {
             return Some(hole);
         }
@@ -191,25 +211,27 @@ pub(crate) fn first_from(map: &BlockMap<'_>, root: Node, order: LengthBits, len:
         at = pair[side];
         depth += 1;
     }
-    (fallback != NONE).then(|| fallback.hole(map))
+    (fallback != NONE).then(|| fallback.hole(map, base))
 }
 
 /// Returns the first hole, in the order of the bin, that `fits`. Visits the holes before it and their children.
 pub(crate) fn first_that(
     map: &BlockMap<'_>,
+    base: usize,
     root: Node,
     order: LengthBits,
     fits: impl Fn(Hole) -> bool,
 ) -> Option<Hole> {
     let mut best: Option<(Key, Hole)> = None;
-    // A key has at most 31 bits of word and 37 of length, so that a path leaves at most as many siblings behind.
+    // In a trie, keys differ in at most 31 bits of the word and 39 of the length, so that a path leaves at most as many
+    // siblings behind.
     let mut pending = [NONE; 72];
     let mut count = usize::from(root != NONE);
     pending[0] = root;
     while count > 0 {
         count -= 1;
         let node = pending[count];
-        let (key, hole) = (order.key(map, node), node.hole(map));
+        let (key, hole) = (order.key(map, base, node), node.hole(map, base));
         if best.is_some_and(|(first, _)| first < key) {
             continue;
         }
@@ -242,18 +264,20 @@ struct Path {
 /// error. The links may contain anything.
 pub(crate) fn count(
     map: &BlockMap<'_>,
+    base: usize,
     root: Node,
     order: LengthBits,
     words: usize,
     belongs: &impl Fn(Hole) -> bool,
 ) -> Result<usize, usize> {
-    count_below(map, root, order, words, belongs, Path { sides: 0, depth: 0, above: None })
+    count_below(map, base, root, order, words, belongs, Path { sides: 0, depth: 0, above: None })
 }
 
 /// Keys rise on every path down and agree with the sides taken, so that no node is visited twice and no path is longer
 /// than a key has bits, which bounds the recursion.
 fn count_below(
     map: &BlockMap<'_>,
+    base: usize,
     node: Node,
     order: LengthBits,
     words: usize,
@@ -263,15 +287,15 @@ fn count_below(
     if node == NONE {
         return Ok(0);
     }
-    let word = node.word();
+    let word = node.word(base);
     if word >= words || map.starts(word) == 0 {
         return Err(word.min(words - 1) * 64);
     }
-    let start = node.start(map);
+    let start = node.start(map, base);
     if way.depth > order.0 + NODE_BITS || !map.is_hole(start) || !belongs(map.hole_at(start)) {
         return Err(start);
     }
-    let key = order.key(map, node);
+    let key = order.key(map, base, node);
     let sides = (0..way.depth).rev().fold(0, |sides, depth| sides << 1 | order.side(key, depth) as u128);
     if sides != way.sides || way.above.is_some_and(|above| above >= key) {
         return Err(start);
@@ -280,7 +304,7 @@ fn count_below(
     for (side, child) in links(map, start).into_iter().enumerate() {
         let sides = way.sides | (side as u128) << way.depth;
         let further = Path { sides, depth: way.depth + 1, above: Some(key) };
-        count += count_below(map, child, order, words, belongs, further)?;
+        count += count_below(map, base, child, order, words, belongs, further)?;
     }
     Ok(count)
 }
