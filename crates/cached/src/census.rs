@@ -1,186 +1,264 @@
-//! What the heap consists of, found out when somebody asks: nothing is counted for it.
+//! A census of the heap: its slabs and blocks by class, from the metadata.
 //!
-//! A slab tells how many of its blocks are out, that is with the program or in a thread's list. What lies in lists is known of the calling
-//! thread and of those that have ended; what lies in those of other threads counts as the program's.
+//! The metadata of a slab contains the number of blocks that are out, that is used by the program, or in a thread cache
+//! or an inbox. The blocks in the calling thread's cache and in inboxes are subtracted; those in the caches of other
+//! threads count as used.
 
 use heapwright_heaps::Counters;
 
-use crate::classes::{CLASSES, size_of_class};
-use crate::ground::{GROUND, Held};
+use crate::arena::{ARENA, ArenaGuard};
+use crate::classes::{CLASSES, GRAIN, SLAB, size_of_class};
+use crate::entry::{DISSOLVED, Entry};
 use crate::harden;
-use crate::heap::Entry;
-use crate::slab::SLAB;
-use crate::{long, thread};
+use crate::origin::Origin;
+use crate::slab::dissolved::LONGEST;
+use crate::{long, mode, thread};
 
 /// The slabs of one size at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSlabs {
-    /// How long their blocks are, in bytes.
+    /// The length of their blocks in bytes.
     pub size: usize,
-    /// How many slabs.
+    /// The number of slabs.
     pub slabs: usize,
-    /// Blocks that the program has.
+    /// The number of blocks that the program uses.
     pub used: usize,
-    /// Blocks that wait in lists for who asks next.
+    /// The number of those that lie in dissolved slabs.
+    pub dissolved: usize,
+    /// The number of free blocks of these slabs in thread caches and inboxes, as far as is known.
     pub listed: usize,
 }
 
 impl ClassSlabs {
-    /// There are none whose blocks have `size` bytes, which is not 0.
+    /// Returns no slabs with blocks of `size` bytes, which is not 0.
     #[must_use]
     pub const fn none_of(size: usize) -> ClassSlabs {
-        ClassSlabs { size, slabs: 0, used: 0, listed: 0 }
+        ClassSlabs { size, slabs: 0, used: 0, dissolved: 0, listed: 0 }
     }
 
-    /// How many blocks there are, used and free.
+    /// Returns the number of blocks in these slabs, used and free.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.slabs * (SLAB / self.size)
     }
 
-    /// How many blocks are free, those in lists among them.
+    /// Returns the number of free blocks in these slabs, those in caches and inboxes among them.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.blocks().saturating_sub(self.used)
+        (self.blocks() + self.dissolved).saturating_sub(self.used)
     }
 }
 
-/// The heap at one moment. While other threads are at work, its parts are of moments that lie close together.
+/// What is found of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    slabs: usize,
+    /// Blocks of these slabs that are out, and those of them that are in caches and inboxes.
+    out: usize,
+    listed: usize,
+    /// The same of dissolved slabs.
+    out_dissolved: usize,
+    listed_dissolved: usize,
+}
+
+/// The heap at one moment. While other threads allocate, its parts are of moments that lie close together.
 #[derive(Clone, Debug)]
 pub struct Census {
-    /// The pages in figures: slabs and longer blocks are its blocks.
+    /// The counters of the page heap, whose blocks are slabs and long blocks.
     pub pages: Counters,
-    /// Bytes at the heap's end that nothing lies in.
+    /// The unused bytes at the end of the page heap.
     pub tail: usize,
-    /// Bytes of pages that lie between the hardened heap's slabs and long blocks, or wait, or are kept by threads.
+    /// Bytes of guards and quarantined long blocks of the hardened heap, and of long blocks in thread caches.
     apart: usize,
-    /// How many long blocks wait there or are kept.
+    /// The number of long blocks in quarantine or in thread caches.
     waiting: usize,
-    /// How many long blocks have mappings of their own, and their bytes.
+    /// The number of long blocks that have mappings of their own, and their bytes.
     mapped: (usize, usize),
-    /// By class: slabs, blocks that are out, and those of them that are known to lie in lists.
-    classes: [(usize, usize, usize); CLASSES],
+    classes: [Found; CLASSES],
+    dissolved: DissolvedSlabs,
+}
+
+/// The slabs with blocks of several classes: few blocks of their first class were left. The blocks count among those of
+/// their classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DissolvedSlabs {
+    /// The number of slabs.
+    pub slabs: usize,
+    /// The number of blocks that the program uses.
+    pub used: usize,
+    /// The number of free blocks in thread caches and inboxes, as far as is known.
+    pub listed: usize,
+    /// The bytes of these blocks.
+    pub listed_bytes: usize,
+    /// The number of holes.
+    pub holes: usize,
+    /// The bytes of the holes.
+    pub hole_bytes: usize,
+}
+
+impl DissolvedSlabs {
+    /// The length of the longest blocks, in bytes.
+    pub const LONGEST: usize = LONGEST as usize * GRAIN;
 }
 
 impl Census {
-    /// The sizes of which there are slabs, the shortest first.
+    /// Returns the sizes of which there are slabs, the shortest first.
     pub fn classes(&self) -> impl Iterator<Item = ClassSlabs> + '_ {
         // The first two have blocks of one size.
         (1..CLASSES).filter_map(|class| {
-            let (mut slabs, mut out, mut listed) = self.classes[class];
+            let Found { mut slabs, mut out, mut listed, out_dissolved, listed_dissolved } = self.classes[class];
             if class == 1 {
-                let (more_slabs, more_out, more_listed) = self.classes[0];
-                (slabs, out, listed) = (slabs + more_slabs, out + more_out, listed + more_listed);
+                let first = self.classes[0];
+                (slabs, out, listed) = (slabs + first.slabs, out + first.out, listed + first.listed);
             }
-            let size = size_of_class(class);
-            (slabs != 0).then(|| ClassSlabs { size, slabs, used: out.saturating_sub(listed), listed })
+            let dissolved = out_dissolved.saturating_sub(listed_dissolved);
+            let used = out.saturating_sub(listed) + dissolved;
+            let class = ClassSlabs { size: size_of_class(class), slabs, used, dissolved, listed };
+            (slabs + out_dissolved != 0).then_some(class)
         })
     }
 
-    /// How many bytes slabs take.
+    /// Returns the bytes of slabs.
     #[must_use]
     pub fn slab_bytes(&self) -> usize {
-        self.classes().map(|class| class.slabs * SLAB).sum()
+        self.slabs() * SLAB
     }
 
-    /// How many blocks have no class, each of its own length.
+    /// Returns the slabs with blocks of several classes.
+    #[must_use]
+    pub fn dissolved(&self) -> DissolvedSlabs {
+        self.dissolved
+    }
+
+    fn slabs(&self) -> usize {
+        self.classes().map(|class| class.slabs).sum::<usize>() + self.dissolved.slabs
+    }
+
+    /// Returns the number of long blocks.
     #[must_use]
     pub fn long_blocks(&self) -> usize {
-        let slabs: usize = self.classes().map(|class| class.slabs).sum();
-        let placed = (self.pages.blocks.saturating_sub(self.pages.holes) as usize).saturating_sub(slabs + self.waiting);
+        let others = self.slabs() + self.waiting;
+        let placed = (self.pages.blocks.saturating_sub(self.pages.holes) as usize).saturating_sub(others);
         placed + self.mapped.0
     }
 
-    /// How many bytes those have.
+    /// Returns the bytes of long blocks.
     #[must_use]
     pub fn long_bytes(&self) -> usize {
         (self.pages.live as usize).saturating_sub(self.slab_bytes() + self.apart) + self.mapped.1
     }
 
-    /// How many bytes the program has.
+    /// Returns the bytes of the blocks that the program uses.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.long_bytes() + self.classes().map(|class| class.used * class.size).sum::<usize>()
     }
 
-    /// Adds what the hardened heap has at a number.
-    fn see_span(&mut self, number: u32) {
+    /// Adds the slab or long block of the hardened heap at a number.
+    fn add_span(&mut self, number: u32) {
         let Some(span) = harden::span_at(number) else { return };
         self.apart += span.apart;
         match span.class {
             Some(class) => {
-                self.classes[class].0 += 1;
-                self.classes[class].1 += span.live;
+                self.classes[class].slabs += 1;
+                self.classes[class].out += span.live;
             }
             None => self.waiting += 1 - span.live,
         }
     }
 
-    fn see_listed(&mut self, entry: Entry, blocks: u32) {
-        self.classes[entry.class()].2 += blocks as usize;
+    fn add_slab(&mut self, number: u32, entry: Entry) {
+        if entry.class() == DISSOLVED {
+            let map = ARENA.grain_map(number);
+            self.dissolved.slabs += 1;
+            self.dissolved.holes += map.count_holes();
+            self.dissolved.hole_bytes += SLAB;
+            map.each_class(|class| {
+                self.dissolved.used += 1;
+                self.dissolved.hole_bytes -= size_of_class(class);
+                self.classes[class].out_dissolved += 1;
+            });
+        } else {
+            let class = &mut self.classes[entry.class()];
+            class.slabs += 1;
+            class.out += ARENA.blocks_out(number).count() as usize;
+        }
+    }
+
+    fn add_cached(&mut self, origin: &Origin) {
+        let class = &mut self.classes[origin.class];
+        match origin.entry.class() {
+            DISSOLVED => {
+                class.listed_dissolved += 1;
+                self.dissolved.used = self.dissolved.used.saturating_sub(1);
+                self.dissolved.listed += 1;
+                self.dissolved.listed_bytes += size_of_class(origin.class);
+            }
+            _ => class.listed += 1,
+        }
     }
 }
 
-/// The heap of the process; `None` before there is one. Time: proportional to the heap's slabs and to what lies in lists.
+/// Takes a census of the process; `None` before the first allocation. Time: proportional to the number of slabs and of
+/// blocks in the calling thread's cache and in inboxes.
 #[must_use]
 pub fn census() -> Option<Census> {
     take(|_| true)
 }
 
-/// The same of one heap of those that there are, by its number: its slabs only, whatever lists their blocks lie in.
+/// Takes a census of one heap, by its number: of its slabs only, and of their blocks in whichever cache or inbox.
 #[must_use]
 pub fn census_of(heap: u32) -> Option<Census> {
     take(|entry| entry.owner() == heap)
 }
 
-/// How many heaps there are; their numbers begin at 1. None where measures of hardening are taken: what threads have is not kept
-/// apart then.
+/// Returns the number of heaps; their numbers begin at 1. 0 in the hardened heap, which is shared by all threads.
 #[must_use]
 pub fn heaps() -> u32 {
-    if harden::is_on() {
+    if mode::is_hardened() {
         return 0;
     }
-    GROUND.shared().map_or(0, |ground| ground.heaps.made())
+    ARENA.lock().map_or(0, |arena| arena.heaps.made())
 }
 
-/// Looks at the slabs that are `meant`. The ground is held: no slab comes or goes.
-fn take(meant: impl Fn(Entry) -> bool) -> Option<Census> {
-    let ground = GROUND.shared()?;
-    let pages = ground.pages.counters().unwrap_or_default();
-    let tail = (pages.heap_size as usize).saturating_sub(ground.pages.top());
-    let (mapped, classes) = (long::apart(&ground), [(0, 0, 0); CLASSES]);
-    let mut census = Census { pages, tail, apart: 0, waiting: 0, mapped, classes };
+/// Takes a census of the slabs whose entries are `wanted`. The arena is locked, so that no slab is placed or freed
+/// meanwhile.
+fn take(wanted: impl Fn(Entry) -> bool) -> Option<Census> {
+    let arena = ARENA.lock()?;
+    let pages = arena.pages.counters().unwrap_or_default();
+    let tail = (pages.heap_size as usize).saturating_sub(arena.pages.top());
+    let (mapped, classes) = (long::apart(&arena), [Found::default(); CLASSES]);
+    let dissolved = DissolvedSlabs::default();
+    let mut census = Census { pages, tail, apart: 0, waiting: 0, mapped, classes, dissolved };
     for number in 0..(pages.heap_size as usize).div_ceil(SLAB) as u32 {
-        if harden::is_on() {
-            census.see_span(number);
+        if mode::is_hardened() {
+            census.add_span(number);
         }
-        let entry = GROUND.entry(number);
-        if entry != Entry::NONE && meant(entry) {
-            let (slabs, out, _) = &mut census.classes[entry.class()];
-            *slabs += 1;
-            *out += GROUND.blocks_out(number).count() as usize;
+        let entry = ARENA.entry(number);
+        if entry != Entry::NONE && wanted(entry) {
+            census.add_slab(number, entry);
         }
     }
-    see_lists(&ground, &mut census, meant);
+    add_caches(&arena, &mut census, wanted);
     Some(census)
 }
 
-/// Looks at the lists of the calling thread, and at what waits in the inbox of each heap.
-fn see_lists(ground: &Held, census: &mut Census, meant: impl Fn(Entry) -> bool) {
+/// Adds the blocks in the calling thread's cache, and in the inbox of each heap.
+fn add_caches(arena: &ArenaGuard, census: &mut Census, wanted: impl Fn(Entry) -> bool) {
     if let Some(mut own) = thread::heap_if_any() {
-        let (blocks, bytes) = own.kept().figures();
+        let (blocks, bytes) = own.long_cache().figures();
         census.waiting += blocks;
         census.apart += bytes;
     }
-    let mut see = |entry, blocks| {
-        if meant(entry) {
-            census.see_listed(entry, blocks);
+    let mut add = |origin: Origin| {
+        if wanted(origin.entry) {
+            census.add_cached(&origin);
         }
     };
     if let Some(own) = thread::heap_if_any() {
-        own.each_listed(&mut see);
+        own.each_cached(&mut add);
     }
-    for heap in ground.heaps.all() {
-        heap.each_waiting(|entry| see(entry, 1));
+    for heap in arena.heaps.all() {
+        heap.each_waiting(&mut add);
     }
 }

@@ -2,28 +2,36 @@
 //!
 //! At most an eighth of a block above 1 KiB is lost to rounding, and at most 15 bytes below.
 
-/// What every block is aligned to, and the step of the small classes.
+/// The alignment of every block, and the step of the small classes.
 pub(crate) const GRAIN: usize = 16;
 
 /// The longest request of the classes that are 16 bytes apart.
 const FINE: usize = 1024;
 
-/// The longest request of the small classes, whose free blocks hold their links: less than a KiB, so that no two longer blocks
-/// begin in the same KiB.
+/// The longest request of the small classes, whose free blocks hold their links: less than a KiB, so that no two longer
+/// blocks begin in the same KiB.
 pub(crate) const SMALL: usize = FINE - GRAIN;
 
 /// The longest request that has a class.
 pub(crate) const LARGEST: usize = 32 << 10;
 
+/// The length of a slab in bytes, and its alignment.
+pub(crate) const SLAB: usize = 64 << 10;
+
+/// The length of the pages in bytes by which a slab is managed.
+pub(crate) const PAGE: usize = 4 << 10;
+
+const _: () = assert!(SLAB.is_multiple_of(PAGE));
+
 /// Classes per doubling above [`FINE`], as a power of two.
 const LOG2_STEPS: u32 = 3;
 
-/// How many of the classes are small; they are the first.
+/// The number of small classes; they are the first.
 pub(crate) const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
 
 const FINE_CLASSES: usize = FINE / GRAIN + 1;
 
-/// How many classes there are. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
+/// The number of classes. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
 pub(crate) const CLASSES: usize = FINE_CLASSES + ((LARGEST.ilog2() - FINE.ilog2()) << LOG2_STEPS) as usize;
 
 /// The length of each class's blocks in bytes.
@@ -54,14 +62,14 @@ const RECIPROCALS: [u32; CLASSES] = {
     reciprocals
 };
 
-/// The class of a request of at most [`SMALL`] bytes.
+/// Returns the class of a request of at most [`SMALL`] bytes.
 #[inline(always)]
 pub(crate) const fn small_class_of(size: usize) -> usize {
     debug_assert!(size <= SMALL);
     size.div_ceil(GRAIN)
 }
 
-/// The class of a request of at most [`LARGEST`] bytes.
+/// Returns the class of a request of at most [`LARGEST`] bytes.
 #[inline(always)]
 pub(crate) const fn class_of(size: usize) -> usize {
     if size <= FINE {
@@ -73,8 +81,8 @@ pub(crate) const fn class_of(size: usize) -> usize {
     FINE_CLASSES + ((doubling - FINE.ilog2()) << LOG2_STEPS) as usize + step
 }
 
-/// The class whose blocks take the place of those of a class that is hardly used: among the small ones every fourth stands for
-/// the three below. What is a multiple of 32 or more stays one.
+/// Returns the class that serves the first requests of a class: among the small ones, every fourth serves the three
+/// below. Block lengths that are multiples of 32 or 64 are replaced by such multiples.
 #[inline(always)]
 pub(crate) const fn substitute_of(class: usize) -> usize {
     const EACH: usize = 4;
@@ -85,7 +93,7 @@ pub(crate) const fn substitute_of(class: usize) -> usize {
     if next == 0 { EACH } else { next }
 }
 
-/// The length of a class's blocks in bytes.
+/// Returns the length of a class's blocks in bytes.
 #[inline(always)]
 pub(crate) const fn size_of_class(class: usize) -> usize {
     SIZES[class] as usize
@@ -98,14 +106,14 @@ pub(crate) const fn size_of_small(size: usize) -> usize {
     if size == 0 { GRAIN } else { size.next_multiple_of(GRAIN) }
 }
 
-/// Whether a block of a class begins so many bytes, less than 2^16, behind the start of its slab.
+/// Returns whether a block of a class begins `offset` bytes, less than 2^16, behind the start of its slab.
 #[inline(always)]
 pub(crate) const fn is_start(offset: usize, class: usize) -> bool {
     blocks_before(offset, class).is_some()
 }
 
-/// How many blocks of a class lie between the start of their slab and the block that begins so many bytes, less than 2^16, behind
-/// it; `None` when none begins there.
+/// Returns the number of the block of a class that begins `offset` bytes, less than 2^16, behind the start of its slab;
+/// `None` when none begins there.
 #[inline(always)]
 pub(crate) const fn blocks_before(offset: usize, class: usize) -> Option<usize> {
     // The product is off by less than offset * size / 2^32 blocks, which is less than one block's share.
@@ -113,13 +121,19 @@ pub(crate) const fn blocks_before(offset: usize, class: usize) -> Option<usize> 
     if blocks * size_of_class(class) == offset { Some(blocks) } else { None }
 }
 
-/// The lengths that blocks of classes have, in bytes, the shortest first.
+/// Returns whether a block of a class lies `offset` bytes, less than [`SLAB`], behind the start of its slab.
+pub(crate) const fn is_block(offset: usize, class: usize) -> bool {
+    is_start(offset, class) && offset + size_of_class(class) <= SLAB
+}
+
+/// Returns the lengths of the classes' blocks in bytes, the shortest first.
 pub fn sizes() -> impl Iterator<Item = usize> {
     (1..CLASSES).map(size_of_class)
 }
 
-/// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`, a power of two: slabs begin at
-/// multiples of 64 KiB, so the blocks of a class lie at multiples of what divides their length. `None` when there is none.
+/// Returns the smallest class whose blocks hold `size` bytes and all lie at multiples of `align`, a power of two;
+/// `None` when there is none. Slabs begin at multiples of 64 KiB, so that the blocks of a class are aligned to each
+/// power of two that divides their length.
 pub(crate) fn aligned_class_of(size: usize, align: usize) -> Option<usize> {
     let rounded = size.max(1).checked_next_multiple_of(align).filter(|&rounded| rounded <= LARGEST)?;
     (class_of(rounded)..CLASSES).find(|&class| size_of_class(class).is_multiple_of(align))

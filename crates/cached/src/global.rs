@@ -1,15 +1,16 @@
-//! The heap as a Rust program's allocator.
+//! The heap as a Rust global allocator.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
+use crate::allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_medium};
 use crate::classes::GRAIN;
-use crate::{
-    OutOfMemory, allocate, allocate_aligned, allocate_zeroed, free, give, give_any, harden, reallocate,
-    resize_in_place, take, take_medium,
-};
+use crate::errors::OutOfMemory;
+use crate::free::{free, give, give_any};
+use crate::resize::{reallocate, resize_in_place};
+use crate::{harden, mode};
 
-/// The process's cached heap, as a Rust program's allocator. It gets ready with the first allocation.
+/// The process's cached heap as a Rust global allocator. The first allocation initialises it.
 ///
 /// ```
 /// use heapwright_cached::Cached;
@@ -61,9 +62,9 @@ unsafe impl GlobalAlloc for Cached {
             if !give(block)
                 && !give_any(block)
                 && let Err(error) = free(NonNull::new_unchecked(block))
-                && harden::is_on()
+                && mode::is_hardened()
             {
-                // Otherwise there is nobody to tell.
+                // `dealloc` cannot return the error; only the hardened heap aborts.
                 harden::refuse(NonNull::new_unchecked(block), error)
             }
         }

@@ -11,7 +11,6 @@ mod canary;
 mod draw;
 mod fault;
 mod long;
-mod measures;
 mod quarantine;
 mod shelf;
 mod slab;
@@ -28,15 +27,14 @@ use core::sync::atomic::Ordering;
 use heapwright_heaps::{FreeError, ResizeError};
 use heapwright_os::{ForkPass, Line, Output, Refused, exit_at_once, round_to_pages, variable};
 
-pub use measures::Measures;
-
-use crate::classes::{GRAIN, LARGEST, aligned_class_of, blocks_before, class_of, size_of_class};
-use crate::ground::GROUND;
+use crate::arena::ARENA;
+use crate::classes::{GRAIN, LARGEST, SLAB, aligned_class_of, blocks_before, class_of, size_of_class};
+use crate::errors::OutOfMemory;
 use crate::heap::Owned;
-use crate::heaps::HEAPS;
+use crate::measures::Measures;
 use crate::mode::measures;
-use crate::slab::SLAB;
-use crate::{OutOfMemory, counts, mode, thread};
+use crate::tables::MAX_HEAPS;
+use crate::{counts, mode, thread};
 use fault::{Fault, end};
 use quarantine::Waiting;
 use span::Kind;
@@ -46,7 +44,7 @@ use span::Kind;
 /// Programs whose allocator is [`Cached`](crate::Cached) allocate before they are asked anything: for them, the environment variable
 /// `HEAPWRIGHT_HARDEN` says what is wanted, see [`Measures::from_text`].
 pub fn harden(measures: Measures) {
-    if !GROUND.is_ready() {
+    if !ARENA.is_ready() {
         mode::harden(measures);
     }
 }
@@ -72,21 +70,15 @@ pub(crate) fn read_environment() {
     });
 }
 
-/// Whether any measure is taken.
-#[inline]
-pub(crate) fn is_on() -> bool {
-    measures() != Measures::NONE
-}
-
 /// Gets ready, if any measure is to be taken, over pages that have room for so many slabs.
 pub(crate) fn lay(room: usize) -> Result<(), Refused> {
-    if !is_on() {
+    if !mode::is_hardened() {
         return Ok(());
     }
     span::lay(room)?;
     shelf::lay()?;
     if measures().have(Measures::QUARANTINE) {
-        quarantine::lay(HEAPS)?;
+        quarantine::lay(MAX_HEAPS)?;
     }
     if measures().have(Measures::CANARY) {
         slack::lay(room)?;
@@ -101,7 +93,7 @@ pub(crate) fn allocate(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     let Some(class) = class_for(size, align) else {
         let block = long::allocate(layout).ok_or(OutOfMemory)?;
         if mode::is_counted() {
-            counts::see_allocated(None, size, usable_size(block).unwrap_or(size));
+            counts::record_allocation(None, size, usable_size(block).unwrap_or(size));
         }
         return Ok(block);
     };
@@ -113,7 +105,7 @@ pub(crate) fn allocate(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     }
     span::set_live(number, at);
     if mode::is_counted() {
-        counts::see_allocated(Some(class), size, size_of_class(class));
+        counts::record_allocation(Some(class), size, size_of_class(class));
     }
     Ok(block)
 }
@@ -143,7 +135,7 @@ fn class_for(size: usize, align: usize) -> Option<usize> {
 /// Where a block of a slab lies.
 fn block_at(number: u32, class: usize, at: usize) -> Option<NonNull<u8>> {
     // SAFETY: the block lies in the slab.
-    NonNull::new(unsafe { GROUND.start_of(number).add(at * size_of_class(class)) })
+    NonNull::new(unsafe { ARENA.start_of(number).add(at * size_of_class(class)) })
 }
 
 /// Puts the canary behind the first `size` bytes of a block, at least one, and notes how many there are.
@@ -182,7 +174,7 @@ enum Place {
 
 /// The place that a block has or had.
 fn place_of(block: NonNull<u8>) -> Option<Place> {
-    let number = GROUND.number_of(block.addr().get())?;
+    let number = ARENA.number_of(block.addr().get())?;
     let offset = block.addr().get() % SLAB;
     match span::kind(number) {
         Kind::Nothing => None,
@@ -194,7 +186,7 @@ fn place_of(block: NonNull<u8>) -> Option<Place> {
     }
 }
 
-/// Frees a block.
+/// Frees a block. If there is a quarantine, the calling thread has adopted a heap.
 ///
 /// # Errors
 /// [`FreeError`], if it is not one that the program has, always; nothing has changed then.
@@ -204,13 +196,11 @@ pub(crate) fn free(block: NonNull<u8>) -> Result<(), FreeError> {
             let size = long::usable_size(number);
             long::free(number, block)?;
             if mode::is_counted() {
-                counts::see_freed(None, size);
+                counts::record_free(None, size);
             }
         }
         Place::Slab(number, class, at) => {
-            // Before the block is free: a thread that ends may free the table of its thread-specific values, into which
-            // adopting a heap writes.
-            let heap = if measures().have(Measures::QUARANTINE) { thread::adopted() } else { None };
+            let heap = if measures().have(Measures::QUARANTINE) { thread::heap_if_any() } else { None };
             if !span::set_freed(number, at) {
                 return Err(FreeError::AlreadyFree);
             }
@@ -220,7 +210,7 @@ pub(crate) fn free(block: NonNull<u8>) -> Result<(), FreeError> {
                 unsafe { block.write_bytes(0, size_of_class(class)) };
             }
             if mode::is_counted() {
-                counts::see_freed(Some(class), size_of_class(class));
+                counts::record_free(Some(class), size_of_class(class));
             }
             match heap {
                 Some(heap) => wait(heap, block, size_of_class(class)),
@@ -260,7 +250,7 @@ pub(crate) fn stop_waiting(owner: u32) {
 
 /// Puts the block at an address back to its slab.
 fn put_back(address: usize) {
-    if let Some(block) = NonNull::new(GROUND.base().with_addr(address))
+    if let Some(block) = NonNull::new(ARENA.base().with_addr(address))
         && let Some(Place::Slab(number, class, at)) = place_of(block)
     {
         shelf::put(class, number, at);
@@ -314,7 +304,7 @@ pub(crate) fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
             let before = long::usable_size(number);
             long::resize_in_place(number, block, size)?;
             if mode::is_counted() {
-                counts::see_resized(before, long::usable_size(number));
+                counts::record_resize(before, long::usable_size(number));
             }
         }
         Place::Slab(number, class, at) => {
@@ -361,16 +351,16 @@ pub(crate) fn span_at(number: u32) -> Option<SpanAt> {
 
 /// Gives back to the system what is kept for nothing, and what waits, which does so no more; returns how many bytes that were.
 pub(crate) fn trim() -> usize {
-    if let Some(heap) = thread::adopted() {
+    if let Some(heap) = thread::heap_if_any() {
         stop_waiting(heap.owner());
     }
     long::release_waiting();
-    shelf::trim() + GROUND.shared().map_or(0, |mut shared| shared.pages.trim())
+    shelf::trim() + ARENA.lock().map_or(0, |mut shared| shared.pages.trim())
 }
 
 /// Takes all locks for a fork.
 pub(crate) fn hold(pass: ForkPass<'_>) {
-    if is_on() {
+    if mode::is_hardened() {
         shelf::hold(pass);
         long::WAITING.hold_for_fork(pass);
         quarantine::TABLE.hold_for_fork(pass);
@@ -382,7 +372,7 @@ pub(crate) fn hold(pass: ForkPass<'_>) {
 /// # Safety
 /// This thread, or the one that it is a copy of, called [`hold`].
 pub(crate) unsafe fn let_go() {
-    if is_on() {
+    if mode::is_hardened() {
         // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
         unsafe {
             quarantine::TABLE.let_go_after_fork();

@@ -1,14 +1,14 @@
-//! Blocks that other threads have freed, on their way to the heap that owns them.
+//! The inbox of a heap: remote frees that its owner has not collected yet.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 use crate::classes::size_of_class;
 use crate::links::Chain;
-use crate::world::{AtomicPtr, AtomicUsize, BUDGET, LEAST_BUDGET};
+use crate::platform::{AtomicPtr, AtomicUsize, BUDGET, LEAST_BUDGET};
 
-/// The weight of a freed block of a class: its length, and at least what a short one is taken to keep in memory, for one
-/// short block keeps a page.
+/// Returns the weight of a freed block of a class: its length in bytes, but at least 512, because a single short block
+/// keeps a page in memory.
 pub(crate) const fn weight_of(class: usize) -> usize {
     const LEAST: usize = 512;
     if size_of_class(class) < LEAST { LEAST } else { size_of_class(class) }
@@ -18,15 +18,15 @@ const fn budget() -> core::sync::atomic::AtomicUsize {
     core::sync::atomic::AtomicUsize::new(BUDGET)
 }
 
-/// A stack that any thread adds chains to and that is taken as a whole by the thread that holds the lock of the heap's
-/// slabs, so that no thread ever takes what another is looking at.
+/// A stack to which any thread adds chains, and which is taken as a whole by the thread that has locked the heap's
+/// slabs. There is therefore no ABA problem, and the blocks in it do not change while the slabs are locked.
 #[repr(align(64))]
 pub(crate) struct Inbox {
     first: AtomicPtr<u8>,
-    /// The weight of what has been added and has not been put away. A chain's is added before the chain.
+    /// The weight of the blocks that have been added and not been put back. A chain's weight is added before the chain.
     weight: AtomicUsize,
-    /// How much may wait: [`BUDGET`] while the owner is at work, and half of it from each reclaim by another thread on, down to
-    /// [`LEAST_BUDGET`]. A hint; loom does not watch it.
+    /// The weight above which other threads reclaim: [`BUDGET`] for an owner that collects, halved by each reclaim by
+    /// another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not observed by loom.
     budget: core::sync::atomic::AtomicUsize,
 }
 
@@ -41,40 +41,40 @@ impl Inbox {
         Inbox { first: AtomicPtr::new(null_mut()), weight: AtomicUsize::new(0), budget: budget() }
     }
 
-    /// Whether something has come.
+    /// Returns whether there are blocks.
     #[inline(always)]
     pub(crate) fn is_loaded(&self) -> bool {
         !self.first.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether more waits than may wait.
+    /// Returns whether the weight exceeds the budget.
     #[inline(always)]
     pub(crate) fn is_over_budget(&self) -> bool {
         self.weight.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed)
     }
 
-    /// Notes that the owner is at work: what waits will be taken in by it.
+    /// Resets the budget, because the owner collects.
     #[inline]
-    pub(crate) fn loosen(&self) {
+    pub(crate) fn reset_budget(&self) {
         if self.budget.load(Ordering::Relaxed) != BUDGET {
             self.budget.store(BUDGET, Ordering::Relaxed);
         }
     }
 
-    /// Notes that another thread takes in what waits; returns whether that has been so for a while, so that the owner seems
+    /// Halves the budget, because another thread reclaims; returns whether it is the least one, so that the owner seems
     /// to sleep.
-    pub(crate) fn tighten(&self) -> bool {
+    pub(crate) fn tighten_budget(&self) -> bool {
         let budget = (self.budget.load(Ordering::Relaxed) / 2).max(LEAST_BUDGET);
         self.budget.store(budget, Ordering::Relaxed);
         budget == LEAST_BUDGET
     }
 
-    /// The block that came last; null for none. Where it leads stays as it is until all is taken.
+    /// Returns the block that was added last; null for none. The list from there on does not change until all is taken.
     pub(crate) fn first(&self) -> *mut u8 {
         self.first.load(Ordering::Acquire)
     }
 
-    /// Adds a chain that is not empty and weighs `weight`; returns whether more waits than may wait.
+    /// Adds a chain that is not empty and its weight; returns whether the weight exceeds the budget now.
     ///
     /// # Safety
     /// Its blocks are free and in no other list.
@@ -85,7 +85,7 @@ impl Inbox {
         waiting > self.budget.load(Ordering::Relaxed)
     }
 
-    /// Adds a chain whose weight has been added.
+    /// Adds a chain, but not its weight.
     ///
     /// # Safety
     /// As [`Inbox::add`].
@@ -101,17 +101,17 @@ impl Inbox {
         }
     }
 
-    /// Takes all that has come: the first of a list.
+    /// Takes all blocks; returns the first of the list.
     pub(crate) fn take(&self) -> *mut u8 {
         self.first.swap(null_mut(), Ordering::Acquire)
     }
 
-    /// Notes that blocks of this weight, which were taken, have been put away.
-    pub(crate) fn lighten(&self, weight: usize) {
+    /// Subtracts the weight of blocks that were taken and have been put back.
+    pub(crate) fn subtract_weight(&self, weight: usize) {
         self.weight.fetch_sub(weight, Ordering::SeqCst);
     }
 
-    /// Forgets all, in a fork's child.
+    /// Empties the inbox, in a fork's child.
     pub(crate) fn clear(&self) {
         self.first.store(null_mut(), Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);

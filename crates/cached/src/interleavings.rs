@@ -1,7 +1,7 @@
 //! Every interleaving of a few threads and their heaps, run by loom: `.ci/loom`.
 //!
-//! The heaps are those of the product, over real pages; the classes are such that a slab has two blocks. Loom hears of each use of a
-//! block, its link, a slab and a heap, and reports two of which neither happens before the other.
+//! The heaps are those of the product, over real pages; the classes are such that a slab has two blocks. Each use of a
+//! block, its link, a slab and a heap is reported to loom, which fails if of two uses neither happens before the other.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,15 +16,16 @@ use loom::thread::{self, JoinHandle};
 
 use crate::classes::LARGEST;
 use crate::inbox::Inbox;
+use crate::lifecycle::leave;
 use crate::links::{Chain, Key, Links};
 use crate::owner_lock::OwnerLock;
-use crate::thread::leave;
-use crate::world::{LeftBehind, fork, gather, stay_in_parent, touch};
+use crate::platform::{LeftBehind, fork, set_batch_blocks, stay_in_parent, touch};
 
 /// Two of them fill a slab.
 const LENGTH: usize = LARGEST;
 
-/// Runs `body` under every interleaving in which threads are interrupted at most `interruptions` times when they need not be.
+/// Runs `body` under every interleaving in which threads are interrupted at most `interruptions` times when they need
+/// not be.
 fn interleave(interruptions: usize, body: impl Fn() + Sync + Send + 'static) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let mut builder = Builder::new();
@@ -40,7 +41,7 @@ fn interleave(interruptions: usize, body: impl Fn() + Sync + Send + 'static) {
 /// A block that its program uses.
 struct Block(NonNull<u8>);
 
-// SAFETY: blocks belong to whoever has them.
+// SAFETY: a block is used by the thread that has this value.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -63,9 +64,9 @@ impl Block {
 
 impl Block {
     fn free_without_a_heap(self) {
-        let (entry, _) = crate::slab_of(self.0).unwrap();
+        let origin = crate::origin::Origin::of(self.0).unwrap();
         // SAFETY: the block goes with its owner.
-        unsafe { crate::heap::send_at_once(self.0, entry) };
+        unsafe { crate::heap::send_unbuffered(self.0, &origin) };
     }
 }
 
@@ -94,7 +95,7 @@ fn what_is_added_to_an_inbox_is_taken_once() {
         let block = |number: usize| core::ptr::with_exposed_provenance_mut::<u8>(blocks[number]);
         let inbox = Arc::new(Inbox::new());
 
-        // SAFETY: the blocks are nobody's but the list's.
+        // SAFETY: the blocks are used by the list only.
         unsafe { KEY.link(block(0), block(1)) };
         let chains = [(0, 1, 2), (2, 2, 1)];
         let adders = chains.map(|(first, last, count)| {
@@ -103,7 +104,7 @@ fn what_is_added_to_an_inbox_is_taken_once() {
                 let place = core::ptr::with_exposed_provenance_mut::<u8>;
                 // SAFETY: as above.
                 unsafe {
-                    inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::Inside(KEY) }, 0)
+                    inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::InBlock(KEY) }, 0)
                 };
             })
         });
@@ -146,7 +147,7 @@ fn an_owner_and_visitors_use_a_value_one_at_a_time() {
 }
 
 #[test]
-fn the_ground_is_laid_once() {
+fn the_arena_is_initialised_once() {
     interleave(3, || {
         let others = [(); 2].map(|()| start(Block::new));
         let blocks = others.map(|other| other.join().unwrap());
@@ -190,10 +191,10 @@ fn blocks_come_back_to_the_heap_of_a_thread_that_ends() {
 #[test]
 fn a_batch_is_reclaimed_while_its_owner_collects() {
     interleave(2, || {
-        gather(2);
-        let handed = [Block::new(), Block::new()];
-        // Two blocks are a batch, and more than may wait: this thread reclaims them unless the owner is at work.
-        let freer = start(move || handed.into_iter().for_each(Block::free));
+        set_batch_blocks(2);
+        let passed_on = [Block::new(), Block::new()];
+        // Two blocks are a batch, and over the budget: this thread reclaims them unless the owner has locked its slabs.
+        let freer = start(move || passed_on.into_iter().for_each(Block::free));
         let more = [Block::new(), Block::new()];
         more.into_iter().for_each(Block::free);
         freer.join().unwrap();
@@ -204,23 +205,23 @@ fn a_batch_is_reclaimed_while_its_owner_collects() {
 #[test]
 fn two_threads_reclaim_batches_for_a_sleeping_owner() {
     interleave(1, || {
-        gather(2);
+        set_batch_blocks(2);
         let batches = [(); 2].map(|()| [Block::new(), Block::new()]);
         let freers = batches.map(|batch| start(move || batch.into_iter().for_each(Block::free)));
         freers.into_iter().for_each(|freer| freer.join().unwrap());
-        // Nothing waits, and all slabs but one, of which the last may be kept, have been given back without the owner.
-        assert!(crate::page_counters().unwrap().live <= crate::slab::SLAB as u64);
+        // The inbox is empty, and all slabs but one, because the last may be kept, have been freed without the owner.
+        assert!(crate::page_counters().unwrap().live <= crate::classes::SLAB as u64);
         nothing_is_lost();
     });
 }
 
 #[test]
-fn a_heap_is_trimmed_while_its_owner_is_at_work() {
+fn a_heap_is_trimmed_while_its_owner_allocates() {
     interleave(2, || {
-        gather(2);
-        let handed = [Block::new(), Block::new()];
+        set_batch_blocks(2);
+        let passed_on = [Block::new(), Block::new()];
         let freer = start(move || {
-            handed.into_iter().for_each(Block::free);
+            passed_on.into_iter().for_each(Block::free);
             crate::trim();
         });
         let more = [Block::new(), Block::new(), Block::new()];
@@ -250,7 +251,7 @@ fn a_heap_is_adopted_while_its_slab_is_taken() {
         let adopter = start(|| {
             // Of another class, so that what is in the inbox is not taken from it but put back.
             let block = crate::allocate(16).unwrap();
-            // SAFETY: nobody uses the block.
+            // SAFETY: the block is not used.
             unsafe { crate::free(block).unwrap() };
         });
         // The slab of this one is full after that; the next comes from the idle heap.
@@ -278,7 +279,7 @@ fn a_block_is_freed_while_its_slab_goes_to_another_heap() {
 }
 
 #[test]
-fn an_idle_heap_is_tended_while_it_is_adopted() {
+fn an_idle_heap_is_drained_while_it_is_adopted() {
     interleave(3, || {
         let own = Block::new();
         let left = leave_a_heap();
@@ -290,7 +291,7 @@ fn an_idle_heap_is_tended_while_it_is_adopted() {
     });
 }
 
-/// Starts a thread of which nothing is heard after a fork.
+/// Starts a thread that a fork's child does not have.
 fn start_in_parent(run: impl FnOnce() + 'static) -> JoinHandle<()> {
     thread::spawn(|| {
         stay_in_parent();
@@ -312,13 +313,13 @@ fn a_child_goes_on_wherever_the_other_threads_were() {
         let own = Block::new();
         let passed = Arc::new(Mutex::new(None));
         let to = passed.clone();
-        let handed = Block::new();
+        let passed_on = Block::new();
         let other = start_in_parent(move || {
             let kept = Block::new();
             *to.lock().unwrap() = Some(Block::new());
-            handed.free();
+            passed_on.free();
             let longer = crate::allocate(2 * LENGTH).unwrap();
-            // SAFETY: nobody uses the block.
+            // SAFETY: the block is not used.
             unsafe { crate::free(longer).unwrap() };
             kept.free();
         });

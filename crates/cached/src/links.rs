@@ -1,20 +1,20 @@
-//! The links of free blocks: which block comes behind another in a list.
+//! The links of free blocks.
 //!
-//! A small block holds its link itself, where the program or a list touches it anyway. The link of a longer block lies beside, in a
-//! table with a word for each KiB: such a block is not touched before the program does, and a list of it costs no pages.
+//! A small block contains its link. The link of a longer block is in a side table with one word per KiB of pages: such
+//! a block is not touched before its first use by the program, and a list of them keeps no pages in memory.
 
 use core::ptr::{NonNull, null_mut};
 
-use crate::classes::{GRAIN, SMALL, is_start, size_of_class};
-use crate::slab::{PAGE, SLAB};
-use crate::world::touch;
+use crate::classes::{GRAIN, PAGE, SLAB, SMALL, is_start, size_of_class};
+use crate::platform::touch;
 
-/// How the links in small blocks are written: they say nothing to who does not know the process's key.
+/// The per-process secret with which the links in small blocks are XORed, so that a leaked link does not reveal an
+/// address.
 #[derive(Clone, Copy)]
 pub(crate) struct Key(pub(crate) usize);
 
 impl Key {
-    /// The block behind this one in its list; null behind the last.
+    /// Returns the block behind this one in its list; null behind the last.
     ///
     /// # Safety
     /// `block` is small, free and in a list.
@@ -25,7 +25,7 @@ impl Key {
         unsafe { block.cast::<*mut u8>().read() }.map_addr(|link| link ^ self.0)
     }
 
-    /// Puts a free block before `next`.
+    /// Links a free block to `next`.
     ///
     /// # Safety
     /// `block` is small and free.
@@ -37,35 +37,35 @@ impl Key {
     }
 }
 
-/// Where the table is in which longer blocks have their links: its place less what the pages' place comes to.
+/// The side table: its address, less the offset that corresponds to the address of the pages.
 #[derive(Clone, Copy)]
-pub(crate) struct Beside(*mut u8);
+pub(crate) struct SideTable(*mut u8);
 
-impl Beside {
-    /// Bytes of pages for which there is one link: no two blocks longer than [`SMALL`] begin in the same ones.
+impl SideTable {
+    /// The bytes of pages per link: no two blocks longer than [`SMALL`] begin in the same ones.
     const STEP: usize = SMALL + GRAIN;
 
     /// No table.
-    pub(crate) const NOWHERE: Beside = Beside(null_mut());
+    pub(crate) const NOWHERE: SideTable = SideTable(null_mut());
 
-    /// How many bytes a table has for `room` bytes of pages.
+    /// Returns the bytes of the table for `room` bytes of pages.
     pub(crate) const fn length(room: usize) -> usize {
-        room / Beside::STEP * size_of::<*mut u8>()
+        room / SideTable::STEP * size_of::<*mut u8>()
     }
 
-    /// The table at `table` for pages from `base` on, a multiple of the step.
-    pub(crate) fn new(table: *mut u8, base: usize) -> Beside {
-        Beside(table.wrapping_sub(Beside::length(base)))
+    /// Returns the table at `table` for pages from `base` on, a multiple of the step.
+    pub(crate) fn new(table: *mut u8, base: usize) -> SideTable {
+        SideTable(table.wrapping_sub(SideTable::length(base)))
     }
 
-    /// The word that belongs to a block, or to another address in the pages that is a multiple of the step.
+    /// Returns the word of a block, or of another address in the pages that is a multiple of the step.
     pub(crate) fn word(self, block: *mut u8) -> *mut usize {
         self.place(block).cast()
     }
 
     #[inline(always)]
     fn place(self, block: *mut u8) -> *mut *mut u8 {
-        self.0.wrapping_add(Beside::length(block.addr())).cast()
+        self.0.wrapping_add(SideTable::length(block.addr())).cast()
     }
 
     /// As [`Key::next`].
@@ -91,13 +91,13 @@ impl Beside {
     }
 }
 
-/// Where the links of a class are.
+/// The place of the links of a class.
 #[derive(Clone, Copy)]
 pub(crate) enum Links {
     /// In the blocks.
-    Inside(Key),
-    /// In the table.
-    Beside(Beside),
+    InBlock(Key),
+    /// In the side table.
+    SideTable(SideTable),
 }
 
 impl Links {
@@ -110,8 +110,8 @@ impl Links {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                Links::Inside(key) => key.next(block),
-                Links::Beside(table) => table.next(block),
+                Links::InBlock(key) => key.next(block),
+                Links::SideTable(table) => table.next(block),
             }
         }
     }
@@ -125,37 +125,38 @@ impl Links {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                Links::Inside(key) => key.link(block, next),
-                Links::Beside(table) => table.link(block, next),
+                Links::InBlock(key) => key.link(block, next),
+                Links::SideTable(table) => table.link(block, next),
             }
         }
     }
 }
 
-/// Free blocks on their way: from the first, so many, up to the last.
+/// A list of `count` free blocks, from the first to the last.
 pub(crate) struct Chain {
     pub(crate) first: *mut u8,
     pub(crate) last: *mut u8,
     pub(crate) count: u32,
-    /// Where the last one's link is.
+    /// The place of the last block's link.
     pub(crate) end: Links,
 }
 
 impl Chain {
-    pub(crate) const EMPTY: Chain = Chain { first: null_mut(), last: null_mut(), count: 0, end: Links::Inside(Key(0)) };
+    pub(crate) const EMPTY: Chain =
+        Chain { first: null_mut(), last: null_mut(), count: 0, end: Links::InBlock(Key(0)) };
 
-    /// One block.
+    /// Returns a chain of one block.
     pub(crate) fn one(block: NonNull<u8>, links: Links) -> Chain {
         Chain { first: block.as_ptr(), last: block.as_ptr(), count: 1, end: links }
     }
 
-    /// The first blocks of a list as far as they begin in one page and, if they are more than one, end there; and what is behind
-    /// them.
+    /// Splits off the first blocks of a list that begin in one page and, if they are more than one, end there; returns
+    /// them and the block behind them.
     ///
     /// # Safety
     /// `first` is a free block of `class`, whose links these are, and in a list.
     pub(crate) unsafe fn in_one_page(first: NonNull<u8>, links: Links, class: usize) -> (Chain, *mut u8) {
-        /// More than a page has: a list that has come to be a circle ends, too.
+        /// More blocks than a page has: the walk ends even if a corrupted list is a circle.
         const MOST: u32 = (PAGE / GRAIN) as u32 + 1;
         let ends_here = |block: *mut u8| block.addr() % PAGE + size_of_class(class) <= PAGE;
         let is_next = |block: *mut u8| {

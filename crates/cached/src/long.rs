@@ -1,31 +1,27 @@
 //! Long blocks: those above the longest class, and those of threads without a heap.
 //!
-//! Up to [`LONGEST_PLACED`] bytes the page heap places them, between the slabs; where there is room they grow beyond. The
-//! mark of each, in the table beside the pages, holds its length and whether the program has it: a free and a query of
-//! the length take no lock. With more than one thread, each keeps a few freed ones (`kept`), so that pairs of requests
-//! and frees take none either.
+//! Up to [`LONGEST_PLACED`] bytes the page heap places them, between the slabs, and resizes them in place where there
+//! is room. The mark of each, in the side table, contains its length and whether it is live: `free` and
+//! `malloc_usable_size` take no lock. In a process with several threads each has a cache of freed ones (`long_cache`),
+//! so that pairs of requests and frees take no lock either.
 //!
-//! Longer blocks, and those of more than [`LONGEST_COPIED`] bytes that cannot grow where they are, have mappings of their
-//! own, which the system moves when they are resized. They are kept in a table behind the lock of the pages. No system
-//! call for them is made under that lock, but to make the table longer.
-
-mod kept;
+//! Longer blocks, and those of more than [`LONGEST_COPIED`] bytes that cannot grow where they are, have mappings of
+//! their own, which the system moves when they are resized. Their table is behind the arena's lock. No system call for
+//! them is made under that lock, except to grow the table.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use heapwright_heaps::{FreeError, Mapping, ResizeError};
-use heapwright_os::{is_single_threaded, map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
+use heapwright_os::{map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
 
-use crate::classes::{GRAIN, LARGEST};
-use crate::ground::{GROUND, Held};
+use crate::arena::{ARENA, ArenaGuard};
+use crate::classes::{LARGEST, PAGE};
+use crate::counts;
+use crate::errors::{NotMoved, OutOfMemory};
 use crate::heap::Owned;
-use crate::slab::PAGE;
-use crate::{NotMoved, OutOfMemory, counts, thread};
-
-pub(crate) use kept::Kept;
-use kept::Released;
+use crate::long_cache::{Evicted, LongCache};
 
 /// The longest blocks that the page heap places.
 const LONGEST_PLACED: usize = 32 << 20;
@@ -43,20 +39,20 @@ const SHORTEST_MAPPED: usize = 128 << 10;
 struct Placed {
     block: NonNull<u8>,
     length: usize,
-    /// How many bytes at the block's start may not be zero.
+    /// The number of bytes at the block's start that may not be zero.
     dirty: usize,
 }
 
-/// Allocates a block that is counted.
-pub(crate) fn allocate(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-    let placed = place(layout)?;
+/// Allocates a block, possibly from the cache of `heap`, and counts it.
+pub(crate) fn allocate(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
+    let placed = place(layout, heap)?;
     count(layout, &placed);
     Ok(placed.block)
 }
 
 /// As [`allocate`]; the block is zero up to its usable size.
-pub(crate) fn allocate_zeroed(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-    let placed = place(layout)?;
+pub(crate) fn allocate_zeroed(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
+    let placed = place(layout, heap)?;
     // SAFETY: the block is new.
     unsafe { zero(placed.block, placed.dirty) };
     count(layout, &placed);
@@ -65,27 +61,27 @@ pub(crate) fn allocate_zeroed(layout: Layout) -> Result<NonNull<u8>, OutOfMemory
 
 fn count(layout: Layout, placed: &Placed) {
     if counts::are_kept() {
-        counts::see_allocated(None, layout.size(), placed.length);
+        counts::record_allocation(None, layout.size(), placed.length);
     }
 }
 
 #[inline(never)]
-fn place(layout: Layout) -> Result<Placed, OutOfMemory> {
+fn place(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {
     if layout.size() > LONGEST_PLACED || layout.align() > MOST_ALIGNED {
         return map_apart(layout);
     }
-    if let Some((block, length)) = take_kept(layout) {
+    if let Some((block, length)) = take_cached(layout, heap) {
         return Ok(Placed { block, length, dirty: length });
     }
-    let placed = thread::ground().ok_or(OutOfMemory).and_then(|mut ground| place_among_slabs(&mut ground, layout));
+    let placed = ARENA.lock().ok_or(OutOfMemory).and_then(|mut arena| place_among_slabs(&mut arena, layout));
     placed.or_else(|OutOfMemory| map_apart(layout))
 }
 
-fn place_among_slabs(ground: &mut Held, layout: Layout) -> Result<Placed, OutOfMemory> {
-    let untouched = ground.pages.untouched_from();
-    let block = ground.place(layout)?;
-    let length = ground.pages.usable_size(block).ok_or(OutOfMemory)?;
-    let offset = block.addr().get() - GROUND.base().addr();
+fn place_among_slabs(arena: &mut ArenaGuard, layout: Layout) -> Result<Placed, OutOfMemory> {
+    let untouched = arena.pages.untouched_from();
+    let block = arena.place(layout)?;
+    let length = arena.pages.usable_size(block).ok_or(OutOfMemory)?;
+    let offset = block.addr().get() - ARENA.base().addr();
     Mark::of(block).ok_or(OutOfMemory)?.set(length);
     Ok(Placed { block, length, dirty: untouched.saturating_sub(offset).min(length) })
 }
@@ -95,7 +91,7 @@ fn place_among_slabs(ground: &mut Held, layout: Layout) -> Result<Placed, OutOfM
 /// # Safety
 /// The block is that long, and its contents are not needed.
 unsafe fn zero(block: NonNull<u8>, bytes: usize) {
-    /// From here on it takes less time to give the pages back.
+    /// The length from which on purging takes less time than writing.
     const LARGE: usize = 1 << 20;
     let whole = bytes & !(page_size() - 1);
     // SAFETY: as this function requires.
@@ -114,17 +110,17 @@ fn map_apart(layout: Layout) -> Result<Placed, OutOfMemory> {
     let length = round_to_pages(layout.size()).ok_or(OutOfMemory)?;
     let mapped = if layout.align() <= page_size() { map(length) } else { map_aligned(length, layout.align()) };
     let block = mapped.map_err(|_| OutOfMemory)?;
-    let has_room = thread::ground().is_some_and(|mut ground| {
-        let has_room = ground.mappings.make_room().is_ok();
+    let has_room = ARENA.lock().is_some_and(|mut arena| {
+        let has_room = arena.mappings.make_room().is_ok();
         if has_room {
-            ground.mappings.insert(Mapping { address: block.addr().get(), length });
+            arena.mappings.insert(Mapping { address: block.addr().get(), length });
         }
         has_room
     });
     if has_room {
         return Ok(Placed { block, length, dirty: 0 });
     }
-    // SAFETY: the mapping is new, and nobody knows of it.
+    // SAFETY: the mapping is new, and its address has not been returned.
     let _ = unsafe { unmap(block, length) };
     Err(OutOfMemory)
 }
@@ -135,20 +131,20 @@ fn map_apart(layout: Layout) -> Result<Placed, OutOfMemory> {
 /// [`FreeError`]; nothing has changed then.
 ///
 /// # Safety
-/// If `block` is a block, nobody uses it any more.
+/// If `block` is a block, it is not used any more.
 #[inline(never)]
-pub(crate) unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
+pub(crate) unsafe fn free(block: NonNull<u8>, heap: Option<Owned>) -> Result<(), FreeError> {
     let length = match Mark::of(block) {
         Some(mark) => {
             let length = mark.clear_live()?;
-            keep_or_release(block, length);
+            cache_or_release(block, length, heap);
             length
         }
         // SAFETY: as this function requires.
         None => unsafe { unmap_apart(block) }?,
     };
     if counts::are_kept() {
-        counts::see_freed(None, length);
+        counts::record_free(None, length);
     }
     Ok(())
 }
@@ -157,10 +153,10 @@ pub(crate) unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
 /// As [`free`].
 #[inline(never)]
 unsafe fn unmap_apart(block: NonNull<u8>) -> Result<usize, FreeError> {
-    let mut ground = GROUND.shared().ok_or(FreeError::NotABlock)?;
-    let length = ground.mappings.remove(block.addr().get()).ok_or(FreeError::NotABlock)?;
-    drop(ground);
-    // SAFETY: the mapping was this heap's, and nobody uses it any more.
+    let mut arena = ARENA.lock().ok_or(FreeError::NotABlock)?;
+    let length = arena.mappings.remove(block.addr().get()).ok_or(FreeError::NotABlock)?;
+    drop(arena);
+    // SAFETY: the mapping was this heap's, and it is not used any more.
     unsafe {
         if unmap(block, length).is_err() {
             // There are too many mappings to split one. Its addresses leak, its memory does not.
@@ -170,43 +166,39 @@ unsafe fn unmap_apart(block: NonNull<u8>) -> Result<usize, FreeError> {
     Ok(length)
 }
 
-/// Gives placed blocks, which nobody uses, back to the page heap.
+/// Frees blocks that are not used in the page heap.
 #[inline(never)]
-fn release(blocks: &Released) {
+fn release(blocks: &Evicted) {
     if blocks.is_empty() {
         return;
     }
-    let Some(mut ground) = GROUND.shared() else { return };
+    let Some(mut arena) = ARENA.lock() else { return };
     for block in blocks.each() {
         if let Some(mark) = Mark::of(block) {
             mark.erase();
         }
-        // SAFETY: nobody uses the block.
-        let _ = unsafe { ground.remove(block) };
+        // SAFETY: the block is not used.
+        let _ = unsafe { arena.remove(block) };
     }
 }
 
-fn take_kept(layout: Layout) -> Option<(NonNull<u8>, usize)> {
-    if is_single_threaded() {
-        return None;
-    }
-    let (block, length) = thread::heap_of_its_own()?.kept().take(layout)?;
+fn take_cached(layout: Layout, heap: Option<Owned>) -> Option<(NonNull<u8>, usize)> {
+    let (block, length) = heap?.long_cache().take(layout)?;
     Mark::of(block)?.set(length);
     Some((block, length))
 }
 
-/// Keeps a freed block for its thread, or gives it and others back.
-fn keep_or_release(block: NonNull<u8>, length: usize) {
-    let heap = if is_single_threaded() { None } else { thread::heap_of_its_own() };
-    match heap.filter(|_| length <= Kept::LONGEST) {
-        Some(mut heap) => release(&heap.kept().add(block, length)),
-        None => release(&Released::one(block)),
+/// Adds a freed block to the cache of its thread's heap, or frees it in the page heap.
+fn cache_or_release(block: NonNull<u8>, length: usize, heap: Option<Owned>) {
+    match heap.filter(|_| length <= LongCache::LONGEST) {
+        Some(mut heap) => release(&heap.long_cache().add(block, length)),
+        None => release(&Evicted::one(block)),
     }
 }
 
-/// Gives back what a heap keeps.
-pub(crate) fn release_kept(mut heap: Owned) {
-    release(&heap.kept().take_all());
+/// Flushes the cache of long blocks of a heap.
+pub(crate) fn flush_cache(mut heap: Owned) {
+    release(&heap.long_cache().take_all());
 }
 
 /// Returns the usable size of a long block; `None` when none starts there.
@@ -214,7 +206,7 @@ pub(crate) fn release_kept(mut heap: Owned) {
 pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
     match Mark::of(block) {
         Some(mark) => mark.live_length(),
-        None => GROUND.shared()?.mappings.get(block.addr().get()),
+        None => ARENA.lock()?.mappings.get(block.addr().get()),
     }
 }
 
@@ -224,7 +216,7 @@ pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
 /// [`ResizeError`]; nothing has changed then.
 ///
 /// # Safety
-/// If `block` is a block, nobody uses its bytes above `size` any more.
+/// If `block` is a block, its bytes above `size` are not used any more.
 pub(crate) unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
     let Some(mark) = Mark::of(block) else {
         let length = usable_size(block).ok_or(ResizeError::NotABlock)?;
@@ -237,20 +229,20 @@ pub(crate) unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<
     if size <= before && before - size < PAGE {
         return Ok(());
     }
-    let mut ground = GROUND.shared().ok_or(ResizeError::NotABlock)?;
+    let mut arena = ARENA.lock().ok_or(ResizeError::NotABlock)?;
     // SAFETY: as this function requires.
-    unsafe { ground.resize(block, before, size) }?;
-    let after = ground.pages.usable_size(block).unwrap_or(before);
+    unsafe { arena.resize(block, before, size) }?;
+    let after = arena.pages.usable_size(block).unwrap_or(before);
     mark.set(after);
-    drop(ground);
+    drop(arena);
     if counts::are_kept() {
-        counts::see_resized(before, after);
+        counts::record_resize(before, after);
     }
     Ok(())
 }
 
-/// Makes a long block that cannot be resized in place hold `size` bytes elsewhere, without a copy; `None` when it has to
-/// be copied to a block from [`allocate_to_grow`].
+/// Makes a long block that cannot be resized in place hold `size` bytes elsewhere, without a copy; `None` when it has
+/// to be copied to a block from [`allocate_to_grow`].
 ///
 /// # Errors
 /// [`NotMoved`]; nothing has changed then.
@@ -263,59 +255,60 @@ pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Opti
     }
     let after = round_to_pages(size).ok_or(NotMoved::OutOfMemory)?;
     let address = block.addr().get();
-    let taken = GROUND.shared().and_then(|mut ground| ground.mappings.take_out(address));
+    let taken = ARENA.lock().and_then(|mut arena| arena.mappings.take_out(address));
     let before = taken.ok_or(NotMoved::NotABlock)?;
-    // SAFETY: the mapping is this heap's. It is not in the table: nobody else resizes or frees it.
+    // SAFETY: the mapping is this heap's. It is not in the table, therefore no other thread resizes or frees it.
     let moved = unsafe { remap(block, before, after) };
     let mapping = match moved {
         Ok(moved) => Mapping { address: moved.addr().get(), length: after },
         Err(_) => Mapping { address, length: before },
     };
-    if let Some(mut ground) = GROUND.shared() {
-        ground.mappings.put_back(mapping);
+    if let Some(mut arena) = ARENA.lock() {
+        arena.mappings.put_back(mapping);
     }
-    // What the system does not move, as when the program has given parts of it other access, is copied.
+    // A mapping that the system does not move, for example because the program has protected parts of it, is copied.
     let Ok(moved) = moved else { return Ok(None) };
     if counts::are_kept() {
-        counts::see_resized(before, after);
+        counts::record_resize(before, after);
     }
     Ok(Some(moved))
 }
 
-/// Allocates a block in the place of one of `before` bytes that cannot grow where it is. A long one will not be copied
-/// again: the system moves its mapping.
-pub(crate) fn allocate_to_grow(before: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    let layout = Layout::from_size_align(size, GRAIN).map_err(|_| OutOfMemory)?;
-    let placed = if before > LONGEST_COPIED && size > before { map_apart(layout) } else { place(layout) }?;
+/// Allocates a block in the place of one of `before` bytes that cannot grow where it is. A long one gets a mapping, so
+/// that it is not copied when it grows again.
+pub(crate) fn allocate_to_grow(before: usize, layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
+    let placed =
+        if before > LONGEST_COPIED && layout.size() > before { map_apart(layout) } else { place(layout, heap) }?;
     count(layout, &placed);
     Ok(placed.block)
 }
 
-/// How many blocks have mappings of their own, and their bytes.
-pub(crate) fn apart(ground: &Held) -> (usize, usize) {
-    (ground.mappings.count(), ground.mappings.iter().map(|mapping| mapping.length).sum())
+/// Returns the number of blocks that have mappings of their own, and their bytes.
+pub(crate) fn apart(arena: &ArenaGuard) -> (usize, usize) {
+    let totals = arena.mappings.totals();
+    (totals.count as usize, totals.bytes as usize)
 }
 
-/// The mark of the long block at an address: 0, or what else is even, for none.
+/// The mark of the long block at an address: 0, or another even value, for none.
 struct Mark(&'static AtomicUsize);
 
-/// The program has the block. The bits above are its length, a multiple of the page.
+/// The block is live. The bits above are its length, a multiple of the page.
 const LIVE: usize = 1;
-/// A thread keeps the block, which is free.
-const KEPT: usize = 3;
+/// The block is free, and in a thread's cache.
+const CACHED: usize = 3;
 
 impl Mark {
-    /// The place of the mark of a block at this address; `None` when it does not lie in the pages, or no long block can
+    /// Returns the mark of a block at this address; `None` when it does not lie in the pages, or no long block can
     /// start there.
     fn of(block: NonNull<u8>) -> Option<Mark> {
         let address = block.addr().get();
-        GROUND.number_of(address)?;
+        ARENA.number_of(address)?;
         if !address.is_multiple_of(PAGE) {
             return Some(Mark(&NEVER));
         }
         // SAFETY: the address lies in the pages, so the table has a word for it, which is aligned and used as an atomic
         // one wherever a long block can be; slabs, whose links use the other words, are no long blocks.
-        Some(Mark(unsafe { AtomicUsize::from_ptr(GROUND.beside().word(block.as_ptr())) }))
+        Some(Mark(unsafe { AtomicUsize::from_ptr(ARENA.side_table().word(block.as_ptr())) }))
     }
 
     fn set(&self, length: usize) {
@@ -328,19 +321,19 @@ impl Mark {
 
     fn live_length(&self) -> Option<usize> {
         let value = self.0.load(Ordering::Acquire);
-        (value & KEPT == LIVE).then_some(value & !KEPT)
+        (value & CACHED == LIVE).then_some(value & !CACHED)
     }
 
-    /// The program gives the block up; returns its length. Of two threads that free a block at the same time, both may
-    /// come here: only one that comes later is refused.
+    /// Marks a live block as cached; returns its length. Of two threads that free a block at the same time, both may
+    /// succeed: only a later free is refused.
     fn clear_live(&self) -> Result<usize, FreeError> {
         let value = self.0.load(Ordering::Acquire);
-        match value & KEPT {
+        match value & CACHED {
             LIVE => {
-                self.0.store(value | KEPT, Ordering::Release);
-                Ok(value & !KEPT)
+                self.0.store(value | CACHED, Ordering::Release);
+                Ok(value & !CACHED)
             }
-            KEPT => Err(FreeError::AlreadyFree),
+            CACHED => Err(FreeError::AlreadyFree),
             _ => Err(FreeError::NotABlock),
         }
     }

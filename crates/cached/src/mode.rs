@@ -1,43 +1,49 @@
-//! Which way calls take.
+//! The mode of the heap: whether calls are counted, and which measures of hardening are taken.
 //!
-//! The usual ways, [`take`](crate::take) and [`give`](crate::give), look at the calling thread's slot and at nothing else. Whoever
-//! wants more of each call than these do has the slots keep the empty heap, so that all calls come to the long ways, which look here.
-//! What is wanted is said before the first allocation and stays so.
+//! The fast path, [`take`](crate::take) and [`give`](crate::give), reads the calling thread's slot and nothing else. In
+//! every mode but the usual one the slots contain the empty heap, so that all calls take the slow path, which reads the
+//! mode. The mode is set before the first allocation.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use crate::harden::Measures;
+use crate::measures::Measures;
 
 static MODE: AtomicU8 = AtomicU8::new(0);
 
-/// Everything is counted. (The bits below are the measures of hardening.)
+/// Calls are counted. (The bits below are the measures of hardening.)
 const COUNTED: u8 = 1 << 7;
 
 const _: () = assert!(Measures::ALL.bits() & COUNTED == 0);
 
-/// Has everything counted.
+/// Enables counting.
 pub(crate) fn count() {
     MODE.fetch_or(COUNTED, Relaxed);
 }
 
-/// Has these measures taken.
+/// Enables measures of hardening.
 pub(crate) fn harden(measures: Measures) {
     MODE.fetch_or(measures.bits(), Relaxed);
 }
 
-/// Whether everything is counted.
+/// Returns whether calls are counted.
 #[inline]
 pub(crate) fn is_counted() -> bool {
     MODE.load(Relaxed) & COUNTED != 0
 }
 
-/// The measures that are taken.
+/// Returns the measures that are taken.
 #[inline]
 pub(crate) fn measures() -> Measures {
     Measures::from_bits(MODE.load(Relaxed))
 }
 
-/// Whether slots keep the calling thread's heap.
+/// Returns whether any measure is taken.
+#[inline]
+pub(crate) fn is_hardened() -> bool {
+    measures() != Measures::NONE
+}
+
+/// Returns whether the slots contain the threads' heaps, so that calls may take the fast path.
 pub(crate) fn is_usual() -> bool {
     MODE.load(Relaxed) == 0
 }

@@ -1,5 +1,5 @@
-//! What the heaps of a process stand on, for loom: `world.rs` in which every atomic operation may be the moment at which
-//! another thread goes on, and in which memory that is not atomic is watched.
+//! `platform.rs` for loom: at every atomic operation another thread may continue, and uses of memory that is not atomic
+//! are observed.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -9,14 +9,12 @@ use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-pub(crate) use heapwright_os::ForkHandlers;
+pub(crate) use heapwright_os::{ForkHandlers, thread_number};
 use heapwright_os::{ForkPass, Refused};
 use loom::cell::UnsafeCell;
 use loom::lazy_static::Lazy;
 use loom::sync::{Condvar, Mutex};
 use loom::thread_local;
-
-use crate::heap::Heap;
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 
@@ -24,21 +22,21 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsiz
 pub(crate) const CAPACITY: usize = 4 << 20;
 
 only_one! {
-    static GATHERED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+    static BATCH: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
 }
 
-/// How many freed blocks are gathered for an owner: each goes at once, unless [`gather`] was called.
-pub(crate) fn gathered() -> u32 {
-    GATHERED.load(Ordering::Relaxed)
+/// Returns the number of blocks in a full remote-free buffer: one, unless [`set_batch_blocks`] was called.
+pub(crate) fn batch_blocks() -> u32 {
+    BATCH.load(Ordering::Relaxed)
 }
 
-/// Has this number of freed blocks gathered for each owner, in this run of the model.
-pub(crate) fn gather(blocks: u32) {
-    GATHERED.store(blocks, Ordering::Relaxed);
+/// Sets the number of blocks in a full remote-free buffer, in this run of the model.
+pub(crate) fn set_batch_blocks(blocks: u32) {
+    BATCH.store(blocks, Ordering::Relaxed);
 }
 
 /// Two of the longest blocks.
-pub(crate) const GATHERED_WEIGHT: usize = 64 << 10;
+pub(crate) const BATCH_WEIGHT: usize = 64 << 10;
 
 /// Less than two of the longest blocks.
 pub(crate) const BUDGET: usize = 32 << 10;
@@ -66,7 +64,7 @@ pub(crate) fn sleep_while(word: &AtomicU32, value: u32) {
 /// A thread in [`sleep_while`] looks by itself.
 pub(crate) fn wake_one(_: &AtomicU32) {}
 
-/// Something that there is once in each run of a model.
+/// A static of each run of a model.
 pub(crate) struct OnlyOne<T: 'static>(pub(crate) Lazy<T>);
 
 impl<T> Deref for OnlyOne<T> {
@@ -81,7 +79,7 @@ impl<T> Deref for OnlyOne<T> {
 macro_rules! only_one {
     ($(#[$about:meta])* $visible:vis static $name:ident: $type:ty = $initial:expr;) => {
         $(#[$about])*
-        $visible static $name: crate::world::OnlyOne<$type> = crate::world::OnlyOne(loom::lazy_static::Lazy {
+        $visible static $name: crate::platform::OnlyOne<$type> = crate::platform::OnlyOne(loom::lazy_static::Lazy {
             init: || $initial,
             _p: core::marker::PhantomData,
         });
@@ -93,7 +91,7 @@ only_one! {
     static WATCHED: std::sync::Mutex<HashMap<usize, Arc<UnsafeCell<()>>>> = std::sync::Mutex::new(HashMap::new());
 }
 
-/// Loom reports who comes here for an address without having heard of all who came before.
+/// Reports to loom a use of the address: two uses of which neither happens before the other are an error.
 #[track_caller]
 pub(crate) fn touch<T>(place: *const T) {
     stop_if_left_behind();
@@ -102,7 +100,7 @@ pub(crate) fn touch<T>(place: *const T) {
 }
 
 /// # Safety
-/// The place is long enough and nobody's.
+/// The place is long enough and not used.
 pub(crate) unsafe fn make_atomic(place: *mut AtomicU32, count: usize) {
     for number in 0..count {
         // SAFETY: the caller's promise.
@@ -151,7 +149,7 @@ impl<T> Lock<T> {
     }
 
     pub(crate) unsafe fn let_go(&self) {
-        // Who stays behind in the parent while it has the lock has it for ever.
+        // A thread that stays behind in the parent while it holds the lock holds it for ever.
         if !is_left_behind() {
             *self.is_held.lock().unwrap() = false;
             self.freed.notify_one();
@@ -165,7 +163,7 @@ impl<T> Lock<T> {
     pub(crate) unsafe fn let_go_after_fork(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.let_go() };
-        // Those who wait here stay behind, which they notice when they wake.
+        // The threads that wait here stay behind, which they notice when they wake.
         self.freed.notify_all();
     }
 
@@ -193,12 +191,12 @@ impl<T> DerefMut for Locked<'_, T> {
 
 impl<T> Drop for Locked<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: whoever has this took the lock.
+        // SAFETY: this value exists, hence this thread took the lock.
         unsafe { self.0.let_go() };
     }
 }
 
-/// Nobody's end is told: threads of models say themselves that they end.
+/// Does nothing: the threads of models call the exit handler themselves.
 pub(crate) struct ThreadEnd;
 
 impl ThreadEnd {
@@ -211,28 +209,13 @@ impl ThreadEnd {
     }
 }
 
-/// Nobody forks but [`fork`].
+/// Does nothing: models fork by [`fork`].
 pub(crate) fn at_fork(_: ForkHandlers) -> Result<(), Refused> {
     Ok(())
 }
 
 thread_local! {
-    static SLOT: Cell<Option<*const Heap>> = Cell::new(None);
     static STAYS_IN_PARENT: Cell<bool> = Cell::new(false);
-}
-
-/// The calling thread's heap.
-pub(crate) mod slot {
-    use super::SLOT;
-    use crate::heap::{EMPTY, Heap};
-
-    pub(crate) fn get() -> *const Heap {
-        SLOT.with(|slot| slot.get()).unwrap_or(&*EMPTY)
-    }
-
-    pub(crate) fn set(heap: *const Heap) {
-        SLOT.with(|slot| slot.set(Some(heap)));
-    }
 }
 
 only_one! {
@@ -240,8 +223,8 @@ only_one! {
     static IS_CHILD: AtomicBool = AtomicBool::new(false);
 }
 
-/// Forks; the calling thread is in the child from now on, and so are those it will start. Each of the others goes no further than it is,
-/// as far as it stays in the parent.
+/// Forks; the calling thread is in the child from now on, and so are those it will start. Each of the others goes no
+/// further than it is, as far as it stays in the parent.
 pub(crate) fn fork() {
     IS_CHILD.swap(true, Ordering::SeqCst);
 }
@@ -256,7 +239,7 @@ pub(crate) struct LeftBehind;
 
 /// Returns whether the calling thread does not exist in the fork's child, which the process is by now.
 pub(crate) fn is_left_behind() -> bool {
-    // By a change of nothing, which sees the latest value and no earlier one.
+    // By an update that changes nothing, because it reads the latest value.
     STAYS_IN_PARENT.with(|stays| stays.get()) && IS_CHILD.fetch_or(false, Ordering::SeqCst)
 }
 

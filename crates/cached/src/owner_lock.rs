@@ -1,34 +1,43 @@
 //! A lock for which one thread waits, its owner, and which all others only try.
 //!
-//! Lock order: a heap's lock (its owner waits for it), then the ground's lock. A thread that holds the ground, or another
-//! heap's lock, only tries a heap's lock. Thus an owner waits for a visitor, a visitor for the ground, and nobody for an
-//! owner. A visitor looks at [`OwnerLock::is_wanted`] between blocks and between slabs and leaves when the owner waits,
-//! so that the owner's wait is as long as the work on one run of blocks or one slab.
+//! Lock order: a heap's lock (its owner waits for it), then the arena's lock. A thread that holds the arena's lock, or
+//! another heap's lock, only tries a heap's lock. Thus an owner waits for a visitor, a visitor for the arena, and no
+//! thread for an owner. A visitor checks [`OwnerLock::is_wanted`] between blocks and between slabs and unlocks when the
+//! owner waits, so that the owner waits for the work on one run of blocks or one slab at most.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
-use crate::world::{
-    AtomicU32, SPINS, is_left_behind, is_single_threaded, sleep_while, spin_loop, stay_behind, touch, wake_one,
+use crate::platform::{
+    AtomicU32, SPINS, is_left_behind, is_single_threaded, sleep_while, spin_loop, stay_behind, thread_number, touch,
+    wake_one,
 };
 
 /// The holders, in the lowest bits of the word.
 const HOLDER: u32 = 7;
 const FREE: u32 = 0;
 const OWNER: u32 = 1;
-/// Held by the owner from before a fork until after it; the owner may take the lock again meanwhile.
+/// ArenaGuard by the owner from before a fork until after it; the owner may take the lock again meanwhile.
 const OWNER_FORKS: u32 = 2;
 const VISITOR: u32 = 3;
-/// Held by a thread that forks, for another owner.
+/// ArenaGuard by a thread that forks, for another owner.
 const OTHER_FORKS: u32 = 4;
 
 /// The owner waits; [`AWAITED`]: it sleeps.
 const WANTED: u32 = 8;
 const AWAITED: u32 = 16;
 
-/// A value that its owner and visitors use one at a time.
+/// The lowest bit of a visiting thread's number.
+const NUMBER: u32 = 5;
+
+/// Returns the word of a lock that the calling thread holds as a visitor. A child of a fork is the same thread.
+fn this_visitor() -> u32 {
+    VISITOR | thread_number() << NUMBER
+}
+
+/// A value that is used by one thread at a time: its owner, or a visitor.
 pub(crate) struct OwnerLock<T> {
     word: AtomicU32,
     value: UnsafeCell<T>,
@@ -38,7 +47,7 @@ pub(crate) struct OwnerLock<T> {
 unsafe impl<T: Send> Sync for OwnerLock<T> {}
 
 impl<T> OwnerLock<T> {
-    /// A free lock around `value`.
+    /// Returns a free lock around `value`.
     #[cfg(not(all(loom, test)))]
     pub(crate) const fn new(value: T) -> OwnerLock<T> {
         OwnerLock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
@@ -69,7 +78,7 @@ impl<T> OwnerLock<T> {
 
     /// Takes the lock as a visitor if it is free.
     pub(crate) fn try_lock(&self) -> Option<Visitor<'_, T>> {
-        self.word.compare_exchange(FREE, VISITOR, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+        self.word.compare_exchange(FREE, this_visitor(), Ordering::SeqCst, Ordering::Relaxed).ok()?;
         stay_behind(&self.word, FREE);
         Some(Visitor { lock: self, _here: PhantomData })
     }
@@ -85,8 +94,8 @@ impl<T> OwnerLock<T> {
         self.word.load(Ordering::Relaxed) & HOLDER == OWNER
     }
 
-    /// Holds the lock from before a fork until after it, by its owner, which may have been interrupted while it held the
-    /// lock: then it still does.
+    /// Holds the lock from before a fork until after it, by its owner, which may have been interrupted while it held
+    /// the lock: then it still does.
     pub(crate) fn hold_by_owner(&self) {
         if !self.is_held_by_owner() {
             let held = self.lock();
@@ -95,7 +104,7 @@ impl<T> OwnerLock<T> {
         }
     }
 
-    /// As [`OwnerLock::hold_by_owner`], but gives up when a visitor does not leave soon.
+    /// As [`OwnerLock::hold_by_owner`], but gives up when a visitor does not unlock soon.
     pub(crate) fn try_hold_by_owner(&self) {
         for _ in 0..100 * SPINS {
             let word = self.word.load(Ordering::Relaxed);
@@ -106,6 +115,12 @@ impl<T> OwnerLock<T> {
             }
             spin_loop();
         }
+    }
+
+    /// Returns whether the calling thread holds the lock as a visitor: it does when a signal handler has interrupted it
+    /// there.
+    pub(crate) fn is_held_by_this_visitor(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & !(WANTED | AWAITED) == this_visitor()
     }
 
     /// Returns whether a visitor holds the lock.
@@ -234,5 +249,28 @@ impl<T> Drop for Visitor<'_, T> {
         if !is_left_behind() {
             self.lock.free();
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A fork in a signal handler has to recognise that an owner may wait for the thread that it has interrupted.
+    #[test]
+    fn a_visitor_is_recognised_by_its_own_thread_only() {
+        let lock = OwnerLock::new(());
+        let visits = || lock.is_held_by_this_visitor();
+        assert!(!visits());
+        let visitor = lock.try_lock().unwrap();
+        assert!(visits() && lock.is_held_by_visitor() && lock.try_lock().is_none());
+        assert!(!std::thread::scope(|scope| scope.spawn(visits).join().unwrap()));
+        lock.word.fetch_or(WANTED | AWAITED, Ordering::Relaxed);
+        assert!(visits() && lock.is_wanted());
+        drop(visitor);
+        assert!(!visits() && !lock.is_held_by_visitor());
+        let owner = lock.lock();
+        assert!(!visits());
+        drop(owner);
     }
 }

@@ -1,64 +1,70 @@
-//! Where the parts of the heap lie, for whoever looks at them from outside the process, and its last state in a file for who
-//! comes later.
+//! The addresses of the heap's metadata, for a process that reads it from outside, and a copy of it in a file.
 
 use core::ptr::{NonNull, null};
 use core::slice;
 
-use heapwright_heaps::Glance;
+use heapwright_heaps::{Glance, MappingTotals};
 use heapwright_os::Output;
 
-use crate::ground::{GROUND, lock_word};
-use crate::harden;
+use crate::arena::{ARENA, lock_word};
+use crate::classes::SLAB;
 use crate::heap::HeapGlance;
-use crate::slab::{SLAB, SlabGlance};
+use crate::mode;
+use crate::slab::SlabGlance;
 
-/// Where the parts of the heap lie. They stay there.
+/// The addresses of the heap's metadata. They do not change.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
-    /// A word that is 0 while nobody has the pages for himself.
+    /// A word that is 0 while the arena's lock is free.
     pub lock: *const u32,
-    /// The first byte of the pages.
+    /// The first page.
     pub region: NonNull<u8>,
-    /// The metadata of the engine that places slabs and longer blocks (see [`Glance`](heapwright_heaps::Glance)).
+    /// The metadata of the engine that places slabs and long blocks (see [`Glance`](heapwright_heaps::Glance)).
     pub metadata: NonNull<[u64]>,
     /// An entry of [`SlabGlance::ENTRY`](crate::SlabGlance::ENTRY) bytes for each slab that there can be.
     pub entries: *const u8,
-    /// [`SlabGlance::KNOWN`](crate::SlabGlance::KNOWN) bytes for each slab that there can be.
+    /// [`SlabGlance::META`](crate::SlabGlance::META) bytes for each slab that there can be.
     pub slabs: *const u8,
-    /// The heaps, [`HeapGlance::LENGTH`](crate::HeapGlance::LENGTH) bytes each. Number 0 is nobody's. Null when measures of
-    /// hardening are taken: blocks are not kept in slabs and heaps then.
+    /// The table of heaps, [`HeapGlance::LENGTH`](crate::HeapGlance::LENGTH) bytes each. Number 0 is not used. Null in
+    /// the hardened heap.
     pub heaps: *const u8,
+    /// The number of blocks with mappings of their own, and their bytes.
+    pub mappings: *const MappingTotals,
 }
 
-/// Where everything lies; `None` before there is a heap.
+/// Returns the addresses; `None` before the first allocation.
 #[must_use]
 pub fn places() -> Option<Places> {
-    let ground = GROUND.shared()?;
+    let arena = ARENA.lock()?;
     Some(Places {
         lock: lock_word(),
-        region: ground.pages.base(),
-        metadata: ground.pages.metadata(),
-        entries: GROUND.entries().cast(),
-        slabs: GROUND.slabs().cast(),
-        heaps: if harden::is_on() { null() } else { GROUND.heaps() },
+        region: arena.pages.base(),
+        metadata: arena.pages.metadata(),
+        entries: ARENA.entries().cast(),
+        slabs: ARENA.slabs().cast(),
+        heaps: if mode::is_hardened() { null() } else { ARENA.heaps() },
+        mappings: arena.mappings.totals(),
     })
 }
 
-/// Writes what those places hold: the metadata up to the end of the used part of its map, the entries of the slabs that lie in the heap
-/// (filled up to a multiple of 8 bytes), what is known of each of these slabs, and the heaps from number 1 on.
+/// Writes the metadata at these addresses: that of the engine up to the end of the used part of its map, the entries of
+/// the slabs (padded to a multiple of 8 bytes), the metadata of these slabs, the totals of the
+/// blocks with mappings of their own, and the heaps from number 1 on.
 pub fn write_state(output: Output) {
-    let Some((places, ground)) = places().zip(GROUND.shared()) else { return };
+    let Some((places, arena)) = places().zip(ARENA.lock()) else { return };
     let cells = places.metadata;
-    // SAFETY: the metadata is that long, readable as a whole, and nobody writes to it while the ground is held.
+    // SAFETY: the metadata is that long, readable as a whole, and it does not change while the arena is locked.
     let cells = unsafe { slice::from_raw_parts(cells.cast().as_ptr(), cells.len()) };
     let Ok(glance) = Glance::of(cells) else { return };
     let slabs = glance.heap_size().div_ceil(SLAB);
-    // SAFETY: the map lies in the metadata; there is an entry and what is known for each slab that there can be (and for one
-    // more, so that an even number of them is there too), and the heaps have been made.
+    // SAFETY: the map lies in the metadata; there is an entry and metadata for each slab that the tables have room for
+    // (and for one more, so that an even number of them is there too), the totals lie in static memory, and the heaps
+    // have been made.
     unsafe {
         output.write_memory(cells.as_ptr().cast(), 8 * glance.map().end);
         output.write_memory(places.entries, (slabs * SlabGlance::ENTRY).next_multiple_of(8));
-        output.write_memory(places.slabs, slabs * SlabGlance::KNOWN);
-        output.write_memory(GROUND.heaps().add(HeapGlance::LENGTH), ground.heaps.made() as usize * HeapGlance::LENGTH);
+        output.write_memory(places.slabs, slabs * SlabGlance::META);
+        output.write_memory(places.mappings.cast(), size_of::<MappingTotals>());
+        output.write_memory(ARENA.heaps().add(HeapGlance::LENGTH), arena.heaps.made() as usize * HeapGlance::LENGTH);
     }
 }

@@ -1,57 +1,49 @@
-//! A slab: 64 KiB of blocks of one class, kept by the page.
+//! A slab: 64 KiB of blocks of one class, managed by the page.
 //!
-//! The blocks that start in a page form a list of their own, and each page knows how many of the blocks that overlap it are
-//! out, that is with the program or in a thread's list. So a page without any is known at once and can be given back to the
-//! system while the rest of its slab is in use, and a page is not touched before one of its blocks is needed.
+//! The free blocks that start in a page form a list of their own. Each page has a count of the blocks that overlap it
+//! and are out, that is used by the program, or in a thread cache or an inbox. A page without such blocks can be purged
+//! while the rest of its slab is in use, and a page is not touched before one of its blocks is needed.
 //!
-//! What is known of a slab lies apart from it; inside are only the links of small free blocks (`links`).
+//! Slab metadata is out of band; a slab contains only the links of its small free blocks (`links`).
 
+pub(crate) mod dissolved;
 #[cfg(not(all(loom, test)))]
-mod seen;
+mod glance;
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU16, Ordering};
 
 use heapwright_os::{page_size, populate, purge};
 
-use crate::classes::{GRAIN, is_start, size_of_class};
-use crate::damage::damaged;
+use crate::classes::{GRAIN, PAGE, SLAB, is_block, size_of_class};
+use crate::corruption::corrupted;
 use crate::links::{Chain, Links};
 use crate::slab_list::Node;
 
 #[cfg(not(all(loom, test)))]
-pub use seen::SlabGlance;
-
-/// The length of a slab in bytes, and what it is aligned to.
-pub(crate) const SLAB: usize = 64 << 10;
-
-/// The length of the pages that a slab is kept by.
-pub(crate) const PAGE: usize = 4 << 10;
+pub use glance::SlabGlance;
 
 const PAGES: usize = SLAB / PAGE;
 
 /// No block.
 const NONE: u16 = u16::MAX;
 
-/// No slab.
-pub(crate) const NO_SLAB: u32 = u32::MAX;
-
-/// How many pages are had from the system at once by a slab of which as many are in use already.
+/// The number of pages that are populated at once, by a slab that uses that number of pages already.
 const AHEAD: usize = 4;
 
-/// A block came back that was not out.
+/// The error of putting back a block that is not out.
 pub(crate) struct NotOut;
 
-/// What is known of a slab: what only its owner looks at, and what others may look at meanwhile.
+/// The metadata of a slab: a part that is used behind the lock of its heap, and a count that any thread may read.
 #[repr(C, align(128))]
-pub(crate) struct Known {
+pub(crate) struct SlabMeta {
     pub(crate) slab: Slab,
     pub(crate) out: BlocksOut,
 }
 
-const _: () = assert!(size_of::<Known>() == 128);
+const _: () = assert!(size_of::<SlabMeta>() == 128);
 
-/// How many blocks of a slab are out. Only its owner changes it.
+/// The number of blocks of a slab that are out. It is changed behind the lock of its heap only.
 #[repr(transparent)]
 pub(crate) struct BlocksOut(AtomicU16);
 
@@ -64,7 +56,7 @@ impl BlocksOut {
         self.0.store((self.count() + blocks) as u16, Ordering::Relaxed);
     }
 
-    /// Takes some away; returns whether there is none any more.
+    /// Subtracts blocks; returns whether none is out any more.
     pub(crate) fn remove(&self, blocks: u32) -> bool {
         let left = self.count().wrapping_sub(blocks);
         self.0.store(left as u16, Ordering::Relaxed);
@@ -72,20 +64,16 @@ impl BlocksOut {
     }
 }
 
-/// Whether a block of a class lies so many bytes, less than a slab has, behind the start of its slab.
-pub(crate) fn is_block(offset: usize, class: usize) -> bool {
-    is_start(offset, class) && offset + size_of_class(class) <= SLAB
-}
-
-/// What a slab's owner knows of it.
+/// The part of a slab's metadata that is used behind the lock of its heap.
 ///
-/// Invariants, for each page: `ready` has it exactly when `free` has a first block; `fresh` has it when blocks start in it and
-/// none is in its list or out; a page that a block which is out overlaps is `resident`.
+/// Invariants, for each page: its bit in `ready` is set exactly when `free` has a first block; its bit in `fresh` is
+/// set when blocks start in it and none is in its list or out; its bit in `resident` is set when a block that is out
+/// overlaps it.
 #[repr(C)]
 pub(crate) struct Slab {
     /// The first of the free blocks that start in each page, in grains from the slab's start.
     free: [u16; PAGES],
-    /// How many of the blocks that overlap each page are out.
+    /// For each page, the number of blocks that overlap it and are out.
     out: [u16; PAGES],
     /// Pages that have free blocks in their lists.
     ready: u16,
@@ -95,15 +83,22 @@ pub(crate) struct Slab {
     starts: u16,
     /// Pages that may be in memory.
     resident: u16,
-    /// Pages that were given back since their blocks were linked last.
-    returned: u16,
+    /// Pages that were purged since their blocks were last linked.
+    purged: u16,
     class: u8,
-    /// Its place among the slabs of its owner that have blocks to give.
+    /// Of a dissolved slab, an upper bound of its longest run of free grains.
+    longest: u16,
+    /// Of a dissolved slab, the grains that are out.
+    grains_out: u16,
+    /// When blocks were taken from it last, in ages of its heap.
+    pub(crate) taken_at: u8,
+    /// Its place in the list of its heap's slabs with free blocks.
     pub(crate) node: Node,
 }
 
 impl Slab {
-    /// A slab of which nothing has been used; `resident` says whether its pages are in memory all the same.
+    /// Returns the metadata of a slab of which no block has been used. `resident` is whether its pages are in memory
+    /// already.
     pub(crate) fn new(class: usize, resident: bool) -> Slab {
         let size = size_of_class(class);
         let mut starts = 0;
@@ -117,8 +112,11 @@ impl Slab {
             fresh: starts,
             starts,
             resident: if resident { u16::MAX } else { 0 },
-            returned: 0,
+            purged: 0,
             class: class as u8,
+            longest: 0,
+            grains_out: 0,
+            taken_at: 0,
             node: Node::UNLISTED,
         }
     }
@@ -127,12 +125,17 @@ impl Slab {
         usize::from(self.class)
     }
 
-    /// Whether there is no block to give.
+    /// Returns whether the slab has no free blocks.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.ready == 0 && self.fresh == 0
     }
 
-    /// How many pages are in memory for nothing.
+    /// Returns the number of pages that may be in memory.
+    pub(crate) fn resident_pages(&self) -> u32 {
+        self.resident.count_ones()
+    }
+
+    /// Returns the number of idle pages: they are in memory, and no block that is out overlaps them.
     pub(crate) fn idle_pages(&self) -> u32 {
         self.idle().count_ones()
     }
@@ -141,16 +144,16 @@ impl Slab {
         self.resident & !self.needed()
     }
 
-    /// The pages that a block which is out overlaps.
+    /// Returns the pages that blocks which are out overlap.
     fn needed(&self) -> u16 {
         (0..PAGES).filter(|&page| self.out[page] != 0).fold(0, |mask, page| mask | 1 << page)
     }
 
-    /// Takes up to `wanted` blocks, those in memory first, then from the lowest pages.
+    /// Takes up to `wanted` free blocks, those of pages that are in memory first, then those of the lowest pages.
     ///
     /// # Safety
-    /// `start` is where this slab begins, and `links` its class's.
-    pub(crate) unsafe fn take(&mut self, start: *mut u8, links: Links, wanted: u32, pages: &mut Idle) -> Chain {
+    /// `start` is the address of this slab, and `links` are its class's.
+    pub(crate) unsafe fn take(&mut self, start: *mut u8, links: Links, wanted: u32, pages: &mut PageCounts) -> Chain {
         let mut chain = Chain { end: links, ..Chain::EMPTY };
         while chain.count < wanted {
             if self.ready == 0 {
@@ -160,7 +163,7 @@ impl Slab {
                 let page = self.fresh.trailing_zeros() as usize;
                 // SAFETY: the caller's promise.
                 unsafe {
-                    self.back(start, page, pages);
+                    self.populate_ahead(start, page, pages);
                     self.carve(start, links, page, pages);
                 }
             }
@@ -171,9 +174,10 @@ impl Slab {
         chain
     }
 
-    /// Has a few pages from a fresh one on in memory at once, as far as they are fresh and may not be there, if the slab has
-    /// used some already and its blocks are shorter than a page.
-    unsafe fn back(&mut self, start: *mut u8, page: usize, pages: &mut Idle) {
+    /// Populates a few pages from a fresh one on that are fresh and may not be in memory, if the slab uses some already
+    /// and its blocks are shorter than a page.
+    #[inline(never)]
+    unsafe fn populate_ahead(&mut self, start: *mut u8, page: usize, pages: &mut PageCounts) {
         if page < AHEAD || size_of_class(self.class()) >= PAGE || page_size() != PAGE {
             return;
         }
@@ -184,18 +188,19 @@ impl Slab {
             unsafe { populate(NonNull::new_unchecked(start.add(page * PAGE)), run * PAGE) };
             self.resident |= mask_of(page, run);
             pages.idle += run as u32;
+            pages.resident += run as u32;
         }
     }
 
-    /// Links the blocks that start in a fresh page. The list begins with another one in each page: the first blocks of all slabs
-    /// would be where a page begins otherwise, and share a few sets of the processor's caches.
-    unsafe fn carve(&mut self, start: *mut u8, links: Links, page: usize, pages: &mut Idle) {
+    /// Links the blocks that start in a fresh page. The list of each page begins with a different block (cache
+    /// colouring): otherwise the first blocks of all slabs would compete for a few sets of the processor's caches.
+    unsafe fn carve(&mut self, start: *mut u8, links: Links, page: usize, pages: &mut PageCounts) {
         let size = size_of_class(self.class());
         let first = (page * PAGE).next_multiple_of(size);
         let end = ((page + 1) * PAGE).min(SLAB - size + 1);
-        let turned = first + colour_of(start.addr() / PAGE + page) % (end - first).div_ceil(size) * size;
+        let coloured = first + colour_of(start.addr() / PAGE + page) % (end - first).div_ceil(size) * size;
         let mut last = null_mut::<u8>();
-        for offset in (turned..end).step_by(size).chain((first..turned).step_by(size)) {
+        for offset in (coloured..end).step_by(size).chain((first..coloured).step_by(size)) {
             // SAFETY: the block lies in the slab and is free.
             unsafe {
                 let block = start.add(offset);
@@ -208,21 +213,21 @@ impl Slab {
         // SAFETY: as above; blocks start in fresh pages.
         unsafe { links.link(last, null_mut()) };
         let bit = 1 << page;
-        pages.regretted += u32::from(self.returned & bit != 0);
-        self.returned &= !bit;
+        pages.refaulted += u32::from(self.purged & bit != 0);
+        self.purged &= !bit;
         self.fresh &= !bit;
         self.ready |= bit;
-        self.free[page] = (turned / GRAIN) as u16;
+        self.free[page] = (coloured / GRAIN) as u16;
     }
 
-    /// Takes blocks from the list of a page.
+    /// Takes blocks off the list of a page.
     unsafe fn take_from(
         &mut self,
         page: usize,
         start: *mut u8,
         links: Links,
         wanted: u32,
-        pages: &mut Idle,
+        pages: &mut PageCounts,
         chain: &mut Chain,
     ) {
         let size = size_of_class(self.class());
@@ -238,7 +243,7 @@ impl Slab {
         while !block.is_null() && chain.count < wanted {
             let end = block.addr() - start.addr() + size;
             if end > (page + 1) * PAGE {
-                (page + 1..end.div_ceil(PAGE)).for_each(|page| self.go_out(page, 1, pages));
+                (page + 1..end.div_ceil(PAGE)).for_each(|page| self.add_out(page, 1, pages));
             }
             chain.last = block;
             chain.count += 1;
@@ -246,7 +251,7 @@ impl Slab {
             block = unsafe { links.next(block) };
             self.check(page, start, block);
         }
-        self.go_out(page, chain.count - before, pages);
+        self.add_out(page, chain.count - before, pages);
         // SAFETY: the last is free.
         unsafe { links.link(chain.last, null_mut()) };
         self.free[page] = if block.is_null() {
@@ -257,43 +262,44 @@ impl Slab {
         };
     }
 
-    /// Ends the process if what the list of a page has is no block that starts there: somebody has written to a link.
+    /// Aborts if a block of a page's list does not start in that page: a link has been overwritten.
     fn check(&self, page: usize, start: *mut u8, block: *mut u8) {
         let offset = block.addr().wrapping_sub(start.addr());
         if let Some(found) = NonNull::new(block)
             && (offset / PAGE != page || !is_block(offset, self.class()))
         {
-            damaged(found);
+            corrupted(found);
         }
     }
 
-    /// So many more of the blocks that overlap a page are out.
+    /// Adds to the number of blocks that overlap a page and are out.
     #[inline]
-    fn go_out(&mut self, page: usize, blocks: u32, pages: &mut Idle) {
+    fn add_out(&mut self, page: usize, blocks: u32, pages: &mut PageCounts) {
         let bit = 1 << page;
         if self.out[page] == 0 && self.resident & bit != 0 {
             pages.idle = pages.idle.saturating_sub(1);
         }
+        pages.resident += u32::from(self.resident & bit == 0);
         self.resident |= bit;
         self.out[page] += blocks as u16;
     }
 
-    /// So many less of the blocks that overlap a page are out.
+    /// Subtracts from the number of blocks that overlap a page and are out.
     #[inline]
-    fn come_back(&mut self, page: usize, blocks: u32, pages: &mut Idle) {
+    fn remove_out(&mut self, page: usize, blocks: u32, pages: &mut PageCounts) {
         self.out[page] -= blocks as u16;
         pages.idle += u32::from(self.out[page] == 0);
     }
 
-    /// Puts blocks back that were out. They begin in one page; if they are more than one, none reaches beyond it.
+    /// Puts back blocks that were out. They begin in one page; if they are more than one, none reaches beyond it.
     ///
     /// # Errors
     /// [`NotOut`]; nothing has changed.
     ///
     /// # Safety
-    /// As [`Slab::take`]; they are blocks of this slab that nobody uses.
+    /// As [`Slab::take`]; they are blocks of this slab that are not used.
     #[inline]
-    pub(crate) unsafe fn put(&mut self, start: *mut u8, blocks: &Chain, pages: &mut Idle) -> Result<(), NotOut> {
+    pub(crate) unsafe fn put(&mut self, start: *mut u8, blocks: &Chain, pages: &mut PageCounts) -> Result<(), NotOut> {
         let offset = blocks.first.addr() - start.addr();
         let (page, end) = (offset / PAGE, offset + size_of_class(self.class()));
         let is_out = |slab: &Slab, page: usize| u32::from(slab.out[page]) >= blocks.count;
@@ -305,9 +311,9 @@ impl Slab {
             if !beyond.clone().all(|page| is_out(self, page)) {
                 return Err(NotOut);
             }
-            beyond.for_each(|page| self.come_back(page, 1, pages));
+            beyond.for_each(|page| self.remove_out(page, 1, pages));
         }
-        self.come_back(page, blocks.count, pages);
+        self.remove_out(page, blocks.count, pages);
         let next = match self.free[page] {
             NONE => null_mut(),
             // SAFETY: the list's first block lies in the slab.
@@ -320,52 +326,52 @@ impl Slab {
         Ok(())
     }
 
-    /// Gives the pages back that are in memory for nothing; returns how many. What lies between two of them and is not in memory
-    /// goes with them: so that is one call for all.
+    /// Purges the idle pages; returns their number. Unused pages between two of them that are not in memory are
+    /// included, which saves system calls.
     ///
     /// # Safety
     /// As [`Slab::take`].
-    pub(crate) unsafe fn return_idle(&mut self, start: *mut u8) -> u32 {
+    pub(crate) unsafe fn purge_idle(&mut self, start: *mut u8) -> u32 {
         let together = (page_size() / PAGE).max(1);
         let needed = self.needed();
-        let mut returned = 0;
+        let mut purged = 0;
         let mut page = 0;
         while let Some((first, count)) = next_run(needed, self.resident, page, together) {
             page = first + count;
-            // SAFETY: nothing that is out overlaps these pages, and their links are forgotten below.
+            // SAFETY: no block that is out overlaps these pages, and their lists are cleared below.
             let done = unsafe { purge(NonNull::new_unchecked(start.add(first * PAGE)), count * PAGE) };
             if done.is_ok() {
-                returned += (self.resident & mask_of(first, count)).count_ones();
-                self.forget(mask_of(first, count));
+                purged += (self.resident & mask_of(first, count)).count_ones();
+                self.clear(mask_of(first, count));
             }
         }
-        returned
+        purged
     }
 
-    /// Notes that pages have been given back.
-    fn forget(&mut self, pages: u16) {
+    /// Clears the lists of purged pages.
+    fn clear(&mut self, pages: u16) {
         for page in (0..PAGES).filter(|page| pages & 1 << page != 0) {
             self.free[page] = NONE;
         }
         self.ready &= !pages;
         self.fresh |= pages & self.starts;
-        self.returned |= pages & self.resident;
+        self.purged |= pages & self.resident;
         self.resident &= !pages;
     }
 }
 
-/// A number for each page, of which neighbours have none in common.
+/// Returns a colour for each page that differs from its neighbours'.
 fn colour_of(page: usize) -> usize {
     page.wrapping_mul(0x9E37_79B9) >> 8 & 0xFFFF
 }
 
-/// The pages from `first` on, so many.
+/// Returns the set of `count` pages from `first` on.
 fn mask_of(first: usize, count: usize) -> u16 {
     (((1u32 << count) - 1) << first) as u16
 }
 
-/// The next pages at or above `page` that can go, in steps of so many `together` (an OS page): the first and how many. None of
-/// them is needed; the first and the last step are in memory.
+/// Returns the next run of pages at or above `page` that can be purged, as its first page and its length, in steps of
+/// `together` pages (an OS page). None of them is needed; the first and the last step are in memory.
 fn next_run(needed: u16, resident: u16, page: usize, together: usize) -> Option<(usize, usize)> {
     let mut run: Option<(usize, usize)> = None;
     for first in (page..PAGES).step_by(together) {
@@ -382,11 +388,13 @@ fn next_run(needed: u16, resident: u16, page: usize, together: usize) -> Option<
     run
 }
 
-/// What changes in a heap's pages as blocks come and go.
+/// The pages of a heap's slabs that matter for purging.
 #[derive(Default)]
-pub(crate) struct Idle {
-    /// Pages in memory for nothing.
+pub(crate) struct PageCounts {
+    /// Pages that may be in memory.
+    pub(crate) resident: u32,
+    /// Idle pages: they are in memory, and no block that is out overlaps them.
     pub(crate) idle: u32,
-    /// Pages that were given back too early: their blocks were needed again.
-    pub(crate) regretted: u32,
+    /// Pages that were purged too early: their blocks were needed again.
+    pub(crate) refaulted: u32,
 }

@@ -1,10 +1,13 @@
 //! A list of slabs of one class that have free blocks, linked through the metadata of each.
 
-use crate::slab::NO_SLAB;
+/// The number that stands for no slab.
+pub(crate) const NO_SLAB: u32 = u32::MAX;
 
 /// The place of a slab in a list: its neighbours there.
 pub(crate) struct Node {
+    /// The slab behind this one; [`NO_SLAB`] for the last.
     next: u32,
+    /// The slab before this one; the last for the first.
     previous: u32,
     is_listed: bool,
 }
@@ -17,14 +20,14 @@ impl Node {
         self.is_listed
     }
 
-    /// Returns whether the list has other slabs, too.
-    pub(crate) fn has_neighbours(&self) -> bool {
-        self.next != NO_SLAB || self.previous != NO_SLAB
-    }
-
     /// The number of the slab behind this one.
     pub(crate) fn next(&self) -> Option<u32> {
         Some(self.next).filter(|&number| number != NO_SLAB)
+    }
+
+    /// The number of the slab before this one, which is not the first.
+    pub(crate) fn previous(&self) -> u32 {
+        self.previous
     }
 }
 
@@ -44,10 +47,20 @@ impl SlabList {
         Some(self.0).filter(|&number| number != NO_SLAB)
     }
 
+    pub(crate) fn last(&self, nodes: &mut impl Nodes) -> Option<u32> {
+        Some(nodes.node(self.first()?).previous)
+    }
+
+    /// Whether the list has more slabs than this one.
+    pub(crate) fn has_others(&self, number: u32, nodes: &mut impl Nodes) -> bool {
+        self.0 != number || nodes.node(number).next != NO_SLAB
+    }
+
     /// Puts a slab that is in no list in front.
     pub(crate) fn push(&mut self, number: u32, nodes: &mut impl Nodes) {
+        let previous = self.last(nodes).unwrap_or(number);
         let next = core::mem::replace(&mut self.0, number);
-        *nodes.node(number) = Node { next, previous: NO_SLAB, is_listed: true };
+        *nodes.node(number) = Node { next, previous, is_listed: true };
         if next != NO_SLAB {
             nodes.node(next).previous = number;
         }
@@ -56,12 +69,16 @@ impl SlabList {
     /// Takes a slab of this list out of it.
     pub(crate) fn remove(&mut self, number: u32, nodes: &mut impl Nodes) {
         let Node { next, previous, .. } = core::mem::replace(nodes.node(number), Node::UNLISTED);
-        match previous {
-            NO_SLAB => self.0 = next,
-            previous => nodes.node(previous).next = next,
+        let first = self.0;
+        if first == number {
+            self.0 = next;
+        } else {
+            nodes.node(previous).next = next;
         }
-        if next != NO_SLAB {
-            nodes.node(next).previous = previous;
+        match next {
+            NO_SLAB if first == number => {}
+            NO_SLAB => nodes.node(first).previous = previous,
+            next => nodes.node(next).previous = previous,
         }
     }
 }

@@ -1,36 +1,48 @@
-//! What is known of the pages, in tables beside them: each grows with what it describes, and costs nothing before.
+//! The tables that describe the pages. Each grows with what it describes, and takes no memory before.
 
 use core::sync::atomic::Ordering;
 
 use heapwright_os::{Refused, Reservation, page_size};
 
-use crate::heap::Heap;
-use crate::heaps::HEAPS;
-use crate::links::Beside;
-use crate::slab::{Known, SLAB};
-use crate::world::{AtomicU32, AtomicUsize, make_atomic};
+use crate::classes::SLAB;
+use crate::links::SideTable;
+use crate::platform::{AtomicU32, AtomicUsize, make_atomic};
+use crate::slab::SlabMeta;
+use crate::slab::dissolved::GrainMap;
 
-/// The tables of a heap of pages that may have so many slabs.
+/// The number of threads that may have heaps at the same time. The blocks of further threads are placed by the page
+/// heap.
+pub(crate) const MAX_HEAPS: usize = 1 << 14;
+
+/// The bytes of each heap in the table of heaps: a page, so that no two threads share one.
+pub(crate) const HEAP_STEP: usize = 4 << 10;
+
+/// The tables for a given number of slabs.
 pub(crate) struct Tables {
-    /// For each slab, its owner and its class.
+    /// The page map: for each slab, its owner and its class.
     entries: Reservation,
-    /// For each slab, what is known of it.
+    /// For each slab, its metadata.
     slabs: Reservation,
     /// For each KiB of the pages, a link or the mark of a long block.
-    beside: Reservation,
+    side_table: Reservation,
+    /// For each slab, room for its map when it is dissolved.
+    grain_maps: Reservation,
     /// The threads' heaps.
     heaps: Reservation,
 }
 
 impl Tables {
-    /// Chooses where the tables of `slabs` slabs will be.
+    /// The least number of slabs by which the tables grow.
+    const STEP: usize = 32;
+
+    /// Reserves addresses for the tables of `slabs` slabs.
     pub(crate) fn of(slabs: usize) -> Result<Tables, Refused> {
-        let claim = |bytes: usize| Reservation::claim_table(bytes.next_multiple_of(page_size()));
         Ok(Tables {
-            entries: claim(slabs * size_of::<AtomicU32>())?,
-            slabs: claim(slabs * size_of::<Known>())?,
-            beside: claim(Beside::length(slabs * SLAB))?,
-            heaps: claim(HEAPS * Heap::STEP)?,
+            entries: reserve(slabs * size_of::<AtomicU32>())?,
+            slabs: reserve(slabs * size_of::<SlabMeta>())?,
+            side_table: reserve(SideTable::length(slabs * SLAB))?,
+            grain_maps: reserve(slabs * size_of::<GrainMap>())?,
+            heaps: reserve(MAX_HEAPS * HEAP_STEP)?,
         })
     }
 
@@ -38,28 +50,36 @@ impl Tables {
         self.entries.base().as_ptr().cast()
     }
 
-    pub(crate) fn slabs(&self) -> *mut Known {
+    pub(crate) fn slabs(&self) -> *mut SlabMeta {
         self.slabs.base().as_ptr().cast()
     }
 
-    pub(crate) fn beside(&self) -> *mut u8 {
-        self.beside.base().as_ptr()
+    pub(crate) fn grain_maps(&self) -> *mut GrainMap {
+        self.grain_maps.base().as_ptr().cast()
     }
 
-    pub(crate) fn heaps(&self) -> *mut Heap {
-        self.heaps.base().as_ptr().cast()
+    pub(crate) fn side_table(&self) -> *mut u8 {
+        self.side_table.base().as_ptr()
     }
 
-    /// Makes the tables long enough for `slabs` slabs, and for some more at once; `covered` is how many they are long
-    /// enough for.
+    pub(crate) fn heaps(&self) -> *mut u8 {
+        self.heaps.base().as_ptr()
+    }
+
+    /// Makes the tables long enough for `slabs` slabs, and for some more at once. `covered` is the number of slabs that
+    /// they are long enough for.
     ///
     /// # Errors
     /// [`Refused`]; the tables are as long as before, or longer.
+    #[inline]
     pub(crate) fn cover(&mut self, slabs: usize, covered: &AtomicUsize) -> Result<(), Refused> {
+        if slabs <= covered.load(Ordering::Relaxed) { Ok(()) } else { self.grow(slabs, covered) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, slabs: usize, covered: &AtomicUsize) -> Result<(), Refused> {
         let before = covered.load(Ordering::Relaxed);
-        if slabs <= before {
-            return Ok(());
-        }
         let most = self.entries.length() / size_of::<AtomicU32>();
         let generous = slabs.max(before + before / 8 + Self::STEP).min(most);
         let reached = if self.extend(generous).is_ok() {
@@ -74,35 +94,48 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes the tables longer by at least so many slabs.
-    const STEP: usize = 32;
-
     fn extend(&mut self, slabs: usize) -> Result<(), Refused> {
         extend(&mut self.entries, slabs * size_of::<AtomicU32>())?;
-        extend(&mut self.slabs, slabs * size_of::<Known>())?;
-        extend(&mut self.beside, Beside::length(slabs * SLAB))
+        extend(&mut self.slabs, slabs * size_of::<SlabMeta>())?;
+        extend(&mut self.side_table, SideTable::length(slabs * SLAB))
     }
 
-    /// Makes room for the heap of `owner`, and for some more at once; `covered` is how many there is room for.
+    /// Makes room for the maps of the first `slabs` slabs; returns for how many there is room.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) fn cover_grain_maps(&mut self, slabs: usize) -> Result<usize, Refused> {
+        extend(&mut self.grain_maps, slabs * size_of::<GrainMap>())?;
+        Ok(self.grain_maps.extent() / size_of::<GrainMap>())
+    }
+
+    /// Makes the table of heaps long enough for the heap of `owner`, and for some more at once. `covered` is the number
+    /// of heaps that it is long enough for.
     ///
     /// # Errors
     /// [`Refused`].
     pub(crate) fn cover_heap(&mut self, owner: u32, covered: &AtomicUsize) -> Result<(), Refused> {
-        /// Heaps that get room at once. A watcher outside of the process reads as many at once.
+        /// The number of heaps by which the table grows. `heapwright watch` reads that number at once.
         const TOGETHER: usize = 16;
         let wanted = (owner as usize + 1).next_multiple_of(TOGETHER);
-        if wanted > HEAPS {
+        if wanted > MAX_HEAPS {
             return Err(Refused);
         }
         if wanted > covered.load(Ordering::Relaxed) {
-            extend(&mut self.heaps, wanted * Heap::STEP)?;
+            extend(&mut self.heaps, wanted * HEAP_STEP)?;
             covered.store(wanted, Ordering::Release);
         }
         Ok(())
     }
 }
 
+#[inline(never)]
+fn reserve(bytes: usize) -> Result<Reservation, Refused> {
+    Reservation::claim_table(bytes.next_multiple_of(page_size()))
+}
+
 /// Makes a table at least `bytes` long.
+#[inline(never)]
 fn extend(table: &mut Reservation, bytes: usize) -> Result<(), Refused> {
     let end = bytes.next_multiple_of(page_size());
     if end <= table.extent() { Ok(()) } else { table.extend(end) }

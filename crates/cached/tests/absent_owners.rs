@@ -1,4 +1,5 @@
-//! Remote frees do not wait for an owner that sleeps. A process of its own, because the test reads the process's memory.
+//! Remote frees do not wait for an owner that sleeps. A process of its own, because the test reads the process's
+//! memory.
 
 mod common;
 
@@ -81,7 +82,7 @@ const MIB: usize = 1 << 20;
 /// 111 MB: 37 MB in blocks of each of three sizes.
 const SIZES: Sizes = &[(100, 370_000), (1 << 10, 36_000), (20 << 10, 1800)];
 
-/// Room for as many blocks, in memory.
+/// Room for the addresses of that number of blocks, in memory.
 fn room() -> Vec<Written> {
     let mut room: Vec<_> = (0..450_000).map(|_| Written(NonNull::dangling())).collect();
     room.clear();

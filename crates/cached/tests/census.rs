@@ -1,4 +1,4 @@
-//! What the heap consists of, found out when somebody asks, is what was allocated and not freed.
+//! A census finds what was allocated and not freed.
 
 mod common;
 
@@ -27,7 +27,7 @@ impl Block {
     }
 
     fn free(self) {
-        // SAFETY: nobody uses the block.
+        // SAFETY: the block is not used.
         unsafe { cached::free(self.pointer()) }.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Figures for who asks for them. A process of its own, for everything in it is counted.
+//! Counts of calls. A process of its own, because everything in it is counted.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Threads that allocate when nobody tells of their ends any more. A process of its own, for it looks at the whole of it.
+//! Threads that allocate after their exit handlers have run. A process of its own, because it measures the whole
+//! process.
 
 mod common;
 

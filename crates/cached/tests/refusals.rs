@@ -1,5 +1,6 @@
-//! A system that refuses: each call that a scenario makes of it, alone and with all that follow, until the scenario runs
-//! through. Nothing may come of it but that requests fail: blocks stay as they are, can be freed, and no page is lost.
+//! A system that refuses: each call that a scenario makes of it, alone and with all that follow, until the scenario
+//! runs through. Nothing may come of it but that requests fail: blocks stay as they are, can be freed, and no page is
+//! lost.
 //!
 //! What is tested is a process's, so each run is a process of its own.
 
@@ -13,7 +14,7 @@ use common::Filled;
 use heapwright_cached::{self as cached, Measures};
 use heapwright_os::refusals;
 
-/// Blocks that were granted, whoever allocated them.
+/// Blocks that were granted, from all threads.
 type Blocks = Vec<Filled>;
 
 struct Scenario {

@@ -1,5 +1,5 @@
-//! Memory that is given back amid what lives. A process of its own with one thread, for it looks at the whole of it, and more is
-//! kept where there are other threads.
+//! Memory that is given back amid what lives. A process of its own with one thread, for it looks at the whole of it,
+//! and more is kept where there are other threads.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Trimming says how much it has given back, wherever that went from. A process of its own, for its memory is looked at.
+//! Trimming says how much it has given back, wherever that went from. A process of its own, for its memory is looked
+//! at.
 
 mod common;
 
@@ -25,12 +26,12 @@ fn what_trimming_says_is_what_the_process_has_less() {
 fn trims_nothing_untouched() {
     cached::trim();
     let long = cached::allocate(10 << 20).unwrap();
-    // SAFETY: nobody uses the block.
+    // SAFETY: the block is not used.
     unsafe { cached::free(long).unwrap() };
     assert_eq!(cached::trim(), 0);
 }
 
-/// Frees all but every so many of some blocks in any order, trims, and compares; returns how much went back.
+/// Frees all blocks but every `kept`th in any order, trims, and compares; returns the bytes that were purged.
 fn trims(size: usize, kept: usize, random: &mut fastrand::Rng) -> usize {
     let count = (6 << 20) / size;
     let mut blocks: Vec<_> = (0..count).map(|number| common::Filled::new(number as u64, size)).collect();

@@ -10,7 +10,7 @@ use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
 use super::span::{self, Kind};
 use super::{Measures, canary, room_for_canary};
-use crate::ground::GROUND;
+use crate::arena::ARENA;
 use crate::mode::measures;
 
 /// Long blocks that wait: their addresses only, for their memory has gone back to the system.
@@ -23,7 +23,7 @@ const MOST_WAITING: usize = 4 << 30;
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     let length = round_to_pages(layout.size().checked_add(room_for_canary())?)?;
     let number = place(length, layout.align())?;
-    let block = NonNull::new(GROUND.start_of(number))?;
+    let block = NonNull::new(ARENA.start_of(number))?;
     let has_canary = measures().have(Measures::CANARY);
     // SAFETY: the span is new, and long enough.
     unsafe {
@@ -38,10 +38,10 @@ pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
 
 /// A span, if need be after nothing waits any more.
 fn place(length: usize, align: usize) -> Option<u32> {
-    let placed = span::place(&mut *GROUND.shared()?, length, align);
+    let placed = span::place(&mut *ARENA.lock()?, length, align);
     placed.or_else(|| {
         release_waiting();
-        span::place(&mut *GROUND.shared()?, length, align)
+        span::place(&mut *ARENA.lock()?, length, align)
     })
 }
 
@@ -80,7 +80,7 @@ pub(super) fn release_waiting() {
     while let Some(first) = waiting.take() {
         release(first);
     }
-    if let Some(mut shared) = GROUND.shared() {
+    if let Some(mut shared) = ARENA.lock() {
         span::remove_stuck(&mut shared);
     }
 }
@@ -90,7 +90,7 @@ fn release(waiting: Waiting) {
 }
 
 fn remove(number: u32) {
-    if let Some(mut shared) = GROUND.shared() {
+    if let Some(mut shared) = ARENA.lock() {
         // SAFETY: nobody uses the block any more.
         unsafe { span::remove(&mut shared, number) };
     }

@@ -9,8 +9,8 @@ use super::draw::Draw;
 use super::slab::Slab;
 use super::span::{self, Kind};
 use super::{Measures, slack};
+use crate::arena::ARENA;
 use crate::classes::CLASSES;
-use crate::ground::GROUND;
 use crate::mode::measures;
 use crate::slab_list::{Node, Nodes, SlabList};
 
@@ -134,7 +134,7 @@ impl Shelf {
         let length = span::length_of_slabs();
         let has_canaries = measures().have(Measures::CANARY);
         let slot = if has_canaries { slack::take_slot(class)? } else { 0 };
-        let placed = GROUND.shared().and_then(|mut shared| span::place(&mut shared, length, 1));
+        let placed = ARENA.lock().and_then(|mut shared| span::place(&mut shared, length, 1));
         let Some(number) = placed else {
             if has_canaries {
                 slack::give_slot(class, slot);
@@ -162,7 +162,7 @@ impl Shelf {
             slack::give_slot(class, span::slot(number));
         }
         self.idle = self.idle.saturating_sub(self.own.slab(number).idle_pages());
-        if let Some(mut shared) = GROUND.shared() {
+        if let Some(mut shared) = ARENA.lock() {
             // SAFETY: the slab is behind the lock, and no block of it is in use.
             unsafe { span::remove(&mut shared, number) };
         }
@@ -190,7 +190,7 @@ impl Shelf {
         let (mut next, mut returned) = (self.listed.first(), 0);
         while let Some(number) = next {
             let slab = self.own.slab(number);
-            if let Some(start) = NonNull::new(GROUND.start_of(number)) {
+            if let Some(start) = NonNull::new(ARENA.start_of(number)) {
                 // SAFETY: the slab begins there.
                 returned += unsafe { slab.return_idle(start) };
             }

@@ -9,8 +9,7 @@ use core::ptr::NonNull;
 use heapwright_os::{abort, page_size, purge};
 
 use super::draw::Draw;
-use crate::classes::{GRAIN, size_of_class};
-use crate::slab::SLAB;
+use crate::classes::{GRAIN, SLAB, size_of_class};
 use crate::slab_list::Node;
 
 /// How many blocks a slab has at most, and the words of as many bits.

@@ -11,9 +11,9 @@ use super::Measures;
 use super::draw::Draw;
 use super::slab::{Slab, WORDS};
 use super::table::Table;
-use crate::ground::{GROUND, Shared};
+use crate::arena::{ARENA, ArenaState};
+use crate::classes::SLAB;
 use crate::mode::measures;
-use crate::slab::SLAB;
 
 /// What lies at a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -173,13 +173,13 @@ pub(super) fn length_of_slabs() -> usize {
 }
 
 /// Places a span for a slab or block of `length` bytes, whole pages, which are all zeros; returns its number.
-pub(super) fn place(shared: &mut Shared, length: usize, align: usize) -> Option<u32> {
+pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Option<u32> {
     let drawn = if align <= SLAB { DISTANCE.lock().below(4) } else { 0 };
     let (start, lead, whole) =
         place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
     // SAFETY: the lead is a part of the span.
     let body = unsafe { start.add(lead * SLAB) };
-    let number = GROUND.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
+    let number = ARENA.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
     let Some(number) = number else {
         // SAFETY: the pages were placed just now, and nobody uses them.
         let _ = unsafe { shared.remove(start) };
@@ -203,7 +203,12 @@ pub(super) fn place(shared: &mut Shared, length: usize, align: usize) -> Option<
 }
 
 /// Places a span whose slab or block lies behind a lead of so many slabs.
-fn place_behind(shared: &mut Shared, lead: usize, length: usize, align: usize) -> Option<(NonNull<u8>, usize, usize)> {
+fn place_behind(
+    shared: &mut ArenaState,
+    lead: usize,
+    length: usize,
+    align: usize,
+) -> Option<(NonNull<u8>, usize, usize)> {
     let behind = if measures().have(Measures::GUARD) { page_size() } else { 0 };
     let whole = length.checked_add(behind + lead * SLAB)?.checked_next_multiple_of(SLAB)?;
     let layout = Layout::from_size_align(whole, align.max(SLAB)).ok()?;
@@ -220,7 +225,7 @@ fn guard_part(start: NonNull<u8>, from: usize, to: usize) -> u8 {
 static SOME_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// Tries once more with what the system did not let go on.
-pub(super) fn remove_stuck(shared: &mut Shared) {
+pub(super) fn remove_stuck(shared: &mut ArenaState) {
     if SOME_STUCK.swap(false, Ordering::Relaxed) {
         for number in 0..(shared.pages.top() / SLAB) as u32 {
             if kind(number) == Kind::Stuck {
@@ -235,12 +240,12 @@ pub(super) fn remove_stuck(shared: &mut Shared) {
 ///
 /// # Safety
 /// Nobody uses it any more.
-pub(super) unsafe fn remove(shared: &mut Shared, number: u32) {
+pub(super) unsafe fn remove(shared: &mut ArenaState, number: u32) {
     // SAFETY: the record is the caller's.
     let (lead, length, whole) = unsafe { ((*span(number)).lead, (*span(number)).length, (*span(number)).whole) };
     // SAFETY: the lead lies before the slab or block, and nobody uses the span.
     unsafe {
-        let body = GROUND.start_of(number);
+        let body = ARENA.start_of(number);
         let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
         let is_forbidden = matches!(kind(number), Kind::Waiting | Kind::Stuck);
         let body_permitted = || NonNull::new(body).map_or(Err(Refused), |body| permit(body, length));

@@ -1,36 +1,43 @@
-//! The slabs of a heap: what its owner and, while it is absent, other threads take blocks from and put blocks back to.
+//! The slabs of a heap: blocks are taken from them and put back by the owner, and put back by threads that reclaim.
 
 use core::ptr::NonNull;
 
-use crate::classes::CLASSES;
-use crate::damage::damaged;
-use crate::ground::GROUND;
+use super::Heap;
+use super::dissolving::{Age, DissolvedSlabs};
+use crate::arena::ARENA;
+use crate::classes::{CLASSES, PAGE, SLAB, is_block, size_of_class};
+use crate::corruption::corrupted;
+use crate::entry::{DISSOLVED, Entry};
 use crate::links::{Chain, Links};
-use crate::slab::{Idle, PAGE, SLAB, Slab, is_block};
+use crate::owner_lock::Visitor;
+use crate::platform::is_single_threaded;
+use crate::slab::{PageCounts, Slab};
 use crate::slab_list::{Node, Nodes, SlabList};
-use crate::world::is_single_threaded;
 
-use super::{Entry, Heap};
-
-/// The slabs of a heap. Blocks that are out, that is with the program, in a thread's list or on their way, are not in it.
+/// The slabs of a heap. Blocks that are out, that is used by the program, or in a thread cache or an inbox, are not in
+/// them.
 pub(crate) struct Slabs {
-    /// For each class, the slabs that have blocks to give.
-    lists: [SlabList; CLASSES],
-    own: OwnSlabs,
-    idle: Idle,
+    /// For each class, the slabs that have free blocks.
+    pub(super) lists: [SlabList; CLASSES],
+    pub(super) dissolved: DissolvedSlabs,
+    pub(super) own: OwnSlabs,
+    pub(super) pages: PageCounts,
+    pub(super) age: Age,
     count: u32,
+    /// The bytes of the blocks that are out.
+    pub(super) bytes_out: usize,
 }
 
-/// The slabs whose entries have the number of the heap; the value is behind the heap's lock.
-struct OwnSlabs {
+/// The slabs whose entries have the number of the heap. The value is behind the heap's lock.
+pub(super) struct OwnSlabs {
     owner: u32,
 }
 
 impl OwnSlabs {
-    fn slab(&mut self, number: u32) -> &mut Slab {
-        // SAFETY: what is known of a heap's slabs is used behind the heap's lock only, which is held by whoever has this
-        // value; the numbers come from the heap's lists and from entries with its owner.
-        unsafe { &mut *GROUND.slab(number) }
+    pub(super) fn slab(&mut self, number: u32) -> &mut Slab {
+        // SAFETY: the metadata of a heap's slabs is used behind the heap's lock only, as is this value; the numbers
+        // come from the heap's lists and from entries with its owner.
+        unsafe { &mut *ARENA.slab(number) }
     }
 }
 
@@ -41,13 +48,16 @@ impl Nodes for OwnSlabs {
 }
 
 impl Slabs {
-    /// No slabs of `owner`.
+    /// Returns the slabs of a heap that has none yet.
     pub(super) const fn none_of(owner: u32) -> Slabs {
         Slabs {
             lists: [SlabList::EMPTY; CLASSES],
+            dissolved: DissolvedSlabs::NONE,
             own: OwnSlabs { owner },
-            idle: Idle { idle: 0, regretted: 0 },
+            pages: PageCounts { resident: 0, idle: 0, refaulted: 0 },
+            age: Age::NEW,
             count: 0,
+            bytes_out: 0,
         }
     }
 
@@ -60,12 +70,20 @@ impl Slabs {
         loop {
             let number = match self.lists[class].first() {
                 Some(number) => number,
-                None => self.acquire(class)?,
+                None => match self.take_from_holes(class, links, wanted) {
+                    None => match self.acquire(class) {
+                        None => return self.take_at_last(class, links),
+                        Some(number) => number,
+                    },
+                    taken => return taken,
+                },
             };
             let slab = self.own.slab(number);
+            slab.taken_at = self.age.now();
             // SAFETY: the slab begins there, and the links are its class's.
-            let chain = unsafe { slab.take(GROUND.start_of(number), links, wanted, &mut self.idle) };
-            GROUND.blocks_out(number).add(chain.count);
+            let chain = unsafe { slab.take(ARENA.start_of(number), links, wanted, &mut self.pages) };
+            ARENA.blocks_out(number).add(chain.count);
+            self.bytes_out += chain.count as usize * size_of_class(class);
             if slab.is_exhausted() {
                 self.lists[class].remove(number, &mut self.own);
             }
@@ -75,140 +93,161 @@ impl Slabs {
         }
     }
 
-    /// Gets another slab of a class, one of a heap whose thread has ended or a new one; returns its number.
+    /// Gets another slab of a class, one of an idle heap or a new one; returns its number.
+    #[cold]
+    #[inline(never)]
     fn acquire(&mut self, class: usize) -> Option<u32> {
-        let mut ground = GROUND.shared()?;
+        let mut arena = ARENA.lock()?;
         let owner = self.own.owner;
-        let left = ground.heaps.idle().find_map(|heap| heap.visit()?.give_up(class, owner));
-        let number = match left {
+        let given = arena.heaps.idle().find_map(|heap| heap.visit()?.give_up(class, owner));
+        let number = match given {
             Some(number) => number,
             None => {
-                let (number, resident) = ground.place_slab()?;
+                let (number, resident) = arena.place_slab()?;
                 // SAFETY: the slab is new, thus no other heap's.
-                unsafe { GROUND.slab(number).write(Slab::new(class, resident)) };
-                GROUND.set_entry(number, Entry::new(owner, class));
+                unsafe { ARENA.slab(number).write(Slab::new(class, resident)) };
+                ARENA.set_entry(number, Entry::new(owner, class));
                 number
             }
         };
-        drop(ground);
+        drop(arena);
         self.count += 1;
-        self.idle.idle += self.own.slab(number).idle_pages();
+        self.age.record_slab(self.count);
+        let slab = self.own.slab(number);
+        self.pages.idle += slab.idle_pages();
+        self.pages.resident += slab.resident_pages();
+        self.bytes_out += bytes_out_of(number, class);
         self.lists[class].push(number, &mut self.own);
         Some(number)
     }
 
-    /// Gives a slab of `class` that has blocks to give to another heap; returns its number. Its entry names the other heap
+    /// Gives a slab of `class` that has free blocks to another heap; returns its number. Its entry names the other heap
     /// before a visitor of this one can find blocks of the slab in the inbox.
     fn give_up(&mut self, class: usize, to: u32) -> Option<u32> {
         let number = self.lists[class].first()?;
-        self.forget(number, class);
-        GROUND.set_entry(number, Entry::new(to, class));
+        self.lists[class].remove(number, &mut self.own);
+        self.bytes_out -= bytes_out_of(number, class);
+        self.subtract(number);
+        ARENA.set_entry(number, Entry::new(to, class));
         Some(number)
     }
 
-    /// Removes a listed slab from what this heap has.
-    fn forget(&mut self, number: u32, class: usize) {
-        self.lists[class].remove(number, &mut self.own);
-        self.idle.idle = self.idle.idle.saturating_sub(self.own.slab(number).idle_pages());
+    /// Removes a slab that is in no list from the counts.
+    fn subtract(&mut self, number: u32) {
+        let slab = self.own.slab(number);
+        self.pages.idle = self.pages.idle.saturating_sub(slab.idle_pages());
+        self.pages.resident -= slab.resident_pages();
         self.count -= 1;
     }
 
-    /// Gives back the pages of a slab of which nothing is in use.
+    /// Frees the pages of a slab of which no block is out.
+    #[cold]
+    #[inline(never)]
     fn release(&mut self, number: u32, class: usize) {
-        self.forget(number, class);
-        GROUND.set_entry(number, Entry::NONE);
-        if let Some(mut ground) = GROUND.shared() {
-            ground.remove_slab(number);
+        self.lists[class].remove(number, &mut self.own);
+        self.return_to_arena(number);
+    }
+
+    /// Frees the pages of a slab that is in no list and of which no block is out.
+    pub(super) fn return_to_arena(&mut self, number: u32) {
+        self.subtract(number);
+        ARENA.set_entry(number, Entry::NONE);
+        if let Some(mut arena) = ARENA.lock() {
+            arena.remove_slab(number);
         }
     }
 
-    /// Puts blocks of a class that begin in one page back to their slab. Ends the process if they are no blocks of this
-    /// heap and class that are out.
+    /// Puts blocks of a class that begin in one page back into their slab. Aborts if they are no blocks of this heap
+    /// and class that are out.
     pub(super) fn put_back(&mut self, class: usize, blocks: &Chain) {
         let Some(first) = NonNull::new(blocks.first) else { return };
-        let number = number_of(first);
-        if GROUND.entry(number) != Entry::new(self.own.owner, class) || !is_block(first.addr().get() % SLAB, class) {
-            damaged(first);
+        let Some(number) = ARENA.number_of(first.addr().get()) else { corrupted(first) };
+        let entry = ARENA.entry(number);
+        if entry == Entry::new(self.own.owner, DISSOLVED) {
+            return self.put_back_dissolved(number, class, first);
+        }
+        if entry != Entry::new(self.own.owner, class) || !is_block(first.addr().get() % SLAB, class) {
+            corrupted(first);
         }
         let slab = self.own.slab(number);
-        // SAFETY: the slab begins there, and its blocks come here when the program has freed them.
-        if slab.class() != class || unsafe { slab.put(GROUND.start_of(number), blocks, &mut self.idle) }.is_err() {
-            damaged(first);
+        // SAFETY: the slab begins there, and and the blocks are free.
+        if slab.class() != class || unsafe { slab.put(ARENA.start_of(number), blocks, &mut self.pages) }.is_err() {
+            corrupted(first);
         }
-        let is_unused = GROUND.blocks_out(number).remove(blocks.count);
+        let is_empty = ARENA.blocks_out(number).remove(blocks.count);
+        self.bytes_out -= blocks.count as usize * size_of_class(class);
         if !slab.node.is_listed() {
             self.lists[class].push(number, &mut self.own);
-        } else if is_unused && slab.node.has_neighbours() {
+        } else if is_empty && self.lists[class].has_others(number, &mut self.own) {
             self.release(number, class);
         }
     }
 
-    /// Gives up the slabs of which nothing is in use, until `is_wanted`.
-    pub(super) fn release_unused(&mut self, is_wanted: impl Fn() -> bool) {
+    /// Frees the slabs of which no block is out, until `is_wanted`.
+    pub(super) fn release_empty(&mut self, is_wanted: &dyn Fn() -> bool) {
         for class in 0..CLASSES {
             let mut next = self.lists[class].first();
             while let Some(number) = next
                 && !is_wanted()
             {
                 next = self.own.slab(number).node.next();
-                if GROUND.blocks_out(number).count() == 0 {
+                if ARENA.blocks_out(number).count() == 0 {
                     self.release(number, class);
                 }
             }
         }
     }
 
-    /// Whether so many pages are in memory for nothing that they are given back.
-    #[inline]
-    pub(super) fn has_much_idle(&self) -> bool {
-        /// Pages that are always kept: 256 KiB.
-        const LEAST: u32 = 64;
-        let pages = self.count * (SLAB / PAGE) as u32;
-        // Where there are other threads, giving pages back interrupts them.
-        let part = if is_single_threaded() { 32 } else { 2 };
-        self.idle.idle > LEAST.max(pages / part) + self.idle.regretted
+    /// Returns the first slab of each list.
+    fn firsts(&self) -> impl Iterator<Item = u32> + use<> {
+        let lists: [Option<u32>; CLASSES] = core::array::from_fn(|class| self.lists[class].first());
+        lists.into_iter().chain(self.dissolved.firsts()).flatten()
     }
 
-    /// Gives the pages of slabs back that are in memory for nothing, until `is_wanted`.
+    /// Returns whether there are enough idle pages to purge them.
+    #[inline]
+    pub(super) fn has_much_idle(&self) -> bool {
+        /// Idle pages that are always retained: 256 KiB.
+        const LEAST: u32 = 64;
+        let pages = self.count * (SLAB / PAGE) as u32;
+        // Purging interrupts the other threads of a process.
+        let part = if is_single_threaded() { 32 } else { 2 };
+        self.pages.idle > LEAST.max(pages / part) + self.pages.refaulted
+    }
+
+    /// Purges the idle pages, until `is_wanted`.
     #[cold]
-    pub(super) fn return_idle(&mut self, is_wanted: impl Fn() -> bool) {
-        /// Pages given back too early that count at most: 16 MiB.
+    #[inline(never)]
+    pub(super) fn purge_idle(&mut self, is_wanted: &dyn Fn() -> bool) {
+        /// The most refaulted pages that count: 16 MiB.
         const MOST: u32 = 4096;
-        let mut returned = 0;
-        for class in 0..CLASSES {
-            let mut next = self.lists[class].first();
+        let mut purged = 0;
+        for first in self.firsts() {
+            let mut next = Some(first);
             while let Some(number) = next
                 && !is_wanted()
             {
                 let slab = self.own.slab(number);
                 // SAFETY: the slab begins there.
-                returned += unsafe { slab.return_idle(GROUND.start_of(number)) };
+                purged += unsafe { slab.purge_idle(ARENA.start_of(number)) };
                 next = slab.node.next();
             }
         }
-        self.idle.idle = if is_wanted() { self.idle.idle.saturating_sub(returned) } else { 0 };
-        self.idle.regretted = (self.idle.regretted - self.idle.regretted / 8).min(MOST);
-        GROUND.see_returned(returned as usize * PAGE);
+        self.pages.resident -= purged;
+        self.pages.idle = if is_wanted() { self.pages.idle.saturating_sub(purged) } else { 0 };
+        self.pages.refaulted = (self.pages.refaulted - self.pages.refaulted / 8).min(MOST);
+        ARENA.record_purge(purged as usize * PAGE);
     }
 }
 
-/// The number of the slab of a block that came from a list.
-pub(super) fn number_of(block: NonNull<u8>) -> u32 {
-    GROUND.number_of(block.addr().get()).unwrap_or_else(|| damaged(block))
-}
-
-/// The entry of the slab of a block that came from a list, which has the block.
-pub(super) fn entry_of(block: NonNull<u8>) -> Entry {
-    let entry = GROUND.entry(number_of(block));
-    if entry == Entry::NONE || !is_block(block.addr().get() % SLAB, entry.class()) {
-        damaged(block);
-    }
-    entry
+/// Returns the bytes of the blocks of a slab that are out.
+pub(super) fn bytes_out_of(number: u32, class: usize) -> usize {
+    ARENA.blocks_out(number).count() as usize * size_of_class(class)
 }
 
 impl Heap {
-    /// The slabs, for another thread than the owner, if no thread is at work on them.
-    pub(super) fn visit(&self) -> Option<crate::owner_lock::Visitor<'_, Slabs>> {
+    /// Locks the slabs for another thread than the owner; `None` when they are locked.
+    pub(super) fn visit(&self) -> Option<Visitor<'_, Slabs>> {
         self.slabs.try_lock()
     }
 }

@@ -43,7 +43,7 @@ pub struct Filled {
     number: u64,
 }
 
-// SAFETY: blocks belong to whoever has them.
+// SAFETY: a block is used by the thread that has this value.
 unsafe impl Send for Filled {}
 
 fn byte(number: u64, at: usize) -> u8 {
@@ -84,7 +84,7 @@ impl Filled {
         }
     }
 
-    /// That nobody else wrote to it.
+    /// Asserts that the block was not written to by another thread.
     pub fn check(&self) {
         self.check_up_to(self.size);
     }
@@ -116,7 +116,7 @@ impl Filled {
         }
     }
 
-    /// Makes it hold so many bytes, where it is or elsewhere.
+    /// Resizes the block, where it is or elsewhere.
     pub fn resize(self, size: usize) -> Filled {
         self.try_resize(size).unwrap_or_else(|_| panic!("there is memory"))
     }

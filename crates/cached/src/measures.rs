@@ -15,7 +15,7 @@ pub struct Measures(u8);
 impl Measures {
     /// None at all.
     pub const NONE: Measures = Measures(0);
-    /// Pages that nobody may touch lie between runs of blocks, and behind each block of more than 32 KiB.
+    /// Inaccessible pages lie between runs of blocks, and behind each block of more than 32 KiB.
     pub const GUARD: Measures = Measures(1);
     /// Which block comes next cannot be foreseen.
     pub const RANDOM: Measures = Measures(1 << 1);
@@ -39,8 +39,8 @@ impl Measures {
         ("canary", Measures::CANARY),
     ];
 
-    /// The measures that a text names: `0` for none, `1` for all, or their names with commas between them. `None` when it means
-    /// nothing.
+    /// The measures that a text names: `0` for none, `1` for all, or their names with commas between them. `None` when
+    /// it means nothing.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Measures> {
         match text {

@@ -1,65 +1,64 @@
-//! A thread's list of free blocks of one class.
+//! The free list of a class in a thread cache.
 
 use core::ptr::{NonNull, null_mut};
 
-use crate::classes::{SMALL_CLASSES, size_of_class};
-use crate::links::{Beside, Key, Links};
-use crate::slab::PAGE;
+use crate::classes::{PAGE, SMALL_CLASSES, size_of_class};
+use crate::links::{Key, Links, SideTable};
 
-/// Free blocks of one class. It holds more as a program asks for more of them, and fewer as it only frees: what lies in lists
-/// keeps its pages.
-pub(crate) struct List {
+/// Free blocks of one class. The capacity grows while the program allocates and shrinks while it only frees, because
+/// blocks in a list keep their pages in memory.
+pub(crate) struct FreeList {
     first: *mut u8,
-    /// How many more fit; below 0 half of them go back to their slabs.
+    /// The number of blocks that still fit. Below 0 the list is flushed by half.
     room: i32,
-    /// How many there may be.
+    /// The capacity in blocks.
     limit: u16,
-    /// Whether it was filled since it was too long last.
+    /// Whether the list was filled since it last overflowed.
     was_filled: bool,
-    /// How often a block was asked for while the class was closed.
-    asked: u8,
+    /// The number of requests so far, up to the limit of [`FreeList::count_request`].
+    requests: u8,
 }
 
-impl List {
-    /// An empty list for blocks of `class`.
-    pub(crate) const fn new(class: usize) -> List {
+impl FreeList {
+    /// Returns an empty list for blocks of `class`.
+    pub(crate) const fn new(class: usize) -> FreeList {
         let limit = fewest(class);
-        List { first: null_mut(), room: limit as i32, limit, was_filled: false, asked: 0 }
+        FreeList { first: null_mut(), room: limit as i32, limit, was_filled: false, requests: 0 }
     }
 
-    /// The first block, which stays.
+    /// Returns the first block, which stays; null for none.
     #[inline(always)]
     pub(crate) fn first(&self) -> *mut u8 {
         self.first
     }
 
-    /// Takes the first block of a list of small ones.
+    /// Pops the first block of a list of a small class.
     ///
     /// # Safety
     /// The key is the process's.
     #[inline(always)]
     pub(crate) unsafe fn pop_small(&mut self, key: Key) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.first)?;
-        // SAFETY: what is in the list is free, and small.
+        // SAFETY: the list's blocks are free, and small.
         self.first = unsafe { key.next(block.as_ptr()) };
         self.room += 1;
         Some(block)
     }
 
-    /// Takes the first block of a list of longer ones.
+    /// Pops the first block of a list of a longer class.
     ///
     /// # Safety
     /// The table is the process's.
     #[inline(always)]
-    pub(crate) unsafe fn pop_medium(&mut self, table: Beside) -> Option<NonNull<u8>> {
+    pub(crate) unsafe fn pop_medium(&mut self, table: SideTable) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.first)?;
-        // SAFETY: what is in the list is free, and longer.
+        // SAFETY: the list's blocks are free, and longer.
         self.first = unsafe { table.next(block.as_ptr()) };
         self.room += 1;
         Some(block)
     }
 
-    /// Takes the first block.
+    /// Pops the first block.
     ///
     /// # Safety
     /// The links are the class's.
@@ -67,13 +66,13 @@ impl List {
         // SAFETY: the caller's promise.
         unsafe {
             match links {
-                Links::Inside(key) => self.pop_small(key),
-                Links::Beside(table) => self.pop_medium(table),
+                Links::InBlock(key) => self.pop_small(key),
+                Links::SideTable(table) => self.pop_medium(table),
             }
         }
     }
 
-    /// A block that is linked to the first has become the first itself; returns whether there are too many now.
+    /// Makes a block that is linked to the first the first itself; returns whether the list overflows.
     #[inline(always)]
     pub(crate) fn pushed(&mut self, block: *mut u8) -> bool {
         self.first = block;
@@ -81,64 +80,65 @@ impl List {
         self.room < 0
     }
 
-    /// A block is asked for, and the list is empty: does the class have slabs of its own?
+    /// Counts a request that found the list empty; returns whether the class is filled from slabs of its own.
     #[inline]
-    pub(crate) fn opens(&mut self) -> bool {
-        /// How many blocks a thread asks for before: a page for each class that is hardly used would be most of what a small
-        /// program needs.
+    pub(crate) fn count_request(&mut self) -> bool {
+        /// The number of requests that a substitute serves before: one page for each class that is hardly used would be
+        /// most of the memory of a small program.
         const CLOSED: u8 = 8;
-        self.asked = (self.asked + 1).min(CLOSED + 1);
-        self.asked > CLOSED
+        self.requests = (self.requests + 1).min(CLOSED + 1);
+        self.requests > CLOSED
     }
 
-    /// Whether one more fits.
+    /// Returns whether one more block fits.
     pub(crate) fn has_room(&self) -> bool {
         self.room > 0
     }
 
-    /// How many blocks it has.
+    /// Returns the number of blocks.
     pub(crate) fn length(&self) -> u32 {
         (i32::from(self.limit) - self.room) as u32
     }
 
-    /// How many blocks the list has whose bytes these are; whatever they are, no more than a list can have.
+    /// Decodes the number of blocks of the list with these bytes: at most the most that a list can have.
     #[cfg(not(all(loom, test)))]
-    pub(crate) fn length_in(bytes: &[u8; size_of::<List>()]) -> u16 {
-        let (limit, room) = (core::mem::offset_of!(List, limit), core::mem::offset_of!(List, room));
+    pub(crate) fn length_in(bytes: &[u8; size_of::<FreeList>()]) -> u16 {
+        let (limit, room) = (core::mem::offset_of!(FreeList, limit), core::mem::offset_of!(FreeList, room));
         let limit = u16::from_ne_bytes(core::array::from_fn(|byte| bytes[limit + byte]));
         let room = i32::from_ne_bytes(core::array::from_fn(|byte| bytes[room + byte]));
         u16::try_from(i32::from(limit).saturating_sub(room)).unwrap_or(0)
     }
 
-    /// It is empty and to be filled: with how many blocks? More may lie in it from now on.
-    pub(crate) fn want(&mut self, class: usize) -> u32 {
+    /// Returns the number of blocks to fill the empty list with, and doubles the capacity.
+    pub(crate) fn grow(&mut self, class: usize) -> u32 {
         self.was_filled = true;
         let wanted = self.limit.min(most_at_once(class));
         self.set_limit((self.limit * 2).min(most(class)));
         u32::from(wanted)
     }
 
-    /// So many blocks, linked from `first` on, are in the empty list now.
+    /// Fills the empty list with `count` blocks that are linked from `first` on.
     pub(crate) fn fill(&mut self, first: *mut u8, count: u32) {
         self.first = first;
         self.room -= count as i32;
     }
 
-    /// It is too long: how many may stay? Fewer may lie in it from now on, unless it was filled meanwhile.
-    pub(crate) fn keep(&mut self, class: usize) -> u32 {
+    /// Returns the number of blocks that stay in the list, which overflows, and halves the capacity unless the list was
+    /// filled meanwhile.
+    pub(crate) fn shrink(&mut self, class: usize) -> u32 {
         if !core::mem::take(&mut self.was_filled) {
             self.set_limit((self.limit / 2).max(fewest(class)));
         }
         u32::from(self.limit) / 2
     }
 
-    /// Nobody uses it for now: as few may lie in it as at first.
-    pub(crate) fn rest(&mut self, class: usize) {
+    /// Resets the capacity and the count of requests.
+    pub(crate) fn reset(&mut self, class: usize) {
         self.set_limit(fewest(class));
-        self.asked = 0;
+        self.requests = 0;
     }
 
-    /// Takes all blocks off but for the first `kept`, and returns the first of those.
+    /// Cuts the list behind the first `kept` blocks; returns the first of the others.
     ///
     /// # Safety
     /// The links are the class's, and there are at least `kept` blocks.
@@ -165,22 +165,23 @@ impl List {
     }
 }
 
-/// How many blocks a list may hold at first, and at least: a KiB of small ones.
+/// Returns the initial and least capacity of a class's list: 1 KiB of small blocks.
 const fn fewest(class: usize) -> u16 {
     blocks_in(1 << 10, class, 2, 32)
 }
 
-/// How many blocks a list may hold at most.
+/// Returns the greatest capacity of a class's list.
 const fn most(class: usize) -> u16 {
     blocks_in(16 << 10, class, 2, 256)
 }
 
-/// How many blocks an empty list gets at most: of small ones as many as a page has, so that what is not needed is not touched.
+/// Returns the most blocks that an empty list is filled with: those of one page if they are small, so that few
+/// untouched pages are used.
 const fn most_at_once(class: usize) -> u16 {
     if class < SMALL_CLASSES { blocks_in(PAGE, class, 1, 256) } else { most(class) }
 }
 
-/// How many blocks of a class are so many bytes, but not fewer than `least` nor more than `most`.
+/// Returns the number of blocks of a class in `bytes`, at least `least` and at most `most`.
 const fn blocks_in(bytes: usize, class: usize, least: usize, most: usize) -> u16 {
     let blocks = bytes / size_of_class(class);
     (if blocks < least {

@@ -1,32 +1,34 @@
-//! What the heaps of a process stand on, as it is; `model.rs` has the same names for loom.
+//! Atomics, locks, thread ends and fork handlers, and constants that models change; `model.rs` has the same names for
+//! loom.
 
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 pub(crate) use core::hint::spin_loop;
 
 pub(crate) use heapwright_os::{
-    ForkHandlers, Lock, Locked, ThreadEnd, at_fork, is_single_threaded, sleep_while, wake_one,
+    ForkHandlers, Lock, Locked, ThreadEnd, at_fork, is_single_threaded, sleep_while, thread_number, wake_one,
 };
 
-/// How much address space slabs and the blocks between them may take.
+/// The bytes of address space that are reserved for the pages.
 pub(crate) const CAPACITY: usize = 4 << 40;
 
-/// How many freed blocks are gathered for an owner.
+/// Returns the number of blocks in a full remote-free buffer.
 #[inline(always)]
-pub(crate) const fn gathered() -> u32 {
+pub(crate) const fn batch_blocks() -> u32 {
     32
 }
 
-/// The weight (see `inbox::weight_of`) of the freed blocks that are gathered for an owner.
-pub(crate) const GATHERED_WEIGHT: usize = 32 << 10;
+/// The weight (see `inbox::weight_of`) of a full remote-free buffer.
+pub(crate) const BATCH_WEIGHT: usize = 32 << 10;
 
-/// The weight of the freed blocks that wait for an owner that is at work: what its lists have room for.
+/// The budget of the inbox of an owner that collects, in weight: as much as its lists have room for.
 pub(crate) const BUDGET: usize = 1 << 20;
 
-/// The weight of those that wait for an owner that sleeps.
+/// The budget of the inbox of an owner that sleeps.
 pub(crate) const LEAST_BUDGET: usize = 64 << 10;
 
-/// How often an owner looks whether its lock is free before it sleeps: for about as long as a visitor needs to leave.
+/// The number of times that an owner checks whether its lock is free before it sleeps: about the time in which a
+/// visitor unlocks.
 pub(crate) const SPINS: u32 = 100;
 
 /// Returns whether the calling thread does not exist in the model of a fork's child; here no such thread runs.
@@ -35,7 +37,7 @@ pub(crate) fn is_left_behind() -> bool {
     false
 }
 
-/// Something that there is once in the process.
+/// Declares a static.
 macro_rules! only_one {
     ($(#[$about:meta])* $visible:vis static $name:ident: $type:ty = $initial:expr;) => {
         $(#[$about])*
@@ -44,11 +46,11 @@ macro_rules! only_one {
 }
 pub(crate) use only_one;
 
-/// Memory at this address that is not atomic is about to be used: here only loom wants to know.
+/// Reports to loom that memory at this address that is not atomic is about to be used.
 #[inline(always)]
 pub(crate) fn touch<T>(_place: *const T) {}
 
-/// Makes so many numbers at `_place` atomic zeros, which they are, for the memory is zero.
+/// Makes `_count` atomic zeros at `_place`: does nothing, because the memory is zero.
 pub(crate) unsafe fn make_atomic(_place: *mut AtomicU32, _count: usize) {}
 
 /// In the model: ends a thread that a fork's child does not have, before it uses what it has just locked.

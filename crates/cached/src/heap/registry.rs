@@ -1,4 +1,4 @@
-//! The heaps of the process: who has which, and which wait for a thread.
+//! The heaps of the process: which thread has which heap, and which heaps are idle.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -6,19 +6,16 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use heapwright_os::{has_thread, process_id, thread_id};
 
-use crate::ground::GROUND;
-use crate::heap::{Heap, Owned, ThreadHeap};
-use crate::world::only_one;
+use super::{Heap, Owned, ThreadHeap};
+use crate::arena::{ARENA, ArenaState, Registry};
+use crate::platform::only_one;
 
-/// How many threads may have a heap of their own at once; the others' blocks are placed by the engine, behind its lock.
-pub(crate) const HEAPS: usize = 1 << 14;
-
-/// Whose a heap is. Touched behind the ground's lock only, but for a look whether the heap is idle.
+/// The thread that has a heap. It is used behind the arena's lock only, except by [`Tenancy::is_idle`].
 pub(crate) struct Tenancy {
-    /// The system's number of its thread, or [`IDLE`]; 0 for a heap without a thread that is not to be had: another thread
-    /// empties its lists, or a fork's child cannot use it.
+    /// The system's number of the heap's thread, or [`IDLE`]; 0 for a heap without a thread that cannot be adopted:
+    /// another thread flushes it, or it is unusable in a fork's child.
     thread: AtomicU32,
-    /// How many forks there were between the process's first ancestor and the one whose thread that is.
+    /// The [`Registry::generation`] in which the thread adopted the heap.
     generation: Cell<u32>,
     next_idle: Cell<u32>,
     previous_idle: Cell<u32>,
@@ -28,7 +25,7 @@ pub(crate) struct Tenancy {
 const IDLE: u32 = u32::MAX;
 
 impl Tenancy {
-    /// Nobody's.
+    /// The tenancy of a heap without a thread.
     pub(crate) const fn new() -> Tenancy {
         Tenancy {
             thread: AtomicU32::new(0),
@@ -38,115 +35,112 @@ impl Tenancy {
         }
     }
 
-    /// Whether the heap waits for a thread: a hint, for who does not hold the ground.
+    /// Returns whether the heap is idle. Approximate when read without the arena's lock.
     pub(crate) fn is_idle(&self) -> bool {
         self.thread.load(Relaxed) == IDLE
     }
 }
 
-/// Whether heaps are held for a fork. A process with one thread forks without holding any.
+/// Whether heaps are locked for a fork. A process with one thread forks without locking any.
 static ARE_HELD: AtomicBool = AtomicBool::new(false);
 
-/// Who has which heap.
-pub(crate) struct Heaps {
-    /// How many were ever made.
-    made: u32,
-    /// Those whose threads have ended, the latest first; they are linked by their numbers.
-    idle: u32,
-    /// The one that was looked at last whether its thread is still there.
-    looked_at: u32,
-    generation: u32,
-    process: u32,
+impl ArenaState {
+    /// Returns a heap for the calling thread, an idle one or a new one; `None` when there are too many.
+    pub(crate) fn adopt_heap(&mut self) -> Option<Owned> {
+        // Without room for a new heap, there may still be an idle one.
+        let _ = self.cover_next_heap();
+        self.heaps.adopt()
+    }
 }
 
-impl Heaps {
-    pub(crate) fn new() -> Heaps {
-        Heaps { made: 0, idle: 0, looked_at: 0, generation: 0, process: process_id() }
-    }
-
-    /// A heap for the calling thread: that of one that has ended, or a new one. `None` when there are too many.
-    pub(crate) fn adopt(&mut self) -> Option<Owned> {
-        /// So that threads whose ends were not told leave a bounded number of heaps behind, at little cost to the others.
-        const LOOKED_AT: u32 = 2;
-        let heap = self.take_idle().or_else(|| self.take_orphan(LOOKED_AT)).or_else(|| self.make())?;
+impl Registry {
+    fn adopt(&mut self) -> Option<Owned> {
+        /// The number of heaps that are checked for an orphan: it bounds the number of orphans, at little cost.
+        const CHECKED: u32 = 2;
+        let heap = self.take_idle().or_else(|| self.take_orphan(CHECKED)).or_else(|| self.make())?;
         let tenancy = heap.tenancy();
         tenancy.thread.store(thread_id(), Relaxed);
         tenancy.generation.set(self.generation);
         own(heap)
     }
 
-    /// Keeps the heap of a thread that has ended for the next. It has been put away: others may take its slabs.
+    /// Makes the flushed heap of a thread that has ended idle: other threads may take its slabs.
     pub(crate) fn abandon(&mut self, heap: Owned) {
         let tenancy = heap.heap().tenancy();
         tenancy.thread.store(IDLE, Relaxed);
         tenancy.previous_idle.set(0);
         tenancy.next_idle.set(self.idle);
         if self.idle != 0 {
-            GROUND.heap(self.idle).tenancy().previous_idle.set(heap.owner());
+            Heap::of(self.idle).tenancy().previous_idle.set(heap.owner());
         }
         self.idle = heap.owner();
     }
 
-    /// Takes an idle heap out of the list of these.
+    /// Takes an idle heap out of the list of idle heaps.
     fn unlist(&mut self, heap: &'static Heap) {
         let tenancy = heap.tenancy();
         let (previous, next) = (tenancy.previous_idle.get(), tenancy.next_idle.get());
         if previous == 0 {
             self.idle = next;
         } else {
-            GROUND.heap(previous).tenancy().next_idle.set(next);
+            Heap::of(previous).tenancy().next_idle.set(next);
         }
         if next != 0 {
-            GROUND.heap(next).tenancy().previous_idle.set(previous);
+            Heap::of(next).tenancy().previous_idle.set(previous);
         }
         tenancy.thread.store(0, Relaxed);
     }
 
-    /// The latest few heaps of threads that have ended.
+    /// Returns the idle heaps that were abandoned last, a few at most.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &'static Heap> + use<> {
-        const LOOKED_AT: usize = 8;
+        const MOST: usize = 8;
         let mut owner = self.idle;
         let all = core::iter::from_fn(move || {
             (owner != 0).then(|| {
-                let heap = GROUND.heap(owner);
+                let heap = Heap::of(owner);
                 owner = heap.tenancy().next_idle.get();
                 heap
             })
         });
-        all.take(LOOKED_AT)
+        all.take(MOST)
     }
 
-    /// All heaps, those of threads that have ended among them.
+    /// Returns all heaps, the idle ones among them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static Heap> + use<> {
         all_up_to(self.made)
     }
 
-    /// How many were ever made; their numbers begin at 1.
+    /// Returns the number of heaps that were ever made; their numbers begin at 1.
     pub(crate) fn made(&self) -> u32 {
         self.made
     }
 
-    /// A heap whose thread is no more though its end was not told, for the calling thread to put it away and abandon it.
+    /// Returns an orphan (see [`Registry::take_orphan`]), which the calling thread flushes and abandons.
     pub(crate) fn orphan(&mut self) -> Option<Owned> {
         self.take_orphan(self.made).and_then(own)
     }
 
-    /// Keeps other threads out of the slabs of all heaps but the calling thread's, as far as they are not at work there, from
-    /// before a fork until after it. This thread has the ground.
+    /// Returns whether the calling thread has locked the slabs of another thread's heap.
+    pub(crate) fn is_visiting() -> bool {
+        made_heaps().any(Heap::is_visited_by_this_thread)
+    }
+
+    /// Locks the slabs of all heaps but the calling thread's, as far as they are not locked, from before a fork until
+    /// after it. This thread has locked the arena.
     pub(crate) fn hold_for_fork() {
         made_heaps().for_each(Heap::try_hold_for_fork);
         ARE_HELD.store(true, Relaxed);
     }
 
-    /// Lets them in again, to the calling thread's heap, too.
+    /// Unlocks the slabs of all heaps, the calling thread's among them.
     pub(crate) fn let_go() {
         if ARE_HELD.swap(false, Relaxed) {
             made_heaps().for_each(Heap::let_go);
         }
     }
 
-    /// In the child of a fork: the lists of the parent's other threads stay with them. Their heaps' slabs are usable as far as
-    /// no thread was at work on them.
+    /// Prepares the heaps for the child of a fork. The lists of the parent's other threads are not used in the child.
+    /// The slabs of their heaps are usable unless a thread had locked them.
     pub(crate) fn leave_to_parent(&mut self) {
         self.generation += 1;
         self.process = process_id();
@@ -169,26 +163,27 @@ impl Heaps {
 
     fn make(&mut self) -> Option<&'static Heap> {
         let owner = self.made + 1;
-        if owner as usize >= GROUND.room_for_heaps() {
+        if owner as usize >= ARENA.room_for_heaps() {
             return None;
         }
-        // SAFETY: the place is within the room for heaps, and nobody has it.
-        unsafe { Heap::make(GROUND.place_of_heap(owner), owner) };
+        // SAFETY: the table has a place of that number, and no heap is there yet.
+        unsafe { Heap::make(owner) };
         self.made = owner;
         MADE.store(owner, Release);
-        Some(GROUND.heap(owner))
+        Some(Heap::of(owner))
     }
 
-    /// Looks at up to `most` heaps for one whose thread is no more though its end was not told: a last destructor made it
-    /// adopt a heap once more, or the system refused to tell. Such a heap is as its thread left it, with blocks in its lists.
+    /// Checks up to `most` heaps for an orphan: a heap whose thread has ended without a call of its exit handler,
+    /// because its last destructor allocated or the system refused to register the handler. Its lists still have
+    /// blocks.
     fn take_orphan(&mut self, most: u32) -> Option<&'static Heap> {
-        // In a process that was made behind the C library's back, numbers of threads are not what they were.
+        // In a process that was made by a system call instead of `fork`, the numbers of threads have changed.
         if process_id() != self.process {
             return None;
         }
         (0..most.min(self.made)).find_map(|_| {
-            self.looked_at = self.looked_at % self.made + 1;
-            let heap = GROUND.heap(self.looked_at);
+            self.checked = self.checked % self.made + 1;
+            let heap = Heap::of(self.checked);
             let tenancy = heap.tenancy();
             let thread = tenancy.thread.load(Relaxed);
             let is_orphan = thread != 0
@@ -204,22 +199,22 @@ impl Heaps {
     }
 }
 
-/// A heap that has become the calling thread's.
+/// Returns a heap as the calling thread's.
 fn own(heap: &'static Heap) -> Option<Owned> {
-    // SAFETY: the heap was idle, an orphan or new, and its tenancy says now that it is not to be had.
+    // SAFETY: the heap was idle, an orphan or new, and its tenancy does not let another thread adopt it.
     unsafe { ThreadHeap::new(heap) }.owned()
 }
 
 only_one! {
-/// How many heaps were made, for a thread that holds the ground from before a fork until after it.
+/// A copy of [`Registry::made`], for a thread that does not lock the arena because it has done so for a fork.
 static MADE: AtomicU32 = AtomicU32::new(0);
 }
 
-/// All heaps.
+/// Returns all heaps.
 fn made_heaps() -> impl Iterator<Item = &'static Heap> {
     all_up_to(MADE.load(Acquire))
 }
 
 fn all_up_to(made: u32) -> impl Iterator<Item = &'static Heap> {
-    (1..=made).map(|owner| GROUND.heap(owner))
+    (1..=made).map(Heap::of)
 }

@@ -1,14 +1,14 @@
-//! What becomes of a process whose lists of free blocks are not what they were.
+//! The end of a process whose free lists are corrupted.
 
 use core::fmt::Write;
 use core::ptr::NonNull;
 
 use heapwright_os::{Line, Output, abort};
 
-/// Ends it: `block` is in a list where it cannot be.
+/// Reports a corrupted heap and aborts: `block` is in a list to which it does not belong.
 #[cold]
 #[inline(never)]
-pub(crate) fn damaged(block: NonNull<u8>) -> ! {
+pub(crate) fn corrupted(block: NonNull<u8>) -> ! {
     let mut line = Line::<160>::new();
     let _ = writeln!(
         line,

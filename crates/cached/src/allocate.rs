@@ -1,0 +1,130 @@
+//! Allocation: the fast path from the thread cache, and the choice of the slow path.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
+use crate::errors::OutOfMemory;
+use crate::heap::Owned;
+use crate::lifecycle::{heap_for_long_blocks, heap_to_allocate_in};
+use crate::lookup::usable_size;
+use crate::origin::Origin;
+use crate::{counts, harden, long, mode, startup, thread};
+
+/// Returns a small block of at least `size` bytes from the calling thread's cache: the fast path of `malloc`. `None`
+/// means that [`allocate`] has to be called.
+#[inline(always)]
+#[must_use]
+pub fn take(size: usize) -> Option<NonNull<u8>> {
+    thread::heap().take(size)
+}
+
+/// Does the same as [`take`] for the longer blocks that have a class.
+#[inline]
+#[must_use]
+pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
+    thread::heap().take_medium(size)
+}
+
+/// Does the same as [`take`]; the block is zero up to its usable size.
+#[inline(always)]
+#[must_use]
+pub fn take_zeroed(size: usize) -> Option<NonNull<u8>> {
+    let block = take(size)?;
+    // SAFETY: the block is new, and as long as its class, which a small block has by its size alone.
+    unsafe { block.write_bytes(0, size_of_small(size)) };
+    Some(block)
+}
+
+/// Allocates a block of at least `size` bytes at a multiple of 16.
+///
+/// # Errors
+/// [`OutOfMemory`].
+#[inline(never)]
+pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if size <= LARGEST
+        && let Some(heap) = heap_to_allocate_in()
+    {
+        return allocate_in(heap, class_of(size), size);
+    }
+    allocate_without_class(layout(size, GRAIN)?)
+}
+
+/// Allocates a block of at least `size` bytes at a multiple of 16 that is zero up to its usable size. Pages that were
+/// never used are known to be zero, and are not touched.
+///
+/// # Errors
+/// [`OutOfMemory`].
+pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    take_zeroed(size).map_or_else(|| allocate_zeroed_slowly(size), Ok)
+}
+
+#[inline(never)]
+fn allocate_zeroed_slowly(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    startup::ready().ok_or(OutOfMemory)?;
+    let layout = layout(size, GRAIN)?;
+    if mode::is_hardened() {
+        return harden::allocate_zeroed(layout);
+    }
+    if size <= LARGEST
+        && let Some(heap) = heap_to_allocate_in()
+    {
+        let block = allocate_in(heap, class_of(size), size)?;
+        // SAFETY: the block is new, and that long.
+        unsafe { block.write_bytes(0, usable_size(block).unwrap_or(size)) };
+        return Ok(block);
+    }
+    long::allocate_zeroed(layout, heap_for_long_blocks())
+}
+
+/// Allocates a block of at least `size` bytes at a multiple of `align`, a power of two.
+///
+/// # Errors
+/// [`OutOfMemory`].
+pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if align <= GRAIN {
+        return take(size).map_or_else(|| allocate(size), Ok);
+    }
+    if let Some(class) = aligned_class_of(size, align)
+        && let Some(heap) = heap_to_allocate_in()
+    {
+        return allocate_in(heap, class, size);
+    }
+    allocate_without_class(layout(size, align)?)
+}
+
+/// Allocates a block in the place of a block of `before` bytes that cannot grow where it is.
+#[inline(never)]
+pub(crate) fn allocate_to_grow(before: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if size <= LARGEST || mode::is_hardened() {
+        return allocate(size);
+    }
+    long::allocate_to_grow(before, layout(size, GRAIN)?, heap_for_long_blocks())
+}
+
+/// Allocates a block of a class in the calling thread's heap.
+#[inline]
+fn allocate_in(heap: Owned, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    let block = heap.allocate(class).ok_or(OutOfMemory)?;
+    if counts::are_kept()
+        && let Some(origin) = Origin::of(block)
+    {
+        counts::record_allocation(Some(origin.class), size, size_of_class(origin.class));
+    }
+    Ok(block)
+}
+
+fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
+    Layout::from_size_align(size, align.max(GRAIN)).map_err(|_| OutOfMemory)
+}
+
+/// Allocates a block in the hardened heap; or a block of pages, because it has no class or the thread has no heap.
+#[cold]
+#[inline(never)]
+fn allocate_without_class(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    startup::ready().ok_or(OutOfMemory)?;
+    if mode::is_hardened() {
+        return harden::allocate(layout);
+    }
+    long::allocate(layout, heap_for_long_blocks())
+}

@@ -1,0 +1,441 @@
+//! The arena: the pages of the process, placed by the engine behind one lock, and the tables that describe them.
+
+mod retention;
+
+use core::alloc::Layout;
+use core::mem::ManuallyDrop;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::Ordering;
+
+use heapwright_heaps::{
+    Backing, CreateError, FirstFit, FreeError, GrowingHeap, Mappings, ResizeError, Settings, Statistics,
+};
+use heapwright_os::{ForkPass, Refused, process_id, secret_word};
+
+use crate::classes::{PAGE, SLAB, SMALL_CLASSES};
+use crate::entry::Entry;
+use crate::errors::OutOfMemory;
+use crate::links::{Key, Links, SideTable};
+use crate::platform::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, only_one, touch};
+use crate::slab::dissolved::GrainMap;
+use crate::slab::{BlocksOut, Slab, SlabMeta};
+use crate::slab_list::NO_SLAB;
+use crate::tables::{HEAP_STEP, Tables};
+use retention::Retention;
+
+/// The least address space that is reserved for the pages.
+const LEAST_CAPACITY: usize = 16 << 20;
+
+/// The addresses of the pages and of their tables. They are set once, before the first heap exists.
+pub(crate) struct Arena {
+    base: AtomicPtr<u8>,
+    /// The number of slabs that the tables are long enough for: at least that of the pages.
+    room: AtomicUsize,
+    /// The number of heaps that the table of heaps is long enough for.
+    heap_room: AtomicUsize,
+    entries: AtomicPtr<AtomicU32>,
+    slabs: AtomicPtr<SlabMeta>,
+    heaps: AtomicPtr<u8>,
+    key: AtomicUsize,
+    side_table: AtomicPtr<u8>,
+    /// The maps of dissolved slabs.
+    grain_maps: AtomicPtr<GrainMap>,
+    /// Number of slabs that have room for a map.
+    grain_map_room: AtomicUsize,
+    /// Bytes of slabs that were purged so far.
+    purged: AtomicUsize,
+    ready: AtomicBool,
+}
+
+only_one! {
+pub(crate) static ARENA: Arena = Arena {
+    base: AtomicPtr::new(null_mut()),
+    room: AtomicUsize::new(0),
+    heap_room: AtomicUsize::new(0),
+    entries: AtomicPtr::new(null_mut()),
+    slabs: AtomicPtr::new(null_mut()),
+    heaps: AtomicPtr::new(null_mut()),
+    key: AtomicUsize::new(0),
+    side_table: AtomicPtr::new(null_mut()),
+    grain_maps: AtomicPtr::new(null_mut()),
+    grain_map_room: AtomicUsize::new(0),
+    purged: AtomicUsize::new(0),
+    ready: AtomicBool::new(false),
+};
+}
+
+/// The state that the arena's lock protects.
+pub(crate) struct ArenaState {
+    /// The page heap: its blocks are slabs and long blocks.
+    pub(crate) pages: GrowingHeap<FirstFit>,
+    pub(crate) heaps: Registry,
+    /// Long blocks in mappings of their own.
+    pub(crate) mappings: Mappings,
+    retention: Retention,
+    tables: Tables,
+}
+
+/// The heaps that exist, by their numbers. The operations are in `heap::registry`.
+pub(crate) struct Registry {
+    /// The number of heaps that were ever made.
+    pub(crate) made: u32,
+    /// The first of the idle heaps, whose threads have ended; the last abandoned is the first.
+    pub(crate) idle: u32,
+    /// The heap that was last checked for a thread that no longer exists.
+    pub(crate) checked: u32,
+    /// The number of forks between the first ancestor of the process and the process.
+    pub(crate) generation: u32,
+    pub(crate) process: u32,
+}
+
+only_one! {
+    static STATE: Lock<Option<ArenaState>> = Lock::new(None);
+}
+
+/// Returns the address of the word that is 0 while the arena's lock is free.
+#[cfg(not(all(loom, test)))]
+pub(crate) fn lock_word() -> *const u32 {
+    STATE.word()
+}
+
+impl Arena {
+    /// Returns the address of the first page.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn entries(&self) -> *const AtomicU32 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key(self.key.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn side_table(&self) -> SideTable {
+        SideTable::new(self.side_table.load(Ordering::Relaxed), self.base().addr())
+    }
+
+    /// Returns the place of the links of a class.
+    pub(crate) fn links(&self, class: usize) -> Links {
+        if class < SMALL_CLASSES { Links::InBlock(self.key()) } else { Links::SideTable(self.side_table()) }
+    }
+
+    /// Returns whether the arena has been initialised.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of slabs that may have entries: the numbers of slabs are below.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> usize {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of heaps that the table of heaps is long enough for.
+    pub(crate) fn room_for_heaps(&self) -> usize {
+        self.heap_room.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of the slab or other 64 KiB of pages in which an address lies, if it lies in the pages.
+    #[inline(always)]
+    pub(crate) fn number_of(&self, address: usize) -> Option<u32> {
+        let number = address.wrapping_sub(self.base().addr()) / SLAB;
+        (number < self.room()).then_some(number as u32)
+    }
+
+    /// Returns the owner and the class of the slab of a number.
+    pub(crate) fn entry(&self, number: u32) -> Entry {
+        // SAFETY: there is one for every number.
+        Entry::from_bits(unsafe { &*self.entries().add(number as usize) }.load(Ordering::Acquire))
+    }
+
+    /// Sets the owner and the class of the slab of a number.
+    pub(crate) fn set_entry(&self, number: u32, entry: Entry) {
+        // SAFETY: as above.
+        unsafe { &*self.entries().add(number as usize) }.store(entry.to_bits(), Ordering::Release);
+    }
+
+    /// Returns the table of slab metadata, by the slabs' numbers.
+    #[cfg(not(all(loom, test)))]
+    pub(crate) fn slabs(&self) -> *const SlabMeta {
+        self.slabs.load(Ordering::Relaxed)
+    }
+
+    /// Returns the part of a slab's metadata that is used behind the lock of its heap.
+    #[inline(always)]
+    pub(crate) fn slab(&self, number: u32) -> *mut Slab {
+        // SAFETY: there is one for every number.
+        let slab = unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).add(number as usize)).slab };
+        touch(slab);
+        slab
+    }
+
+    /// Returns the map of a dissolved slab.
+    #[inline]
+    pub(crate) fn grain_map(&self, number: u32) -> &GrainMap {
+        // SAFETY: a slab is dissolved after room was made for its map, which consists of atomic words.
+        unsafe { &*self.grain_maps.load(Ordering::Relaxed).add(number as usize) }
+    }
+
+    /// Makes room for the map of a slab.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) fn cover_grain_map(&self, number: u32) -> Result<(), Refused> {
+        if (number as usize) < self.grain_map_room.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut arena = self.lock().ok_or(Refused)?;
+        let slabs = (number as usize + 1).max(arena.pages.heap_size() / SLAB);
+        let covered = arena.tables.cover_grain_maps(slabs)?;
+        self.grain_map_room.store(covered, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Records that `bytes` of slabs have been purged.
+    pub(crate) fn record_purge(&self, bytes: usize) {
+        self.purged.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of slabs that were purged so far.
+    pub(crate) fn purged(&self) -> usize {
+        self.purged.load(Ordering::Relaxed)
+    }
+
+    /// Returns the count of the blocks of a slab that are out.
+    #[inline(always)]
+    pub(crate) fn blocks_out(&self, number: u32) -> &BlocksOut {
+        // SAFETY: there is one for every number, zero at first, and it is only used through shared references.
+        unsafe { &(*self.slabs.load(Ordering::Relaxed).add(number as usize)).out }
+    }
+
+    /// Returns the address of the slab of a number.
+    #[inline(always)]
+    pub(crate) fn start_of(&self, number: u32) -> *mut u8 {
+        // SAFETY: numbers are of slabs within the pages.
+        unsafe { self.base().add(number as usize * SLAB) }
+    }
+
+    /// Returns the address of the table of heaps.
+    #[cfg(not(all(loom, test)))]
+    pub(crate) fn heaps(&self) -> *const u8 {
+        self.heaps.load(Ordering::Relaxed)
+    }
+
+    /// Returns the address of the page of a heap, by the heap's number.
+    #[inline(always)]
+    pub(crate) fn heap_page(&self, owner: u32) -> *mut u8 {
+        // SAFETY: the table has a page for every heap's number.
+        unsafe { self.heaps.load(Ordering::Relaxed).add(owner as usize * HEAP_STEP) }
+    }
+
+    /// Initialises the arena if that has not been done. `more` is called with the number of slabs that the pages may
+    /// have, before the arena is ready, to make further tables.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no address space.
+    pub(crate) fn init(&self, more: impl Fn(usize) -> Result<(), Refused>) -> Result<(), Refused> {
+        let mut state = STATE.lock();
+        if state.is_none() {
+            *state = Some(self.create(more)?);
+            self.ready.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn create(&self, more: impl Fn(usize) -> Result<(), Refused>) -> Result<ArenaState, Refused> {
+        let mut capacity = CAPACITY;
+        loop {
+            let state = ArenaState::with(capacity);
+            match state.and_then(|state| more(state.pages.capacity() / SLAB).map(|()| state)) {
+                // Where there are few addresses, as on processors with 39 bits, the pages leave some to the tables.
+                Err(Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
+                created => return created,
+            }
+        }
+    }
+
+    /// Locks the arena; `None` before it is initialised.
+    #[inline(never)]
+    pub(crate) fn lock(&self) -> Option<ArenaGuard> {
+        self.is_ready().then(|| ArenaGuard::new(STATE.lock()))
+    }
+
+    /// Locks the arena for a fork.
+    pub(crate) fn hold(&self, pass: ForkPass<'_>) {
+        STATE.hold_for_fork(pass);
+    }
+
+    /// Unlocks the arena after the fork.
+    ///
+    /// # Safety
+    /// This thread, or the one that it is a copy of, called [`Arena::hold`].
+    pub(crate) unsafe fn let_go(&self) {
+        // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
+        unsafe { STATE.let_go_after_fork() };
+    }
+
+    /// Returns the arena to the child of a fork, which holds the lock; `None` if it is not initialised, or if a signal
+    /// handler that forks has interrupted this thread while it held the lock.
+    pub(crate) fn lock_in_child(&self) -> Option<ArenaGuard> {
+        if self.is_ready() { STATE.lock_in_child().map(ArenaGuard::new) } else { None }
+    }
+}
+
+/// The state of the arena, locked.
+pub(crate) struct ArenaGuard(ManuallyDrop<Locked<'static, Option<ArenaState>>>);
+
+impl ArenaGuard {
+    fn new(locked: Locked<'static, Option<ArenaState>>) -> ArenaGuard {
+        ArenaGuard(ManuallyDrop::new(locked))
+    }
+}
+
+impl Drop for ArenaGuard {
+    /// Unlocks the arena. It is not inlined at each of the many places that lock it.
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: the value is dropped once, here.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
+    }
+}
+
+impl core::ops::Deref for ArenaGuard {
+    type Target = ArenaState;
+
+    fn deref(&self) -> &ArenaState {
+        match &**self.0 {
+            Some(state) => state,
+            None => heapwright_os::abort(),
+        }
+    }
+}
+
+impl core::ops::DerefMut for ArenaGuard {
+    fn deref_mut(&mut self) -> &mut ArenaState {
+        match &mut **self.0 {
+            Some(state) => state,
+            None => heapwright_os::abort(),
+        }
+    }
+}
+
+impl ArenaState {
+    fn with(capacity: usize) -> Result<ArenaState, Refused> {
+        let settings = Settings {
+            capacity,
+            granule: PAGE as u32,
+            keep: retention::LEAST,
+            // `Retention` computes the part.
+            keep_part: usize::MAX,
+            backing: Backing::WhenTouched,
+            statistics: Statistics::Kept,
+            ..Settings::default()
+        };
+        let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
+            CreateError::Refused | CreateError::Rules(_) => Refused,
+        })?;
+        let tables = Tables::of(pages.capacity() / SLAB)?;
+        ARENA.base.store(pages.base().as_ptr(), Ordering::Relaxed);
+        ARENA.entries.store(tables.entries(), Ordering::Relaxed);
+        ARENA.slabs.store(tables.slabs(), Ordering::Relaxed);
+        ARENA.heaps.store(tables.heaps(), Ordering::Relaxed);
+        ARENA.side_table.store(tables.side_table(), Ordering::Relaxed);
+        ARENA.grain_maps.store(tables.grain_maps(), Ordering::Relaxed);
+        ARENA.key.store(key_of_links(), Ordering::Relaxed);
+        let heaps = Registry { made: 0, idle: 0, checked: 0, generation: 0, process: process_id() };
+        Ok(ArenaState { pages, heaps, mappings: Mappings::new(), retention: Retention::default(), tables })
+    }
+
+    /// Makes the table of heaps long enough for one more.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) fn cover_next_heap(&mut self) -> Result<(), Refused> {
+        self.tables.cover_heap(self.heaps.made + 1, &ARENA.heap_room)
+    }
+
+    /// Places a slab; returns its number, and whether its pages are in memory already.
+    pub(crate) fn place_slab(&mut self) -> Option<(u32, bool)> {
+        // SAFETY: the length is not 0 and the alignment a power of two.
+        let layout = unsafe { Layout::from_size_align_unchecked(SLAB, SLAB) };
+        let start = self.place(layout).ok()?;
+        let number = ARENA.number_of(start.addr().get())?;
+        Some((number, self.pages.was_kept(start, SLAB)))
+    }
+
+    /// Places a slab or a long block.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    #[inline(never)]
+    pub(crate) fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
+        if self.cover_pages().is_err() {
+            // SAFETY: the block was just placed, and its address has not been returned.
+            let _ = unsafe { self.pages.deallocate_unsized(placed) };
+            return Err(OutOfMemory);
+        }
+        self.retention.observe_placement(layout.size(), &mut self.pages);
+        Ok(placed)
+    }
+
+    /// Resizes a long block where it is.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; nothing has changed then.
+    ///
+    /// # Safety
+    /// The bytes of the block above the new length are not used any more.
+    pub(crate) unsafe fn resize(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
+        // SAFETY: as this function requires.
+        unsafe { self.pages.resize_in_place(block, old, new) }?;
+        if self.cover_pages().is_err() {
+            // SAFETY: what was added is not used yet.
+            let _ = unsafe { self.pages.resize_in_place(block, new, old) };
+            return Err(ResizeError::NoRoom);
+        }
+        Ok(())
+    }
+
+    /// Makes the tables long enough for the pages.
+    fn cover_pages(&mut self) -> Result<(), Refused> {
+        self.tables.cover(self.pages.heap_size().div_ceil(SLAB), &ARENA.room)
+    }
+
+    /// Frees the pages of a slab or of a long block.
+    ///
+    /// # Errors
+    /// [`FreeError`].
+    ///
+    /// # Safety
+    /// If it is one, it is not used any more.
+    #[inline(never)]
+    pub(crate) unsafe fn remove(&mut self, start: NonNull<u8>) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.pages.deallocate_unsized(start) }?;
+        self.retention.observe_free(&mut self.pages);
+        Ok(())
+    }
+
+    /// Frees the pages of a slab.
+    pub(crate) fn remove_slab(&mut self, number: u32) {
+        if let Some(start) = NonNull::new(ARENA.start_of(number)) {
+            // SAFETY: the slab was placed, and none of its blocks is used.
+            let _ = unsafe { self.remove(start) };
+        }
+    }
+}
+
+/// Returns a secret that links are XORed with. The lowest four bits stay, so that links are still multiples of 16.
+///
+/// Two bits that are clear in all addresses of processes are set, the higher for x86-64 and the lower for aarch64,
+/// which ignores the higher: words that are no links, such as plain pointers and small numbers, thus decode to invalid
+/// addresses.
+fn key_of_links() -> usize {
+    secret_word() as usize & !0xF | 1 << 63 | 1 << 55
+}
+
+const _: () = assert!(NO_SLAB as usize > CAPACITY / SLAB);

@@ -1,0 +1,75 @@
+//! How much free memory the page heap retains instead of purging it.
+
+use heapwright_heaps::{FirstFit, GrowingHeap};
+use heapwright_os::coarse_nanoseconds;
+
+/// Bytes in holes that are retained at least.
+pub(super) const LEAST: usize = 1 << 20;
+
+/// The part of the heap that is retained if that is more, unless it is more than [`USED_PART`].
+const HEAP_PART: usize = 16;
+
+/// The part of the bytes in use that is retained at most.
+const USED_PART: usize = 8;
+
+/// The most bytes that are retained because of refaults.
+const MOST_REFAULTED: usize = 256 << 20;
+
+/// Bytes that are retained for each refaulted byte: a program that refaults once does so again.
+const REFAULT_FACTOR: usize = 4;
+
+/// The amount to retain, adapted to refaults: pages that are requested within a second after they were purged were
+/// purged too early, and for the next second more is retained.
+#[derive(Default)]
+pub(super) struct Retention {
+    /// Bytes purged, at the last observation.
+    total: u64,
+    /// Bytes purged that were not requested since, and the time of the last purge.
+    purged: usize,
+    purged_at: u64,
+    /// Bytes to retain because of refaults, and the time of the last refault.
+    refaulted: usize,
+    refaulted_at: u64,
+}
+
+impl Retention {
+    /// The time within which a request for purged pages is a refault, in nanoseconds.
+    const SOON: u64 = 1_000_000_000;
+
+    /// Observes that `bytes` of pages have been placed.
+    pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
+        let again = bytes.min(self.purged);
+        if again == 0 {
+            return;
+        }
+        let now = coarse_nanoseconds();
+        if now - self.purged_at > Retention::SOON {
+            self.purged = 0;
+            return;
+        }
+        self.purged -= again;
+        self.refaulted = (self.refaulted + REFAULT_FACTOR * again).min(MOST_REFAULTED);
+        self.refaulted_at = now;
+        self.apply(pages);
+    }
+
+    /// Observes that pages have been freed, of which some may have been purged.
+    pub(super) fn observe_free(&mut self, pages: &mut GrowingHeap<FirstFit>) {
+        if self.refaulted != 0 && coarse_nanoseconds() - self.refaulted_at > Retention::SOON {
+            self.refaulted = 0;
+        }
+        self.apply(pages);
+        let total = pages.returns().bytes;
+        if total != self.total {
+            self.purged += (total - self.total) as usize;
+            self.total = total;
+            self.purged_at = coarse_nanoseconds();
+        }
+    }
+
+    fn apply(&self, pages: &mut GrowingHeap<FirstFit>) {
+        let used = pages.counters().map_or(0, |counters| counters.live as usize);
+        let part = (pages.top() / HEAP_PART).min(used / USED_PART);
+        pages.set_keep(part.max(LEAST + self.refaulted));
+    }
+}

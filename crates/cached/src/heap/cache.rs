@@ -1,0 +1,204 @@
+//! The thread cache: a free list per class in front of the slabs, remote-free buffers, and freed long blocks.
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+
+use super::remote_buffer::{Added, REMOTE_BUFFERS, RemoteBuffer};
+use super::slabs::Slabs;
+use crate::arena::ARENA;
+use crate::classes::{CLASSES, SLAB, SMALL_CLASSES};
+use crate::corruption::corrupted;
+use crate::entry::Entry;
+use crate::free_list::FreeList;
+use crate::inbox::{Inbox, weight_of};
+use crate::links::{Chain, Key, Links, SideTable};
+use crate::long_cache::LongCache;
+use crate::origin::Origin;
+use crate::platform::AtomicU32;
+
+/// The part of a heap that only its thread uses.
+#[repr(C)]
+pub(crate) struct ThreadCache {
+    pub(super) lists: [FreeList; CLASSES],
+    base: usize,
+    entries: *const AtomicU32,
+    pub(super) key: Key,
+    pub(super) side_table: SideTable,
+    /// The entry of this heap's slabs of class 0.
+    mine: Entry,
+    /// A heap whose remote frees this thread has to reclaim, by its number; 0 for none.
+    pub(super) overdue: u32,
+    pub(super) remote_buffers: [RemoteBuffer; REMOTE_BUFFERS],
+    /// Freed long blocks.
+    pub(super) long_cache: LongCache,
+}
+
+impl ThreadCache {
+    pub(super) const fn over(
+        base: usize,
+        entries: *const AtomicU32,
+        key: Key,
+        side_table: SideTable,
+        owner: u32,
+    ) -> ThreadCache {
+        let mut lists = [const { FreeList::new(0) }; CLASSES];
+        let mut class = 0;
+        while class < CLASSES {
+            lists[class] = FreeList::new(class);
+            class += 1;
+        }
+        ThreadCache {
+            base,
+            entries,
+            key,
+            side_table,
+            mine: Entry::new(owner, 0),
+            lists,
+            overdue: 0,
+            remote_buffers: [const { RemoteBuffer::EMPTY }; REMOTE_BUFFERS],
+            long_cache: LongCache::EMPTY,
+        }
+    }
+
+    /// Returns the offset of the list of a block's class in bytes if the block is a small one of this heap.
+    #[inline(always)]
+    pub(super) fn distance_of(&self, block: *mut u8) -> Option<usize> {
+        let distance = (self.entry_of(block)?.to_bits() ^ self.mine.to_bits()) as usize;
+        (distance < SMALL_CLASSES * size_of::<FreeList>()).then_some(distance)
+    }
+
+    /// Returns the entry of the slab in which a block lies, if it lies in the pages; `None` for a thread without a
+    /// heap.
+    #[inline(always)]
+    pub(super) fn entry_of(&self, block: *mut u8) -> Option<Entry> {
+        let number = block.addr().wrapping_sub(self.base) / SLAB;
+        if number >= ARENA.room() {
+            return None;
+        }
+        // Whether the slab is this heap's does not change meanwhile: other heaps take slabs of this heap only while it
+        // is idle, behind the arena's lock by which it is adopted, and a visitor frees only slabs of which no block is
+        // out. The owner may change if it is another heap, and is read again when the block is reclaimed.
+        // SAFETY: there is an entry for each number below the room.
+        Some(Entry::from_bits(unsafe { (*self.entries.add(number)).load(Ordering::Relaxed) }))
+    }
+
+    /// Returns the place of the links of a class.
+    #[inline(always)]
+    pub(super) fn links(&self, class: usize) -> Links {
+        if class < SMALL_CLASSES { Links::InBlock(self.key) } else { Links::SideTable(self.side_table) }
+    }
+
+    /// Pops the first block of a list.
+    pub(super) fn pop(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let links = self.links(class);
+        // SAFETY: the links are the class's.
+        unsafe { self.lists[class].pop(links) }
+    }
+
+    /// Fills the empty list of a class from the slabs and pops a block.
+    #[inline(never)]
+    pub(super) fn refill(&mut self, class: usize, slabs: &mut Slabs) -> Option<NonNull<u8>> {
+        let (wanted, links) = (self.lists[class].grow(class), self.links(class));
+        let (block, chain) = slabs.take(class, links, wanted)?;
+        // SAFETY: the block is free and the chain's first.
+        let rest = unsafe { links.next(block.as_ptr()) };
+        self.lists[class].fill(rest, chain.count - 1);
+        Some(block)
+    }
+
+    /// Flushes a list into the slabs except the first `kept` blocks.
+    pub(super) fn shorten(&mut self, class: usize, kept: u32, slabs: &mut Slabs) {
+        let links = self.links(class);
+        // SAFETY: the list has more blocks than that.
+        let mut rest = unsafe { self.lists[class].cut(links, kept) };
+        while let Some(block) = NonNull::new(rest) {
+            let origin = Origin::of_listed(block);
+            if origin.entry.owner() != self.mine.owner() || origin.class != class {
+                corrupted(block);
+            }
+            // SAFETY: the blocks are free and in the list.
+            let (together, next) = unsafe { origin.chain_from(block, links) };
+            rest = next;
+            slabs.put_back(class, &together);
+        }
+    }
+
+    /// Collects the remote frees in the inbox, into the lists as far as they have room, otherwise into the slabs.
+    #[cold]
+    pub(super) fn collect(&mut self, inbox: &Inbox, slabs: &mut Slabs) {
+        let mut next = inbox.take();
+        let mut weight = 0;
+        while let Some(block) = NonNull::new(next) {
+            let origin = Origin::of_listed(block);
+            let links = self.links(origin.class);
+            weight += weight_of(origin.class);
+            // SAFETY: the blocks are free, and in a list that is this thread's now.
+            next = unsafe { links.next(block.as_ptr()) };
+            if origin.entry.owner() != self.mine.owner() {
+                // Its slab has been taken by another heap.
+                // SAFETY: as above.
+                if !unsafe { self.send(block, &origin) } {
+                    corrupted(block);
+                }
+                continue;
+            }
+            match &mut self.lists[origin.class] {
+                list if list.has_room() => {
+                    // SAFETY: the block is free.
+                    unsafe { links.link(block.as_ptr(), list.first()) };
+                    list.pushed(block.as_ptr());
+                }
+                _ => slabs.put_back(origin.class, &Chain::one(block, links)),
+            }
+        }
+        inbox.subtract_weight(weight);
+        self.purge_idle_if_much(slabs);
+    }
+
+    /// Adds a block of another heap to the remote-free buffers; `false` when it was added last already.
+    ///
+    /// # Safety
+    /// The block is of that origin and is not used.
+    pub(super) unsafe fn send(&mut self, block: NonNull<u8>, origin: &Origin) -> bool {
+        let links = self.links(origin.class);
+        // SAFETY: the caller's promise.
+        match unsafe { self.remote_buffers[origin.entry.owner() as usize % REMOTE_BUFFERS].add(origin, block, links) } {
+            Added::AlreadyFree => false,
+            Added::Buffered { overdue } => {
+                self.overdue = overdue.unwrap_or(self.overdue);
+                true
+            }
+        }
+    }
+
+    /// Flushes all lists into the slabs and resets their capacities.
+    pub(super) fn flush_all(&mut self, slabs: &mut Slabs) {
+        for class in 0..CLASSES {
+            if !self.lists[class].first().is_null() {
+                self.shorten(class, 0, slabs);
+            }
+            self.lists[class].reset(class);
+        }
+        self.purge_idle_if_much(slabs);
+    }
+
+    #[inline]
+    pub(super) fn purge_idle_if_much(&mut self, slabs: &mut Slabs) {
+        if slabs.has_much_idle() {
+            self.purge_idle(slabs);
+        }
+    }
+
+    /// Purges the idle pages of the slabs, after it has flushed most of each list.
+    #[cold]
+    pub(super) fn purge_idle(&mut self, slabs: &mut Slabs) {
+        /// The blocks that stay in each list. A block in a list keeps its pages in memory.
+        const LEFT: u32 = 8;
+        for class in 0..CLASSES {
+            if self.lists[class].length() > LEFT {
+                self.shorten(class, LEFT, slabs);
+            }
+        }
+        slabs.purge_idle(&|| false);
+    }
+}

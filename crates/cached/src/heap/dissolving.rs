@@ -1,0 +1,264 @@
+//! When slabs are dissolved, and how blocks are taken from those that are.
+//!
+//! A heap that needs another slab, and has more than an eighth of its memory (and a MiB) in holes, first looks for a
+//! slab of its own that is cold and sparse. It is cold if no list was filled from it while the heap got the last half
+//! MiB of slabs, or a 128th of what it has; and sparse if at most half of what it has in memory is out. Such a slab is
+//! dissolved (`slab::dissolved`) and serves all classes up to 8 KiB. Lists are filled from dissolved slabs when no slab
+//! of the class has blocks. A program in a steady state needs no other slabs, and none of its slabs is dissolved.
+//!
+//! Each attempt looks at a few classes and a few slabs, and continues where the last one ended.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::slabs::{Slabs, bytes_out_of};
+use crate::arena::ARENA;
+use crate::classes::{GRAIN, PAGE, SLAB, size_of_class};
+use crate::corruption::corrupted;
+use crate::entry::{DISSOLVED, Entry};
+use crate::links::{Chain, Links};
+use crate::slab::PageCounts;
+use crate::slab::dissolved::{DissolvedSlab, LONGEST, SOLUBLE};
+use crate::slab_list::SlabList;
+
+/// Whether slabs are dissolved.
+static IS_ON: AtomicBool = AtomicBool::new(!cfg!(all(loom, test)));
+
+/// Leaves all slabs as they are from now on: sparse ones serve one size class. To be called before the first
+/// allocation.
+pub fn turn_dissolving_off() {
+    IS_ON.store(false, Ordering::Relaxed);
+}
+
+/// The dissolved slabs of a heap that have free grains, by the longest run of these: each list has runs of twice the
+/// length of the one before.
+pub(super) struct DissolvedSlabs {
+    lists: [SlabList; DissolvedSlabs::LISTS],
+}
+
+impl DissolvedSlabs {
+    const LISTS: usize = LONGEST.ilog2() as usize + 1;
+
+    pub(super) const NONE: DissolvedSlabs = DissolvedSlabs { lists: [SlabList::EMPTY; DissolvedSlabs::LISTS] };
+
+    /// Returns the list for slabs whose longest run has `longest` grains; `None` for 0.
+    fn index_of(longest: u32) -> Option<usize> {
+        longest.checked_ilog2().map(|index| index as usize)
+    }
+
+    /// The first slab of each list.
+    pub(super) fn firsts(&self) -> [Option<u32>; Self::LISTS] {
+        core::array::from_fn(|list| self.lists[list].first())
+    }
+}
+
+/// The age of a heap, in steps in each of which it gets a few slabs.
+pub(super) struct Age {
+    /// Modulo 2^8.
+    now: u8,
+    /// Where in the classes the next search for a sparse slab begins.
+    search: u8,
+    /// Number of slabs that the heap has got in this step.
+    slabs: u32,
+}
+
+impl Age {
+    pub(super) const NEW: Age = Age { now: 0, search: 0, slabs: 0 };
+
+    pub(super) fn now(&self) -> u8 {
+        self.now
+    }
+
+    /// Records that a heap with `count` slabs has got one of them.
+    pub(super) fn record_slab(&mut self, count: u32) {
+        /// The slabs of a step: half a MiB, or a part of those of the heap.
+        const LEAST: u32 = 8;
+        const PART: u32 = 128;
+        self.slabs += 1;
+        if self.slabs >= LEAST.max(count / PART) {
+            (self.slabs, self.now) = (0, self.now.wrapping_add(1));
+        }
+    }
+}
+
+impl Slabs {
+    /// Takes blocks of a class, up to `wanted` but at least one, from dissolved slabs or from one that is sparse.
+    pub(super) fn take_from_holes(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
+        if !SOLUBLE.contains(&class) || !IS_ON.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.take_dissolved(class, links, wanted).or_else(|| {
+            if !self.has_much_in_holes() {
+                return None;
+            }
+            self.dissolve_sparse()?;
+            self.take_dissolved(class, links, wanted)
+        })
+    }
+
+    fn take_dissolved(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
+        /// Slabs of a list that are tried: their longest runs may be too short.
+        const TRIES: usize = 4;
+        let grains = (size_of_class(class) / GRAIN) as u32;
+        for list in DissolvedSlabs::index_of(grains)?..DissolvedSlabs::LISTS {
+            let mut next = self.dissolved.lists[list].first();
+            for _ in 0..TRIES {
+                let Some(number) = next else { break };
+                let slab = self.own.slab(number);
+                next = slab.node.next();
+                if slab.longest() < grains {
+                    continue;
+                }
+                let chain = self.change(number, |slab, pages| slab.take(class, links, wanted, pages));
+                if let Some(first) = NonNull::new(chain.first) {
+                    self.record_taken(number, class, &chain);
+                    return Some((first, chain));
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes a block of a class where there is no memory for another slab: from any slab with a hole that is long
+    /// enough, dissolved for it if need be. Time: proportional to the number of slabs.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_at_last(&mut self, class: usize, links: Links) -> Option<(NonNull<u8>, Chain)> {
+        if !SOLUBLE.contains(&class) || !IS_ON.load(Ordering::Relaxed) {
+            return None;
+        }
+        for first in self.dissolved.firsts() {
+            let mut next = first;
+            while let Some(number) = next {
+                next = self.own.slab(number).node.next();
+                let taken = self.take_anywhere(number, class, links);
+                if taken.is_some() {
+                    return taken;
+                }
+            }
+        }
+        while let Some((number, other)) = SOLUBLE.rev().find_map(|class| Some((self.lists[class].first()?, class))) {
+            self.dissolve(number, other)?;
+            let taken = self.take_anywhere(number, class, links);
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
+    }
+
+    /// Takes a block of a class from a dissolved slab, in any page.
+    fn take_anywhere(&mut self, number: u32, class: usize, links: Links) -> Option<(NonNull<u8>, Chain)> {
+        let chain = self.change(number, |slab, pages| slab.take_anywhere(class, links, pages));
+        let block = NonNull::new(chain.first)?;
+        self.record_taken(number, class, &chain);
+        Some((block, chain))
+    }
+
+    /// Works on a dissolved slab, and moves it to the list where it belongs then.
+    fn change<R>(&mut self, number: u32, work: impl FnOnce(&mut DissolvedSlab<'_>, &mut PageCounts) -> R) -> R {
+        let (slab, map, start) = (self.own.slab(number), ARENA.grain_map(number), ARENA.start_of(number));
+        let before = DissolvedSlabs::index_of(slab.longest());
+        let result = work(&mut DissolvedSlab { slab, map, start }, &mut self.pages);
+        let after = DissolvedSlabs::index_of(self.own.slab(number).longest());
+        if before != after {
+            if let Some(list) = before {
+                self.dissolved.lists[list].remove(number, &mut self.own);
+            }
+            if let Some(list) = after {
+                self.dissolved.lists[list].push(number, &mut self.own);
+            }
+        }
+        result
+    }
+
+    fn record_taken(&mut self, number: u32, class: usize, chain: &Chain) {
+        ARENA.blocks_out(number).add(chain.count);
+        self.bytes_out += chain.count as usize * size_of_class(class);
+    }
+
+    /// Whether the heap keeps much memory in holes.
+    fn has_much_in_holes(&self) -> bool {
+        const LEAST: usize = 1 << 20;
+        const PART: usize = 8;
+        let resident = self.pages.resident as usize * PAGE;
+        resident.saturating_sub(self.bytes_out) > LEAST.max(resident / PART)
+    }
+
+    /// Dissolves a cold and sparse slab, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn dissolve_sparse(&mut self) -> Option<()> {
+        /// Classes that are looked at.
+        const CLASSES: usize = 16;
+        for _ in 0..CLASSES {
+            let class = SOLUBLE.start + usize::from(self.age.search) % SOLUBLE.len();
+            if let Some(number) = self.find_sparse(class) {
+                return self.dissolve(number, class);
+            }
+            self.age.search = self.age.search.wrapping_add(1);
+        }
+        None
+    }
+
+    /// Looks at the slabs of a class from which nothing was taken for the longest time.
+    fn find_sparse(&mut self, class: usize) -> Option<u32> {
+        const SLABS: usize = 8;
+        let first = self.lists[class].first()?;
+        let mut number = self.lists[class].last(&mut self.own)?;
+        for _ in 0..SLABS {
+            if self.is_cold(number) && self.is_sparse(number, class) {
+                return Some(number);
+            }
+            if number == first {
+                break;
+            }
+            number = self.own.slab(number).node.previous();
+        }
+        None
+    }
+
+    /// Whether no blocks were taken from a slab in this step of the heap's age and in the last one.
+    fn is_cold(&mut self, number: u32) -> bool {
+        self.age.now().wrapping_sub(self.own.slab(number).taken_at) >= 2
+    }
+
+    /// Whether at most half of what a slab has in memory is out.
+    fn is_sparse(&mut self, number: u32, class: usize) -> bool {
+        2 * bytes_out_of(number, class) <= self.own.slab(number).resident_pages() as usize * PAGE
+    }
+
+    /// Dissolves a listed slab; `None` when there is no memory for its map.
+    fn dissolve(&mut self, number: u32, class: usize) -> Option<()> {
+        ARENA.cover_grain_map(number).ok()?;
+        self.lists[class].remove(number, &mut self.own);
+        let (slab, map, start) = (self.own.slab(number), ARENA.grain_map(number), ARENA.start_of(number));
+        let mut dissolved = DissolvedSlab { slab, map, start };
+        // SAFETY: the slab begins there, and these are its class's links.
+        unsafe { dissolved.dissolve(ARENA.links(class)) };
+        let list = DissolvedSlabs::index_of(dissolved.slab.longest())?;
+        ARENA.set_entry(number, Entry::new(self.owner(), DISSOLVED));
+        self.dissolved.lists[list].push(number, &mut self.own);
+        Some(())
+    }
+
+    /// Puts a block of a class back to the dissolved slab that it lies in. Ends the process if it is none that is out.
+    pub(super) fn put_back_dissolved(&mut self, number: u32, class: usize, block: NonNull<u8>) {
+        let put = self.change(number, |slab, pages| slab.put(block.addr().get() % SLAB, class, pages));
+        if put.is_err() {
+            corrupted(block);
+        }
+        self.bytes_out -= size_of_class(class);
+        if ARENA.blocks_out(number).remove(1) {
+            self.release_dissolved(number);
+        }
+    }
+
+    /// Gives up a dissolved slab of which no block is out.
+    fn release_dissolved(&mut self, number: u32) {
+        if let Some(list) = DissolvedSlabs::index_of(self.own.slab(number).longest()) {
+            self.dissolved.lists[list].remove(number, &mut self.own);
+            self.return_to_arena(number);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The blocks that are out of their slabs but not used by the program: in thread caches and inboxes.
+
+use core::ptr::NonNull;
+
+use super::{Heap, Owned};
+use crate::arena::ARENA;
+use crate::free_list::FreeList;
+use crate::origin::Origin;
+
+impl Owned {
+    /// Calls `visit` with the origin of each block in the calling thread's free lists and remote-free buffers.
+    pub(crate) fn each_cached(mut self, mut visit: impl FnMut(Origin)) {
+        let cache = self.cache();
+        let lists = cache.lists.iter().map(FreeList::first);
+        for first in lists.chain(cache.remote_buffers.iter().map(|buffer| buffer.chain.first)) {
+            // SAFETY: the lists and buffers are this thread's.
+            unsafe { each_linked(first, &mut visit) };
+        }
+    }
+}
+
+impl Heap {
+    /// Calls `visit` for the blocks in the inbox, with their origin; for none while another thread has
+    /// locked the slabs.
+    pub(crate) fn each_waiting(&self, visit: impl FnMut(Origin)) {
+        if let Some(_slabs) = self.visit() {
+            // SAFETY: blocks are taken from the inbox only by the thread that holds the lock, which is this one.
+            unsafe { each_linked(self.inbox.first(), visit) };
+        }
+    }
+}
+
+/// Calls `visit` for each block of a list, up to the first that lies in no slab.
+///
+/// # Safety
+/// Its blocks are free, and the list does not change.
+unsafe fn each_linked(mut block: *mut u8, mut visit: impl FnMut(Origin)) {
+    while let Some(origin) = NonNull::new(block).and_then(Origin::of) {
+        // SAFETY: the caller's promise; a block of this class begins there.
+        block = unsafe { ARENA.links(origin.class).next(block) };
+        visit(origin);
+    }
+}

@@ -1,0 +1,72 @@
+//! Resizing.
+
+use core::ptr::NonNull;
+
+use heapwright_heaps::ResizeError;
+
+use crate::allocate::{allocate_to_grow, take, take_medium};
+use crate::errors::{NotMoved, OutOfMemory};
+use crate::free::{free, give_any};
+use crate::lookup::{length_in_slab, usable_size};
+use crate::{harden, long, mode};
+
+/// Resizes a block to hold `size` bytes where it is, if that is possible and wastes little.
+///
+/// # Errors
+/// [`ResizeError`]; nothing has changed then.
+///
+/// # Safety
+/// If `block` is a block, its bytes above `size` are not used any more.
+pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
+    if let Some(usable) = length_in_slab(block) {
+        return if stays(usable, size) { Ok(()) } else { Err(ResizeError::NoRoom) };
+    }
+    if mode::is_hardened() {
+        return harden::resize_in_place(block, size);
+    }
+    // SAFETY: as this function requires.
+    unsafe { long::resize_in_place(block, size) }
+}
+
+/// Resizes a block to hold `size` bytes where it is, or moves its contents to another block.
+///
+/// # Errors
+/// [`NotMoved`]; nothing has changed then.
+///
+/// # Safety
+/// If `block` is a block, its bytes above `size` are not used any more. If another block is returned, `block` is freed.
+pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>, NotMoved> {
+    let usable = match length_in_slab(block) {
+        Some(usable) if stays(usable, size) => return Ok(block),
+        Some(usable) => usable,
+        // SAFETY: the caller's promise.
+        None => match unsafe { resize_in_place(block, size) } {
+            Ok(()) => return Ok(block),
+            Err(ResizeError::NotABlock) => return Err(NotMoved::NotABlock),
+            Err(ResizeError::NoRoom) if mode::is_hardened() => usable_size(block).ok_or(NotMoved::NotABlock)?,
+            // SAFETY: the caller's promise.
+            Err(ResizeError::NoRoom) => match unsafe { long::remap_apart(block, size) }? {
+                Some(moved) => return Ok(moved),
+                None => long::usable_size(block).ok_or(NotMoved::NotABlock)?,
+            },
+        },
+    };
+    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate_to_grow(usable, size), Ok);
+    let new = new.map_err(|OutOfMemory| NotMoved::OutOfMemory)?;
+    // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
+    unsafe {
+        new.copy_from_nonoverlapping(block, usable.min(size));
+        if !give_any(block.as_ptr()) {
+            free(block).map_err(|_| NotMoved::NotABlock)?;
+        }
+    }
+    Ok(new)
+}
+
+/// Returns whether a block of a class, `usable` bytes long, stays when it is resized to `size` bytes: one of which less
+/// than half is needed moves to a shorter one, unless it is short itself.
+fn stays(usable: usize, size: usize) -> bool {
+    /// A cache line: a part of it is not worth a page of another class.
+    const SHORT: usize = 64;
+    size <= usable && (size > usable / 2 || usable <= SHORT)
+}

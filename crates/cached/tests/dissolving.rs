@@ -1,0 +1,119 @@
+//! Sparse slabs dissolve. A process of its own, for it looks at the whole heap.
+
+mod common;
+
+use std::ops::RangeInclusive;
+use std::ptr::NonNull;
+use std::sync::mpsc;
+use std::thread;
+
+use common::{Filled, ready, seeded};
+use heapwright_cached as cached;
+
+/// The sizes of the phases of a program: each leaves some blocks, and the next has other sizes.
+const PHASES: [RangeInclusive<usize>; 6] = [24..=40, 300..=450, 48..=96, 600..=1000, 100..=200, 2000..=3000];
+
+/// The bytes that each phase allocates.
+const BYTES: usize = 8 << 20;
+
+/// Of this many blocks one stays.
+const PART: usize = 25;
+
+fn main() {
+    ready();
+    one_thread_reuses_the_holes_of_earlier_phases();
+    other_threads_free_blocks_of_dissolved_slabs();
+    aligned_blocks_are_aligned_in_holes();
+}
+
+fn allocate_phase(sizes: &RangeInclusive<usize>, random: &mut fastrand::Rng) -> Vec<Filled> {
+    let (mut blocks, mut bytes) = (Vec::new(), 0);
+    while bytes < BYTES {
+        let size = random.usize(sizes.clone());
+        blocks.push(Filled::new(random.u64(..), size));
+        bytes += size;
+    }
+    random.shuffle(&mut blocks);
+    blocks
+}
+
+fn slab_bytes() -> usize {
+    cached::census().expect("the heap is ready").slab_bytes()
+}
+
+/// The heap needs little more than one phase does, and every block keeps its contents until it is freed.
+fn one_thread_reuses_the_holes_of_earlier_phases() {
+    let mut random = seeded(13);
+    let mut kept = Vec::new();
+    let mut in_first = 0;
+    for sizes in &PHASES {
+        let mut blocks = allocate_phase(sizes, &mut random);
+        kept.extend(blocks.split_off(blocks.len() - blocks.len() / PART));
+        blocks.into_iter().for_each(Filled::free);
+        if in_first == 0 {
+            in_first = slab_bytes();
+        }
+    }
+    let census = cached::census().expect("the heap is ready");
+    let dissolved = census.dissolved();
+    assert!(dissolved.slabs > 50, "{dissolved:?}");
+    assert!(dissolved.used > 1000 && dissolved.holes > 100, "{dissolved:?}");
+    assert_eq!(dissolved.used, census.classes().map(|class| class.dissolved).sum::<usize>());
+    // Without dissolving, each phase adds about as much as the first.
+    assert!(slab_bytes() < 2 * in_first, "{} after {in_first} in the first phase", slab_bytes());
+    let live: usize = kept.iter().map(Filled::size).sum();
+    assert!(census.used_bytes() >= live, "{} of {live} bytes", census.used_bytes());
+    println!("six phases take {} bytes of slabs, {dissolved:?}", slab_bytes());
+    // Resizes find the lengths of blocks in dissolved slabs.
+    let resized = kept.into_iter().map(|block| {
+        let size = block.size() + random.usize(0..=block.size());
+        block.resize(size)
+    });
+    resized.collect::<Vec<_>>().into_iter().for_each(Filled::free);
+    cached::trim();
+    let left = cached::census().expect("the heap is ready").dissolved();
+    assert_eq!(left.used, 0, "{left:?}");
+    assert_eq!(left.slabs, 0, "{left:?}");
+}
+
+fn other_threads_free_blocks_of_dissolved_slabs() {
+    let (sender, receiver) = mpsc::channel::<Vec<Filled>>();
+    let freeing = thread::spawn(move || receiver.into_iter().flatten().for_each(Filled::free));
+    let mut random = seeded(14);
+    let mut kept = Vec::new();
+    for sizes in PHASES.iter().cycle().take(18) {
+        let mut blocks = allocate_phase(sizes, &mut random);
+        kept.extend(blocks.split_off(blocks.len() - blocks.len() / PART));
+        let others = blocks.split_off(blocks.len() / 2);
+        sender.send(others).expect("the thread lives");
+        blocks.into_iter().for_each(Filled::free);
+        // Old survivors go, too, some of them by the other thread.
+        random.shuffle(&mut kept);
+        let old = kept.split_off(kept.len() / 2);
+        sender.send(old).expect("the thread lives");
+        kept.iter().for_each(Filled::check);
+    }
+    drop(sender);
+    freeing.join().expect("all blocks were whole");
+    kept.into_iter().for_each(Filled::free);
+}
+
+fn aligned_blocks_are_aligned_in_holes() {
+    let mut random = seeded(15);
+    let mut kept: Vec<Filled> = PHASES
+        .iter()
+        .flat_map(|sizes| {
+            let mut blocks = allocate_phase(sizes, &mut random);
+            let kept = blocks.split_off(blocks.len() - blocks.len() / PART);
+            blocks.into_iter().for_each(Filled::free);
+            kept
+        })
+        .collect();
+    for _ in 0..20_000 {
+        let align = 1usize << random.u32(4..=12);
+        let size = random.usize(1..=2048);
+        let block: NonNull<u8> = cached::allocate_aligned(size, align).expect("there is memory");
+        kept.push(Filled::over(block, random.u64(..), size, align));
+    }
+    kept.into_iter().for_each(Filled::free);
+}
