@@ -7,8 +7,9 @@
 //!
 //! On request, a process also writes the final state of its heap to a file when it exits. The file begins with the
 //! beacon's bytes. For a heap with an engine, the metadata follows, up to the end of the used part of the block map;
-//! for one without, its counters. For the cached heap, three tables follow the metadata of its engine, each padded to a
-//! multiple of 8 bytes: the entries of the slabs, the slabs' metadata, and the threads' heaps.
+//! for one without, its counters. For the cached heap, four parts follow the metadata of its engine, each padded to a
+//! multiple of 8 bytes: the entries of the slabs, the slabs' metadata, the number and the bytes of the blocks with
+//! mappings of their own, and the threads' heaps.
 #![no_std]
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +18,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub const MAGIC: [u8; 16] = *b"heapwright heap\n";
 
 /// The version of this layout.
-const LAYOUT: u64 = 2;
+const LAYOUT: u64 = 3;
 
 /// The number of figures of a [`Sighting`].
-const FIGURES: usize = 9;
+const FIGURES: usize = 10;
 
 /// The beacon: one per process, in writable data.
 #[repr(C, align(64))]
@@ -29,7 +30,7 @@ pub struct Beacon {
     /// [`LAYOUT`] when the figures are set, 0 before.
     layout: AtomicU64,
     figures: [AtomicU64; FIGURES],
-    rest: [u64; 4],
+    rest: [u64; 3],
 }
 
 /// The figures of a beacon. Addresses are those of its process.
@@ -54,6 +55,9 @@ pub struct Sighting {
     pub slabs: u64,
     /// The heaps of the cached heap's threads, of which number 0 is unused; 0 for any other heap.
     pub heaps: u64,
+    /// The number of the cached heap's blocks that have mappings of their own, 8 bytes, and then their bytes; 0 for any
+    /// other heap.
+    pub mappings: u64,
 }
 
 /// The reason for which a beacon cannot be read.
@@ -77,13 +81,13 @@ impl Beacon {
     #[must_use]
     pub const fn new() -> Beacon {
         let figures = [const { AtomicU64::new(0) }; FIGURES];
-        Beacon { magic: MAGIC, layout: AtomicU64::new(0), figures, rest: [0; 4] }
+        Beacon { magic: MAGIC, layout: AtomicU64::new(0), figures, rest: [0; 3] }
     }
 
     /// Sets (lights) the beacon.
     pub fn light(&self, sighting: &Sighting) {
-        let Sighting { policy, lock, region, metadata, cells, counters, entries, slabs, heaps } = *sighting;
-        let figures = [policy, lock, region, metadata, cells, counters, entries, slabs, heaps];
+        let Sighting { policy, lock, region, metadata, cells, counters, entries, slabs, heaps, mappings } = *sighting;
+        let figures = [policy, lock, region, metadata, cells, counters, entries, slabs, heaps, mappings];
         for (place, figure) in self.figures.iter().zip(figures) {
             place.store(figure, Ordering::Relaxed);
         }
@@ -131,6 +135,7 @@ impl Beacon {
                 entries: word(7),
                 slabs: word(8),
                 heaps: word(9),
+                mappings: word(10),
             }),
             other => Err(Dark::OtherVersion(other)),
         }

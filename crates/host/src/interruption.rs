@@ -156,5 +156,9 @@ mod tests {
         // With the handlers of the first, this would end the process.
         signal_hook::low_level::raise(SIGTERM).unwrap();
         assert!(second.came());
+        // The watching thread ends the process if it takes the signal after the command has ceased to listen.
+        while !LEFT.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
     }
 }

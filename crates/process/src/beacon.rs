@@ -47,6 +47,7 @@ fn add_places(sighting: &mut Sighting) {
     sighting.entries = places.entries.addr() as u64;
     sighting.slabs = places.slabs.addr() as u64;
     sighting.heaps = places.heaps.addr() as u64;
+    sighting.mappings = places.mappings.addr() as u64;
 }
 
 /// Writes the heap's state to a file named by this process's id, if the environment names a directory for it.

@@ -111,7 +111,9 @@ pub fn allocate_aligned_strictly(align: usize, size: usize) -> *mut u8 {
     if align.is_power_of_two() { allocate_aligned(align, size) } else { fail(EINVAL) }
 }
 
-/// `posix_memalign`: returns the error and leaves `errno` alone, and `place` too unless it succeeds.
+/// `posix_memalign`: returns the error, and leaves `place` alone unless it succeeds.
+///
+/// Too little memory also sets `errno`, as under glibc: POSIX leaves it open, and programs written for glibc read it.
 ///
 /// # Safety
 /// `place` is valid for a write of a pointer.
@@ -125,7 +127,10 @@ pub unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i
             unsafe { place.write(block.as_ptr()) };
             0
         }
-        None => ENOMEM,
+        None => {
+            fail(ENOMEM);
+            ENOMEM
+        }
     }
 }
 

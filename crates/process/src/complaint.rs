@@ -33,9 +33,18 @@ pub(crate) fn complaint(state: &mut State, call: Call, address: NonNull<u8>, err
         return None;
     }
     let extent = state.heap.exact().and_then(|heap| heap.extent_at(address));
+    Some(line_about(call, address, error, extent))
+}
+
+/// Returns one line about the bad `address` in a process that has no memory for a heap.
+pub(crate) fn complaint_without_heap(call: Call, address: NonNull<u8>, error: FreeError) -> Line<256> {
+    line_about(call, address, error, None)
+}
+
+fn line_about(call: Call, address: NonNull<u8>, error: FreeError, extent: Option<Extent>) -> Line<256> {
     let mut line = Line::new();
     let _ = describe(&mut line, call, address.addr().get(), error, extent);
-    Some(line)
+    line
 }
 
 fn describe(

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use heapwright_cached::{self as cached, NotMoved};
 use heapwright_heaps::FreeError;
 
-use crate::complaint::{Call, complaint};
+use crate::complaint::{Call, complaint, complaint_without_heap};
 use crate::exact::Exact;
 use crate::heap::{Heap, NotResized, Resized};
 use crate::state::{begin, end, with, with_rarely};
@@ -24,29 +24,47 @@ pub(crate) fn open(heap: &Heap) {
     PATH.store(if matches!(heap, Heap::Cached) { CACHED } else { BEHIND_LOCK }, Ordering::Release);
 }
 
+/// Returns the code path; [`UNKNOWN`] when there is no memory for a heap.
 #[inline]
-fn is_cached() -> bool {
+fn path() -> u8 {
     match PATH.load(Ordering::Acquire) {
         UNKNOWN => {
             begin();
-            PATH.load(Ordering::Acquire) == CACHED
+            PATH.load(Ordering::Acquire)
         }
-        way => way == CACHED,
+        path => path,
     }
 }
 
-/// Runs `act` on the heap behind the lock; returns `None` if the process has the cached heap instead.
+/// The outcome of a call that was meant for the heap behind the lock.
+enum Routed<R> {
+    Done(R),
+    /// The process has the cached heap instead.
+    Cached,
+    /// There is no memory for a heap, so that there is no block either.
+    NoHeap,
+}
+
+/// Runs `act` on the heap behind the lock, if the process has that.
 #[inline(always)]
-fn behind_lock<R>(act: impl FnOnce(Exact<'_>) -> R) -> Option<R> {
-    if is_cached() { None } else { with(|state| state.heap.exact().map(act)) }
+fn behind_lock<R>(act: impl FnOnce(Exact<'_>) -> R) -> Routed<R> {
+    match path() {
+        CACHED => Routed::Cached,
+        BEHIND_LOCK => match with(|state| state.heap.exact().map(act)).flatten() {
+            Some(done) => Routed::Done(done),
+            None => Routed::NoHeap,
+        },
+        _ => Routed::NoHeap,
+    }
 }
 
 /// Allocates a block for `layout`; returns `None` when there is no memory.
 #[inline]
 pub(crate) fn place(layout: Layout) -> Option<NonNull<u8>> {
     match behind_lock(|heap| heap.allocate(layout)) {
-        Some(placed) => placed.ok(),
-        None => cached::allocate_aligned(layout.size(), layout.align()).ok(),
+        Routed::Done(placed) => placed.ok(),
+        Routed::Cached => cached::allocate_aligned(layout.size(), layout.align()).ok(),
+        Routed::NoHeap => None,
     }
 }
 
@@ -54,8 +72,9 @@ pub(crate) fn place(layout: Layout) -> Option<NonNull<u8>> {
 #[inline]
 pub(crate) fn place_zeroed(layout: Layout) -> Option<NonNull<u8>> {
     match behind_lock(|heap| heap.allocate_zeroed(layout)) {
-        Some(placed) => placed.ok(),
-        None => cached::allocate_zeroed(layout.size()).ok(),
+        Routed::Done(placed) => placed.ok(),
+        Routed::Cached => cached::allocate_zeroed(layout.size()).ok(),
+        Routed::NoHeap => None,
     }
 }
 
@@ -66,7 +85,13 @@ pub(crate) fn place_zeroed(layout: Layout) -> Option<NonNull<u8>> {
 #[inline(never)]
 pub(crate) unsafe fn release(block: NonNull<u8>) {
     // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
-    let freed = unsafe { behind_lock(|heap| heap.free(block)).unwrap_or_else(|| cached::free(block)) };
+    let freed = unsafe {
+        match behind_lock(|heap| heap.free(block)) {
+            Routed::Done(freed) => freed,
+            Routed::Cached => cached::free(block),
+            Routed::NoHeap => Err(FreeError::NotABlock),
+        }
+    };
     freed.unwrap_or_else(|error| blame(Call::Free, block, error));
 }
 
@@ -78,7 +103,11 @@ pub(crate) unsafe fn release(block: NonNull<u8>) {
 pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
     // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     let freed = unsafe {
-        behind_lock(|heap| heap.free_sized(block, layout)).unwrap_or_else(|| cached::free_sized(block, layout))
+        match behind_lock(|heap| heap.free_sized(block, layout)) {
+            Routed::Done(freed) => freed,
+            Routed::Cached => cached::free_sized(block, layout),
+            Routed::NoHeap => Err(FreeError::NotABlock),
+        }
     };
     freed.unwrap_or_else(|error| blame(Call::Free, block, error));
 }
@@ -94,7 +123,8 @@ pub(crate) fn refuse_size(block: NonNull<u8>) {
 /// If a live block starts at `block`, the program does not use its bytes above the new size any more.
 pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
     // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
-    let resized = unsafe { if is_cached() { resize_cached(block, layout) } else { resize_behind_lock(block, layout) } };
+    let resized =
+        unsafe { if path() == CACHED { resize_cached(block, layout) } else { resize_behind_lock(block, layout) } };
     if let Err(NotResized::NotABlock) = resized {
         blame(Call::Reallocate, block, FreeError::NotABlock);
     }
@@ -108,7 +138,10 @@ pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout) -> Result<Resize
 #[inline(never)]
 unsafe fn resize_behind_lock(block: NonNull<u8>, layout: Layout) -> Result<Resized, NotResized> {
     // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
-    behind_lock(|heap| unsafe { heap.resize(block, layout) }).unwrap_or(Err(NotResized::NotABlock))
+    match behind_lock(|heap| unsafe { heap.resize(block, layout) }) {
+        Routed::Done(resized) => resized,
+        Routed::Cached | Routed::NoHeap => Err(NotResized::NotABlock),
+    }
 }
 
 /// # Safety
@@ -123,14 +156,20 @@ unsafe fn resize_cached(block: NonNull<u8>, layout: Layout) -> Result<Resized, N
 
 /// Returns the number of bytes that the program may use in the block at `block`.
 pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
-    behind_lock(|heap| heap.usable_size(block)).unwrap_or_else(|| cached::usable_size(block))
+    match behind_lock(|heap| heap.usable_size(block)) {
+        Routed::Done(size) => size,
+        Routed::Cached => cached::usable_size(block),
+        Routed::NoHeap => None,
+    }
 }
 
 /// Prints one line about a bad address and aborts the process, or only counts it if the settings ask for that.
 #[cold]
 #[inline(never)]
 fn blame(call: Call, block: NonNull<u8>, error: FreeError) {
-    if let Some(line) = with_rarely(|state| complaint(state, call, block, error)) {
+    let line = with_rarely(|state| complaint(state, call, block, error))
+        .unwrap_or_else(|| Some(complaint_without_heap(call, block, error)));
+    if let Some(line) = line {
         end(line.bytes());
     }
 }

@@ -7,7 +7,10 @@ use heapwright_heaps::{Chosen, Counters, CreateError, GrowingHeap, HoleStats, Ma
 use heapwright_os::Refused;
 
 use crate::exact::Exact;
-use crate::settings::{Placement, Settings};
+use crate::settings::{Dissolving, Placement, Settings};
+
+/// The longest heap under a policy: with its metadata, most of the addresses between other users' of the system.
+const MOST_BYTES: usize = if usize::BITS == 64 { (58u64 << 40) as usize } else { 1 << 30 };
 
 /// The least alignment of every block.
 pub(crate) const ALIGN: usize = 16;
@@ -38,7 +41,8 @@ pub(crate) enum Heap {
 #[cold]
 #[inline(never)]
 fn growing_under(policy: PolicyKind, seed: u64) -> Result<Heap, CreateError> {
-    let rules = heapwright_heaps::Settings { seed, ..Default::default() };
+    let granules = policy.most_granules().min(MOST_BYTES / ALIGN);
+    let rules = heapwright_heaps::Settings { seed, capacity: granules * ALIGN, ..Default::default() };
     GrowingHeap::with(policy, &rules).map(Heap::Growing)
 }
 
@@ -52,6 +56,9 @@ impl Heap {
                     cached::keep_counts();
                 }
                 cached::harden(settings.harden);
+                if settings.dissolving == Dissolving::Off {
+                    cached::turn_dissolving_off();
+                }
                 cached::start().map(|()| Heap::Cached).map_err(|Refused| CreateError::Refused)
             }
         }

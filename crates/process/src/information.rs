@@ -49,18 +49,18 @@ fn write_all(stream: &Stream) -> Option<()> {
     let mut sum = Summary::default();
     for number in 0..=heaps() {
         text.clear();
-        sum += with_rarely(|state| write_heap(&mut text, &state.heap, number));
+        sum += with_rarely(|state| write_heap(&mut text, &state.heap, number)).unwrap_or_default();
         hand_over(&text)?;
     }
     text.clear();
-    let peak = with_rarely(|state| state.heap.placement_counters()).map(|counters| counters.peak_heap_size);
+    let peak = with_rarely(|state| state.heap.placement_counters()).flatten().map(|counters| counters.peak_heap_size);
     let _ = write_sum(&mut text, &sum, peak);
     hand_over(&text)
 }
 
 /// Returns the number of heaps without number 0.
 fn heaps() -> u32 {
-    with_rarely(|state| if let Heap::Cached = state.heap { cached::heaps() } else { 0 })
+    with_rarely(|state| if let Heap::Cached = state.heap { cached::heaps() } else { 0 }).unwrap_or(0)
 }
 
 /// Writes the description of one heap; nothing for one without slabs.
@@ -124,9 +124,17 @@ impl Holes {
 
 fn write_classes(text: &mut Text, census: &cached::Census) -> fmt::Result {
     for class in census.classes() {
-        let cached::ClassSlabs { size, slabs, used, .. } = class;
+        let cached::ClassSlabs { size, slabs, .. } = class;
+        let used = class.used - class.dissolved;
         let (total, count) = (class.free() * size, class.free());
         write!(text, "<size from=\"{size}\" to=\"{size}\" total=\"{total}\" count=\"{count}\"")?;
+        writeln!(text, " slabs=\"{slabs}\" used=\"{used}\"/>")?;
+    }
+    let dissolved = census.dissolved();
+    if dissolved.slabs != 0 {
+        let (longest, slabs, used) = (cached::DissolvedSlabs::LONGEST, dissolved.slabs, dissolved.used);
+        let (total, count) = (dissolved.hole_bytes + dissolved.listed_bytes, dissolved.holes + dissolved.listed);
+        write!(text, "<size from=\"16\" to=\"{longest}\" total=\"{total}\" count=\"{count}\"")?;
         writeln!(text, " slabs=\"{slabs}\" used=\"{used}\"/>")?;
     }
     Ok(())

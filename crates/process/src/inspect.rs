@@ -89,6 +89,9 @@ impl Summary {
             summary.listed += pieces(class.listed);
             summary.free.count += class.free() - class.listed;
         }
+        let dissolved = census.dissolved();
+        summary.listed += Pieces { count: dissolved.listed, bytes: dissolved.listed_bytes };
+        summary.free.count += dissolved.holes;
         summary.free.bytes = census.slab_bytes().saturating_sub(summary.heap());
         summary
     }
@@ -115,12 +118,12 @@ fn holes(counters: &Counters) -> Pieces {
 /// `mallinfo`: returns a summary of the heap.
 #[must_use]
 pub fn summary() -> Summary {
-    with_rarely(|state| Summary::of(&state.heap))
+    with_rarely(|state| Summary::of(&state.heap)).unwrap_or_default()
 }
 
 /// `malloc_trim`: purges every whole free page; returns whether there was any.
 pub fn trim() -> bool {
-    with_rarely(|state| state.heap.trim()) != 0
+    with_rarely(|state| state.heap.trim()).is_some_and(|bytes| bytes != 0)
 }
 
 /// `malloc_stats`: prints the table on standard error.

@@ -6,7 +6,7 @@ use core::str;
 
 use heapwright_cached::Measures;
 use heapwright_heaps::PolicyKind;
-use heapwright_os::{Line, Output, Refused, abort, current_directory, exit_at_once, has_variable_with, variable};
+use heapwright_os::{Line, Output, Refused, current_directory, exit_at_once, has_variable_with, variable};
 
 /// How this process's heap places blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,25 @@ pub(crate) enum OnBadFree {
     Ignore,
 }
 
+/// Use of the holes in sparse slabs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dissolving {
+    /// They serve all classes.
+    On,
+    /// They serve the class of their slab.
+    Off,
+}
+
+impl Dissolving {
+    fn from_text(text: &str) -> Option<Dissolving> {
+        match text {
+            "1" => Some(Dissolving::On),
+            "0" => Some(Dissolving::Off),
+            _ => None,
+        }
+    }
+}
+
 /// The longest path that a process can open.
 pub(crate) const PATH_LENGTH: usize = 4096;
 
@@ -61,6 +80,7 @@ pub(crate) enum Report {
 }
 
 /// All settings.
+#[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) placement: Placement,
     pub(crate) seed: u64,
@@ -68,6 +88,8 @@ pub(crate) struct Settings {
     pub(crate) report: Report,
     /// Hardening measures; only the cached heap has them.
     pub(crate) harden: Measures,
+    /// Whether sparse slabs of the cached heap serve other classes, too.
+    pub(crate) dissolving: Dissolving,
     /// The directory in which the heap's last state is left for a watcher.
     pub(crate) watch: Option<&'static Line<PATH_LENGTH>>,
 }
@@ -79,21 +101,24 @@ impl Settings {
         !matches!(self.report, Report::Nothing)
     }
 
-    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS`
-    /// and `HEAPWRIGHT_WATCH`. An invalid value ends the process.
-    pub(crate) fn read() -> Settings {
-        if has_variable_with(b"HEAPWRIGHT_") { Settings::read_all() } else { Settings::default() }
+    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_DISSOLVE`,
+    /// `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. An invalid value ends the process.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no memory for a path.
+    pub(crate) fn read() -> Result<Settings, Refused> {
+        if has_variable_with(b"HEAPWRIGHT_") { Settings::read_all() } else { Ok(Settings::default()) }
     }
 
     /// Not inlined, which keeps the common code small and contiguous.
     #[cold]
     #[inline(never)]
-    fn read_all() -> Settings {
+    fn read_all() -> Result<Settings, Refused> {
         const POLICIES: &str = "one of cached, first, next, best, worst, random, buddy, good, mapped";
         let placement = choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name);
         let harden = choice(c"HEAPWRIGHT_HARDEN", Measures::CHOICES, Measures::from_text).unwrap_or_default();
         let usual = Settings::default();
-        Settings {
+        Ok(Settings {
             placement: if harden == Measures::NONE {
                 placement.unwrap_or(usual.placement)
             } else {
@@ -102,10 +127,13 @@ impl Settings {
             seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok())
                 .unwrap_or(usual.seed),
             on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(usual.on_bad_free),
-            report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes())).unwrap_or(usual.report),
+            report: variable(c"HEAPWRIGHT_STATS", |value| report(value.to_bytes()))
+                .transpose()?
+                .unwrap_or(usual.report),
             harden,
-            watch: variable(c"HEAPWRIGHT_WATCH", |value| watch(value.to_bytes())).flatten(),
-        }
+            dissolving: choice(c"HEAPWRIGHT_DISSOLVE", "0 or 1", Dissolving::from_text).unwrap_or(usual.dissolving),
+            watch: variable(c"HEAPWRIGHT_WATCH", |value| watch(value.to_bytes())).transpose()?.flatten(),
+        })
     }
 }
 
@@ -118,6 +146,7 @@ impl Default for Settings {
             on_bad_free: OnBadFree::Abort,
             report: Report::Nothing,
             harden: Measures::NONE,
+            dissolving: Dissolving::On,
             watch: None,
         }
     }
@@ -139,22 +168,22 @@ fn on_bad_free(text: &str) -> Option<OnBadFree> {
     }
 }
 
-fn report(value: &[u8]) -> Report {
+fn report(value: &[u8]) -> Result<Report, Refused> {
     match (value, value.strip_prefix(b"json:")) {
-        (b"" | b"0", _) => Report::Nothing,
-        (b"1", _) => Report::Table(Output::standard_error_kept()),
-        (_, Some(path)) if !path.is_empty() => Report::Json(absolute(path)),
+        (b"" | b"0", _) => Ok(Report::Nothing),
+        (b"1", _) => Ok(Report::Table(Output::standard_error_kept())),
+        (_, Some(path)) if !path.is_empty() => absolute(path).map(Report::Json),
         _ => refuse(c"HEAPWRIGHT_STATS", value, "0, 1 or json:PATH"),
     }
 }
 
-fn watch(directory: &[u8]) -> Option<&'static Line<PATH_LENGTH>> {
-    if directory.is_empty() { None } else { Some(absolute(directory)) }
+fn watch(directory: &[u8]) -> Result<Option<&'static Line<PATH_LENGTH>>, Refused> {
+    if directory.is_empty() { Ok(None) } else { absolute(directory).map(Some) }
 }
 
 /// Returns `path` relative to the directory in which the process started, made absolute. It is mapped memory, not part
 /// of the state: in the library's data it would cost every process two more pages.
-fn absolute(path: &[u8]) -> &'static Line<PATH_LENGTH> {
+fn absolute(path: &[u8]) -> Result<&'static Line<PATH_LENGTH>, Refused> {
     let mut line = Line::new();
     let mut buffer = [0; PATH_LENGTH];
     if !path.starts_with(b"/")
@@ -164,10 +193,7 @@ fn absolute(path: &[u8]) -> &'static Line<PATH_LENGTH> {
         line.push(b"/");
     }
     line.push(path);
-    line.kept().unwrap_or_else(|Refused| {
-        Output::standard_error().write(b"heapwright: there is no memory for a path\n");
-        abort()
-    })
+    line.kept()
 }
 
 /// Parses the variable `name`; returns `None` if it is not set or empty.

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_cached as cached;
 use heapwright_os::{
-    ForkPass, HeldAcrossForks, Lock, Locked, Output, abort, has_variable_with, hold_across_forks, uncancelled,
+    ForkPass, HeldAcrossForks, Lock, Locked, Output, Refused, abort, has_variable_with, hold_across_forks, uncancelled,
 };
 
 use crate::beacon;
@@ -23,28 +23,25 @@ pub(crate) struct State {
 
 static STATE: Lock<Option<State>> = Lock::new(None);
 
-/// Runs `act` on the state, which the first call creates.
+/// The settings, from the first attempt to create the state on: they are read once, as that may map memory. Locked only
+/// by a thread that holds the state's lock.
+static SETTINGS: Lock<Option<Settings>> = Lock::new(None);
+
+/// Runs `act` on the state, which the first call creates. Returns `None` when there is no memory for it.
 #[inline(always)]
-pub(crate) fn with<R>(act: impl FnOnce(&mut State) -> R) -> R {
+pub(crate) fn with<R>(act: impl FnOnce(&mut State) -> R) -> Option<R> {
     let mut state = STATE.lock();
     if state.is_none() {
         drop(state);
         begin();
         state = STATE.lock();
     }
-    match &mut *state {
-        Some(state) => act(state),
-        // `begin` has created it, or has not returned.
-        None => abort(),
-    }
+    state.as_mut().map(act)
 }
 
 /// As [`with`], where that is rare: taking the lock is a call.
-pub(crate) fn with_rarely<R>(act: impl FnOnce(&mut State) -> R) -> R {
-    match &mut *lock_begun() {
-        Some(state) => act(state),
-        None => abort(),
-    }
+pub(crate) fn with_rarely<R>(act: impl FnOnce(&mut State) -> R) -> Option<R> {
+    lock_begun().as_mut().map(act)
 }
 
 #[cold]
@@ -55,7 +52,7 @@ fn lock_begun() -> Locked<'static, Option<State>> {
 }
 
 /// Creates the state with the first allocation, made by the dynamic linker, another library's constructor, this
-/// library's own or the program.
+/// library's own or the program. When there is no memory for it, a later call tries again.
 #[cold]
 #[inline(never)]
 pub(crate) fn begin() {
@@ -64,18 +61,23 @@ pub(crate) fn begin() {
     if state.is_some() {
         return;
     }
-    let settings = Settings::read();
-    match Heap::new(&settings) {
-        Ok(heap) => {
-            let state = state.insert(State { heap, settings, bad_frees: 0 });
-            beacon::light(state, STATE.word());
-            front::open(&state.heap);
-        }
-        Err(_) => {
-            drop(state);
-            end(b"heapwright: there is no address space for a heap: raise the limit on it (ulimit -v)\n");
-        }
+    let Ok(settings) = settings() else { return };
+    if let Ok(heap) = Heap::new(&settings) {
+        let state = state.insert(State { heap, settings, bad_frees: 0 });
+        beacon::light(state, STATE.word());
+        front::open(&state.heap);
     }
+}
+
+/// Returns the settings, which the first successful call reads from the environment.
+fn settings() -> Result<Settings, Refused> {
+    let mut known = SETTINGS.lock();
+    if let Some(settings) = *known {
+        return Ok(settings);
+    }
+    let settings = Settings::read()?;
+    *known = Some(settings);
+    Ok(settings)
 }
 
 /// Registers the handlers of forks when the library is loaded, or with the first allocation if that comes earlier, so

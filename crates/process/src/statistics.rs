@@ -21,7 +21,7 @@ type Text = Line<{ 24 << 10 }>;
 #[cold]
 #[inline(never)]
 pub(crate) fn report() {
-    match with_rarely(|state| state.settings.report) {
+    match with_rarely(|state| state.settings.report).unwrap_or(Report::Nothing) {
         Report::Nothing => {}
         Report::Table(output) => print_table(if output.is_open() { output } else { Output::standard_error() }),
         Report::Json(path) => uncancelled(|| print_json(path.bytes())),
@@ -185,7 +185,16 @@ fn write_classes(text: &mut Text, census: &cached::Census) -> fmt::Result {
         write_cell(text, 13, free.map(|free| free as u64))?;
         text.write_str("\n")?;
     }
-    Ok(())
+    write_dissolved(text, &census.dissolved())
+}
+
+/// Writes a line for the slabs with blocks of several classes, if there are any. Their blocks count by class.
+fn write_dissolved(text: &mut Text, dissolved: &cached::DissolvedSlabs) -> fmt::Result {
+    if dissolved.slabs == 0 {
+        return Ok(());
+    }
+    let (slabs, free) = (dissolved.slabs, dissolved.hole_bytes + dissolved.listed_bytes);
+    writeln!(text, "  {:>8}{:>15}{:>15}{:>13}{slabs:>9}{free:>13}", "several", "-", "-", "-")
 }
 
 fn write_cell(text: &mut Text, width: usize, value: Option<u64>) -> fmt::Result {
@@ -200,17 +209,25 @@ fn print_json(pattern: &[u8]) {
     path.push(b"\0");
     let Ok(path) = CStr::from_bytes_until_nul(path.bytes()) else { return };
     let Some(output) = Output::file(path) else {
-        let mut line = Line::<PATH_LENGTH>::new();
-        line.push(b"heapwright: the statistics could not be written to ");
-        line.push(path.to_bytes());
-        line.push(b": check that its folder exists and can be written to\n");
-        Output::standard_error().write(line.bytes());
-        return;
+        return complain_about(path, b"check that its folder exists and can be written to");
     };
     let mut text = Text::new();
     let _ = with_rarely(|state| write_json(&mut text, &Figures::of(state)));
-    output.write(text.bytes());
+    let written = output.write_all(text.bytes());
     output.close();
+    if written.is_err() {
+        complain_about(path, b"the file is incomplete: check that there is room on its disk");
+    }
+}
+
+fn complain_about(path: &CStr, advice: &[u8]) {
+    let mut line = Line::<PATH_LENGTH>::new();
+    line.push(b"heapwright: the statistics could not be written to ");
+    line.push(path.to_bytes());
+    line.push(b": ");
+    line.push(advice);
+    line.push(b"\n");
+    Output::standard_error().write(line.bytes());
 }
 
 /// Returns `pattern` with every `%p` replaced by the id of this process.
@@ -265,7 +282,9 @@ fn write_json(text: &mut Text, figures: &Figures) -> fmt::Result {
             write!(text, "\"freed\":{},\"blocks\":{blocks},", Json(freed))?;
             write!(text, "\"slabs\":{},\"free_bytes\":{}}}", Json(slabs), Json(free))?;
         }
-        text.write_str("]")?;
+        let dissolved = census.dissolved();
+        let (slabs, blocks, free) = (dissolved.slabs, dissolved.used, dissolved.hole_bytes + dissolved.listed_bytes);
+        write!(text, "],\"dissolved\":{{\"slabs\":{slabs},\"blocks\":{blocks},\"free_bytes\":{free}}}")?;
     }
     text.write_str("}\n")
 }
