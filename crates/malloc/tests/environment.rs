@@ -192,6 +192,16 @@ fn a_json_file_that_cannot_be_written_is_complained_about() {
 }
 
 #[test]
+fn a_full_disk_is_reported_and_changes_nothing_else() {
+    let variables = [("HEAPWRIGHT_STATS", "json:/dev/full")];
+    let output = run(&compile("operators.cc", &[]), &[], &variables);
+    let said = complaints(&output);
+    assert_eq!(code(&output), 0, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("could not be written to /dev/full") && said.contains("room on its disk"), "{said}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_heap() {
     let folder = folder("seeds");
     let heap = |file: &str, seed: &str| {

@@ -71,7 +71,6 @@ fn a_signal_handler_forks_wherever_it_has_interrupted_the_only_thread() {
 }
 
 #[test]
-#[ignore = "one run in some hundred hangs beside other tests, the cause is not found yet; nightly runs it"]
 fn a_signal_handler_forks_where_it_has_interrupted_malloc_beside_other_threads() {
     runs(ENDED_WELL, "storm-threads-exit", 40);
 }

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use case::{Case, FailsToday};
+use case::{Bound, Case, FailsToday};
 use cases::CASES;
 use heap::{Ending, Heap};
 use support::{code, compile, complaints, is_emulated, library};
@@ -61,7 +61,7 @@ fn verify(name: &str) {
         return skip(name, "an emulator's limits and system calls are not the program's");
     }
     let case = CASES.iter().find(|case| case.name == name).expect("a case of the table");
-    let under_system = match case.bound.needs_system().then(|| Heap::System.run(case)) {
+    let under_system = match case.bound.needs_system().then(|| run(case, Heap::System)) {
         None => String::new(),
         Some(Ending::Well(printed)) => printed,
         Some(Ending::Skipped(reason)) => return skip(name, &reason),
@@ -71,9 +71,27 @@ fn verify(name: &str) {
     assert!(wrong.is_empty(), "{name}: must hold: {}\n{}", case.holds, wrong.join("\n"));
 }
 
+/// Runs a case under a heap. Peaks of memory differ by some pages from run to run: where they are compared, the case
+/// runs three times, and the median counts.
+fn run(case: &Case, heap: Heap) -> Ending {
+    const RUNS: usize = 3;
+    if !matches!(case.bound, Bound::OverSystem(_)) {
+        return heap.run(case);
+    }
+    let mut printed = Vec::new();
+    for _ in 0..RUNS {
+        match heap.run(case) {
+            Ending::Well(figure) => printed.push(figure),
+            other => return other,
+        }
+    }
+    printed.sort_by_key(|figure| figure.trim().parse::<u64>().ok());
+    Ending::Well(printed.swap_remove(RUNS / 2))
+}
+
 /// Returns in which way the outcome under `heap` contradicts the table.
 fn contradiction(case: &Case, heap: Heap, under_system: &str) -> Option<String> {
-    let outcome = match heap.run(case) {
+    let outcome = match run(case, heap) {
         Ending::Well(printed) => case.bound.verify(heap, &printed, under_system),
         Ending::Badly(how) => Err(how),
         Ending::Skipped(reason) => {
