@@ -23,4 +23,4 @@ pub use launch::{LAUNCH, Spent, launch};
 pub use stopwatch::{CPU, ELAPSED};
 pub use work::{MALLOC, WORK, work};
 pub use workload::{Counts, WORKLOADS, Workload};
-pub use workloads::scattered::{LIVE_PAGES, PEAK, SAMPLES};
+pub use workloads::kept::{LIVE_PAGES, PEAK, SAMPLES};

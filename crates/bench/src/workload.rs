@@ -3,7 +3,7 @@
 use crate::notes::Notes;
 use crate::setup::{Setup, log_uniform};
 use crate::workloads::published::{self, PARTS_001, Touch};
-use crate::workloads::{churn, growth, large, pairs, queue, scattered, server, sharing, threads, touch};
+use crate::workloads::{churn, growth, large, pairs, phases, queue, scattered, server, sharing, threads, touch};
 
 /// A workload.
 pub struct Workload {
@@ -43,7 +43,7 @@ macro_rules! pair {
 }
 
 /// All workloads, in the order in which tables list them.
-pub static WORKLOADS: [Workload; 33] = [
+pub static WORKLOADS: [Workload; 34] = [
     timed("server/1", "a thread replaces its 1,000 blocks, and hands them to the next thread", |setup, _| {
         server::run(setup, 1)
     }),
@@ -106,6 +106,13 @@ pub static WORKLOADS: [Workload; 33] = [
         counts: Counts::Cpu,
         parts: &[],
         run: |setup, notes| scattered::run(setup, notes, 1.0),
+    },
+    Workload {
+        name: "phases",
+        about: "six phases with other sizes each, of whose blocks 4 % stay, then 2 s of nothing",
+        counts: Counts::Cpu,
+        parts: &[],
+        run: phases::run,
     },
     timed("program000", "the program of report 000, which does not write to its blocks", |setup, notes| {
         published::program_000(setup, notes, Touch::Nothing)

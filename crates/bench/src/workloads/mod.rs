@@ -3,8 +3,10 @@
 
 pub mod churn;
 pub mod growth;
+pub mod kept;
 pub mod large;
 pub mod pairs;
+pub mod phases;
 pub mod published;
 pub mod queue;
 pub mod scattered;
