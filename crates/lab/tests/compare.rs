@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use common::{compiled, heapwright};
 use heapwright_trace::{About, Kind, Sample, Totals, Writer};
@@ -273,6 +275,20 @@ fn holds_libraries(folder: &Path) -> bool {
     entries.all(|path| path.extension().is_some_and(|extension| extension == "so"))
 }
 
+/// Waits until a process has been seen with this many different children. Each replay is one.
+fn wait_for_children(pid: u32, count: usize) {
+    let start = Instant::now();
+    let mut seen = HashSet::new();
+    while seen.len() < count {
+        assert!(start.elapsed() < Duration::from_secs(120), "only {} children", seen.len());
+        for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            seen.extend(children.split_ascii_whitespace().map(str::to_owned));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn ctrl_c_ends_the_measurement_and_shows_partial_results() {
     let folder = TempDir::new().unwrap();
@@ -282,7 +298,8 @@ fn ctrl_c_ends_the_measurement_and_shows_partial_results() {
     let mut command = compare(&["-p", "first", "--rounds", "10000", "--no-latencies"]);
     command.arg(&path).env("TMPDIR", &temporary).stdout(std::process::Stdio::piped());
     let child = command.spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(5));
+    // Far more than are needed to verify every allocator, so that it is measuring.
+    wait_for_children(child.id(), 60);
     // SAFETY: kill has no preconditions, and the child has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
     let output = child.wait_with_output().unwrap();

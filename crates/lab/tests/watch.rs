@@ -9,7 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use common::{compiled, heapwright};
 use serde_json::Value;
 
-/// Makes holes, says what its heap is like, waits for its input to end, and exits with 3.
+/// Makes holes, allocates a block of each number of MiB in its arguments and frees the first of them, says what its
+/// heap is like, waits for its input to end, and exits with 3.
 const HOLDER: &str = r#"
 #include <malloc.h>
 #include <stdio.h>
@@ -18,11 +19,17 @@ const HOLDER: &str = r#"
 #include <sys/prctl.h>
 #include <unistd.h>
 static void *blocks[3000];
-int main(void) {
+static void *longer[10];
+int main(int argc, char **argv) {
     char line[200];
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     for (int i = 0; i < 3000; i++) blocks[i] = malloc(100 + i % 700);
     for (int i = 0; i < 3000; i += 3) free(blocks[i]);
+    for (int i = 1; i < argc; i++) {
+        size_t bytes = (size_t)atol(argv[i]) << 20;
+        longer[i] = realloc(malloc(bytes), 2 * bytes);
+    }
+    free(longer[1]);
     struct mallinfo2 found = mallinfo2();
     snprintf(line, sizeof line, "%d %zu %zu %zu %zu %zu\n", getpid(), found.arena + found.hblkhd,
              found.uordblks + found.hblkhd, found.fordblks, found.ordblks, found.fsmblks);
@@ -128,6 +135,34 @@ fn samples_of_the_cached_heap_agree_with_the_process() {
     }
     let rest = sum(&|class| 65_536 * figure(class, "slabs")) - used + row["hole_bytes"].as_u64().unwrap();
     assert_eq!(rest, holder.free_bytes);
+}
+
+#[test]
+fn blocks_with_mappings_of_their_own_are_shown_while_the_process_runs_and_when_it_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = holder(folder.path());
+    let check = |row: &Value, heap_size: u64, live: u64| {
+        let bytes: u64 = (2 * (40 + 100)) << 20;
+        assert_eq!(row["live"], live);
+        // They are not in the heap, which the map shows.
+        assert_eq!(row["heap_size"], heap_size - bytes);
+        let slabs = &row["slabs"];
+        assert_eq!((&slabs["mapped_blocks"], &slabs["mapped_bytes"]), (&2.into(), &bytes.into()), "{row}");
+    };
+    let mut command = heapwright();
+    command.args(["run", "-p", "cached", "--"]).arg(&program).args(["33", "40", "100"]);
+    let holder = Holder::start(command);
+    let shown = row(&watch(&["--once", "--json", "--pid", &holder.pid.to_string()]));
+    assert_eq!(shown["sharp"], true);
+    check(&shown, holder.heap_size, holder.live);
+    let said = text(&watch(&["--once", "--pid", &holder.pid.to_string()]).stdout);
+    assert!(said.contains("  mapped blocks                    2\n"), "{said}");
+
+    let words = ["--once", "--json", "--after", "1000", "--", program.to_str().unwrap(), "33", "40", "100"];
+    let output = watch(&words);
+    let told = text(&output.stderr);
+    let told: Vec<u64> = told.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    check(&row(&output), told[1], told[2]);
 }
 
 /// What is known of it lies elsewhere: no figure is made up.

@@ -22,7 +22,7 @@ pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Resu
     }
     match usage_of(source.pid()) {
         // Checked after the look: it was at this program then.
-        Some(usage) if !source.is_over() => {
+        Some(usage) if source.is_running() => {
             let faults = usage.faults.saturating_sub(source.header().own_faults());
             translation.sample(&Usage { faults, ..usage })
         }

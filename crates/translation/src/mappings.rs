@@ -1,6 +1,7 @@
 //! The mappings of code of a recorded process.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use heapwright_stream::{Entry, Mapping, SLOTS, State};
@@ -13,19 +14,20 @@ use super::source::{Producer, Stream};
 pub struct Mappings {
     producer: Producer,
     stream: Arc<Stream>,
+    maps: Arc<Maps>,
 }
 
 impl Mappings {
-    pub(crate) fn of(producer: Producer, stream: Arc<Stream>) -> Mappings {
-        Mappings { producer, stream }
+    pub(crate) fn of(producer: Producer, stream: Arc<Stream>, maps: Arc<Maps>) -> Mappings {
+        Mappings { producer, stream, maps }
     }
 
     /// Calls `visit` for each mapping of the process, and returns whether the list may change.
     pub fn each(&self, visit: &mut dyn FnMut(&Mapping<'_>)) -> Listed {
-        let lines = fs::read(format!("/proc/{}/maps", self.producer.pid())).unwrap_or_default();
-        // Checked after the read: the mappings are then this program's.
+        let lines = self.maps.read();
         let is_over = self.producer.is_over();
-        // A process that exits has no mappings any more for a moment before it is dead.
+        // After an `exec`, and for a moment before a process is dead, the program has no mappings, but no next stream
+        // exists yet.
         if is_over || lines.is_empty() {
             self.each_in_stream(visit);
         } else {
@@ -56,6 +58,73 @@ impl Mappings {
     }
 }
 
+/// The system's list of the mappings of one program. Once open, it stays the list of this program: after an `exec` it
+/// is empty, before the next program's recorder has started.
+pub(crate) enum Maps {
+    /// Opened while the process ran the program.
+    Open(File),
+    /// The process ran another program, or none, by the time at which the list was opened.
+    Gone,
+    /// The system does not permit to open it.
+    Refused,
+}
+
+impl Maps {
+    /// Opens the list of the program that has mapped its stream. `own` is the address at which this process has mapped
+    /// the same file.
+    pub(crate) fn of(pid: u32, own: usize) -> Maps {
+        let Ok(file) = File::open(format!("/proc/{pid}/maps")) else { return Maps::Refused };
+        let own_lines = fs::read("/proc/self/maps").unwrap_or_default();
+        let start = format!("{own:x}-");
+        let mut own_lines = own_lines.split(|&byte| byte == b'\n');
+        let stream = own_lines.find(|line| line.starts_with(start.as_bytes())).and_then(file_of);
+        let lines = read(&file);
+        // The recorder maps the stream before it begins, and never unmaps it.
+        let has_stream = stream.is_some() && lines.split(|&byte| byte == b'\n').any(|line| file_of(line) == stream);
+        if has_stream { Maps::Open(file) } else { Maps::Gone }
+    }
+
+    /// Returns the lines; empty when the process does not run the program any more.
+    fn read(&self) -> Vec<u8> {
+        match self {
+            Maps::Open(file) => read(file),
+            Maps::Gone | Maps::Refused => Vec::new(),
+        }
+    }
+
+    /// Returns whether the process still runs the program; `None` when that is not known.
+    pub(crate) fn is_there(&self) -> Option<bool> {
+        match self {
+            Maps::Open(file) => Some(file.read_at(&mut [0], 0).is_ok_and(|read| read != 0)),
+            Maps::Gone => Some(false),
+            Maps::Refused => None,
+        }
+    }
+}
+
+/// Reads a file from its beginning, as far as it can be read.
+fn read(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; 1 << 16];
+    let mut length = 0;
+    loop {
+        if length == bytes.len() {
+            bytes.resize(2 * length, 0);
+        }
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(read) if read != 0 => length += read,
+            _ => break,
+        }
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Returns the device and the inode in a line of `/proc/PID/maps`.
+fn file_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut fields = line.split(|&byte| byte == b' ').skip(3);
+    Some((fields.next()?, fields.next()?))
+}
+
 /// Whether a list of mappings may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
@@ -68,7 +137,12 @@ pub enum Listed {
 #[cfg(test)]
 mod tests {
     use std::ffi::CString;
-    use std::path::Path;
+    use std::io::{ErrorKind, PipeReader, Read, Write, pipe};
+    use std::os::unix::process::CommandExt;
+    use std::path::{Path, PathBuf};
+    use std::process::{Child, Command};
+    use std::thread;
+    use std::time::Duration;
 
     use heapwright_stream::{Limits, Origin, Recording};
 
@@ -105,5 +179,62 @@ mod tests {
         let all = vec![b"/first.so".to_vec(), b"/other.so".to_vec()];
         assert_eq!(listed(&mappings), (Listed::Finally, all.clone()));
         assert_eq!(listed(&mappings), (Listed::Finally, all), "reading them takes nothing away");
+    }
+
+    /// Starts a process that begins a stream in `folder`, with one mapping in it, and waits for a byte from `hold`.
+    /// Then it runs another program, which has no recorder, as it has none yet between an `exec` and the start of the
+    /// recorder.
+    fn spawned(folder: &Path, mut hold: PipeReader) -> Child {
+        let folder = CString::new(folder.to_str().unwrap()).unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("100");
+        let begin = move || {
+            let mut recording = Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1 })
+                .map_err(|_| ErrorKind::Other)?;
+            let range = 0x10_0000..0x10_1000;
+            recording
+                .add_mapping(0, &Mapping { range, is_executable: true, is_guard: false, offset: 0, path: b"/own.so" });
+            std::mem::forget(recording);
+            hold.read(&mut [0]).map(drop)
+        };
+        // SAFETY: the closure makes system calls only, and does not allocate.
+        unsafe { command.pre_exec(begin) };
+        command.spawn().unwrap()
+    }
+
+    /// Waits for the one stream in `folder`.
+    fn only_stream(folder: &Path) -> PathBuf {
+        loop {
+            let mut found = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+            // Where there are no files without names, a stream has a temporary name until it is complete.
+            if let Some(found) = found.find(|entry| !entry.file_name().as_encoded_bytes().starts_with(b".")) {
+                return found.path();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn mappings_of_the_next_program_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hold, mut release) = pipe().unwrap();
+        let own = vec![b"/own.so".to_vec()];
+        let (mut child, _early) = thread::scope(|scope| {
+            let child = scope.spawn(|| spawned(folder.path(), hold));
+            let early = Source::open(&only_stream(folder.path())).unwrap();
+            let mappings = early.mappings();
+            let (whether, paths) = listed(&mappings);
+            assert!(whether == Listed::SoFar && paths.iter().any(|path| path.ends_with(b"/libc.so.6")), "{paths:?}");
+            release.write_all(b".").unwrap();
+            let child = child.join().unwrap();
+            assert_eq!(listed(&mappings), (Listed::SoFar, own.clone()), "listed before and afterwards");
+            assert_eq!(listed(&early.mappings()), (Listed::SoFar, own.clone()), "opened before");
+            (child, early)
+        });
+        let late = Source::open(&only_stream(folder.path())).unwrap();
+        assert_eq!(listed(&late.mappings()), (Listed::SoFar, own.clone()), "opened afterwards");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(listed(&late.mappings()), (Listed::Finally, own));
     }
 }

@@ -9,13 +9,15 @@ use heapwright_os::{Identity, Life, life};
 use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header};
 use memmap2::{MmapMut, MmapOptions};
 
-use super::mappings::Mappings;
+use super::mappings::{Mappings, Maps};
 use super::merge::{Buffers, DAMAGED, Item, Merge};
 
 /// A stream while it is read.
 pub struct Source {
     path: PathBuf,
     stream: Arc<Stream>,
+    /// The mappings of the program that writes the stream.
+    maps: Arc<Maps>,
     merge: Merge,
     /// Number of buffers that the process has begun, as last read.
     begun: u64,
@@ -32,7 +34,9 @@ impl Source {
         ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");
         let stream = Arc::new(Stream::over(file)?);
         let merge = Merge::from(stream.header().first_ticket);
-        Ok(Source { path: path.to_owned(), stream, merge, begun: 0, buffers: 0, late: 0 })
+        let pid = Identity::from_word(stream.header().process).pid;
+        let maps = Arc::new(Maps::of(pid, stream.map.as_ptr().addr()));
+        Ok(Source { path: path.to_owned(), stream, maps, merge, begun: 0, buffers: 0, late: 0 })
     }
 
     /// Returns the header of the stream.
@@ -47,7 +51,7 @@ impl Source {
 
     /// Returns the mappings of the program, whatever has been read.
     pub fn mappings(&self) -> Mappings {
-        Mappings::of(self.producer(), self.stream.clone())
+        Mappings::of(self.producer(), self.stream.clone(), self.maps.clone())
     }
 
     /// Returns the process id.
@@ -68,6 +72,12 @@ impl Source {
     /// Returns whether the stream is complete: the process is dead or runs another program.
     pub fn is_over(&self) -> bool {
         self.producer().is_over()
+    }
+
+    /// Returns whether the process still runs the program. In contrast to [`Source::is_over`], this also detects an
+    /// `exec` whose program has not begun a stream. Costs a few microseconds.
+    pub fn is_running(&self) -> bool {
+        self.maps.is_there().unwrap_or_else(|| !self.is_over())
     }
 
     /// Closes the stream, which stops the recording in the process.

@@ -17,8 +17,15 @@ use heapwright_show::number;
 /// Columns that the table needs.
 pub const TABLE: u16 = 40;
 
-/// Rows that the figures need, including their rule.
-pub const ROWS: u16 = 11;
+/// Returns the rows that the figures need, including their rule.
+pub fn rows(slabs: &Slabs) -> u16 {
+    11 + u16::from(has_mapped(slabs))
+}
+
+/// Returns whether there is a line for the blocks with mappings of their own.
+fn has_mapped(slabs: &Slabs) -> bool {
+    slabs.mapped.blocks != 0
+}
 
 /// What the heap consists of.
 pub struct Parts<'p> {
@@ -36,22 +43,27 @@ impl Widget for Parts<'_> {
         let inner = framed(section("heap"), area, buffer);
         let bytes = |count: Option<u64>| count.map_or(MISSING.to_owned(), number::bytes);
         let peak = sample.counters.map(|counters| counters.peak_heap_size);
-        let lines = vec![
+        let mut lines = vec![
             line("live", bytes(sample.live()), String::new()),
             line("heap", bytes(sample.counters.map(|found| found.heap_size)), format!("of {}", bytes(peak))),
-            line(
-                "slabs",
-                number::grouped(slabs.count() as u64),
-                number::bytes(slabs.sum(|class| class.resident_bytes)),
-            ),
-            line("idle in them", String::new(), number::bytes(slabs.sum(|class| class.idle_bytes))),
+            line("slabs", number::grouped(slabs.count() as u64), number::bytes(slabs.resident_bytes())),
+            line("idle in them", String::new(), number::bytes(slabs.idle_bytes())),
             line("in caches", String::new(), number::bytes(slabs.sum(|class| class.listed * class.size))),
             line("threads", number::grouped(slabs.heaps() as u64), String::new()),
             line("longer", count(sample.long_blocks()), bytes(sample.long_bytes())),
+        ];
+        if slabs.dissolved.slabs != 0 {
+            let resident = number::bytes(slabs.dissolved.resident_bytes as u64);
+            lines.push(line("dissolved", number::grouped(slabs.dissolved.slabs as u64), resident));
+        }
+        if has_mapped(slabs) {
+            lines.push(line("mapped", number::grouped(slabs.mapped.blocks), number::bytes(slabs.mapped.bytes)));
+        }
+        lines.extend([
             self.event("placed", |counters| counters.mallocs),
             self.event("removed", |counters| counters.frees),
             line("holes", number::grouped(sample.holes.count as u64), number::bytes(sample.holes.total as u64)),
-        ];
+        ]);
         Paragraph::new(lines).render(inner, buffer);
     }
 }

@@ -150,7 +150,8 @@ impl Widget for Past<'_> {
         let curve = |read: fn(&Point) -> u64| self.history.columns(width, read);
         let now = self.history.last();
         let bytes = |read: fn(&Point) -> u64| now.map_or(MISSING.to_owned(), |point| number::bytes(read(&point)));
-        let most = curve(|point| point.heap).into_iter().max().unwrap_or(0);
+        // Blocks with mappings of their own are live, but not in the heap.
+        let most = curve(|point| point.heap.max(point.live)).into_iter().max().unwrap_or(0);
         let external = now.and_then(|point| point.external);
         let percent = external.map_or(MISSING.to_owned(), |share| format!("{:.1} %", 100.0 * share));
         curve_under(&format!("heap {}", bytes(|point| point.heap)), &curve(|p| p.heap), most, parts[0], buffer);

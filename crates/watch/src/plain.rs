@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::picture::{self, Picture};
 use super::sample::{Clarity, Sample};
-use super::slabs::Class;
+use super::slabs::{Class, Dissolved};
 use super::view::{Frame, View};
 use super::watched::Watched;
 use heapwright_show::number;
@@ -68,10 +68,14 @@ struct SlabsRow<'r> {
     /// Number of blocks outside slabs.
     long_blocks: Option<u64>,
     long_bytes: Option<u64>,
+    /// Number of blocks with mappings of their own, outside the heap; the others do not include them.
+    mapped_blocks: u64,
+    mapped_bytes: u64,
     /// Number of slabs and longer blocks that were ever placed, and removed.
     placed: Option<u64>,
     removed: Option<u64>,
     classes: &'r [Class],
+    dissolved: Dissolved,
 }
 
 impl<'r> SlabsRow<'r> {
@@ -82,13 +86,16 @@ impl<'r> SlabsRow<'r> {
             heaps: slabs.heaps(),
             listed_bytes: slabs.sum(|class| class.listed * class.size),
             outgoing: slabs.buffered_remote_frees(),
-            resident_bytes: slabs.sum(|class| class.resident_bytes),
-            idle_bytes: slabs.sum(|class| class.idle_bytes),
+            resident_bytes: slabs.resident_bytes(),
+            idle_bytes: slabs.idle_bytes(),
             long_blocks: sample.long_blocks(),
             long_bytes: sample.long_bytes(),
+            mapped_blocks: slabs.mapped.blocks,
+            mapped_bytes: slabs.mapped.bytes,
             placed: sample.counters.map(|found| found.mallocs),
             removed: sample.counters.map(|found| found.frees),
             classes: slabs.classes(),
+            dissolved: slabs.dissolved,
         })
     }
 }
@@ -132,8 +139,11 @@ impl<'r> Row<'r> {
                 ("bytes in thread caches", Some(slabs.listed_bytes)),
                 ("threads' heaps", Some(slabs.heaps as u64)),
                 ("slabs", Some(slabs.count as u64)),
+                ("dissolved slabs", Some(slabs.dissolved.slabs as u64)),
                 ("longer blocks", slabs.long_blocks),
                 ("their bytes", slabs.long_bytes),
+                ("mapped blocks", Some(slabs.mapped_blocks)),
+                ("their bytes", Some(slabs.mapped_bytes)),
                 ("ever placed", slabs.placed),
                 ("removed", slabs.removed),
             ];

@@ -12,7 +12,7 @@ use heapwright_placement::{Block, BlockState, Counters, Glance, HoleStats, Polic
 use heapwright_allocators::policy::CACHED;
 
 use super::location::{HeapLocation, Unseen};
-use super::slabs::Slabs;
+use super::slabs::{Mapped, Slabs};
 use super::view::Piece;
 
 /// The most attempts at a consistent copy, while the program works on its heap.
@@ -103,16 +103,21 @@ impl Sample {
     pub fn live(&self) -> Option<u64> {
         let live = self.counters?.live;
         let Some(slabs) = &self.slabs else { return self.places_blocks.then_some(live) };
-        Some(self.long_bytes()? + slabs.sum(|class| class.used * class.size))
+        Some(
+            self.long_bytes()?
+                + slabs.mapped.bytes
+                + slabs.sum(|class| class.used * class.size)
+                + slabs.dissolved.block_bytes as u64,
+        )
     }
 
-    /// Returns the bytes in blocks of the cached heap outside slabs.
+    /// Returns the bytes in blocks of the cached heap outside slabs, without those that have mappings of their own.
     pub fn long_bytes(&self) -> Option<u64> {
         let slabs = self.slabs.as_ref()?.count() * SlabGlance::LENGTH;
         Some(self.counters?.live.saturating_sub(slabs as u64))
     }
 
-    /// Returns the number of blocks of the cached heap outside slabs.
+    /// Returns the number of blocks of the cached heap outside slabs, without those that have mappings of their own.
     pub fn long_blocks(&self) -> Option<u64> {
         let Counters { blocks, holes, .. } = self.counters?;
         Some(blocks.saturating_sub(holes).saturating_sub(self.slabs.as_ref()?.count() as u64))
@@ -139,7 +144,7 @@ impl Sample {
         Ok(sample)
     }
 
-    /// Returns only the length of the heap at `location`, in bytes.
+    /// Returns only the length of the heap at `location` and its blocks outside, in bytes.
     pub fn heap_size(location: &HeapLocation) -> Result<usize, Unseen> {
         let contents = &location.contents;
         if contents.metadata == 0 {
@@ -149,7 +154,9 @@ impl Sample {
                 .map_or(0, |found| found.heap_size as usize));
         }
         let head = read_cells(location.pid, contents.metadata, Glance::HEAD)?;
-        Glance::of(&head).map(|glance| glance.heap_size()).map_err(|_| Unseen::NotAHeap)
+        let glance = Glance::of(&head).map_err(|_| Unseen::NotAHeap)?;
+        let mapped = if contents.mappings == 0 { Mapped::default() } else { Mapped::at(location)? };
+        Ok(glance.heap_size() + mapped.bytes as usize)
     }
 
     /// Reads the last state that a process left in `file`; `None` if there is none, or only a part.

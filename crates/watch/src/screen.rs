@@ -31,9 +31,9 @@ struct Parts {
 }
 
 fn parts(area: Rect, live: &Live) -> Parts {
-    let has_slabs = live.family.shown().sample.as_ref().is_some_and(|sample| sample.slabs.is_some());
+    let slabs = live.family.shown().sample.as_ref().and_then(|sample| sample.slabs.as_ref());
     // A table by size class can be long.
-    let figures = if has_slabs { (area.height / 3).max(classes::ROWS) } else { FIGURES };
+    let figures = slabs.map_or(FIGURES, |slabs| (area.height / 3).max(classes::rows(slabs)));
     let output = (area.height / 6).clamp(2, 10);
     let [title, map, figures, output, keys] = Layout::vertical([
         Constraint::Length(1),

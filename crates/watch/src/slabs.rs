@@ -1,4 +1,5 @@
-//! The slabs and the threads' heaps of the cached heap, copied from the process that they belong to.
+//! The slabs, the threads' heaps and the longest blocks of the cached heap, copied from the process that they belong
+//! to.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +21,71 @@ const MOST_HEAPS: usize = 1 << 14;
 /// The process makes room for so many heaps at once: either all of a group can be read, or none.
 const TOGETHER: usize = 16;
 
-/// The slabs of a heap, and the blocks in thread caches, at one moment.
+/// The slabs of a heap, the blocks in thread caches, and those outside the heap, at one moment.
 #[derive(Clone)]
 pub struct Slabs {
     /// By slab number.
     slabs: Vec<Option<SlabGlance>>,
     heaps: Vec<HeapGlance>,
     classes: Vec<Class>,
+    /// The slabs with blocks of several classes.
+    pub dissolved: Dissolved,
+    /// Blocks with mappings of their own.
+    pub mapped: Mapped,
+}
+
+/// The blocks with mappings of their own, which lie outside the heap's pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mapped {
+    /// Their number.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Mapped {
+    /// Length in a process's memory, in bytes.
+    const LENGTH: usize = 16;
+
+    /// Copies their totals from the process of the heap at `location`.
+    pub fn at(location: &HeapLocation) -> Result<Mapped, Unseen> {
+        let bytes = read_bytes(location.pid, location.contents.mappings, Mapped::LENGTH)?;
+        Mapped::of(&bytes).ok_or(Unseen::NotAHeap)
+    }
+
+    fn of(bytes: &[u8]) -> Option<Mapped> {
+        let &[blocks, bytes] = bytes.as_chunks().0 else { return None };
+        Some(Mapped { blocks: u64::from_ne_bytes(blocks), bytes: u64::from_ne_bytes(bytes) })
+    }
+}
+
+/// The dissolved slabs: few of their blocks were left, and their holes serve all classes up to 8 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Dissolved {
+    /// Number of slabs.
+    pub slabs: usize,
+    /// Number of blocks that are live or in thread caches.
+    pub blocks: usize,
+    /// Bytes of these blocks.
+    pub block_bytes: usize,
+    /// Bytes of pages that may be resident.
+    pub resident_bytes: usize,
+    /// Bytes of resident pages that no live or cached block overlaps.
+    pub idle_bytes: usize,
+}
+
+impl Dissolved {
+    fn of(slabs: &[Option<SlabGlance>]) -> Dissolved {
+        let mut sum = Dissolved::default();
+        for slab in slabs.iter().flatten().filter(|slab| slab.size.is_none()) {
+            sum.slabs += 1;
+            sum.blocks += slab.out;
+            sum.block_bytes += slab.bytes_out;
+            sum.resident_bytes += slab.resident() * SlabGlance::PAGE;
+            sum.idle_bytes += slab.idle() * SlabGlance::PAGE;
+        }
+        sum
+    }
 }
 
 /// The slabs of one size class.
@@ -60,19 +119,19 @@ impl Slabs {
         let mut at = 0;
         while let Some(first) = (at..count).find(|&number| entries[number] != 0) {
             at = (first..count).find(|&number| entries[number] == 0).unwrap_or(count);
-            let start = known + (first * SlabGlance::KNOWN) as u64;
-            let bytes = read_bytes(location.pid, start, (at - first) * SlabGlance::KNOWN)?;
+            let start = known + (first * SlabGlance::META) as u64;
+            let bytes = read_bytes(location.pid, start, (at - first) * SlabGlance::META)?;
             for ((slab, entry), known) in slabs[first..at].iter_mut().zip(&entries[first..at]).zip(bytes.as_chunks().0)
             {
                 *slab = SlabGlance::of(*entry, known);
             }
         }
-        Ok(Slabs::of(slabs, Slabs::heaps_at(location)?))
+        Ok(Slabs::of(slabs, Slabs::heaps_at(location)?, Mapped::at(location)?))
     }
 
-    fn of(slabs: Vec<Option<SlabGlance>>, heaps: Vec<HeapGlance>) -> Slabs {
-        let classes = classes_of(&slabs, &heaps);
-        Slabs { slabs, heaps, classes }
+    fn of(slabs: Vec<Option<SlabGlance>>, heaps: Vec<HeapGlance>, mapped: Mapped) -> Slabs {
+        let (classes, dissolved) = (classes_of(&slabs, &heaps), Dissolved::of(&slabs));
+        Slabs { slabs, heaps, classes, dissolved, mapped }
     }
 
     /// Copies the threads' heaps.
@@ -101,20 +160,22 @@ impl Slabs {
         self.heaps == heaps
     }
 
-    /// Decodes the slabs and heaps that a process left after its metadata when it ended, for a heap of `heap_size`
-    /// bytes.
+    /// Decodes what a process left of its slabs, longest blocks and heaps, after its metadata when it ended, for a heap
+    /// of `heap_size` bytes.
     pub fn left(bytes: &[u8], heap_size: usize) -> Option<Slabs> {
         let count = heap_size.div_ceil(SlabGlance::LENGTH);
         let (entries, rest) = bytes.split_at_checked((count * SlabGlance::ENTRY).next_multiple_of(8))?;
-        let (known, heaps) = rest.split_at_checked(count * SlabGlance::KNOWN)?;
+        let (known, rest) = rest.split_at_checked(count * SlabGlance::META)?;
+        let (mapped, heaps) = rest.split_at_checked(Mapped::LENGTH)?;
         let slabs = entries_of(entries).into_iter().zip(known.as_chunks().0);
         let slabs = slabs.map(|(entry, known)| SlabGlance::of(entry, known)).collect();
-        Some(Slabs::of(slabs, heaps.as_chunks().0.iter().map_while(HeapGlance::of).collect()))
+        let heaps = heaps.as_chunks().0.iter().map_while(HeapGlance::of).collect();
+        Some(Slabs::of(slabs, heaps, Mapped::of(mapped)?))
     }
 
     /// Returns the number of slabs.
     pub fn count(&self) -> usize {
-        self.sum(|class| class.slabs) as usize
+        self.sum(|class| class.slabs) as usize + self.dissolved.slabs
     }
 
     /// Returns the number of threads that have, or had, a heap.
@@ -124,12 +185,22 @@ impl Slabs {
 
     /// Returns the number of remote frees still in the freeing threads' buffers. These blocks count as in use.
     pub fn buffered_remote_frees(&self) -> usize {
-        self.heaps.iter().map(|heap| heap.outgoing).sum()
+        self.heaps.iter().map(|heap| heap.remote_buffered).sum()
     }
 
     /// Returns the size classes that have slabs, shortest first.
     pub fn classes(&self) -> &[Class] {
         &self.classes
+    }
+
+    /// Returns the bytes of the slabs' pages that may be resident.
+    pub fn resident_bytes(&self) -> u64 {
+        self.sum(|class| class.resident_bytes) + self.dissolved.resident_bytes as u64
+    }
+
+    /// Returns the bytes of the slabs' resident pages that no live or cached block overlaps.
+    pub fn idle_bytes(&self) -> u64 {
+        self.sum(|class| class.idle_bytes) + self.dissolved.idle_bytes as u64
     }
 
     /// Returns the sum of a figure over the size classes.
@@ -146,13 +217,14 @@ impl Slabs {
             BlockState::Used => Piece { kind: Kind::Long, ..Piece::from(block) },
             BlockState::Free => Piece::from(block),
         };
-        let pages = slab.into_iter().flat_map(|slab| slab.bytes_out().enumerate()).flat_map(move |(page, used)| {
-            let offset = block.offset + page * SlabGlance::PAGE;
-            [
-                Piece { offset, size: used, kind: Kind::Used },
-                Piece { offset: offset + used, size: SlabGlance::PAGE - used, kind: Kind::Idle },
-            ]
-        });
+        let pages =
+            slab.into_iter().flat_map(|slab| slab.bytes_out_by_page().enumerate()).flat_map(move |(page, used)| {
+                let offset = block.offset + page * SlabGlance::PAGE;
+                [
+                    Piece { offset, size: used, kind: Kind::Used },
+                    Piece { offset: offset + used, size: SlabGlance::PAGE - used, kind: Kind::Idle },
+                ]
+            });
         pages.chain(slab.is_none().then_some(whole))
     }
 }
@@ -160,9 +232,10 @@ impl Slabs {
 fn classes_of(slabs: &[Option<SlabGlance>], heaps: &[HeapGlance]) -> Vec<Class> {
     let mut classes = BTreeMap::<usize, Class>::new();
     for slab in slabs.iter().flatten() {
-        let class = classes.entry(slab.size).or_insert(Class { size: slab.size, ..Class::default() });
+        let Some(size) = slab.size else { continue };
+        let class = classes.entry(size).or_insert(Class { size, ..Class::default() });
         class.slabs += 1;
-        class.blocks += slab.blocks();
+        class.blocks += SlabGlance::LENGTH / size;
         class.used += slab.out;
         class.resident_bytes += slab.resident() * SlabGlance::PAGE;
         class.idle_bytes += slab.idle() * SlabGlance::PAGE;

@@ -1,6 +1,7 @@
 //! The screen of a running program, drawn from heaps that the tests make.
 
 use std::ffi::CString;
+use std::sync::LazyLock;
 
 use heapwright_beacon::{Beacon, Sighting};
 use heapwright_cached as cached;
@@ -13,6 +14,7 @@ use super::live::Live;
 use super::location::Unseen;
 use super::sample::{Clarity, Sample};
 use super::screen;
+use super::slabs::Mapped;
 use super::view::Kind;
 
 /// Returns a heap of 256 blocks of 64 bytes, of which every fourth of the first 128 is free.
@@ -27,9 +29,14 @@ fn sample(clarity: Clarity) -> Sample {
     Sample::of_engine(0x7000_0000, glance, map, clarity)
 }
 
-/// Returns this process's cached heap, which no other test here uses, as a process leaves it at its end: 1000 blocks of
-/// 48 bytes, of which half are free, and one of 100,000.
+/// Returns a sample of a cached heap with 1000 blocks of 48 bytes, of which half are free, and one of 100,000.
 fn sample_with_slabs() -> Sample {
+    static MADE: LazyLock<Sample> = LazyLock::new(make_sample_with_slabs);
+    MADE.clone()
+}
+
+/// Makes it from this process's cached heap, which nothing else here uses, as a process leaves it at its end.
+fn make_sample_with_slabs() -> Sample {
     let blocks: Vec<_> = (0..1000).map(|_| cached::allocate(48).unwrap()).collect();
     let long = cached::allocate(100_000).unwrap();
     // SAFETY: each block is live, was allocated above, and is not accessed after this free.
@@ -127,6 +134,20 @@ fn the_cached_heap_at_80_by_24() {
     for size in [(1, 1), (39, 12), (80, 10), (200, 60)] {
         drawn(Some(sample.clone()), None, size.0, size.1);
     }
+}
+
+#[test]
+fn blocks_with_mappings_of_their_own_have_a_line_while_there_are_any() {
+    let mut sample = sample_with_slabs();
+    let without = drawn(Some(sample.clone()), None, 80, 24);
+    assert!(without.iter().all(|line| !line.starts_with("mapped")), "{without:?}");
+    let live = sample.live().unwrap();
+    sample.slabs.as_mut().unwrap().mapped = Mapped { blocks: 3, bytes: 150 << 20 };
+    assert_eq!(sample.live(), Some(live + (150 << 20)));
+    let with = drawn(Some(sample), None, 80, 24);
+    assert!(with[15].starts_with("mapped                  3     150 MiB"), "{}", with.join("\n"));
+    // The map has given a row for it, and nothing else is missing.
+    assert!(with[7].starts_with(" heap ──") && with[18].starts_with("holes "), "{}", with.join("\n"));
 }
 
 #[test]
