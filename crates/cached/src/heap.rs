@@ -68,7 +68,7 @@ unsafe impl Sync for Heap {}
 only_one! {
 /// The heap of a thread that has none yet: all of its lists are empty, and it owns no block.
 pub(crate) static EMPTY: Heap = Heap {
-    cache: UnsafeCell::new(ThreadCache::over(usize::MAX / 2, core::ptr::null(), Key(0), SideTable::NOWHERE, 0)),
+    cache: UnsafeCell::new(ThreadCache::over(0, core::ptr::null(), Key(0), SideTable::NOWHERE, 0)),
     slabs: OwnerLock::new(Slabs::none_of(0)),
     inbox: Inbox::new(),
     owner: 0,
@@ -294,11 +294,12 @@ impl Owned {
         &mut self.cache().long_cache
     }
 
-    /// As [`ThreadHeap::give_any`].
+    /// As [`ThreadHeap::give_any`], and for slabs that were added only now.
     ///
     /// # Safety
     /// As [`ThreadHeap::give`].
-    pub(crate) unsafe fn give_any(self, block: *mut u8) -> bool {
+    pub(crate) unsafe fn give_any(mut self, block: *mut u8) -> bool {
+        self.cache().refresh_room();
         // SAFETY: the caller's promise.
         unsafe { self.0.give_any(block) }
     }

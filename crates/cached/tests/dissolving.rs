@@ -9,6 +9,7 @@ use std::thread;
 
 use common::{Filled, ready, seeded};
 use heapwright_cached as cached;
+use heapwright_os::refusals;
 
 /// The sizes of the phases of a program: each leaves some blocks, and the next has other sizes.
 const PHASES: [RangeInclusive<usize>; 6] = [24..=40, 300..=450, 48..=96, 600..=1000, 100..=200, 2000..=3000];
@@ -24,6 +25,8 @@ fn main() {
     one_thread_reuses_the_holes_of_earlier_phases();
     other_threads_free_blocks_of_dissolved_slabs();
     aligned_blocks_are_aligned_in_holes();
+    cached::trim();
+    holes_are_the_last_resort();
 }
 
 fn allocate_phase(sizes: &RangeInclusive<usize>, random: &mut fastrand::Rng) -> Vec<Filled> {
@@ -116,4 +119,45 @@ fn aligned_blocks_are_aligned_in_holes() {
         kept.push(Filled::over(block, random.u64(..), size, align));
     }
     kept.into_iter().for_each(Filled::free);
+}
+
+/// Holes too small in sum to be worth dissolving a slab for are used when the system refuses memory.
+fn holes_are_the_last_resort() {
+    const SMALL: usize = 64;
+    const COUNT: usize = 12_000;
+    const APART: usize = 40;
+    const SIZE: usize = 1500;
+    let mut blocks: Vec<Filled> = (0..COUNT as u64).map(|seed| Filled::new(seed, SMALL)).collect();
+    let mut kept: Vec<Filled> = Vec::with_capacity(COUNT);
+    let mut granted: Vec<NonNull<u8>> = Vec::with_capacity(1 << 20);
+    for (number, block) in blocks.drain(..).enumerate() {
+        if number % APART == 0 { kept.push(block) } else { block.free() }
+    }
+    let dissolved = || cached::census().expect("the heap is ready").dissolved();
+    assert_eq!(dissolved().slabs, 0, "nothing was dissolved while there was memory");
+    refusals::everywhere(0..u64::MAX);
+    // All other memory goes first.
+    while let Ok(block) = cached::allocate(32 << 10) {
+        granted.push(block);
+    }
+    let others = granted.len();
+    while let Ok(block) = cached::allocate(SIZE) {
+        granted.push(block);
+    }
+    refusals::nowhere();
+    let (in_holes, dissolved) = (granted.len() - others, dissolved());
+    let holes = (COUNT - kept.len()) * SMALL;
+    assert!(in_holes * SIZE > holes / 2, "{in_holes} blocks of {SIZE} bytes in holes of {holes} bytes");
+    assert!(dissolved.slabs > 0, "{dissolved:?}");
+    kept.iter().for_each(Filled::check);
+    for (seed, block) in granted.drain(others..).enumerate() {
+        // The new blocks overlap none of those that stayed.
+        kept.push(Filled::over(block, seed as u64, SIZE, 16));
+    }
+    kept.iter().for_each(Filled::check);
+    kept.into_iter().for_each(Filled::free);
+    for block in granted {
+        // SAFETY: the block was granted above, and is not used any more.
+        unsafe { cached::free(block) }.expect("it is a block");
+    }
 }

@@ -28,6 +28,9 @@ pub(crate) struct ThreadCache {
     mine: Entry,
     /// A heap whose remote frees this thread has to reclaim, by its number; 0 for none.
     pub(super) overdue: u32,
+    /// Number of slabs that had an entry when this thread last looked. Slabs that were added later take the slow path,
+    /// which looks again.
+    room: usize,
     pub(super) remote_buffers: [RemoteBuffer; REMOTE_BUFFERS],
     /// Freed long blocks.
     pub(super) long_cache: LongCache,
@@ -55,6 +58,7 @@ impl ThreadCache {
             mine: Entry::new(owner, 0),
             lists,
             overdue: 0,
+            room: 0,
             remote_buffers: [const { RemoteBuffer::EMPTY }; REMOTE_BUFFERS],
             long_cache: LongCache::EMPTY,
         }
@@ -68,11 +72,11 @@ impl ThreadCache {
     }
 
     /// Returns the entry of the slab in which a block lies, if it lies in the pages; `None` for a thread without a
-    /// heap.
+    /// heap, and for slabs that were added since [`ThreadCache::refresh_room`].
     #[inline(always)]
     pub(super) fn entry_of(&self, block: *mut u8) -> Option<Entry> {
         let number = block.addr().wrapping_sub(self.base) / SLAB;
-        if number >= ARENA.room() {
+        if number >= self.room {
             return None;
         }
         // Whether the slab is this heap's does not change meanwhile: other heaps take slabs of this heap only while it
@@ -80,6 +84,12 @@ impl ThreadCache {
         // out. The owner may change if it is another heap, and is read again when the block is reclaimed.
         // SAFETY: there is an entry for each number below the room.
         Some(Entry::from_bits(unsafe { (*self.entries.add(number)).load(Ordering::Relaxed) }))
+    }
+
+    /// Looks how many slabs have entries by now.
+    #[inline]
+    pub(super) fn refresh_room(&mut self) {
+        self.room = ARENA.room();
     }
 
     /// Returns the place of the links of a class.
@@ -100,6 +110,7 @@ impl ThreadCache {
     pub(super) fn refill(&mut self, class: usize, slabs: &mut Slabs) -> Option<NonNull<u8>> {
         let (wanted, links) = (self.lists[class].grow(class), self.links(class));
         let (block, chain) = slabs.take(class, links, wanted)?;
+        self.refresh_room();
         // SAFETY: the block is free and the chain's first.
         let rest = unsafe { links.next(block.as_ptr()) };
         self.lists[class].fill(rest, chain.count - 1);

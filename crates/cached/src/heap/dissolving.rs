@@ -228,8 +228,13 @@ impl Slabs {
         2 * bytes_out_of(number, class) <= self.own.slab(number).resident_pages() as usize * PAGE
     }
 
-    /// Dissolves a listed slab; `None` when there is no memory for its map.
+    /// Dissolves a listed slab. `None` when there is no memory for its map, or when no block of it is out: then its
+    /// pages are freed instead, for slabs of any class.
     fn dissolve(&mut self, number: u32, class: usize) -> Option<()> {
+        if ARENA.blocks_out(number).count() == 0 {
+            self.release(number, class);
+            return None;
+        }
         ARENA.cover_grain_map(number).ok()?;
         self.lists[class].remove(number, &mut self.own);
         let (slab, map, start) = (self.own.slab(number), ARENA.grain_map(number), ARENA.start_of(number));

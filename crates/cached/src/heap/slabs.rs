@@ -71,7 +71,7 @@ impl Slabs {
             let number = match self.lists[class].first() {
                 Some(number) => number,
                 None => match self.take_from_holes(class, links, wanted) {
-                    None => match self.acquire(class) {
+                    None => match self.acquire(class).or_else(|| self.acquire_empty(class)) {
                         None => return self.take_at_last(class, links),
                         Some(number) => number,
                     },
@@ -121,6 +121,15 @@ impl Slabs {
         Some(number)
     }
 
+    /// Gets another slab of a class where there is no memory for a new one: the pages of one of this heap of which no
+    /// block is out.
+    #[cold]
+    #[inline(never)]
+    fn acquire_empty(&mut self, class: usize) -> Option<u32> {
+        self.release_empty(&|| false);
+        self.acquire(class)
+    }
+
     /// Gives a slab of `class` that has free blocks to another heap; returns its number. Its entry names the other heap
     /// before a visitor of this one can find blocks of the slab in the inbox.
     fn give_up(&mut self, class: usize, to: u32) -> Option<u32> {
@@ -143,7 +152,7 @@ impl Slabs {
     /// Frees the pages of a slab of which no block is out.
     #[cold]
     #[inline(never)]
-    fn release(&mut self, number: u32, class: usize) {
+    pub(super) fn release(&mut self, number: u32, class: usize) {
         self.lists[class].remove(number, &mut self.own);
         self.return_to_arena(number);
     }
