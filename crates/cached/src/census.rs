@@ -7,11 +7,10 @@
 use heapwright_heaps::Counters;
 
 use crate::arena::{ARENA, ArenaGuard};
-use crate::classes::{CLASSES, GRAIN, SLAB, size_of_class};
+use crate::classes::{CLASSES, SLAB, size_of_class};
 use crate::entry::{DISSOLVED, Entry};
 use crate::harden;
 use crate::origin::Origin;
-use crate::slab::dissolved::LONGEST;
 use crate::{long, mode, thread};
 
 /// The slabs of one size at one moment.
@@ -97,8 +96,8 @@ pub struct DissolvedSlabs {
 }
 
 impl DissolvedSlabs {
-    /// The length of the longest blocks, in bytes.
-    pub const LONGEST: usize = LONGEST as usize * GRAIN;
+    /// The length of the longest hole that is possible, in bytes: a slab's.
+    pub const LONGEST_HOLE: usize = SLAB;
 }
 
 impl Census {

@@ -32,6 +32,7 @@ fn a_value_that_means_nothing_stops_the_program_at_its_start() {
         ("HEAPWRIGHT_SEED", "-1", "a number"),
         ("HEAPWRIGHT_ON_BAD_FREE", "maybe", "abort or ignore"),
         ("HEAPWRIGHT_HARDEN", "guards", "guard, random, quarantine, zero, canary"),
+        ("HEAPWRIGHT_DISSOLVE", "no", "0 or 1"),
         ("HEAPWRIGHT_HARDEN", "2", "0, 1, or some of"),
         ("HEAPWRIGHT_STATS", "yes", "0, 1 or json:PATH"),
         ("HEAPWRIGHT_STATS", "json:", "0, 1 or json:PATH"),
@@ -134,6 +135,26 @@ fn the_classes_of_the_cached_heap_add_up_to_its_counters() {
         let [size, slabs, blocks, free] =
             ["size", "slabs", "blocks", "free_bytes"].map(|name| class[name].as_u64().unwrap());
         assert_eq!(free, (slabs * (65_536 / size) - blocks) * size, "{class}");
+    }
+}
+
+/// Sparse slabs are dissolved unless that is turned off; figures add up either way, and all of them show it.
+#[test]
+fn dissolved_slabs_are_reported_and_can_be_turned_off() {
+    let folder = folder("dissolved");
+    for (value, are_dissolved) in [("1", true), ("0", false)] {
+        let path = folder.join(value);
+        let statistics = [format!("json:{}", path.display()), "1".to_owned()];
+        for (statistics, figure) in statistics.iter().zip(["json", "table"]) {
+            let variables = [("HEAPWRIGHT_DISSOLVE", value), ("HEAPWRIGHT_STATS", statistics)];
+            let output = run(&compile("figures.c", &[]), &["phases"], &variables);
+            let said = complaints(&output);
+            assert_eq!(code(&output), 0, "{figure}: {said}");
+            let expected = if are_dissolved { "figures: dissolved\n" } else { "figures: not dissolved\n" };
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+        }
+        let json: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        assert_eq!(json["dissolved"], serde_json::json!({"slabs": 0, "blocks": 0, "free_bytes": 0}), "all was freed");
     }
 }
 

@@ -123,7 +123,7 @@ impl Holes {
 }
 
 fn write_classes(text: &mut Text, census: &cached::Census) -> fmt::Result {
-    for class in census.classes() {
+    for class in census.classes().filter(|class| class.slabs != 0) {
         let cached::ClassSlabs { size, slabs, .. } = class;
         let used = class.used - class.dissolved;
         let (total, count) = (class.free() * size, class.free());
@@ -132,7 +132,7 @@ fn write_classes(text: &mut Text, census: &cached::Census) -> fmt::Result {
     }
     let dissolved = census.dissolved();
     if dissolved.slabs != 0 {
-        let (longest, slabs, used) = (cached::DissolvedSlabs::LONGEST, dissolved.slabs, dissolved.used);
+        let (longest, slabs, used) = (cached::DissolvedSlabs::LONGEST_HOLE, dissolved.slabs, dissolved.used);
         let (total, count) = (dissolved.hole_bytes + dissolved.listed_bytes, dissolved.holes + dissolved.listed);
         write!(text, "<size from=\"16\" to=\"{longest}\" total=\"{total}\" count=\"{count}\"")?;
         writeln!(text, " slabs=\"{slabs}\" used=\"{used}\"/>")?;

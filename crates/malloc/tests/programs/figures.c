@@ -18,6 +18,8 @@ static char text[1 << 20];
 /* The figures of the text. */
 struct reported {
     int heaps;
+    /* The slabs with blocks of several classes. */
+    size_t dissolved;
     size_t fast, fast_count, rest, rest_count, mapped, mapped_count, used, used_count, current, most;
     /* Sums over the heaps, and over `size` elements. */
     size_t sum_fast, sum_rest, sum_rest_count, sum_used, sum_mapped, sum_current, sizes_total, sizes_count, sizes_used;
@@ -48,6 +50,7 @@ static void add_element(struct reported *reported, const char *tag, int in_heap)
         if (has(tag, "slabs=")) {
             CHECK(attribute(tag, "slabs") > 0);
             reported->sizes_used += attribute(tag, "used") * from;
+            if (from != to) reported->dissolved = attribute(tag, "slabs");
         }
     } else if (has(tag, "total type=")) {
         size_t size = attribute(tag, "size"), count = attribute(tag, "count");
@@ -243,6 +246,40 @@ static int report_while_hardened(void) {
     return 0;
 }
 
+/* A few blocks of each phase are left, between which the next finds room for its own sizes. */
+static int report_after_phases(void) {
+    static const struct { size_t least, most; } sizes[] = {
+        {24, 40}, {300, 450}, {48, 96}, {600, 1000}, {100, 200}, {2000, 3000},
+    };
+    enum { PHASES = sizeof sizes / sizeof *sizes, BYTES = 6 << 20, PART = 25 };
+    static char *left[PHASES * (BYTES / 24 / PART + 1)], *phase[BYTES / 24 + 1];
+    size_t lefts = 0, used = 0;
+    unsigned state = 1;
+    for (int number = 0; number < PHASES; number++) {
+        size_t count = 0;
+        for (size_t sum = 0; sum < BYTES; count++) {
+            state = state * 1103515245 + 12345;
+            size_t size = sizes[number].least + (state >> 8) % (sizes[number].most - sizes[number].least);
+            CHECK(phase[count] = malloc(size));
+            sum += size;
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (i % PART) free(phase[i]);
+            else left[lefts++] = phase[i];
+        }
+    }
+    for (size_t i = 0; i < lefts; i++) used += malloc_usable_size(left[i]);
+    struct reported full = information();
+    CHECK(full.used >= used && full.used_count >= lefts);
+    for (size_t i = 0; i < lefts; i++) free(left[i]);
+    CHECK(malloc_trim(0) == 1);
+    struct reported empty = information();
+    CHECK(full.used - empty.used == used && full.used_count - empty.used_count == lefts);
+    CHECK(empty.dissolved == 0);
+    puts(full.dissolved ? "figures: dissolved" : "figures: not dissolved");
+    return 0;
+}
+
 static int print_statistics(void) {
     for (int i = 0; i < 1000; i++) blocks[i] = malloc(300);
     longs[0] = malloc(100000);
@@ -253,6 +290,7 @@ static int print_statistics(void) {
 int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "stats")) return print_statistics();
     if (count > 1 && !strcmp(arguments[1], "hardened")) return report_while_hardened();
+    if (count > 1 && !strcmp(arguments[1], "phases")) return report_after_phases();
     usable_bytes_are_what_is_used();
     blocks_of_other_threads_are_counted();
     information_is_refused();
