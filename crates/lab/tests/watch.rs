@@ -9,8 +9,9 @@ use std::process::{Child, Command, Output, Stdio};
 use common::{compiled, heapwright};
 use serde_json::Value;
 
-/// Makes holes, allocates a block of each number of MiB in its arguments and frees the first of them, says what its
-/// heap is like, waits for its input to end, and exits with 3.
+/// Makes holes, allocates a block of each number of MiB in its arguments and frees the first of them, prints the
+/// figures of its heap, waits for its input to end, and exits with 3. The argument `phases` makes it allocate two kinds
+/// of blocks one after the other, and keep one in 25 of the first.
 const HOLDER: &str = r#"
 #include <malloc.h>
 #include <stdio.h>
@@ -20,11 +21,21 @@ const HOLDER: &str = r#"
 #include <unistd.h>
 static void *blocks[3000];
 static void *longer[10];
+static void *phase[300000];
+static void allocate_in_phases(void) {
+    for (int i = 0; i < 300000; i++) phase[i] = malloc(40);
+    for (int i = 0; i < 300000; i++) if (i % 25) free(phase[i]);
+    for (int i = 0; i < 20000; i++) if (i % 25) phase[i] = malloc(400);
+}
 int main(int argc, char **argv) {
     char line[200];
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     for (int i = 0; i < 3000; i++) blocks[i] = malloc(100 + i % 700);
     for (int i = 0; i < 3000; i += 3) free(blocks[i]);
+    if (argc == 2 && !strcmp(argv[1], "phases")) {
+        allocate_in_phases();
+        argc = 1;
+    }
     for (int i = 1; i < argc; i++) {
         size_t bytes = (size_t)atol(argv[i]) << 20;
         longer[i] = realloc(malloc(bytes), 2 * bytes);
@@ -135,6 +146,31 @@ fn samples_of_the_cached_heap_agree_with_the_process() {
     }
     let rest = sum(&|class| 65_536 * figure(class, "slabs")) - used + row["hole_bytes"].as_u64().unwrap();
     assert_eq!(rest, holder.free_bytes);
+}
+
+#[test]
+fn dissolved_slabs_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = heapwright();
+    command.args(["run", "-p", "cached", "--"]).arg(holder(folder.path())).arg("phases");
+    let holder = Holder::start(command);
+    let pid = holder.pid.to_string();
+    let row = row(&watch(&["--once", "--json", "--pid", &pid]));
+    let dissolved = &row["slabs"]["dissolved"];
+    let figure = |name: &str| dissolved[name].as_u64().unwrap();
+    assert!(figure("slabs") > 10 && figure("blocks") > 1000, "{dissolved}");
+    assert!(figure("block_bytes") <= figure("resident_bytes"), "{dissolved}");
+    assert!(figure("resident_bytes") <= 65_536 * figure("slabs"), "{dissolved}");
+    assert_eq!(row["heap_size"], holder.heap_size);
+    // Blocks of dissolved slabs that are in thread caches are not told from live ones.
+    let live = row["live"].as_u64().unwrap();
+    assert!((holder.live..=holder.live + holder.listed_bytes).contains(&live), "{live} of {}", holder.live);
+    let classes = row["slabs"]["classes"].as_array().unwrap();
+    let slabs: u64 = classes.iter().map(|class| class["slabs"].as_u64().unwrap()).sum();
+    assert_eq!(slabs + figure("slabs"), row["slabs"]["count"]);
+    let said = text(&watch(&["--once", "--pid", &pid]).stdout);
+    let line = format!("  dissolved slabs {:>18}\n", figure("slabs"));
+    assert!(said.contains(&line), "{line}{said}");
 }
 
 #[test]
