@@ -18,7 +18,7 @@ const MOST_SLABS: usize = 1 << 20;
 /// Upper bound of the heaps of a process.
 const MOST_HEAPS: usize = 1 << 14;
 
-/// The process makes room for so many heaps at once: either all of a group can be read, or none.
+/// Number of heaps in a group. The process makes room for a whole group at once: all of its heaps can be read, or none.
 const TOGETHER: usize = 16;
 
 /// The slabs of a heap, the blocks in thread caches, and those outside the heap, at one moment.
