@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::mpsc;
@@ -67,6 +68,10 @@ fn one_thread_reuses_the_holes_of_earlier_phases() {
     let live: usize = kept.iter().map(Filled::size).sum();
     assert!(census.used_bytes() >= live, "{} of {live} bytes", census.used_bytes());
     println!("six phases take {} bytes of slabs, {dissolved:?}", slab_bytes());
+    let (short, long): (Vec<Filled>, Vec<Filled>) = kept.into_iter().partition(|block| block.size() <= 100);
+    long.into_iter().for_each(Filled::free);
+    only_pages_of_blocks_are_resident(&short);
+    let kept = short;
     // Resizes find the lengths of blocks in dissolved slabs.
     let resized = kept.into_iter().map(|block| {
         let size = block.size() + random.usize(0..=block.size());
@@ -77,6 +82,26 @@ fn one_thread_reuses_the_holes_of_earlier_phases() {
     let left = cached::census().expect("the heap is ready").dissolved();
     assert_eq!(left.used, 0, "{left:?}");
     assert_eq!(left.slabs, 0, "{left:?}");
+}
+
+/// After a trim, the slabs of `live`, which are all live blocks, have no resident page without one.
+fn only_pages_of_blocks_are_resident(live: &[Filled]) {
+    const PAGE: usize = 4096;
+    const PAGES: usize = (64 << 10) / PAGE;
+    cached::trim();
+    let pages = |block: &Filled| block.address() / PAGE..=(block.address() + block.size() - 1) / PAGE;
+    let with_blocks: BTreeSet<usize> = live.iter().flat_map(pages).collect();
+    let slabs: BTreeSet<usize> = with_blocks.iter().map(|page| page / PAGES).collect();
+    let mut resident = 0;
+    for slab in &slabs {
+        let mut states = [0; PAGES];
+        let start = core::ptr::without_provenance_mut(slab * PAGES * PAGE);
+        // SAFETY: the call reads page tables only, and there is a byte for each page.
+        assert_eq!(unsafe { libc::mincore(start, PAGES * PAGE, states.as_mut_ptr()) }, 0);
+        resident += states.iter().filter(|state| *state & 1 == 1).count();
+    }
+    assert!(resident >= with_blocks.len(), "{resident} of {}", with_blocks.len());
+    assert!(resident <= with_blocks.len(), "{resident} pages of {} slabs, {} of blocks", slabs.len(), with_blocks.len());
 }
 
 fn other_threads_free_blocks_of_dissolved_slabs() {

@@ -1,6 +1,6 @@
 //! When slabs are dissolved, and how blocks are taken from those that are.
 //!
-//! A heap that needs another slab, and has more than an eighth of its memory (and a MiB) in holes, first looks for a
+//! A heap that needs another slab, and has more than a sixteenth of its memory (and a MiB) in holes, first looks for a
 //! slab of its own that is cold and sparse. It is cold if no list was filled from it while the heap got the last half
 //! MiB of slabs, or a 128th of what it has; and sparse if at most half of what it has in memory is out. Such a slab is
 //! dissolved (`slab::dissolved`) and serves all classes up to 8 KiB. Lists are filled from dissolved slabs when no slab
@@ -180,7 +180,7 @@ impl Slabs {
     /// Whether the heap keeps much memory in holes.
     fn has_much_in_holes(&self) -> bool {
         const LEAST: usize = 1 << 20;
-        const PART: usize = 8;
+        const PART: usize = 16;
         let resident = self.pages.resident as usize * PAGE;
         resident.saturating_sub(self.bytes_out) > LEAST.max(resident / PART)
     }

@@ -20,6 +20,8 @@ Examples:
   heapwright bench malloc --instructions              instructions of malloc and free, by valgrind
   heapwright bench malloc --allocator mine=./libm.so  one more malloc, or another of that name
   heapwright bench malloc --json runs.json            every run as well, for a program to read
+  heapwright bench malloc --only scattered,phases --chart kept.svg
+                                                      a picture of the memory that is retained
   heapwright bench malloc --list                      what each workload does
 
 Every run is a fresh process. `system (A/A)` is the system's malloc measured a second time: the
@@ -47,6 +49,10 @@ pub struct Arguments {
     /// Write every run to this file as JSON; `-` is standard output, instead of tables.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+
+    /// Draw the memory that workloads retain after most of their blocks are freed into this file, as SVG.
+    #[arg(long, value_name = "FILE", conflicts_with = "instructions")]
+    pub chart: Option<PathBuf>,
 
     /// List the workloads and exit.
     #[arg(long)]

@@ -95,7 +95,10 @@ impl Stage {
 impl Case {
     /// Returns whether it mostly sleeps: a further run then takes long and adds little information.
     pub fn sleeps(&self) -> bool {
-        matches!(self, Case::Work(workload) if workload.counts == Counts::Cpu)
+        match self {
+            Case::Work(workload) => workload.counts == Counts::Cpu,
+            Case::Program(program) => program.sleeps(),
+        }
     }
 
     /// Returns the names of its rows.

@@ -65,29 +65,34 @@ impl Figures {
     }
 }
 
-/// Resident memory of the heap alone, in bytes, before and after blocks are freed in scattered places. The program is
-/// idle afterwards.
+/// Resident memory, in bytes, before and after blocks are freed in scattered places: of our own workloads the heap's
+/// alone, of programs all that is anonymous. The program is idle afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kept {
     /// Resident bytes while all blocks were live.
     pub before: u64,
     /// Milliseconds after the last free, and the resident bytes then.
     pub after: Vec<(u64, u64)>,
-    /// Bytes of all pages that contain a live block.
-    pub live_pages: u64,
+    /// Bytes of all pages that contain a live block, where that is known.
+    pub live_pages: Option<u64>,
 }
 
 impl Kept {
     /// Returns the figures in a workload's output, or `None` if it does not measure them.
     pub fn of(notes: &BTreeMap<String, u64>) -> Option<Kept> {
         let after = SAMPLES.iter().map(|(time, name)| Some((*time, *notes.get(*name)?))).collect::<Option<_>>()?;
-        Some(Kept { before: *notes.get(PEAK)?, after, live_pages: *notes.get(LIVE_PAGES)? })
+        Some(Kept { before: *notes.get(PEAK)?, after, live_pages: Some(*notes.get(LIVE_PAGES)?) })
+    }
+
+    /// Returns the resident bytes at the end.
+    pub fn last(&self) -> u64 {
+        self.after.last().map_or(self.before, |(_, bytes)| *bytes)
     }
 
     /// Returns the resident bytes at the end divided by those of pages with a live block, if there are any.
     pub fn over_live_pages(&self) -> Option<f64> {
-        let (_, last) = self.after.last().filter(|_| self.live_pages > 0)?;
-        Some(*last as f64 / self.live_pages as f64)
+        let live_pages = self.live_pages.filter(|&bytes| bytes > 0)?;
+        Some(self.last() as f64 / live_pages as f64)
     }
 }
 

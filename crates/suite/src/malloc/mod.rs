@@ -2,12 +2,13 @@
 //!
 //! From the bottom up: `contender` (the columns), `figures` (what is measured), `process` (starting a program by the
 //! small launcher, which measures it), `programs` and `case` (what is run), `rounds` (all contenders, interleaved),
-//! `instructions` (counted by valgrind), `analysis` (ratios, noise and means), `show` and `export` (tables and JSON),
-//! `select` and `arguments` (the command line). The workloads are in the crate `heapwright-bench`.
+//! `instructions` (counted by valgrind), `analysis` (ratios, noise and means), `show`, `chart` and `export` (tables, a
+//! picture and JSON), `select` and `arguments` (the command line). The workloads are in the crate `heapwright-bench`.
 
 mod analysis;
 mod arguments;
 mod case;
+mod chart;
 mod contender;
 mod export;
 mod figures;
@@ -45,6 +46,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.json {
         export::destination(path)?;
     }
+    if let Some(path) = &arguments.chart {
+        chart::destination(path)?;
+    }
     let subject = if arguments.instructions { Subject::Instructions } else { Subject::Runs };
     let contenders = arguments.selection.contenders(|_| true);
     let measured = measure(&arguments.selection, arguments.rounds, contenders, subject)?;
@@ -54,6 +58,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     measured.print_missing();
     if let Some(path) = &arguments.json {
         measured.write(path)?;
+    }
+    if let Some(path) = &arguments.chart {
+        chart::write(path, measured.suite())?;
     }
     Ok(match measured.interrupted {
         true => interruption::exit_code(),

@@ -129,7 +129,8 @@ fn print_kept(suite: Suite<'_>) {
             let after = kept.after.iter().map(|(_, bytes)| number::bytes(*bytes));
             let cells = [contender.name.clone(), number::bytes(kept.before)].into_iter().chain(after);
             let over = kept.over_live_pages().map_or(MISSING.to_owned(), |over| format!("{over:.2}"));
-            table.row(cells.chain([number::bytes(kept.live_pages), over]));
+            let live_pages = kept.live_pages.map_or(MISSING.to_owned(), number::bytes);
+            table.row(cells.chain([live_pages, over]));
         }
         heapwright_show::print!("{table}");
     }

@@ -244,8 +244,8 @@ impl<'a> Judge<'a> {
             stats::median(&kept.iter().filter_map(|&kept| figure(kept)).collect::<Vec<f64>>())
         };
         let Some(over) = middle(&Kept::over_live_pages) else { return bar };
-        let needed = middle(&|kept| Some(kept.live_pages as f64)).unwrap_or_default();
-        let share = middle(&|kept| Some(kept.live_pages as f64 / kept.before.max(1) as f64)).unwrap_or_default();
+        let needed = middle(&|kept| Some(kept.live_pages? as f64)).unwrap_or_default();
+        let share = middle(&|kept| Some(kept.live_pages? as f64 / kept.before.max(1) as f64)).unwrap_or_default();
         let needed = number::bytes(needed as u64);
         bar.at(over, 0.0, format!("{needed} of pages with a live block, {:.1} % of what was resident", share * 100.0))
     }
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_held_against_the_pages_in_use() {
         let mut row = row("scattered/95%", [1.0; 5]);
-        let kept = |last: u64| Kept { before: 1000, after: vec![(0, 900), (2000, last)], live_pages: 500 };
+        let kept = |last: u64| Kept { before: 1000, after: vec![(0, 900), (2000, last)], live_pages: Some(500) };
         row.cells[1].runs[0].kept = Some(kept(600));
         let bars = judged(&[row.clone()], &[]);
         let found = bar(&bars, "scattered");

@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 
 use self::recipes::{Extra, RECIPES, Recipe};
 use super::case::Entry;
-use super::figures::Figures;
+use super::figures::{Figures, Kept};
 use super::process::{Base, Start};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_allocators::preload::LD_PRELOAD;
@@ -39,7 +39,12 @@ enum Company {
     Nothing,
     /// A client of the server whose socket is in this folder.
     RedisClient(PathBuf),
+    /// A client that deletes what it has set, and samples the server's memory.
+    RedisDeletion(PathBuf),
 }
+
+/// What a client does with the server in a folder until that has ended. Returns the server's memory if it samples it.
+type Client = fn(&Path, &dyn Fn() -> bool) -> Result<Option<Kept>>;
 
 /// Returns the entries of all programs.
 pub fn entries() -> impl Iterator<Item = Entry> {
@@ -64,6 +69,11 @@ pub fn executable(name: &str) -> Option<PathBuf> {
 }
 
 impl Program {
+    /// Returns whether it mostly waits for samples of its memory.
+    pub fn sleeps(&self) -> bool {
+        matches!(self.company, Company::RedisDeletion(_))
+    }
+
     /// Runs it as often as a measurement requires.
     ///
     /// # Errors
@@ -71,16 +81,20 @@ impl Program {
     pub fn run(&self, base: &Base, allocator: &Allocator) -> Result<Figures> {
         let start =
             Start { command: self.command.clone(), settings: &self.settings, input: &self.input, times: self.times };
-        let Company::RedisClient(folder) = &self.company else { return Ok(base.start(&start, allocator)?.figures) };
+        let (folder, client): (&Path, Client) = match &self.company {
+            Company::Nothing => return Ok(base.start(&start, allocator)?.figures),
+            Company::RedisClient(folder) => (folder, |folder, is_over| redis::load(folder, is_over).map(|()| None)),
+            Company::RedisDeletion(folder) => (folder, |folder, is_over| redis::delete_most(folder, is_over).map(Some)),
+        };
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let client = scope.spawn(|| redis::load(folder, || is_over.load(Ordering::Relaxed)));
+            let client = scope.spawn(|| client(folder, &|| is_over.load(Ordering::Relaxed)));
             let ended = base.start(&start, allocator);
             is_over.store(true, Ordering::Relaxed);
             let loaded = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // The server's own error says more than the client's failure to connect.
             let figures = ended?.figures;
-            loaded.map(|()| figures)
+            loaded.map(|kept| Figures { kept, ..figures })
         })
     }
 }
@@ -111,8 +125,11 @@ impl Recipe {
         match self.extra {
             Extra::Input(content) => program.input = write(&input, content)?,
             Extra::FileAndText(..) => program.input = write(&input, &history::text())?,
-            Extra::RedisClient => {
-                program.company = Company::RedisClient(folder.to_owned());
+            Extra::RedisClient | Extra::RedisDeletion => {
+                program.company = match self.extra {
+                    Extra::RedisDeletion => Company::RedisDeletion(folder.to_owned()),
+                    _ => Company::RedisClient(folder.to_owned()),
+                };
                 // Some are linked with a malloc library of their own, which would take precedence over the system's.
                 program.settings.push((LD_PRELOAD, heapwright_host::identity::origin_of_malloc().into_os_string()));
             }

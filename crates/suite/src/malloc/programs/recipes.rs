@@ -33,6 +33,8 @@ pub enum Extra {
     Repository,
     /// A client that sends requests and then shuts it down.
     RedisClient,
+    /// A client that sets keys, deletes most of them, and then shuts it down.
+    RedisDeletion,
 }
 
 /// Number of starts of tiny programs per measurement.
@@ -41,8 +43,11 @@ const TINY: u32 = 20;
 const PLAIN: Recipe =
     Recipe { name: "", about: "", executable: "", arguments: &[], settings: &[], extra: Extra::Nothing, times: 1 };
 
+/// Redis without a disk and a network.
+const REDIS: [&str; 8] = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", super::redis::SOCKET];
+
 /// All programs, in the order in which tables list them.
-pub const RECIPES: [Recipe; 13] = [
+pub const RECIPES: [Recipe; 14] = [
     Recipe { name: "start/true", about: "a program that does nothing", executable: "true", times: TINY, ..PLAIN },
     Recipe { name: "start/ls", about: "a list of /", executable: "ls", arguments: &["-l", "/"], times: TINY, ..PLAIN },
     Recipe {
@@ -128,8 +133,16 @@ pub const RECIPES: [Recipe; 13] = [
         name: "redis-server",
         about: "Redis: 200,000 commands of one client, without a disk",
         executable: "redis-server",
-        arguments: &["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", super::redis::SOCKET],
+        arguments: &REDIS,
         extra: Extra::RedisClient,
+        ..PLAIN
+    },
+    Recipe {
+        name: "redis-server/deleted",
+        about: "Redis: 100,000 keys of 8 to 2,000 bytes, of which nine in ten are deleted",
+        executable: "redis-server",
+        arguments: &REDIS,
+        extra: Extra::RedisDeletion,
         ..PLAIN
     },
 ];
