@@ -101,7 +101,12 @@ fn only_pages_of_blocks_are_resident(live: &[Filled]) {
         resident += states.iter().filter(|state| *state & 1 == 1).count();
     }
     assert!(resident >= with_blocks.len(), "{resident} of {}", with_blocks.len());
-    assert!(resident <= with_blocks.len(), "{resident} pages of {} slabs, {} of blocks", slabs.len(), with_blocks.len());
+    assert!(
+        resident <= with_blocks.len(),
+        "{resident} pages of {} slabs, {} of blocks",
+        slabs.len(),
+        with_blocks.len()
+    );
 }
 
 fn other_threads_free_blocks_of_dissolved_slabs() {

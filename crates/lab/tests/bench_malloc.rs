@@ -233,9 +233,35 @@ fn left_in(folder: &TempDir) -> Vec<String> {
 #[test]
 fn redis_is_measured_where_there_is_one() {
     let document = document(&["--only", "redis-server"]);
-    let missing = document["missing"].as_array().unwrap().contains(&"redis-server".into());
-    let count = samples(&document, "redis-server", "cached").len();
-    assert_eq!(count, usize::from(!missing), "{}", document["failures"]);
+    for name in ["redis-server", "redis-server/deleted"] {
+        let missing = document["missing"].as_array().unwrap().contains(&name.into());
+        let samples = samples(&document, name, "cached");
+        assert_eq!(samples.len(), usize::from(!missing), "{}", document["failures"]);
+        if let Some(kept) = samples.first().map(|sample| &sample["kept"]).filter(|kept| !kept.is_null()) {
+            let after = kept["after"].as_array().unwrap();
+            assert!(after[4][1].as_u64() < kept["before"].as_u64() && after.len() == 5, "{kept}");
+        }
+    }
+}
+
+#[test]
+fn a_chart_shows_the_memory_that_is_retained_under_each_allocator() {
+    let folder = tempfile::tempdir().unwrap();
+    let chart = folder.path().join("kept.svg");
+    let path = chart.to_str().unwrap();
+    let output = bench(&["--only", "scattered/95%", "--under", "cached", "--chart", path]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let picture = std::fs::read_to_string(&chart).unwrap();
+    for name in ["scattered/95%", "cached", "system"] {
+        assert!(picture.contains(&format!("\n{name}\n")), "{name}: {picture}");
+    }
+    // A panel of two allocators, each with two bars, on a background.
+    assert_eq!(picture.matches("<rect ").count(), 1 + 2 * 2, "{picture}");
+    // The earlier chart is kept where there is nothing to draw, and nothing is measured for it.
+    let output = bench(&["--only", "pair/64", "--chart", path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'scattered'"));
+    assert_eq!(std::fs::read_to_string(&chart).unwrap(), picture);
 }
 
 #[test]

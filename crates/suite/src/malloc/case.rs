@@ -41,6 +41,12 @@ pub fn is_usual(name: &str) -> bool {
     !WORKLOADS.iter().any(|workload| workload.name == name && is_unusual(workload))
 }
 
+/// Returns whether a workload samples the memory that is retained after frees.
+pub fn samples_memory(name: &str) -> bool {
+    let own = WORKLOADS.iter().any(|workload| workload.name == name && workload.counts == Counts::Cpu);
+    own || programs::samples_memory(name)
+}
+
 /// Returns whether a name is that of a real program that does work, rather than only start.
 pub fn is_real_program(name: &str) -> bool {
     programs::entries().any(|entry| entry.name == name) && !name.starts_with("start/")
@@ -96,8 +102,8 @@ impl Case {
     /// Returns whether it mostly sleeps: a further run then takes long and adds little information.
     pub fn sleeps(&self) -> bool {
         match self {
-            Case::Work(workload) => workload.counts == Counts::Cpu,
-            Case::Program(program) => program.sleeps(),
+            Case::Work(workload) => samples_memory(workload.name),
+            Case::Program(program) => samples_memory(program.name),
         }
     }
 

@@ -18,7 +18,7 @@ const WIDTH: f64 = 760.0;
 const LEFT: f64 = 130.0;
 const RIGHT: f64 = 600.0;
 const MARGIN: f64 = 16.0;
-const LEGEND: f64 = 30.0;
+const LEGEND: f64 = 40.0;
 const TITLE: f64 = 44.0;
 const GAP: f64 = 14.0;
 const STEP: f64 = 22.0;
@@ -57,10 +57,10 @@ pub fn destination(path: &Path) -> Result<Destination> {
 /// Writes the chart of a suite to `path`, as SVG.
 ///
 /// # Errors
-/// When no workload sampled its memory, or the file cannot be written.
+/// When no run sampled its memory, or the file cannot be written.
 pub fn write(path: &Path, suite: Suite<'_>) -> Result<()> {
     let panels = panels(suite);
-    ensure!(!panels.is_empty(), "no workload of these samples its memory after frees: --only 'scattered,phases'");
+    ensure!(!panels.is_empty(), "no run has ended in which memory was sampled, thus there is no chart");
     let mut text = Vec::new();
     svg::write(&mut text, &draw(&panels)).context("the chart cannot be drawn")?;
     destination(path)?.write(&text)

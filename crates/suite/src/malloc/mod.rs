@@ -36,6 +36,7 @@ use self::rounds::Rounds;
 use heapwright_host::interruption;
 use heapwright_host::interruption::Interruption;
 use heapwright_host::temporary::Folder;
+use heapwright_show::usage;
 
 /// Measures and prints what `arguments` select.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -48,6 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if let Some(path) = &arguments.chart {
         chart::destination(path)?;
+        if !arguments.selection.names().into_iter().any(case::samples_memory) {
+            usage::refuse("none of these workloads samples the memory that is retained; 'scattered' and 'phases' do");
+        }
     }
     let subject = if arguments.instructions { Subject::Instructions } else { Subject::Runs };
     let contenders = arguments.selection.contenders(|_| true);

@@ -51,6 +51,11 @@ pub fn entries() -> impl Iterator<Item = Entry> {
     RECIPES.iter().map(|recipe| Entry { name: recipe.name, about: recipe.about })
 }
 
+/// Returns whether the program of a name has its memory sampled.
+pub fn samples_memory(name: &str) -> bool {
+    RECIPES.iter().any(|recipe| recipe.name == name && matches!(recipe.extra, Extra::RedisDeletion))
+}
+
 /// Returns the program of a name with its input in `folder`, or `None` if it is not installed.
 ///
 /// # Errors
@@ -69,11 +74,6 @@ pub fn executable(name: &str) -> Option<PathBuf> {
 }
 
 impl Program {
-    /// Returns whether it mostly waits for samples of its memory.
-    pub fn sleeps(&self) -> bool {
-        matches!(self.company, Company::RedisDeletion(_))
-    }
-
     /// Runs it as often as a measurement requires.
     ///
     /// # Errors
