@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 use heapwright_heaps::{
     Backing, CreateError, FirstFit, FreeError, GrowingHeap, Mappings, ResizeError, Settings, Statistics,
 };
-use heapwright_os::{ForkPass, Refused, process_id, secret_word};
+use heapwright_os::{ForkPass, Refused, prefetch, process_id, secret_word};
 
 use crate::classes::{PAGE, SLAB, SMALL_CLASSES};
 use crate::entry::Entry;
@@ -169,6 +169,15 @@ impl Arena {
         let slab = unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).add(number as usize)).slab };
         touch(slab);
         slab
+    }
+
+    /// Prefetches the metadata of a slab.
+    #[inline]
+    pub(crate) fn prefetch_slab(&self, number: u32) {
+        /// The length of a cache line.
+        const LINE: usize = 64;
+        let meta = self.slabs.load(Ordering::Relaxed).wrapping_add(number as usize).cast::<u8>();
+        (0..size_of::<SlabMeta>()).step_by(LINE).for_each(|line| prefetch(meta.wrapping_add(line)));
     }
 
     /// Returns the map of a dissolved slab.

@@ -9,7 +9,7 @@ use crate::links::{Key, Links, SideTable};
 /// blocks in a list keep their pages in memory.
 pub(crate) struct FreeList {
     first: *mut u8,
-    /// The number of blocks that still fit. Below 0 the list is flushed by half.
+    /// The number of blocks that still fit. Below 0 the latest blocks are flushed.
     room: i32,
     /// The capacity in blocks.
     limit: u16,
@@ -123,13 +123,33 @@ impl FreeList {
         self.room -= count as i32;
     }
 
-    /// Returns the number of blocks that stay in the list, which overflows, and halves the capacity unless the list was
+    /// Returns the number of blocks that leave the list, which overflows, and halves the capacity unless the list was
     /// filled meanwhile.
     pub(crate) fn shrink(&mut self, class: usize) -> u32 {
+        /// A call that frees a block waits for few others.
+        const MOST: u32 = 16;
         if !core::mem::take(&mut self.was_filled) {
             self.set_limit((self.limit / 2).max(fewest(class)));
         }
-        u32::from(self.limit) / 2
+        (self.length() - u32::from(self.limit) / 2).min(MOST)
+    }
+
+    /// Cuts the first `count` blocks off the list; returns the first of them.
+    ///
+    /// # Safety
+    /// The links are the class's, and there are at least `count` blocks.
+    pub(crate) unsafe fn cut_first(&mut self, links: Links, count: u32) -> *mut u8 {
+        let (first, mut last) = (self.first, self.first);
+        self.room += count as i32;
+        // SAFETY: blocks in the list are free.
+        unsafe {
+            for _ in 1..count {
+                last = links.next(last);
+            }
+            self.first = links.next(last);
+            links.link(last, null_mut());
+        }
+        first
     }
 
     /// Resets the capacity and the count of requests.

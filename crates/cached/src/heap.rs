@@ -1,7 +1,7 @@
 //! The heap of a thread: a thread cache in front of slabs.
 //!
 //! The fast path touches one line of the heap, and the block: [`ThreadHeap::take`] pops a free list,
-//! [`ThreadHeap::give`] pushes onto one. The slow path fills an empty list from a slab, and flushes half of a list that
+//! [`ThreadHeap::give`] pushes onto one. The slow path fills an empty list from a slab, and flushes the latest blocks of a list that
 //! is too long.
 //!
 //! The thread cache is used by the heap's thread alone, and never locked. The slabs are behind a lock (`owner_lock`),
@@ -380,7 +380,7 @@ impl Owned {
     }
 }
 
-/// Flushes half of the list of a class that is too long, of which `block` is the first. The heap is found by the block,
+/// Flushes the latest blocks of a list that is too long, of which `block` is the first. The heap is found by the block,
 /// so that `give` does not need registers for both.
 ///
 /// # Safety
@@ -394,8 +394,8 @@ unsafe fn overflow(block: *mut u8, class: usize) {
     let mut owned = Owned(unsafe { ThreadHeap::new(heap) });
     let cache = owned.cache();
     let mut slabs = heap.slabs.lock();
-    let kept = cache.lists[class].shrink(class);
-    cache.shorten(class, kept, &mut slabs);
+    let count = cache.lists[class].shrink(class);
+    cache.flush_first(class, count, &mut slabs);
     if heap.inbox.is_over_budget() {
         cache.collect(&heap.inbox, &mut slabs);
     } else {

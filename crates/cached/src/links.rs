@@ -155,6 +155,7 @@ impl Chain {
     ///
     /// # Safety
     /// `first` is a free block of `class`, whose links these are, and in a list.
+    #[inline(always)]
     pub(crate) unsafe fn in_one_page(first: NonNull<u8>, links: Links, class: usize) -> (Chain, *mut u8) {
         /// More blocks than a page has: the walk ends even if a corrupted list is a circle.
         const MOST: u32 = (PAGE / GRAIN) as u32 + 1;

@@ -36,6 +36,7 @@ impl Origin {
     ///
     /// # Safety
     /// `block` is free, in a list, and belongs here; the links are its class's.
+    #[inline(always)]
     pub(crate) unsafe fn chain_from(&self, block: NonNull<u8>, links: Links) -> (Chain, *mut u8) {
         // SAFETY: as this function requires.
         unsafe {

@@ -56,7 +56,7 @@ mod usage;
 mod waiting;
 mod window;
 
-pub use arch::Place;
+pub use arch::{Place, prefetch};
 pub use barrier::{Guarded, forbid, guard, permit, unguard};
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;

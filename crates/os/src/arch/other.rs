@@ -8,6 +8,9 @@ pub(crate) fn registers() -> Option<Place> {
     None
 }
 
+/// Does nothing.
+pub fn prefetch(_address: *const u8) {}
+
 pub(crate) fn thread_pointer() -> usize {
     0
 }

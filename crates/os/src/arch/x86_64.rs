@@ -24,6 +24,13 @@ pub(crate) fn registers() -> Option<Place> {
     Some(Place { instruction, stack, frame, link: 0 })
 }
 
+/// Asks the processor to load the cache line at an address, which may be any. Only a hint.
+#[inline(always)]
+pub fn prefetch(address: *const u8) {
+    // SAFETY: the instruction has no effect but on caches, and does not fault.
+    unsafe { asm!("prefetcht0 [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
+}
+
 /// The address of the calling thread's control block.
 pub(crate) fn thread_pointer() -> usize {
     let pointer: usize;
