@@ -14,6 +14,7 @@
 //! - [`read_foreign`]: the memory of another process. [`each_mapping`]: the mappings of this one. [`object_at`]: the
 //!   program or library at an address.
 //! - [`own_usage`], [`usage_of`]: memory, page faults and processor time of a process.
+//! - [`MemoryGroups`]: the memory limits of control groups. [`start_background`]: a thread of the library's own.
 //! - [`here`], [`copy_stack`]: the calling thread's registers and stack, to be unwound elsewhere.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
 //!   `malloc`.
@@ -25,12 +26,14 @@ extern crate std;
 #[doc(hidden)]
 pub mod arch;
 mod arena;
+mod background;
 mod barrier;
 mod errno;
 mod file_error;
 mod file_mapping;
 mod foreign;
 mod forks;
+mod groups;
 mod identity;
 mod lock;
 mod mappings;
@@ -57,11 +60,13 @@ mod waiting;
 mod window;
 
 pub use arch::{Place, prefetch};
+pub use background::{sleep_for, start_background, thread_count};
 pub use barrier::{Guarded, forbid, guard, permit, unguard};
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
 pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, hold_across_forks};
+pub use groups::{GroupMemory, MemoryGroups};
 pub use identity::{Identity, Life, life, pid_namespace};
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
