@@ -9,7 +9,7 @@ use crate::heap::Owned;
 use crate::lifecycle::{heap_for_long_blocks, heap_to_allocate_in};
 use crate::lookup::usable_size;
 use crate::origin::Origin;
-use crate::{counts, harden, long, mode, startup, thread};
+use crate::{counts, harden, long, mode, startup, thread, upkeep};
 
 /// Returns a small block of at least `size` bytes from the calling thread's cache: the fast path of `malloc`. `None`
 /// means that [`allocate`] has to be called.
@@ -74,7 +74,7 @@ fn allocate_zeroed_slowly(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         unsafe { block.write_bytes(0, usable_size(block).unwrap_or(size)) };
         return Ok(block);
     }
-    long::allocate_zeroed(layout, heap_for_long_blocks())
+    allocate_long(layout, long::allocate_zeroed)
 }
 
 /// Allocates a block of at least `size` bytes at a multiple of `align`, a power of two.
@@ -99,19 +99,44 @@ pub(crate) fn allocate_to_grow(before: usize, size: usize) -> Result<NonNull<u8>
     if size <= LARGEST || mode::is_hardened() {
         return allocate(size);
     }
-    long::allocate_to_grow(before, layout(size, GRAIN)?, heap_for_long_blocks())
+    allocate_long(layout(size, GRAIN)?, |layout, heap| long::allocate_to_grow(before, layout, heap))
 }
 
 /// Allocates a block of a class in the calling thread's heap.
 #[inline]
 fn allocate_in(heap: Owned, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    let block = heap.allocate(class).ok_or(OutOfMemory)?;
+    let block = match heap.allocate(class) {
+        Some(block) => block,
+        None => allocate_relieved(heap, class)?,
+    };
+    upkeep::count(heap);
     if counts::are_kept()
         && let Some(origin) = Origin::of(block)
     {
         counts::record_allocation(Some(origin.class), size, size_of_class(origin.class));
     }
     Ok(block)
+}
+
+/// Allocates a block of a class after the system has refused memory, where free memory can be reused or given back.
+#[cold]
+#[inline(never)]
+fn allocate_relieved(heap: Owned, class: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if upkeep::relieve_refused() { heap.allocate(class).ok_or(OutOfMemory) } else { Err(OutOfMemory) }
+}
+
+/// Places a long block for the calling thread, by `place`.
+fn allocate_long(
+    layout: Layout,
+    place: impl Fn(Layout, Option<Owned>) -> Result<NonNull<u8>, OutOfMemory>,
+) -> Result<NonNull<u8>, OutOfMemory> {
+    let heap = heap_for_long_blocks();
+    let placed = place(layout, heap)
+        .or_else(|refused| if upkeep::relieve_refused() { place(layout, heap) } else { Err(refused) });
+    if let Some(heap) = heap_to_allocate_in() {
+        upkeep::count(heap);
+    }
+    placed
 }
 
 fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
@@ -126,5 +151,5 @@ fn allocate_without_class(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     if mode::is_hardened() {
         return harden::allocate(layout);
     }
-    long::allocate(layout, heap_for_long_blocks())
+    allocate_long(layout, long::allocate)
 }

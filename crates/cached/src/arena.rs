@@ -17,6 +17,7 @@ use crate::entry::Entry;
 use crate::errors::OutOfMemory;
 use crate::links::{Key, Links, SideTable};
 use crate::platform::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, CAPACITY, Lock, Locked, only_one, touch};
+use crate::scarcity;
 use crate::slab::dissolved::GrainMap;
 use crate::slab::{BlocksOut, Slab, SlabMeta};
 use crate::slab_list::NO_SLAB;
@@ -388,6 +389,7 @@ impl ArenaState {
             return Err(OutOfMemory);
         }
         self.retention.observe_placement(layout.size(), &mut self.pages);
+        self.observe_taken();
         Ok(placed)
     }
 
@@ -407,6 +409,22 @@ impl ArenaState {
             return Err(ResizeError::NoRoom);
         }
         Ok(())
+    }
+
+    /// Returns the bytes of slabs and of long blocks.
+    pub(crate) fn taken(&self) -> usize {
+        let placed = self.pages.counters().map_or(0, |counters| counters.live as usize);
+        placed + self.mappings.totals().bytes as usize
+    }
+
+    /// Has limits checked when much memory was taken.
+    pub(crate) fn observe_taken(&self) {
+        scarcity::observe(self.taken());
+    }
+
+    /// Purges a part of the holes that were not used for a `period` of nanoseconds; returns whether there are more.
+    pub(crate) fn decay(&mut self, now: u64, period: u64) -> bool {
+        self.retention.decay(now, period, &mut self.pages)
     }
 
     /// Makes the tables long enough for the pages.

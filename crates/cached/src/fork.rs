@@ -4,7 +4,7 @@ use heapwright_os::ForkPass;
 
 use crate::arena::{ARENA, Registry};
 use crate::platform::ForkHandlers;
-use crate::{harden, thread};
+use crate::{harden, purging, thread};
 
 /// The handlers that are called when the process forks.
 pub(crate) const HANDLERS: ForkHandlers = ForkHandlers {
@@ -68,6 +68,7 @@ pub unsafe fn after_fork_in_child() {
     if thread::heap_if_any().is_some_and(|own| own.heap().is_visited()) {
         thread::unset_heap();
     }
+    purging::begin_child();
     if let Some(mut arena) = ARENA.lock_in_child() {
         arena.heaps.leave_to_parent();
     }

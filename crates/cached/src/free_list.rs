@@ -109,12 +109,42 @@ impl FreeList {
         u16::try_from(i32::from(limit).saturating_sub(room)).unwrap_or(0)
     }
 
-    /// Returns the number of blocks to fill the empty list with, and doubles the capacity.
-    pub(crate) fn grow(&mut self, class: usize) -> u32 {
+    /// Returns the number of blocks to fill the empty list with.
+    pub(crate) fn begin_filling(&mut self, class: usize) -> u32 {
         self.was_filled = true;
-        let wanted = self.limit.min(most_at_once(class));
+        u32::from(self.limit.min(most_at_once(class)))
+    }
+
+    /// Returns the bytes by which [`FreeList::grow`] adds to the capacity.
+    pub(crate) fn growth(&self, class: usize) -> u32 {
+        u32::from((self.limit * 2).min(most(class)) - self.limit) * size_of_class(class) as u32
+    }
+
+    /// Doubles the capacity, up to the greatest one.
+    pub(crate) fn grow(&mut self, class: usize) {
         self.set_limit((self.limit * 2).min(most(class)));
-        u32::from(wanted)
+    }
+
+    /// Halves the capacity, unless the list was filled since it last overflowed or was looked at here; returns the bytes
+    /// by which it is less.
+    pub(crate) fn shrink_if_unused(&mut self, class: usize) -> u32 {
+        if core::mem::take(&mut self.was_filled) { 0 } else { self.halve(class) }
+    }
+
+    fn halve(&mut self, class: usize) -> u32 {
+        let before = self.limit;
+        self.set_limit((self.limit / 2).max(fewest(class)));
+        u32::from(before - self.limit) * size_of_class(class) as u32
+    }
+
+    /// Returns whether it has more blocks than its capacity, which has become less.
+    pub(crate) fn is_over_capacity(&self) -> bool {
+        self.room < 0
+    }
+
+    /// Returns the capacity in blocks.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.limit.into()
     }
 
     /// Fills the empty list with `count` blocks that are linked from `first` on.
@@ -124,14 +154,12 @@ impl FreeList {
     }
 
     /// Returns the number of blocks that leave the list, which overflows, and halves the capacity unless the list was
-    /// filled meanwhile.
-    pub(crate) fn shrink(&mut self, class: usize) -> u32 {
+    /// filled meanwhile. Returns the bytes by which that is less as well.
+    pub(crate) fn shrink(&mut self, class: usize) -> (u32, u32) {
         /// A call that frees a block waits for few others.
         const MOST: u32 = 16;
-        if !core::mem::take(&mut self.was_filled) {
-            self.set_limit((self.limit / 2).max(fewest(class)));
-        }
-        (self.length() - u32::from(self.limit) / 2).min(MOST)
+        let less = self.shrink_if_unused(class);
+        ((self.length() - u32::from(self.limit) / 2).min(MOST), less)
     }
 
     /// Cuts the first `count` blocks off the list; returns the first of them.

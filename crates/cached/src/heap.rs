@@ -8,7 +8,9 @@
 //! which the thread takes to refill or flush lists. Other threads take it to reclaim remote frees (`reclaim`) and idle
 //! memory.
 
+mod allowance;
 mod cache;
+mod decay;
 mod dissolving;
 #[cfg(not(all(loom, test)))]
 mod glance;
@@ -21,6 +23,7 @@ mod slabs;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 
 use crate::arena::ARENA;
 use crate::classes::{GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of, substitute_of};
@@ -52,6 +55,8 @@ pub(crate) struct Heap {
     inbox: Inbox,
     owner: u32,
     tenancy: Tenancy,
+    /// When its thread filled lists last, as far as is known, in nanoseconds.
+    active_at: AtomicU64,
 }
 
 /// The offset of a heap in its page. Processors that compare the last 12 bits of addresses take a store to a block for
@@ -73,6 +78,7 @@ pub(crate) static EMPTY: Heap = Heap {
     inbox: Inbox::new(),
     owner: 0,
     tenancy: Tenancy::new(),
+    active_at: AtomicU64::new(0),
 };
 }
 
@@ -89,6 +95,7 @@ impl Heap {
             inbox: Inbox::new(),
             owner,
             tenancy: Tenancy::new(),
+            active_at: AtomicU64::new(0),
         };
         // SAFETY: the place is long enough, aligned, and not used, as this function requires.
         unsafe { Heap::place_of(owner).write(heap) };
@@ -394,8 +401,7 @@ unsafe fn overflow(block: *mut u8, class: usize) {
     let mut owned = Owned(unsafe { ThreadHeap::new(heap) });
     let cache = owned.cache();
     let mut slabs = heap.slabs.lock();
-    let count = cache.lists[class].shrink(class);
-    cache.flush_first(class, count, &mut slabs);
+    cache.flush_full(class, &mut slabs);
     if heap.inbox.is_over_budget() {
         cache.collect(&heap.inbox, &mut slabs);
     } else {

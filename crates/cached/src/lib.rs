@@ -66,13 +66,16 @@ mod places;
 mod platform;
 #[cfg(not(all(loom, test)))]
 mod platform;
+mod purging;
 mod resize;
+mod scarcity;
 mod slab;
 mod slab_list;
 mod startup;
 mod tables;
 mod thread;
 mod trim;
+mod upkeep;
 
 pub use allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_medium, take_zeroed};
 pub use census::{Census, ClassSlabs, DissolvedSlabs, census, census_of, heaps};
@@ -91,7 +94,9 @@ pub use measures::Measures;
 pub use pages::{each_page_hole, page_counters, page_holes, page_returns};
 #[cfg(not(all(loom, test)))]
 pub use places::{Places, places, write_state};
+pub use purging::{Purging, set_purging};
 pub use resize::{reallocate, resize_in_place};
+pub use scarcity::{known_limit, set_limit, times_scarce};
 #[cfg(not(all(loom, test)))]
 pub use slab::SlabGlance;
 pub use startup::start;

@@ -114,6 +114,7 @@ fn map_apart(layout: Layout) -> Result<Placed, OutOfMemory> {
         let has_room = arena.mappings.make_room().is_ok();
         if has_room {
             arena.mappings.insert(Mapping { address: block.addr().get(), length });
+            arena.observe_taken();
         }
         has_room
     });
@@ -199,6 +200,11 @@ fn cache_or_release(block: NonNull<u8>, length: usize, heap: Option<Owned>) {
 /// Flushes the cache of long blocks of a heap.
 pub(crate) fn flush_cache(mut heap: Owned) {
     release(&heap.long_cache().take_all());
+}
+
+/// Flushes the cache of long blocks of a heap if none was taken from it since the last call.
+pub(crate) fn flush_unused(mut heap: Owned) {
+    release(&heap.long_cache().take_unused());
 }
 
 /// Returns the usable size of a long block; `None` when none starts there.

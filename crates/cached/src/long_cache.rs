@@ -4,6 +4,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::scarcity;
+
 /// The bytes that the caches of all threads may hold together: many threads that sleep keep no more.
 const BUDGET: usize = 16 << 20;
 
@@ -21,6 +23,8 @@ pub(crate) struct LongCache {
     bytes: u32,
     /// The bytes that this cache has reserved of the budget of all.
     room: u32,
+    /// Whether a block was taken since [`LongCache::take_unused`] was called.
+    is_used: bool,
 }
 
 impl LongCache {
@@ -33,8 +37,14 @@ impl LongCache {
     pub(crate) const LONGEST: usize = LongCache::MOST / 2;
 
     /// The empty cache.
-    pub(crate) const EMPTY: LongCache =
-        LongCache { lengths: [0; LongCache::PLACES], addresses: [0; LongCache::PLACES], count: 0, bytes: 0, room: 0 };
+    pub(crate) const EMPTY: LongCache = LongCache {
+        lengths: [0; LongCache::PLACES],
+        addresses: [0; LongCache::PLACES],
+        count: 0,
+        bytes: 0,
+        room: 0,
+        is_used: false,
+    };
 
     /// The step in which a cache reserves bytes.
     const STEP: usize = 128 << 10;
@@ -51,6 +61,7 @@ impl LongCache {
             .rev()
             .find(|&place| (size..=most).contains(&self.lengths[place]) && self.addresses[place] & aligned == 0)?;
         let (address, length) = self.remove(place);
+        self.is_used = true;
         Some((block_at(address)?, length))
     }
 
@@ -73,6 +84,9 @@ impl LongCache {
 
     /// Whether `length` bytes more fit, if need be after more of the budget is reserved.
     fn has_room(&mut self, length: usize) -> bool {
+        if scarcity::purges_at_once() {
+            return false;
+        }
         let wanted = self.bytes as usize + length;
         if wanted <= self.room as usize {
             return true;
@@ -97,6 +111,11 @@ impl LongCache {
         }
         RESERVED.fetch_sub(core::mem::take(&mut self.room) as usize, Ordering::Relaxed);
         evicted
+    }
+
+    /// Takes all blocks if none was taken since the last call.
+    pub(crate) fn take_unused(&mut self) -> Evicted {
+        if core::mem::take(&mut self.is_used) { Evicted::EMPTY } else { self.take_all() }
     }
 
     /// Returns the number of blocks, and their bytes.

@@ -18,6 +18,7 @@ use heapwright_os::{page_size, populate, purge};
 use crate::classes::{GRAIN, PAGE, SLAB, is_block, size_of_class};
 use crate::corruption::corrupted;
 use crate::links::{Chain, Links};
+use crate::scarcity::is_scarce;
 use crate::slab_list::Node;
 
 #[cfg(not(all(loom, test)))]
@@ -178,7 +179,7 @@ impl Slab {
     /// and its blocks are shorter than a page.
     #[inline(never)]
     unsafe fn populate_ahead(&mut self, start: *mut u8, page: usize, pages: &mut PageCounts) {
-        if page < AHEAD || size_of_class(self.class()) >= PAGE || page_size() != PAGE {
+        if page < AHEAD || size_of_class(self.class()) >= PAGE || page_size() != PAGE || is_scarce() {
             return;
         }
         let can_be = |page: &usize| self.fresh & !self.resident & 1 << page != 0;

@@ -41,7 +41,7 @@ fn pages_in_memory() -> usize {
 /// Trims the calling thread's heap, all orphans, and all other heaps whose slabs are not locked.
 #[cold]
 #[inline(never)]
-fn trim_heaps() {
+pub(crate) fn trim_heaps() {
     let own = heap_to_allocate_in();
     if let Some(own) = own {
         long::flush_cache(own);

@@ -3,8 +3,13 @@
 use heapwright_heaps::{FirstFit, GrowingHeap};
 use heapwright_os::coarse_nanoseconds;
 
+use crate::scarcity;
+
 /// Bytes in holes that are retained at least.
 pub(super) const LEAST: usize = 1 << 20;
+
+/// Bytes in holes that are not worth a system call.
+const FEWEST: usize = 128 << 10;
 
 /// The part of the heap that is retained if that is more, unless it is more than [`USED_PART`].
 const HEAP_PART: usize = 16;
@@ -30,6 +35,11 @@ pub(super) struct Retention {
     /// Bytes to retain because of refaults, and the time of the last refault.
     refaulted: usize,
     refaulted_at: u64,
+    /// Bytes placed since holes were looked at, and when that was.
+    placed: usize,
+    looked_at: u64,
+    /// Bytes of holes that were not used since, to be purged.
+    unused: usize,
 }
 
 impl Retention {
@@ -38,6 +48,7 @@ impl Retention {
 
     /// Observes that `bytes` of pages have been placed.
     pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
+        self.placed = self.placed.saturating_add(bytes);
         let again = bytes.min(self.purged);
         if again == 0 {
             return;
@@ -59,6 +70,31 @@ impl Retention {
             self.refaulted = 0;
         }
         self.apply(pages);
+        self.observe_purge(pages);
+    }
+
+    /// Purges a part of the holes that were not used for a `period` of nanoseconds; returns whether there are more.
+    pub(super) fn decay(&mut self, now: u64, period: u64, pages: &mut GrowingHeap<FirstFit>) -> bool {
+        /// The bytes of a part.
+        const PART: usize = 2 << 20;
+        if now.saturating_sub(self.looked_at) >= period {
+            self.looked_at = now;
+            let placed = core::mem::take(&mut self.placed);
+            let pending = pages.pending();
+            // A program that places as much as it has in holes uses these.
+            self.unused = if pending > placed.max(FEWEST) { pending } else { 0 };
+        }
+        if self.unused == 0 {
+            return false;
+        }
+        let part = self.unused.min(PART);
+        pages.trim_some(part);
+        self.unused = (self.unused - part).min(pages.pending());
+        self.observe_purge(pages);
+        self.unused != 0
+    }
+
+    fn observe_purge(&mut self, pages: &GrowingHeap<FirstFit>) {
         let total = pages.returns().bytes;
         if total != self.total {
             self.purged += (total - self.total) as usize;
@@ -68,6 +104,9 @@ impl Retention {
     }
 
     fn apply(&self, pages: &mut GrowingHeap<FirstFit>) {
+        if scarcity::purges_at_once() {
+            return pages.set_keep(FEWEST);
+        }
         let used = pages.counters().map_or(0, |counters| counters.live as usize);
         let part = (pages.top() / HEAP_PART).min(used / USED_PART);
         pages.set_keep(part.max(LEAST + self.refaulted));

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
+use super::allowance::Allowance;
 use super::remote_buffer::{Added, REMOTE_BUFFERS, RemoteBuffer};
 use super::slabs::Slabs;
 use crate::arena::ARENA;
@@ -15,6 +16,7 @@ use crate::links::{Chain, Key, Links, SideTable};
 use crate::long_cache::LongCache;
 use crate::origin::Origin;
 use crate::platform::AtomicU32;
+use crate::scarcity;
 
 /// The part of a heap that only its thread uses.
 #[repr(C)]
@@ -31,9 +33,33 @@ pub(crate) struct ThreadCache {
     /// Number of slabs that had an entry when this thread last looked. Slabs that were added later take the slow path,
     /// which looks again.
     room: usize,
+    allowance: Allowance,
+    /// The class from which on capacity is looked for that is not used.
+    hand: u8,
+    pub(super) clock: Clock,
     pub(super) remote_buffers: [RemoteBuffer; REMOTE_BUFFERS],
     /// Freed long blocks.
     pub(super) long_cache: LongCache,
+}
+
+/// The time of a thread, which passes while its lists are filled.
+pub(super) struct Clock {
+    /// Lists filled, modulo 2^8.
+    fills: u8,
+    /// When the thread's memory was looked at last, in nanoseconds.
+    pub(super) looked_at: u64,
+}
+
+impl Clock {
+    const NEW: Clock = Clock { fills: 0, looked_at: 0 };
+
+    /// Counts that a list is filled; returns whether it is worth while to look at the system's clock.
+    #[inline]
+    pub(super) fn count(&mut self) -> bool {
+        const EACH: u8 = 16;
+        self.fills = self.fills.wrapping_add(1);
+        self.fills.is_multiple_of(EACH)
+    }
 }
 
 impl ThreadCache {
@@ -59,6 +85,9 @@ impl ThreadCache {
             lists,
             overdue: 0,
             room: 0,
+            allowance: Allowance::NONE,
+            hand: 0,
+            clock: Clock::NEW,
             remote_buffers: [const { RemoteBuffer::EMPTY }; REMOTE_BUFFERS],
             long_cache: LongCache::EMPTY,
         }
@@ -108,13 +137,49 @@ impl ThreadCache {
     /// Fills the empty list of a class from the slabs and pops a block.
     #[inline(never)]
     pub(super) fn refill(&mut self, class: usize, slabs: &mut Slabs) -> Option<NonNull<u8>> {
-        let (wanted, links) = (self.lists[class].grow(class), self.links(class));
+        let (wanted, links) = (self.lists[class].begin_filling(class), self.links(class));
         let (block, chain) = slabs.take(class, links, wanted)?;
         self.refresh_room();
         // SAFETY: the block is free and the chain's first.
         let rest = unsafe { links.next(block.as_ptr()) };
         self.lists[class].fill(rest, chain.count - 1);
+        let growth = self.lists[class].growth(class);
+        if growth != 0 && self.may_grow(growth, slabs) {
+            self.lists[class].grow(class);
+        }
         Some(block)
+    }
+
+    /// Returns whether a list may get `growth` bytes more capacity, if need be after others have lost some.
+    fn may_grow(&mut self, growth: u32, slabs: &mut Slabs) -> bool {
+        !scarcity::is_scarce() && (self.allowance.add(growth) || self.shrink_unused(growth, slabs))
+    }
+
+    /// Takes capacity from a few lists that were not filled lately; returns whether that allows for `growth` bytes.
+    #[cold]
+    #[inline(never)]
+    fn shrink_unused(&mut self, growth: u32, slabs: &mut Slabs) -> bool {
+        /// Lists that are looked at.
+        const LISTS: usize = 16;
+        for _ in 0..LISTS {
+            self.hand = (self.hand + 1) % CLASSES as u8;
+            let class = usize::from(self.hand);
+            self.allowance.subtract(self.lists[class].shrink_if_unused(class));
+            if self.lists[class].is_over_capacity() {
+                self.shorten(class, self.lists[class].capacity() / 2, slabs);
+            }
+            if self.allowance.add(growth) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Flushes blocks of the list of a class that overflows.
+    pub(super) fn flush_full(&mut self, class: usize, slabs: &mut Slabs) {
+        let (count, less) = self.lists[class].shrink(class);
+        self.allowance.subtract(less);
+        self.flush_first(class, count, slabs);
     }
 
     /// Flushes a list into the slabs except the first `kept` blocks.
@@ -205,6 +270,7 @@ impl ThreadCache {
             }
             self.lists[class].reset(class);
         }
+        self.allowance.clear();
         self.purge_idle_if_much(slabs);
     }
 

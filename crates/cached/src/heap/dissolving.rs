@@ -17,6 +17,7 @@ use crate::classes::{GRAIN, PAGE, SLAB, size_of_class};
 use crate::corruption::corrupted;
 use crate::entry::{DISSOLVED, Entry};
 use crate::links::{Chain, Links};
+use crate::scarcity;
 use crate::slab::PageCounts;
 use crate::slab::dissolved::{DissolvedSlab, LONGEST, SOLUBLE};
 use crate::slab_list::SlabList;
@@ -182,7 +183,8 @@ impl Slabs {
         const LEAST: usize = 1 << 20;
         const PART: usize = 16;
         let resident = self.pages.resident as usize * PAGE;
-        resident.saturating_sub(self.bytes_out) > LEAST.max(resident / PART)
+        let (least, part) = if scarcity::is_scarce() { (LEAST / 16, 8 * PART) } else { (LEAST, PART) };
+        resident.saturating_sub(self.bytes_out) > least.max(resident / part)
     }
 
     /// Dissolves a cold and sparse slab, if there is one.
@@ -220,7 +222,8 @@ impl Slabs {
 
     /// Whether no blocks were taken from a slab in this step of the heap's age and in the last one.
     fn is_cold(&mut self, number: u32) -> bool {
-        self.age.now().wrapping_sub(self.own.slab(number).taken_at) >= 2
+        let age = self.age.now().wrapping_sub(self.own.slab(number).taken_at);
+        age >= if scarcity::is_scarce() { 1 } else { 2 }
     }
 
     /// Whether at most half of what a slab has in memory is out.

@@ -61,6 +61,7 @@ impl Registry {
         let tenancy = heap.tenancy();
         tenancy.thread.store(thread_id(), Relaxed);
         tenancy.generation.set(self.generation);
+        heap.record_adoption();
         own(heap)
     }
 
@@ -108,6 +109,11 @@ impl Registry {
     /// Returns all heaps, the idle ones among them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static Heap> + use<> {
         all_up_to(self.made)
+    }
+
+    /// Returns whether the registry is of the process of this number: not where a child shares its parent's memory.
+    pub(crate) fn is_of(&self, process: u32) -> bool {
+        self.process == process
     }
 
     /// Returns the number of heaps that were ever made; their numbers begin at 1.
@@ -208,6 +214,11 @@ fn own(heap: &'static Heap) -> Option<Owned> {
 only_one! {
 /// A copy of [`Registry::made`], for a thread that does not lock the arena because it has done so for a fork.
 static MADE: AtomicU32 = AtomicU32::new(0);
+}
+
+/// Returns the number of heaps that were ever made, for a thread that has not locked the arena.
+pub(super) fn count_made() -> u32 {
+    MADE.load(Relaxed)
 }
 
 /// Returns all heaps.

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use super::Heap;
 use super::dissolving::{Age, DissolvedSlabs};
+use super::registry::count_made;
 use crate::arena::ARENA;
 use crate::classes::{CLASSES, PAGE, SLAB, is_block, size_of_class};
 use crate::corruption::corrupted;
@@ -11,6 +12,7 @@ use crate::entry::{DISSOLVED, Entry};
 use crate::links::{Chain, Links};
 use crate::owner_lock::Visitor;
 use crate::platform::is_single_threaded;
+use crate::scarcity;
 use crate::slab::{PageCounts, Slab};
 use crate::slab_list::{Node, Nodes, SlabList};
 
@@ -23,6 +25,10 @@ pub(crate) struct Slabs {
     pub(super) own: OwnSlabs,
     pub(super) pages: PageCounts,
     pub(super) age: Age,
+    /// The least number of idle pages since unused ones were purged.
+    pub(super) least_idle: u32,
+    /// The class where unused pages were purged last.
+    pub(super) decaying: u8,
     count: u32,
     /// The bytes of the blocks that are out.
     pub(super) bytes_out: usize,
@@ -56,6 +62,8 @@ impl Slabs {
             own: OwnSlabs { owner },
             pages: PageCounts { resident: 0, idle: 0, refaulted: 0 },
             age: Age::NEW,
+            least_idle: 0,
+            decaying: 0,
             count: 0,
             bytes_out: 0,
         }
@@ -87,6 +95,7 @@ impl Slabs {
             if slab.is_exhausted() {
                 self.lists[class].remove(number, &mut self.own);
             }
+            self.record_idle();
             if let Some(first) = NonNull::new(chain.first) {
                 return Some((first, chain));
             }
@@ -218,10 +227,13 @@ impl Slabs {
     pub(super) fn has_much_idle(&self) -> bool {
         /// Idle pages that are always retained: 256 KiB.
         const LEAST: u32 = 64;
+        if scarcity::purges_at_once() {
+            return self.pages.idle > FEWEST;
+        }
         let pages = self.count * (SLAB / PAGE) as u32;
         // Purging interrupts the other threads of a process.
         let part = if is_single_threaded() { 32 } else { 2 };
-        self.pages.idle > LEAST.max(pages / part) + self.pages.refaulted
+        self.pages.idle > LEAST.max(pages / part).min(share_of_idle()) + self.pages.refaulted
     }
 
     /// Purges the idle pages, until `is_wanted`.
@@ -236,10 +248,8 @@ impl Slabs {
             while let Some(number) = next
                 && !is_wanted()
             {
-                let slab = self.own.slab(number);
-                // SAFETY: the slab begins there.
-                purged += unsafe { slab.purge_idle(ARENA.start_of(number)) };
-                next = slab.node.next();
+                purged += self.purge_idle_of(number);
+                next = self.own.slab(number).node.next();
             }
         }
         self.pages.resident -= purged;
@@ -247,6 +257,22 @@ impl Slabs {
         self.pages.refaulted = (self.pages.refaulted - self.pages.refaulted / 8).min(MOST);
         ARENA.record_purge(purged as usize * PAGE);
     }
+
+    /// Purges the idle pages of a slab; returns their number, which is not subtracted yet.
+    pub(super) fn purge_idle_of(&mut self, number: u32) -> u32 {
+        // SAFETY: the slab begins there.
+        unsafe { self.own.slab(number).purge_idle(ARENA.start_of(number)) }
+    }
+}
+
+/// Idle pages of a heap that stay where free pages are purged at once: fewer are not worth a system call.
+const FEWEST: u32 = 8;
+
+/// Returns the most idle pages of each heap in a process with many threads: they have 64 MiB together.
+fn share_of_idle() -> u32 {
+    const ALL: u32 = 16_384;
+    const LEAST: u32 = 16;
+    (ALL / count_made().max(1)).max(LEAST)
 }
 
 /// Returns the bytes of the blocks of a slab that are out.

@@ -73,10 +73,10 @@ impl DirtyPages {
         words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
     }
 
-    /// Removes and returns the lowest run of marked pages at or above `from`.
-    pub(super) fn take_run(&mut self, from: usize) -> Option<Range<usize>> {
+    /// Removes and returns the lowest run of marked pages at or above `from`, or the first `most` pages (not 0) of it.
+    pub(super) fn take_run(&mut self, from: usize, most: usize) -> Option<Range<usize>> {
         let start = self.next(from, |bits| bits)?;
-        let end = self.next(start, |bits| !bits).unwrap_or(self.end);
+        let end = self.next(start, |bits| !bits).unwrap_or(self.end).min(start.saturating_add(most));
         for word in start / 64..end.div_ceil(64) {
             let mask = mask_of(word, &(start..end));
             self.words()[word] &= !mask;

@@ -70,10 +70,19 @@ impl<P: Policy> GrowingHeap<P> {
     ///
     /// Time: proportional to the pages that came to lie in holes since the last sweep.
     pub fn trim(&mut self) -> usize {
-        let mut bytes = 0;
-        let mut page = 0;
-        while let Some(run) = self.dirty.take_run(page) {
+        self.trim_some(usize::MAX)
+    }
+
+    /// Purges as [`GrowingHeap::trim`] the lowest pages that came to lie in holes since the last sweep, up to `most`
+    /// bytes of them, at least one page; returns how many bytes were purged.
+    pub fn trim_some(&mut self, most: usize) -> usize {
+        let mut left = (most / page_size()).max(1);
+        let (mut bytes, mut page) = (0, 0);
+        while left != 0
+            && let Some(run) = self.dirty.take_run(page, left)
+        {
             page = run.end;
+            left -= run.len();
             bytes += self.purge_holes(run.start * page_size(), run.end * page_size());
         }
         self.returns.sweeps += 1;
@@ -106,6 +115,12 @@ impl<P: Policy> GrowingHeap<P> {
     pub fn was_kept(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let first = self.offset(block) / page_size();
         self.dirty.has_all(first..first + bytes / page_size())
+    }
+
+    /// Returns the bytes of pages that came to lie in holes and were not purged since. Some may be used again.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.dirty.bytes()
     }
 
     /// Sets how many bytes of pages in holes are retained, see [`Settings::keep`](super::Settings).

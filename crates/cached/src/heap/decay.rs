@@ -1,0 +1,111 @@
+//! Decay: idle pages of slabs are purged when they were not used for some time.
+//!
+//! A thread that fills lists purges the pages of its own slabs that were idle throughout a period. The slabs of a thread
+//! that fills none are visited by others, which purge all that is idle there.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use heapwright_os::coarse_nanoseconds;
+
+use super::slabs::Slabs;
+use super::{Heap, Owned};
+use crate::arena::ARENA;
+use crate::classes::{CLASSES, PAGE};
+use crate::scarcity;
+
+/// Idle pages for which no system call is made.
+const FEW: u32 = 8;
+
+impl Owned {
+    /// Counts that a list is filled; returns whether it is time to look at the memory of the thread.
+    #[inline]
+    pub(crate) fn count_filled(mut self) -> bool {
+        self.cache().clock.count() | scarcity::is_due()
+    }
+
+    /// Purges the pages that were idle since the last time, if that was a `period` of nanoseconds ago; returns whether
+    /// it was.
+    pub(crate) fn decay(mut self, now: u64, period: u64) -> bool {
+        let heap = self.heap();
+        heap.active_at.store(now, Relaxed);
+        let looked_at = &mut self.cache().clock.looked_at;
+        if now.saturating_sub(*looked_at) < period {
+            return false;
+        }
+        *looked_at = now;
+        heap.slabs.lock().purge_unused();
+        true
+    }
+}
+
+impl Heap {
+    /// Purges what is idle in the slabs, for a thread that has filled no list for two periods; unless they are locked.
+    pub(crate) fn decay_as_visitor(&self, now: u64, period: u64) {
+        if now.saturating_sub(self.active_at.load(Relaxed)) < period.saturating_mul(2) {
+            return;
+        }
+        let is_worth_it = |slabs: &Slabs| slabs.pages.idle > FEW || self.inbox.is_loaded();
+        if self.visit().is_some_and(|slabs| is_worth_it(&slabs)) {
+            self.trim_as_visitor();
+        }
+    }
+
+    /// Records that the heap's thread is active.
+    pub(super) fn record_adoption(&self) {
+        self.active_at.store(coarse_nanoseconds(), Relaxed);
+    }
+}
+
+impl Slabs {
+    /// Records how many pages are idle, after some were used.
+    #[inline]
+    pub(super) fn record_idle(&mut self) {
+        self.least_idle = self.least_idle.min(self.pages.idle);
+    }
+
+    /// Purges as many pages as were idle throughout the time since the last call. Those of the slabs that have served
+    /// nothing for the longest time come first. Bounded: what is left is purged by later calls.
+    #[cold]
+    #[inline(never)]
+    fn purge_unused(&mut self) {
+        /// Slabs that are looked at.
+        const SLABS: u32 = 256;
+        let unused = self.least_idle;
+        if unused > FEW + self.pages.refaulted {
+            let (mut left, mut purged) = (SLABS, 0);
+            for _ in 0..CLASSES {
+                if left == 0 || purged >= unused {
+                    break;
+                }
+                self.decaying = (self.decaying + 1) % CLASSES as u8;
+                purged += self.purge_last(self.decaying.into(), unused - purged, &mut left);
+            }
+            self.record_purged(purged);
+        }
+        self.pages.refaulted -= self.pages.refaulted.div_ceil(8);
+        self.least_idle = self.pages.idle;
+    }
+
+    /// Purges up to `most` idle pages, and the rest of a slab's, from the last slabs of a class on; returns their number.
+    fn purge_last(&mut self, class: usize, most: u32, left: &mut u32) -> u32 {
+        let (Some(first), Some(mut number)) = (self.lists[class].first(), self.lists[class].last(&mut self.own)) else {
+            return 0;
+        };
+        let mut purged = 0;
+        while *left != 0 && purged < most {
+            *left -= 1;
+            purged += self.purge_idle_of(number);
+            if number == first {
+                break;
+            }
+            number = self.own.slab(number).node.previous();
+        }
+        purged
+    }
+
+    fn record_purged(&mut self, pages: u32) {
+        self.pages.resident -= pages;
+        self.pages.idle = self.pages.idle.saturating_sub(pages);
+        ARENA.record_purge(pages as usize * PAGE);
+    }
+}

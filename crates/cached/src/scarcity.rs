@@ -1,0 +1,219 @@
+//! Whether memory is scarce: whether the process is near a limit on its memory.
+//!
+//! Limits are those of control groups, and one that is set by hand. The second is compared with the anonymous memory of
+//! the process. Both are files of the system, and sandboxes kill for opening files: neither is read before the heap has
+//! taken tens of MiB, then again where half of what is left would be taken, and once a second while there is a limit.
+//!
+//! Memory is scarce from where an eighth of a limit is left until a quarter is. Then caches do not grow, free pages are
+//! purged at once, and sparse slabs are dissolved early. The check costs a comparison where the arena places pages.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+
+use heapwright_os::{GroupMemory, MemoryGroups, own_usage, process_id};
+
+/// The bytes that the heap takes before files are read.
+const FIRST: usize = 32 << 20;
+
+/// Memory is scarce when less than this part of a limit is left.
+const NEAR: u64 = 8;
+
+/// It is not scarce any more when more than this part is left.
+const FAR: u64 = 4;
+
+/// The least number of bytes between two checks.
+const LEAST_STEP: usize = 256 << 10;
+
+/// The number of checks after which the groups are looked for again.
+const MOST_CHECKS: u32 = 256;
+
+/// Memory is scarce.
+const SCARCE: u8 = 1;
+/// Free pages are purged at once, because the user asked for that.
+const EAGER: u8 = 2;
+
+static MODE: AtomicU8 = AtomicU8::new(0);
+
+/// The limit that is set by hand; 0 for none.
+static LIMIT: AtomicUsize = AtomicUsize::new(0);
+
+/// The limit that was the tightest at the last check; 0 for none.
+static KNOWN: AtomicU64 = AtomicU64::new(0);
+
+/// Number of checks that found memory scarce.
+static TIMES: AtomicU64 = AtomicU64::new(0);
+
+/// The bytes at which the next check is due.
+static DUE_AT: AtomicUsize = AtomicUsize::new(FIRST);
+
+static IS_DUE: AtomicBool = AtomicBool::new(false);
+
+/// Sets a limit on the memory of the process that the heap stays below as far as it can, by purging. Allocations beyond
+/// it succeed. To be called before the first allocation.
+pub fn set_limit(bytes: usize) {
+    LIMIT.store(bytes, Relaxed);
+    DUE_AT.store(FIRST.min(bytes / 2), Relaxed);
+}
+
+/// Returns the tightest limit on memory that is known, in bytes.
+#[must_use]
+pub fn known_limit() -> Option<u64> {
+    let of_user = LIMIT.load(Relaxed) as u64;
+    [KNOWN.load(Relaxed), of_user].into_iter().find(|&limit| limit != 0)
+}
+
+/// Returns the number of times that memory was found scarce, and purged.
+#[must_use]
+pub fn times_scarce() -> u64 {
+    TIMES.load(Relaxed)
+}
+
+/// Has free pages purged at once from now on. To be called before the first allocation.
+pub(crate) fn purge_at_once() {
+    MODE.fetch_or(EAGER, Relaxed);
+}
+
+/// Returns whether memory is scarce.
+#[inline]
+pub(crate) fn is_scarce() -> bool {
+    MODE.load(Relaxed) & SCARCE != 0
+}
+
+/// Returns whether free pages are purged at once.
+#[inline]
+pub(crate) fn purges_at_once() -> bool {
+    MODE.load(Relaxed) != 0
+}
+
+/// Observes that the heap has taken `bytes` of the system.
+#[inline]
+pub(crate) fn observe(bytes: usize) {
+    if bytes >= DUE_AT.load(Relaxed) {
+        IS_DUE.store(true, Relaxed);
+    }
+}
+
+/// Returns whether [`check`] has to be called.
+#[inline]
+pub(crate) fn is_due() -> bool {
+    IS_DUE.load(Relaxed)
+}
+
+/// Makes a check due if there is a limit: the use by others, or the limit, may have changed.
+pub(crate) fn check_again() {
+    if known_limit().is_some() {
+        IS_DUE.store(true, Relaxed);
+    }
+}
+
+/// Checks whether memory is scarce, in a heap that has taken `bytes`. Returns `false` if another thread does so.
+#[cold]
+pub(crate) fn check(bytes: usize) -> bool {
+    alone(|groups| {
+        IS_DUE.store(false, Relaxed);
+        let memory = of_user().into_iter().chain(groups.tightest()).min_by_key(GroupMemory::left);
+        KNOWN.store(memory.map_or(0, |memory| memory.limit), Relaxed);
+        let (is_scarce, step) = match memory {
+            None => (false, (bytes / 2).max(FIRST)),
+            Some(memory) => judge(memory, is_scarce()),
+        };
+        if is_scarce {
+            MODE.fetch_or(SCARCE, Relaxed);
+            TIMES.fetch_add(1, Relaxed);
+        } else {
+            MODE.fetch_and(!SCARCE, Relaxed);
+        }
+        DUE_AT.store(bytes.saturating_add(step), Relaxed);
+    })
+    .is_some()
+}
+
+/// Returns whether memory is scarce and how many bytes may be taken before the next check.
+fn judge(memory: GroupMemory, was_scarce: bool) -> (bool, usize) {
+    let left = memory.left();
+    let is_scarce = left < memory.limit / if was_scarce { FAR } else { NEAR };
+    let step = if is_scarce { left / 4 } else { (left - memory.limit / NEAR) / 2 };
+    (is_scarce, usize::try_from(step).unwrap_or(usize::MAX).max(LEAST_STEP))
+}
+
+/// Returns the memory of the process if the user has set a limit.
+fn of_user() -> Option<GroupMemory> {
+    let limit = LIMIT.load(Relaxed) as u64;
+    (limit != 0).then(|| Some(GroupMemory { limit, used: own_usage()?.resident })).flatten()
+}
+
+/// What is known of the groups.
+struct Groups {
+    found: Option<MemoryGroups>,
+    /// The number of checks until they are looked for.
+    checks: u32,
+}
+
+impl Groups {
+    const UNKNOWN: Groups = Groups { found: None, checks: 0 };
+
+    fn tightest(&mut self) -> Option<GroupMemory> {
+        if self.checks == 0 {
+            *self = Groups { found: MemoryGroups::find(), checks: MOST_CHECKS };
+        }
+        self.checks -= 1;
+        self.found.as_ref()?.tightest()
+    }
+}
+
+/// A value that one thread uses, while others go on without it.
+struct Alone {
+    /// The process whose thread uses it; 0 for none.
+    process: AtomicU32,
+    groups: UnsafeCell<Groups>,
+}
+
+// SAFETY: `alone` gives the value to one thread at a time.
+unsafe impl Sync for Alone {}
+
+static ALONE: Alone = Alone { process: AtomicU32::new(0), groups: UnsafeCell::new(Groups::UNKNOWN) };
+
+/// Calls `work` with what is known of the groups; `None` while another thread does so. In the child of a fork, a thread
+/// of its parent may have been in the middle of it.
+fn alone<R>(work: impl FnOnce(&mut Groups) -> R) -> Option<R> {
+    let this = process_id();
+    let before = ALONE.process.load(Relaxed);
+    if before == this || ALONE.process.compare_exchange(before, this, Acquire, Relaxed).is_err() {
+        return None;
+    }
+    // SAFETY: no other thread of this process is here, as the number of the process was stored by this thread; those of
+    // a parent do not exist in this process.
+    let groups = unsafe { &mut *ALONE.groups.get() };
+    if before != 0 {
+        // SAFETY: the value may have been half written, and does not own anything.
+        unsafe { (&raw mut *groups).write(Groups::UNKNOWN) };
+    }
+    let result = work(groups);
+    ALONE.process.store(0, Release);
+    Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn memory_is_scarce_from_an_eighth_until_a_quarter_is_left() {
+        let scarce = |used: u64, was: bool| judge(GroupMemory { limit: 800 * MIB, used: used * MIB }, was).0;
+        assert!(!scarce(0, false) && !scarce(700, false) && scarce(701, false) && scarce(5000, false));
+        assert!(scarce(700, true) && scarce(601, true) && !scarce(600, true) && !scarce(0, true));
+    }
+
+    #[test]
+    fn checks_come_before_memory_is_scarce_and_before_it_is_used_up() {
+        let step = |limit: u64, used: u64, was: bool| judge(GroupMemory { limit, used }, was).1 as u64;
+        assert_eq!(step(800 * MIB, 300 * MIB, false), 200 * MIB);
+        assert_eq!(step(800 * MIB, 700 * MIB, false), LEAST_STEP as u64);
+        assert_eq!(step(800 * MIB, 760 * MIB, true), 10 * MIB);
+        assert_eq!(step(800 * MIB, 900 * MIB, true), LEAST_STEP as u64);
+        assert_eq!(step(0, u64::MAX, false), LEAST_STEP as u64);
+    }
+}

@@ -1,0 +1,142 @@
+//! Upkeep: what threads do for the heap now and then, while they fill lists and place long blocks.
+//!
+//! Free pages that were not used for a period are purged: those of holes of the arena, of slabs, and of long blocks in
+//! caches. A page was not used if the arena placed less than it has in holes, or if a heap never had fewer idle pages.
+//! Each step does bounded work, some times in a period. A program in a steady state asks again for what it frees, and
+//! nothing of it is purged; what was purged too early is retained for longer.
+//!
+//! Where memory is scarce (`scarcity`), and where the system refuses it, all that is free is purged at once.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+use heapwright_os::{Output, coarse_nanoseconds, process_id, sleep_for, start_background, thread_count};
+
+use crate::arena::{ARENA, ArenaGuard};
+use crate::heap::{Heap, Owned};
+use crate::trim::trim_heaps;
+use crate::{long, purging, scarcity};
+
+/// The steps in a period.
+const STEPS: u64 = 8;
+
+/// The least time between two steps, in nanoseconds.
+const LEAST_STEP: u64 = 10_000_000;
+
+/// The heaps of other threads that are visited in one step.
+const VISITS: u32 = 16;
+
+/// The times that the arena is locked in one step to purge a part of its holes.
+const PARTS: u32 = 4;
+
+/// The bytes that the heap has taken when the purging thread is started.
+const ENOUGH: usize = 4 << 20;
+
+/// When the next step is due, in nanoseconds; 0 before the first.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The heap that was visited last.
+static VISITED: AtomicU32 = AtomicU32::new(0);
+
+/// Counts that the calling thread has filled a list or placed a long block; does what is due.
+#[inline]
+pub(crate) fn count(heap: Owned) {
+    if heap.count_filled() {
+        attend(heap);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn attend(heap: Owned) {
+    if scarcity::is_due() {
+        relieve_if_scarce();
+    }
+    let Some(period) = purging::period() else { return };
+    if purging::wants_thread() {
+        start_thread();
+    }
+    let now = coarse_nanoseconds();
+    if heap.decay(now, period) {
+        long::flush_unused(heap);
+    }
+    let next = NEXT.load(Relaxed);
+    let after = now + (period / STEPS).max(LEAST_STEP);
+    if now < next || NEXT.compare_exchange(next, after, Relaxed, Relaxed).is_err() || next == 0 {
+        return;
+    }
+    scarcity::check_again();
+    step(now, period, VISITS);
+}
+
+/// Purges what was not used in the arena, and in the slabs of up to `visits` heaps whose threads are not active.
+fn step(now: u64, period: u64, visits: u32) {
+    for _ in 0..PARTS {
+        if !ARENA.lock().is_some_and(|mut arena| arena.decay(now, period)) {
+            break;
+        }
+    }
+    let Some(made) = ARENA.lock().map(|arena| arena.heaps.made()) else { return };
+    for _ in 0..visits.min(made) {
+        let number = VISITED.fetch_add(1, Relaxed) % made + 1;
+        Heap::of(number).decay_as_visitor(now, period);
+    }
+}
+
+/// Purges all that is free if the process is near a limit of its memory.
+fn relieve_if_scarce() {
+    let Some(taken) = ARENA.lock().map(|arena| arena.taken()) else { return };
+    if scarcity::check(taken) && scarcity::is_scarce() {
+        relieve();
+    }
+}
+
+/// Purges all that is free after the system has refused memory; returns whether it is worth while to try again: not
+/// where nothing was taken or given back since the last time.
+#[cold]
+#[inline(never)]
+pub(crate) fn relieve_refused() -> bool {
+    static AT_LAST: AtomicUsize = AtomicUsize::new(0);
+    let Some(taken) = ARENA.lock().map(|arena| arena.taken()) else { return false };
+    let is_new = AT_LAST.swap(taken, Relaxed) != taken;
+    if is_new {
+        relieve();
+    }
+    is_new
+}
+
+fn relieve() {
+    trim_heaps();
+    if let Some(mut arena) = ARENA.lock() {
+        arena.pages.trim();
+    }
+}
+
+/// Starts the purging thread in a heap with some MiB. Where that fails, threads that allocate purge.
+#[cold]
+fn start_thread() {
+    let is_worth_it = |arena: ArenaGuard| arena.taken() >= ENOUGH && arena.heaps.is_of(process_id());
+    if !ARENA.lock().is_some_and(is_worth_it) || !purging::begin_thread() {
+        return;
+    }
+    // Without the number of threads, the thread could not end when it is the last.
+    if thread_count().is_none() || start_background(purge_for_ever).is_err() {
+        Output::standard_error().write(
+            b"heapwright: HEAPWRIGHT_PURGE: a thread could not be started; pages are purged when the program allocates\n",
+        );
+    }
+}
+
+/// The purging thread. It ends when it is the only one, so that the process ends.
+extern "C" fn purge_for_ever(_: *mut c_void) -> *mut c_void {
+    while let Some(period) = purging::period() {
+        sleep_for((period / STEPS).max(LEAST_STEP));
+        if thread_count().is_none_or(|threads| threads <= 1) {
+            break;
+        }
+        step(coarse_nanoseconds(), period, u32::MAX);
+    }
+    null_mut()
+}
