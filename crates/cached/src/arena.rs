@@ -45,6 +45,8 @@ pub(crate) struct Arena {
     grain_map_room: AtomicUsize,
     /// Bytes of slabs that were purged so far.
     purged: AtomicUsize,
+    /// Number of slabs that were placed so far.
+    slabs_placed: AtomicUsize,
     ready: AtomicBool,
 }
 
@@ -61,6 +63,7 @@ pub(crate) static ARENA: Arena = Arena {
     grain_maps: AtomicPtr::new(null_mut()),
     grain_map_room: AtomicUsize::new(0),
     purged: AtomicUsize::new(0),
+    slabs_placed: AtomicUsize::new(0),
     ready: AtomicBool::new(false),
 };
 }
@@ -211,6 +214,11 @@ impl Arena {
     /// Returns the bytes of slabs that were purged so far.
     pub(crate) fn purged(&self) -> usize {
         self.purged.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of slabs that were placed so far.
+    pub(crate) fn slabs_placed(&self) -> usize {
+        self.slabs_placed.load(Ordering::Relaxed)
     }
 
     /// Returns the count of the blocks of a slab that are out.
@@ -372,6 +380,7 @@ impl ArenaState {
         // SAFETY: the length is not 0 and the alignment a power of two.
         let layout = unsafe { Layout::from_size_align_unchecked(SLAB, SLAB) };
         let start = self.place(layout).ok()?;
+        ARENA.slabs_placed.fetch_add(1, Ordering::Relaxed);
         let number = ARENA.number_of(start.addr().get())?;
         Some((number, self.pages.was_kept(start, SLAB)))
     }

@@ -37,6 +37,9 @@ const ENOUGH: usize = 4 << 20;
 /// When the next step is due, in nanoseconds; 0 before the first.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
+/// The slabs that had been placed when heaps were visited because of them.
+static SLABS_BEFORE: AtomicUsize = AtomicUsize::new(0);
+
 /// The heap that was visited last.
 static VISITED: AtomicU32 = AtomicU32::new(0);
 
@@ -62,6 +65,7 @@ fn attend(heap: Owned) {
     if heap.decay(now, period) {
         long::flush_unused(heap);
     }
+    visit_for_growth(now);
     let next = NEXT.load(Relaxed);
     let after = now + (period / STEPS).max(LEAST_STEP);
     if now < next || NEXT.compare_exchange(next, after, Relaxed, Relaxed).is_err() || next == 0 {
@@ -78,10 +82,28 @@ fn step(now: u64, period: u64, visits: u32) {
             break;
         }
     }
+    visit(visits, now, period.saturating_mul(2));
+}
+
+/// Visits a few heaps after others have got slabs: what their threads do not use serves these.
+fn visit_for_growth(now: u64) {
+    /// The slabs for which heaps are visited.
+    const SLABS: usize = 16;
+    /// The time in which a thread has filled no list, in nanoseconds.
+    const QUIET: u64 = 100_000_000;
+    let (placed, before) = (ARENA.slabs_placed(), SLABS_BEFORE.load(Relaxed));
+    if placed.wrapping_sub(before) >= SLABS && SLABS_BEFORE.compare_exchange(before, placed, Relaxed, Relaxed).is_ok() {
+        visit(VISITS, now, QUIET);
+    }
+}
+
+/// Visits up to `most` heaps, and purges what is idle in those whose threads were `quiet` nanoseconds without filling a
+/// list.
+fn visit(most: u32, now: u64, quiet: u64) {
     let Some(made) = ARENA.lock().map(|arena| arena.heaps.made()) else { return };
-    for _ in 0..visits.min(made) {
+    for _ in 0..most.min(made) {
         let number = VISITED.fetch_add(1, Relaxed) % made + 1;
-        Heap::of(number).decay_as_visitor(now, period);
+        Heap::of(number).decay_as_visitor(now, quiet);
     }
 }
 

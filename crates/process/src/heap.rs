@@ -59,6 +59,10 @@ impl Heap {
                 if settings.dissolving == Dissolving::Off {
                     cached::turn_dissolving_off();
                 }
+                cached::set_purging(settings.purging);
+                if let Some(limit) = settings.limit {
+                    cached::set_limit(limit);
+                }
                 cached::start().map(|()| Heap::Cached).map_err(|Refused| CreateError::Refused)
             }
         }

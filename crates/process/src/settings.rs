@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::str;
 
-use heapwright_cached::Measures;
+use heapwright_cached::{Measures, Purging};
 use heapwright_heaps::PolicyKind;
 use heapwright_os::{Line, Output, Refused, current_directory, exit_at_once, has_variable_with, variable};
 
@@ -90,6 +90,10 @@ pub(crate) struct Settings {
     pub(crate) harden: Measures,
     /// Whether sparse slabs of the cached heap serve other classes, too.
     pub(crate) dissolving: Dissolving,
+    /// When the cached heap purges free pages.
+    pub(crate) purging: Purging,
+    /// The bytes of memory that the cached heap tries to stay below.
+    pub(crate) limit: Option<usize>,
     /// The directory in which the heap's last state is left for a watcher.
     pub(crate) watch: Option<&'static Line<PATH_LENGTH>>,
 }
@@ -102,7 +106,7 @@ impl Settings {
     }
 
     /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_DISSOLVE`,
-    /// `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. An invalid value ends the process.
+    /// `HEAPWRIGHT_PURGE`, `HEAPWRIGHT_LIMIT`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. An invalid value ends the process.
     ///
     /// # Errors
     /// [`Refused`] when there is no memory for a path.
@@ -132,6 +136,8 @@ impl Settings {
                 .unwrap_or(usual.report),
             harden,
             dissolving: choice(c"HEAPWRIGHT_DISSOLVE", "0 or 1", Dissolving::from_text).unwrap_or(usual.dissolving),
+            purging: choice(c"HEAPWRIGHT_PURGE", Purging::CHOICES, Purging::from_text).unwrap_or(usual.purging),
+            limit: choice(c"HEAPWRIGHT_LIMIT", "a size such as 512MiB or 2GiB", bytes_from),
             watch: variable(c"HEAPWRIGHT_WATCH", |value| watch(value.to_bytes())).transpose()?.flatten(),
         })
     }
@@ -147,6 +153,8 @@ impl Default for Settings {
             report: Report::Nothing,
             harden: Measures::NONE,
             dissolving: Dissolving::On,
+            purging: Purging::USUAL,
+            limit: None,
             watch: None,
         }
     }
@@ -158,6 +166,22 @@ fn hardened(asked: Option<Placement>) -> Placement {
         None | Some(Placement::Cached) => Placement::Cached,
         Some(other) => refuse(c"HEAPWRIGHT_POLICY", other.name().as_bytes(), "cached when HEAPWRIGHT_HARDEN is set"),
     }
+}
+
+/// Parses a number of bytes, KiB, MiB, GiB or TiB, also by the letter alone. Not 0.
+fn bytes_from(text: &str) -> Option<usize> {
+    let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let power = match unit {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return None,
+    };
+    let number: usize = number.parse().ok().filter(|&number| number != 0)?;
+    number.checked_mul(1usize.checked_shl(power)?)
 }
 
 fn on_bad_free(text: &str) -> Option<OnBadFree> {

@@ -52,7 +52,7 @@ impl Figures {
     }
 
     /// Returns each figure with its name, in the order of the table.
-    fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 18] {
+    fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 20] {
         if let Some((census, totals)) = &self.cached {
             return self.counts_cached(census, totals.as_ref());
         }
@@ -76,6 +76,8 @@ impl Figures {
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
             ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),
             ("peak_resident", "peak resident bytes", peak_resident()),
+            ("limit", "memory limit bytes", None),
+            ("relieved", "purges near the limit", None),
         ]
     }
 
@@ -94,7 +96,7 @@ impl Figures {
         &self,
         census: &cached::Census,
         totals: Option<&cached::Totals>,
-    ) -> [(&'static str, &'static str, Option<u64>); 18] {
+    ) -> [(&'static str, &'static str, Option<u64>); 20] {
         let count = |read: fn(&cached::Totals) -> u64| totals.map(read);
         let used = Summary::of_cached(census).used;
         [
@@ -116,6 +118,8 @@ impl Figures {
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
             ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),
             ("peak_resident", "peak resident bytes", peak_resident()),
+            ("limit", "memory limit bytes", cached::known_limit()),
+            ("relieved", "purges near the limit", Some(cached::times_scarce())),
         ]
     }
 

@@ -39,13 +39,13 @@ impl Owned {
 }
 
 impl Heap {
-    /// Purges what is idle in the slabs, for a thread that has filled no list for two periods; unless they are locked.
-    pub(crate) fn decay_as_visitor(&self, now: u64, period: u64) {
-        if now.saturating_sub(self.active_at.load(Relaxed)) < period.saturating_mul(2) {
+    /// Purges what is idle in the slabs, for a thread that has filled no list for `quiet` nanoseconds; unless they are
+    /// locked.
+    pub(crate) fn decay_as_visitor(&self, now: u64, quiet: u64) {
+        if now.saturating_sub(self.active_at.load(Relaxed)) < quiet {
             return;
         }
-        let is_worth_it = |slabs: &Slabs| slabs.pages.idle > FEW || self.inbox.is_loaded();
-        if self.visit().is_some_and(|slabs| is_worth_it(&slabs)) {
+        if self.visit().is_some_and(|mut slabs| slabs.is_worth_a_visit()) || self.inbox.is_loaded() {
             self.trim_as_visitor();
         }
     }
@@ -61,6 +61,13 @@ impl Slabs {
     #[inline]
     pub(super) fn record_idle(&mut self) {
         self.least_idle = self.least_idle.min(self.pages.idle);
+    }
+
+    /// Returns whether idle pages are purged by a visitor. Those that were purged too early are left for some visits.
+    fn is_worth_a_visit(&mut self) -> bool {
+        let is_worth_it = self.pages.idle > FEW + self.pages.refaulted;
+        self.pages.refaulted -= self.pages.refaulted.div_ceil(8);
+        is_worth_it
     }
 
     /// Purges as many pages as were idle throughout the time since the last call. Those of the slabs that have served

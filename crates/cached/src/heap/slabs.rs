@@ -233,7 +233,7 @@ impl Slabs {
         let pages = self.count * (SLAB / PAGE) as u32;
         // Purging interrupts the other threads of a process.
         let part = if is_single_threaded() { 32 } else { 2 };
-        self.pages.idle > LEAST.max(pages / part).min(share_of_idle()) + self.pages.refaulted
+        self.pages.idle > LEAST.max(pages / part).min(share_of_idle()) + self.pages.refaulted.min(share_of_idle())
     }
 
     /// Purges the idle pages, until `is_wanted`.
