@@ -4,26 +4,41 @@
 //! the process. Both are files of the system, and sandboxes kill for opening files: neither is read before the heap has
 //! taken tens of MiB, then again where half of what is left would be taken, and once a second while there is a limit.
 //!
-//! Memory is scarce from where an eighth of a limit is left until a quarter is. Then caches do not grow, free pages are
+//! Memory is scarce from where an eighth of a limit is left, or 256 MiB if that is less, until twice that is. Then caches do not grow, free pages are
 //! purged at once, and sparse slabs are dissolved early. The check costs a comparison where the arena places pages.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
-use heapwright_os::{GroupMemory, MemoryGroups, own_usage, process_id};
+use heapwright_os::{GroupMemory, MemoryGroups, own_usage, peak_resident, process_id};
 
 /// The bytes that the heap takes before files are read.
 const FIRST: usize = 32 << 20;
 
-/// Memory is scarce when less than this part of a limit is left.
-const NEAR: u64 = 8;
+/// The resident bytes that the process must have had by then, too: much of what was taken may not be used.
+const FIRST_RESIDENT: u64 = 48 << 20;
 
-/// It is not scarce any more when more than this part is left.
-const FAR: u64 = 4;
+/// Memory is scarce when less than this part of a limit is left, and less than [`NEAR`].
+const NEAR_PART: u64 = 8;
+
+/// In bytes.
+const NEAR: u64 = 256 << 20;
+
+/// The bytes that are taken before the resident ones are looked at again.
+const EARLY_STEP: usize = 2 << 20;
 
 /// The least number of bytes between two checks.
 const LEAST_STEP: usize = 256 << 10;
+
+/// The least part of the heap between two checks while memory is scarce: to purge takes time in proportion to the heap.
+const LEAST_PART: usize = 256;
+
+/// The part of the heap between two checks beyond a limit.
+const PART_BEYOND: usize = 16;
+
+/// The time after which a limit is compared again in any case, in nanoseconds.
+const AGAIN: u64 = 1_000_000_000;
 
 /// The number of checks after which the groups are looked for again.
 const MOST_CHECKS: u32 = 256;
@@ -100,23 +115,31 @@ pub(crate) fn is_due() -> bool {
     IS_DUE.load(Relaxed)
 }
 
-/// Makes a check due if there is a limit: the use by others, or the limit, may have changed.
-pub(crate) fn check_again() {
-    if known_limit().is_some() {
+/// Makes a check due once in a while if there is a limit: the use by others, or the limit, may have changed.
+pub(crate) fn check_again(now: u64) {
+    static AT: AtomicU64 = AtomicU64::new(0);
+    let at = AT.load(Relaxed);
+    if known_limit().is_some() && now >= at && AT.compare_exchange(at, now + AGAIN, Relaxed, Relaxed).is_ok() {
         IS_DUE.store(true, Relaxed);
     }
 }
 
-/// Checks whether memory is scarce, in a heap that has taken `bytes`. Returns `false` if another thread does so.
+/// Checks whether memory is scarce, in a heap that has taken `bytes`. Returns `false` if that is too early or another
+/// thread does so.
 #[cold]
 pub(crate) fn check(bytes: usize) -> bool {
+    if is_too_early() {
+        IS_DUE.store(false, Relaxed);
+        DUE_AT.store(bytes.saturating_add(EARLY_STEP), Relaxed);
+        return false;
+    }
     alone(|groups| {
         IS_DUE.store(false, Relaxed);
         let memory = of_user().into_iter().chain(groups.tightest()).min_by_key(GroupMemory::left);
         KNOWN.store(memory.map_or(0, |memory| memory.limit), Relaxed);
         let (is_scarce, step) = match memory {
             None => (false, (bytes / 2).max(FIRST)),
-            Some(memory) => judge(memory, is_scarce()),
+            Some(memory) => judge(memory, bytes, is_scarce()),
         };
         if is_scarce {
             MODE.fetch_or(SCARCE, Relaxed);
@@ -129,12 +152,28 @@ pub(crate) fn check(bytes: usize) -> bool {
     .is_some()
 }
 
-/// Returns whether memory is scarce and how many bytes may be taken before the next check.
-fn judge(memory: GroupMemory, was_scarce: bool) -> (bool, usize) {
-    let left = memory.left();
-    let is_scarce = left < memory.limit / if was_scarce { FAR } else { NEAR };
-    let step = if is_scarce { left / 4 } else { (left - memory.limit / NEAR) / 2 };
-    (is_scarce, usize::try_from(step).unwrap_or(usize::MAX).max(LEAST_STEP))
+/// Returns whether no files must be read yet.
+fn is_too_early() -> bool {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    if HAS_BEGUN.load(Relaxed) {
+        return false;
+    }
+    let has_much = LIMIT.load(Relaxed) != 0 || peak_resident().is_none_or(|bytes| bytes >= FIRST_RESIDENT);
+    HAS_BEGUN.store(has_much, Relaxed);
+    !has_much
+}
+
+/// Returns whether memory is scarce for a heap that has taken `bytes`, and how many more may be taken before the next
+/// check.
+fn judge(memory: GroupMemory, bytes: usize, was_scarce: bool) -> (bool, usize) {
+    let (left, near) = (memory.left(), (memory.limit / NEAR_PART).min(NEAR));
+    let is_scarce = left < if was_scarce { 2 * near } else { near };
+    let (step, part) = match (is_scarce, left) {
+        (false, _) => ((left - near) / 2, usize::MAX),
+        (true, 0) => (0, PART_BEYOND),
+        (true, _) => (left / 4, LEAST_PART),
+    };
+    (is_scarce, usize::try_from(step).unwrap_or(usize::MAX).max(bytes / part).max(LEAST_STEP))
 }
 
 /// Returns the memory of the process if the user has set a limit.
@@ -200,20 +239,30 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn judged(limit: u64, used: u64, bytes: u64, was_scarce: bool) -> (bool, u64) {
+        let memory = GroupMemory { limit: limit * MIB, used: used * MIB };
+        let (is_scarce, step) = judge(memory, (bytes * MIB) as usize, was_scarce);
+        (is_scarce, step as u64)
+    }
+
     #[test]
     fn memory_is_scarce_from_an_eighth_until_a_quarter_is_left() {
-        let scarce = |used: u64, was: bool| judge(GroupMemory { limit: 800 * MIB, used: used * MIB }, was).0;
+        let scarce = |used: u64, was: bool| judged(800, used, 0, was).0;
         assert!(!scarce(0, false) && !scarce(700, false) && scarce(701, false) && scarce(5000, false));
         assert!(scarce(700, true) && scarce(601, true) && !scarce(600, true) && !scarce(0, true));
+        assert!(!judged(16384, 16128, 0, false).0 && judged(16384, 16129, 0, false).0);
     }
 
     #[test]
     fn checks_come_before_memory_is_scarce_and_before_it_is_used_up() {
-        let step = |limit: u64, used: u64, was: bool| judge(GroupMemory { limit, used }, was).1 as u64;
-        assert_eq!(step(800 * MIB, 300 * MIB, false), 200 * MIB);
-        assert_eq!(step(800 * MIB, 700 * MIB, false), LEAST_STEP as u64);
-        assert_eq!(step(800 * MIB, 760 * MIB, true), 10 * MIB);
-        assert_eq!(step(800 * MIB, 900 * MIB, true), LEAST_STEP as u64);
-        assert_eq!(step(0, u64::MAX, false), LEAST_STEP as u64);
+        let step = |used: u64, was: bool| judged(800, used, 8, was).1;
+        assert_eq!(step(300, false), 200 * MIB);
+        assert_eq!(step(700, false), LEAST_STEP as u64);
+        assert_eq!(step(760, true), 10 * MIB);
+        assert_eq!(step(799, true), LEAST_STEP as u64);
+        assert_eq!(judged(0, u64::MAX / MIB, 0, false).1, LEAST_STEP as u64);
+        // The more there is to look at, the more is allocated between two checks.
+        assert_eq!(judged(800, 799, 790, true), (true, 790 * MIB / 256));
+        assert_eq!(judged(800, 1600, 1600, true), (true, 100 * MIB));
     }
 }

@@ -71,7 +71,7 @@ fn attend(heap: Owned) {
     if now < next || NEXT.compare_exchange(next, after, Relaxed, Relaxed).is_err() || next == 0 {
         return;
     }
-    scarcity::check_again();
+    scarcity::check_again(now);
     step(now, period, VISITS);
 }
 

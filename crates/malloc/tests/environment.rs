@@ -34,6 +34,10 @@ fn a_value_that_means_nothing_stops_the_program_at_its_start() {
         ("HEAPWRIGHT_HARDEN", "guards", "guard, random, quarantine, zero, canary"),
         ("HEAPWRIGHT_DISSOLVE", "no", "0 or 1"),
         ("HEAPWRIGHT_HARDEN", "2", "0, 1, or some of"),
+        ("HEAPWRIGHT_PURGE", "soon", "never, 0, a time such as 500ms"),
+        ("HEAPWRIGHT_PURGE", "thread:5", "thread: and a time"),
+        ("HEAPWRIGHT_LIMIT", "0", "a size such as 512MiB"),
+        ("HEAPWRIGHT_LIMIT", "1.5G", "a size such as 512MiB"),
         ("HEAPWRIGHT_STATS", "yes", "0, 1 or json:PATH"),
         ("HEAPWRIGHT_STATS", "json:", "0, 1 or json:PATH"),
     ] {

@@ -22,13 +22,15 @@ const WEAK: [&str; 7] =
     ["_IO_list_", "_ITM_", "__cxa_", "__gmon_start__", "__libc_single_threaded", "_ZSt", "__gxx_personality_v0"];
 
 /// What the library needs of the C library. Some of these may allocate: `pthread_setspecific` in a process with many
-/// keys, which is called when the thread has its heap already; `fwrite`, which `malloc_info` calls, and `dlopen` and
+/// keys, which is called when the thread has its heap already; `pthread_create`,
+/// for `HEAPWRIGHT_PURGE=thread`, which is called without locks; `fwrite`, which `malloc_info` calls, and `dlopen` and
 /// `dlsym`, which `operator new` calls when there is no memory, while they hold no lock.
 const NEEDED: &str = "
     __errno_location __register_atfork _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
     getcwd getpid getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
     program_invocation_short_name __progname pthread_key_create pthread_key_delete pthread_setspecific
-    pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard getauxval";
+    pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create
+    nanosleep pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard getauxval";
 
 #[test]
 fn exactly_the_malloc_family_is_exported() {

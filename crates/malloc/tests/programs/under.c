@@ -42,6 +42,8 @@ static const struct refusal refusals[] = {
     {"getrandom", SYS_getrandom, ANY_ADVICE, ENOSYS},
     {"membarrier", SYS_membarrier, ANY_ADVICE, ENOSYS},
     {"rseq", SYS_rseq, ANY_ADVICE, ENOSYS},
+    {"clone", SYS_clone, ANY_ADVICE, EPERM},
+    {"clone3", SYS_clone3, ANY_ADVICE, EPERM},
     {"prctl", SYS_prctl, ANY_ADVICE, EPERM},
 };
 

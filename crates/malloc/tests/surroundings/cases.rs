@@ -258,6 +258,51 @@ pub const CASES: &[Case] = &[
         ..EXERCISE
     },
     Case {
+        name: "purging_thread",
+        holds: "what a quiet process freed is purged by a thread without signals, in a fork's child too",
+        surrounding: &["--set=HEAPWRIGHT_PURGE=thread:50ms"],
+        program: Compiled("quiet.c", &["purged"]),
+        heaps: DEFAULT,
+        ..EXERCISE
+    },
+    Case {
+        name: "purging_thread_is_refused",
+        holds: "where the system starts no threads, there is no purging thread, and the process goes on",
+        surrounding: &["--refuse=clone3", "--refuse=clone", "--set=HEAPWRIGHT_PURGE=thread:50ms"],
+        program: Compiled("quiet.c", &["refused"]),
+        heaps: DEFAULT,
+        ..EXERCISE
+    },
+    Case {
+        name: "purging_thread_without_proc",
+        holds: "where its end could not be decided, there is no purging thread",
+        surrounding: &["--no-proc", "--set=HEAPWRIGHT_PURGE=thread:50ms"],
+        ..EXERCISE
+    },
+    Case {
+        name: "purging_thread_ends_last",
+        holds: "the purging thread does not keep a process alive whose threads have all ended",
+        surrounding: &["--set=HEAPWRIGHT_PURGE=thread:50ms"],
+        program: Compiled("quiet.c", &["first-leaves"]),
+        heaps: DEFAULT,
+        ..EXERCISE
+    },
+    Case {
+        name: "purging_never",
+        holds: "without decay a quiet process keeps what it freed",
+        surrounding: &["--set=HEAPWRIGHT_PURGE=never"],
+        program: Compiled("quiet.c", &["kept"]),
+        heaps: DEFAULT,
+        ..EXERCISE
+    },
+    Case { name: "purging_at_once", surrounding: &["--set=HEAPWRIGHT_PURGE=0"], ..EXERCISE },
+    Case {
+        name: "beyond_its_limit",
+        holds: "a program with more than HEAPWRIGHT_LIMIT works",
+        surrounding: &["--set=HEAPWRIGHT_LIMIT=8MiB"],
+        ..EXERCISE
+    },
+    Case {
         name: "short_blocks_do_not_move",
         holds: "malloc(10), realloc(12), realloc(14) moves in none of 1,000 trials",
         program: Compiled("bars.c", &["moves", "moves"]),
