@@ -1,6 +1,7 @@
 //! `cargo xtask`: the commands for developing Heapwright. `cargo xtask --list` prints them.
 
 mod bars;
+mod limits;
 mod surroundings;
 mod truth;
 
@@ -35,6 +36,8 @@ enum Command {
     Bars(bars::Arguments),
     /// Measure limits, bounded operations and retained memory of the drop-in library against the system's malloc
     Surroundings(surroundings::Arguments),
+    /// Measure the smallest memory limit of a control group under which real programs finish, under every malloc
+    Limits(limits::Arguments),
     /// Compare predictions of replays with real runs of whole programs; writes docs/truth.md
     Truth(truth::Arguments),
     /// All checks that must pass before a merge: tests, format, lints, documentation, invariants (.ci/run)
@@ -109,6 +112,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Bars(arguments) => bars::run(arguments),
         Command::Surroundings(arguments) => surroundings::run(arguments),
+        Command::Limits(arguments) => limits::run(arguments),
         Command::Truth(arguments) => truth::run(arguments),
         Command::Ci(arguments) => execute(".ci/run", arguments),
         Command::Nightly(arguments) => execute(".ci/nightly", arguments),
