@@ -133,9 +133,7 @@ fn allocate_long(
     let heap = heap_for_long_blocks();
     let placed = place(layout, heap)
         .or_else(|refused| if upkeep::relieve_refused() { place(layout, heap) } else { Err(refused) });
-    if let Some(heap) = heap_to_allocate_in() {
-        upkeep::count(heap);
-    }
+    upkeep::count_for(heap.or_else(|| thread::heap().owned()));
     placed
 }
 

@@ -9,6 +9,7 @@
 //! memory.
 
 mod allowance;
+mod batch;
 mod cache;
 mod decay;
 mod dissolving;

@@ -13,7 +13,7 @@ mod glance;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU16, Ordering};
 
-use heapwright_os::{page_size, populate, purge};
+use heapwright_os::{page_size, populate};
 
 use crate::classes::{GRAIN, PAGE, SLAB, is_block, size_of_class};
 use crate::corruption::corrupted;
@@ -327,25 +327,23 @@ impl Slab {
         Ok(())
     }
 
-    /// Purges the idle pages; returns their number. Unused pages between two of them that are not in memory are
-    /// included, which saves system calls.
-    ///
-    /// # Safety
-    /// As [`Slab::take`].
-    pub(crate) unsafe fn purge_idle(&mut self, start: *mut u8) -> u32 {
+    /// Returns the runs of idle pages, each as its first page and its length. Unused pages between two of them that are
+    /// not in memory are included, which saves system calls.
+    pub(crate) fn idle_runs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let together = (page_size() / PAGE).max(1);
-        let needed = self.needed();
-        let mut purged = 0;
+        let (needed, resident) = (self.needed(), self.resident);
         let mut page = 0;
-        while let Some((first, count)) = next_run(needed, self.resident, page, together) {
+        core::iter::from_fn(move || {
+            let (first, count) = next_run(needed, resident, page, together)?;
             page = first + count;
-            // SAFETY: no block that is out overlaps these pages, and their lists are cleared below.
-            let done = unsafe { purge(NonNull::new_unchecked(start.add(first * PAGE)), count * PAGE) };
-            if done.is_ok() {
-                purged += (self.resident & mask_of(first, count)).count_ones();
-                self.clear(mask_of(first, count));
-            }
-        }
+            Some((first, count))
+        })
+    }
+
+    /// Records that a run of idle pages has been purged; returns how many of them were in memory.
+    pub(crate) fn record_purged(&mut self, (first, count): (usize, usize)) -> u32 {
+        let purged = (self.resident & mask_of(first, count)).count_ones();
+        self.clear(mask_of(first, count));
         purged
     }
 

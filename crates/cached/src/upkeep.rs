@@ -16,6 +16,7 @@ use heapwright_os::{Output, coarse_nanoseconds, process_id, sleep_for, start_bac
 
 use crate::arena::{ARENA, ArenaGuard};
 use crate::heap::{Heap, Owned};
+use crate::lifecycle::heap_to_allocate_in;
 use crate::trim::trim_heaps;
 use crate::{long, purging, scarcity};
 
@@ -48,6 +49,14 @@ static VISITED: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn count(heap: Owned) {
     if heap.count_filled() {
         attend(heap);
+    }
+}
+
+/// As [`count`], for a thread that may have no heap: it gets one when a limit has to be checked.
+pub(crate) fn count_for(heap: Option<Owned>) {
+    let or_adopted = || if scarcity::is_due() { heap_to_allocate_in() } else { None };
+    if let Some(heap) = heap.or_else(or_adopted) {
+        count(heap);
     }
 }
 

@@ -14,6 +14,7 @@ pub struct Platform {
     no_populate: Unsupported,
     no_guard_advice: Unsupported,
     no_page_advice: Unsupported,
+    no_purge_by_vectors: Unsupported,
     protected: AtomicUsize,
 }
 
@@ -21,6 +22,7 @@ static PLATFORM: Platform = Platform {
     no_populate: Unsupported::new(),
     no_guard_advice: Unsupported::new(),
     no_page_advice: Unsupported::new(),
+    no_purge_by_vectors: Unsupported::not_allowed(),
     protected: AtomicUsize::new(0),
 };
 
@@ -69,6 +71,10 @@ impl Platform {
         &self.no_page_advice
     }
 
+    pub(crate) fn purge_by_vectors(&self) -> &Unsupported {
+        &self.no_purge_by_vectors
+    }
+
     /// Counts one more guarded range with a mapping of its own, unless there are [`MOST_PROTECTED`].
     pub(crate) fn count_protected(&self) -> bool {
         let more = |count| (count < MOST_PROTECTED).then_some(count + 1);
@@ -87,6 +93,15 @@ pub(crate) struct Unsupported(AtomicBool);
 impl Unsupported {
     const fn new() -> Unsupported {
         Unsupported(AtomicBool::new(false))
+    }
+
+    /// A call that is not made before [`Unsupported::allow`].
+    const fn not_allowed() -> Unsupported {
+        Unsupported(AtomicBool::new(true))
+    }
+
+    pub(crate) fn allow(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn is_worth_a_call(&self) -> bool {
@@ -109,7 +124,7 @@ impl Unsupported {
 
 /// Whether a call failed because the system, or a sandbox, does not have it.
 pub(crate) fn is_unsupported(error: i32) -> bool {
-    matches!(error, libc::EINVAL | libc::ENOSYS | libc::EPERM | libc::EACCES)
+    matches!(error, libc::EINVAL | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EBADF)
 }
 
 #[cfg(test)]
@@ -140,6 +155,7 @@ mod tests {
             no_populate: Unsupported::new(),
             no_guard_advice: Unsupported::new(),
             no_page_advice: Unsupported::new(),
+            no_purge_by_vectors: Unsupported::new(),
             protected: AtomicUsize::new(MOST_PROTECTED - 1),
         };
         assert!(platform.count_protected() && !platform.count_protected());

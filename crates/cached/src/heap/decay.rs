@@ -7,11 +7,16 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use heapwright_os::coarse_nanoseconds;
 
+use super::batch::Batch;
+use super::dissolving::DissolvedSlabs;
 use super::slabs::Slabs;
 use super::{Heap, Owned};
 use crate::arena::ARENA;
 use crate::classes::{CLASSES, PAGE};
 use crate::scarcity;
+
+/// The lists of slabs of a heap.
+const LISTS: usize = CLASSES + DissolvedSlabs::LISTS;
 
 /// Idle pages for which no system call is made.
 const FEW: u32 = 8;
@@ -79,35 +84,40 @@ impl Slabs {
         const SLABS: u32 = 256;
         let unused = self.least_idle;
         if unused > FEW + self.pages.refaulted {
-            let (mut left, mut purged) = (SLABS, 0);
-            for _ in 0..CLASSES {
-                if left == 0 || purged >= unused {
+            let (mut left, mut batch) = (SLABS, Batch::EMPTY);
+            let mut found = 0;
+            for _ in 0..LISTS {
+                if left == 0 || found >= unused {
                     break;
                 }
-                self.decaying = (self.decaying + 1) % CLASSES as u8;
-                purged += self.purge_last(self.decaying.into(), unused - purged, &mut left);
+                self.decaying = (self.decaying + 1) % LISTS as u8;
+                found += self.add_last(self.decaying.into(), unused - found, &mut left, &mut batch);
             }
-            self.record_purged(purged);
+            self.purge_batch(&mut batch);
+            self.record_purged(batch.purged);
         }
         self.pages.refaulted -= self.pages.refaulted.div_ceil(8);
         self.least_idle = self.pages.idle;
     }
 
-    /// Purges up to `most` idle pages, and the rest of a slab's, from the last slabs of a class on; returns their number.
-    fn purge_last(&mut self, class: usize, most: u32, left: &mut u32) -> u32 {
-        let (Some(first), Some(mut number)) = (self.lists[class].first(), self.lists[class].last(&mut self.own)) else {
-            return 0;
+    /// Adds up to `most` idle pages, and the rest of a slab's, to a batch, from the last slabs of a list on; returns
+    /// their number.
+    fn add_last(&mut self, list: usize, most: u32, left: &mut u32, batch: &mut Batch) -> u32 {
+        let list = match list.checked_sub(CLASSES) {
+            None => &self.lists[list],
+            Some(list) => self.dissolved.list(list),
         };
-        let mut purged = 0;
-        while *left != 0 && purged < most {
+        let (Some(first), Some(mut number)) = (list.first(), list.last(&mut self.own)) else { return 0 };
+        let mut found = 0;
+        while *left != 0 && found < most {
             *left -= 1;
-            purged += self.purge_idle_of(number);
+            found += self.add_idle(number, batch);
             if number == first {
                 break;
             }
             number = self.own.slab(number).node.previous();
         }
-        purged
+        found
     }
 
     fn record_purged(&mut self, pages: u32) {

@@ -38,13 +38,17 @@ pub(super) struct DissolvedSlabs {
 }
 
 impl DissolvedSlabs {
-    const LISTS: usize = LONGEST.ilog2() as usize + 1;
+    pub(super) const LISTS: usize = LONGEST.ilog2() as usize + 1;
 
     pub(super) const NONE: DissolvedSlabs = DissolvedSlabs { lists: [SlabList::EMPTY; DissolvedSlabs::LISTS] };
 
     /// Returns the list for slabs whose longest run has `longest` grains; `None` for 0.
     fn index_of(longest: u32) -> Option<usize> {
         longest.checked_ilog2().map(|index| index as usize)
+    }
+
+    pub(super) fn list(&self, list: usize) -> &SlabList {
+        &self.lists[list]
     }
 
     /// The first slab of each list.

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::Heap;
+use super::batch::Batch;
 use super::dissolving::{Age, DissolvedSlabs};
 use super::registry::count_made;
 use crate::arena::ARENA;
@@ -227,8 +228,11 @@ impl Slabs {
     pub(super) fn has_much_idle(&self) -> bool {
         /// Idle pages that are always retained: 256 KiB.
         const LEAST: u32 = 64;
+        if self.pages.idle <= LEAST {
+            return scarcity::purges_at_once() && self.pages.idle > FEWEST;
+        }
         if scarcity::purges_at_once() {
-            return self.pages.idle > FEWEST;
+            return true;
         }
         let pages = self.count * (SLAB / PAGE) as u32;
         // Purging interrupts the other threads of a process.
@@ -242,26 +246,24 @@ impl Slabs {
     pub(super) fn purge_idle(&mut self, is_wanted: &dyn Fn() -> bool) {
         /// The most refaulted pages that count: 16 MiB.
         const MOST: u32 = 4096;
-        let mut purged = 0;
+        let mut batch = Batch::EMPTY;
         for first in self.firsts() {
             let mut next = Some(first);
             while let Some(number) = next
                 && !is_wanted()
             {
-                purged += self.purge_idle_of(number);
+                self.add_idle(number, &mut batch);
                 next = self.own.slab(number).node.next();
             }
         }
+        if !is_wanted() {
+            self.purge_batch(&mut batch);
+        }
+        let purged = batch.purged;
         self.pages.resident -= purged;
         self.pages.idle = if is_wanted() { self.pages.idle.saturating_sub(purged) } else { 0 };
         self.pages.refaulted = (self.pages.refaulted - self.pages.refaulted / 8).min(MOST);
         ARENA.record_purge(purged as usize * PAGE);
-    }
-
-    /// Purges the idle pages of a slab; returns their number, which is not subtracted yet.
-    pub(super) fn purge_idle_of(&mut self, number: u32) -> u32 {
-        // SAFETY: the slab begins there.
-        unsafe { self.own.slab(number).purge_idle(ARENA.start_of(number)) }
     }
 }
 

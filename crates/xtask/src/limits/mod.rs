@@ -155,7 +155,7 @@ impl Bench<'_> {
     ) -> Result<Option<u64>> {
         const LEAST: u64 = 8 << 20;
         const MOST: u64 = 8 << 30;
-        let mut finishes = |limit: u64| -> Result<bool> {
+        let finishes = |limit: u64| -> Result<bool> {
             // What is barely enough may fail by chance.
             Ok(self.run(program, executable, contender, limit)? && self.run(program, executable, contender, limit)?)
         };

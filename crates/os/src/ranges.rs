@@ -1,0 +1,124 @@
+//! Purging of many ranges of pages by one system call.
+
+use core::ptr::NonNull;
+
+use crate::errno::errno_kept;
+use crate::pages::{purge, refuse_call_if_told};
+use crate::platform::platform;
+
+/// Whole OS pages. The layout is that of the system's vectors (`struct iovec`).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PageRange {
+    /// The first byte, at a multiple of the page size.
+    pub start: NonNull<u8>,
+    /// The length in bytes, a multiple of the page size.
+    pub length: usize,
+}
+
+/// The calling process, for `process_madvise` (Linux 6.14).
+const THIS_PROCESS: libc::c_int = -10_001;
+
+/// The fewest ranges for which it is worth while.
+const FEW: usize = 2;
+
+/// Allows [`purge_all`] to purge by `process_madvise`. Sandboxes do not expect that call from a program, and some kill
+/// for it.
+pub fn allow_purging_by_vectors() {
+    platform().purge_by_vectors().allow();
+}
+
+/// Returns whether [`purge_all`] purges by one system call, as far as is known.
+#[must_use]
+pub fn purges_by_vectors() -> bool {
+    platform().purge_by_vectors().is_worth_a_call()
+}
+
+/// Purges ranges as [`purge`] does, and calls `purged` with the index of each one that is.
+///
+/// By one system call where that is allowed (see [`allow_purging_by_vectors`]) and the system has it, so that the other
+/// threads of the process are interrupted once: with another thread running, a page takes a quarter of the time.
+///
+/// # Safety
+/// As [`purge`], for each range.
+pub unsafe fn purge_all(ranges: &[PageRange], mut purged: impl FnMut(usize)) {
+    // SAFETY: the ranges are those of the caller, who does not need their contents.
+    let mut left = if ranges.len() < FEW { 0 } else { unsafe { purge_by_vectors(ranges) } };
+    for (index, range) in ranges.iter().enumerate() {
+        let is_done = left >= range.length;
+        left = left.saturating_sub(range.length);
+        // SAFETY: as above.
+        if is_done || unsafe { purge(range.start, range.length) }.is_ok() {
+            purged(index);
+        }
+    }
+}
+
+/// Purges ranges in their order until one fails; returns the bytes that were purged.
+///
+/// # Safety
+/// As [`purge_all`].
+unsafe fn purge_by_vectors(ranges: &[PageRange]) -> usize {
+    let calls = platform().purge_by_vectors();
+    if !calls.is_worth_a_call() || refuse_call_if_told().is_err() {
+        return 0;
+    }
+    let mut bytes = 0;
+    errno_kept(|| {
+        calls.call(|| {
+            // SAFETY: a range has the layout of a vector, and its pages are the caller's, whose contents are not needed.
+            let advised = unsafe {
+                libc::syscall(
+                    libc::SYS_process_madvise,
+                    THIS_PROCESS,
+                    ranges.as_ptr(),
+                    ranges.len(),
+                    libc::MADV_DONTNEED,
+                    0,
+                )
+            };
+            bytes = usize::try_from(advised).unwrap_or(0);
+            if advised < 0 { -1 } else { 0 }
+        })
+    });
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::pages::{map, page_size};
+
+    /// Every second page of a mapping.
+    fn every_second(pages: usize) -> (NonNull<u8>, Vec<PageRange>) {
+        let length = page_size();
+        let base = map(pages * length).unwrap();
+        // SAFETY: the pages are new.
+        unsafe {
+            base.write_bytes(7, pages * length);
+            (base, (0..pages / 2).map(|pair| PageRange { start: base.add(2 * pair * length), length }).collect())
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the call is the system's")]
+    fn ranges_are_purged_and_what_is_between_them_stays() {
+        for _ in 0..2 {
+            let (base, ranges) = every_second(64);
+            let mut done = Vec::new();
+            // SAFETY: the pages are this test's.
+            unsafe {
+                purge_all(&ranges, |index| done.push(index));
+                assert_eq!(done, (0..32).collect::<Vec<_>>());
+                for page in 0..64 {
+                    let byte = base.add(page * page_size()).read();
+                    assert_eq!(byte, if page % 2 == 0 { 0 } else { 7 }, "page {page}");
+                }
+            }
+            // The second time by vectors, where the system has the call.
+            allow_purging_by_vectors();
+        }
+    }
+}
