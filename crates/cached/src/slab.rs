@@ -341,7 +341,7 @@ impl Slab {
     }
 
     /// Records that a run of idle pages has been purged; returns how many of them were in memory.
-    pub(crate) fn record_purged(&mut self, (first, count): (usize, usize)) -> u32 {
+    pub(crate) fn record_purged(&mut self, first: usize, count: usize) -> u32 {
         let purged = (self.resident & mask_of(first, count)).count_ones();
         self.clear(mask_of(first, count));
         purged

@@ -11,19 +11,19 @@ use crate::classes::PAGE;
 /// Runs of idle pages of slabs whose heap is locked until they are purged.
 pub(super) struct Batch {
     ranges: [PageRange; Batch::MOST],
-    /// The slab and the run in it of each range.
-    runs: [(u32, (usize, usize)); Batch::MOST],
+    /// The slab of each range, and the first page and the length of the run in it.
+    runs: [(u32, u8, u8); Batch::MOST],
     count: usize,
     /// The pages that were purged.
     pub(super) purged: u32,
 }
 
 impl Batch {
-    const MOST: usize = 32;
+    const MOST: usize = 16;
 
     pub(super) const EMPTY: Batch = Batch {
         ranges: [PageRange { start: NonNull::dangling(), length: 0 }; Batch::MOST],
-        runs: [(0, (0, 0)); Batch::MOST],
+        runs: [(0, 0, 0); Batch::MOST],
         count: 0,
         purged: 0,
     };
@@ -34,13 +34,13 @@ impl Slabs {
     /// is of use. Returns how many pages were added.
     pub(super) fn add_idle(&mut self, number: u32, batch: &mut Batch) -> u32 {
         let idle = self.own.slab(number).idle_pages();
-        for run in self.own.slab(number).idle_runs() {
+        for (first, length) in self.own.slab(number).idle_runs() {
             if batch.count == Batch::MOST {
                 self.purge_batch(batch);
             }
-            let Some(start) = NonNull::new(ARENA.start_of(number).wrapping_add(run.0 * PAGE)) else { continue };
-            batch.ranges[batch.count] = PageRange { start, length: run.1 * PAGE };
-            batch.runs[batch.count] = (number, run);
+            let Some(start) = NonNull::new(ARENA.start_of(number).wrapping_add(first * PAGE)) else { continue };
+            batch.ranges[batch.count] = PageRange { start, length: length * PAGE };
+            batch.runs[batch.count] = (number, first as u8, length as u8);
             batch.count += 1;
         }
         if !purges_by_vectors() {
@@ -56,8 +56,8 @@ impl Slabs {
         // locked since the runs were found.
         unsafe {
             purge_all(&ranges[..*count], |index| {
-                let (number, run) = runs[index];
-                *purged += self.own.slab(number).record_purged(run);
+                let (number, first, length) = runs[index];
+                *purged += self.own.slab(number).record_purged(first.into(), length.into());
             });
         }
         *count = 0;
