@@ -21,12 +21,14 @@
 //!
 //! - `platform` (for loom `model`), `classes`, `errors`, `corruption`, `measures`: what all others use;
 //! - `mode`, `counts`: whether and what is counted, and the measures of hardening;
+//! - `scarcity`, `purging`: whether memory is scarce, and when free pages are purged;
 //! - `links`, `entry`, `free_list`, `slab_list`, `slab`, `inbox`, `owner_lock`, `long_cache`: the parts of heaps;
 //! - `tables`, `arena`, `origin`: the pages and their tables, and where a block belongs;
 //! - `heap`, `thread`: the heaps, and that of the calling thread;
 //! - `long`, `harden`: long blocks, and the hardened heap over the same arena;
 //! - `fork`, `startup`, `lifecycle`: forks, initialisation, and the heaps of threads that begin and end;
-//! - `lookup`, `allocate`, `free`, `resize`, `trim`, `pages`, `census`, `places`, `global`: what this page exports.
+//! - `trim`, `upkeep`: purging on request, and now and then;
+//! - `lookup`, `allocate`, `free`, `resize`, `pages`, `census`, `places`, `global`: what this page exports.
 #![no_std]
 
 #[cfg(test)]

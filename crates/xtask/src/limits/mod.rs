@@ -70,12 +70,13 @@ struct Row {
 /// When no control group can be made or the library cannot be used.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let until = Interruption::listen()?;
-    let group = Group::new()?;
+    // Fails early where there are no groups.
+    drop(Group::new()?);
     let folder = Folder::new("limits")?;
     write_inputs(folder.path())?;
     let contenders = contenders(arguments)?;
     let chosen = |program: &&Program| arguments.only.as_deref().is_none_or(|text| program.name.contains(text));
-    let bench = Bench { group, folder: folder.path() };
+    let bench = Bench { folder: folder.path() };
     let mut rows = Vec::new();
     let programs: Vec<&Program> = PROGRAMS.iter().filter(chosen).collect();
     let progress = Progress::new("limits", programs.len() * contenders.len());
@@ -139,13 +140,12 @@ fn find(program: &Program) -> Option<String> {
 
 /// What the programs run in.
 struct Bench<'f> {
-    group: Group,
     folder: &'f Path,
 }
 
 impl Bench<'_> {
-    /// Returns the smallest limit under which the program finishes, within 1 %, by bisection; `None` if it does not
-    /// finish at all.
+    /// Returns the smallest limit under which the program finishes, within 1 %, by bisection below what it takes
+    /// without one; `None` if it does not finish at all.
     fn smallest(
         &self,
         program: &Program,
@@ -153,19 +153,15 @@ impl Bench<'_> {
         contender: &Contender,
         until: &Interruption,
     ) -> Result<Option<u64>> {
-        const LEAST: u64 = 8 << 20;
-        const MOST: u64 = 8 << 30;
-        let finishes = |limit: u64| -> Result<bool> {
-            // What is barely enough may fail by chance.
-            Ok(self.run(program, executable, contender, limit)? && self.run(program, executable, contender, limit)?)
-        };
-        let (mut fails, mut works) = (0, LEAST);
-        while !finishes(works)? {
-            if works >= MOST || until.came() {
-                return Ok(None);
-            }
-            (fails, works) = (works, works * 2);
+        const MOST: u64 = 64 << 30;
+        let group = Group::new()?;
+        let finishes = |limit: u64| self.run(&group, program, executable, contender, limit);
+        if !finishes(MOST)? {
+            return Ok(None);
         }
+        let mut works = group.peak()?;
+        // The system reclaims the cache of files first, so that less may do.
+        let mut fails = works / 2;
         while works - fails > works / 128 && !until.came() {
             let middle = fails.midpoint(works) & !4095;
             if finishes(middle)? {
@@ -174,14 +170,25 @@ impl Bench<'_> {
                 fails = middle;
             }
         }
-        Ok(Some(works))
+        // What is barely enough may fail by chance.
+        while works < MOST && !until.came() && !(finishes(works)? && finishes(works)?) {
+            works += works / 128;
+        }
+        Ok(Some(works).filter(|_| !until.came()))
     }
 
     /// Runs a program under a limit; returns whether it finishes.
-    fn run(&self, program: &Program, executable: &str, contender: &Contender, limit: u64) -> Result<bool> {
-        self.group.set_limit(limit)?;
+    fn run(
+        &self,
+        group: &Group,
+        program: &Program,
+        executable: &str,
+        contender: &Contender,
+        limit: u64,
+    ) -> Result<bool> {
+        group.set_limit(limit)?;
         let mut command = Command::new("sh");
-        command.args(["-c", "echo $$ > \"$1\" && shift && exec env \"$@\"", "sh"]).arg(self.group.members());
+        command.args(["-c", "echo $$ > \"$1\" && shift && exec env \"$@\"", "sh"]).arg(group.members());
         command.args(contender.variables.iter().map(|(name, value)| format!("{name}={value}")));
         command.args(program.variable).arg(executable).args(program.arguments);
         let input = match program.input {
