@@ -61,7 +61,8 @@ typedef enum hw_status {
     HW_BAD_ROOT_NAME = 26,      /* a root's name has 1 to 40 bytes of UTF-8 */
     HW_ROOTS_FULL = 27,         /* the table of roots is full */
     HW_ROOT_DIFFERS = 28,       /* the root does not point where it was expected to */
-    HW_REFUSED = 29             /* a system call failed; see hw_shared_last_error for the reason */
+    HW_REFUSED = 29,            /* a system call failed; see hw_shared_last_error for the reason */
+    HW_HOLDER_UNKNOWN = 30      /* as HW_TIMED_OUT; whether the holder lives is unknown: see hw_shared_repair */
 } hw_status;
 
 /* Returns the status in words: never null, valid for ever. */
@@ -215,7 +216,7 @@ hw_status hw_check(const hw_heap *heap, hw_violation *violation);
  * own. Data in it refers to blocks by offsets, which are the same in all processes, and is found by named roots. Any
  * thread of any process may call any function at any time, except with a handle that is being closed. A process may be
  * killed at any instruction: the next operation of another one completes or undoes what it left half done. No call
- * waits longer for the lock of a living process than its patience.
+ * waits longer than its patience for one process to release the lock.
  *
  * The child of a fork may use its parent's handles, and counts as a process of its own from its first call on.
  *
@@ -327,8 +328,8 @@ typedef struct hw_shared_root {
     char name[48];
 } hw_shared_root;
 
-/* A walk of a shared heap shows its state when the walk began: the visitor may call any function but
- * hw_shared_close. It returns 0 to continue; any other number ends the walk. */
+/* A walk of roots, processes or blocks left behind shows those when the walk began: the visitor may call any function
+ * but hw_shared_close. It returns 0 to continue; any other number ends the walk. */
 hw_status hw_shared_walk_roots(const hw_shared *heap, int (*visit)(const hw_shared_root *root, void *context),
                                void *context);
 
@@ -362,7 +363,10 @@ typedef struct hw_shared_block {
 
 typedef int (*hw_shared_visitor)(const hw_shared_block *block, void *context);
 
-/* Calls `visit` for all blocks, used and free, in the order of their offsets. */
+/* Calls `visit` for all blocks, used and free, in the order of their offsets. The lock is held for a bounded number of
+ * blocks at a time, and not during the calls: the visitor may call any function but hw_shared_close, and other threads
+ * and processes go on. A block that is there during the whole walk, and keeps its size, is visited once. One that is
+ * allocated, freed or resized meanwhile is visited or not, as it was at some moment. No two visited blocks overlap. */
 hw_status hw_shared_walk(const hw_shared *heap, hw_shared_visitor visit, void *context);
 
 hw_status hw_shared_holes_of(const hw_shared *heap, hw_holes *holes);

@@ -68,11 +68,13 @@ pub enum Status {
     RootDiffers = 28,
     /// A system call failed.
     Refused = 29,
+    /// Waiting for the segment's lock timed out; whether its holder lives is unknown.
+    HolderUnknown = 30,
 }
 
 impl Status {
     /// Every status, in the order of their numbers.
-    pub const ALL: [Status; 30] = [
+    pub const ALL: [Status; 31] = [
         Status::Ok,
         Status::NullPointer,
         Status::NotAHeap,
@@ -103,6 +105,7 @@ impl Status {
         Status::RootsFull,
         Status::RootDiffers,
         Status::Refused,
+        Status::HolderUnknown,
     ];
 
     /// The description of the status, in a few words.
@@ -139,6 +142,7 @@ impl Status {
             Status::RootsFull => c"the table of roots is full",
             Status::RootDiffers => c"the root does not point where it was expected to",
             Status::Refused => c"a system call failed",
+            Status::HolderUnknown => c"waiting for the segment's lock timed out: whether its holder lives is unknown",
         }
     }
 }

@@ -194,6 +194,7 @@ fn the_header_and_the_library_agree() {
             "HW_ROOTS_FULL": Status::RootsFull,
             "HW_ROOT_DIFFERS": Status::RootDiffers,
             "HW_REFUSED": Status::Refused,
+            "HW_HOLDER_UNKNOWN": Status::HolderUnknown,
             "HW_FIRST": PolicyKind::First,
             "HW_NEXT": PolicyKind::Next,
             "HW_BEST": PolicyKind::Best,

@@ -137,6 +137,19 @@ fn a_segment_of_another_namespace_is_taken_over_on_request() {
     SharedHeap::open(&spot.place).unwrap().close().unwrap();
 }
 
+/// Where the namespace is not known, no process counts as dead unless the user says so.
+#[test]
+fn a_segment_of_an_unknown_namespace_is_taken_over_on_request() {
+    let (spot, _) = Spot::abandoned("unknown");
+    spot.write(NAMESPACE, &0_u64.to_ne_bytes());
+    assert_eq!(spot.listed().unwrap()["state"], "in use");
+    spot.run("repair", &[]).says(1, &["whether they live is unknown", "--take-over"]);
+    spot.run("remove", &[]).says(1, &["--force"]);
+    spot.run("repair", &["--take-over"]).says(0, &["another namespace", "in order", "10 blocks"]);
+    assert_eq!(spot.listed().unwrap()["state"], "at rest");
+    SharedHeap::open(&spot.place).unwrap().close().unwrap();
+}
+
 #[test]
 fn another_users_segment_is_opened_on_request() {
     let spot = Spot::at_rest("stranger", 3);

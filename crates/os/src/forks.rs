@@ -17,16 +17,16 @@
 //! - **A signal handler that forks may have interrupted its thread while that held a lock.** Then the fork does not
 //!   wait long for other locks, whose owners may wait for this one, and the child may not be able to allocate.
 //!
-//! `_Fork` and the bare system call run no handlers.
+//! `_Fork` and the bare system call run no handlers. [`fork_count`] counts their children nevertheless.
 
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::ptr::{self, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::errno::errno_kept;
 use crate::lock::{ForkPass, Lock, PATIENCE};
-use crate::pages::{Refused, refuse_call_if_told};
-use crate::process::process_id;
+use crate::pages::{Refused, map, page_size, refuse_call_if_told};
 use crate::streams::StreamList;
 use crate::threads::is_single_threaded;
 
@@ -318,38 +318,68 @@ fn end() {
     }
 }
 
-/// 0 before the first call of [`fork_count`].
-static COUNT: AtomicU64 = AtomicU64::new(0);
+/// Where the process's count lies; null before the first call of [`fork_count`]. 0 in a child that has not counted yet.
+static COUNT: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
-/// Set in the counts of a process without a handler for forks; the other bits are the process's number then.
-const UNWATCHED: u64 = 1 << 63;
+/// The highest count that this process or one that it is a copy of has had.
+static HIGHEST: AtomicU64 = AtomicU64::new(0);
 
 /// Returns a number that differs between the parent and the child of a `fork`, never 0: data that belongs to a process
 /// is stale when the count has changed.
 ///
-/// Costs one load after the first call. Children made by `_Fork` or by the bare system call are not counted.
+/// Costs two loads after the first call. The system itself clears the count in children, so that those of the bare
+/// system call are counted, too; but not children that share the memory of their parent (`vfork`). On systems that do
+/// not clear memory (before Linux 4.14), children made by `_Fork` or by the bare system call are not counted.
 #[inline(always)]
 #[must_use]
 pub fn fork_count() -> u64 {
-    match COUNT.load(Ordering::Acquire) {
-        0 => watch(),
-        count => count,
+    let count = COUNT.load(Ordering::Acquire);
+    // SAFETY: not null, it points to a word that is never unmapped.
+    match unsafe { count.as_ref() }.map(|count| count.load(Ordering::Acquire)) {
+        None | Some(0) => count_anew(),
+        Some(count) => count,
     }
 }
 
-/// Starts counting. When threads start it at the same time, each fork may be counted twice, which does no harm.
 #[cold]
 #[inline(never)]
-fn watch() -> u64 {
+fn count_anew() -> u64 {
+    // SAFETY: as in `fork_count`.
+    let count = unsafe { COUNT.load(Ordering::Acquire).as_ref() }.unwrap_or_else(watch);
+    // Before the count itself, so that a child which is forked in between does not get the same one.
+    let next = HIGHEST.fetch_add(1, Ordering::AcqRel) + 1;
+    count.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire).map_or_else(|other| other, |_| next)
+}
+
+/// Has the count cleared in every child, by the system and, where that does not, by a handler.
+fn watch() -> &'static AtomicU64 {
+    static WITHOUT_MEMORY: AtomicU64 = AtomicU64::new(0);
     extern "C" fn nothing() {}
-    extern "C" fn count_one() {
-        COUNT.fetch_add(1, Ordering::AcqRel);
+    extern "C" fn clear() {
+        // SAFETY: as in `fork_count`.
+        if let Some(count) = unsafe { COUNT.load(Ordering::Acquire).as_ref() } {
+            count.store(0, Ordering::Release);
+        }
     }
-    if register(nothing, nothing, count_one).is_err() {
-        return UNWATCHED | u64::from(process_id());
+    let made = cleared_in_children().unwrap_or(&WITHOUT_MEMORY);
+    match COUNT.compare_exchange(null_mut(), ptr::from_ref(made).cast_mut(), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            // Refused, there is still the system.
+            let _ = register(nothing, nothing, clear);
+            made
+        }
+        // SAFETY: as in `fork_count`. What another thread has made in the meantime is used, and a page is lost.
+        Err(others) => unsafe { others.as_ref() }.unwrap_or(made),
     }
-    match COUNT.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => 1,
-        Err(count) => count,
+}
+
+/// A word of memory that the system clears in children.
+fn cleared_in_children() -> Option<&'static AtomicU64> {
+    let page = map(page_size()).ok()?;
+    if cfg!(not(miri)) {
+        // SAFETY: the page was mapped above. Where this is refused, only the handler clears the word.
+        errno_kept(|| unsafe { libc::madvise(page.as_ptr().cast(), page_size(), libc::MADV_WIPEONFORK) });
     }
+    // SAFETY: zero is a value of the word, and the page is never unmapped.
+    Some(unsafe { page.cast().as_ref() })
 }

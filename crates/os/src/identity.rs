@@ -7,7 +7,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::errno::{errno, errno_kept};
 use crate::forks::fork_count;
 use crate::output::Line;
+use crate::pidfd::{Described, ProcessDescriptor};
 use crate::process::process_id;
+use crate::waiting::sleep_for_a_millisecond;
 
 /// The identity of a process, unique among all that the system has had.
 ///
@@ -18,13 +20,15 @@ use crate::process::process_id;
 /// let me = Identity::mine();
 /// assert_eq!(me.pid, std::process::id());
 /// assert_eq!(life(me), Life::Alive);
-/// assert_eq!(life(Identity { birth: me.birth ^ 2, ..me }), if me.birth == 0 { Life::Alive } else { Life::Dead });
+/// assert_eq!(life(Identity { birth: 0, ..me }), Life::Dead);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The process's number, positive and below 2³¹. No process has another number.
     pub pid: u32,
-    /// A hash of when the process started and of the system's boot; 0 without `/proc`.
+    /// A hash of the system's boot and of what distinguishes the process from others with its number: the unique number
+    /// of its descriptor (Linux 6.9; then it is odd), or its start time (even). Without `/proc`, a hash of its number.
+    /// Never 0.
     pub birth: u32,
 }
 
@@ -35,6 +39,27 @@ pub enum Life {
     Alive,
     /// It will never run another instruction.
     Dead,
+}
+
+/// Whether the calling process can tell that others are dead: only if it is in their namespace of process numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deaths {
+    /// It can.
+    Known,
+    /// It cannot: their numbers mean others here, or it is not known in which namespace they are.
+    Unknown,
+}
+
+impl Deaths {
+    /// Returns whether `process` lives: where deaths are unknown it counts as alive, if it is one at all.
+    #[must_use]
+    pub fn life_of(self, process: Identity) -> Life {
+        match self {
+            Deaths::Known => life(process),
+            Deaths::Unknown if process.is_possible() => Life::Alive,
+            Deaths::Unknown => Life::Dead,
+        }
+    }
 }
 
 impl Identity {
@@ -53,6 +78,13 @@ impl Identity {
         mine
     }
 
+    /// Whether a process can have it. A word of another content was never written by one.
+    fn is_possible(self) -> bool {
+        /// The kernel's limit.
+        const HIGHEST: u32 = 1 << 22;
+        (1..=HIGHEST).contains(&self.pid) && self.birth != 0
+    }
+
     /// Packs the identity in a word: the number in the low 31 bits, the birth in the high 32. Bit 31 is clear.
     #[inline(always)]
     #[must_use]
@@ -68,47 +100,105 @@ impl Identity {
     }
 }
 
-/// Returns whether `process` lives. A process that has ended and was not waited for yet (a zombie) is dead, and so is
-/// one whose number was reused.
+/// Returns whether `process`, of the same namespace of process numbers, lives. A process that has ended and was not
+/// waited for yet (a zombie) is dead, and so is one whose number was reused.
 ///
-/// Without `/proc` (or with one of another namespace, or one that hides other users' processes), zombies and reused
-/// numbers count as alive: waiting for such a process needs a time limit. Costs three or four system calls.
+/// Where neither `/proc` nor descriptors of processes provide information (`/proc` may be that of another namespace, or
+/// hide other users' processes), zombies and reused numbers count as alive: waiting for such a process needs a time
+/// limit. Costs four to six system calls.
 #[must_use]
 pub fn life(process: Identity) -> Life {
     errno_kept(|| {
-        if !number_is_used(process.pid) {
+        if !process.is_possible() || !number_is_used(process.pid) {
             return Life::Dead;
         }
-        match Stat::of(process.pid) {
-            Some(found) if found.has_ended() || !found.may_be(process) => Life::Dead,
-            _ => Life::Alive,
-        }
+        let has_ended = if process.birth & EXACT == EXACT { has_ended_exactly(process) } else { has_ended(process) };
+        if has_ended { Life::Dead } else { Life::Alive }
     })
+}
+
+/// Whether `process`, whose birth is that of its descriptor, is known to have ended.
+fn has_ended_exactly(process: Identity) -> bool {
+    match ProcessDescriptor::of(process.pid) {
+        Described::Nobody => true,
+        Described::Unknown => false,
+        Described::By(found) => found.has_ended() || exact_birth(&found).is_some_and(|birth| birth != process.birth),
+    }
+}
+
+/// Whether `process`, whose birth is when it started, is known to have ended.
+fn has_ended(process: Identity) -> bool {
+    Stat::of(process.pid).is_some_and(|found| found.has_ended() || !found.may_be(process))
 }
 
 /// Identifies the PID namespace of the calling process: [`life`] is valid between processes for which this is equal.
 ///
 /// The inode of the PID namespace. In a time namespace, which shifts the times at which processes started, its inode is
-/// added in the upper half. `None` without `/proc`.
+/// added in the upper half. `None` without `/proc` before Linux 6.11.
 #[must_use]
 pub fn pid_namespace() -> Option<u64> {
     /// The kernel's constant inode of the initial time namespace.
     const SYSTEM_TIME: u64 = 0xEFFF_FFFA;
-    let time = inode(c"/proc/self/ns/time").filter(|&time| time != SYSTEM_TIME);
-    inode(c"/proc/self/ns/pid").map(|pid| pid ^ time.unwrap_or(0) << 32)
+    errno_kept(|| {
+        let me = || match ProcessDescriptor::of(process_id()) {
+            Described::By(me) => Some(me),
+            _ => None,
+        };
+        let pid = inode(c"/proc/self/ns/pid").or_else(|| me()?.pid_namespace())?;
+        let time = inode(c"/proc/self/ns/time").or_else(|| me()?.time_namespace());
+        Some(pid ^ time.filter(|&time| time != SYSTEM_TIME).unwrap_or(0) << 32)
+    })
 }
 
 fn inode(path: &CStr) -> Option<u64> {
     // SAFETY: a stat buffer consists of integers, for which zeros are valid, and a `CStr` ends with a zero.
-    errno_kept(|| unsafe {
+    unsafe {
         let mut found: libc::stat = core::mem::zeroed();
         (libc::stat(path.as_ptr(), &mut found) == 0).then_some(found.st_ino)
-    })
+    }
 }
 
+/// Set in births that are hashes of the number of a process's descriptor.
+const EXACT: u32 = 1;
+
+/// A start time identifies a process only once its tick is over: until then the process could end, and another one get
+/// its number and start within the same tick.
 fn look_up_mine() -> Identity {
     let pid = process_id();
-    Identity { pid, birth: Stat::mine().map_or(0, |stat| stat.birth()) }
+    if let Described::By(me) = ProcessDescriptor::of(pid)
+        && let Some(birth) = exact_birth(&me)
+    {
+        return Identity { pid, birth };
+    }
+    let stat = Stat::mine();
+    if let Some(stat) = &stat {
+        while ticks_since_boot() <= stat.started {
+            sleep_for_a_millisecond();
+        }
+    }
+    Identity { pid, birth: stat.and_then(|stat| stat.birth()).unwrap_or(unknown_birth(pid)) }
+}
+
+/// `None` without identifiers of the system's boot, after which they repeat, and of processes.
+fn exact_birth(process: &ProcessDescriptor) -> Option<u32> {
+    Some(hash(boot()?, &process.unique_number()?.to_le_bytes()) | EXACT)
+}
+
+/// The birth of a process of which nothing is known but its number.
+fn unknown_birth(pid: u32) -> u32 {
+    even(hash(0, &pid.to_le_bytes()))
+}
+
+fn even(hash: u32) -> u32 {
+    (hash & !EXACT).max(2)
+}
+
+/// The time since the system's boot in the unit of start times, which is 10 ms on every Linux.
+fn ticks_since_boot() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is written to a local variable.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
 }
 
 /// Whether a process, of any user, has the number.
@@ -168,16 +258,12 @@ impl Stat {
     }
 
     fn may_be(&self, process: Identity) -> bool {
-        let birth = self.birth();
-        birth == process.birth || birth == 0 || process.birth == 0
+        process.birth == unknown_birth(process.pid) || self.birth().is_none_or(|birth| birth == process.birth)
     }
 
-    /// 0 when the system provides no identifier of its boot: numbers and times repeat after the next boot.
-    fn birth(&self) -> u32 {
-        match boot() {
-            0 => 0,
-            boot => hash(boot, &self.started.to_le_bytes()),
-        }
+    /// `None` when the system provides no identifier of its boot: numbers and times repeat after the next boot.
+    fn birth(&self) -> Option<u32> {
+        Some(even(hash(boot()?, &self.started.to_le_bytes())))
     }
 }
 
@@ -185,17 +271,17 @@ fn number(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A hash of the system's boot; 0 without `/proc`.
-fn boot() -> u32 {
+/// A hash of the system's boot; `None` without `/proc`.
+fn boot() -> Option<u32> {
     static KNOWN: AtomicU32 = AtomicU32::new(0);
     let known = KNOWN.load(Ordering::Relaxed);
     if known != 0 {
-        return known;
+        return Some(known);
     }
     let mut buffer = [0; 64];
-    let found = read_small(c"/proc/sys/kernel/random/boot_id", &mut buffer).map_or(0, |id| hash(0, id));
+    let found = read_small(c"/proc/sys/kernel/random/boot_id", &mut buffer).map(|id| hash(0, id))?;
     KNOWN.store(found, Ordering::Relaxed);
-    found
+    Some(found)
 }
 
 /// A hash, never 0: FNV-1a, then the finalizer of MurmurHash3, as inputs differ in few bits.
@@ -208,7 +294,7 @@ fn hash(seed: u32, bytes: &[u8]) -> u32 {
 }
 
 /// Reads the start of a small file, as far as it fits, by one read (files of `/proc` are consistent only within one).
-fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+pub(crate) fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     // SAFETY: a `CStr` ends with a zero, the buffer is a slice, hence valid for writes of its length, and the
     // descriptor was opened here and is closed once.
     let length = unsafe {

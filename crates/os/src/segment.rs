@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use crate::errno::errno;
 use crate::file_error::FileError;
 use crate::file_mapping::FileMapping;
+use crate::identity::read_small;
 use crate::unnamed::{TemporaryName, link_descriptor, make_unnamed};
 
 /// An open regular file, closed when dropped.
@@ -73,6 +74,41 @@ impl SegmentFile {
             device: found.st_dev,
             inode: found.st_ino,
         })
+    }
+
+    /// Returns the next range of bytes from `offset` on that the file holds, start and end: those before it are zero
+    /// and not allocated. `None` when there is none. On file systems that do not tell, all bytes are held.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>, FileError> {
+        let seek = |from: u64, whence| {
+            let from = from.try_into().map_err(|_| FileError::TooLong)?;
+            // SAFETY: the call takes the open descriptor and numbers. The position is not used otherwise.
+            match unsafe { libc::lseek(self.descriptor, from, whence) } {
+                found if found >= 0 => Ok(Some(found as u64)),
+                _ if errno() == libc::ENXIO => Ok(None),
+                _ if errno() == libc::EINVAL => Ok(Some(if whence == libc::SEEK_DATA { offset } else { u64::MAX })),
+                _ => Err(FileError::last()),
+            }
+        };
+        let Some(start) = seek(offset, libc::SEEK_DATA)? else { return Ok(None) };
+        Ok(seek(start, libc::SEEK_HOLE)?.map(|end| (start, end)))
+    }
+
+    /// Whether the file belongs to the process's effective user, or the process may do with it what that may, whatever
+    /// number the system gives for either: in a user namespace all users without a number in it have the same one.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        // Only to them the system allows this flag. SAFETY: the calls take the open descriptor and numbers.
+        unsafe {
+            let flags = libc::fcntl(self.descriptor, libc::F_GETFL);
+            let allowed = flags >= 0 && libc::fcntl(self.descriptor, libc::F_SETFL, flags | libc::O_NOATIME) == 0;
+            if allowed {
+                libc::fcntl(self.descriptor, libc::F_SETFL, flags);
+            }
+            allowed
+        }
     }
 
     fn system_status(&self) -> Result<libc::stat, FileError> {
@@ -263,6 +299,23 @@ pub fn unlink(path: &CStr) -> Result<(), FileError> {
 pub fn effective_user() -> u32 {
     // SAFETY: the call has no preconditions.
     unsafe { libc::geteuid() }
+}
+
+/// Whether `user` is the number of a single user here, and not one under which a user namespace shows all those that it
+/// has no number for. Without `/proc`, the number that systems use for that is never a single user.
+#[must_use]
+pub fn is_one_user(user: u32) -> bool {
+    const USUAL: u32 = 65534;
+    let mut buffer = [0; 128];
+    let number = |text: &[u8]| core::str::from_utf8(text.trim_ascii()).ok()?.parse().ok();
+    let overflow = read_small(c"/proc/sys/kernel/overflowuid", &mut buffer).and_then(number).unwrap_or(USUAL);
+    user != overflow || read_small(c"/proc/self/uid_map", &mut buffer).is_some_and(maps_every_user)
+}
+
+/// Whether a user namespace with this map has a number for every user.
+fn maps_every_user(map: &[u8]) -> bool {
+    let mut fields = map.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    fields.nth(2) == Some(b"4294967295") && fields.next().is_none()
 }
 
 /// See [`Segment::back`].

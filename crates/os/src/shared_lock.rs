@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::errno::errno_kept;
-use crate::identity::{Identity, Life};
+use crate::identity::{Deaths, Identity, Life};
 
 #[cfg(all(loom, test))]
 #[path = "shared_lock/model.rs"]
@@ -15,7 +15,7 @@ mod world;
 #[cfg(all(loom, test))]
 mod interleavings;
 
-use world::{AtomicU64, Ordering, SPINS, life, now, sleep, spin_loop, wake};
+use world::{AtomicU64, Ordering, SPINS, Slept, life, now, sleep, spin_loop, wake};
 
 const FREE: u64 = 0;
 /// Set in the holder's word: a thread may sleep until the lock is free.
@@ -29,18 +29,19 @@ const SLICE: Duration = Duration::from_millis(10);
 
 /// Mutual exclusion among threads of any processes that map the memory it lies in. Zero is a free lock. When the holder
 /// was killed, the next process takes the lock over; [`SharedLock::acquire`] reports that, so that the process repairs
-/// what the dead one left half changed. A wait ends after the caller's patience. The lock is not reentrant. The child
-/// of a `fork` does not hold its parent's locks. The lock's word is the holder's [`Identity`]: one compare-and-swap
-/// both takes the lock and records the holder, so that the holder is known at every instant. A process that replaces
-/// its program (`exec`) while one of its threads holds the lock still counts as its holder; others time out.
+/// what the dead one left half changed. A wait ends when one hold outlasts the caller's patience. The lock is not
+/// reentrant. The child of a `fork` does not hold its parent's locks. The lock's word is the holder's [`Identity`]: one
+/// compare-and-swap both takes the lock and records the holder, so that the holder is known at every instant. A word
+/// that no process writes holds nothing. A process that replaces its program (`exec`) while one of its threads holds
+/// the lock still counts as its holder; others time out.
 ///
 /// ```
 /// use core::time::Duration;
-/// use heapwright_os::{Identity, SharedLock, Taken};
+/// use heapwright_os::{Deaths, Identity, SharedLock, Taken};
 ///
 /// let (lock, me) = (SharedLock::new(), Identity::mine());
-/// assert_eq!(lock.acquire(me, Duration::from_secs(10)), Ok(Taken::Clean));
-/// assert_eq!(lock.acquire(me, Duration::ZERO).unwrap_err().holder, me);
+/// assert_eq!(lock.acquire(me, Duration::from_secs(10), Deaths::Known), Ok(Taken::Clean));
+/// assert_eq!(lock.acquire(me, Duration::ZERO, Deaths::Known).unwrap_err().holder, me);
 /// // SAFETY: the lock was taken above.
 /// unsafe { lock.release() };
 /// assert_eq!(lock.holder(), None);
@@ -65,7 +66,7 @@ pub enum Taken {
 /// A [`SharedLock`] was not free in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut {
-    /// The last holder, a living process: it is stopped, very slow, or waits itself.
+    /// The holder: it is stopped, very slow, or waits itself. Where deaths are unknown, it may be dead.
     pub holder: Identity,
 }
 
@@ -85,16 +86,32 @@ impl SharedLock {
         SharedLock { word: AtomicU64::new(FREE) }
     }
 
-    /// Takes the lock for `me`, which is [`Identity::mine`]. Waits for about `patience` at most, not counting time
-    /// during which the caller itself was stopped.
+    /// Takes the lock for `me`, which is [`Identity::mine`]. Waits for about `patience` at most during which nothing
+    /// shows that the lock changed hands, not counting time during which the caller itself was stopped. The lock is
+    /// taken from a dead holder only where deaths are known.
     ///
     /// # Errors
     /// [`TimedOut`], naming the holder.
     #[inline(always)]
-    pub fn acquire(&self, me: Identity, patience: Duration) -> Result<Taken, TimedOut> {
-        match self.word.compare_exchange(FREE, me.word(), Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Taken::Clean),
-            Err(_) => self.wait(me, patience),
+    pub fn acquire(&self, me: Identity, patience: Duration, deaths: Deaths) -> Result<Taken, TimedOut> {
+        if self.try_acquire(me) { Ok(Taken::Clean) } else { self.wait(me, patience, deaths) }
+    }
+
+    /// Takes the lock for `me`, which is [`Identity::mine`], if it is free.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_acquire(&self, me: Identity) -> bool {
+        self.word.compare_exchange(FREE, me.word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the lock for `me` from its holder, whatever became of that. Returns the holder, if there was one.
+    ///
+    /// # Safety
+    /// No thread that lives holds the lock.
+    pub unsafe fn seize(&self, me: Identity) -> Option<Identity> {
+        match self.word.swap(me.word() | WAITERS, Ordering::Acquire) {
+            FREE => None,
+            word => Some(Identity::from_word(word)),
         }
     }
 
@@ -129,13 +146,17 @@ impl SharedLock {
         }
     }
 
+    /// As [`SharedLock::acquire`], for a lock that was not free a moment ago.
+    ///
+    /// # Errors
+    /// As [`SharedLock::acquire`].
     #[cold]
     #[inline(never)]
-    fn wait(&self, me: Identity, patience: Duration) -> Result<Taken, TimedOut> {
+    pub fn wait(&self, me: Identity, patience: Duration, deaths: Deaths) -> Result<Taken, TimedOut> {
         if self.take_while_spinning(me.word()) {
             return Ok(Taken::Clean);
         }
-        errno_kept(|| self.take_while_sleeping(me, patience))
+        errno_kept(|| self.take_while_sleeping(me, patience, deaths))
     }
 
     fn take_while_spinning(&self, word: u64) -> bool {
@@ -147,21 +168,34 @@ impl SharedLock {
 
     /// Several threads may sleep, and a release wakes one of them. A thread that has slept takes the lock with
     /// [`WAITERS`] set, so that its own release wakes the next.
-    fn take_while_sleeping(&self, me: Identity, patience: Duration) -> Result<Taken, TimedOut> {
+    ///
+    /// Only one hold is waited for: the watch starts again when the lock was released meanwhile. That shows in the
+    /// word, which has another holder or has lost its bit, or by a wake.
+    fn take_while_sleeping(&self, me: Identity, patience: Duration, deaths: Deaths) -> Result<Taken, TimedOut> {
         let mine = me.word() | WAITERS;
-        let (mut watch, mut next_look) = (Watch::start(), FIRST_LOOK.min(patience));
+        let first_look = FIRST_LOOK.min(patience);
+        let (mut watch, mut next_look, mut last_seen) = (Watch::start(), first_look, FREE);
         loop {
             if self.take_while_spinning(mine) {
                 return Ok(Taken::Clean);
             }
+            let Some(found) = self.announce() else {
+                last_seen = FREE;
+                continue;
+            };
+            let held = found | WAITERS;
+            if found != last_seen {
+                (watch, next_look, last_seen) = (Watch::start(), first_look, held);
+            }
             let waited = watch.read();
-            let Some(held) = self.announce() else { continue };
             if waited < next_look {
-                sleep(&self.word, held, next_look - waited);
+                if sleep(&self.word, held, next_look - waited) == Slept::UntilWoken {
+                    (watch, next_look) = (Watch::start(), first_look);
+                }
                 continue;
             }
             let holder = Identity::from_word(held);
-            if life(holder) == Life::Alive {
+            if life(holder, deaths) == Life::Alive {
                 if waited >= patience {
                     return Err(TimedOut { holder });
                 }
@@ -172,15 +206,15 @@ impl SharedLock {
         }
     }
 
-    /// Sets [`WAITERS`] in the holder's word and returns it; `None` when the lock is free or has another holder
-    /// meanwhile.
+    /// Sets [`WAITERS`] in the holder's word and returns what it was before; `None` when the lock is free or has
+    /// another holder meanwhile.
     fn announce(&self) -> Option<u64> {
         let word = self.word.load(Ordering::Relaxed);
         let announced = word | WAITERS;
         let stands = word == announced
             || word != FREE
                 && self.word.compare_exchange(word, announced, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        stands.then_some(announced)
+        stands.then_some(word)
     }
 
     /// Makes the word `mine` if it is `expected`. Loads it first, as it is another holder's most of the time.

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{AMPLE, Child, Outcome, Page, await_word, shared_page, sleep, sleep_for_ever, tell_identity};
-use heapwright_os::{Identity, Life, SharedLock, Taken, TimedOut, fork_count, life};
+use heapwright_os::{Deaths, Identity, Life, SharedLock, Taken, TimedOut, fork_count, life};
 
 /// A child that holds the lock of `page`, and its identity.
 fn holder(page: &'static Page) -> (Child, Identity) {
     let child = Child::run(|| {
-        expect!(page.lock.acquire(Identity::mine(), AMPLE) == Ok(Taken::Clean));
+        expect!(page.lock.acquire(Identity::mine(), AMPLE, Deaths::Known) == Ok(Taken::Clean));
         tell_identity(&page.words[7]);
         sleep_for_ever()
     });
@@ -31,10 +31,10 @@ fn add_one(word: &AtomicU64) {
 
 fn take_over_at_once(lock: &SharedLock, from: Identity) {
     let start = Instant::now();
-    assert_eq!(lock.acquire(Identity::mine(), AMPLE), Ok(Taken::FromTheDead(from)));
+    assert_eq!(lock.acquire(Identity::mine(), AMPLE, Deaths::Known), Ok(Taken::FromTheDead(from)));
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     release(lock);
-    assert_eq!(lock.acquire(Identity::mine(), AMPLE), Ok(Taken::Clean));
+    assert_eq!(lock.acquire(Identity::mine(), AMPLE, Deaths::Known), Ok(Taken::Clean));
     release(lock);
 }
 
@@ -64,7 +64,7 @@ fn a_sleeping_process_takes_over_when_the_holder_is_killed() {
     let (child, identity) = holder(page);
     let waiting = [0, 1].map(|_| {
         Child::run(|| {
-            match page.lock.acquire(Identity::mine(), AMPLE) {
+            match page.lock.acquire(Identity::mine(), AMPLE, Deaths::Known) {
                 Ok(Taken::FromTheDead(dead)) => {
                     expect!(dead == identity);
                     add_one(&page.words[0]);
@@ -94,7 +94,7 @@ fn for_a_stopped_holder_one_waits_as_long_as_one_has_patience() {
     child.signal(libc::SIGSTOP);
     for patience in [PATIENCE, Duration::ZERO, Duration::from_micros(300)] {
         let start = Instant::now();
-        assert_eq!(page.lock.acquire(Identity::mine(), patience), Err(TimedOut { holder: identity }));
+        assert_eq!(page.lock.acquire(Identity::mine(), patience, Deaths::Known), Err(TimedOut { holder: identity }));
         assert!((patience..patience + Duration::from_secs(2)).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
     child.signal(libc::SIGCONT);
@@ -105,9 +105,9 @@ fn for_a_stopped_holder_one_waits_as_long_as_one_has_patience() {
 #[test]
 fn a_process_that_was_stopped_while_waiting_does_not_time_out() {
     let page = shared_page();
-    assert_eq!(page.lock.acquire(Identity::mine(), AMPLE), Ok(Taken::Clean));
+    assert_eq!(page.lock.acquire(Identity::mine(), AMPLE, Deaths::Known), Ok(Taken::Clean));
     let child = Child::run(|| {
-        expect!(page.lock.acquire(Identity::mine(), Duration::from_millis(1500)) == Ok(Taken::Clean));
+        expect!(page.lock.acquire(Identity::mine(), Duration::from_millis(1500), Deaths::Known) == Ok(Taken::Clean));
         release(&page.lock);
         Ok(())
     });
@@ -125,8 +125,8 @@ fn a_number_that_is_used_again_is_not_the_holder() {
     let me = Identity::mine();
     assert_ne!(me.birth, 0, "this test needs /proc");
     let lock = SharedLock::new();
-    let before = Identity { birth: me.birth ^ 1, ..me };
-    assert_eq!(lock.acquire(before, AMPLE), Ok(Taken::Clean));
+    let before = Identity { birth: me.birth ^ 2, ..me };
+    assert_eq!(lock.acquire(before, AMPLE, Deaths::Known), Ok(Taken::Clean));
     take_over_at_once(&lock, before);
 }
 
@@ -150,7 +150,7 @@ fn one_process_at_a_time() {
             Child::run(|| {
                 let me = Identity::mine();
                 for _ in 0..TIMES {
-                    expect!(page.lock.acquire(me, AMPLE) == Ok(Taken::Clean));
+                    expect!(page.lock.acquire(me, AMPLE, Deaths::Known) == Ok(Taken::Clean));
                     add_one(&page.words[0]);
                     release(&page.lock);
                 }
@@ -167,7 +167,7 @@ fn one_process_at_a_time() {
 fn keep_equal(page: &Page) -> Outcome {
     let me = Identity::mine();
     while page.words[3].load(Ordering::Relaxed) == 0 {
-        match page.lock.acquire(me, AMPLE) {
+        match page.lock.acquire(me, AMPLE, Deaths::Known) {
             Ok(Taken::Clean) => expect!(page.words[0].load(Ordering::Relaxed) == page.words[1].load(Ordering::Relaxed)),
             Ok(Taken::FromTheDead(dead)) => {
                 expect!(dead != me);
@@ -210,14 +210,14 @@ fn when_a_process_is_killed_the_others_go_on() {
 fn the_child_of_a_fork_does_not_hold_what_its_parent_holds() {
     let page = shared_page();
     let (me, count) = (Identity::mine(), fork_count());
-    assert_eq!(page.lock.acquire(me, AMPLE), Ok(Taken::Clean));
+    assert_eq!(page.lock.acquire(me, AMPLE, Deaths::Known), Ok(Taken::Clean));
     let child = Child::run(|| {
         let mine = Identity::mine();
         expect!(mine != me && mine.pid == heapwright_os::process_id());
         expect!(fork_count() != count);
-        expect!(page.lock.acquire(mine, Duration::from_millis(20)) == Err(TimedOut { holder: me }));
+        expect!(page.lock.acquire(mine, Duration::from_millis(20), Deaths::Known) == Err(TimedOut { holder: me }));
         page.words[0].store(1, Ordering::Release);
-        expect!(page.lock.acquire(mine, AMPLE) == Ok(Taken::Clean));
+        expect!(page.lock.acquire(mine, AMPLE, Deaths::Known) == Ok(Taken::Clean));
         release(&page.lock);
         Ok(())
     });
@@ -234,7 +234,7 @@ fn a_storm_of_signals_delays_nothing() {
     let (child, identity) = holder(page);
     let waiting = Child::run(|| {
         common::storm_of_signals(500);
-        expect!(page.lock.acquire(Identity::mine(), AMPLE) == Ok(Taken::FromTheDead(identity)));
+        expect!(page.lock.acquire(Identity::mine(), AMPLE, Deaths::Known) == Ok(Taken::FromTheDead(identity)));
         Ok(())
     });
     sleep(50);
@@ -249,6 +249,66 @@ fn errno_is_left_alone() {
     let page = shared_page();
     let (_child, identity) = holder(page);
     heapwright_os::set_errno(1234);
-    assert_eq!(page.lock.acquire(Identity::mine(), Duration::from_millis(30)), Err(TimedOut { holder: identity }));
+    assert_eq!(
+        page.lock.acquire(Identity::mine(), Duration::from_millis(30), Deaths::Known),
+        Err(TimedOut { holder: identity })
+    );
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(1234));
+}
+
+/// A holder that takes the lock again before those wake whom it has woken: patience is for one hold, not for all.
+#[test]
+fn a_lock_that_changes_hands_does_not_time_out() {
+    const HOLDS: u64 = 30;
+    let page = shared_page();
+    let child = Child::run(|| {
+        let me = Identity::mine();
+        for hold in 1..=HOLDS {
+            expect!(page.lock.acquire(me, AMPLE, Deaths::Known).is_ok());
+            page.words[0].store(hold, Ordering::Release);
+            sleep(30);
+            release(&page.lock);
+        }
+        Ok(())
+    });
+    await_word(&page.words[0]);
+    assert_eq!(page.lock.acquire(Identity::mine(), Duration::from_millis(300), Deaths::Known), Ok(Taken::Clean));
+    release(&page.lock);
+    assert!(child.wait());
+}
+
+#[test]
+fn the_child_of_a_bare_system_call_is_counted() {
+    let page = shared_page();
+    let (me, count) = (Identity::mine(), fork_count());
+    // SAFETY: the child stores words and ends.
+    match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
+        0 => {
+            page.words[1].store(fork_count(), Ordering::Relaxed);
+            tell_identity(&page.words[0]);
+            heapwright_os::exit_at_once(0);
+        }
+        pid => {
+            let child = Child { pid: pid as i32 };
+            let found = Identity::from_word(await_word(&page.words[0]));
+            assert_eq!(found.pid, child.pid as u32);
+            assert_ne!(page.words[1].load(Ordering::Relaxed), count);
+            assert!(child.wait());
+        }
+    }
+    assert_eq!((Identity::mine(), fork_count()), (me, count));
+}
+
+#[test]
+fn where_deaths_are_unknown_nobody_is_robbed() {
+    let page = shared_page();
+    let (child, identity) = holder(page);
+    let me = Identity::mine();
+    child.kill();
+    let patience = Duration::from_millis(50);
+    assert_eq!(page.lock.acquire(me, patience, Deaths::Unknown), Err(TimedOut { holder: identity }));
+    // SAFETY: the holder is dead.
+    assert_eq!(unsafe { page.lock.seize(me) }, Some(identity));
+    release(&page.lock);
+    assert_eq!(page.lock.holder(), None);
 }

@@ -2,6 +2,7 @@
 
 use heapwright_os::Taken;
 
+use crate::header::Seal;
 use crate::processes;
 use crate::sections::Sections;
 
@@ -19,20 +20,21 @@ pub enum Condition {
     },
     /// All who were attached died; the next to use it will look through it.
     Abandoned,
-    /// Somebody found that it contradicts itself; it must be repaired.
+    /// Somebody found that it contradicts itself, or its seal does; it must be repaired.
     Broken,
 }
 
 impl Condition {
     /// The condition of a segment whose lock was got as `taken` says.
     pub(crate) fn of(sections: &Sections, taken: Taken) -> Condition {
-        let live = &sections.header().live;
-        match taken {
-            _ if live.is_broken() => Condition::Broken,
-            Taken::FromTheDead(dead) => Condition::Interrupted { by: dead.pid },
-            Taken::Clean if live.seal().is_some() => Condition::AtRest,
-            Taken::Clean if processes::any_alive(sections) => Condition::InUse,
-            Taken::Clean => Condition::Abandoned,
+        let header = sections.header();
+        match (taken, header.seal()) {
+            _ if header.live.is_broken() => Condition::Broken,
+            (Taken::FromTheDead(dead), _) => Condition::Interrupted { by: dead.pid },
+            (Taken::Clean, Seal::Torn) => Condition::Broken,
+            (Taken::Clean, Seal::Set(_)) => Condition::AtRest,
+            (Taken::Clean, Seal::Open) if processes::any_alive(sections) => Condition::InUse,
+            (Taken::Clean, Seal::Open) => Condition::Abandoned,
         }
     }
 }

@@ -49,10 +49,23 @@ pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Pla
 pub(crate) fn capacity(sections: &Sections) -> Result<usize, Error> {
     let plan = &sections.layout.plan;
     let capacity = sections.header().live.capacity();
-    usize::try_from(capacity)
-        .ok()
+    capacity
         .filter(|&capacity| (plan.size..=plan.max_size).contains(&capacity) && capacity % plan.granule as usize == 0)
-        .ok_or(Error::Corrupted { what: "the engine's capacity is out of range", offset: 0 })
+        .ok_or(Error::Corrupted { what: "the engine's capacity is not one that was stored", offset: 0 })
+}
+
+/// Whether a file for which the system holds `allocated` bytes can be a heap of the capacity that it claims, or a
+/// sparse copy of one: putting a heap in order takes memory and time in proportion to its capacity.
+pub(crate) fn believe_claim(sections: &Sections, allocated: u64) -> Result<(), Error> {
+    /// Metadata for so many bytes is put in order for any file.
+    const ANY: u64 = 16 << 20;
+    /// A copy leaves out zeros, which most of a heap's metadata may be.
+    const PER_BYTE: u64 = 64;
+    let claimed = sections.layout.cells(capacity(sections)?)? as u64 * 8;
+    match claimed <= ANY + allocated.saturating_mul(PER_BYTE) {
+        true => Ok(()),
+        false => Err(Error::Corrupted { what: "it claims far more memory than its file holds", offset: 0 }),
+    }
 }
 
 fn fitting(sections: &Sections, engine: Placer, capacity: usize) -> Result<Placer, Error> {

@@ -80,9 +80,17 @@ pub enum Error {
         /// How many that is.
         most: usize,
     },
-    /// The lock was not free in time.
+    /// The lock was held by one process, without a release, for longer than the caller's patience.
     TimedOut {
         /// The number of the process that holds it, which is alive.
+        holder: u32,
+    },
+    /// The lock was not free in time. Whether its holder lives is unknown, as is the namespace of process numbers in
+    /// which the segment was made.
+    HolderUnknown {
+        /// The segment's place.
+        place: Place,
+        /// The number of the process that holds it, in its own namespace.
         holder: u32,
     },
     /// Memory or file space of the system is used up, or beyond what the process may use.
@@ -162,7 +170,8 @@ impl fmt::Display for Error {
             E::OtherVersion { place, found, known } => {
                 write!(
                     f,
-                    "{place} has format version {found}, this library knows {known}; use the version that made it"
+                    "{place} has format version {found}, this library knows {known}; use the version that made it, or \
+                     remove it by `heapwright shm remove --force` and create it anew"
                 )
             }
             E::WrongLength { place, expected, found } => write!(
@@ -174,7 +183,8 @@ impl fmt::Display for Error {
             }
             E::OtherNamespace { place } => write!(
                 f,
-                "{place} was made in another namespace of processes; open it there, or run repair when nobody uses it there"
+                "{place} was made in another namespace of processes; open it there, or, when no process uses it there, \
+                 run `heapwright shm repair --take-over`"
             ),
             E::TooManyProcesses { most } => {
                 write!(f, "{most} processes are attached, no more fit; close one, or make the segment for more")
@@ -182,6 +192,12 @@ impl fmt::Display for Error {
             E::TimedOut { holder } => write!(
                 f,
                 "process {holder} holds the segment's lock and does not let go of it; continue or end that process"
+            ),
+            E::HolderUnknown { place, holder } => write!(
+                f,
+                "process {holder} holds the lock of {place}; whether it lives is unknown, because its namespace of \
+                 processes is; end it, and, when no process uses the segment, run \
+                 `heapwright shm repair --take-over`"
             ),
             E::NoSpace { bytes } => {
                 write!(

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
-use heapwright_os::{SharedLock, pid_namespace};
+use heapwright_os::{Deaths, SharedLock, pid_namespace};
 use heapwright_placement::PolicyKind;
 
 use crate::layout::{Layout, Plan};
@@ -15,7 +15,7 @@ use crate::record::Record;
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
 
 /// The version of all that lies in a segment.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
@@ -26,6 +26,9 @@ const BROKEN: u64 = 1 << 63;
 /// The upper half of [`Live::seal`]: the lower half is a checksum.
 const SEALED: u64 = 0x5ea1;
 
+/// The low bits of [`Live::capacity`]: a checksum of the others, which are the capacity in units of 16 bytes.
+const CAPACITY_CHECK: u32 = 21;
+
 /// The header as it lies in the segment.
 #[repr(C)]
 pub(crate) struct Header {
@@ -33,32 +36,86 @@ pub(crate) struct Header {
     pub(crate) lock: SharedLock,
     /// The namespace of process numbers that users of the segment are in; 0 when its maker did not know.
     namespace: AtomicU64,
-    _line: [AtomicU64; 6],
+    /// The complement of [`Live::seal`] while that is set: damage to either shows.
+    seal_complement: AtomicU64,
+    _line: [AtomicU64; 5],
     pub(crate) live: Live,
 }
 
 /// What changes while the segment is used, under the lock.
+#[cfg_attr(test, derive(Default))]
 #[repr(C)]
 pub(crate) struct Live {
     /// Which state of affairs the engine views of all processes must be made for; [`BROKEN`].
     epoch: AtomicU64,
     pub(crate) record: Record,
-    /// The length of the engine's region: what its metadata is laid out for.
+    /// The length of the engine's region: what its metadata is laid out for; with a checksum, because it decides how
+    /// much memory is touched.
     capacity: AtomicU64,
     /// How often somebody completed or undid what a dead process left.
     recoveries: AtomicU64,
-    /// [`SEALED`] and a checksum while nobody is attached.
+    /// [`SEALED`] and a checksum while no process is attached, else 0.
     seal: AtomicU64,
 }
 
-impl Header {
-    /// Where the seal lies, in bytes.
-    pub(crate) const SEAL: usize = std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal);
+/// What the two words of a seal say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seal {
+    /// The segment is in use, or its last users died.
+    Open,
+    /// The segment is at rest, and this is its checksum.
+    Set(u32),
+    /// They contradict each other: a process died while it set or broke the seal, or the seal was damaged.
+    Torn,
+}
 
-    /// Whether the calling process can judge which of the segment's processes live.
+impl Header {
+    /// Where the words lie, in bytes, that a seal does not cover: its own, and the lock, which is held while it is set.
+    pub(crate) const UNSEALED: [usize; 3] = [
+        std::mem::offset_of!(Header, lock),
+        std::mem::offset_of!(Header, seal_complement),
+        std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal),
+    ];
+
+    /// Whether the calling process may use the segment: its users are in the same namespace, or it is not known in
+    /// which.
     pub(crate) fn is_of_our_namespace(&self) -> bool {
         let namespace = self.namespace.load(Relaxed);
         namespace == 0 || Some(namespace) == pid_namespace()
+    }
+
+    /// Whether the calling process, which may use the segment, can tell which of its users live.
+    pub(crate) fn deaths(&self) -> Deaths {
+        match self.namespace.load(Relaxed) {
+            0 => Deaths::Unknown,
+            _ => Deaths::Known,
+        }
+    }
+
+    pub(crate) fn seal(&self) -> Seal {
+        match (self.live.seal.load(Relaxed), self.seal_complement.load(Relaxed)) {
+            (0, 0) => Seal::Open,
+            (word, complement) if word >> 32 == SEALED && complement == !word => Seal::Set(word as u32),
+            _ => Seal::Torn,
+        }
+    }
+
+    /// The segment is at rest. The store of the second word commits it, after everything that the checksum covers.
+    pub(crate) fn set_seal(&self, checksum: u32) {
+        let word = SEALED << 32 | u64::from(checksum);
+        compiler_fence(SeqCst);
+        self.live.seal.store(word, Relaxed);
+        compiler_fence(SeqCst);
+        self.seal_complement.store(!word, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    /// The segment is in use again. Called before anything else in it changes.
+    pub(crate) fn break_seal(&self) {
+        self.live.seal.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        self.seal_complement.store(0, Relaxed);
+        compiler_fence(SeqCst);
     }
 
     /// From now on the segment is used in the namespace of the calling process.
@@ -183,15 +240,18 @@ impl Live {
         next
     }
 
-    pub(crate) fn capacity(&self) -> u64 {
-        self.capacity.load(Relaxed)
+    /// The capacity in bytes; `None` when the word is not one that was stored.
+    pub(crate) fn capacity(&self) -> Option<usize> {
+        let word = self.capacity.load(Relaxed);
+        let capacity = usize::try_from(word >> CAPACITY_CHECK << 4).ok()?;
+        (capacity_word(capacity) == word).then_some(capacity)
     }
 
     /// From here on the metadata is one for `capacity` bytes. Whoever finds it laid out otherwise, because its writer died on
     /// the way, lays it out so from what is primary; so the store is the commit, and the memory was backed before.
     pub(crate) fn set_capacity(&self, capacity: usize) {
         compiler_fence(SeqCst);
-        self.capacity.store(capacity as u64, Relaxed);
+        self.capacity.store(capacity_word(capacity), Relaxed);
         compiler_fence(SeqCst);
     }
 
@@ -202,24 +262,13 @@ impl Live {
     pub(crate) fn count_recovery(&self) {
         self.recoveries.fetch_add(1, Relaxed);
     }
+}
 
-    /// The checksum of the segment at rest, if it is at rest.
-    pub(crate) fn seal(&self) -> Option<u32> {
-        let word = self.seal.load(Relaxed);
-        (word >> 32 == SEALED).then_some(word as u32)
-    }
-
-    /// The segment is at rest. One store commits it, after everything that the checksum covers.
-    pub(crate) fn set_seal(&self, checksum: u32) {
-        compiler_fence(SeqCst);
-        self.seal.store(SEALED << 32 | u64::from(checksum), Relaxed);
-    }
-
-    /// The segment is in use again; said before anything else in it changes.
-    pub(crate) fn break_seal(&self) {
-        self.seal.store(0, Relaxed);
-        compiler_fence(SeqCst);
-    }
+/// The word for a capacity, a multiple of 16 of at most 2⁴⁶ bytes.
+fn capacity_word(capacity: usize) -> u64 {
+    let units = capacity as u64 >> 4;
+    let check = checksum(&[units]) & ((1 << CAPACITY_CHECK) - 1);
+    units << CAPACITY_CHECK | u64::from(check)
 }
 
 #[cfg(test)]
@@ -250,6 +299,17 @@ mod tests {
             };
             assert_eq!(Fixed::decode(&changed), Err(expected));
         }
+    }
+
+    #[test]
+    fn every_bit_of_a_capacity_is_protected() {
+        for capacity in [1024, 1 << 20, 3 << 30, 1 << 46] {
+            let word = capacity_word(capacity);
+            let decode = |word| Live { capacity: AtomicU64::new(word), ..Live::default() }.capacity();
+            assert_eq!(decode(word), Some(capacity));
+            assert!((0..64).all(|bit| decode(word ^ 1 << bit).is_none()));
+        }
+        assert_eq!(Live::default().capacity(), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
 
-use heapwright_os::{Identity, Taken, TimedOut, fork_count};
+use heapwright_os::{Identity, Taken, fork_count};
 use heapwright_placement::PolicyKind;
 
 use crate::engine::Placer;
@@ -23,10 +23,11 @@ const DETACHED: u64 = 0;
 
 /// A heap in memory that processes share, under the policy that its maker chose.
 ///
-/// The segment is a POSIX shared-memory object or a file; everything of the heap lies in it, and nothing in it is an address, so that
-/// every process maps it where it likes. All operations may be called from any thread and any process at any time; one lock in the
-/// segment puts them in a row. A process may be killed at any instruction of any of them: whoever needs the lock next completes or
-/// undoes what was half done, and goes on. Nobody waits for the lock longer than their patience.
+/// The segment is a POSIX shared-memory object or a file; everything of the heap lies in it, and nothing in it is an
+/// address, so that every process maps it where it likes. All operations may be called from any thread and any process
+/// at any time; one lock in the segment puts them in a row. A process may be killed at any instruction of any of them:
+/// whoever needs the lock next completes or undoes what was half done, and goes on. No operation waits longer than its
+/// patience for one process to release the lock.
 ///
 /// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on. A process that
 /// replaces its program (`exec`) without closing its handles counts as attached until it ends.
@@ -88,7 +89,8 @@ impl SharedHeap {
         }
         let me = Identity::from_word(self.me.load(Relaxed));
         let header = self.mapping.header();
-        let taken = header.lock.acquire(me, self.patience).map_err(timed_out)?;
+        let taken =
+            if header.lock.try_acquire(me) { Taken::Clean } else { self.mapping.wait_for_lock(me, self.patience)? };
         let mut section = Section { heap: self };
         if taken != Taken::Clean {
             section.take_over()?;
@@ -103,6 +105,9 @@ impl SharedHeap {
     #[inline(never)]
     fn attach_child(&self) -> Result<(), Error> {
         let (forks, me) = (fork_count(), Identity::mine());
+        if !self.mapping.header().is_of_our_namespace() {
+            return Err(Error::OtherNamespace { place: self.place().clone() });
+        }
         let (_held, taken) = self.mapping.lock(me, self.patience)?;
         if self.forks.load(Relaxed) == forks {
             // Another thread was faster.
@@ -254,9 +259,4 @@ impl Drop for Section<'_> {
         // SAFETY: a section exists while its handle holds the lock.
         unsafe { self.mapping().header().lock.release() };
     }
-}
-
-#[cold]
-pub(crate) fn timed_out(TimedOut { holder }: TimedOut) -> Error {
-    Error::TimedOut { holder: holder.pid }
 }

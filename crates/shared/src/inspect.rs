@@ -1,13 +1,15 @@
 //! What is in a heap.
 
+use std::vec;
+
 use heapwright_placement::{Block, BlockState, Counters, Engine, HoleStats};
 
 use crate::engine::Placer;
 use crate::error::Error;
-use crate::heap::SharedHeap;
+use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
-use crate::owners::{Owners, Tally, count_blocks, owner_of};
-use crate::processes::{Owner, ProcessState};
+use crate::owners::{Owners, Tally, owner_of};
+use crate::processes::{self, Owner, ProcessState};
 use crate::sections::Sections;
 
 /// A block, used or free.
@@ -59,14 +61,23 @@ impl SharedHeap {
         Ok(self.enter()?.engine().holes())
     }
 
-    /// All blocks in address order, used and free. Time: proportional to the heap.
+    /// All blocks in address order, used and free, as [`SharedHeap::walk`] finds them. Time: proportional to the heap.
     ///
     /// # Errors
     /// Those of every operation.
     pub fn blocks(&self) -> Result<Vec<BlockInfo>, Error> {
-        let mut section = self.enter()?;
-        let owners = Owners::of(section.mapping().slots());
-        Ok(describe_blocks(section.mapping(), section.engine(), &owners))
+        self.walk().collect()
+    }
+
+    /// Walks the blocks in address order, used and free. The lock is held for a bounded number of blocks at a time, and
+    /// not while the caller has one.
+    ///
+    /// Others may change the heap meanwhile. What is there throughout, and stays as long as it is, is found once; what
+    /// is allocated, freed or resized meanwhile is found or not, as it was at some moment. No two that are found
+    /// overlap.
+    #[must_use]
+    pub fn walk(&self) -> Walk<'_> {
+        Walk { heap: self, owners: Owners::default(), portion: Vec::new().into_iter(), next: Some(0) }
     }
 
     /// Verifies every invariant of the heap. Time: proportional to the heap.
@@ -76,30 +87,107 @@ impl SharedHeap {
     pub fn check(&self) -> Result<(), Error> {
         let mut section = self.enter()?;
         let base = section.mapping().layout.data;
-        section.engine().check().map_err(|violation| Error::violated(violation, base))
+        section.engine().check().map_err(|violation| Error::violated(violation, base))?;
+        processes::check_counts(section.mapping(), section.engine())
     }
 
-    /// The processes that are attached, and those which have left blocks: closed ones and dead ones. A process that has opened the
-    /// segment several times is listed for each. Time: proportional to the heap.
+    /// The processes that are attached, and those which have left blocks: closed ones and dead ones. A process that has
+    /// opened the segment several times is listed for each. Time: proportional to the heap; what others change
+    /// meanwhile is counted as by [`SharedHeap::walk`].
     ///
     /// # Errors
     /// Those of every operation.
     pub fn processes(&self) -> Result<Vec<ProcessInfo>, Error> {
-        let mut section = self.enter()?;
-        let mapping = section.mapping();
-        let owners = Owners::of(mapping.slots());
-        let tallies = count_blocks(mapping, section.engine());
+        let mut tallies = [Tally::default(); 256];
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let portion = self.enter()?.portion(from);
+            next = portion.next;
+            for (block, owner) in portion.used() {
+                tallies[usize::from(owner)].add(block.size);
+            }
+        }
+        let mut owners = Owners::default();
+        owners.refresh(self.enter()?.mapping());
         Ok(listed(&owners, &tallies))
     }
 
-    /// The blocks of processes that died. Time: proportional to the heap.
+    /// The blocks of processes that died, as [`SharedHeap::walk`] finds them. Time: proportional to the heap.
     ///
     /// # Errors
     /// Those of every operation.
     pub fn left_behind(&self) -> Result<Vec<BlockInfo>, Error> {
-        let mut blocks = self.blocks()?;
-        blocks.retain(|block| block.owner.is_some_and(|owner| owner.state == ProcessState::Dead));
-        Ok(blocks)
+        let of_the_dead = |block: &BlockInfo| block.owner.is_some_and(|owner| owner.state == ProcessState::Dead);
+        self.walk().filter(|block| block.as_ref().map_or(true, of_the_dead)).collect()
+    }
+}
+
+/// How many blocks are looked at before others get their turn at the lock.
+const PORTION: usize = 1 << 10;
+
+/// Some blocks, used and free, with the numbers of their owners.
+struct Portion {
+    blocks: Vec<(Block, u8)>,
+    /// Where the next portion begins.
+    next: Option<usize>,
+}
+
+impl Portion {
+    fn used(&self) -> impl Iterator<Item = (Block, u8)> {
+        self.blocks.iter().copied().filter(|(block, _)| block.state == BlockState::Used)
+    }
+}
+
+impl Section<'_> {
+    /// The next blocks from `from` on, where a block ended a while ago. One that begins before has come into being
+    /// since, or is a hole that has grown, and is passed over.
+    fn portion(&mut self, from: usize) -> Portion {
+        let mapping = self.mapping();
+        let (mut blocks, mut next) = (Vec::with_capacity(PORTION), from);
+        for _ in 0..PORTION {
+            let Some(block) = self.engine().block_containing(next) else { return Portion { blocks, next: None } };
+            if block.offset >= next {
+                blocks.push((block, owner_of(mapping, block.offset)));
+            }
+            next = block.offset + block.size;
+        }
+        Portion { blocks, next: Some(next) }
+    }
+}
+
+/// The blocks of a heap in address order: see [`SharedHeap::walk`]. It ends after an error.
+#[derive(Debug)]
+pub struct Walk<'h> {
+    heap: &'h SharedHeap,
+    owners: Owners,
+    portion: vec::IntoIter<(Block, u8)>,
+    next: Option<usize>,
+}
+
+impl Walk<'_> {
+    /// Reads the next portion. There may be no block in it.
+    fn read_on(&mut self, from: usize) -> Result<(), Error> {
+        let mut section = self.heap.enter()?;
+        let portion = section.portion(from);
+        self.owners.refresh(section.mapping());
+        (self.portion, self.next) = (portion.blocks.into_iter(), portion.next);
+        Ok(())
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Result<BlockInfo, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some((block, owner)) = self.portion.next() {
+                return Some(Ok(describe(&self.heap.mapping, block, owner, &self.owners)));
+            }
+            let from = self.next.take()?;
+            if let Err(error) = self.read_on(from) {
+                return Some(Err(error));
+            }
+        }
     }
 }
 
@@ -114,12 +202,15 @@ pub(crate) fn listed(owners: &Owners, tallies: &[Tally; 256]) -> Vec<ProcessInfo
 
 /// All blocks in address order.
 pub(crate) fn describe_blocks(sections: &Sections, engine: &Placer, owners: &Owners) -> Vec<BlockInfo> {
-    let describe = |block: Block| BlockInfo {
+    engine.blocks().map(|block| describe(sections, block, owner_of(sections, block.offset), owners)).collect()
+}
+
+fn describe(sections: &Sections, block: Block, owner: u8, owners: &Owners) -> BlockInfo {
+    BlockInfo {
         // SAFETY: data does not begin at 0.
         offset: unsafe { Offset::new_unchecked((sections.layout.data + block.offset) as u64) },
         size: block.size,
         state: block.state,
-        owner: (block.state == BlockState::Used).then(|| owners.get(owner_of(sections, block.offset))),
-    };
-    engine.blocks().map(describe).collect()
+        owner: (block.state == BlockState::Used).then(|| owners.get(owner)),
+    }
 }

@@ -59,7 +59,7 @@ pub use error::Error;
 pub use heap::SharedHeap;
 pub use heapwright_os::FileError;
 pub use heapwright_placement::{BlockState, Counters, HoleStats, PolicyKind};
-pub use inspect::{BlockInfo, ProcessInfo};
+pub use inspect::{BlockInfo, ProcessInfo, Walk};
 pub use offset::{Offset, Relocatable};
 pub use place::Place;
 pub use processes::{Owner as BlockOwner, ProcessState};

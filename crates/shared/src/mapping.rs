@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::time::Duration;
 
-use heapwright_os::{Identity, Segment, Taken, TimedOut};
+use heapwright_os::{Deaths, Identity, Segment, Taken, TimedOut};
 
 use crate::error::Error;
 use crate::layout::Layout;
@@ -66,10 +66,29 @@ impl Mapping {
 
     /// Takes the lock.
     pub(crate) fn lock(&self, me: Identity, patience: Duration) -> Result<(Held<'_>, Taken), Error> {
-        match self.header().lock.acquire(me, patience) {
-            Ok(taken) => Ok((Held { mapping: self }, taken)),
-            Err(TimedOut { holder }) => Err(Error::TimedOut { holder: holder.pid }),
-        }
+        let taken = if self.header().lock.try_acquire(me) { Taken::Clean } else { self.wait_for_lock(me, patience)? };
+        Ok((Held { mapping: self }, taken))
+    }
+
+    /// Takes the lock, which was not free a moment ago.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait_for_lock(&self, me: Identity, patience: Duration) -> Result<Taken, Error> {
+        let deaths = self.header().deaths();
+        self.header().lock.wait(me, patience, deaths).map_err(|TimedOut { holder }| match deaths {
+            Deaths::Known => Error::TimedOut { holder: holder.pid },
+            Deaths::Unknown => Error::HolderUnknown { place: self.place.clone(), holder: holder.pid },
+        })
+    }
+
+    /// Takes the lock from any holder.
+    ///
+    /// # Safety
+    /// No process that lives holds it.
+    pub(crate) unsafe fn seize(&self, me: Identity) -> (Held<'_>, Taken) {
+        // SAFETY: the caller's promise.
+        let taken = unsafe { self.header().lock.seize(me) }.map_or(Taken::Clean, Taken::FromTheDead);
+        (Held { mapping: self }, taken)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Opening segments that others made: nothing in them is believed before it was looked at.
 
-use heapwright_os::{FileStatus, Identity, SegmentFile, effective_user, fork_count};
+use heapwright_os::{FileStatus, Identity, SegmentFile, effective_user, fork_count, is_one_user};
 
 use crate::error::Error;
 use crate::header::{FIXED_WORDS, Fixed, Unfit, VERSION};
@@ -51,7 +51,7 @@ pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Mapping, FileStatus), 
     let refused = |reason| Error::refused(place, 0, reason);
     let file = SegmentFile::open(place.c_path()).map_err(refused)?;
     let status = file.status().map_err(refused)?;
-    trust(place, owner, &status)?;
+    trust(place, owner, &file, &status)?;
     let (fixed, layout) = read_fixed(place, &file)?;
     if status.length != fixed.length() {
         return Err(Error::WrongLength { place: place.clone(), expected: fixed.length(), found: status.length });
@@ -62,12 +62,14 @@ pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Mapping, FileStatus), 
     Ok((mapping, status))
 }
 
-fn trust(place: &Place, owner: Owner, status: &FileStatus) -> Result<(), Error> {
-    let trusted = match owner {
-        Owner::Anybody => true,
+/// In a user namespace, all users that have no number in it appear under the same one, which therefore proves nothing.
+fn trust(place: &Place, owner: Owner, file: &SegmentFile, status: &FileStatus) -> Result<(), Error> {
+    let wanted = match owner {
+        Owner::Anybody => return Ok(()),
         Owner::User(user) if user == status.owner => true,
         _ => status.owner == effective_user() || status.owner == 0,
     };
+    let trusted = wanted && (is_one_user(status.owner) || file.is_own());
     if trusted { Ok(()) } else { Err(Error::NotOurs { place: place.clone(), owner: status.owner }) }
 }
 

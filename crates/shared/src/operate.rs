@@ -8,6 +8,11 @@ use heapwright_placement::{AllocateError, Engine, FreeError, Noted, ResizeError}
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::{Offset, Relocatable};
+use crate::owners::owner_of;
+use crate::processes::ProcessSlot;
+
+/// Copying as many bytes takes about as long as taking the lock once more.
+const COPIED_UNDER_THE_LOCK: usize = 4096;
 
 impl SharedHeap {
     /// A block for `bytes` (0 is taken as 1), aligned to the granule; its contents are whatever they were.
@@ -68,16 +73,43 @@ impl SharedHeap {
 
     /// Makes the block at `offset` hold `bytes` (0 is taken as 1), where it is or, with its contents, elsewhere; returns where.
     ///
-    /// A process that is killed on the way may leave the block at both places, the new one being its own.
+    /// Long contents are copied without the lock, so that the others go on meanwhile. No other thread may free or
+    /// resize the block until this returns. A process that is killed on the way may leave the block at both places, the
+    /// new one being its own.
     ///
     /// # Errors
-    /// As [`SharedHeap::resize_in_place`] and [`SharedHeap::allocate`]; the block is as before.
+    /// As [`SharedHeap::resize_in_place`] and [`SharedHeap::allocate`]; the block is as before. If it is
+    /// [`Error::TimedOut`] after the contents were copied, the copy stays as another block of the caller's.
     pub fn resize(&self, offset: Offset, bytes: usize) -> Result<Offset, Error> {
+        let (moved, holds) = {
+            let mut section = self.enter()?;
+            match section.resize(offset, bytes) {
+                Err(Error::NoRoom { .. }) => {}
+                resized => return resized.map(|()| offset),
+            }
+            let holds = section.usable_size(offset)?.min(bytes);
+            let moved = section.allocate(bytes, 1)?;
+            if holds <= COPIED_UNDER_THE_LOCK {
+                self.copy(offset, moved, holds);
+                return section.deallocate(offset).map(|()| moved);
+            }
+            (moved, holds)
+        };
+        self.copy(offset, moved, holds);
         let mut section = self.enter()?;
-        match section.resize(offset, bytes) {
-            Err(Error::NoRoom { .. }) => section.relocate(offset, bytes),
-            resized => resized.map(|()| offset),
+        match section.deallocate(offset) {
+            Ok(()) => Ok(moved),
+            // Another thread has freed it, against the rules.
+            Err(refused) => section.deallocate(moved).and(Err(refused)),
         }
+    }
+
+    /// Copies the first `bytes` of one block to another.
+    fn copy(&self, from: Offset, to: Offset, bytes: usize) {
+        let base = self.mapping.segment.base();
+        // SAFETY: both were used blocks of the heap under the lock, and so within the segment and apart; each holds as
+        // much. No other thread uses the new one, and the caller may have the old one read.
+        unsafe { base.add(to.get() as usize).copy_from_nonoverlapping(base.add(from.get() as usize), bytes) };
     }
 
     /// How many bytes the block at `offset` holds: what was asked for, rounded up.
@@ -136,6 +168,7 @@ impl Section<'_> {
         if let Some(owner) = mapping.owner(place) {
             owner.store(view.slot, Relaxed);
         }
+        mapping.count_of(view.slot, ProcessSlot::gain_block);
         record.clear();
         Ok(place)
     }
@@ -150,9 +183,11 @@ impl Section<'_> {
     /// Frees the block at `place`.
     #[inline(always)]
     pub(crate) fn release(&mut self, place: usize) -> Result<(), FreeError> {
-        let record = self.record();
+        let (mapping, record) = (self.mapping(), self.record());
+        let owner = owner_of(mapping, place);
         self.engine().deallocate_noted(place, |change| record.write(change))?;
         record.clear();
+        mapping.count_of(owner, ProcessSlot::lose_block);
         Ok(())
     }
 
@@ -171,19 +206,6 @@ impl Section<'_> {
     fn usable_size(&mut self, offset: Offset) -> Result<usize, Error> {
         let place = self.place_of(offset)?;
         self.engine().usable_size(place).ok_or(Error::NotABlock { offset: offset.get() })
-    }
-
-    /// Gives the contents of the used block at `offset` a block of `bytes`, and frees the old one.
-    #[cold]
-    fn relocate(&mut self, offset: Offset, bytes: usize) -> Result<Offset, Error> {
-        let holds = self.usable_size(offset)?.min(bytes);
-        let moved = self.allocate(bytes, 1)?;
-        let base = self.mapping().segment.base();
-        // SAFETY: both are used blocks of the heap and so within the segment and apart; the old one holds more than is
-        // copied, the new one at least as much.
-        unsafe { base.add(moved.get() as usize).copy_from_nonoverlapping(base.add(offset.get() as usize), holds) };
-        self.deallocate(offset)?;
-        Ok(moved)
     }
 }
 

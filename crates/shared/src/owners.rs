@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use heapwright_placement::{Block, BlockState, Engine};
 
 use crate::engine::Placer;
-use crate::processes::{Owner, ProcessSlot, ProcessState};
+use crate::processes::{Owner, ProcessState};
 use crate::sections::Sections;
 
 /// Stands for all who closed the segment and had to make room in the process table.
@@ -49,23 +49,49 @@ pub(crate) fn count_blocks(sections: &Sections, engine: &Placer) -> [Tally; 256]
     tallies
 }
 
-/// Gives all blocks of `from` to `to`. Cut short, some are given and some not, and `from` still stands in the table.
-pub(crate) fn relabel(sections: &Sections, engine: &Placer, from: u8, to: u8) {
-    for (block, _) in owned_blocks(sections, engine).filter(|&(_, owner)| owner == from) {
-        if let Some(owner) = sections.owner(block.offset) {
-            owner.store(to, Relaxed);
+/// Gives all blocks of the first of each pair to the second. Cut short, some are given and some not, and the first
+/// still stand in the table.
+pub(crate) fn relabel(sections: &Sections, engine: &Placer, names: &[(u8, u8)]) {
+    let mut new: [u8; 256] = std::array::from_fn(|number| number as u8);
+    names.iter().for_each(|&(from, to)| new[usize::from(from)] = to);
+    for (block, was) in owned_blocks(sections, engine) {
+        let now = new[usize::from(was)];
+        if let Some(owner) = sections.owner(block.offset).filter(|_| now != was) {
+            owner.store(now, Relaxed);
         }
     }
 }
 
-/// Who the numbers in owner bytes stand for, as of one moment; asks the system once for each process.
+/// Who the numbers in owner bytes stand for; asks the system once for each process.
+#[derive(Debug, Default)]
 pub(crate) struct Owners {
-    by_number: Vec<Option<Owner>>,
+    by_number: Vec<Known>,
+}
+
+/// The owner that a slot stands for, and the words of the slot from which it was found.
+#[derive(Debug, Default)]
+struct Known {
+    words: (u64, u64),
+    owner: Option<Owner>,
 }
 
 impl Owners {
-    pub(crate) fn of(slots: &[ProcessSlot]) -> Owners {
-        Owners { by_number: slots.iter().map(ProcessSlot::owner).collect() }
+    pub(crate) fn of(sections: &Sections) -> Owners {
+        let mut owners = Owners::default();
+        owners.refresh(sections);
+        owners
+    }
+
+    /// Updates the owners of those slots that have changed.
+    pub(crate) fn refresh(&mut self, sections: &Sections) {
+        let (slots, deaths) = (sections.slots(), sections.header().deaths());
+        self.by_number.resize_with(slots.len(), Known::default);
+        for (known, slot) in self.by_number.iter_mut().zip(slots) {
+            let words = slot.words();
+            if words != known.words {
+                *known = Known { words, owner: slot.owner(deaths) };
+            }
+        }
     }
 
     /// Who `number` stands for. A number that no slot has is somebody's who is not known any more.
@@ -73,7 +99,10 @@ impl Owners {
         let forgotten = |state| Owner { pid: None, state };
         match number {
             FORGOTTEN_CLOSED => forgotten(ProcessState::Closed),
-            _ => self.by_number.get(usize::from(number)).copied().flatten().unwrap_or(forgotten(ProcessState::Dead)),
+            _ => {
+                let known = self.by_number.get(usize::from(number));
+                known.and_then(|known| known.owner).unwrap_or(forgotten(ProcessState::Dead))
+            }
         }
     }
 }

@@ -2,22 +2,29 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
-use heapwright_os::{Identity, Life, life};
+use heapwright_os::{Deaths, Identity, Life};
 
 use crate::engine::Placer;
 use crate::error::Error;
 use crate::owners::{FORGOTTEN_CLOSED, FORGOTTEN_DEAD, count_blocks, relabel};
 use crate::sections::Sections;
 
+/// The states, in the low bits of [`ProcessSlot::state`].
 const FREE: u64 = 0;
 const ATTACHED: u64 = 1;
 const CLOSED: u64 = 2;
+const STATE: u64 = 3;
+
+/// One block in [`ProcessSlot::state`].
+const BLOCK: u64 = STATE + 1;
 
 /// A handle's entry as it lies in the segment; a process has one for every time that it has opened the segment.
 ///
 /// Whoever attached and whoever has left stay listed while a block names them.
 #[repr(C)]
 pub(crate) struct ProcessSlot {
+    /// The state, and in the bits above it how many blocks name the slot: as many, or more after a process died in an
+    /// operation, but never fewer.
     state: AtomicU64,
     identity: AtomicU64,
 }
@@ -48,50 +55,110 @@ impl ProcessSlot {
     }
 
     /// What became of whom this slot is for; `None` for a free slot. Asks the system.
-    pub(crate) fn state(&self) -> Option<ProcessState> {
-        match self.state.load(Relaxed) {
+    pub(crate) fn state(&self, deaths: Deaths) -> Option<ProcessState> {
+        match self.state.load(Relaxed) & STATE {
             FREE => None,
             CLOSED => Some(ProcessState::Closed),
-            _ if life(self.identity()) == Life::Alive => Some(ProcessState::Attached),
+            _ if deaths.life_of(self.identity()) == Life::Alive => Some(ProcessState::Attached),
             _ => Some(ProcessState::Dead),
         }
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
-        self.state() == Some(ProcessState::Attached)
+    /// The state and the identity, without the count.
+    pub(crate) fn words(&self) -> (u64, u64) {
+        (self.state.load(Relaxed) & STATE, self.identity.load(Relaxed))
     }
 
-    pub(crate) fn owner(&self) -> Option<Owner> {
-        self.state().map(|state| Owner { pid: Some(self.identity().pid), state })
+    fn blocks(&self) -> u64 {
+        self.state.load(Relaxed) / BLOCK
+    }
+
+    pub(crate) fn owner(&self, deaths: Deaths) -> Option<Owner> {
+        self.state(deaths).map(|state| Owner { pid: Some(self.identity().pid), state })
+    }
+
+    /// Counts a block before it names the slot for good: before the operation's record is cleared.
+    #[inline(always)]
+    pub(crate) fn gain_block(&self) {
+        self.set_state(self.state.load(Relaxed).wrapping_add(BLOCK));
+    }
+
+    /// Counts a block that does not name the slot any more.
+    #[inline(always)]
+    pub(crate) fn lose_block(&self) {
+        let state = self.state.load(Relaxed);
+        self.set_state(state.checked_sub(BLOCK).unwrap_or(state));
+    }
+
+    fn set_blocks(&self, blocks: u64) {
+        self.set_state(self.state.load(Relaxed) & STATE | (blocks * BLOCK));
     }
 
     /// Commits by the store of the state; until then the slot is free.
     pub(crate) fn take(&self, me: Identity) {
-        self.state.store(FREE, Relaxed);
-        compiler_fence(SeqCst);
+        self.vacate();
         self.identity.store(me.word(), Relaxed);
-        compiler_fence(SeqCst);
-        self.state.store(ATTACHED, Relaxed);
-        compiler_fence(SeqCst);
+        self.set_state(ATTACHED);
     }
 
-    /// Commits by its only store.
+    /// Its process has left, and is listed on only while blocks name it. Commits by its only store.
     pub(crate) fn close(&self) {
+        let blocks = self.blocks();
+        self.set_state(if blocks == 0 { FREE } else { CLOSED | (blocks * BLOCK) });
+    }
+
+    /// No block names it any more.
+    fn vacate(&self) {
+        self.set_state(FREE);
+    }
+
+    #[inline(always)]
+    fn set_state(&self, state: u64) {
         compiler_fence(SeqCst);
-        self.state.store(CLOSED, Relaxed);
+        self.state.store(state, Relaxed);
         compiler_fence(SeqCst);
     }
 }
 
-/// Whether somebody is attached who lives.
+/// Whether a process is attached that lives, or may live.
 pub(crate) fn any_alive(sections: &Sections) -> bool {
-    sections.slots().iter().any(ProcessSlot::is_alive)
+    let deaths = sections.header().deaths();
+    sections.slots().iter().any(|slot| slot.state(deaths) == Some(ProcessState::Attached))
+}
+
+/// Verifies that no slot counts fewer blocks than name it. Time: proportional to the heap.
+pub(crate) fn check_counts(sections: &Sections, engine: &Placer) -> Result<(), Error> {
+    let tallies = count_blocks(sections, engine);
+    match sections.slots().iter().zip(tallies).position(|(slot, tally)| slot.blocks() < tally.blocks) {
+        None => Ok(()),
+        Some(number) => Err(Error::Corrupted {
+            what: "more blocks name a process than are counted",
+            offset: (sections.layout.slots + number * size_of::<ProcessSlot>()) as u64,
+        }),
+    }
+}
+
+/// Counts anew how many blocks name each slot. Blocks that name a free slot, which only damage leads to, are from now
+/// on those of somebody who died. Time: proportional to the heap.
+pub(crate) fn count_anew(sections: &Sections, engine: &Placer) {
+    let tallies = count_blocks(sections, engine);
+    let mut nobodys = Vec::new();
+    for (number, (slot, tally)) in sections.slots().iter().zip(tallies).enumerate() {
+        let is_free = slot.state.load(Relaxed) & STATE == FREE;
+        slot.set_blocks(if is_free { 0 } else { tally.blocks });
+        if is_free && tally.blocks > 0 {
+            nobodys.push((number as u8, FORGOTTEN_DEAD));
+        }
+    }
+    if !nobodys.is_empty() {
+        relabel(sections, engine, &nobodys);
+    }
 }
 
 /// Enters `me` into the table and returns the number of its slot. Under the lock, the heap being in order.
 pub(crate) fn enter(sections: &Sections, engine: &Placer, me: Identity) -> Result<u8, Error> {
     let slots = sections.slots();
-    let number = match slots.iter().position(|slot| slot.state.load(Relaxed) == FREE) {
+    let number = match slots.iter().position(|slot| slot.state.load(Relaxed) & STATE == FREE) {
         Some(free) => free,
         None => vacate(sections, engine)?,
     };
@@ -99,22 +166,25 @@ pub(crate) fn enter(sections: &Sections, engine: &Placer, me: Identity) -> Resul
     Ok(number as u8)
 }
 
-/// Makes room in a full table: the slot, of those who have left, that the fewest blocks name. Those blocks are from now on known to
-/// be of somebody who left, but not of whom.
+/// Frees slots of a full table whose processes have left: all that no block names, or, if there are none, the half that
+/// the fewest blocks name. Of those blocks it is known from then on that their owner left, but not which one it was.
+///
+/// Time: constant, or proportional to the heap in the second case, which makes room for several handles.
 #[cold]
 fn vacate(sections: &Sections, engine: &Placer) -> Result<usize, Error> {
-    let slots = sections.slots();
-    let blocks = count_blocks(sections, engine);
-    let (number, state) = slots
-        .iter()
-        .enumerate()
-        .filter_map(|(number, slot)| slot.state().map(|state| (number, state)))
-        .filter(|&(_, state)| state != ProcessState::Attached)
-        .min_by_key(|&(number, _)| blocks[number].blocks)
-        .ok_or(Error::TooManyProcesses { most: slots.len() })?;
-    if blocks[number].blocks > 0 {
-        let forgotten = if state == ProcessState::Closed { FORGOTTEN_CLOSED } else { FORGOTTEN_DEAD };
-        relabel(sections, engine, number as u8, forgotten);
+    let (slots, deaths) = (sections.slots(), sections.header().deaths());
+    let has_left = |number: usize| slots[number].state(deaths).filter(|&state| state != ProcessState::Attached);
+    let mut left: Vec<(u64, usize, ProcessState)> = (0..slots.len())
+        .filter_map(|number| has_left(number).map(|state| (slots[number].blocks(), number, state)))
+        .collect();
+    left.sort_unstable_by_key(|&(blocks, number, _)| (blocks, number));
+    let unnamed = left.partition_point(|&(blocks, ..)| blocks == 0);
+    left.truncate(if unnamed > 0 { unnamed } else { left.len().div_ceil(2) });
+    if unnamed == 0 {
+        let forgotten = |state| if state == ProcessState::Closed { FORGOTTEN_CLOSED } else { FORGOTTEN_DEAD };
+        let names: Vec<(u8, u8)> = left.iter().map(|&(_, number, state)| (number as u8, forgotten(state))).collect();
+        relabel(sections, engine, &names);
     }
-    Ok(number)
+    left.iter().for_each(|&(_, number, _)| slots[number].vacate());
+    left.first().map(|&(_, number, _)| number).ok_or(Error::TooManyProcesses { most: slots.len() })
 }

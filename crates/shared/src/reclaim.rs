@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
 use crate::owners::{Owners, owner_of};
-use crate::processes::ProcessState;
+use crate::processes::{ProcessSlot, ProcessState};
 use crate::roots::RootSlot;
 
 /// Whose blocks are reclaimed.
@@ -70,7 +70,11 @@ impl SharedHeap {
         let missing = Error::NotABlock { offset: offset.get() };
         section.engine().usable_size(place).ok_or(missing.clone())?;
         let (mapping, number) = (section.mapping(), section.view().slot);
-        mapping.owner(place).ok_or(missing)?.store(number, Relaxed);
+        let owner = mapping.owner(place).ok_or(missing)?;
+        let before = owner.load(Relaxed);
+        mapping.count_of(number, ProcessSlot::gain_block);
+        owner.store(number, Relaxed);
+        mapping.count_of(before, ProcessSlot::lose_block);
         Ok(())
     }
 }
@@ -84,7 +88,7 @@ impl Section<'_> {
         reclaimed: &mut Reclaimed,
     ) -> Result<Option<usize>, Error> {
         let mapping = self.mapping();
-        let owners = Owners::of(mapping.slots());
+        let owners = Owners::of(mapping);
         let rooted: HashSet<Offset> = mapping.roots().iter().filter_map(RootSlot::offset).collect();
         for _ in 0..BATCH {
             let Some(block) = self.engine().block_containing(place) else { return Ok(None) };

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler
 use heapwright_placement::Change;
 
 /// The record as it lies in the header; empty while `end` is 0, which no change ends at.
+#[cfg_attr(test, derive(Default))]
 #[repr(C)]
 pub(crate) struct Record {
     start: AtomicU64,

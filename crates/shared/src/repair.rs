@@ -1,11 +1,12 @@
 //! Repair: believing what can be believed of a segment that is refused.
 
-use heapwright_os::Identity;
+use heapwright_os::{Deaths, Identity};
 use heapwright_placement::Engine;
 
 use crate::condition::Condition;
 use crate::engine::{self, Placer};
 use crate::error::Error;
+use crate::header::Seal;
 use crate::heap::SharedHeap;
 use crate::mapping::Mapping;
 use crate::open::map;
@@ -17,10 +18,12 @@ use crate::seal;
 use crate::sections::Sections;
 use crate::settings::Access;
 
-/// Whether a segment of another namespace of process numbers (a container, say) is repaired.
+/// Whether to repair a segment although it is unknown which of its processes live: it is of another namespace of
+/// process numbers (a container, say), or of one that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strangers {
-    /// It is refused: its processes may live.
+    /// It is refused if it is of another namespace, and not taken from its lock's holder otherwise: its processes may
+    /// live.
     #[default]
     Respect,
     /// It is taken over, all its processes being held for dead. The caller has made sure that nobody uses it there.
@@ -47,13 +50,19 @@ impl SharedHeap {
     /// [`Error::Corrupted`] when there is nothing to be believed; and as [`SharedHeap::open`].
     pub fn repair(place: &Place, access: &Access, strangers: Strangers) -> Result<Repaired, Error> {
         let mapping = map(place, access.owner)?.0;
-        let ours = mapping.header().is_of_our_namespace();
-        if !ours && strangers == Strangers::Respect {
+        let displaced = has_strangers(&mapping) && strangers == Strangers::Displace;
+        if !displaced && !mapping.header().is_of_our_namespace() {
             return Err(Error::OtherNamespace { place: place.clone() });
         }
-        let (_held, taken) = mapping.lock(Identity::mine(), access.patience)?;
+        let (_held, taken) = if displaced {
+            // SAFETY: the caller has made sure that no process that lives uses the segment.
+            unsafe { mapping.seize(Identity::mine()) }
+        } else {
+            mapping.lock(Identity::mine(), access.patience)?
+        };
         let found = Condition::of(&mapping, taken);
-        let engine = if found == Condition::InUse && ours { engine::attach(&mapping)? } else { rebuild(&mapping)? };
+        let in_use = found == Condition::InUse && !displaced;
+        let engine = if in_use { engine::attach(&mapping)? } else { rebuild(&mapping)? };
         let unset = unset_dangling(&mapping, &engine);
         if !processes::any_alive(&mapping) {
             seal::set(&mapping)?;
@@ -62,16 +71,24 @@ impl SharedHeap {
     }
 }
 
+/// Whether it is unknown here which of the segment's processes live.
+fn has_strangers(mapping: &Mapping) -> bool {
+    let header = mapping.header();
+    !header.is_of_our_namespace() || header.deaths() == Deaths::Unknown
+}
+
 /// Derives anew all that is derived, and makes the segment one of this namespace.
 fn rebuild(mapping: &Mapping) -> Result<Placer, Error> {
     let (header, live) = (mapping.header(), &mapping.header().live);
-    if live.seal().is_some() {
+    if matches!(header.seal(), Seal::Set(_)) {
         // Nothing was under way when the segment was sealed, whatever the record says now.
         live.record.clear();
     }
-    live.break_seal();
+    header.break_seal();
     header.set_our_namespace();
-    take_up(mapping, |mapping| lay_out(mapping).or_else(|_| without_record(mapping)))
+    let engine = take_up(mapping, |mapping| lay_out(mapping).or_else(|_| without_record(mapping)))?;
+    processes::count_anew(mapping, &engine);
+    Ok(engine)
 }
 
 /// Lays out the metadata as if nothing had been under way: the last resort when the record contradicts the map.

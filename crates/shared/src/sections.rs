@@ -48,6 +48,14 @@ impl Sections {
         unsafe { slice::from_raw_parts(self.at(self.layout.slots).as_ptr(), self.layout.plan.processes) }
     }
 
+    /// Has the slot of an owner count; what a number that no slot has owns is not counted.
+    #[inline(always)]
+    pub(crate) fn count_of(&self, owner: u8, count: fn(&ProcessSlot)) {
+        if let Some(slot) = self.slots().get(usize::from(owner)) {
+            count(slot);
+        }
+    }
+
     pub(crate) fn roots(&self) -> &[RootSlot] {
         // SAFETY: as above.
         unsafe { slice::from_raw_parts(self.at(self.layout.roots).as_ptr(), self.layout.plan.roots) }

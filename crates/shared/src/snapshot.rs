@@ -1,8 +1,9 @@
 //! A segment as it is at one moment, looked at without touching it and without believing anything of it.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
-use heapwright_os::{Identity, Reservation, Taken, round_to_pages};
+use heapwright_os::{Deaths, Identity, Reservation, Taken, round_to_pages};
 use heapwright_placement::{Counters, Engine, HoleStats, PolicyKind};
 
 use crate::condition::Condition;
@@ -13,6 +14,7 @@ use crate::mapping::Mapping;
 use crate::open::map;
 use crate::owners::{Owners, Tally, count_blocks};
 use crate::place::Place;
+use crate::processes;
 use crate::roots::{Root, RootSlot};
 use crate::seal;
 use crate::sections::Sections;
@@ -59,6 +61,8 @@ pub struct Snapshot {
     pub max_roots: usize,
     /// In which condition it was found.
     pub condition: Condition,
+    /// Whether it is known which of its processes live; if not, those that have not closed it count as attached.
+    pub deaths_known: bool,
     /// How often somebody completed or undid what a process left that had died.
     pub recoveries: u64,
     /// The roots that are set, wherever they point.
@@ -107,7 +111,7 @@ impl Snapshot {
         let copy = copied?;
         let plan = &mapping.layout.plan;
         let condition = Condition::of(&copy.sections, taken);
-        let owners = Owners::of(copy.sections.slots());
+        let owners = Owners::of(&copy.sections);
         let mut snapshot = Snapshot {
             place: place.clone(),
             user: status.owner,
@@ -119,6 +123,7 @@ impl Snapshot {
             max_processes: plan.processes,
             max_roots: plan.roots,
             condition,
+            deaths_known: copy.sections.header().deaths() == Deaths::Known,
             recoveries: copy.sections.header().live.recoveries(),
             roots: copy.sections.roots().iter().filter_map(RootSlot::read).collect(),
             audit: Ok(()),
@@ -128,7 +133,7 @@ impl Snapshot {
             blocks: Vec::new(),
             processes: listed(&owners, &[Tally::default(); 256]),
         };
-        match audit(&copy, condition) {
+        match audit(&copy, taken, condition) {
             Ok(engine) => snapshot.describe(&copy, &engine, &owners),
             Err(error) => snapshot.audit = Err(error),
         }
@@ -145,32 +150,40 @@ impl Snapshot {
 }
 
 /// The engine over the copy, once all was found in order, or put in order as the next to use the segment would.
-fn audit(copy: &Copy, condition: Condition) -> Result<Placer, Error> {
+fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Error> {
     if let Some(error) = &copy.unreadable {
         return Err(error.clone());
     }
     let sections = &copy.sections;
     let live = &sections.header().live;
-    let seal = live.seal();
+    let seal = seal::judge(sections, taken)?;
     if let Some(checksum) = seal {
-        seal::verify_copy(sections, checksum)?;
+        seal::verify_copy(sections, &copy.held, checksum)?;
     }
     let engine = match condition {
         Condition::Broken => {
             return Err(Error::Corrupted { what: "somebody found the heap's metadata beyond recovery", offset: 0 });
         }
         Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
-            engine::recover(sections, live.record.read())?
+            engine::believe_claim(sections, copy.allocated)?;
+            let engine = engine::recover(sections, live.record.read())?;
+            processes::count_anew(sections, &engine);
+            engine
         }
         _ => engine::attach(sections)?,
     };
     engine.check().map_err(|violation| Error::violated(violation, sections.layout.data))?;
+    processes::check_counts(sections, &engine)?;
     Ok(engine)
 }
 
 /// A private copy of all that lies below the data.
 struct Copy {
     sections: Sections,
+    /// What was copied: what the file holds. All else is zero.
+    held: Vec<Range<usize>>,
+    /// How many bytes the system holds for the file.
+    allocated: u64,
     /// Why only the header and the tables could be copied.
     unreadable: Option<Error>,
     /// What the sections lie in.
@@ -184,23 +197,25 @@ impl Copy {
         let no_space = Error::NoSpace { bytes: layout.data as u64 };
         let length = round_to_pages(layout.data).ok_or(no_space.clone())?;
         let memory = Reservation::sparse(length).map_err(|_| no_space)?;
-        copy_range(mapping, memory.base(), (0, layout.owners))?;
+        copy_ranges(mapping, memory.base(), &[(0, layout.owners)])?;
         // SAFETY: all below the data is there, zero where nothing was copied to, and nobody else's.
         let sections = unsafe { Sections::at_base(memory.base(), layout) };
         let ranges = engine::capacity(&sections).and_then(|capacity| layout.sealed(capacity));
-        let unreadable = match ranges {
-            Ok(ranges) => {
-                ranges.into_iter().try_for_each(|range| copy_range(mapping, memory.base(), range))?;
-                None
-            }
-            Err(error) => Some(error),
+        let (held, unreadable) = match ranges {
+            Ok(ranges) => (copy_ranges(mapping, memory.base(), &ranges)?, None),
+            Err(error) => (Vec::new(), Some(error)),
         };
-        Ok(Copy { sections, unreadable, _memory: memory })
+        Ok(Copy { sections, held, allocated: mapping.allocated()?, unreadable, _memory: memory })
     }
 }
 
-fn copy_range(mapping: &Mapping, base: NonNull<u8>, (from, to): (usize, usize)) -> Result<(), Error> {
-    // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and nobody else's.
-    let target = unsafe { std::slice::from_raw_parts_mut(base.add(from).as_ptr(), to - from) };
-    seal::read(mapping, from, target)
+/// Copies what the file holds of some ranges, and returns which parts those are.
+fn copy_ranges(mapping: &Mapping, base: NonNull<u8>, ranges: &[(usize, usize)]) -> Result<Vec<Range<usize>>, Error> {
+    let held = seal::held(mapping, ranges)?;
+    for part in &held {
+        // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and nobody else's.
+        let target = unsafe { std::slice::from_raw_parts_mut(base.add(part.start).as_ptr(), part.len()) };
+        seal::read(mapping, part.start, target)?;
+    }
+    Ok(held)
 }

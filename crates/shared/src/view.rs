@@ -25,16 +25,33 @@ impl View {
     /// somebody who died. One that was neither closed nor is in use was left by processes that all died: what is primary is
     /// looked through, and all else derived anew.
     pub(crate) fn enter(mapping: &Mapping, taken: Taken, me: Identity) -> Result<View, Error> {
-        let live = &mapping.header().live;
+        let header = mapping.header();
+        if !header.is_of_our_namespace() {
+            return Err(Error::OtherNamespace { place: mapping.place.clone() });
+        }
         refuse_broken(mapping)?;
-        let engine = if live.seal().is_none() && processes::any_alive(mapping) {
-            if taken == Taken::Clean { engine::attach(mapping)? } else { recover(mapping)? }
-        } else {
-            take_up(mapping, believe_seal)?
+        let seal = seal::judge(mapping, taken)?;
+        if seal.is_none() {
+            // It may be half broken, which must not be found once the lock was released.
+            header.break_seal();
+        }
+        let engine = match seal {
+            None if processes::any_alive(mapping) => match taken {
+                Taken::Clean => engine::attach(mapping)?,
+                Taken::FromTheDead(_) => recover(mapping)?,
+            },
+            None => {
+                engine::believe_claim(mapping, mapping.allocated()?)?;
+                take_up(mapping, recover_and_count)?
+            }
+            Some(checksum) => {
+                seal::verify(mapping, checksum)?;
+                take_up(mapping, |mapping| engine::attach(mapping))?
+            }
         };
-        live.break_seal();
+        header.break_seal();
         let slot = processes::enter(mapping, &engine, me)?;
-        Ok(View { engine, epoch: live.epoch(), slot })
+        Ok(View { engine, epoch: header.live.epoch(), slot })
     }
 
     /// Looks anew at the heap's metadata, which was laid out anew.
@@ -47,15 +64,11 @@ impl View {
     }
 }
 
-/// The engine of a segment that nobody uses: as it is if it has a seal that fits, else put in order.
-fn believe_seal(mapping: &Mapping) -> Result<Placer, Error> {
-    match mapping.header().live.seal() {
-        None => recover(mapping),
-        Some(checksum) => {
-            seal::verify(mapping, checksum)?;
-            engine::attach(mapping)
-        }
-    }
+/// The engine of a segment whose users all died: put in order.
+fn recover_and_count(mapping: &Mapping) -> Result<Placer, Error> {
+    let engine = recover(mapping)?;
+    processes::count_anew(mapping, &engine);
+    Ok(engine)
 }
 
 pub(crate) fn refuse_broken(sections: &Sections) -> Result<(), Error> {

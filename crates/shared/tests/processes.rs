@@ -210,3 +210,37 @@ fn a_segment_survives_all_its_users() {
         }
     }
 }
+
+/// Others work on the heap while one walks it: what stays is found once, in order, and nothing twice.
+#[test]
+fn a_walk_lets_others_work_and_finds_what_stays() {
+    for policy in PolicyKind::ALL {
+        let spot = Spot::new("walk");
+        let heap = spot.create(&growing(policy, 1 << 20, 1 << 24));
+        let blocks: Vec<Offset> = (0..6000).map(|_| heap.allocate(64).unwrap()).collect();
+        let stays = |number: usize| number.is_multiple_of(3);
+        let mut found = Vec::new();
+        let mut roll = 1_u64;
+        let mut passing: Vec<Offset> = Vec::new();
+        let mut left: Vec<Offset> = (0..6000).filter(|&n| !stays(n)).map(|n| blocks[n]).collect();
+        for (number, block) in heap.walk().enumerate() {
+            found.push(block.unwrap());
+            roll = roll.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if number % 5 == 0 && !left.is_empty() {
+                heap.deallocate(left.swap_remove((roll >> 33) as usize % left.len())).unwrap();
+            }
+            if number % 7 == 0 {
+                passing.push(heap.allocate((roll >> 40) as usize % 500).unwrap());
+            }
+            if number % 11 == 0 {
+                heap.deallocate(passing.swap_remove((roll >> 33) as usize % passing.len())).unwrap();
+            }
+        }
+        assert!(found.windows(2).all(|pair| pair[0].offset.get() + pair[0].size as u64 <= pair[1].offset.get()));
+        for number in (0..6000).filter(|&number| stays(number)) {
+            let at = found.binary_search_by_key(&blocks[number], |block| block.offset).unwrap();
+            assert_eq!(found[at].owner.unwrap().state, ProcessState::Attached);
+        }
+        heap.check().unwrap();
+    }
+}

@@ -32,7 +32,7 @@ pub fn refusal(error: &Error) -> Option<&'static str> {
         Error::OtherVersion { .. } => Some("other version"),
         Error::WrongLength { .. } => Some("wrong length"),
         Error::OtherNamespace { .. } => Some("other namespace"),
-        Error::TimedOut { .. } => Some("locked"),
+        Error::TimedOut { .. } | Error::HolderUnknown { .. } => Some("locked"),
         Error::Corrupted { .. } => Some("corrupted"),
         _ => Some("not readable"),
     }

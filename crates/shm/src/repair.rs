@@ -12,8 +12,8 @@ use super::plural;
 pub fn run(args: &RepairArgs) -> Result<ExitCode> {
     let (place, access) = (&args.name.place, args.trust.access());
     let before = Snapshot::read_with(place, &access);
-    before.as_ref().map_or(Ok(()), refuse_in_use)?;
     let strangers = if args.take_over { Strangers::Displace } else { Strangers::Respect };
+    before.as_ref().map_or(Ok(()), |snapshot| refuse_in_use(snapshot, strangers))?;
     let repaired = SharedHeap::repair(place, &access, strangers)?;
     let after = Snapshot::read_with(place, &access)?;
     after.audit.clone()?;
@@ -26,12 +26,24 @@ pub fn run(args: &RepairArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a segment that live processes use: they repair it themselves.
-fn refuse_in_use(snapshot: &Snapshot) -> Result<()> {
+/// Refuses a segment that live processes use: they repair it themselves. Where it is unknown which of them live, the
+/// user may say that none does.
+fn refuse_in_use(snapshot: &Snapshot, strangers: Strangers) -> Result<()> {
+    if !snapshot.deaths_known && strangers == Strangers::Displace {
+        return Ok(());
+    }
     let living = snapshot.processes.iter().filter(|process| process.owner.state == ProcessState::Attached);
     let pids: Vec<String> = living.map(|process| super::look::pid(process.owner)).collect();
     if pids.is_empty() {
         return Ok(());
+    }
+    if !snapshot.deaths_known {
+        bail!(
+            "{} was not closed by {}; whether they live is unknown, because their namespace of processes is; \
+             end them, and when no process uses it run repair --take-over",
+            snapshot.place,
+            pids.join(", ")
+        )
     }
     bail!(
         "{} is in use by processes that live ({}), which keep it in order themselves; end them to repair it",
@@ -40,10 +52,18 @@ fn refuse_in_use(snapshot: &Snapshot) -> Result<()> {
     )
 }
 
+/// Whether it was unknown which of the processes of the segment live.
+fn is_a_strangers(before: &Result<Snapshot, Error>) -> bool {
+    match before {
+        Ok(snapshot) => !snapshot.deaths_known,
+        Err(error) => matches!(error, Error::OtherNamespace { .. } | Error::HolderUnknown { .. }),
+    }
+}
+
 fn found(before: &Result<Snapshot, Error>, condition: Condition) -> String {
     let was_sound = before.as_ref().is_ok_and(|snapshot| snapshot.audit.is_ok());
     match condition {
-        _ if matches!(before, Err(Error::OtherNamespace { .. })) => {
+        _ if is_a_strangers(before) => {
             "it came from another namespace of processes, and is of this one now; all that can be was derived anew"
                 .into()
         }

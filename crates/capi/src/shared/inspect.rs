@@ -9,27 +9,31 @@ use super::types::{SharedBlock, SharedProcess, SharedReclaimed, SharedRoot};
 use crate::out::store_if_wanted;
 use crate::types::{Status, Violation, Visit, cut};
 
-/// Calls `visit` for everything that `list` returns until it returns another number than 0. The segment's lock is not
-/// held during the calls.
+/// Calls `visit` for everything in `list` until it returns another number than 0. The segment's lock is not held during
+/// the calls.
 ///
 /// # Safety
 /// `visit` may be called with `context`.
 unsafe fn show<T, L>(
-    heap: &SharedHeap,
-    list: impl FnOnce(&SharedHeap) -> Result<Vec<L>, Error>,
+    list: impl IntoIterator<Item = Result<L, Error>>,
     describe: impl Fn(L) -> T,
     visit: Option<Visit<T>>,
     context: *mut c_void,
 ) -> Result<(), Failure> {
     let visit = visit.ok_or(Status::NullPointer)?;
-    for listed in list(heap)? {
+    for listed in list {
         // SAFETY: the visitor may be called with this context, as this function requires, and the item is a local
         // variable.
-        if unsafe { visit(&describe(listed), context) } != 0 {
+        if unsafe { visit(&describe(listed?), context) } != 0 {
             break;
         }
     }
     Ok(())
+}
+
+/// What was listed, item by item.
+fn each<L>(list: Result<Vec<L>, Error>) -> Result<impl Iterator<Item = Result<L, Error>>, Failure> {
+    Ok(list?.into_iter().map(Ok))
 }
 
 /// # Safety
@@ -40,7 +44,7 @@ pub(crate) unsafe fn walk(
     context: *mut c_void,
 ) -> Result<(), Failure> {
     // SAFETY: the visitor may be called with this context, as this function requires.
-    unsafe { show(heap, SharedHeap::blocks, |block| SharedBlock::of(heap, &block), visit, context) }
+    unsafe { show(heap.walk(), |block| SharedBlock::of(heap, &block), visit, context) }
 }
 
 /// # Safety
@@ -51,7 +55,7 @@ pub(crate) unsafe fn left_behind(
     context: *mut c_void,
 ) -> Result<(), Failure> {
     // SAFETY: the visitor may be called with this context, as this function requires.
-    unsafe { show(heap, SharedHeap::left_behind, |block| SharedBlock::of(heap, &block), visit, context) }
+    unsafe { show(each(heap.left_behind())?, |block| SharedBlock::of(heap, &block), visit, context) }
 }
 
 /// # Safety
@@ -62,7 +66,7 @@ pub(crate) unsafe fn processes(
     context: *mut c_void,
 ) -> Result<(), Failure> {
     // SAFETY: the visitor may be called with this context, as this function requires.
-    unsafe { show(heap, SharedHeap::processes, SharedProcess::from, visit, context) }
+    unsafe { show(each(heap.processes())?, SharedProcess::from, visit, context) }
 }
 
 /// # Safety
@@ -73,7 +77,7 @@ pub(crate) unsafe fn roots(
     context: *mut c_void,
 ) -> Result<(), Failure> {
     // SAFETY: the visitor may be called with this context, as this function requires.
-    unsafe { show(heap, SharedHeap::roots, SharedRoot::from, visit, context) }
+    unsafe { show(each(heap.roots())?, SharedRoot::from, visit, context) }
 }
 
 /// Verifies every invariant of the heap; stores the first that does not hold at `out`, unless that is null.

@@ -172,10 +172,10 @@ static void name_everything(void) {
     }
     CHECK(hw_policy_from_name("quickest") == 0 && hw_policy_from_name("") == 0 && hw_policy_from_name(NULL) == 0);
     CHECK(hw_policy_name(0) == NULL && hw_policy_name(8) == NULL);
-    for (int status = HW_OK; status <= HW_REFUSED; ++status) {
+    for (int status = HW_OK; status <= HW_HOLDER_UNKNOWN; ++status) {
         CHECK(strcmp(hw_status_text(status), hw_status_text(-1)) != 0);
     }
-    CHECK(strcmp(hw_status_text(HW_REFUSED + 1), hw_status_text(-1)) == 0);
+    CHECK(strcmp(hw_status_text(HW_HOLDER_UNKNOWN + 1), hw_status_text(-1)) == 0);
 }
 
 static void small_heap(void) {

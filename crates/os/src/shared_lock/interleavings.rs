@@ -8,8 +8,8 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use super::world::{AtomicU64, be_killed_before_waking, die, let_time_flow, sleep};
-use super::{FREE, SharedLock, Taken, TimedOut};
-use crate::identity::Identity;
+use super::{FREE, SharedLock, Taken, TimedOut, WAITERS};
+use crate::identity::{Deaths, Identity};
 
 const FOREVER: Duration = Duration::from_secs(1_000_000);
 
@@ -30,7 +30,7 @@ impl Guarded {
 
     /// Takes the lock, changes the value, and keeps the lock.
     fn enter(&self, me: Identity) -> Taken {
-        let taken = self.lock.acquire(me, FOREVER).unwrap();
+        let taken = self.lock.acquire(me, FOREVER, Deaths::Known).unwrap();
         // SAFETY: the lock is held, which excludes other accesses; loom reports a failure of that.
         self.visits.with_mut(|visits| unsafe { *visits += 1 });
         taken
@@ -150,8 +150,8 @@ fn a_process_that_was_woken_and_killed_blocks_no_waiter() {
         let guarded = Guarded::new();
         let _ = guarded.enter(process(1));
         let woken = spawn(&guarded, |guarded| {
-            if let Some(held) = guarded.lock.announce() {
-                sleep(&guarded.lock.word, held, FOREVER);
+            if let Some(found) = guarded.lock.announce() {
+                let _ = sleep(&guarded.lock.word, found | WAITERS, FOREVER);
             }
             die(process(2));
         });
@@ -168,7 +168,8 @@ fn a_timeout_names_the_holder() {
         let guarded = Guarded::new();
         let _ = guarded.enter(process(1));
         let_time_flow();
-        let other = spawn(&guarded, |guarded| guarded.lock.acquire(process(2), Duration::from_millis(30)));
+        let other =
+            spawn(&guarded, |guarded| guarded.lock.acquire(process(2), Duration::from_millis(30), Deaths::Known));
         assert_eq!(other.join().unwrap(), Err(TimedOut { holder: process(1) }));
         guarded.leave();
     });

@@ -12,7 +12,7 @@ use loom::{lazy_static, thread, thread_local};
 
 pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
 
-use crate::identity::{Identity, Life};
+use crate::identity::{Deaths, Identity, Life};
 
 /// Few, as each spin multiplies the interleavings.
 pub(super) const SPINS: u32 = 1;
@@ -46,20 +46,29 @@ pub(super) fn now() -> Duration {
     SLEPT.with(Cell::get)
 }
 
-pub(super) fn life(process: Identity) -> Life {
+pub(super) fn life(process: Identity, _: Deaths) -> Life {
     if SYSTEM.facts.lock().unwrap().dead.contains(&process) { Life::Dead } else { Life::Alive }
 }
 
-pub(super) fn sleep(word: &AtomicU64, expected: u64, at_most: Duration) {
+/// Why a sleep ended, as in `world.rs`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slept {
+    UntilWoken,
+    Otherwise,
+}
+
+pub(super) fn sleep(word: &AtomicU64, expected: u64, at_most: Duration) -> Slept {
     let facts = SYSTEM.facts.lock().unwrap();
     if word.load(Ordering::Relaxed) as u32 != expected as u32 {
-        return;
+        return Slept::Otherwise;
     }
     let flows = facts.time_flows || SYSTEM.sleepers.wait(facts).unwrap().time_flows;
-    if flows {
-        SLEPT.with(|slept| slept.set(slept.get() + at_most));
-        thread::yield_now();
+    if !flows {
+        return Slept::UntilWoken;
     }
+    SLEPT.with(|slept| slept.set(slept.get() + at_most));
+    thread::yield_now();
+    Slept::Otherwise
 }
 
 pub(super) fn wake(_: &AtomicU64) {

@@ -4,7 +4,7 @@ pub(super) use core::hint::spin_loop;
 pub(super) use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-pub(super) use crate::identity::life;
+use crate::identity::{Deaths, Identity, Life};
 use crate::ticks::now_nanoseconds;
 
 /// Number of spins before a thread sleeps: longer than an allocation takes.
@@ -15,13 +15,27 @@ pub(super) fn now() -> Duration {
     Duration::from_nanos(now_nanoseconds())
 }
 
-/// Sleeps until woken, for `at_most`, unless the low half of `word` differs from that of `expected`. Wakes may be
-/// spurious.
-pub(super) fn sleep(word: &AtomicU64, expected: u64, at_most: Duration) {
+pub(super) fn life(process: Identity, deaths: Deaths) -> Life {
+    deaths.life_of(process)
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slept {
+    /// A thread has released the lock.
+    UntilWoken,
+    /// Anything else: the time has passed, a signal came, or the word had changed before.
+    Otherwise,
+}
+
+/// Sleeps until woken, for `at_most`, unless the low half of `word` differs from that of `expected`.
+pub(super) fn sleep(word: &AtomicU64, expected: u64, at_most: Duration) -> Slept {
     let time =
         libc::timespec { tv_sec: at_most.as_secs().try_into().unwrap_or(1), tv_nsec: at_most.subsec_nanos().into() };
     // SAFETY: the word is borrowed for the call, and the time is a local variable.
-    unsafe { libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAIT, expected as u32, &raw const time) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAIT, expected as u32, &raw const time) };
+    if result == 0 { Slept::UntilWoken } else { Slept::Otherwise }
 }
 
 /// Wakes a thread that sleeps on the word, in any process.

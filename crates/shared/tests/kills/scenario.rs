@@ -96,6 +96,12 @@ pub const SCENARIOS: &[Scenario] = &[
     fixed("shrink", &[Block(1024), Block(64)], Action::Resize { block: 0, bytes: 128 }, 0),
     fixed("shrink before a hole", &[Block(1024), Hole(128), Block(64)], Action::Resize { block: 0, bytes: 128 }, 0),
     fixed("resize by moving", &[Block(128), Block(64)], Action::Resize { block: 0, bytes: 2048 }, 0),
+    fixed(
+        "resize by moving, copied without the lock",
+        &[Block(5000), Block(64)],
+        Action::Resize { block: 0, bytes: 9000 },
+        0,
+    ),
     growing("grow within the capacity", 96 << 10, Action::Grow(112 << 10), 0),
     growing("grow beyond the capacity", 64 << 10, Action::Grow(100 << 10), 0),
     growing("grow by two doublings", 64 << 10, Action::Grow(200 << 10), 0),
@@ -105,7 +111,9 @@ pub const SCENARIOS: &[Scenario] = &[
     rooted("add a root", &[Block(64), Block(64)], Action::SetRoot { name: "another", block: 1 }, 0),
     rooted("remove a root", &[Block(64)], Action::RemoveRoot("root"), 0),
     fixed("open", &[Block(64)], Action::Open, 0),
+    fixed("open a full table", &[Orphan(64); 8], Action::Open, 0),
     fixed("close", &[Block(64)], Action::Close, 0),
+    fixed("adopt a block of one's own", &[Block(64), Block(64)], Action::Adopt(0), 0),
     fixed("adopt a block of the dead", &[Orphan(64), Block(64)], Action::Adopt(0), 0),
     rooted("repair", &[Block(64), Hole(512), Block(64)], Action::Repair, 0),
     rooted(
