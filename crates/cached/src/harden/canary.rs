@@ -5,15 +5,23 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use heapwright_os::secret_word;
 
+use super::Measures;
 use super::draw::mix;
+use crate::mode::measures;
 
 /// How many bytes these are.
 pub(super) const LENGTH: usize = 8;
 
+/// Returns how many bytes of each block are not for the program.
+#[inline]
+pub(super) fn room() -> usize {
+    if measures().have(Measures::CANARY) { LENGTH } else { 0 }
+}
+
 static KEY: AtomicU64 = AtomicU64::new(0);
 
 /// Chooses the secret.
-pub(super) fn choose() {
+pub(super) fn init() {
     KEY.store(secret_word(), Ordering::Relaxed);
 }
 
@@ -26,6 +34,7 @@ fn canary(address: usize) -> [u8; LENGTH] {
 ///
 /// # Safety
 /// The block has so many bytes, and [`LENGTH`] more that nobody else uses.
+#[inline]
 pub(super) unsafe fn put(block: NonNull<u8>, size: usize) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -38,6 +47,7 @@ pub(super) unsafe fn put(block: NonNull<u8>, size: usize) {
 ///
 /// # Safety
 /// As [`put`].
+#[inline]
 pub(super) unsafe fn is_intact(block: NonNull<u8>, size: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe {

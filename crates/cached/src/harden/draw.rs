@@ -5,8 +5,12 @@ use heapwright_os::secret_word;
 use super::Measures;
 use crate::mode::measures;
 
+/// The number of places among which random choices are made, where there are so many.
+pub(super) const CHOICES: usize = 32;
+
 /// Who chooses. The generator is quick, and not one of cryptography's: it is not foreseen by who does not see what it chose, many
 /// times over.
+#[repr(u64)]
 pub(super) enum Draw {
     Lowest,
     Any { state: u64 },
@@ -19,6 +23,7 @@ impl Draw {
     }
 
     /// A number below `choices`, which is not 0.
+    #[inline]
     pub(super) fn below(&mut self, choices: usize) -> usize {
         match self {
             Draw::Lowest => 0,
@@ -33,7 +38,7 @@ impl Draw {
     pub(super) fn least_choice(&self) -> u32 {
         match self {
             Draw::Lowest => 1,
-            Draw::Any { .. } => 32,
+            Draw::Any { .. } => CHOICES as u32,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::slab_list::Node;
 
 /// How many blocks a slab has at most, and the words of as many bits.
 pub(super) const MOST_BLOCKS: usize = SLAB / GRAIN;
-pub(super) const WORDS: usize = MOST_BLOCKS / 64;
+const WORDS: usize = MOST_BLOCKS / 64;
 
 /// How many pages a slab has at most.
 const MOST_PAGES: usize = 16;
@@ -67,6 +67,11 @@ impl Slab {
         usize::from(self.class)
     }
 
+    /// Returns how many blocks there are, free and out.
+    pub(super) fn blocks(&self) -> usize {
+        usize::from(self.blocks)
+    }
+
     /// Whether there is a block to give.
     pub(super) fn has_room(&self) -> bool {
         self.open != 0 || self.closed != 0
@@ -75,11 +80,6 @@ impl Slab {
     /// Whether no block is out.
     pub(super) fn is_unused(&self) -> bool {
         self.out == 0
-    }
-
-    /// How many pages are in memory for nothing.
-    pub(super) fn idle_pages(&self) -> u32 {
-        (0..self.pages()).filter(|&page| self.is_idle(page)).count() as u32
     }
 
     fn is_idle(&self, page: usize) -> bool {

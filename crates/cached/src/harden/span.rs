@@ -3,13 +3,14 @@
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use heapwright_os::{Guarded, Lock, Refused, guard, page_size, permit, purge, unguard};
 
 use super::Measures;
 use super::draw::Draw;
-use super::slab::{Slab, WORDS};
+use super::record::{Run, record};
+use super::slab::Slab;
 use super::table::Table;
 use crate::arena::{ARENA, ArenaState};
 use crate::classes::SLAB;
@@ -60,8 +61,8 @@ pub(super) struct Span {
     lead: u8,
     /// The number of its guards that are mappings of their own.
     protected: u8,
-    /// Of a slab whose blocks have canaries: its slot in the table of slacks.
-    pub(super) slot: u32,
+    /// Of a slab: the records of its blocks.
+    pub(super) run: Option<Run>,
     /// How long the slab or block is, in bytes: whole OS pages.
     pub(super) length: usize,
     /// How long the whole span is, in bytes.
@@ -70,8 +71,6 @@ pub(super) struct Span {
     pub(super) requested: usize,
     /// Of a slab: behind the lock of its class.
     pub(super) slab: Slab,
-    /// The blocks of a slab that programs have.
-    live: [AtomicU64; WORDS],
 }
 
 /// Where the records lie, and how many of them are mapped: those of all spans that were ever placed.
@@ -85,7 +84,7 @@ static TABLE: Lock<Table> = Lock::new(Table::NONE);
 static DISTANCE: Lock<Draw> = Lock::new(Draw::Lowest);
 
 /// Claims addresses for the records of so many numbers.
-pub(super) fn lay(room: usize) -> Result<(), Refused> {
+pub(super) fn init(room: usize) -> Result<(), Refused> {
     let spans = TABLE.lock().claim(room * size_of::<Span>())?;
     SPANS.store(spans.cast(), Ordering::Relaxed);
     *DISTANCE.lock() = Draw::new();
@@ -130,29 +129,11 @@ pub(super) fn set_waiting(number: u32) -> bool {
     unsafe { &(*span(number)).kind }.compare_exchange(long, waiting, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-/// Whether a program has a block of a slab.
-pub(super) fn is_live(number: u32, block: usize) -> bool {
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live[block / 64] }.load(Ordering::Acquire) & 1 << (block % 64) != 0
-}
-
-/// Says that a program has a block now.
-pub(super) fn set_live(number: u32, block: usize) {
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live[block / 64] }.fetch_or(1 << (block % 64), Ordering::Release);
-}
-
-/// Says that a program has a block no more; `false` when it had none.
-pub(super) fn set_freed(number: u32, block: usize) -> bool {
-    let bit = 1 << (block % 64);
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live[block / 64] }.fetch_and(!bit, Ordering::AcqRel) & bit != 0
-}
-
-/// How many blocks of a slab programs have.
+/// Returns how many blocks of a slab the program has.
 pub(super) fn count_live(number: u32) -> usize {
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live }.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+    // SAFETY: the record is there, and the slab's class and length change while the arena is locked only.
+    let blocks = unsafe { (*span(number)).slab.blocks() };
+    (0..blocks).filter(|&block| record(run(number), block).slack().is_some()).count()
 }
 
 /// How long a span is as a whole, and its slab or block, in bytes. They change only while the ground is held.
@@ -161,10 +142,11 @@ pub(super) fn lengths(number: u32) -> (usize, usize) {
     unsafe { ((*span(number)).whole, (*span(number)).length) }
 }
 
-/// The slot of a slab in the table of its blocks' slacks.
-pub(super) fn slot(number: u32) -> u32 {
-    // SAFETY: the record is there, and the field changes only while no program has a block of the slab.
-    unsafe { (*span(number)).slot }
+/// Returns the records of a slab's blocks.
+#[inline(always)]
+pub(super) fn run(number: u32) -> Run {
+    // SAFETY: the span's record is there. Its run was set before it became a slab.
+    unsafe { (*span(number)).run.unwrap_unchecked() }
 }
 
 /// How long the part of a slab is that has blocks: an OS page less where there are guards and pages are not as long as slabs.

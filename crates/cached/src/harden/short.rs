@@ -1,0 +1,170 @@
+//! Blocks that have a class: each lies in a slab, and has a record.
+
+use core::ptr::NonNull;
+
+use heapwright_heaps::{FreeError, ResizeError};
+
+use super::cache::cache_of;
+use super::fault::{Fault, end};
+use super::free_block::FreeBlock;
+use super::record::{Record, record};
+use super::{Measures, canary, shelf, span};
+use crate::arena::ARENA;
+use crate::classes::{SLAB, blocks_before, size_of_class};
+use crate::heap::Owned;
+use crate::mode::measures;
+use crate::{counts, mode};
+
+/// A block of a slab.
+#[derive(Clone, Copy)]
+pub(super) struct Short {
+    block: NonNull<u8>,
+    class: usize,
+    record: &'static Record,
+}
+
+/// What an allocated block contains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// Whatever its memory contains.
+    Any,
+    /// Zeros.
+    Zeros,
+}
+
+/// Allocates a block of a class for `size` bytes. `heap` is the calling thread's.
+#[inline]
+pub(super) fn allocate(class: usize, size: usize, contents: Contents, heap: Option<Owned>) -> Option<NonNull<u8>> {
+    let block = match heap.and_then(cache_of) {
+        Some(cache) => cache.take(class),
+        None => shelf::take_one(class),
+    };
+    let short = Short::of_class(block?, class);
+    if measures().have(Measures::ZERO) {
+        // No program writes to a block that it never had, and its pages may never have been in memory.
+        if short.record.was_used() || contents == Contents::Zeros {
+            short.check_unused();
+        }
+    } else if contents == Contents::Zeros {
+        // SAFETY: the block is free, and as long as its class.
+        unsafe { short.block.write_bytes(0, size_of_class(class)) };
+    }
+    short.set_size(size);
+    if mode::is_counted() {
+        counts::record_allocation(Some(class), size, size_of_class(class));
+    }
+    Some(short.block)
+}
+
+impl Short {
+    /// Wraps the block at an address in the slab of a number, of a class; `None` if none begins there.
+    #[inline]
+    pub(super) fn at(block: NonNull<u8>, number: u32, class: usize) -> Option<Short> {
+        let offset = block.addr().get() % SLAB;
+        let at = blocks_before(offset, class)?;
+        let fits = offset + size_of_class(class) <= span::length_of_slabs();
+        fits.then(|| Short { block, class, record: record(span::run(number), at) })
+    }
+
+    /// Wraps a block of a class that is known to be one.
+    #[inline]
+    fn of_class(block: NonNull<u8>, class: usize) -> Short {
+        let address = block.addr().get();
+        let number = ((address - ARENA.base().addr()) / SLAB) as u32;
+        let at = blocks_before(address % SLAB, class).unwrap_or_default();
+        Short { block, class, record: record(span::run(number), at) }
+    }
+
+    fn whole(self) -> usize {
+        size_of_class(self.class) - canary::room()
+    }
+
+    /// Records that the program has the block, of which it requested `size` bytes, and puts the canary behind these, at
+    /// least one.
+    #[inline]
+    fn set_size(self, size: usize) {
+        let mut slack = 0;
+        if measures().have(Measures::CANARY) {
+            let size = size.max(1);
+            slack = self.whole() - size;
+            // SAFETY: the block has a class that holds both.
+            unsafe { canary::put(self.block, size) };
+        }
+        self.record.set_used(slack);
+    }
+
+    /// Returns how many bytes the program may use; `None` when it does not have the block.
+    pub(super) fn usable_size(self) -> Option<usize> {
+        self.record.slack().map(|slack| self.whole().saturating_sub(slack))
+    }
+
+    /// Ends the process if the bytes behind the first `size` were overwritten.
+    #[inline]
+    fn check_end(self, size: usize) {
+        // SAFETY: behind the block there is a canary.
+        if measures().have(Measures::CANARY) && !unsafe { canary::is_intact(self.block, size) } {
+            end(&Fault::Overflow { size }, self.block);
+        }
+    }
+
+    /// Ends the process if the free block is not zero.
+    #[inline]
+    fn check_unused(self) {
+        // SAFETY: blocks are whole, aligned words, and this one is not in use yet.
+        let words =
+            unsafe { core::slice::from_raw_parts(self.block.as_ptr().cast::<u64>(), size_of_class(self.class) / 8) };
+        // Many at a time, without a branch for each.
+        let (many, rest) = words.as_chunks::<8>();
+        let is_zero = |words: &[u64]| words.iter().fold(0, |bits, word| bits | word) == 0;
+        if !(many.iter().all(|words| is_zero(words)) && is_zero(rest)) {
+            self.end_used(words);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_used(self, words: &[u64]) -> ! {
+        let at = words.iter().flat_map(|word| word.to_ne_bytes()).position(|byte| byte != 0).unwrap_or(0);
+        end(&Fault::UseAfterFree { size: size_of_class(self.class), at }, self.block)
+    }
+
+    /// Frees the block. `heap` is the calling thread's.
+    ///
+    /// # Errors
+    /// [`FreeError::AlreadyFree`].
+    #[inline]
+    pub(super) fn free(self, heap: Option<Owned>) -> Result<(), FreeError> {
+        let slack = self.record.set_free().ok_or(FreeError::AlreadyFree)?;
+        self.check_end(self.whole().saturating_sub(slack));
+        if measures().have(Measures::ZERO) {
+            // SAFETY: the program has given the block up.
+            unsafe { self.block.write_bytes(0, size_of_class(self.class)) };
+        }
+        if mode::is_counted() {
+            counts::record_free(Some(self.class), size_of_class(self.class));
+        }
+        match heap.and_then(cache_of) {
+            Some(cache) => cache.free(self.block, self.class),
+            None => shelf::put(self.class, &[FreeBlock::new(self.block, self.class)]),
+        }
+        Ok(())
+    }
+
+    /// Makes the block hold `size` bytes, of which the class is `wanted`.
+    ///
+    /// # Errors
+    /// [`ResizeError`].
+    pub(super) fn resize(self, size: usize, wanted: Option<usize>) -> Result<(), ResizeError> {
+        let before = self.usable_size().ok_or(ResizeError::NotABlock)?;
+        self.check_end(before);
+        if wanted != Some(self.class) {
+            return Err(ResizeError::NoRoom);
+        }
+        if measures().have(Measures::CANARY) {
+            // SAFETY: the canary lies in the block, behind what the program uses.
+            unsafe { canary::remove(self.block, before) };
+            self.set_size(size);
+        }
+        Ok(())
+    }
+}
