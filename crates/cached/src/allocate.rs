@@ -26,6 +26,13 @@ pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
     thread::heap().take_medium(size)
 }
 
+/// Does the same as [`take`] and [`take_medium`] in the hardened heap, whose blocks these do not return.
+#[inline(always)]
+#[must_use]
+pub fn take_hardened(size: usize) -> Option<NonNull<u8>> {
+    if mode::is_hardened() { harden::take(size) } else { None }
+}
+
 /// Does the same as [`take`]; the block is zero up to its usable size.
 #[inline(always)]
 #[must_use]

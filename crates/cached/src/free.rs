@@ -46,6 +46,16 @@ pub unsafe fn give_any(block: *mut u8) -> bool {
     unsafe { thread::heap().give_any(block) }
 }
 
+/// Does the same as [`give_any`] for the blocks of the hardened heap.
+///
+/// # Safety
+/// As [`free`].
+#[inline(always)]
+#[must_use]
+pub unsafe fn give_hardened(block: *mut u8) -> bool {
+    mode::is_hardened() && harden::give(block)
+}
+
 /// Frees a block.
 ///
 /// # Errors

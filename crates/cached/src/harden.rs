@@ -22,6 +22,7 @@ mod short;
 mod slab;
 mod span;
 mod table;
+mod zeros;
 
 use core::alloc::Layout;
 use core::ffi::CStr;
@@ -86,6 +87,25 @@ pub(crate) fn init(room: usize) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Allocates a block of `size` bytes: the fast path of the hardened heap. `None` means that [`allocate`] has to be called.
+#[inline(never)]
+pub(crate) fn take(size: usize) -> Option<NonNull<u8>> {
+    let heap = thread::hardened_heap()?;
+    short::allocate(class_for(size, GRAIN)?, size, Contents::Any, Some(heap))
+}
+
+/// Frees a block: the fast path of the hardened heap. `false` means that [`free`] has to be called.
+#[inline(never)]
+pub(crate) fn give(block: *mut u8) -> bool {
+    let give = || {
+        let (block, heap) = (NonNull::new(block)?, thread::hardened_heap()?);
+        let number = ARENA.number_of(block.addr().get())?;
+        let Kind::Slab(class) = span::kind(number) else { return None };
+        Short::at(block, number, class)?.free(Some(heap)).ok()
+    };
+    give().is_some()
+}
+
 /// Allocates a block for `layout`. `heap` is the calling thread's, if it has one.
 #[inline]
 pub(crate) fn allocate(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
@@ -107,9 +127,9 @@ fn allocate_with(layout: Layout, contents: Contents, heap: Option<Owned>) -> Res
 }
 
 /// Returns the class of a request, if it has one.
-#[inline]
+#[inline(always)]
 fn class_for(size: usize, align: usize) -> Option<usize> {
-    let size = size.checked_add(canary::room())?;
+    let size = size.checked_add(canary::room(measures()))?;
     if align > GRAIN { aligned_class_of(size, align) } else { (size <= LARGEST).then(|| class_of(size)) }
 }
 

@@ -52,6 +52,13 @@ pub(crate) fn heap_if_any() -> Option<Owned> {
     heap.owned()
 }
 
+/// Returns the calling thread's heap in the hardened mode, where it is behind the other slot; `None` when it has none.
+#[inline(always)]
+pub(crate) fn hardened_heap() -> Option<Owned> {
+    // SAFETY: as in `heap`.
+    unsafe { ThreadHeap::new(&*kept_slot::get()) }.owned()
+}
+
 /// Makes a heap the calling thread's.
 pub(crate) fn set_heap(heap: &'static Heap) {
     if mode::is_usual() { slot::set(heap) } else { kept_slot::set(heap) }

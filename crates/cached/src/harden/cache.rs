@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use heapwright_os::{Lock, Refused};
 
-use super::draw::{CHOICES, Draw};
+use super::draw::{CHOICES, Draw, LONGEST_DRAWN};
 use super::free_block::FreeBlock;
 use super::quarantine::Queue;
 use super::table::Table;
@@ -24,77 +24,80 @@ use crate::tables::MAX_HEAPS;
 const MOST_WAITING: usize = 1024;
 const MOST_WAITING_BYTES: usize = 1 << 20;
 
-/// The numbers of blocks of a class in a cache.
+/// The free blocks of one class in a cache: how many there are, and how many there may be.
 #[derive(Clone, Copy)]
-struct Limits {
-    /// To choose among: the cache is refilled when it has no more.
+struct Bin {
+    count: u8,
+    /// The number among which one is chosen: with fewer or as many, the bin is refilled. 0 where choices are not random.
     least: u8,
-    /// That come from the shelf, or go there, together.
+    /// The number that come from the shelf or go there together.
     batch: u8,
-    /// At most. 0 where freed blocks go to the shelf one by one.
+    /// The most that there may be. 0 where freed blocks go to the shelf one by one.
     most: u8,
+    /// The place of its first block among all blocks of the cache.
+    place: u16,
 }
 
-impl Limits {
-    /// The blocks of a batch, and their bytes, at most. A cache has room for two batches.
-    const BATCH: usize = 16;
-    const BATCH_BYTES: usize = 8 << 10;
+/// The blocks of a batch and their bytes, at most. A cache has room for two batches.
+const BATCH: usize = 16;
+const BATCH_BYTES: usize = 8 << 10;
 
-    /// The longest blocks among which caches choose at random; [`CHOICES`] of longer ones would be too much memory.
-    const LONGEST_DRAWN: usize = 1 << 10;
-
-    const fn of(class: usize, is_drawn: bool) -> Limits {
+impl Bin {
+    const fn empty(class: usize, is_drawn: bool, place: u16) -> Bin {
         let size = size_of_class(class);
-        let least = if is_drawn && size <= Limits::LONGEST_DRAWN { CHOICES } else { 0 };
-        let batch = match Limits::BATCH_BYTES / size {
+        let least = if is_drawn && size <= LONGEST_DRAWN { CHOICES } else { 0 };
+        let batch = match BATCH_BYTES / size {
             0 => 1,
-            batch if batch > Limits::BATCH => Limits::BATCH,
+            batch if batch > BATCH => BATCH,
             batch => batch,
         };
         let most = match size {
             // The shelf draws among more than a batch.
-            size if is_drawn && size > Limits::LONGEST_DRAWN => 0,
-            size if size > 2 * Limits::BATCH_BYTES => 1,
+            size if is_drawn && size > LONGEST_DRAWN => 0,
+            size if size > 2 * BATCH_BYTES => 1,
             _ => least + 2 * batch,
         };
-        Limits { least: least as u8, batch: batch as u8, most: most as u8 }
+        Bin { count: 0, least: least as u8, batch: batch as u8, most: most as u8, place }
     }
 
-    const fn of_all(are_drawn: bool) -> [Limits; CLASSES] {
-        let mut limits = [Limits { least: 0, batch: 0, most: 0 }; CLASSES];
-        let mut class = 0;
+    /// The number of blocks that there is room for.
+    const fn room(&self) -> u16 {
+        let filled = self.least + self.batch;
+        if filled > self.most { filled as u16 } else { self.most as u16 }
+    }
+
+    const fn empty_of_all(are_drawn: bool) -> [Bin; CLASSES] {
+        let mut bins = [Bin::empty(0, are_drawn, 0); CLASSES];
+        let mut class = 1;
         while class < CLASSES {
-            limits[class] = Limits::of(class, are_drawn);
+            bins[class] = Bin::empty(class, are_drawn, bins[class - 1].place + bins[class - 1].room());
             class += 1;
         }
-        limits
+        bins
     }
 }
 
-static DRAWN: [Limits; CLASSES] = Limits::of_all(true);
-static IN_ORDER: [Limits; CLASSES] = Limits::of_all(false);
+static DRAWN: [Bin; CLASSES] = Bin::empty_of_all(true);
+static IN_ORDER: [Bin; CLASSES] = Bin::empty_of_all(false);
 
-/// The place of each class's first block in a cache; the last is the end of all.
-const PLACES: [u16; CLASSES + 1] = {
-    let mut places = [0; CLASSES + 1];
-    let mut class = 0;
-    while class < CLASSES {
-        let (drawn, in_order) = (Limits::of(class, true), Limits::of(class, false));
-        let filled = drawn.least + drawn.batch;
-        let most = if drawn.most > in_order.most { drawn.most } else { in_order.most };
-        places[class + 1] = places[class] + if filled > most { filled } else { most } as u16;
-        class += 1;
-    }
-    places
+/// The number of blocks that a cache has room for.
+const ROOM: usize = {
+    let (drawn, in_order) = (end_of(Bin::empty_of_all(true)), end_of(Bin::empty_of_all(false)));
+    if drawn > in_order { drawn } else { in_order }
 };
 
-/// The cache of a thread. All zeros is one that is not in use yet.
+const fn end_of(bins: [Bin; CLASSES]) -> usize {
+    let last = bins[CLASSES - 1];
+    (last.place + last.room()) as usize
+}
+
+/// The cache of a thread. All zeros is one that has not been initialised.
 pub(super) struct Cache {
-    limits: Option<&'static [Limits; CLASSES]>,
+    is_ready: bool,
     draw: Draw,
-    counts: [u8; CLASSES],
-    blocks: [FreeBlock; PLACES[CLASSES] as usize],
+    bins: [Bin; CLASSES],
     waiting: Queue<FreeBlock, MOST_WAITING>,
+    blocks: [FreeBlock; ROOM],
 }
 
 /// The table of caches, by the numbers of heaps. It is extended behind no other lock, hence held across forks.
@@ -112,7 +115,7 @@ pub(super) fn init() -> Result<(), Refused> {
 }
 
 /// Returns the cache of a thread, by its heap; `None` when there is no memory for one.
-#[inline]
+#[inline(always)]
 pub(super) fn cache_of(heap: Owned) -> Option<&'static mut Cache> {
     let owner = heap.owner() as usize;
     if owner >= COVERED.load(Ordering::Acquire) {
@@ -133,26 +136,24 @@ fn extend(heap: Owned) -> Option<&'static mut Cache> {
 
 impl Cache {
     /// Takes a free block of a class; `None` when there is no memory.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
-        let least = match self.limits {
-            Some(limits) if self.counts[class] > limits[class].least => limits[class].least,
-            _ => self.refill(class),
-        };
-        let last = usize::from(self.counts[class]).checked_sub(1)?;
-        let at = if least == 0 { last } else { self.draw.below(last + 1) };
-        let blocks = self.blocks_of(class);
-        let taken = blocks[at];
-        blocks[at] = blocks[last];
-        self.counts[class] = last as u8;
-        taken.block()
+        if self.bins[class].count <= self.bins[class].least {
+            self.refill(class);
+        }
+        let bin = self.bins[class];
+        let last = usize::from(bin.count).checked_sub(1)?;
+        let at = if bin.least == 0 { last } else { self.draw.below(last + 1) };
+        self.bins[class].count = last as u8;
+        let last = self.blocks[usize::from(bin.place) + last];
+        core::mem::replace(&mut self.blocks[usize::from(bin.place) + at], last).block()
     }
 
     /// Frees a block of a class, by way of the quarantine if there is one.
-    #[inline]
-    pub(super) fn free(&mut self, block: NonNull<u8>, class: usize) {
+    #[inline(always)]
+    pub(super) fn free(&mut self, block: NonNull<u8>, class: usize, measures: Measures) {
         let freed = FreeBlock::new(block, class);
-        if !measures().have(Measures::QUARANTINE) {
+        if !measures.have(Measures::QUARANTINE) {
             return self.put(freed);
         }
         while let Some(first) = self.waiting.make_room(size_of_class(class), MOST_WAITING_BYTES) {
@@ -164,47 +165,46 @@ impl Cache {
     /// Makes a block ready to be taken again.
     #[inline]
     fn put(&mut self, block: FreeBlock) {
-        let class = block.class();
-        let most = self.limits.map_or(0, |limits| limits[class].most);
-        if self.counts[class] >= most {
-            return self.put_on_shelf(block, most);
+        let bin = &mut self.bins[block.class()];
+        if bin.count >= bin.most {
+            return self.put_on_shelf(block);
         }
-        let at = usize::from(self.counts[class]);
-        self.blocks_of(class)[at] = block;
-        self.counts[class] += 1;
+        self.blocks[usize::from(bin.place) + usize::from(bin.count)] = block;
+        bin.count += 1;
     }
 
     /// Does the same where the cache has no room: with a batch.
     #[inline(never)]
-    fn put_on_shelf(&mut self, block: FreeBlock, most: u8) {
-        let class = block.class();
-        shelf::put(class, &[block]);
+    fn put_on_shelf(&mut self, block: FreeBlock) {
+        let Bin { batch, most, .. } = self.bins[block.class()];
+        shelf::put(block.class(), &[block]);
         if most != 0 {
-            self.shrink(class, usize::from(IN_ORDER[class].batch));
+            self.shrink(block.class(), batch);
         }
     }
 
-    /// Puts so many blocks of a class on the shelf.
-    fn shrink(&mut self, class: usize, blocks: usize) {
-        let count = usize::from(self.counts[class]);
-        let kept = count.saturating_sub(blocks);
-        self.counts[class] = kept as u8;
-        shelf::put(class, &self.blocks_of(class)[kept..count]);
+    /// Puts up to so many blocks of a class on the shelf.
+    fn shrink(&mut self, class: usize, most: u8) {
+        let bin = &mut self.bins[class];
+        let count = usize::from(bin.count);
+        bin.count = bin.count.saturating_sub(most);
+        let (first, kept) = (usize::from(bin.place), usize::from(bin.count));
+        shelf::put(class, &self.blocks[first + kept..first + count]);
     }
 
-    /// Adds a batch from the shelf as far as there is memory; returns how many blocks there should be to choose among.
+    /// Adds a batch from the shelf, as far as there is memory.
+    #[cold]
     #[inline(never)]
-    fn refill(&mut self, class: usize) -> u8 {
-        let limits = self.limits.get_or_insert_with(|| {
+    fn refill(&mut self, class: usize) {
+        if !self.is_ready {
             self.draw = Draw::new();
-            if measures().have(Measures::RANDOM) { &DRAWN } else { &IN_ORDER }
-        });
-        let Limits { least, batch, .. } = limits[class];
-        let count = usize::from(self.counts[class]);
-        let filled = usize::from(least + batch);
-        let added = shelf::take(class, &mut self.blocks_of(class)[count..filled]);
-        self.counts[class] += added as u8;
-        least
+            self.bins = if measures().have(Measures::RANDOM) { DRAWN } else { IN_ORDER };
+            self.is_ready = true;
+        }
+        let bin = &mut self.bins[class];
+        let (first, count) = (usize::from(bin.place), usize::from(bin.count));
+        let filled = usize::from(bin.least + bin.batch);
+        bin.count += shelf::take(class, &mut self.blocks[first + count..first + filled]) as u8;
     }
 
     /// Puts all blocks on the shelves, those in quarantine too.
@@ -213,13 +213,9 @@ impl Cache {
             self.put(first);
         }
         for class in 0..CLASSES {
-            if self.counts[class] != 0 {
-                self.shrink(class, usize::MAX);
+            if self.bins[class].count != 0 {
+                self.shrink(class, u8::MAX);
             }
         }
-    }
-
-    fn blocks_of(&mut self, class: usize) -> &mut [FreeBlock] {
-        &mut self.blocks[usize::from(PLACES[class])..usize::from(PLACES[class + 1])]
     }
 }

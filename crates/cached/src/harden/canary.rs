@@ -7,15 +7,14 @@ use heapwright_os::secret_word;
 
 use super::Measures;
 use super::draw::mix;
-use crate::mode::measures;
 
 /// How many bytes these are.
 pub(super) const LENGTH: usize = 8;
 
 /// Returns how many bytes of each block are not for the program.
-#[inline]
-pub(super) fn room() -> usize {
-    if measures().have(Measures::CANARY) { LENGTH } else { 0 }
+#[inline(always)]
+pub(super) fn room(measures: Measures) -> usize {
+    if measures.have(Measures::CANARY) { LENGTH } else { 0 }
 }
 
 static KEY: AtomicU64 = AtomicU64::new(0);

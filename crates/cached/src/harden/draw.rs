@@ -8,6 +8,10 @@ use crate::mode::measures;
 /// The number of places among which random choices are made, where there are so many.
 pub(super) const CHOICES: usize = 32;
 
+/// The longest blocks among which the caches of threads choose; among longer ones the shelf chooses for each of them.
+/// [`CHOICES`] of these in each cache would be too much memory.
+pub(super) const LONGEST_DRAWN: usize = 1 << 10;
+
 /// Who chooses. The generator is quick, and not one of cryptography's: it is not foreseen by who does not see what it chose, many
 /// times over.
 #[repr(u64)]

@@ -37,7 +37,7 @@ const MOST_WAITING: usize = 4 << 30;
 
 /// A block of its own pages, all zeros.
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
-    let length = round_to_pages(layout.size().checked_add(canary::room())?)?;
+    let length = round_to_pages(layout.size().checked_add(canary::room(measures()))?)?;
     let number = place(length, layout.align())?;
     let block = NonNull::new(ARENA.start_of(number))?;
     let has_canary = measures().have(Measures::CANARY);
@@ -139,7 +139,7 @@ pub(super) fn resize_in_place(number: u32, block: NonNull<u8>, size: usize) -> R
     let before = usable_size(number);
     check(number, block);
     let span = span::span(number);
-    let length = size.checked_add(canary::room()).and_then(round_to_pages);
+    let length = size.checked_add(canary::room(measures())).and_then(round_to_pages);
     // SAFETY: whoever has the block asks.
     if length != Some(unsafe { (*span).length }) {
         return Err(ResizeError::NoRoom);

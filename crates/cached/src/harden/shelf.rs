@@ -5,13 +5,13 @@ use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
 use heapwright_os::{ForkPass, Lock, Refused, Reservation, round_to_pages};
 
-use super::draw::Draw;
+use super::draw::{Draw, LONGEST_DRAWN};
 use super::free_block::FreeBlock;
 use super::record::{give_run, take_run};
 use super::slab::Slab;
 use super::span::{self, Kind};
 use crate::arena::ARENA;
-use crate::classes::{CLASSES, SLAB, blocks_before, size_of_class};
+use crate::classes::{CLASSES, SLAB, size_of_class};
 use crate::slab_list::{Node, Nodes, SlabList};
 
 /// The slabs of a class.
@@ -98,7 +98,7 @@ pub(super) fn take_one(class: usize) -> Option<NonNull<u8>> {
 /// Puts blocks of a class back that are not in use any more.
 pub(super) fn put(class: usize, blocks: &[FreeBlock]) {
     if let Some(shelf) = shelves().get(class) {
-        shelf.lock().put(class, blocks);
+        shelf.lock().put(blocks);
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) unsafe fn let_go() {
 
 impl Shelf {
     fn take(&mut self, class: usize, taken: &mut [FreeBlock]) -> usize {
-        let before = self.idle;
+        let (before, size) = (self.idle, size_of_class(class));
         let mut count = 0;
         while count < taken.len() {
             let Some(number) = self.listed.first().or_else(|| self.acquire(class)) else { break };
@@ -133,11 +133,16 @@ impl Shelf {
             let slab = own.slab(number);
             let start = ARENA.start_of(number);
             while count < taken.len() && slab.has_room() {
-                let block = slab.take(draw, idle);
-                // SAFETY: the block lies in the slab.
-                let Some(block) = NonNull::new(unsafe { start.add(block * size_of_class(class)) }) else { break };
-                taken[count] = FreeBlock::new(block, class);
-                count += 1;
+                // Caches choose among these, except among long ones.
+                let together = if size > LONGEST_DRAWN { 1 } else { taken.len() - count };
+                let mut places = taken[count..].iter_mut();
+                count += slab.take(together, draw, idle, |number| {
+                    // SAFETY: the block lies in the slab.
+                    let block = NonNull::new(unsafe { start.add(number * size) });
+                    if let Some((place, block)) = places.next().zip(block) {
+                        *place = FreeBlock::new(block, class);
+                    }
+                });
             }
             if !slab.has_room() {
                 listed.remove(number, own);
@@ -147,14 +152,14 @@ impl Shelf {
         count
     }
 
-    fn put(&mut self, class: usize, blocks: &[FreeBlock]) {
+    fn put(&mut self, blocks: &[FreeBlock]) {
         let before = self.idle;
         for block in blocks.iter().filter_map(|block| block.block()) {
             let address = block.addr().get();
             let Some(number) = ARENA.number_of(address) else { continue };
             let Shelf { listed, own, idle, .. } = self;
             let slab = own.slab(number);
-            slab.put(blocks_before(address % SLAB, class).unwrap_or_default(), idle);
+            slab.put(address % SLAB, idle);
             if !slab.node.is_listed() {
                 listed.push(number, own);
             }

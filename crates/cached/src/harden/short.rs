@@ -8,7 +8,7 @@ use super::cache::cache_of;
 use super::fault::{Fault, end};
 use super::free_block::FreeBlock;
 use super::record::{Record, record};
-use super::{Measures, canary, shelf, span};
+use super::{Measures, canary, shelf, span, zeros};
 use crate::arena::ARENA;
 use crate::classes::{SLAB, blocks_before, size_of_class};
 use crate::heap::Owned;
@@ -35,21 +35,22 @@ pub(super) enum Contents {
 /// Allocates a block of a class for `size` bytes. `heap` is the calling thread's.
 #[inline]
 pub(super) fn allocate(class: usize, size: usize, contents: Contents, heap: Option<Owned>) -> Option<NonNull<u8>> {
+    let measures = measures();
     let block = match heap.and_then(cache_of) {
         Some(cache) => cache.take(class),
         None => shelf::take_one(class),
     };
     let short = Short::of_class(block?, class);
-    if measures().have(Measures::ZERO) {
+    if measures.have(Measures::ZERO) {
         // No program writes to a block that it never had, and its pages may never have been in memory.
         if short.record.was_used() || contents == Contents::Zeros {
             short.check_unused();
         }
     } else if contents == Contents::Zeros {
         // SAFETY: the block is free, and as long as its class.
-        unsafe { short.block.write_bytes(0, size_of_class(class)) };
+        unsafe { zeros::clear(short.block, size_of_class(class)) };
     }
-    short.set_size(size);
+    short.set_size(size, measures);
     if mode::is_counted() {
         counts::record_allocation(Some(class), size, size_of_class(class));
     }
@@ -62,7 +63,7 @@ impl Short {
     pub(super) fn at(block: NonNull<u8>, number: u32, class: usize) -> Option<Short> {
         let offset = block.addr().get() % SLAB;
         let at = blocks_before(offset, class)?;
-        let fits = offset + size_of_class(class) <= span::length_of_slabs();
+        let fits = offset + size_of_class(class) <= span::length(number);
         fits.then(|| Short { block, class, record: record(span::run(number), at) })
     }
 
@@ -75,18 +76,20 @@ impl Short {
         Short { block, class, record: record(span::run(number), at) }
     }
 
-    fn whole(self) -> usize {
-        size_of_class(self.class) - canary::room()
+    /// Returns the length of the block without the room for the canary.
+    #[inline(always)]
+    fn whole(self, measures: Measures) -> usize {
+        size_of_class(self.class) - canary::room(measures)
     }
 
     /// Records that the program has the block, of which it requested `size` bytes, and puts the canary behind these, at
     /// least one.
     #[inline]
-    fn set_size(self, size: usize) {
+    fn set_size(self, size: usize, measures: Measures) {
         let mut slack = 0;
-        if measures().have(Measures::CANARY) {
+        if measures.have(Measures::CANARY) {
             let size = size.max(1);
-            slack = self.whole() - size;
+            slack = self.whole(measures) - size;
             // SAFETY: the block has a class that holds both.
             unsafe { canary::put(self.block, size) };
         }
@@ -95,37 +98,34 @@ impl Short {
 
     /// Returns how many bytes the program may use; `None` when it does not have the block.
     pub(super) fn usable_size(self) -> Option<usize> {
-        self.record.slack().map(|slack| self.whole().saturating_sub(slack))
+        self.record.slack().map(|slack| self.whole(measures()).saturating_sub(slack))
     }
 
     /// Ends the process if the bytes behind the first `size` were overwritten.
     #[inline]
-    fn check_end(self, size: usize) {
+    fn check_end(self, size: usize, measures: Measures) {
         // SAFETY: behind the block there is a canary.
-        if measures().have(Measures::CANARY) && !unsafe { canary::is_intact(self.block, size) } {
+        if measures.have(Measures::CANARY) && !unsafe { canary::is_intact(self.block, size) } {
             end(&Fault::Overflow { size }, self.block);
         }
     }
 
     /// Ends the process if the free block is not zero.
-    #[inline]
+    #[inline(always)]
     fn check_unused(self) {
-        // SAFETY: blocks are whole, aligned words, and this one is not in use yet.
-        let words =
-            unsafe { core::slice::from_raw_parts(self.block.as_ptr().cast::<u64>(), size_of_class(self.class) / 8) };
-        // Many at a time, without a branch for each.
-        let (many, rest) = words.as_chunks::<8>();
-        let is_zero = |words: &[u64]| words.iter().fold(0, |bits, word| bits | word) == 0;
-        if !(many.iter().all(|words| is_zero(words)) && is_zero(rest)) {
-            self.end_used(words);
+        // SAFETY: the block is as long as its class, and free.
+        if !unsafe { zeros::is_clear(self.block, size_of_class(self.class)) } {
+            self.end_used();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn end_used(self, words: &[u64]) -> ! {
-        let at = words.iter().flat_map(|word| word.to_ne_bytes()).position(|byte| byte != 0).unwrap_or(0);
-        end(&Fault::UseAfterFree { size: size_of_class(self.class), at }, self.block)
+    fn end_used(self) -> ! {
+        let size = size_of_class(self.class);
+        // SAFETY: as above.
+        let at = unsafe { zeros::first_other(self.block, size) };
+        end(&Fault::UseAfterFree { size, at }, self.block)
     }
 
     /// Frees the block. `heap` is the calling thread's.
@@ -134,17 +134,18 @@ impl Short {
     /// [`FreeError::AlreadyFree`].
     #[inline]
     pub(super) fn free(self, heap: Option<Owned>) -> Result<(), FreeError> {
+        let measures = measures();
         let slack = self.record.set_free().ok_or(FreeError::AlreadyFree)?;
-        self.check_end(self.whole().saturating_sub(slack));
-        if measures().have(Measures::ZERO) {
+        self.check_end(self.whole(measures).saturating_sub(slack), measures);
+        if measures.have(Measures::ZERO) {
             // SAFETY: the program has given the block up.
-            unsafe { self.block.write_bytes(0, size_of_class(self.class)) };
+            unsafe { zeros::clear(self.block, size_of_class(self.class)) };
         }
         if mode::is_counted() {
             counts::record_free(Some(self.class), size_of_class(self.class));
         }
         match heap.and_then(cache_of) {
-            Some(cache) => cache.free(self.block, self.class),
+            Some(cache) => cache.free(self.block, self.class, measures),
             None => shelf::put(self.class, &[FreeBlock::new(self.block, self.class)]),
         }
         Ok(())
@@ -155,15 +156,16 @@ impl Short {
     /// # Errors
     /// [`ResizeError`].
     pub(super) fn resize(self, size: usize, wanted: Option<usize>) -> Result<(), ResizeError> {
+        let measures = measures();
         let before = self.usable_size().ok_or(ResizeError::NotABlock)?;
-        self.check_end(before);
+        self.check_end(before, measures);
         if wanted != Some(self.class) {
             return Err(ResizeError::NoRoom);
         }
-        if measures().have(Measures::CANARY) {
+        if measures.have(Measures::CANARY) {
             // SAFETY: the canary lies in the block, behind what the program uses.
             unsafe { canary::remove(self.block, before) };
-            self.set_size(size);
+            self.set_size(size, measures);
         }
         Ok(())
     }

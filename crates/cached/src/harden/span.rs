@@ -42,6 +42,7 @@ impl Kind {
         }
     }
 
+    #[inline(always)]
     const fn from_bits(bits: u8) -> Kind {
         match bits {
             0 => Kind::Nothing,
@@ -102,12 +103,14 @@ fn cover(number: u32) -> Result<(), Refused> {
 }
 
 /// The record at the number of a span that was placed.
+#[inline(always)]
 pub(super) fn span(number: u32) -> *mut Span {
     // SAFETY: the table reaches up to the last span that was placed.
     unsafe { SPANS.load(Ordering::Relaxed).add(number as usize) }
 }
 
 /// What lies at a number.
+#[inline]
 pub(super) fn kind(number: u32) -> Kind {
     if number as usize >= COVERED.load(Ordering::Acquire) {
         return Kind::Nothing;
@@ -140,6 +143,13 @@ pub(super) fn count_live(number: u32) -> usize {
 pub(super) fn lengths(number: u32) -> (usize, usize) {
     // SAFETY: the record is there.
     unsafe { ((*span(number)).whole, (*span(number)).length) }
+}
+
+/// Returns the length of a slab or long block, in bytes.
+#[inline(always)]
+pub(super) fn length(number: u32) -> usize {
+    // SAFETY: the span's record is there, and its length changes only while no span is at the number.
+    unsafe { (*span(number)).length }
 }
 
 /// Returns the records of a slab's blocks.
