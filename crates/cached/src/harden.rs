@@ -21,6 +21,7 @@ mod shelf;
 mod short;
 mod slab;
 mod span;
+mod stock;
 mod table;
 mod zeros;
 
@@ -121,7 +122,7 @@ pub(crate) fn allocate_zeroed(layout: Layout, heap: Option<Owned>) -> Result<Non
 fn allocate_with(layout: Layout, contents: Contents, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
     match class_for(layout.size(), layout.align()) {
         Some(class) => short::allocate(class, layout.size(), contents, heap),
-        None => long::allocate(layout),
+        None => long::allocate(layout, contents),
     }
     .ok_or(OutOfMemory)
 }
@@ -147,7 +148,7 @@ fn place_of(block: NonNull<u8>) -> Option<Place> {
     let number = ARENA.number_of(block.addr().get())?;
     match span::kind(number) {
         Kind::Slab(class) => Short::at(block, number, class).map(Place::Slab),
-        Kind::Nothing => None,
+        Kind::Nothing | Kind::Spare => None,
         Kind::Long | Kind::Waiting | Kind::Stuck => {
             block.addr().get().is_multiple_of(SLAB).then_some(Place::Long(number))
         }
@@ -226,7 +227,7 @@ pub(crate) fn span_at(number: u32) -> Option<SpanAt> {
     match kind {
         Kind::Nothing => None,
         Kind::Long => Some(SpanAt { class: None, live: 1, apart: whole - length }),
-        Kind::Waiting | Kind::Stuck => Some(SpanAt { class: None, live: 0, apart: whole }),
+        Kind::Waiting | Kind::Spare | Kind::Stuck => Some(SpanAt { class: None, live: 0, apart: whole }),
         Kind::Slab(class) => {
             Some(SpanAt { class: Some(class), live: span::count_live(number), apart: whole.saturating_sub(SLAB) })
         }

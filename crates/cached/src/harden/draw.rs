@@ -38,12 +38,14 @@ impl Draw {
         }
     }
 
-    /// How many places there should be to choose among, where there can be so many.
+    /// Returns whether choices are random.
+    pub(super) fn is_random(&self) -> bool {
+        matches!(self, Draw::Any { .. })
+    }
+
+    /// Returns the number of places that there should be to choose among, where there can be so many.
     pub(super) fn least_choice(&self) -> u32 {
-        match self {
-            Draw::Lowest => 1,
-            Draw::Any { .. } => CHOICES as u32,
-        }
+        if self.is_random() { CHOICES as u32 } else { 1 }
     }
 }
 

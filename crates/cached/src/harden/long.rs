@@ -4,10 +4,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Lock, forbid, purge, round_to_pages};
+use heapwright_os::{Lock, round_to_pages};
 
 use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
+use super::short::Contents;
 use super::span::{self, Kind};
 use super::{Measures, canary, shelf};
 use crate::arena::ARENA;
@@ -35,14 +36,17 @@ impl Waiting for LongSpan {
 /// How many bytes of addresses may wait.
 const MOST_WAITING: usize = 4 << 30;
 
-/// A block of its own pages, all zeros.
-pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+/// Allocates a block of its own pages.
+pub(super) fn allocate(layout: Layout, contents: Contents) -> Option<NonNull<u8>> {
     let length = round_to_pages(layout.size().checked_add(canary::room(measures()))?)?;
     let number = place(length, layout.align())?;
     let block = NonNull::new(ARENA.start_of(number))?;
     let has_canary = measures().have(Measures::CANARY);
     // SAFETY: the span is new, and long enough.
     unsafe {
+        if contents == Contents::Zeros && !measures().have(Measures::ZERO) {
+            span::clear_dirty(number);
+        }
         (*span::span(number)).requested = if has_canary { layout.size() } else { length };
         if has_canary {
             canary::put(block, layout.size());
@@ -78,13 +82,14 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
     // SAFETY: nobody uses the block any more.
     let length = unsafe { (*span::span(number)).length };
     if measures().have(Measures::QUARANTINE) {
-        // SAFETY: as above. What the system refuses is not as well guarded, but waits all the same.
-        unsafe {
-            let _ = purge(block, length);
-            let _ = forbid(block, length);
-        }
+        // SAFETY: as above.
+        unsafe { span::seal(number) };
         wait(number, length);
     } else {
+        if measures().have(Measures::ZERO) {
+            // SAFETY: as above.
+            unsafe { span::clear(number) };
+        }
         remove(number);
     }
     Ok(())

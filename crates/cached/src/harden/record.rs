@@ -107,8 +107,17 @@ pub(super) fn init(room: usize) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Hands out a run for a new slab of a class: no block of it was ever used. `None` when there is no memory.
-pub(super) fn take_run(class: usize) -> Option<Run> {
+/// What the memory of a new slab was before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Past {
+    /// Not in use: it is zero.
+    Unused,
+    /// Another slab.
+    Slab,
+}
+
+/// Hands out a run for a new slab of a class. `None` when there is no memory.
+pub(super) fn take_run(class: usize, past: Past) -> Option<Run> {
     let (doubling, runs) = (doubling_of(class), &mut *RUNS.lock());
     let length = length_of(doubling);
     let recycled = runs.free[doubling].checked_sub(1);
@@ -124,7 +133,10 @@ pub(super) fn take_run(class: usize) -> Option<Run> {
     let run = run_at(first)?;
     if recycled.is_some() {
         runs.free[doubling] = read_link(run);
-        (0..length).for_each(|block| record(run, block).0.store(NEVER, Ordering::Relaxed));
+    }
+    if recycled.is_some() || past == Past::Slab {
+        let begin = if past == Past::Slab { FREE } else { NEVER };
+        (0..length).for_each(|block| record(run, block).0.store(begin, Ordering::Relaxed));
     }
     Some(run)
 }

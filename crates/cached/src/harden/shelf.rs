@@ -3,13 +3,15 @@
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
-use heapwright_os::{ForkPass, Lock, Refused, Reservation, round_to_pages};
+use heapwright_os::{ForkPass, Lock, Refused, Reservation, purge, round_to_pages};
 
 use super::draw::{Draw, LONGEST_DRAWN};
 use super::free_block::FreeBlock;
-use super::record::{give_run, take_run};
+use super::record::{Past, give_run, take_run};
 use super::slab::Slab;
 use super::span::{self, Kind};
+use super::{Measures, stock};
+use crate::mode::measures;
 use crate::arena::ARENA;
 use crate::classes::{CLASSES, SLAB, size_of_class};
 use crate::slab_list::{Node, Nodes, SlabList};
@@ -33,7 +35,7 @@ static IDLE: AtomicIsize = AtomicIsize::new(0);
 const LEAST_KEPT: isize = 512;
 
 /// The part of all slabs that is kept idle, if that is more.
-const KEPT_PART: isize = 4;
+const KEPT_PART: isize = 8;
 
 /// The slabs of the class whose lock is held.
 struct OwnSlabs(());
@@ -104,7 +106,9 @@ pub(super) fn put(class: usize, blocks: &[FreeBlock]) {
 
 /// Purges idle pages and frees slabs that are not in use; returns how many bytes these were.
 pub(super) fn trim() -> usize {
-    shelves().iter().map(|shelf| shelf.lock().trim()).sum()
+    let trimmed: usize = shelves().iter().map(|shelf| shelf.lock().trim()).sum();
+    let spare = core::iter::from_fn(|| stock::take(&mut Draw::Lowest)).map(remove).count();
+    trimmed + spare * SLAB
 }
 
 /// Takes all locks for a fork.
@@ -112,6 +116,7 @@ pub(super) fn hold(pass: ForkPass<'_>) {
     for shelf in shelves() {
         shelf.hold_for_fork(pass);
     }
+    stock::hold(pass);
 }
 
 /// Frees them after the fork.
@@ -120,7 +125,10 @@ pub(super) fn hold(pass: ForkPass<'_>) {
 /// This thread, or the one that it is a copy of, called [`hold`].
 pub(super) unsafe fn let_go() {
     // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
-    shelves().iter().for_each(|shelf| unsafe { shelf.let_go_after_fork() });
+    unsafe {
+        stock::let_go();
+        shelves().iter().for_each(|shelf| shelf.let_go_after_fork());
+    }
 }
 
 impl Shelf {
@@ -134,7 +142,7 @@ impl Shelf {
             let start = ARENA.start_of(number);
             while count < taken.len() && slab.has_room() {
                 // Caches choose among these, except among long ones.
-                let together = if size > LONGEST_DRAWN { 1 } else { taken.len() - count };
+                let together = if size > LONGEST_DRAWN && draw.is_random() { 1 } else { taken.len() - count };
                 let mut places = taken[count..].iter_mut();
                 count += slab.take(together, draw, idle, |number| {
                     // SAFETY: the block lies in the slab.
@@ -163,6 +171,9 @@ impl Shelf {
             if !slab.node.is_listed() {
                 listed.push(number, own);
             }
+            if own.slab(number).is_unused() && self.slabs > 1 {
+                self.release(number);
+            }
         }
         self.count_idle(before);
         if self.has_much_idle() {
@@ -185,20 +196,25 @@ impl Shelf {
         self.idle > 8.max(self.slabs) && IDLE.load(Ordering::Relaxed) > kept
     }
 
-    /// Gets a new slab; returns its number.
+    /// Gets a new slab, from the stock if there is one; returns its number.
     #[cold]
     fn acquire(&mut self, class: usize) -> Option<u32> {
         let length = span::length_of_slabs();
-        let run = take_run(class)?;
-        let placed = ARENA.lock().and_then(|mut shared| span::place(&mut shared, length, 1));
-        let Some(number) = placed else {
-            give_run(class, run);
+        let (number, past) = match stock::take(&mut self.draw) {
+            Some(number) => (number, Past::Slab),
+            None => (ARENA.lock().and_then(|mut arena| span::place(&mut arena, length, 1))?, Past::Unused),
+        };
+        let Some(run) = take_run(class, past) else {
+            remove(number);
             return None;
         };
-        // SAFETY: the span is new, so that its slab is not in use.
+        // SAFETY: the span is nobody's but this thread's.
         unsafe {
+            let slab = &raw mut (*span::span(number)).slab;
+            let resident = if past == Past::Slab { (*slab).resident() } else { 0 };
+            slab.write(Slab::new(class, length, resident));
             (*span::span(number)).run = Some(run);
-            (&raw mut (*span::span(number)).slab).write(Slab::new(class, length));
+            self.idle += resident.count_ones();
         }
         span::set_kind(number, Kind::Slab(class));
         self.slabs += 1;
@@ -207,7 +223,8 @@ impl Shelf {
         Some(number)
     }
 
-    /// Frees the slabs of which no block is in use, and purges the idle pages of the others; returns how many bytes.
+    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others; returns how many
+    /// bytes these were.
     #[cold]
     fn trim(&mut self) -> usize {
         let (mut next, mut trimmed) = (self.listed.first(), 0);
@@ -216,7 +233,7 @@ impl Shelf {
             let slab = self.own.slab(number);
             next = slab.node.next();
             if slab.is_unused() {
-                self.release(number);
+                remove(self.unlist(number));
                 trimmed += SLAB;
             } else if let Some(start) = NonNull::new(ARENA.start_of(number)) {
                 // SAFETY: the slab begins there.
@@ -228,17 +245,42 @@ impl Shelf {
         trimmed
     }
 
-    /// Frees a slab of which no block is in use.
+    /// Puts a slab of which no block is in use into the stock, or frees it.
     fn release(&mut self, number: u32) {
+        self.idle = self.idle.saturating_sub(self.own.slab(number).resident().count_ones());
+        let number = self.unlist(number);
+        if !stock::put(number, SLABS.load(Ordering::Relaxed).max(0) as usize) {
+            remove(number);
+        }
+    }
+
+    /// Takes a slab of which no block is in use off the shelf.
+    fn unlist(&mut self, number: u32) -> u32 {
         self.listed.remove(number, &mut self.own);
         self.slabs -= 1;
         SLABS.fetch_sub(1, Ordering::Relaxed);
-        let (class, run) = (self.own.slab(number).class(), span::run(number));
-        if let Some(mut shared) = ARENA.lock() {
-            // SAFETY: the slab is behind the lock, and no block of it is in use.
-            unsafe { span::remove(&mut shared, number) };
+        span::set_kind(number, Kind::Spare);
+        // Only now: before, frees find the records of the slab.
+        give_run(self.own.slab(number).class(), span::run(number));
+        number
+    }
+}
+
+/// Frees a slab that is on no shelf.
+fn remove(number: u32) {
+    if measures().have(Measures::ZERO)
+        && let Some(start) = NonNull::new(ARENA.start_of(number))
+    {
+        let length = span::length(number);
+        // SAFETY: the slab is this thread's, and no block of it is in use.
+        unsafe {
+            if purge(start, length).is_err() {
+                start.write_bytes(0, length);
+            }
         }
-        // Only now: until the span is gone, frees find the records of the slab.
-        give_run(class, run);
+    }
+    if let Some(mut arena) = ARENA.lock() {
+        // SAFETY: the slab is this thread's, and no block of it is in use.
+        unsafe { span::remove(&mut arena, number) };
     }
 }

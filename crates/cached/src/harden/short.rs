@@ -151,7 +151,7 @@ impl Short {
         Ok(())
     }
 
-    /// Makes the block hold `size` bytes, of which the class is `wanted`.
+    /// Makes the block hold `size` bytes, for which `wanted` is the class, if it has room for these and wastes little.
     ///
     /// # Errors
     /// [`ResizeError`].
@@ -159,14 +159,28 @@ impl Short {
         let measures = measures();
         let before = self.usable_size().ok_or(ResizeError::NotABlock)?;
         self.check_end(before, measures);
-        if wanted != Some(self.class) {
-            return Err(ResizeError::NoRoom);
-        }
+        let class = wanted.filter(|&class| is_room_for(self.class, class)).ok_or(ResizeError::NoRoom)?;
         if measures.have(Measures::CANARY) {
             // SAFETY: the canary lies in the block, behind what the program uses.
             unsafe { canary::remove(self.block, before) };
-            self.set_size(size, measures);
+        }
+        if measures.have(Measures::ZERO) && size < before {
+            // SAFETY: the program does not use these bytes any more.
+            unsafe { self.block.add(size).write_bytes(0, before - size) };
+        }
+        self.set_size(size, measures);
+        if !measures.have(Measures::CANARY) {
+            // The block is as long as one of that class to the program.
+            self.record.set_used(size_of_class(self.class) - size_of_class(class));
         }
         Ok(())
     }
+}
+
+/// Returns whether a block of a class stays when it is resized to a length of another class: not if less than half of
+/// it would be needed, unless it is short.
+fn is_room_for(class: usize, wanted: usize) -> bool {
+    const SHORT: usize = 64;
+    let (whole, wanted) = (size_of_class(class), size_of_class(wanted));
+    wanted <= whole && (wanted > whole / 2 || whole <= SHORT)
 }

@@ -42,8 +42,9 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    /// A slab of which nothing has been used; its blocks take up at most `length` bytes.
-    pub(super) fn new(class: usize, length: usize) -> Slab {
+    /// A slab of a class of which no block has been used; its blocks take up at most `length` bytes. `resident` are the
+    /// pages that may be in memory.
+    pub(super) fn new(class: usize, length: usize, resident: u16) -> Slab {
         let size = size_of_class(class);
         let blocks = length / size;
         let log2_page = page_size().min(SLAB).ilog2();
@@ -55,7 +56,7 @@ impl Slab {
             open: 0,
             out: 0,
             closed,
-            resident: 0,
+            resident,
             node: Node::UNLISTED,
             out_in_page: [0; MOST_PAGES],
             open_in_page: [0; MOST_PAGES],
@@ -80,6 +81,11 @@ impl Slab {
     /// Whether no block is out.
     pub(super) fn is_unused(&self) -> bool {
         self.out == 0
+    }
+
+    /// Returns the pages that may be in memory, one bit each.
+    pub(super) fn resident(&self) -> u16 {
+        self.resident
     }
 
     fn is_idle(&self, page: usize) -> bool {

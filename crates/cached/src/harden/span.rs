@@ -5,7 +5,7 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use heapwright_os::{Guarded, Lock, Refused, guard, page_size, permit, purge, unguard};
+use heapwright_os::{Guarded, Lock, Refused, forbid, guard, page_size, permit, purge, unguard};
 
 use super::Measures;
 use super::draw::Draw;
@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Long,
     /// The same, freed.
     Waiting,
+    /// A slab of no class: no block of it is in use.
+    Spare,
     /// What the system did not let go on: its pages are still forbidden.
     Stuck,
 }
@@ -35,6 +37,7 @@ impl Kind {
     const fn to_bits(self) -> u8 {
         match self {
             Kind::Nothing => 0,
+            Kind::Spare => 252,
             Kind::Stuck => 253,
             Kind::Long => 254,
             Kind::Waiting => 255,
@@ -46,12 +49,23 @@ impl Kind {
     const fn from_bits(bits: u8) -> Kind {
         match bits {
             0 => Kind::Nothing,
+            252 => Kind::Spare,
             253 => Kind::Stuck,
             254 => Kind::Long,
             255 => Kind::Waiting,
             class => Kind::Slab(class as usize - 1),
         }
     }
+}
+
+/// How the body of a span is made inaccessible, while it waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seal {
+    None,
+    /// By guard pages.
+    Guards,
+    /// By its protection.
+    Protection,
 }
 
 /// What is known of the span that has its slab or block at a number.
@@ -62,12 +76,16 @@ pub(super) struct Span {
     lead: u8,
     /// The number of its guards that are mappings of their own.
     protected: u8,
+    /// How the body is made inaccessible.
+    seal: Seal,
     /// Of a slab: the records of its blocks.
     pub(super) run: Option<Run>,
     /// How long the slab or block is, in bytes: whole OS pages.
     pub(super) length: usize,
     /// How long the whole span is, in bytes.
     whole: usize,
+    /// How many bytes at the body's start may not have been zero when the span was placed.
+    dirty: usize,
     /// How many bytes of a long block were asked for. Its user's, so to speak: changed by who has the block only.
     pub(super) requested: usize,
     /// Of a slab: behind the lock of its class.
@@ -164,8 +182,10 @@ pub(super) fn length_of_slabs() -> usize {
     if measures().have(Measures::GUARD) && page_size() < SLAB { SLAB - page_size() } else { SLAB }
 }
 
-/// Places a span for a slab or block of `length` bytes, whole pages, which are all zeros; returns its number.
+/// Places a span for a slab or block of `length` bytes, whole pages, which are zero if freed blocks are to be; returns
+/// its number.
 pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Option<u32> {
+    let untouched = shared.pages.untouched_from();
     let drawn = if align <= SLAB { DISTANCE.lock().below(4) } else { 0 };
     let (start, lead, whole) =
         place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
@@ -184,6 +204,8 @@ pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Opt
         (*span).length = length;
         (*span).whole = whole;
         (*span).protected = 0;
+        (*span).seal = Seal::None;
+        (*span).dirty = untouched.saturating_sub(number as usize * SLAB).min(length);
     }
     if measures().have(Measures::GUARD) {
         let behind = lead * SLAB + length;
@@ -228,29 +250,109 @@ pub(super) fn remove_stuck(shared: &mut ArenaState) {
     }
 }
 
-/// Takes the pages of a span back, which are zero then; or it is stuck.
+/// Makes the body of a span inaccessible until the span is removed, and gives its memory back. What the system refuses
+/// is not as well guarded.
 ///
 /// # Safety
-/// Nobody uses it any more.
-pub(super) unsafe fn remove(shared: &mut ArenaState, number: u32) {
-    // SAFETY: the record is the caller's.
-    let (lead, length, whole) = unsafe { ((*span(number)).lead, (*span(number)).length, (*span(number)).whole) };
-    // SAFETY: the lead lies before the slab or block, and nobody uses the span.
+/// The span's body is not in use.
+pub(super) unsafe fn seal(number: u32) {
+    /// Guards take an entry of the page tables for each page: longer bodies are protected as a whole.
+    const LONGEST_GUARDED: usize = 1 << 20;
+    let record = span(number);
+    // SAFETY: the span is the caller's.
+    unsafe {
+        let length = (*record).length;
+        let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
+        if length <= LONGEST_GUARDED
+            && let Ok(guarded) = guard(body, length)
+        {
+            (*record).seal = Seal::Guards;
+            if guarded == Guarded::ByAdvice {
+                // Guards replace the memory.
+                return;
+            }
+            (*record).protected += 1;
+        } else if forbid(body, length).is_ok() {
+            (*record).seal = Seal::Protection;
+        }
+        let _ = purge(body, length);
+    }
+}
+
+/// Makes the whole of a span accessible.
+///
+/// # Safety
+/// The span is not in use.
+unsafe fn open(number: u32, start: NonNull<u8>) -> Result<(), Refused> {
+    // SAFETY: the span is the caller's, and its parts lie in it.
+    unsafe {
+        let Span { lead, length, whole, protected, seal, .. } = &*span(number);
+        let (body, lead) = (usize::from(*lead) * SLAB, usize::from(*lead));
+        if *seal == Seal::Protection {
+            permit(start.add(body), *length)?;
+        }
+        if *seal == Seal::Guards || *protected != 0 {
+            return unguard(start, *whole, usize::from(*protected));
+        }
+        if !measures().have(Measures::GUARD) {
+            return Ok(());
+        }
+        if lead != 0 {
+            unguard(start, body, 0)?;
+        }
+        let behind = body + length;
+        if behind < *whole { unguard(start.add(behind), whole - behind, 0) } else { Ok(()) }
+    }
+}
+
+/// Frees the pages of a span; or it is stuck.
+///
+/// # Safety
+/// The span is not in use. Where freed blocks are to be zero, its body is.
+pub(super) unsafe fn remove(arena: &mut ArenaState, number: u32) {
+    // SAFETY: the span is the caller's. Its lead lies before its body.
     unsafe {
         let body = ARENA.start_of(number);
+        let lead = (*span(number)).lead;
         let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
-        let is_forbidden = matches!(kind(number), Kind::Waiting | Kind::Stuck);
-        let body_permitted = || NonNull::new(body).map_or(Err(Refused), |body| permit(body, length));
-        let protected = usize::from((*span(number)).protected);
-        if is_forbidden && body_permitted().is_err() || unguard(start, whole, protected).is_err() {
+        if open(number, start).is_err() {
             set_kind(number, Kind::Stuck);
             SOME_STUCK.store(true, Ordering::Relaxed);
             return;
         }
         set_kind(number, Kind::Nothing);
-        if purge(start, whole).is_err() {
-            body.write_bytes(0, length);
+        let _ = arena.remove(start);
+    }
+}
+
+/// Makes the body of a span zero.
+///
+/// # Safety
+/// The span is not in use.
+pub(super) unsafe fn clear(number: u32) {
+    // SAFETY: as this function requires.
+    unsafe { clear_bytes(number, (*span(number)).length) };
+}
+
+/// Makes the body of a span zero that was just placed, as far as it is not.
+///
+/// # Safety
+/// The span is not in use.
+pub(super) unsafe fn clear_dirty(number: u32) {
+    // SAFETY: as this function requires.
+    unsafe { clear_bytes(number, (*span(number)).dirty) };
+}
+
+/// # Safety
+/// The first bytes of the span's body, whole pages, are not in use.
+unsafe fn clear_bytes(number: u32, bytes: usize) {
+    /// Longer ones are purged: the system clears a page faster than it does so after a page fault.
+    const LONGEST_CLEARED: usize = 256 << 10;
+    let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
+    // SAFETY: as this function requires.
+    unsafe {
+        if bytes <= LONGEST_CLEARED || purge(body, bytes).is_err() {
+            body.write_bytes(0, bytes);
         }
-        let _ = shared.remove(start);
     }
 }
