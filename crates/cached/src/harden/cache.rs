@@ -8,7 +8,7 @@
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use heapwright_os::{Lock, Refused};
+use heapwright_os::{Lock, Refused, prefetch};
 
 use super::draw::{CHOICES, Draw, LONGEST_DRAWN};
 use super::free_block::FreeBlock;
@@ -141,12 +141,27 @@ impl Cache {
         if self.bins[class].count <= self.bins[class].least {
             self.refill(class);
         }
-        let bin = self.bins[class];
-        let last = usize::from(bin.count).checked_sub(1)?;
-        let at = if bin.least == 0 { last } else { self.draw.below(last + 1) };
-        self.bins[class].count = last as u8;
-        let last = self.blocks[usize::from(bin.place) + last];
-        core::mem::replace(&mut self.blocks[usize::from(bin.place) + at], last).block()
+        let bin = &mut self.bins[class];
+        bin.count = bin.count.checked_sub(1)?;
+        let bin = *bin;
+        let taken = self.blocks[usize::from(bin.place) + usize::from(bin.count)];
+        self.draw_next(bin);
+        taken.block()
+    }
+
+    /// Chooses the block of a bin that is taken next, if choices are random: it is put last, and on its way into the
+    /// processor's cache until then.
+    #[inline(always)]
+    fn draw_next(&mut self, bin: Bin) {
+        if bin.least == 0 || bin.count == 0 {
+            return;
+        }
+        let (first, count) = (usize::from(bin.place), usize::from(bin.count));
+        let drawn = first + self.draw.below(count);
+        self.blocks.swap(drawn, first + count - 1);
+        if let Some(block) = self.blocks[first + count - 1].block() {
+            prefetch(block.as_ptr());
+        }
     }
 
     /// Frees a block of a class, by way of the quarantine if there is one.
@@ -169,8 +184,14 @@ impl Cache {
         if bin.count >= bin.most {
             return self.put_on_shelf(block);
         }
-        self.blocks[usize::from(bin.place) + usize::from(bin.count)] = block;
+        let end = usize::from(bin.place) + usize::from(bin.count);
         bin.count += 1;
+        let is_drawn = bin.least != 0 && bin.count > 1;
+        self.blocks[end] = block;
+        if is_drawn {
+            // The block that was drawn to be the next stays it.
+            self.blocks.swap(end - 1, end);
+        }
     }
 
     /// Does the same where the cache has no room: with a batch.
@@ -205,6 +226,8 @@ impl Cache {
         let (first, count) = (usize::from(bin.place), usize::from(bin.count));
         let filled = usize::from(bin.least + bin.batch);
         bin.count += shelf::take(class, &mut self.blocks[first + count..first + filled]) as u8;
+        let bin = *bin;
+        self.draw_next(bin);
     }
 
     /// Puts all blocks on the shelves, those in quarantine too.
