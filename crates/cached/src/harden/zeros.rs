@@ -45,10 +45,13 @@ pub(super) unsafe fn clear(block: NonNull<u8>, length: usize) {
 /// As [`clear`].
 #[inline(always)]
 pub(super) unsafe fn is_clear(block: NonNull<u8>, length: usize) -> bool {
-    let mut bits = 0;
-    // SAFETY: the offsets are of grains of the block, as this function requires.
-    each_grain(length, |offset| bits |= unsafe { block.add(offset).cast::<u128>().read() });
-    bits == 0
+    let mut bits = [0u64; 2];
+    each_grain(length, |offset| {
+        // SAFETY: the offsets are of grains of the block, as this function requires.
+        let words = unsafe { block.add(offset).cast::<[u64; 2]>().read() };
+        bits = [bits[0] | words[0], bits[1] | words[1]];
+    });
+    bits == [0; 2]
 }
 
 /// Returns the offset of the first byte that is not zero; 0 if there is none.
