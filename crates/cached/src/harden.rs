@@ -88,21 +88,23 @@ pub(crate) fn init(room: usize) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Allocates a block of `size` bytes: the fast path of the hardened heap. `None` means that [`allocate`] has to be called.
+/// Allocates a block of `size` bytes from the calling thread's cache: the fast path of the hardened heap. `None` means
+/// that [`allocate`] has to be called.
 #[inline(never)]
 pub(crate) fn take(size: usize) -> Option<NonNull<u8>> {
-    let heap = thread::hardened_heap()?;
-    short::allocate(class_for(size, GRAIN)?, size, Contents::Any, Some(heap))
+    let (measures, cache) = (measures(), cache::existing(thread::kept_heap())?);
+    short::allocate(class_for(size, GRAIN, measures)?, size, Contents::Any, measures, Some(cache))
 }
 
-/// Frees a block: the fast path of the hardened heap. `false` means that [`free`] has to be called.
+/// Frees a block into the calling thread's cache: the fast path of the hardened heap. `false` means that [`free`] has to
+/// be called.
 #[inline(never)]
 pub(crate) fn give(block: *mut u8) -> bool {
     let give = || {
-        let (block, heap) = (NonNull::new(block)?, thread::hardened_heap()?);
+        let (block, cache) = (NonNull::new(block)?, cache::existing(thread::kept_heap())?);
         let number = ARENA.number_of(block.addr().get())?;
         let Kind::Slab(class) = span::kind(number) else { return None };
-        Short::at(block, number, class)?.free(Some(heap)).ok()
+        Short::at(block, number, class)?.free(measures(), Some(cache)).ok()
     };
     give().is_some()
 }
@@ -118,10 +120,10 @@ pub(crate) fn allocate_zeroed(layout: Layout, heap: Option<Owned>) -> Result<Non
     allocate_with(layout, Contents::Zeros, heap)
 }
 
-#[inline]
 fn allocate_with(layout: Layout, contents: Contents, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
-    match class_for(layout.size(), layout.align()) {
-        Some(class) => short::allocate(class, layout.size(), contents, heap),
+    let (measures, cache) = (measures(), heap.and_then(cache::of));
+    match class_for(layout.size(), layout.align(), measures) {
+        Some(class) => short::allocate(class, layout.size(), contents, measures, cache),
         None => long::allocate(layout, contents),
     }
     .ok_or(OutOfMemory)
@@ -129,8 +131,8 @@ fn allocate_with(layout: Layout, contents: Contents, heap: Option<Owned>) -> Res
 
 /// Returns the class of a request, if it has one.
 #[inline(always)]
-fn class_for(size: usize, align: usize) -> Option<usize> {
-    let size = size.checked_add(canary::room(measures()))?;
+fn class_for(size: usize, align: usize, measures: Measures) -> Option<usize> {
+    let size = size.checked_add(canary::room(measures))?;
     if align > GRAIN { aligned_class_of(size, align) } else { (size <= LARGEST).then(|| class_of(size)) }
 }
 
@@ -162,7 +164,7 @@ fn place_of(block: NonNull<u8>) -> Option<Place> {
 /// [`FreeError`], always if it is not a block that the program has; nothing has changed then.
 pub(crate) fn free(block: NonNull<u8>, heap: Option<Owned>) -> Result<(), FreeError> {
     match place_of(block).ok_or(FreeError::NotABlock)? {
-        Place::Slab(short) => short.free(heap),
+        Place::Slab(short) => short.free(measures(), heap.and_then(cache::of)),
         Place::Long(number) => long::free(number, block),
     }
 }
@@ -174,7 +176,7 @@ pub(crate) fn refuse(block: NonNull<u8>, error: FreeError) -> ! {
 
 /// Puts the blocks that the calling thread's cache has back, those in quarantine too.
 pub(crate) fn flush(heap: Owned) {
-    if let Some(cache) = cache::cache_of(heap) {
+    if let Some(cache) = cache::existing(heap.here()) {
         cache.flush();
     }
 }
@@ -191,7 +193,7 @@ pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
 /// requested, otherwise it is the length of the class or of whole pages.
 pub(crate) fn is_length_for(usable: usize, layout: Layout) -> bool {
     let (size, align) = (layout.size(), layout.align());
-    let expected = match class_for(size, align) {
+    let expected = match class_for(size, align, measures()) {
         _ if measures().have(Measures::CANARY) => Some(size.max(1)),
         Some(class) => Some(size_of_class(class)),
         None => round_to_pages(size),
@@ -202,7 +204,7 @@ pub(crate) fn is_length_for(usable: usize, layout: Layout) -> bool {
 /// Makes a block hold `size` bytes where it is, if it has the class or the pages of such a block.
 pub(crate) fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
     match place_of(block).ok_or(ResizeError::NotABlock)? {
-        Place::Slab(short) => short.resize(size, class_for(size, GRAIN)),
+        Place::Slab(short) => short.resize(size, class_for(size, GRAIN, measures())),
         Place::Long(number) => long::resize_in_place(number, block, size),
     }
 }

@@ -5,18 +5,18 @@
 //! out of band. A cache is used by its thread alone. In a fork's child the caches of the parent's other threads are lost
 //! with their blocks.
 
-use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use heapwright_os::{Lock, Refused, prefetch};
 
 use super::draw::{CHOICES, Draw, LONGEST_DRAWN};
 use super::free_block::FreeBlock;
-use super::quarantine::Queue;
+use super::quarantine::{Queue, Waiting};
 use super::table::Table;
 use super::{Measures, shelf};
 use crate::classes::{CLASSES, size_of_class};
-use crate::heap::Owned;
+use crate::heap::{Owned, ThreadHeap};
 use crate::mode::measures;
 use crate::tables::MAX_HEAPS;
 
@@ -35,7 +35,7 @@ struct Bin {
     /// The most that there may be. 0 where freed blocks go to the shelf one by one.
     most: u8,
     /// The place of its first block among all blocks of the cache.
-    place: u16,
+    place: u32,
 }
 
 /// The blocks of a batch and their bytes, at most. A cache has room for two batches.
@@ -43,7 +43,7 @@ const BATCH: usize = 16;
 const BATCH_BYTES: usize = 8 << 10;
 
 impl Bin {
-    const fn empty(class: usize, is_drawn: bool, place: u16) -> Bin {
+    const fn empty(class: usize, is_drawn: bool, place: u32) -> Bin {
         let size = size_of_class(class);
         let least = if is_drawn && size <= LONGEST_DRAWN { CHOICES } else { 0 };
         let batch = match BATCH_BYTES / size {
@@ -61,9 +61,9 @@ impl Bin {
     }
 
     /// The number of blocks that there is room for.
-    const fn room(&self) -> u16 {
+    const fn room(&self) -> u32 {
         let filled = self.least + self.batch;
-        if filled > self.most { filled as u16 } else { self.most as u16 }
+        if filled > self.most { filled as u32 } else { self.most as u32 }
     }
 
     const fn empty_of_all(are_drawn: bool) -> [Bin; CLASSES] {
@@ -91,9 +91,8 @@ const fn end_of(bins: [Bin; CLASSES]) -> usize {
     (last.place + last.room()) as usize
 }
 
-/// The cache of a thread. All zeros is one that has not been initialised.
+/// The cache of a thread.
 pub(super) struct Cache {
-    is_ready: bool,
     draw: Draw,
     bins: [Bin; CLASSES],
     waiting: Queue<FreeBlock, MOST_WAITING>,
@@ -103,9 +102,8 @@ pub(super) struct Cache {
 /// The table of caches, by the numbers of heaps. It is extended behind no other lock, hence held across forks.
 pub(super) static TABLE: Lock<Table> = Lock::new(Table::NONE);
 
-/// Where they lie, and how many of them are mapped.
+/// Where they lie.
 static CACHES: AtomicPtr<Cache> = AtomicPtr::new(null_mut());
-static COVERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Claims addresses for the caches of all threads.
 pub(super) fn init() -> Result<(), Refused> {
@@ -114,39 +112,45 @@ pub(super) fn init() -> Result<(), Refused> {
     Ok(())
 }
 
-/// Returns the cache of a thread, by its heap; `None` when there is no memory for one.
+/// Returns the cache of a thread, by its heap, if it has one.
 #[inline(always)]
-pub(super) fn cache_of(heap: Owned) -> Option<&'static mut Cache> {
-    let owner = heap.owner() as usize;
-    if owner >= COVERED.load(Ordering::Acquire) {
-        return extend(heap);
-    }
-    // SAFETY: the table is mapped up to this cache, zeros are one, and the heap is this thread's: it is used by this
-    // function's callers only, which do not call one another.
-    Some(unsafe { &mut *CACHES.load(Ordering::Relaxed).add(owner) })
+pub(super) fn existing(heap: ThreadHeap) -> Option<&'static mut Cache> {
+    // SAFETY: the heap is this thread's, and so is its cache: it is used by this function's callers only, which do not
+    // call one another.
+    unsafe { heap.hardened().load(Ordering::Relaxed).cast::<Cache>().as_mut() }
+}
+
+/// Returns the cache of a thread, by its heap; `None` when there is no memory for one.
+pub(super) fn of(heap: Owned) -> Option<&'static mut Cache> {
+    existing(heap.here()).or_else(|| make(heap))
 }
 
 #[cold]
 #[inline(never)]
-fn extend(heap: Owned) -> Option<&'static mut Cache> {
-    let bytes = TABLE.lock().cover((heap.owner() as usize + 1) * size_of::<Cache>()).ok()?;
-    COVERED.fetch_max(bytes / size_of::<Cache>(), Ordering::Release);
-    cache_of(heap)
+fn make(heap: Owned) -> Option<&'static mut Cache> {
+    let place = heap.owner() as usize;
+    TABLE.lock().cover((place + 1) * size_of::<Cache>()).ok()?;
+    // SAFETY: the table is mapped up to the end of this cache; zeros are one, and the heap is this thread's.
+    let cache = unsafe { &mut *CACHES.load(Ordering::Relaxed).add(place) };
+    cache.draw = Draw::new();
+    cache.bins = if measures().have(Measures::RANDOM) { DRAWN } else { IN_ORDER };
+    heap.here().hardened().store((&raw mut *cache).cast(), Ordering::Relaxed);
+    Some(cache)
 }
 
 impl Cache {
     /// Takes a free block of a class; `None` when there is no memory.
     #[inline(always)]
-    pub(super) fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
+    pub(super) fn take(&mut self, class: usize) -> Option<FreeBlock> {
         if self.bins[class].count <= self.bins[class].least {
             self.refill(class);
         }
         let bin = &mut self.bins[class];
         bin.count = bin.count.checked_sub(1)?;
         let bin = *bin;
-        let taken = self.blocks[usize::from(bin.place) + usize::from(bin.count)];
+        let taken = self.blocks[bin.place as usize + usize::from(bin.count)];
         self.draw_next(bin);
-        taken.block()
+        Some(taken)
     }
 
     /// Chooses the block of a bin that is taken next, if choices are random: it is put last, and on its way into the
@@ -156,7 +160,7 @@ impl Cache {
         if bin.least == 0 || bin.count == 0 {
             return;
         }
-        let (first, count) = (usize::from(bin.place), usize::from(bin.count));
+        let (first, count) = (bin.place as usize, usize::from(bin.count));
         let drawn = first + self.draw.below(count);
         self.blocks.swap(drawn, first + count - 1);
         if let Some(block) = self.blocks[first + count - 1].block() {
@@ -166,12 +170,11 @@ impl Cache {
 
     /// Frees a block of a class, by way of the quarantine if there is one.
     #[inline(always)]
-    pub(super) fn free(&mut self, block: NonNull<u8>, class: usize, measures: Measures) {
-        let freed = FreeBlock::new(block, class);
+    pub(super) fn free(&mut self, freed: FreeBlock, measures: Measures) {
         if !measures.have(Measures::QUARANTINE) {
             return self.put(freed);
         }
-        while let Some(first) = self.waiting.make_room(size_of_class(class), MOST_WAITING_BYTES) {
+        while let Some(first) = self.waiting.make_room(freed.bytes(), MOST_WAITING_BYTES) {
             self.put(first);
         }
         self.waiting.add(freed);
@@ -184,7 +187,7 @@ impl Cache {
         if bin.count >= bin.most {
             return self.put_on_shelf(block);
         }
-        let end = usize::from(bin.place) + usize::from(bin.count);
+        let end = bin.place as usize + usize::from(bin.count);
         bin.count += 1;
         let is_drawn = bin.least != 0 && bin.count > 1;
         self.blocks[end] = block;
@@ -209,7 +212,7 @@ impl Cache {
         let bin = &mut self.bins[class];
         let count = usize::from(bin.count);
         bin.count = bin.count.saturating_sub(most);
-        let (first, kept) = (usize::from(bin.place), usize::from(bin.count));
+        let (first, kept) = (bin.place as usize, usize::from(bin.count));
         shelf::put(class, &self.blocks[first + kept..first + count]);
     }
 
@@ -217,13 +220,8 @@ impl Cache {
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: usize) {
-        if !self.is_ready {
-            self.draw = Draw::new();
-            self.bins = if measures().have(Measures::RANDOM) { DRAWN } else { IN_ORDER };
-            self.is_ready = true;
-        }
         let bin = &mut self.bins[class];
-        let (first, count) = (usize::from(bin.place), usize::from(bin.count));
+        let (first, count) = (bin.place as usize, usize::from(bin.count));
         let filled = usize::from(bin.least + bin.batch);
         bin.count += shelf::take(class, &mut self.blocks[first + count..first + filled]) as u8;
         let bin = *bin;

@@ -21,7 +21,7 @@ impl<W: Waiting, const N: usize> Queue<W, N> {
     pub(super) const EMPTY: Self = Queue { first: 0, count: 0, bytes: 0, waiting: [W::NOTHING; N] };
 
     /// Adds a block at the end. There must be room: fewer than `N` wait.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, waiting: W) {
         self.waiting[(self.first + self.count) % N] = waiting;
         self.count += 1;
@@ -29,13 +29,13 @@ impl<W: Waiting, const N: usize> Queue<W, N> {
     }
 
     /// Takes the first out if there is no room for another of `bytes` bytes, where `most` may wait.
-    #[inline]
+    #[inline(always)]
     pub(super) fn make_room(&mut self, bytes: usize, most: usize) -> Option<W> {
         if self.count == N || self.bytes.saturating_add(bytes) > most { self.take() } else { None }
     }
 
     /// Takes the first out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self) -> Option<W> {
         self.count = self.count.checked_sub(1)?;
         let waiting = self.waiting[self.first];

@@ -91,10 +91,9 @@ pub(super) fn take(class: usize, taken: &mut [FreeBlock]) -> usize {
 }
 
 /// Takes a block of a class. `None` when there is no memory.
-pub(super) fn take_one(class: usize) -> Option<NonNull<u8>> {
+pub(super) fn take_one(class: usize) -> Option<FreeBlock> {
     let mut taken = [FreeBlock::NONE];
-    take(class, &mut taken);
-    taken[0].block()
+    (take(class, &mut taken) != 0).then_some(taken[0])
 }
 
 /// Puts blocks of a class back that are not in use any more.

@@ -4,14 +4,13 @@ use core::ptr::NonNull;
 
 use heapwright_heaps::{FreeError, ResizeError};
 
-use super::cache::cache_of;
+use super::cache::Cache;
 use super::fault::{Fault, end};
 use super::free_block::FreeBlock;
 use super::record::{Record, record};
 use super::{Measures, canary, shelf, span, zeros};
 use crate::arena::ARENA;
 use crate::classes::{SLAB, blocks_before, size_of_class};
-use crate::heap::Owned;
 use crate::mode::measures;
 use crate::{counts, mode};
 
@@ -32,15 +31,20 @@ pub(super) enum Contents {
     Zeros,
 }
 
-/// Allocates a block of a class for `size` bytes. `heap` is the calling thread's.
-#[inline]
-pub(super) fn allocate(class: usize, size: usize, contents: Contents, heap: Option<Owned>) -> Option<NonNull<u8>> {
-    let measures = measures();
-    let block = match heap.and_then(cache_of) {
+/// Allocates a block of a class for `size` bytes, from the calling thread's cache if it has one.
+#[inline(always)]
+pub(super) fn allocate(
+    class: usize,
+    size: usize,
+    contents: Contents,
+    measures: Measures,
+    cache: Option<&mut Cache>,
+) -> Option<NonNull<u8>> {
+    let taken = match cache {
         Some(cache) => cache.take(class),
         None => shelf::take_one(class),
     };
-    let short = Short::of_class(block?, class);
+    let short = Short::taken(taken?.block()?, class);
     if measures.have(Measures::ZERO) {
         // No program writes to a block that it never had, and its pages may never have been in memory.
         if short.record.was_used() || contents == Contents::Zeros {
@@ -67,13 +71,13 @@ impl Short {
         fits.then(|| Short { block, class, record: record(span::run(number), at) })
     }
 
-    /// Wraps a block of a class that is known to be one.
-    #[inline]
-    fn of_class(block: NonNull<u8>, class: usize) -> Short {
+    /// Wraps a block of a class that came from a slab.
+    #[inline(always)]
+    fn taken(block: NonNull<u8>, class: usize) -> Short {
         let address = block.addr().get();
-        let number = ((address - ARENA.base().addr()) / SLAB) as u32;
+        let number = (address - ARENA.base().addr()) / SLAB;
         let at = blocks_before(address % SLAB, class).unwrap_or_default();
-        Short { block, class, record: record(span::run(number), at) }
+        Short { block, class, record: record(span::run(number as u32), at) }
     }
 
     /// Returns the length of the block without the room for the canary.
@@ -128,13 +132,12 @@ impl Short {
         end(&Fault::UseAfterFree { size, at }, self.block)
     }
 
-    /// Frees the block. `heap` is the calling thread's.
+    /// Frees the block, into the calling thread's cache if it has one.
     ///
     /// # Errors
     /// [`FreeError::AlreadyFree`].
-    #[inline]
-    pub(super) fn free(self, heap: Option<Owned>) -> Result<(), FreeError> {
-        let measures = measures();
+    #[inline(always)]
+    pub(super) fn free(self, measures: Measures, cache: Option<&mut Cache>) -> Result<(), FreeError> {
         let slack = self.record.set_free().ok_or(FreeError::AlreadyFree)?;
         self.check_end(self.whole(measures).saturating_sub(slack), measures);
         if measures.have(Measures::ZERO) {
@@ -144,9 +147,10 @@ impl Short {
         if mode::is_counted() {
             counts::record_free(Some(self.class), size_of_class(self.class));
         }
-        match heap.and_then(cache_of) {
-            Some(cache) => cache.free(self.block, self.class, measures),
-            None => shelf::put(self.class, &[FreeBlock::new(self.block, self.class)]),
+        let freed = FreeBlock::new(self.block, self.class);
+        match cache {
+            Some(cache) => cache.free(freed, measures),
+            None => shelf::put(self.class, &[freed]),
         }
         Ok(())
     }
