@@ -165,6 +165,7 @@ impl Cache {
         self.blocks.swap(drawn, first + count - 1);
         if let Some(block) = self.blocks[first + count - 1].block() {
             prefetch(block.as_ptr());
+            prefetch(block.as_ptr().wrapping_add(64));
         }
     }
 
