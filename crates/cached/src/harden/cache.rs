@@ -224,7 +224,10 @@ impl Cache {
         let bin = &mut self.bins[class];
         let (first, count) = (bin.place as usize, usize::from(bin.count));
         let filled = usize::from(bin.least + bin.batch);
-        bin.count += shelf::take(class, &mut self.blocks[first + count..first + filled]) as u8;
+        let added = shelf::take(class, &mut self.blocks[first + count..first + filled]);
+        // The lowest is taken first.
+        self.blocks[first + count..first + count + added].reverse();
+        bin.count += added as u8;
         let bin = *bin;
         self.draw_next(bin);
     }
