@@ -16,6 +16,7 @@ mod fault;
 mod free_block;
 mod long;
 mod quarantine;
+mod ready_spans;
 mod record;
 mod shelf;
 mod short;
@@ -209,6 +210,11 @@ pub(crate) fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
     }
 }
 
+/// Returns the number of bytes of a slab that have blocks, hardened or not.
+pub(crate) fn slab_length() -> usize {
+    span::length_of_slabs()
+}
+
 /// A slab or long block as a census sees it.
 pub(crate) struct SpanAt {
     /// `None` of a long block.
@@ -254,6 +260,7 @@ pub(crate) fn hold(pass: ForkPass<'_>) {
     if mode::is_hardened() {
         shelf::hold(pass);
         long::WAITING.hold_for_fork(pass);
+        ready_spans::hold(pass);
         cache::TABLE.hold_for_fork(pass);
     }
 }
@@ -267,6 +274,7 @@ pub(crate) unsafe fn let_go() {
         // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
         unsafe {
             cache::TABLE.let_go_after_fork();
+            ready_spans::let_go();
             long::WAITING.let_go_after_fork();
             shelf::let_go();
         }

@@ -4,14 +4,15 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Lock, round_to_pages};
+use heapwright_os::{Lock, Refused, round_to_pages};
 
 use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
 use super::short::Contents;
-use super::span::{self, Kind};
-use super::{Measures, canary, shelf};
+use super::span::{self, Kind, Pages};
+use super::{Measures, canary, ready_spans, shelf};
 use crate::arena::ARENA;
+use crate::classes::SLAB;
 use crate::mode::measures;
 use crate::{counts, mode};
 
@@ -61,6 +62,15 @@ pub(super) fn allocate(layout: Layout, contents: Contents) -> Option<NonNull<u8>
 
 /// Places a span, if need be after nothing waits any more and no slab is kept for nothing.
 fn place(length: usize, align: usize) -> Option<u32> {
+    if align <= SLAB
+        && let Some(number) = ready_spans::take(length)
+    {
+        // SAFETY: the span is sealed, and not in use.
+        match unsafe { span::reopen(number) } {
+            Ok(()) => return Some(number),
+            Err(Refused) => remove(number),
+        }
+    }
     let placed = span::place(&mut *ARENA.lock()?, length, align);
     placed.or_else(|| {
         release_waiting();
@@ -88,7 +98,7 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
     } else {
         if measures().have(Measures::ZERO) {
             // SAFETY: as above.
-            unsafe { span::clear(number) };
+            unsafe { span::clear(number, Pages::InMemory) };
         }
         remove(number);
     }
@@ -97,8 +107,11 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
 
 fn wait(number: u32, length: usize) {
     let mut waiting = WAITING.lock();
-    while let Some(first) = waiting.make_room(length, MOST_WAITING) {
-        remove(first.number);
+    while let Some(LongSpan { number, .. }) = waiting.make_room(length, MOST_WAITING) {
+        let other = if span::is_reopenable(number) { ready_spans::add(number) } else { Some(number) };
+        if let Some(number) = other {
+            remove(number);
+        }
     }
     waiting.add(LongSpan { number, bytes: length });
 }
@@ -108,6 +121,9 @@ pub(super) fn release_waiting() {
     let mut waiting = WAITING.lock();
     while let Some(first) = waiting.take() {
         remove(first.number);
+    }
+    while let Some(number) = ready_spans::take_any() {
+        remove(number);
     }
     if let Some(mut shared) = ARENA.lock() {
         span::remove_stuck(&mut shared);

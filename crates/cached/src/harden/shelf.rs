@@ -3,13 +3,13 @@
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
-use heapwright_os::{ForkPass, Lock, Refused, Reservation, purge, round_to_pages};
+use heapwright_os::{ForkPass, Lock, Refused, Reservation, round_to_pages};
 
 use super::draw::{Draw, LONGEST_DRAWN};
 use super::free_block::FreeBlock;
 use super::record::{Past, give_run, take_run};
 use super::slab::Slab;
-use super::span::{self, Kind};
+use super::span::{self, Kind, Pages};
 use super::{Measures, stock};
 use crate::mode::measures;
 use crate::arena::ARENA;
@@ -267,16 +267,9 @@ impl Shelf {
 
 /// Frees a slab that is on no shelf.
 fn remove(number: u32) {
-    if measures().have(Measures::ZERO)
-        && let Some(start) = NonNull::new(ARENA.start_of(number))
-    {
-        let length = span::length(number);
+    if measures().have(Measures::ZERO) {
         // SAFETY: the slab is this thread's, and no block of it is in use.
-        unsafe {
-            if purge(start, length).is_err() {
-                start.write_bytes(0, length);
-            }
-        }
+        unsafe { span::clear(number, Pages::Sparse) };
     }
     if let Some(mut arena) = ARENA.lock() {
         // SAFETY: the slab is this thread's, and no block of it is in use.

@@ -84,7 +84,7 @@ pub(super) struct Span {
     pub(super) length: usize,
     /// How long the whole span is, in bytes.
     whole: usize,
-    /// How many bytes at the body's start may not have been zero when the span was placed.
+    /// How many bytes at the body's start may not be zero: when the span is placed, and when it is removed.
     dirty: usize,
     /// How many bytes of a long block were asked for. Its user's, so to speak: changed by who has the block only.
     pub(super) requested: usize,
@@ -108,6 +108,11 @@ pub(super) fn init(room: usize) -> Result<(), Refused> {
     SPANS.store(spans.cast(), Ordering::Relaxed);
     *DISTANCE.lock() = Draw::new();
     Ok(())
+}
+
+/// Draws a number below `choices`; 0 where choices are not random.
+pub(super) fn draw_below(choices: usize) -> usize {
+    DISTANCE.lock().below(choices)
 }
 
 /// Makes sure that there is a record at a number.
@@ -186,7 +191,7 @@ pub(super) fn length_of_slabs() -> usize {
 /// its number.
 pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Option<u32> {
     let untouched = shared.pages.untouched_from();
-    let drawn = if align <= SLAB { DISTANCE.lock().below(4) } else { 0 };
+    let drawn = if align <= SLAB { draw_below(4) } else { 0 };
     let (start, lead, whole) =
         place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
     // SAFETY: the lead is a part of the span.
@@ -269,14 +274,39 @@ pub(super) unsafe fn seal(number: u32) {
             (*record).seal = Seal::Guards;
             if guarded == Guarded::ByAdvice {
                 // Guards replace the memory.
+                (*record).dirty = 0;
                 return;
             }
             (*record).protected += 1;
         } else if forbid(body, length).is_ok() {
             (*record).seal = Seal::Protection;
         }
-        let _ = purge(body, length);
+        (*record).dirty = if purge(body, length).is_ok() { 0 } else { length };
     }
+}
+
+/// Returns whether a sealed span can be reopened by [`reopen`].
+pub(super) fn is_reopenable(number: u32) -> bool {
+    // SAFETY: the span's record is there; the span is the caller's.
+    unsafe { (*span(number)).seal == Seal::Guards && (*span(number)).protected == 0 }
+}
+
+/// Makes the body of a sealed span accessible, which is zero.
+///
+/// # Errors
+/// [`Refused`]; it is still sealed.
+///
+/// # Safety
+/// The span is not in use, and can be reopened.
+pub(super) unsafe fn reopen(number: u32) -> Result<(), Refused> {
+    let body = NonNull::new(ARENA.start_of(number)).ok_or(Refused)?;
+    // SAFETY: as this function requires.
+    unsafe {
+        let record = span(number);
+        unguard(body, (*record).length, 0)?;
+        (*record).seal = Seal::None;
+    }
+    Ok(())
 }
 
 /// Makes the whole of a span accessible.
@@ -321,6 +351,10 @@ pub(super) unsafe fn remove(arena: &mut ArenaState, number: u32) {
             return;
         }
         set_kind(number, Kind::Nothing);
+        if measures().have(Measures::ZERO) && (*span(number)).dirty != 0 {
+            // It could not be purged.
+            body.write_bytes(0, (*span(number)).dirty);
+        }
         let _ = arena.remove(start);
     }
 }
@@ -329,9 +363,12 @@ pub(super) unsafe fn remove(arena: &mut ArenaState, number: u32) {
 ///
 /// # Safety
 /// The span is not in use.
-pub(super) unsafe fn clear(number: u32) {
+pub(super) unsafe fn clear(number: u32, pages: Pages) {
     // SAFETY: as this function requires.
-    unsafe { clear_bytes(number, (*span(number)).length) };
+    unsafe {
+        clear_bytes(number, (*span(number)).length, pages);
+        (*span(number)).dirty = 0;
+    }
 }
 
 /// Makes the body of a span zero that was just placed, as far as it is not.
@@ -340,18 +377,28 @@ pub(super) unsafe fn clear(number: u32) {
 /// The span is not in use.
 pub(super) unsafe fn clear_dirty(number: u32) {
     // SAFETY: as this function requires.
-    unsafe { clear_bytes(number, (*span(number)).dirty) };
+    unsafe { clear_bytes(number, (*span(number)).dirty, Pages::InMemory) };
+}
+
+/// Whether the pages of a body are in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pages {
+    /// Most of them are.
+    InMemory,
+    /// Some of them are.
+    Sparse,
 }
 
 /// # Safety
 /// The first bytes of the span's body, whole pages, are not in use.
-unsafe fn clear_bytes(number: u32, bytes: usize) {
-    /// Longer ones are purged: the system clears a page faster than it does so after a page fault.
+unsafe fn clear_bytes(number: u32, bytes: usize, pages: Pages) {
+    /// Longer ones are purged: so many page faults are worth it for the memory.
     const LONGEST_CLEARED: usize = 256 << 10;
     let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
     // SAFETY: as this function requires.
     unsafe {
-        if bytes <= LONGEST_CLEARED || purge(body, bytes).is_err() {
+        let is_written = pages == Pages::InMemory && bytes <= LONGEST_CLEARED;
+        if is_written || purge(body, bytes).is_err() {
             body.write_bytes(0, bytes);
         }
     }

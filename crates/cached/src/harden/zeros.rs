@@ -7,7 +7,7 @@ use crate::classes::GRAIN;
 /// The bytes of a step. Most blocks are no longer, so that the number of steps is predicted.
 const STEP: usize = 128;
 
-/// The longest block that is cleared here: `memset` is faster for longer ones.
+/// The longest block that is processed by overlapping steps: longer ones are faster by `memset` and by a plain loop.
 const LONGEST: usize = 4 * STEP;
 
 /// Calls `act` with the offset of each grain of a block, with some more than once.
@@ -45,6 +45,10 @@ pub(super) unsafe fn clear(block: NonNull<u8>, length: usize) {
 /// As [`clear`].
 #[inline(always)]
 pub(super) unsafe fn is_clear(block: NonNull<u8>, length: usize) -> bool {
+    if length > LONGEST {
+        // SAFETY: as this function requires.
+        return unsafe { is_clear_long(block, length) };
+    }
     let mut bits = [0u64; 2];
     each_grain(length, |offset| {
         // SAFETY: the offsets are of grains of the block, as this function requires.
@@ -52,6 +56,17 @@ pub(super) unsafe fn is_clear(block: NonNull<u8>, length: usize) -> bool {
         bits = [bits[0] | words[0], bits[1] | words[1]];
     });
     bits == [0; 2]
+}
+
+/// # Safety
+/// As [`clear`].
+#[inline(never)]
+unsafe fn is_clear_long(block: NonNull<u8>, length: usize) -> bool {
+    // SAFETY: blocks consist of words, as this function requires.
+    let words = unsafe { core::slice::from_raw_parts(block.as_ptr().cast::<u64>(), length / 8) };
+    let (steps, rest) = words.as_chunks::<{ STEP / 8 }>();
+    let bits_of = |words: &[u64]| words.iter().fold(0, |bits, word| bits | word);
+    steps.iter().all(|step| bits_of(step) == 0) && bits_of(rest) == 0
 }
 
 /// Returns the offset of the first byte that is not zero; 0 if there is none.
