@@ -11,9 +11,9 @@ use super::record::{Past, give_run, take_run};
 use super::slab::Slab;
 use super::span::{self, Kind, Pages};
 use super::{Measures, stock};
-use crate::mode::measures;
 use crate::arena::ARENA;
 use crate::classes::{CLASSES, SLAB, size_of_class};
+use crate::mode::measures;
 use crate::slab_list::{Node, Nodes, SlabList};
 
 /// The slabs of a class.

@@ -95,7 +95,13 @@ impl Slab {
     /// Takes up to `wanted` free blocks that follow one another, from one on that is drawn, and calls `take` with the
     /// number of each; returns how many. There is room. Updates the number of idle pages.
     #[inline(always)]
-    pub(super) fn take(&mut self, wanted: usize, draw: &mut Draw, idle: &mut u32, mut take: impl FnMut(usize)) -> usize {
+    pub(super) fn take(
+        &mut self,
+        wanted: usize,
+        draw: &mut Draw,
+        idle: &mut u32,
+        mut take: impl FnMut(usize),
+    ) -> usize {
         while u32::from(self.open) < draw.least_choice() && self.closed != 0 {
             let rank = draw.below(self.closed.count_ones() as usize);
             self.open(select(u64::from(self.closed), rank));
