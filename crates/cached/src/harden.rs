@@ -6,7 +6,8 @@
 //!
 //! Short blocks (`short`) have a class and lie in slabs (`slab`), behind a lock per class (`shelf`) and a cache per
 //! thread (`cache`), which answers most calls without a lock. Long blocks have pages of their own (`long`). Both lie in
-//! spans with their guard pages (`span`). Freed blocks may wait (`quarantine`), secret bytes may follow a block
+//! spans with their guard pages (`span`, `span_pages`); those of freed slabs and long blocks are kept for a while
+//! (`stock`, `ready_spans`). Freed blocks may wait (`quarantine`), secret bytes may follow a block
 //! (`canary`), choices may be random (`draw`), and what is found is reported (`fault`).
 
 mod cache;
@@ -22,6 +23,7 @@ mod shelf;
 mod short;
 mod slab;
 mod span;
+mod span_pages;
 mod stock;
 mod table;
 mod zeros;

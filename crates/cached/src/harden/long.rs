@@ -9,7 +9,8 @@ use heapwright_os::{Lock, Refused, round_to_pages};
 use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
 use super::short::Contents;
-use super::span::{self, Kind, Pages};
+use super::span::{self, Kind};
+use super::span_pages::{self, Pages};
 use super::{Measures, canary, ready_spans, shelf};
 use crate::arena::ARENA;
 use crate::classes::SLAB;
@@ -46,7 +47,7 @@ pub(super) fn allocate(layout: Layout, contents: Contents) -> Option<NonNull<u8>
     // SAFETY: the span is new, and long enough.
     unsafe {
         if contents == Contents::Zeros && !measures().have(Measures::ZERO) {
-            span::clear_dirty(number);
+            span_pages::clear_dirty(number);
         }
         (*span::span(number)).requested = if has_canary { layout.size() } else { length };
         if has_canary {
@@ -66,16 +67,16 @@ fn place(length: usize, align: usize) -> Option<u32> {
         && let Some(number) = ready_spans::take(length)
     {
         // SAFETY: the span is sealed, and not in use.
-        match unsafe { span::reopen(number) } {
+        match unsafe { span_pages::reopen(number) } {
             Ok(()) => return Some(number),
             Err(Refused) => remove(number),
         }
     }
-    let placed = span::place(&mut *ARENA.lock()?, length, align);
+    let placed = span_pages::place(&mut *ARENA.lock()?, length, align);
     placed.or_else(|| {
         release_waiting();
         shelf::trim();
-        span::place(&mut *ARENA.lock()?, length, align)
+        span_pages::place(&mut *ARENA.lock()?, length, align)
     })
 }
 
@@ -93,12 +94,12 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
     let length = unsafe { (*span::span(number)).length };
     if measures().have(Measures::QUARANTINE) {
         // SAFETY: as above.
-        unsafe { span::seal(number) };
+        unsafe { span_pages::seal(number) };
         wait(number, length);
     } else {
         if measures().have(Measures::ZERO) {
             // SAFETY: as above.
-            unsafe { span::clear(number, Pages::InMemory) };
+            unsafe { span_pages::clear(number, Pages::InMemory) };
         }
         remove(number);
     }
@@ -108,7 +109,7 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
 fn wait(number: u32, length: usize) {
     let mut waiting = WAITING.lock();
     while let Some(LongSpan { number, .. }) = waiting.make_room(length, MOST_WAITING) {
-        let other = if span::is_reopenable(number) { ready_spans::add(number) } else { Some(number) };
+        let other = if span_pages::is_reopenable(number) { ready_spans::add(number) } else { Some(number) };
         if let Some(number) = other {
             remove(number);
         }
@@ -126,14 +127,14 @@ pub(super) fn release_waiting() {
         remove(number);
     }
     if let Some(mut shared) = ARENA.lock() {
-        span::remove_stuck(&mut shared);
+        span_pages::remove_stuck(&mut shared);
     }
 }
 
 fn remove(number: u32) {
     if let Some(mut shared) = ARENA.lock() {
         // SAFETY: nobody uses the block any more.
-        unsafe { span::remove(&mut shared, number) };
+        unsafe { span_pages::remove(&mut shared, number) };
     }
 }
 

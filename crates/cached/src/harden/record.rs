@@ -169,3 +169,44 @@ fn read_link(run: Run) -> usize {
 fn write_link(run: Run, link: usize) {
     (0..LINK).for_each(|part| record(run, part).0.store((link >> (16 * part)) as u16, Ordering::Relaxed));
 }
+
+#[cfg(all(loom, test))]
+mod interleavings {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    #[test]
+    fn of_two_threads_that_free_a_block_one_does() {
+        loom::model(|| {
+            let record = Arc::new(Record(AtomicU16::new(NEVER)));
+            record.set_used(5);
+            let others = Arc::clone(&record);
+            let other = thread::spawn(move || others.set_free());
+            let freed = [record.set_free(), other.join().unwrap()];
+            assert_eq!(freed.iter().flatten().collect::<std::vec::Vec<_>>(), [&5]);
+            assert!(record.was_used() && record.slack().is_none());
+        });
+    }
+
+    /// The thread that frees a block overwrites it: what the thread that resized it wrote happens before.
+    #[test]
+    fn a_free_happens_after_the_last_resize_that_it_sees() {
+        loom::model(|| {
+            let record = Arc::new((Record(AtomicU16::new(NEVER)), UnsafeCell::new(0)));
+            let others = Arc::clone(&record);
+            let resizer = thread::spawn(move || {
+                // SAFETY: loom checks that no other thread uses the contents.
+                others.1.with_mut(|contents| unsafe { *contents = 7 });
+                others.0.set_used(7);
+            });
+            if record.0.set_free() == Some(7) {
+                // SAFETY: as above.
+                record.1.with_mut(|contents| assert_eq!(unsafe { core::mem::replace(&mut *contents, 0) }, 7));
+            }
+            resizer.join().unwrap();
+        });
+    }
+}

@@ -9,7 +9,8 @@ use super::draw::{Draw, LONGEST_DRAWN};
 use super::free_block::FreeBlock;
 use super::record::{Past, give_run, take_run};
 use super::slab::Slab;
-use super::span::{self, Kind, Pages};
+use super::span::{self, Kind};
+use super::span_pages::{self, Pages};
 use super::{Measures, stock};
 use crate::arena::ARENA;
 use crate::classes::{CLASSES, SLAB, size_of_class};
@@ -201,7 +202,7 @@ impl Shelf {
         let length = span::length_of_slabs();
         let (number, past) = match stock::take(&mut self.draw) {
             Some(number) => (number, Past::Slab),
-            None => (ARENA.lock().and_then(|mut arena| span::place(&mut arena, length, 1))?, Past::Unused),
+            None => (ARENA.lock().and_then(|mut arena| span_pages::place(&mut arena, length, 1))?, Past::Unused),
         };
         let Some(run) = take_run(class, past) else {
             remove(number);
@@ -269,10 +270,10 @@ impl Shelf {
 fn remove(number: u32) {
     if measures().have(Measures::ZERO) {
         // SAFETY: the slab is this thread's, and no block of it is in use.
-        unsafe { span::clear(number, Pages::Sparse) };
+        unsafe { span_pages::clear(number, Pages::Sparse) };
     }
     if let Some(mut arena) = ARENA.lock() {
         // SAFETY: the slab is this thread's, and no block of it is in use.
-        unsafe { span::remove(&mut arena, number) };
+        unsafe { span_pages::remove(&mut arena, number) };
     }
 }
