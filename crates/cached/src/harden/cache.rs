@@ -128,7 +128,8 @@ pub(super) fn of(heap: Owned) -> Option<&'static mut Cache> {
 #[cold]
 #[inline(never)]
 fn make(heap: Owned) -> Option<&'static mut Cache> {
-    let place = heap.owner() as usize;
+    // The numbers of heaps begin at 1.
+    let place = heap.owner() as usize - 1;
     TABLE.lock().cover((place + 1) * size_of::<Cache>()).ok()?;
     // SAFETY: the table is mapped up to the end of this cache; zeros are one, and the heap is this thread's.
     let cache = unsafe { &mut *CACHES.load(Ordering::Relaxed).add(place) };
