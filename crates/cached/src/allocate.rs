@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use crate::classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
 use crate::errors::OutOfMemory;
 use crate::heap::Owned;
-use crate::lifecycle::{heap_for_long_blocks, heap_to_allocate_in};
+use crate::lifecycle::{adopted, heap_for_long_blocks, heap_to_allocate_in};
 use crate::lookup::usable_size;
 use crate::origin::Origin;
 use crate::{counts, harden, long, mode, startup, thread, upkeep};
@@ -24,6 +24,13 @@ pub fn take(size: usize) -> Option<NonNull<u8>> {
 #[must_use]
 pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
     thread::heap().take_medium(size)
+}
+
+/// Does the same as [`take`] and [`take_medium`] in the hardened heap, whose blocks these do not return.
+#[inline(always)]
+#[must_use]
+pub fn take_hardened(size: usize) -> Option<NonNull<u8>> {
+    if mode::is_hardened() { harden::take(size) } else { None }
 }
 
 /// Does the same as [`take`]; the block is zero up to its usable size.
@@ -64,7 +71,7 @@ fn allocate_zeroed_slowly(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     startup::ready().ok_or(OutOfMemory)?;
     let layout = layout(size, GRAIN)?;
     if mode::is_hardened() {
-        return harden::allocate_zeroed(layout);
+        return harden::allocate_zeroed(layout, adopted());
     }
     if size <= LARGEST
         && let Some(heap) = heap_to_allocate_in()
@@ -147,7 +154,7 @@ fn layout(size: usize, align: usize) -> Result<Layout, OutOfMemory> {
 fn allocate_without_class(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     startup::ready().ok_or(OutOfMemory)?;
     if mode::is_hardened() {
-        return harden::allocate(layout);
+        return harden::allocate(layout, adopted());
     }
     allocate_long(layout, long::allocate)
 }

@@ -26,19 +26,21 @@ pub struct ClassSlabs {
     pub dissolved: usize,
     /// The number of free blocks of these slabs in thread caches and inboxes, as far as is known.
     pub listed: usize,
+    /// The number of blocks of a slab. The slabs of the hardened heap have guard pages.
+    per_slab: usize,
 }
 
 impl ClassSlabs {
     /// Returns no slabs with blocks of `size` bytes, which is not 0.
     #[must_use]
     pub const fn none_of(size: usize) -> ClassSlabs {
-        ClassSlabs { size, slabs: 0, used: 0, dissolved: 0, listed: 0 }
+        ClassSlabs { size, slabs: 0, used: 0, dissolved: 0, listed: 0, per_slab: SLAB / size }
     }
 
     /// Returns the number of blocks in these slabs, used and free.
     #[must_use]
     pub fn blocks(&self) -> usize {
-        self.slabs * (SLAB / self.size)
+        self.slabs * self.per_slab
     }
 
     /// Returns the number of free blocks in these slabs, those in caches and inboxes among them.
@@ -112,7 +114,8 @@ impl Census {
             }
             let dissolved = out_dissolved.saturating_sub(listed_dissolved);
             let used = out.saturating_sub(listed) + dissolved;
-            let class = ClassSlabs { size: size_of_class(class), slabs, used, dissolved, listed };
+            let size = size_of_class(class);
+            let class = ClassSlabs { size, slabs, used, dissolved, listed, per_slab: harden::slab_length() / size };
             (slabs + out_dissolved != 0).then_some(class)
         })
     }

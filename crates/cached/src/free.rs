@@ -9,7 +9,6 @@ use crate::classes::size_of_class;
 use crate::heap::send_unbuffered;
 use crate::lifecycle::{adopted, heap_for_long_blocks, heap_to_allocate_in};
 use crate::lookup::usable_size;
-use crate::measures::Measures;
 use crate::origin::Origin;
 use crate::{counts, harden, long, mode, thread};
 
@@ -45,6 +44,16 @@ pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
 pub unsafe fn give_any(block: *mut u8) -> bool {
     // SAFETY: the caller's promise.
     unsafe { thread::heap().give_any(block) }
+}
+
+/// Does the same as [`give_any`] for the blocks of the hardened heap.
+///
+/// # Safety
+/// As [`free`].
+#[inline(always)]
+#[must_use]
+pub unsafe fn give_hardened(block: *mut u8) -> bool {
+    mode::is_hardened() && harden::give(block)
 }
 
 /// Frees a block.
@@ -90,12 +99,7 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
 #[inline(never)]
 unsafe fn free_without_class(block: NonNull<u8>) -> Result<(), FreeError> {
     if mode::is_hardened() {
-        if mode::measures().have(Measures::QUARANTINE) {
-            // Before the block is free: it may be the table of the thread-specific values of a thread that ends, and
-            // adopting a heap writes into that table.
-            adopted();
-        }
-        return harden::free(block);
+        return harden::free(block, adopted());
     }
     // SAFETY: as this function requires.
     unsafe { long::free(block, heap_for_long_blocks()) }

@@ -23,7 +23,7 @@ mod slabs;
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::AtomicU64;
 
 use crate::arena::ARENA;
@@ -35,7 +35,7 @@ use crate::links::{Key, SideTable};
 use crate::long_cache::LongCache;
 use crate::origin::{Origin, class_in_dissolved, class_of_block};
 use crate::owner_lock::OwnerLock;
-use crate::platform::{only_one, touch};
+use crate::platform::{AtomicPtr, only_one, touch};
 use crate::tables::HEAP_STEP;
 
 use cache::ThreadCache;
@@ -58,6 +58,8 @@ pub(crate) struct Heap {
     tenancy: Tenancy,
     /// When its thread filled lists last, as far as is known, in nanoseconds.
     active_at: AtomicU64,
+    /// What the hardened heap has instead of the thread cache; it is used by the heap's thread alone.
+    hardened: AtomicPtr<()>,
 }
 
 /// The offset of a heap in its page. Processors that compare the last 12 bits of addresses take a store to a block for
@@ -80,6 +82,7 @@ pub(crate) static EMPTY: Heap = Heap {
     owner: 0,
     tenancy: Tenancy::new(),
     active_at: AtomicU64::new(0),
+    hardened: AtomicPtr::new(null_mut()),
 };
 }
 
@@ -97,6 +100,7 @@ impl Heap {
             owner,
             tenancy: Tenancy::new(),
             active_at: AtomicU64::new(0),
+            hardened: AtomicPtr::new(null_mut()),
         };
         // SAFETY: the place is long enough, aligned, and not used, as this function requires.
         unsafe { Heap::place_of(owner).write(heap) };
@@ -149,6 +153,12 @@ impl ThreadHeap {
     #[inline(always)]
     pub(crate) fn owned(self) -> Option<Owned> {
         if self.heap.owner != 0 { Some(Owned(self)) } else { None }
+    }
+
+    /// Returns the place where the hardened heap has the address of the thread's cache; that of [`EMPTY`] stays null.
+    #[inline(always)]
+    pub(crate) fn hardened(self) -> &'static AtomicPtr<()> {
+        &self.heap.hardened
     }
 
     #[inline(always)]
@@ -289,6 +299,10 @@ impl Owned {
 
     pub(crate) fn owner(self) -> u32 {
         self.heap().owner
+    }
+
+    pub(crate) fn here(self) -> ThreadHeap {
+        self.0
     }
 
     #[inline(always)]

@@ -79,13 +79,13 @@ mod thread;
 mod trim;
 mod upkeep;
 
-pub use allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_medium, take_zeroed};
+pub use allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_hardened, take_medium, take_zeroed};
 pub use census::{Census, ClassSlabs, DissolvedSlabs, census, census_of, heaps};
 pub use classes::sizes;
 pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use errors::{NotMoved, OutOfMemory};
 pub use fork::{after_fork, after_fork_in_child, before_fork};
-pub use free::{free, free_sized, give, give_any, give_sized};
+pub use free::{free, free_sized, give, give_any, give_hardened, give_sized};
 pub use global::Cached;
 pub use harden::harden;
 #[cfg(not(all(loom, test)))]

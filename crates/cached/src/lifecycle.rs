@@ -55,7 +55,7 @@ unsafe extern "C" fn on_thread_exit(_: *mut c_void) {
 pub(crate) fn leave() {
     let Some(heap) = thread::heap_if_any() else { return };
     if mode::is_hardened() {
-        harden::stop_waiting(heap.owner());
+        harden::flush(heap);
     }
     long::flush_cache(heap);
     heap.flush();

@@ -1,12 +1,13 @@
 //! What hardening consists of, by name.
 
-/// Measures against faulty and hostile programs; any of them can be had without the others.
+/// Measures against faulty and hostile programs. Each can be taken without the others; two levels name sets of them.
 ///
 /// ```
 /// use heapwright_cached::Measures;
 ///
-/// assert_eq!(Measures::from_text("guard,canary"), Some(Measures::GUARD.and(Measures::CANARY)));
-/// assert_eq!(Measures::from_text("1"), Some(Measures::ALL));
+/// assert_eq!(Measures::from_text("guard,zero"), Some(Measures::GUARD.and(Measures::ZERO)));
+/// assert_eq!(Measures::from_text("light,zero"), Some(Measures::LIGHT.and(Measures::ZERO)));
+/// assert_eq!(Measures::from_text("full"), Some(Measures::ALL));
 /// assert_eq!(Measures::from_text("walls"), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,13 +26,18 @@ impl Measures {
     pub const ZERO: Measures = Measures(1 << 3);
     /// Secret bytes lie behind each block; whether they are as they were is checked when it is freed.
     pub const CANARY: Measures = Measures(1 << 4);
-    /// All of them.
+    /// The light level: the measures that cost little.
+    pub const LIGHT: Measures = Measures::GUARD.and(Measures::CANARY);
+    /// The full level: all of them.
     pub const ALL: Measures = Measures((1 << 5) - 1);
 
     /// What [`Measures::from_text`] understands, in words.
-    pub const CHOICES: &str = "0, 1, or some of guard, random, quarantine, zero, canary with commas between them";
+    pub const CHOICES: &str =
+        "0, 1, or some of light, full, guard, random, quarantine, zero, canary with commas between them";
 
-    const NAMED: [(&str, Measures); 5] = [
+    const NAMED: [(&str, Measures); 7] = [
+        ("light", Measures::LIGHT),
+        ("full", Measures::ALL),
         ("guard", Measures::GUARD),
         ("random", Measures::RANDOM),
         ("quarantine", Measures::QUARANTINE),
@@ -39,8 +45,8 @@ impl Measures {
         ("canary", Measures::CANARY),
     ];
 
-    /// The measures that a text names: `0` for none, `1` for all, or their names with commas between them. `None` when
-    /// it means nothing.
+    /// Returns the measures that a text names: `0` for none, `1` for all, or names of measures and levels with commas
+    /// between them. `None` for any other text.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Measures> {
         match text {
@@ -85,7 +91,9 @@ mod tests {
         assert_eq!(Measures::from_text("0"), Some(Measures::NONE));
         assert_eq!(Measures::from_text("guard,random,quarantine,zero,canary"), Some(Measures::ALL));
         assert_eq!(Measures::from_text("zero,zero"), Some(Measures::ZERO));
-        for nonsense in ["", "2", "Guard", "guard,", ",guard", "guard random", "01"] {
+        assert_eq!(Measures::from_text("light"), Some(Measures::GUARD.and(Measures::CANARY)));
+        assert_eq!((Measures::from_text("full"), Measures::from_text("1")), (Some(Measures::ALL), Some(Measures::ALL)));
+        for nonsense in ["", "2", "Guard", "guard,", ",guard", "guard random", "01", "heavy", "light,1"] {
             assert_eq!(Measures::from_text(nonsense), None, "{nonsense}");
         }
         assert!(Measures::ALL.have(Measures::ZERO.and(Measures::GUARD)));

@@ -16,7 +16,7 @@ use loom::lazy_static::Lazy;
 use loom::sync::{Condvar, Mutex};
 use loom::thread_local;
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, fence};
 
 /// 63 slabs.
 pub(crate) const CAPACITY: usize = 4 << 20;

@@ -1,7 +1,7 @@
 //! Atomics, locks, thread ends and fork handlers, and constants that models change; `model.rs` has the same names for
 //! loom.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, fence};
 
 pub(crate) use core::hint::spin_loop;
 

@@ -4,9 +4,9 @@ use core::ptr::NonNull;
 
 use heapwright_heaps::ResizeError;
 
-use crate::allocate::{allocate_to_grow, take, take_medium};
+use crate::allocate::{allocate_to_grow, take, take_hardened, take_medium};
 use crate::errors::{NotMoved, OutOfMemory};
-use crate::free::{free, give_any};
+use crate::free::{free, give_any, give_hardened};
 use crate::lookup::{length_in_slab, usable_size};
 use crate::{harden, long, mode};
 
@@ -51,12 +51,13 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
             },
         },
     };
-    let new = take(size).or_else(|| take_medium(size)).map_or_else(|| allocate_to_grow(usable, size), Ok);
+    let taken = take(size).or_else(|| take_medium(size)).or_else(|| take_hardened(size));
+    let new = taken.map_or_else(|| allocate_to_grow(usable, size), Ok);
     let new = new.map_err(|OutOfMemory| NotMoved::OutOfMemory)?;
     // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
     unsafe {
         new.copy_from_nonoverlapping(block, usable.min(size));
-        if !give_any(block.as_ptr()) {
+        if !give_any(block.as_ptr()) && !give_hardened(block.as_ptr()) {
             free(block).map_err(|_| NotMoved::NotABlock)?;
         }
     }

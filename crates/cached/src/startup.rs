@@ -18,7 +18,7 @@ use crate::{fork, harden};
 /// # Errors
 /// [`Refused`] when there is no address space.
 pub fn start() -> Result<(), Refused> {
-    ARENA.init(harden::lay)
+    ARENA.init(harden::init)
 }
 
 /// Initialises the heap for a program that has not called [`start`]. Before that the mode is not set. `None` when

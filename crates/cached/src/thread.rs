@@ -47,9 +47,15 @@ pub(crate) fn heap() -> ThreadHeap {
 
 /// Returns the calling thread's heap, in whichever slot it is; `None` when it has none.
 pub(crate) fn heap_if_any() -> Option<Owned> {
-    // SAFETY: as in `heap`.
-    let heap = if mode::is_usual() { heap() } else { unsafe { ThreadHeap::new(&*kept_slot::get()) } };
+    let heap = if mode::is_usual() { heap() } else { kept_heap() };
     heap.owned()
+}
+
+/// Returns the calling thread's heap in all modes but the usual one, which may be the empty heap.
+#[inline(always)]
+pub(crate) fn kept_heap() -> ThreadHeap {
+    // SAFETY: as in `heap`.
+    unsafe { ThreadHeap::new(&*kept_slot::get()) }
 }
 
 /// Makes a heap the calling thread's.

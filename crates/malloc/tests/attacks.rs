@@ -6,6 +6,12 @@ use support::{code, compile, complaints, is_emulated, run};
 
 const MEASURES: [&str; 5] = ["guard", "random", "quarantine", "zero", "canary"];
 
+/// The names of the full level.
+const FULL: [&str; 2] = ["full", "1"];
+
+/// The measures of the light level.
+const LIGHT: [&str; 2] = ["guard", "canary"];
+
 /// The outcome of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -95,13 +101,24 @@ fn a_measure_stops_what_it_is_for_and_nothing_else_does() {
             let found = end_of(attack, measure);
             assert!(expected == BY_CHANCE || found == expected, "{attack} under {measure}: {found:?}");
         }
-        assert_ne!(end_of(attack, "1"), Success, "{attack} under all");
+        for level in FULL {
+            assert_ne!(end_of(attack, level), Success, "{attack} under {level}");
+        }
+    }
+}
+
+/// The light level stops what its measures stop, and has the price of no other.
+#[test]
+fn the_light_level_stops_what_its_measures_stop() {
+    for Attack(attack, by_default, stopped) in ATTACKS {
+        let expected = stopped.iter().find(|(name, _)| LIGHT.contains(name)).map_or(*by_default, |(_, end)| *end);
+        assert_eq!(end_of(attack, "light"), expected, "{attack}");
     }
 }
 
 #[test]
 fn some_attacks_are_always_stopped() {
-    for measures in ["", "1"].into_iter().chain(MEASURES) {
+    for measures in ["", "light", "full"].into_iter().chain(MEASURES) {
         assert_eq!(end_of("free-twice", measures), DOUBLE_FREE, "{measures}");
         // When the pages of a block were unmapped, the heap cannot know that it was a block.
         assert!([DOUBLE_FREE, INVALID].contains(&end_of("free-twice-long", measures)), "{measures}");

@@ -37,8 +37,8 @@ fn hardened_heaps_cover_corners() {
     }
 }
 
-/// The hardened heap, with all measures and with each alone.
-const HARDENED: [&str; 6] = ["1", "guard", "random", "quarantine", "zero", "canary"];
+/// The hardened heap, with all measures, at the light level, and with each measure alone.
+const HARDENED: [&str; 7] = ["1", "light", "guard", "random", "quarantine", "zero", "canary"];
 
 fn conforms_hardened(measures: &str) {
     let plugin = compile("plugin.c", &["-shared", "-fPIC"]);

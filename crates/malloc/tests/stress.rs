@@ -23,5 +23,10 @@ fn the_cached_heap_endures_it() {
 
 #[test]
 fn the_hardened_heap_endures_it() {
-    endures(&[("HEAPWRIGHT_HARDEN", "1")]);
+    endures(&[("HEAPWRIGHT_HARDEN", "full")]);
+}
+
+#[test]
+fn the_lightly_hardened_heap_endures_it() {
+    endures(&[("HEAPWRIGHT_HARDEN", "light")]);
 }

@@ -50,7 +50,7 @@ pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
 
 #[inline(never)]
 fn allocate_otherwise(size: usize) -> *mut u8 {
-    match take_medium(size) {
+    match take_medium(size).or_else(|| cached::take_hardened(size)) {
         Some(block) => block.as_ptr(),
         None => allocate_aligned(ALIGN, size),
     }
@@ -154,7 +154,7 @@ pub unsafe fn free(block: *mut u8) {
 unsafe fn free_otherwise(block: *mut u8) {
     // SAFETY: if a live block starts at this address, the program does not use it any more, as this function requires.
     unsafe {
-        if cached::give_any(block) {
+        if cached::give_any(block) || cached::give_hardened(block) {
             return;
         }
         if let Some(block) = NonNull::new(block) {

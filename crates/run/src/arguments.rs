@@ -31,10 +31,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "REACTION")]
     pub on_bad_free: Option<OnBadFree>,
 
-    /// Harden the heap against overflows, use after free and similar errors with these measures, separated by commas;
-    /// all of them if none is named.
+    /// Harden the heap against overflows, use after free and similar errors with these measures or levels, separated by
+    /// commas; with every measure if none is named.
     #[arg(long, value_name = "MEASURE", num_args = 0..=1, require_equals = true, value_delimiter = ',',
-        default_missing_value = MEASURES, value_parser = PossibleValuesParser::new(MEASURES.split(',')))]
+        default_missing_value = "full", value_parser = PossibleValuesParser::new(MEASURES))]
     pub harden: Option<Vec<String>>,
 
     /// Use this drop-in library instead of the one inside the command.
@@ -50,8 +50,8 @@ pub struct RunArgs {
     pub args: Vec<OsString>,
 }
 
-/// The hardening measures of the drop-in library.
-const MEASURES: &str = "guard,random,quarantine,zero,canary";
+/// The levels of hardening of the drop-in library, and its measures.
+const MEASURES: [&str; 7] = ["light", "full", "guard", "random", "quarantine", "zero", "canary"];
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -61,6 +61,7 @@ Examples:
   heapwright run --stats json -o heap.json -- make   for a program to read
   heapwright run -p random --seed 7 -- sort big.txt  random, but repeatable
   heapwright run --harden -- ./server                guard pages, quarantine, canaries, ...
+  heapwright run --harden=light -- ./server          the measures that cost little
 
 The program's children run under the policy too, and report as well.
 

@@ -5,8 +5,16 @@ use heapwright_os::secret_word;
 use super::Measures;
 use crate::mode::measures;
 
+/// The number of places among which random choices are made, where there are so many.
+pub(super) const CHOICES: usize = 32;
+
+/// The longest blocks among which the caches of threads choose; among longer ones the shelf chooses for each of them.
+/// [`CHOICES`] of these in each cache would be too much memory.
+pub(super) const LONGEST_DRAWN: usize = 1 << 10;
+
 /// Who chooses. The generator is quick, and not one of cryptography's: it is not foreseen by who does not see what it chose, many
 /// times over.
+#[repr(u64)]
 pub(super) enum Draw {
     Lowest,
     Any { state: u64 },
@@ -19,6 +27,7 @@ impl Draw {
     }
 
     /// A number below `choices`, which is not 0.
+    #[inline]
     pub(super) fn below(&mut self, choices: usize) -> usize {
         match self {
             Draw::Lowest => 0,
@@ -29,12 +38,14 @@ impl Draw {
         }
     }
 
-    /// How many places there should be to choose among, where there can be so many.
+    /// Returns whether choices are random.
+    pub(super) fn is_random(&self) -> bool {
+        matches!(self, Draw::Any { .. })
+    }
+
+    /// Returns the number of places that there should be to choose among, where there can be so many.
     pub(super) fn least_choice(&self) -> u32 {
-        match self {
-            Draw::Lowest => 1,
-            Draw::Any { .. } => 32,
-        }
+        if self.is_random() { CHOICES as u32 } else { 1 }
     }
 }
 

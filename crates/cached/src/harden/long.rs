@@ -4,63 +4,103 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_heaps::{FreeError, ResizeError};
-use heapwright_os::{Lock, forbid, purge, round_to_pages};
+use heapwright_os::{Lock, Refused, round_to_pages};
 
 use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
+use super::short::Contents;
 use super::span::{self, Kind};
-use super::{Measures, canary, room_for_canary};
+use super::span_pages::{self, Pages};
+use super::{Measures, canary, ready_spans, shelf};
 use crate::arena::ARENA;
+use crate::classes::SLAB;
 use crate::mode::measures;
+use crate::{counts, mode};
 
 /// Long blocks that wait: their addresses only, for their memory has gone back to the system.
-pub(super) static WAITING: Lock<Queue<256>> = Lock::new(Queue::EMPTY);
+pub(super) static WAITING: Lock<Queue<LongSpan, 256>> = Lock::new(Queue::EMPTY);
+
+/// A freed long block, by the number of its span, and its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct LongSpan {
+    number: u32,
+    bytes: usize,
+}
+
+impl Waiting for LongSpan {
+    const NOTHING: LongSpan = LongSpan { number: 0, bytes: 0 };
+
+    fn bytes(self) -> usize {
+        self.bytes
+    }
+}
 
 /// How many bytes of addresses may wait.
 const MOST_WAITING: usize = 4 << 30;
 
-/// A block of its own pages, all zeros.
-pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
-    let length = round_to_pages(layout.size().checked_add(room_for_canary())?)?;
+/// Allocates a block of its own pages.
+pub(super) fn allocate(layout: Layout, contents: Contents) -> Option<NonNull<u8>> {
+    let length = round_to_pages(layout.size().checked_add(canary::room(measures()))?)?;
     let number = place(length, layout.align())?;
     let block = NonNull::new(ARENA.start_of(number))?;
     let has_canary = measures().have(Measures::CANARY);
     // SAFETY: the span is new, and long enough.
     unsafe {
+        if contents == Contents::Zeros && !measures().have(Measures::ZERO) {
+            span_pages::clear_dirty(number);
+        }
         (*span::span(number)).requested = if has_canary { layout.size() } else { length };
         if has_canary {
             canary::put(block, layout.size());
         }
     }
     span::set_kind(number, Kind::Long);
+    if mode::is_counted() {
+        counts::record_allocation(None, layout.size(), usable_size(number));
+    }
     Some(block)
 }
 
-/// A span, if need be after nothing waits any more.
+/// Places a span, if need be after nothing waits any more and no slab is kept for nothing.
 fn place(length: usize, align: usize) -> Option<u32> {
-    let placed = span::place(&mut *ARENA.lock()?, length, align);
+    if align <= SLAB
+        && let Some(number) = ready_spans::take(length)
+    {
+        // SAFETY: the span is sealed, and not in use.
+        match unsafe { span_pages::reopen(number) } {
+            Ok(()) => return Some(number),
+            Err(Refused) => remove(number),
+        }
+    }
+    let placed = span_pages::place(&mut *ARENA.lock()?, length, align);
     placed.or_else(|| {
         release_waiting();
-        span::place(&mut *ARENA.lock()?, length, align)
+        shelf::trim();
+        span_pages::place(&mut *ARENA.lock()?, length, align)
     })
 }
 
 /// Frees the block at a number.
 pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
+    let size = usable_size(number);
     if !span::set_waiting(number) {
         return Err(FreeError::AlreadyFree);
     }
     check(number, block);
+    if mode::is_counted() {
+        counts::record_free(None, size);
+    }
     // SAFETY: nobody uses the block any more.
     let length = unsafe { (*span::span(number)).length };
     if measures().have(Measures::QUARANTINE) {
-        // SAFETY: as above. What the system refuses is not as well guarded, but waits all the same.
-        unsafe {
-            let _ = purge(block, length);
-            let _ = forbid(block, length);
-        }
+        // SAFETY: as above.
+        unsafe { span_pages::seal(number) };
         wait(number, length);
     } else {
+        if measures().have(Measures::ZERO) {
+            // SAFETY: as above.
+            unsafe { span_pages::clear(number, Pages::InMemory) };
+        }
         remove(number);
     }
     Ok(())
@@ -68,31 +108,33 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
 
 fn wait(number: u32, length: usize) {
     let mut waiting = WAITING.lock();
-    while let Some(first) = waiting.make_room(length, MOST_WAITING) {
-        release(first);
+    while let Some(LongSpan { number, .. }) = waiting.make_room(length, MOST_WAITING) {
+        let other = if span_pages::is_reopenable(number) { ready_spans::add(number) } else { Some(number) };
+        if let Some(number) = other {
+            remove(number);
+        }
     }
-    waiting.add(Waiting { what: number as usize, bytes: length });
+    waiting.add(LongSpan { number, bytes: length });
 }
 
 /// Lets nothing wait any more.
 pub(super) fn release_waiting() {
     let mut waiting = WAITING.lock();
     while let Some(first) = waiting.take() {
-        release(first);
+        remove(first.number);
+    }
+    while let Some(number) = ready_spans::take_any() {
+        remove(number);
     }
     if let Some(mut shared) = ARENA.lock() {
-        span::remove_stuck(&mut shared);
+        span_pages::remove_stuck(&mut shared);
     }
-}
-
-fn release(waiting: Waiting) {
-    remove(waiting.what as u32);
 }
 
 fn remove(number: u32) {
     if let Some(mut shared) = ARENA.lock() {
         // SAFETY: nobody uses the block any more.
-        unsafe { span::remove(&mut shared, number) };
+        unsafe { span_pages::remove(&mut shared, number) };
     }
 }
 
@@ -113,9 +155,13 @@ fn check(number: u32, block: NonNull<u8>) {
 
 /// Makes a block hold `size` bytes where it is, if it has as many pages then.
 pub(super) fn resize_in_place(number: u32, block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
+    if span::kind(number) != Kind::Long {
+        return Err(ResizeError::NotABlock);
+    }
+    let before = usable_size(number);
     check(number, block);
     let span = span::span(number);
-    let length = size.checked_add(room_for_canary()).and_then(round_to_pages);
+    let length = size.checked_add(canary::room(measures())).and_then(round_to_pages);
     // SAFETY: whoever has the block asks.
     if length != Some(unsafe { (*span).length }) {
         return Err(ResizeError::NoRoom);
@@ -127,6 +173,9 @@ pub(super) fn resize_in_place(number: u32, block: NonNull<u8>, size: usize) -> R
             canary::put(block, size);
             (*span).requested = size;
         }
+    }
+    if mode::is_counted() {
+        counts::record_resize(before, usable_size(number));
     }
     Ok(())
 }

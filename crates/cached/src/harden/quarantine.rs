@@ -1,103 +1,81 @@
-//! Where freed blocks wait: first come, first served, and no more than so many.
+//! Queues in which freed blocks wait: first in, first out, of limited length.
 
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+/// What waits in a queue.
+pub(super) trait Waiting: Copy {
+    /// Fills the places that are not used.
+    const NOTHING: Self;
 
-use heapwright_os::{Lock, Refused};
-
-use super::table::Table;
-
-/// How many blocks wait at most, and how many bytes of them, for each thread.
-pub(super) const MOST_BLOCKS: usize = 1024;
-pub(super) const MOST_BYTES: usize = 1 << 20;
-
-/// Whatever waits, with how many bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Waiting {
-    pub(super) what: usize,
-    pub(super) bytes: usize,
+    /// Returns the number of bytes of the block.
+    fn bytes(self) -> usize;
 }
 
-/// At most `N` that wait. All zeros is an empty one.
-pub(super) struct Queue<const N: usize> {
+/// A queue of at most `N`. All zeros is an empty one, if [`Waiting::NOTHING`] is zeros.
+pub(super) struct Queue<W, const N: usize> {
     first: usize,
     count: usize,
     bytes: usize,
-    waiting: [Waiting; N],
+    waiting: [W; N],
 }
 
-impl<const N: usize> Queue<N> {
-    pub(super) const EMPTY: Self = Queue { first: 0, count: 0, bytes: 0, waiting: [Waiting { what: 0, bytes: 0 }; N] };
+impl<W: Waiting, const N: usize> Queue<W, N> {
+    pub(super) const EMPTY: Self = Queue { first: 0, count: 0, bytes: 0, waiting: [W::NOTHING; N] };
 
-    /// Lets one wait, the last of all. There must be room: fewer than `N` wait.
-    pub(super) fn add(&mut self, waiting: Waiting) {
+    /// Adds a block at the end. There must be room: fewer than `N` wait.
+    #[inline(always)]
+    pub(super) fn add(&mut self, waiting: W) {
         self.waiting[(self.first + self.count) % N] = waiting;
         self.count += 1;
-        self.bytes += waiting.bytes;
+        self.bytes += waiting.bytes();
     }
 
-    /// Takes the first out if another of so many `bytes` would be too much; `most` may wait, in bytes.
-    pub(super) fn make_room(&mut self, bytes: usize, most: usize) -> Option<Waiting> {
-        (self.count == N || self.bytes.saturating_add(bytes) > most).then(|| self.take()).flatten()
+    /// Takes the first out if there is no room for another of `bytes` bytes, where `most` may wait.
+    #[inline(always)]
+    pub(super) fn make_room(&mut self, bytes: usize, most: usize) -> Option<W> {
+        if self.count == N || self.bytes.saturating_add(bytes) > most { self.take() } else { None }
     }
 
     /// Takes the first out.
-    pub(super) fn take(&mut self) -> Option<Waiting> {
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<W> {
         self.count = self.count.checked_sub(1)?;
         let waiting = self.waiting[self.first];
         self.first = (self.first + 1) % N;
-        self.bytes -= waiting.bytes;
+        self.bytes -= waiting.bytes();
         Some(waiting)
     }
-}
-
-/// One for each heap's thread, and how many of them are mapped.
-static QUEUES: AtomicPtr<Queue<MOST_BLOCKS>> = AtomicPtr::new(null_mut());
-static COVERED: AtomicUsize = AtomicUsize::new(0);
-
-/// Extended behind no other lock, hence held across forks.
-pub(super) static TABLE: Lock<Table> = Lock::new(Table::NONE);
-
-/// Claims addresses for the queues of so many threads.
-pub(super) fn lay(threads: usize) -> Result<(), Refused> {
-    let queues = TABLE.lock().claim(threads * size_of::<Queue<MOST_BLOCKS>>())?;
-    QUEUES.store(queues.cast(), Ordering::Relaxed);
-    Ok(())
-}
-
-/// The queue of the heap of a number, if anything ever waited there; only its thread touches it.
-pub(super) fn queue(owner: u32) -> Option<*mut Queue<MOST_BLOCKS>> {
-    let owner = owner as usize;
-    // SAFETY: the table is mapped up to this queue.
-    (owner < COVERED.load(Ordering::Acquire)).then(|| unsafe { QUEUES.load(Ordering::Relaxed).add(owner) })
-}
-
-/// The same, made if there is none; `None` when there is no memory.
-pub(super) fn queue_or_new(owner: u32) -> Option<*mut Queue<MOST_BLOCKS>> {
-    queue(owner).or_else(|| {
-        let bytes = TABLE.lock().cover((owner as usize + 1) * size_of::<Queue<MOST_BLOCKS>>()).ok()?;
-        COVERED.fetch_max(bytes / size_of::<Queue<MOST_BLOCKS>>(), Ordering::Release);
-        queue(owner)
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[derive(Clone, Copy)]
+    struct Block {
+        number: usize,
+        bytes: usize,
+    }
+
+    impl Waiting for Block {
+        const NOTHING: Block = Block { number: 0, bytes: 0 };
+
+        fn bytes(self) -> usize {
+            self.bytes
+        }
+    }
+
     #[test]
-    fn who_came_first_goes_first_and_no_more_wait_than_may() {
-        let mut queue = Queue::<4>::EMPTY;
+    fn the_first_goes_first_and_no_more_wait_than_may() {
+        let mut queue = Queue::<Block, 4>::EMPTY;
         let mut gone = std::vec::Vec::new();
-        for what in 1..=9 {
-            let bytes = if what == 8 { 100 } else { 10 };
+        for number in 1..=9 {
+            let bytes = if number == 8 { 100 } else { 10 };
             while let Some(waiting) = queue.make_room(bytes, 105) {
-                gone.push(waiting.what);
+                gone.push(waiting.number);
             }
-            queue.add(Waiting { what, bytes });
+            queue.add(Block { number, bytes });
         }
         // The eighth is alone with its hundred bytes, and the ninth is too much beside it.
         assert_eq!(gone, [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!((queue.take().map(|waiting| waiting.what), queue.take().is_none(), queue.bytes), (Some(9), true, 0));
+        assert_eq!((queue.take().map(|block| block.number), queue.take().is_none(), queue.bytes), (Some(9), true, 0));
     }
 }

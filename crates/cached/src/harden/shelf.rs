@@ -1,16 +1,19 @@
-//! The slabs of each class, behind a lock per class.
+//! The slabs of each class, behind a lock per class. Blocks are taken and put back in batches.
 
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
 use heapwright_os::{ForkPass, Lock, Refused, Reservation, round_to_pages};
 
-use super::draw::Draw;
+use super::draw::{Draw, LONGEST_DRAWN};
+use super::free_block::FreeBlock;
+use super::record::{Past, give_run, take_run};
 use super::slab::Slab;
 use super::span::{self, Kind};
-use super::{Measures, slack};
+use super::span_pages::{self, Pages};
+use super::{Measures, stock};
 use crate::arena::ARENA;
-use crate::classes::CLASSES;
+use crate::classes::{CLASSES, SLAB, size_of_class};
 use crate::mode::measures;
 use crate::slab_list::{Node, Nodes, SlabList};
 
@@ -19,11 +22,21 @@ struct Shelf {
     /// Those that have blocks to give.
     listed: SlabList,
     own: OwnSlabs,
-    /// How many slabs there are, and how many of their pages are in memory for nothing.
+    /// The number of slabs, and of their idle pages.
     slabs: u32,
     idle: u32,
     draw: Draw,
 }
+
+/// The number of slabs of all classes, and of their idle pages; changed behind the lock of a class.
+static SLABS: AtomicIsize = AtomicIsize::new(0);
+static IDLE: AtomicIsize = AtomicIsize::new(0);
+
+/// The number of idle pages that are kept at least.
+const LEAST_KEPT: isize = 512;
+
+/// The part of all slabs that is kept idle, if that is more.
+const KEPT_PART: isize = 8;
 
 /// The slabs of the class whose lock is held.
 struct OwnSlabs(());
@@ -45,7 +58,7 @@ impl Nodes for OwnSlabs {
 static SHELVES: AtomicPtr<Lock<Shelf>> = AtomicPtr::new(null_mut());
 
 /// Makes them.
-pub(super) fn lay() -> Result<(), Refused> {
+pub(super) fn init() -> Result<(), Refused> {
     let bytes = round_to_pages(CLASSES * size_of::<Lock<Shelf>>()).ok_or(Refused)?;
     let mut room = Reservation::claim_table(bytes)?;
     room.extend(bytes)?;
@@ -67,48 +80,35 @@ fn shelves() -> &'static [Lock<Shelf>] {
     if shelves.is_null() { &[] } else { unsafe { core::slice::from_raw_parts(shelves, CLASSES) } }
 }
 
-/// Takes a block of a class: the number of its slab, and its own there. `None` when there is no memory.
-pub(super) fn take(class: usize) -> Option<(u32, usize)> {
-    let mut shelf = shelves().get(class)?.lock();
-    let number = match shelf.listed.first() {
-        Some(number) => number,
-        None => shelf.acquire(class)?,
-    };
-    let Shelf { listed, own, draw, idle, .. } = &mut *shelf;
-    let slab = own.slab(number);
-    let block = slab.take(draw, idle);
-    if !slab.has_room() {
-        listed.remove(number, own);
+/// Takes as many blocks of a class as there is room for in `taken`; returns how many. They are fewer when there is no
+/// memory.
+pub(super) fn take(class: usize, taken: &mut [FreeBlock]) -> usize {
+    let Some(shelf) = shelves().get(class) else { return 0 };
+    let mut count = shelf.lock().take(class, taken);
+    if count == 0 && !taken.is_empty() && trim() != 0 {
+        count = shelf.lock().take(class, taken);
     }
-    Some((number, block))
+    count
 }
 
-/// Puts a block back that nobody uses any more.
-pub(super) fn put(class: usize, number: u32, block: usize) {
-    let Some(shelf) = shelves().get(class) else { return };
-    let mut shelf = shelf.lock();
-    let Shelf { listed, own, idle, .. } = &mut *shelf;
-    let slab = own.slab(number);
-    slab.put(block, idle);
-    if !slab.node.is_listed() {
-        listed.push(number, own);
-    } else if slab.is_unused() && shelf.slabs > 1 {
-        return shelf.release(number);
-    }
-    if shelf.has_much_idle() {
-        shelf.return_idle();
+/// Takes a block of a class. `None` when there is no memory.
+pub(super) fn take_one(class: usize) -> Option<FreeBlock> {
+    let mut taken = [FreeBlock::NONE];
+    (take(class, &mut taken) != 0).then_some(taken[0])
+}
+
+/// Puts blocks of a class back that are not in use any more.
+pub(super) fn put(class: usize, blocks: &[FreeBlock]) {
+    if let Some(shelf) = shelves().get(class) {
+        shelf.lock().put(blocks);
     }
 }
 
-/// Gives back to the system what is kept for nothing; returns how many bytes.
+/// Purges idle pages and frees slabs that are not in use; returns how many bytes these were.
 pub(super) fn trim() -> usize {
-    let trimmed = shelves().iter().map(|shelf| {
-        let mut shelf = shelf.lock();
-        let returned = shelf.return_idle();
-        shelf.release_unused();
-        returned
-    });
-    trimmed.sum()
+    let trimmed: usize = shelves().iter().map(|shelf| shelf.lock().trim()).sum();
+    let spare = core::iter::from_fn(|| stock::take(&mut Draw::Lowest)).map(remove).count();
+    trimmed + spare * SLAB
 }
 
 /// Takes all locks for a fork.
@@ -116,6 +116,7 @@ pub(super) fn hold(pass: ForkPass<'_>) {
     for shelf in shelves() {
         shelf.hold_for_fork(pass);
     }
+    stock::hold(pass);
 }
 
 /// Frees them after the fork.
@@ -124,79 +125,155 @@ pub(super) fn hold(pass: ForkPass<'_>) {
 /// This thread, or the one that it is a copy of, called [`hold`].
 pub(super) unsafe fn let_go() {
     // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
-    shelves().iter().for_each(|shelf| unsafe { shelf.let_go_after_fork() });
+    unsafe {
+        stock::let_go();
+        shelves().iter().for_each(|shelf| shelf.let_go_after_fork());
+    }
 }
 
 impl Shelf {
-    /// Gets a new slab; returns its number.
+    fn take(&mut self, class: usize, taken: &mut [FreeBlock]) -> usize {
+        let (before, size) = (self.idle, size_of_class(class));
+        let mut count = 0;
+        while count < taken.len() {
+            let Some(number) = self.listed.first().or_else(|| self.acquire(class)) else { break };
+            let Shelf { listed, own, draw, idle, .. } = self;
+            let slab = own.slab(number);
+            let start = ARENA.start_of(number);
+            while count < taken.len() && slab.has_room() {
+                // Caches choose among these, except among long ones.
+                let together = if size > LONGEST_DRAWN && draw.is_random() { 1 } else { taken.len() - count };
+                let mut places = taken[count..].iter_mut();
+                count += slab.take(together, draw, idle, |number| {
+                    // SAFETY: the block lies in the slab.
+                    let block = NonNull::new(unsafe { start.add(number * size) });
+                    if let Some((place, block)) = places.next().zip(block) {
+                        *place = FreeBlock::new(block, class);
+                    }
+                });
+            }
+            if !slab.has_room() {
+                listed.remove(number, own);
+            }
+        }
+        self.count_idle(before);
+        count
+    }
+
+    fn put(&mut self, blocks: &[FreeBlock]) {
+        let before = self.idle;
+        for block in blocks.iter().filter_map(|block| block.block()) {
+            let address = block.addr().get();
+            let Some(number) = ARENA.number_of(address) else { continue };
+            let Shelf { listed, own, idle, .. } = self;
+            let slab = own.slab(number);
+            slab.put(address % SLAB, idle);
+            if !slab.node.is_listed() {
+                listed.push(number, own);
+            }
+            if own.slab(number).is_unused() && self.slabs > 1 {
+                self.release(number);
+            }
+        }
+        self.count_idle(before);
+        if self.has_much_idle() {
+            self.trim();
+        }
+    }
+
+    /// Adds to the number of idle pages of all classes what this one has more than `before`.
+    fn count_idle(&self, before: u32) {
+        let change = self.idle as isize - before as isize;
+        if change != 0 {
+            IDLE.fetch_add(change, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether so many pages are idle that it is worth while to look at every slab of this class.
+    fn has_much_idle(&self) -> bool {
+        const SLAB_PAGES: isize = 16;
+        let kept = LEAST_KEPT.max(SLABS.load(Ordering::Relaxed) * SLAB_PAGES / KEPT_PART);
+        self.idle > 8.max(self.slabs) && IDLE.load(Ordering::Relaxed) > kept
+    }
+
+    /// Gets a new slab, from the stock if there is one; returns its number.
     #[cold]
     fn acquire(&mut self, class: usize) -> Option<u32> {
         let length = span::length_of_slabs();
-        let has_canaries = measures().have(Measures::CANARY);
-        let slot = if has_canaries { slack::take_slot(class)? } else { 0 };
-        let placed = ARENA.lock().and_then(|mut shared| span::place(&mut shared, length, 1));
-        let Some(number) = placed else {
-            if has_canaries {
-                slack::give_slot(class, slot);
-            }
+        let (number, past) = match stock::take(&mut self.draw) {
+            Some(number) => (number, Past::Slab),
+            None => (ARENA.lock().and_then(|mut arena| span_pages::place(&mut arena, length, 1))?, Past::Unused),
+        };
+        let Some(run) = take_run(class, past) else {
+            remove(number);
             return None;
         };
-        // SAFETY: the span is new, so nobody looks at its slab.
+        // SAFETY: the span is nobody's but this thread's.
         unsafe {
-            (*span::span(number)).slot = slot;
-            (&raw mut (*span::span(number)).slab).write(Slab::new(class, length));
+            let slab = &raw mut (*span::span(number)).slab;
+            let resident = if past == Past::Slab { (*slab).resident() } else { 0 };
+            slab.write(Slab::new(class, length, resident));
+            (*span::span(number)).run = Some(run);
+            self.idle += resident.count_ones();
         }
         span::set_kind(number, Kind::Slab(class));
         self.slabs += 1;
+        SLABS.fetch_add(1, Ordering::Relaxed);
         self.listed.push(number, &mut self.own);
         Some(number)
     }
 
-    /// Gives up a slab of which nothing is in use.
-    fn release(&mut self, number: u32) {
-        self.listed.remove(number, &mut self.own);
-        self.slabs -= 1;
-        if measures().have(Measures::CANARY)
-            && let Kind::Slab(class) = span::kind(number)
-        {
-            slack::give_slot(class, span::slot(number));
-        }
-        self.idle = self.idle.saturating_sub(self.own.slab(number).idle_pages());
-        if let Some(mut shared) = ARENA.lock() {
-            // SAFETY: the slab is behind the lock, and no block of it is in use.
-            unsafe { span::remove(&mut shared, number) };
-        }
-    }
-
-    fn release_unused(&mut self) {
-        let mut next = self.listed.first();
+    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others; returns how many
+    /// bytes these were.
+    #[cold]
+    fn trim(&mut self) -> usize {
+        let (mut next, mut trimmed) = (self.listed.first(), 0);
+        let before = self.idle;
         while let Some(number) = next {
             let slab = self.own.slab(number);
             next = slab.node.next();
             if slab.is_unused() {
-                self.release(number);
-            }
-        }
-    }
-
-    /// Whether pages are in memory for nothing that are worth a look at every slab: a sixteenth, and 32 KiB.
-    fn has_much_idle(&self) -> bool {
-        self.idle > 8.max(self.slabs)
-    }
-
-    /// Gives the pages of slabs back that are in memory for nothing; returns how many bytes.
-    #[cold]
-    fn return_idle(&mut self) -> usize {
-        let (mut next, mut returned) = (self.listed.first(), 0);
-        while let Some(number) = next {
-            let slab = self.own.slab(number);
-            if let Some(start) = NonNull::new(ARENA.start_of(number)) {
+                remove(self.unlist(number));
+                trimmed += SLAB;
+            } else if let Some(start) = NonNull::new(ARENA.start_of(number)) {
                 // SAFETY: the slab begins there.
-                returned += unsafe { slab.return_idle(start) };
+                trimmed += unsafe { slab.return_idle(start) };
             }
-            next = slab.node.next();
         }
         self.idle = 0;
-        returned
+        self.count_idle(before);
+        trimmed
+    }
+
+    /// Puts a slab of which no block is in use into the stock, or frees it.
+    fn release(&mut self, number: u32) {
+        self.idle = self.idle.saturating_sub(self.own.slab(number).resident().count_ones());
+        let number = self.unlist(number);
+        if !stock::put(number, SLABS.load(Ordering::Relaxed).max(0) as usize) {
+            remove(number);
+        }
+    }
+
+    /// Takes a slab of which no block is in use off the shelf.
+    fn unlist(&mut self, number: u32) -> u32 {
+        self.listed.remove(number, &mut self.own);
+        self.slabs -= 1;
+        SLABS.fetch_sub(1, Ordering::Relaxed);
+        span::set_kind(number, Kind::Spare);
+        // Only now: before, frees find the records of the slab.
+        give_run(self.own.slab(number).class(), span::run(number));
+        number
+    }
+}
+
+/// Frees a slab that is on no shelf.
+fn remove(number: u32) {
+    if measures().have(Measures::ZERO) {
+        // SAFETY: the slab is this thread's, and no block of it is in use.
+        unsafe { span_pages::clear(number, Pages::Sparse) };
+    }
+    if let Some(mut arena) = ARENA.lock() {
+        // SAFETY: the slab is this thread's, and no block of it is in use.
+        unsafe { span_pages::remove(&mut arena, number) };
     }
 }

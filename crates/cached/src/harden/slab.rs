@@ -3,18 +3,18 @@
 //! Pages are opened, that is their blocks can be chosen, when there is too little to choose among, and closed when they are given back to
 //! the system. A block is free (its page is open), or out: with the program, or waiting.
 
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use heapwright_os::{abort, page_size, purge};
 
 use super::draw::Draw;
-use crate::classes::{GRAIN, SLAB, size_of_class};
+use crate::classes::{CLASSES, GRAIN, SLAB, blocks_before, size_of_class};
 use crate::slab_list::Node;
 
 /// How many blocks a slab has at most, and the words of as many bits.
 pub(super) const MOST_BLOCKS: usize = SLAB / GRAIN;
-pub(super) const WORDS: usize = MOST_BLOCKS / 64;
+const WORDS: usize = MOST_BLOCKS / 64;
 
 /// How many pages a slab has at most.
 const MOST_PAGES: usize = 16;
@@ -42,8 +42,9 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    /// A slab of which nothing has been used; its blocks take up at most `length` bytes.
-    pub(super) fn new(class: usize, length: usize) -> Slab {
+    /// A slab of a class of which no block has been used; its blocks take up at most `length` bytes. `resident` are the
+    /// pages that may be in memory.
+    pub(super) fn new(class: usize, length: usize, resident: u16) -> Slab {
         let size = size_of_class(class);
         let blocks = length / size;
         let log2_page = page_size().min(SLAB).ilog2();
@@ -55,7 +56,7 @@ impl Slab {
             open: 0,
             out: 0,
             closed,
-            resident: 0,
+            resident,
             node: Node::UNLISTED,
             out_in_page: [0; MOST_PAGES],
             open_in_page: [0; MOST_PAGES],
@@ -64,7 +65,12 @@ impl Slab {
     }
 
     pub(super) fn class(&self) -> usize {
-        usize::from(self.class)
+        usize::from(self.class).min(CLASSES - 1)
+    }
+
+    /// Returns how many blocks there are, free and out.
+    pub(super) fn blocks(&self) -> usize {
+        usize::from(self.blocks)
     }
 
     /// Whether there is a block to give.
@@ -77,40 +83,61 @@ impl Slab {
         self.out == 0
     }
 
-    /// How many pages are in memory for nothing.
-    pub(super) fn idle_pages(&self) -> u32 {
-        (0..self.pages()).filter(|&page| self.is_idle(page)).count() as u32
+    /// Returns the pages that may be in memory, one bit each.
+    pub(super) fn resident(&self) -> u16 {
+        self.resident
     }
 
     fn is_idle(&self, page: usize) -> bool {
         self.out_in_page[page] == 0 && self.resident & 1 << page != 0
     }
 
-    /// Takes a block, of those that can be chosen the one that `draw` says; returns its number. There is room.
-    pub(super) fn take(&mut self, draw: &mut Draw, idle: &mut u32) -> usize {
+    /// Takes up to `wanted` free blocks that follow one another, from one on that is drawn, and calls `take` with the
+    /// number of each; returns how many. There is room. Updates the number of idle pages.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        wanted: usize,
+        draw: &mut Draw,
+        idle: &mut u32,
+        mut take: impl FnMut(usize),
+    ) -> usize {
         while u32::from(self.open) < draw.least_choice() && self.closed != 0 {
             let rank = draw.below(self.closed.count_ones() as usize);
             self.open(select(u64::from(self.closed), rank));
         }
-        let (number, page) = self.choose(draw.below(usize::from(self.open)));
-        self.free[number / 64] &= !(1 << (number % 64));
-        self.open -= 1;
-        self.open_in_page[page] -= 1;
-        self.out += 1;
-        for page in self.pages_of(number) {
-            *idle = idle.saturating_sub(u32::from(self.is_idle(page)));
-            self.resident |= 1 << page;
-            self.out_in_page[page] += 1;
+        let size = size_of_class(self.class());
+        let wanted = wanted.min(usize::from(self.open));
+        let first = self.choose(draw.below(usize::from(self.open)));
+        let (mut word, mut rest) = (first / 64, self.free[first / 64] & !0 << (first % 64));
+        for _ in 0..wanted {
+            while rest == 0 {
+                word = (word + 1) % WORDS;
+                rest = self.free[word];
+            }
+            let number = word * 64 + rest.trailing_zeros() as usize;
+            self.free[word] &= !(rest & rest.wrapping_neg());
+            rest &= rest - 1;
+            let (page, last) = self.pages_at(number * size, size);
+            self.open_in_page[page] -= 1;
+            for page in page..=last {
+                *idle = idle.saturating_sub(u32::from(self.is_idle(page)));
+                self.resident |= 1 << page;
+                self.out_in_page[page] += 1;
+            }
+            take(number);
         }
-        number
+        self.open -= wanted as u16;
+        self.out += wanted as u16;
+        wanted
     }
 
-    /// The free block before which there are `rank` others, and the page that it starts in.
-    fn choose(&self, mut rank: usize) -> (usize, usize) {
+    /// Returns the free block before which there are `rank` others.
+    fn choose(&self, mut rank: usize) -> usize {
         for page in 0..self.pages() {
             let open = usize::from(self.open_in_page[page]);
             if rank < open {
-                return (self.choose_in(self.blocks_of(page), rank), page);
+                return self.choose_in(self.blocks_of(page), rank);
             }
             rank -= open;
         }
@@ -120,7 +147,7 @@ impl Slab {
     /// The same among the blocks that start in a page.
     fn choose_in(&self, blocks: Range<usize>, mut rank: usize) -> usize {
         let first = blocks.start / 64;
-        // What stands in the first word for blocks of the page before.
+        // The first word also has bits of blocks of the page before.
         let mut others = (1 << (blocks.start % 64)) - 1;
         for (at, &word) in self.free[first..].iter().enumerate() {
             let word = word & !core::mem::take(&mut others);
@@ -134,13 +161,17 @@ impl Slab {
         abort()
     }
 
-    /// Puts a block back that was out.
-    pub(super) fn put(&mut self, number: usize, idle: &mut u32) {
+    /// Puts the block back that begins at an offset and was out. Updates the number of idle pages.
+    #[inline(always)]
+    pub(super) fn put(&mut self, offset: usize, idle: &mut u32) {
+        let class = self.class();
+        let Some(number) = blocks_before(offset, class) else { return };
         self.free[number / 64] |= 1 << (number % 64);
         self.open += 1;
-        self.open_in_page[self.page_of(number)] += 1;
         self.out -= 1;
-        for page in self.pages_of(number) {
+        let (page, last) = self.pages_at(offset, size_of_class(class));
+        self.open_in_page[page] += 1;
+        for page in page..=last {
             self.out_in_page[page] -= 1;
             *idle += u32::from(self.is_idle(page));
         }
@@ -196,15 +227,11 @@ impl Slab {
         first_from(page)..first_from(page + 1)
     }
 
-    /// The pages that a block overlaps.
-    fn pages_of(&self, number: usize) -> RangeInclusive<usize> {
-        let size = size_of_class(self.class());
-        self.page_of(number)..=(number * size + size - 1) >> self.log2_page
-    }
-
-    /// The page that a block starts in.
-    fn page_of(&self, number: usize) -> usize {
-        (number * size_of_class(self.class())) >> self.log2_page
+    /// Returns the first and the last page that a block of `size` bytes at an offset overlaps.
+    #[inline(always)]
+    fn pages_at(&self, offset: usize, size: usize) -> (usize, usize) {
+        let page = |offset| (offset >> self.log2_page) & (MOST_PAGES - 1);
+        (page(offset), page(offset + size - 1))
     }
 
     /// How many pages a slab has.

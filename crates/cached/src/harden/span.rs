@@ -1,17 +1,16 @@
-//! Spans: runs of pages that hold a slab or one long block. Each begins at a multiple of 64 KiB, so that what is known of it is found
-//! by the number of the 64 KiB that an address lies in, and lies apart from it.
+//! The records of spans: runs of pages that consist of a lead, a body (a slab or a long block), and a guard. Bodies begin
+//! at multiples of 64 KiB, so that the record of a span is found by the number of the 64 KiB that an address lies in.
 
-use core::alloc::Layout;
-use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use heapwright_os::{Guarded, Lock, Refused, guard, page_size, permit, purge, unguard};
+use heapwright_os::{Lock, Refused, page_size};
 
 use super::Measures;
 use super::draw::Draw;
-use super::slab::{Slab, WORDS};
+use super::record::{Run, record};
+use super::slab::Slab;
 use super::table::Table;
-use crate::arena::{ARENA, ArenaState};
 use crate::classes::SLAB;
 use crate::mode::measures;
 
@@ -26,6 +25,8 @@ pub(super) enum Kind {
     Long,
     /// The same, freed.
     Waiting,
+    /// A slab of no class: no block of it is in use.
+    Spare,
     /// What the system did not let go on: its pages are still forbidden.
     Stuck,
 }
@@ -34,6 +35,7 @@ impl Kind {
     const fn to_bits(self) -> u8 {
         match self {
             Kind::Nothing => 0,
+            Kind::Spare => 252,
             Kind::Stuck => 253,
             Kind::Long => 254,
             Kind::Waiting => 255,
@@ -41,9 +43,11 @@ impl Kind {
         }
     }
 
+    #[inline(always)]
     const fn from_bits(bits: u8) -> Kind {
         match bits {
             0 => Kind::Nothing,
+            252 => Kind::Spare,
             253 => Kind::Stuck,
             254 => Kind::Long,
             255 => Kind::Waiting,
@@ -52,48 +56,66 @@ impl Kind {
     }
 }
 
-/// What is known of the span that has its slab or block at a number.
+/// How the body of a span is made inaccessible, while it waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seal {
+    None,
+    /// By guard pages.
+    Guards,
+    /// By its protection.
+    Protection,
+}
+
+/// The record of the span that has its body at a number.
 #[repr(C, align(64))]
 pub(super) struct Span {
     kind: AtomicU8,
-    /// How much of it lies before the slab or block, in slabs.
-    lead: u8,
+    /// The length of what lies before the body, in slabs.
+    pub(super) lead: u8,
     /// The number of its guards that are mappings of their own.
-    protected: u8,
-    /// Of a slab whose blocks have canaries: its slot in the table of slacks.
-    pub(super) slot: u32,
-    /// How long the slab or block is, in bytes: whole OS pages.
+    pub(super) protected: u8,
+    /// How the body is made inaccessible.
+    pub(super) seal: Seal,
+    /// Of a slab: the records of its blocks.
+    pub(super) run: Option<Run>,
+    /// The length of the body in bytes: whole OS pages.
     pub(super) length: usize,
-    /// How long the whole span is, in bytes.
-    whole: usize,
-    /// How many bytes of a long block were asked for. Its user's, so to speak: changed by who has the block only.
+    /// The length of the span in bytes.
+    pub(super) whole: usize,
+    /// How many bytes at the body's start may not be zero: when the span is placed, and when it is removed.
+    pub(super) dirty: usize,
+    /// The bytes of a long block that were requested. Owned by the thread that holds the block; no other thread writes it.
     pub(super) requested: usize,
-    /// Of a slab: behind the lock of its class.
+    /// Of a slab: used behind the lock of its class.
     pub(super) slab: Slab,
-    /// The blocks of a slab that programs have.
-    live: [AtomicU64; WORDS],
 }
 
 /// Where the records lie, and how many of them are mapped: those of all spans that were ever placed.
 static SPANS: AtomicPtr<Span> = AtomicPtr::new(null_mut());
 static COVERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Extended while the ground is held; free during a fork.
+/// Extended while the arena is locked; free during a fork.
 static TABLE: Lock<Table> = Lock::new(Table::NONE);
 
-/// Who says how far spans lie apart.
+/// Draws the distances between spans, and spans. Locked behind the arena's lock or that of `ready_spans`: free during a
+/// fork.
 static DISTANCE: Lock<Draw> = Lock::new(Draw::Lowest);
 
 /// Claims addresses for the records of so many numbers.
-pub(super) fn lay(room: usize) -> Result<(), Refused> {
+pub(super) fn init(room: usize) -> Result<(), Refused> {
     let spans = TABLE.lock().claim(room * size_of::<Span>())?;
     SPANS.store(spans.cast(), Ordering::Relaxed);
     *DISTANCE.lock() = Draw::new();
     Ok(())
 }
 
+/// Draws a number below `choices`; 0 where choices are not random.
+pub(super) fn draw_below(choices: usize) -> usize {
+    DISTANCE.lock().below(choices)
+}
+
 /// Makes sure that there is a record at a number.
-fn cover(number: u32) -> Result<(), Refused> {
+pub(super) fn cover(number: u32) -> Result<(), Refused> {
     let wanted = number as usize + 1;
     if wanted > COVERED.load(Ordering::Relaxed) {
         let bytes = TABLE.lock().cover(wanted * size_of::<Span>())?;
@@ -103,12 +125,14 @@ fn cover(number: u32) -> Result<(), Refused> {
 }
 
 /// The record at the number of a span that was placed.
+#[inline(always)]
 pub(super) fn span(number: u32) -> *mut Span {
     // SAFETY: the table reaches up to the last span that was placed.
     unsafe { SPANS.load(Ordering::Relaxed).add(number as usize) }
 }
 
 /// What lies at a number.
+#[inline]
 pub(super) fn kind(number: u32) -> Kind {
     if number as usize >= COVERED.load(Ordering::Acquire) {
         return Kind::Nothing;
@@ -130,29 +154,11 @@ pub(super) fn set_waiting(number: u32) -> bool {
     unsafe { &(*span(number)).kind }.compare_exchange(long, waiting, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-/// Whether a program has a block of a slab.
-pub(super) fn is_live(number: u32, block: usize) -> bool {
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live[block / 64] }.load(Ordering::Acquire) & 1 << (block % 64) != 0
-}
-
-/// Says that a program has a block now.
-pub(super) fn set_live(number: u32, block: usize) {
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live[block / 64] }.fetch_or(1 << (block % 64), Ordering::Release);
-}
-
-/// Says that a program has a block no more; `false` when it had none.
-pub(super) fn set_freed(number: u32, block: usize) -> bool {
-    let bit = 1 << (block % 64);
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live[block / 64] }.fetch_and(!bit, Ordering::AcqRel) & bit != 0
-}
-
-/// How many blocks of a slab programs have.
+/// Returns how many blocks of a slab the program has.
 pub(super) fn count_live(number: u32) -> usize {
-    // SAFETY: as above.
-    unsafe { &(*span(number)).live }.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+    // SAFETY: the record is there, and the slab's class and length change while the arena is locked only.
+    let blocks = unsafe { (*span(number)).slab.blocks() };
+    (0..blocks).filter(|&block| record(run(number), block).slack().is_some()).count()
 }
 
 /// How long a span is as a whole, and its slab or block, in bytes. They change only while the ground is held.
@@ -161,104 +167,21 @@ pub(super) fn lengths(number: u32) -> (usize, usize) {
     unsafe { ((*span(number)).whole, (*span(number)).length) }
 }
 
-/// The slot of a slab in the table of its blocks' slacks.
-pub(super) fn slot(number: u32) -> u32 {
-    // SAFETY: the record is there, and the field changes only while no program has a block of the slab.
-    unsafe { (*span(number)).slot }
+/// Returns the length of a slab or long block, in bytes.
+#[inline(always)]
+pub(super) fn length(number: u32) -> usize {
+    // SAFETY: the span's record is there, and its length changes only while no span is at the number.
+    unsafe { (*span(number)).length }
+}
+
+/// Returns the records of a slab's blocks.
+#[inline(always)]
+pub(super) fn run(number: u32) -> Run {
+    // SAFETY: the span's record is there. Its run was set before it became a slab.
+    unsafe { (*span(number)).run.unwrap_unchecked() }
 }
 
 /// How long the part of a slab is that has blocks: an OS page less where there are guards and pages are not as long as slabs.
 pub(super) fn length_of_slabs() -> usize {
     if measures().have(Measures::GUARD) && page_size() < SLAB { SLAB - page_size() } else { SLAB }
-}
-
-/// Places a span for a slab or block of `length` bytes, whole pages, which are all zeros; returns its number.
-pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Option<u32> {
-    let drawn = if align <= SLAB { DISTANCE.lock().below(4) } else { 0 };
-    let (start, lead, whole) =
-        place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
-    // SAFETY: the lead is a part of the span.
-    let body = unsafe { start.add(lead * SLAB) };
-    let number = ARENA.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
-    let Some(number) = number else {
-        // SAFETY: the pages were placed just now, and nobody uses them.
-        let _ = unsafe { shared.remove(start) };
-        return None;
-    };
-    // SAFETY: the span is new, so nobody looks at its record but for the kind, which stays.
-    unsafe {
-        let span = span(number);
-        (*span).lead = lead as u8;
-        (*span).length = length;
-        (*span).whole = whole;
-        (*span).protected = 0;
-    }
-    if measures().have(Measures::GUARD) {
-        let behind = lead * SLAB + length;
-        let protected = guard_part(start, 0, lead * SLAB) + guard_part(start, behind, whole);
-        // SAFETY: as above.
-        unsafe { (*span(number)).protected = protected };
-    }
-    Some(number)
-}
-
-/// Places a span whose slab or block lies behind a lead of so many slabs.
-fn place_behind(
-    shared: &mut ArenaState,
-    lead: usize,
-    length: usize,
-    align: usize,
-) -> Option<(NonNull<u8>, usize, usize)> {
-    let behind = if measures().have(Measures::GUARD) { page_size() } else { 0 };
-    let whole = length.checked_add(behind + lead * SLAB)?.checked_next_multiple_of(SLAB)?;
-    let layout = Layout::from_size_align(whole, align.max(SLAB)).ok()?;
-    Some((shared.place(layout).ok()?, lead, whole))
-}
-
-/// Guards a part of a span; returns the number of mappings that this has made. What the system does not guard stays unguarded.
-fn guard_part(start: NonNull<u8>, from: usize, to: usize) -> u8 {
-    // SAFETY: the part lies in a new span, outside its block.
-    u8::from(from < to && unsafe { guard(start.add(from), to - from) } == Ok(Guarded::ByProtection))
-}
-
-/// Whether there may be spans that are stuck.
-static SOME_STUCK: AtomicBool = AtomicBool::new(false);
-
-/// Tries once more with what the system did not let go on.
-pub(super) fn remove_stuck(shared: &mut ArenaState) {
-    if SOME_STUCK.swap(false, Ordering::Relaxed) {
-        for number in 0..(shared.pages.top() / SLAB) as u32 {
-            if kind(number) == Kind::Stuck {
-                // SAFETY: nobody uses what is stuck.
-                unsafe { remove(shared, number) };
-            }
-        }
-    }
-}
-
-/// Takes the pages of a span back, which are zero then; or it is stuck.
-///
-/// # Safety
-/// Nobody uses it any more.
-pub(super) unsafe fn remove(shared: &mut ArenaState, number: u32) {
-    // SAFETY: the record is the caller's.
-    let (lead, length, whole) = unsafe { ((*span(number)).lead, (*span(number)).length, (*span(number)).whole) };
-    // SAFETY: the lead lies before the slab or block, and nobody uses the span.
-    unsafe {
-        let body = ARENA.start_of(number);
-        let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
-        let is_forbidden = matches!(kind(number), Kind::Waiting | Kind::Stuck);
-        let body_permitted = || NonNull::new(body).map_or(Err(Refused), |body| permit(body, length));
-        let protected = usize::from((*span(number)).protected);
-        if is_forbidden && body_permitted().is_err() || unguard(start, whole, protected).is_err() {
-            set_kind(number, Kind::Stuck);
-            SOME_STUCK.store(true, Ordering::Relaxed);
-            return;
-        }
-        set_kind(number, Kind::Nothing);
-        if purge(start, whole).is_err() {
-            body.write_bytes(0, length);
-        }
-        let _ = shared.remove(start);
-    }
 }

@@ -3,7 +3,7 @@
 use heapwright_os::{Refused, Reservation, round_to_pages};
 
 /// A table is extended by an eighth, at least by this many bytes.
-const LEAST_STEP: usize = 16 << 10;
+const LEAST_STEP: usize = 4 << 10;
 
 /// A table of the process's lifetime; without addresses at first.
 pub(super) struct Table(Option<Reservation>);

@@ -1,0 +1,230 @@
+//! The pages of spans: placing, sealing, clearing and removing them.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use heapwright_os::{Guarded, Refused, forbid, guard, page_size, permit, purge, unguard};
+
+use super::Measures;
+use super::span::{Kind, Seal, Span, cover, draw_below, kind, set_kind, span};
+use crate::arena::{ARENA, ArenaState};
+use crate::classes::SLAB;
+use crate::mode::measures;
+
+/// Places a span for a slab or block of `length` bytes, whole pages, which are zero if freed blocks are to be; returns
+/// its number.
+pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Option<u32> {
+    let untouched = shared.pages.untouched_from();
+    let drawn = if align <= SLAB { draw_below(4) } else { 0 };
+    let (start, lead, whole) =
+        place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
+    // SAFETY: the lead is a part of the span.
+    let body = unsafe { start.add(lead * SLAB) };
+    let number = ARENA.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
+    let Some(number) = number else {
+        // SAFETY: the pages were placed just now, and nobody uses them.
+        let _ = unsafe { shared.remove(start) };
+        return None;
+    };
+    // SAFETY: the span is new, so nobody looks at its record but for the kind, which stays.
+    unsafe {
+        let span = span(number);
+        (*span).lead = lead as u8;
+        (*span).length = length;
+        (*span).whole = whole;
+        (*span).protected = 0;
+        (*span).seal = Seal::None;
+        (*span).dirty = untouched.saturating_sub(number as usize * SLAB).min(length);
+    }
+    if measures().have(Measures::GUARD) {
+        let behind = lead * SLAB + length;
+        let protected = guard_part(start, 0, lead * SLAB) + guard_part(start, behind, whole);
+        // SAFETY: as above.
+        unsafe { (*span(number)).protected = protected };
+    }
+    Some(number)
+}
+
+/// Places a span whose slab or block lies behind a lead of so many slabs.
+fn place_behind(
+    shared: &mut ArenaState,
+    lead: usize,
+    length: usize,
+    align: usize,
+) -> Option<(NonNull<u8>, usize, usize)> {
+    let behind = if measures().have(Measures::GUARD) { page_size() } else { 0 };
+    let whole = length.checked_add(behind + lead * SLAB)?.checked_next_multiple_of(SLAB)?;
+    let layout = Layout::from_size_align(whole, align.max(SLAB)).ok()?;
+    Some((shared.place(layout).ok()?, lead, whole))
+}
+
+/// Guards a part of a span; returns the number of mappings that this has made. What the system does not guard stays unguarded.
+fn guard_part(start: NonNull<u8>, from: usize, to: usize) -> u8 {
+    // SAFETY: the part lies in a new span, outside its block.
+    u8::from(from < to && unsafe { guard(start.add(from), to - from) } == Ok(Guarded::ByProtection))
+}
+
+/// Whether there may be spans that are stuck.
+static SOME_STUCK: AtomicBool = AtomicBool::new(false);
+
+/// Tries once more with what the system did not let go on.
+pub(super) fn remove_stuck(shared: &mut ArenaState) {
+    if SOME_STUCK.swap(false, Ordering::Relaxed) {
+        for number in 0..(shared.pages.top() / SLAB) as u32 {
+            if kind(number) == Kind::Stuck {
+                // SAFETY: nobody uses what is stuck.
+                unsafe { remove(shared, number) };
+            }
+        }
+    }
+}
+
+/// Makes the body of a span inaccessible until the span is removed, and gives its memory back. What the system refuses
+/// is not as well guarded.
+///
+/// # Safety
+/// The span's body is not in use.
+pub(super) unsafe fn seal(number: u32) {
+    /// Guards take an entry of the page tables for each page: longer bodies are protected as a whole.
+    const LONGEST_GUARDED: usize = 1 << 20;
+    let record = span(number);
+    // SAFETY: the span is the caller's.
+    unsafe {
+        let length = (*record).length;
+        let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
+        if length <= LONGEST_GUARDED
+            && let Ok(guarded) = guard(body, length)
+        {
+            (*record).seal = Seal::Guards;
+            if guarded == Guarded::ByAdvice {
+                // Guards replace the memory.
+                (*record).dirty = 0;
+                return;
+            }
+            (*record).protected += 1;
+        } else if forbid(body, length).is_ok() {
+            (*record).seal = Seal::Protection;
+        }
+        (*record).dirty = if purge(body, length).is_ok() { 0 } else { length };
+    }
+}
+
+/// Returns whether a sealed span can be reopened by [`reopen`].
+pub(super) fn is_reopenable(number: u32) -> bool {
+    // SAFETY: the span's record is there; the span is the caller's.
+    unsafe { (*span(number)).seal == Seal::Guards && (*span(number)).protected == 0 }
+}
+
+/// Makes the body of a sealed span accessible, which is zero.
+///
+/// # Errors
+/// [`Refused`]; it is still sealed.
+///
+/// # Safety
+/// The span is not in use, and can be reopened.
+pub(super) unsafe fn reopen(number: u32) -> Result<(), Refused> {
+    let body = NonNull::new(ARENA.start_of(number)).ok_or(Refused)?;
+    // SAFETY: as this function requires.
+    unsafe {
+        let record = span(number);
+        unguard(body, (*record).length, 0)?;
+        (*record).seal = Seal::None;
+    }
+    Ok(())
+}
+
+/// Makes the whole of a span accessible.
+///
+/// # Safety
+/// The span is not in use.
+unsafe fn open(number: u32, start: NonNull<u8>) -> Result<(), Refused> {
+    // SAFETY: the span is the caller's, and its parts lie in it.
+    unsafe {
+        let Span { lead, length, whole, protected, seal, .. } = &*span(number);
+        let (body, lead) = (usize::from(*lead) * SLAB, usize::from(*lead));
+        if *seal == Seal::Protection {
+            permit(start.add(body), *length)?;
+        }
+        if *seal == Seal::Guards || *protected != 0 {
+            return unguard(start, *whole, usize::from(*protected));
+        }
+        if !measures().have(Measures::GUARD) {
+            return Ok(());
+        }
+        if lead != 0 {
+            unguard(start, body, 0)?;
+        }
+        let behind = body + length;
+        if behind < *whole { unguard(start.add(behind), whole - behind, 0) } else { Ok(()) }
+    }
+}
+
+/// Frees the pages of a span; or it is stuck.
+///
+/// # Safety
+/// The span is not in use. Where freed blocks are to be zero, its body is.
+pub(super) unsafe fn remove(arena: &mut ArenaState, number: u32) {
+    // SAFETY: the span is the caller's. Its lead lies before its body.
+    unsafe {
+        let body = ARENA.start_of(number);
+        let lead = (*span(number)).lead;
+        let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
+        if open(number, start).is_err() {
+            set_kind(number, Kind::Stuck);
+            SOME_STUCK.store(true, Ordering::Relaxed);
+            return;
+        }
+        set_kind(number, Kind::Nothing);
+        if measures().have(Measures::ZERO) && (*span(number)).dirty != 0 {
+            // It could not be purged.
+            body.write_bytes(0, (*span(number)).dirty);
+        }
+        let _ = arena.remove(start);
+    }
+}
+
+/// Makes the body of a span zero.
+///
+/// # Safety
+/// The span is not in use.
+pub(super) unsafe fn clear(number: u32, pages: Pages) {
+    // SAFETY: as this function requires.
+    unsafe {
+        clear_bytes(number, (*span(number)).length, pages);
+        (*span(number)).dirty = 0;
+    }
+}
+
+/// Makes the body of a span zero that was just placed, as far as it is not.
+///
+/// # Safety
+/// The span is not in use.
+pub(super) unsafe fn clear_dirty(number: u32) {
+    // SAFETY: as this function requires.
+    unsafe { clear_bytes(number, (*span(number)).dirty, Pages::InMemory) };
+}
+
+/// Whether the pages of a body are in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pages {
+    /// Most of them are.
+    InMemory,
+    /// Some of them are.
+    Sparse,
+}
+
+/// # Safety
+/// The first bytes of the span's body, whole pages, are not in use.
+unsafe fn clear_bytes(number: u32, bytes: usize, pages: Pages) {
+    /// Longer ones are purged: so many page faults are worth it for the memory.
+    const LONGEST_CLEARED: usize = 256 << 10;
+    let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
+    // SAFETY: as this function requires.
+    unsafe {
+        let is_written = pages == Pages::InMemory && bytes <= LONGEST_CLEARED;
+        if is_written || purge(body, bytes).is_err() {
+            body.write_bytes(0, bytes);
+        }
+    }
+}
