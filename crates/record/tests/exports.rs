@@ -17,7 +17,7 @@ const WEAK: [&str; 5] = ["_IO_list_", "_ITM_", "__cxa_finalize", "__gmon_start__
 const NEEDED: &str = "
     __libc_malloc __libc_calloc __libc_realloc __libc_memalign __libc_free __curbrk dladdr dlsym
     __errno_location __register_atfork __xpg_strerror_r abort pthread_setcancelstate pthread_sigmask sigfillset
-    secure_getenv close environ fallocate fchmod fcntl fstat fstat64 ftruncate ftruncate64 getpid getppid
+    secure_getenv close environ fallocate fchmod fcntl fstat fstat64 fstatfs ftruncate ftruncate64 getpid getppid
     getrlimit linkat mmap munmap nanosleep madvise mincore open openat pread pread64 process_vm_readv pwrite pwrite64
     read syscall sysconf unlink unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard
     getauxval clock_gettime clock_getcpuclockid getrusage prctl";
