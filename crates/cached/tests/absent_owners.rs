@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use common::{measures, ready, resident};
+use common::{kept_idle, kept_waiting, measures, ready, resident};
 use heapwright_cached::{self as cached, Measures};
 
 /// A block whose pages have been written to.
@@ -92,16 +92,15 @@ fn room() -> Vec<Written> {
 #[test]
 fn little_is_kept_for_owners_that_sleep() {
     ready();
-    let hardened = measures() != Measures::NONE;
     for shuffled in [false, true] {
-        frees_for_a_sleeper(shuffled, if hardened { 16 * MIB } else { 5 * MIB });
+        frees_for_a_sleeper(shuffled);
     }
     trims_for_a_sleeper();
     sends_little_at_once(if measures().have(Measures::QUARANTINE) { 12 * MIB } else { 2 * MIB });
 }
 
 /// Frees everything that a sleeping thread has allocated.
-fn frees_for_a_sleeper(shuffled: bool, most: usize) {
+fn frees_for_a_sleeper(shuffled: bool) {
     let owner = Sleeper::start();
     let room = room();
     let before = resident();
@@ -116,7 +115,10 @@ fn frees_for_a_sleeper(shuffled: bool, most: usize) {
     blocks.drain(..).for_each(Written::free);
     let left = resident().saturating_sub(before);
     println!("{left} bytes of {full} are left");
-    assert!(left <= most, "{left} bytes of {full} are left, freed in any order: {shuffled}");
+    assert!(
+        left <= 5 * MIB + kept_waiting() + kept_idle(full),
+        "{left} bytes of {full} are left, freed in any order: {shuffled}"
+    );
     owner.end();
 }
 

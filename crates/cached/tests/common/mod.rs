@@ -155,6 +155,13 @@ pub fn kept_records() -> usize {
     if measures() == Measures::NONE { 0 } else { 1 << 20 }
 }
 
+/// Returns the idle bytes that the hardened heap keeps after it had `full` in memory: an eighth in pages of slabs, at
+/// least 2 MiB, and an eighth in slabs without blocks, 1 to 16 MiB.
+pub fn kept_idle(full: usize) -> usize {
+    const MIB: usize = 1 << 20;
+    if measures() == Measures::NONE { 0 } else { (full / 8).max(2 * MIB) + (full / 8).clamp(MIB, 16 * MIB) }
+}
+
 /// How many bytes behind each block are not for the program.
 pub fn canary() -> usize {
     if measures().have(Measures::CANARY) { 8 } else { 0 }
