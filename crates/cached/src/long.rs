@@ -6,7 +6,7 @@
 //! so that pairs of requests and frees take no lock either.
 //!
 //! Longer blocks, and those of more than [`LONGEST_COPIED`] bytes that cannot grow where they are, have mappings of
-//! their own, which the system moves when they are resized. Their table is behind the arena's lock. No system call for
+//! their own, which the system moves when they are resized. If it refuses one, the page heap places the block. Their table is behind the arena's lock. No system call for
 //! them is made under that lock, except to grow the table.
 
 use core::alloc::Layout;
@@ -67,14 +67,21 @@ fn count(layout: Layout, placed: &Placed) {
 
 #[inline(never)]
 fn place(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {
-    if layout.size() > LONGEST_PLACED || layout.align() > MOST_ALIGNED {
+    if layout.align() > MOST_ALIGNED {
         return map_apart(layout);
+    }
+    if layout.size() > LONGEST_PLACED {
+        // Under a limit on addresses, the only ones that are left may be those of the page heap.
+        return map_apart(layout).or_else(|OutOfMemory| place_in_arena(layout));
     }
     if let Some((block, length)) = take_cached(layout, heap) {
         return Ok(Placed { block, length, dirty: length });
     }
-    let placed = ARENA.lock().ok_or(OutOfMemory).and_then(|mut arena| place_among_slabs(&mut arena, layout));
-    placed.or_else(|OutOfMemory| map_apart(layout))
+    place_in_arena(layout).or_else(|OutOfMemory| map_apart(layout))
+}
+
+fn place_in_arena(layout: Layout) -> Result<Placed, OutOfMemory> {
+    ARENA.lock().ok_or(OutOfMemory).and_then(|mut arena| place_among_slabs(&mut arena, layout))
 }
 
 fn place_among_slabs(arena: &mut ArenaGuard, layout: Layout) -> Result<Placed, OutOfMemory> {

@@ -304,7 +304,7 @@ impl Slab {
         let offset = blocks.first.addr() - start.addr();
         let (page, end) = (offset / PAGE, offset + size_of_class(self.class()));
         let is_out = |slab: &Slab, page: usize| u32::from(slab.out[page]) >= blocks.count;
-        if !is_out(self, page) {
+        if !is_out(self, page) || usize::from(self.free[page]) == offset / GRAIN {
             return Err(NotOut);
         }
         if blocks.count == 1 && end > (page + 1) * PAGE {

@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-use heapwright_os::{Output, coarse_nanoseconds, process_id, sleep_for, start_background, thread_count};
+use heapwright_os::{coarse_nanoseconds, process_id, sleep_for, start_background, thread_count};
 
 use crate::arena::{ARENA, ArenaGuard};
 use crate::heap::{Heap, Owned};
@@ -153,10 +153,8 @@ fn start_thread() {
         return;
     }
     // Without the number of threads, the thread could not end when it is the last.
-    if thread_count().is_none() || start_background(purge_for_ever).is_err() {
-        Output::standard_error().write(
-            b"heapwright: HEAPWRIGHT_PURGE: a thread could not be started; pages are purged when the program allocates\n",
-        );
+    if thread_count().is_some() {
+        let _ = start_background(purge_for_ever);
     }
 }
 

@@ -260,7 +260,7 @@ fn a_chart_shows_the_memory_that_is_retained_under_each_allocator() {
     // The earlier chart is kept where there is nothing to draw, and nothing is measured for it.
     let output = bench(&["--only", "pair/64", "--chart", path]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("'scattered'"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("scattered, phases"));
     assert_eq!(std::fs::read_to_string(&chart).unwrap(), picture);
 }
 

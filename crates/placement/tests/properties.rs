@@ -1,6 +1,7 @@
 //! The engine against the oracle on sequences that shrink: what fails here is reported at its shortest.
 
-use heapwright_testkit::{Oracle, replay, strategy};
+use heapwright_placement::{PolicyKind, Rules};
+use heapwright_testkit::{Oracle, Scenario, replay, strategy};
 use proptest::prelude::*;
 
 proptest! {
@@ -21,5 +22,18 @@ proptest! {
     fn engine_and_oracle_refuse_the_same_rules(scenario in strategy::any_scenario()) {
         let oracle = Oracle::create(scenario.policy, scenario.capacity, &scenario.rules);
         prop_assert_eq!(scenario.metadata_cells().err(), oracle.err());
+    }
+}
+
+/// Random scenarios seldom have the capacities at which policies differ.
+#[test]
+fn engine_and_oracle_refuse_the_same_capacities() {
+    let rules = Rules::default();
+    for policy in PolicyKind::ALL {
+        for doubling in 0..usize::BITS {
+            let scenario = Scenario { policy, rules, capacity: 1 << doubling, seed: 0 };
+            let oracle = Oracle::create(policy, scenario.capacity, &rules);
+            assert_eq!(scenario.metadata_cells().err(), oracle.err(), "{policy:?} {doubling}");
+        }
     }
 }

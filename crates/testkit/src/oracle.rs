@@ -84,7 +84,7 @@ impl Oracle {
     pub fn create(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<Oracle, RulesError> {
         rules.validate()?;
         let granules = capacity / rules.granule as usize;
-        if !(heapwright_placement::MIN_GRANULES..=heapwright_placement::MAX_GRANULES).contains(&granules) {
+        if !(heapwright_placement::MIN_GRANULES..=policy.most_granules()).contains(&granules) {
             return Err(RulesError::Capacity);
         }
         let mut oracle = Oracle {

@@ -234,6 +234,8 @@ impl ThreadCache {
                 continue;
             }
             match &mut self.lists[origin.class] {
+                // It was freed twice: linked to itself, it would be every later request's.
+                list if list.first() == block.as_ptr() => corrupted(block),
                 list if list.has_room() => {
                     // SAFETY: the block is free.
                     unsafe { links.link(block.as_ptr(), list.first()) };

@@ -50,7 +50,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.chart {
         chart::destination(path)?;
         if !arguments.selection.names().into_iter().any(case::samples_memory) {
-            usage::refuse("none of these workloads samples the memory that is retained; 'scattered' and 'phases' do");
+            usage::refuse(
+                "none of these workloads samples the memory that is retained; scattered, phases and redis-server/deleted do",
+            );
         }
     }
     let subject = if arguments.instructions { Subject::Instructions } else { Subject::Runs };
@@ -60,6 +62,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         measured.print();
     }
     measured.print_missing();
+    if measured.interrupted {
+        heapwright_show::eprintln!("heapwright: interrupted: the figures are those of the runs until then");
+    }
     if let Some(path) = &arguments.json {
         measured.write(path)?;
     }
