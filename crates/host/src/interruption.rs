@@ -28,6 +28,9 @@ static PASSING: AtomicUsize = AtomicUsize::new(0);
 /// The signal that interrupted this command, or 0. Set by the handler itself: a child that the same signal ended may be
 /// noticed before the thread below runs.
 static CAME: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+/// Whether the latest signal came while signals were passed on. Set by the handler itself: the program may have ended
+/// because of the signal, and the [`PassedOn`] too, before the thread below runs.
+static WAS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 /// Whether the thread below has left a signal to an [`Interruption`].
 static LEFT: AtomicBool = AtomicBool::new(false);
 /// Whether the thread below runs.
@@ -47,6 +50,11 @@ pub fn exit_code() -> ExitCode {
 pub(crate) fn watch() -> io::Result<()> {
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*watched {
+        for signal in SIGNALS {
+            // SAFETY: the handler does nothing but load and store words.
+            unsafe { low_level::register(signal, record_arrival) }?;
+        }
+        // Handlers run in the order in which they were registered.
         let mut signals = Signals::new(SIGNALS)?;
         let wait = move || signals.forever().for_each(take);
         // Handlers run in the threads that wait for their signals, whose pipes are open for as long as they wait.
@@ -56,8 +64,12 @@ pub(crate) fn watch() -> io::Result<()> {
     Ok(())
 }
 
+fn record_arrival() {
+    WAS_PASSED_ON.store(PASSING.load(Ordering::Relaxed) > 0, Ordering::Release);
+}
+
 fn take(signal: i32) {
-    if PASSING.load(Ordering::Relaxed) > 0 {
+    if WAS_PASSED_ON.load(Ordering::Acquire) {
         return;
     }
     let is_left = LISTENERS.load(Ordering::Relaxed) > 0 && !LEFT.swap(true, Ordering::Relaxed);

@@ -42,8 +42,17 @@ fn the_signal_is_the_programs() {
     }
 }
 
+/// Again and again: the program may end before the command has taken the signal, which does not end the command then.
 #[test]
 fn a_signal_sent_to_the_command_reaches_the_program() {
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..25).for_each(|_| end_by_a_signal_to_the_command()));
+        }
+    });
+}
+
+fn end_by_a_signal_to_the_command() {
     let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done";
     let mut child = heapwright()
         .args(["run", "--", "sh", "-c", script])
