@@ -201,7 +201,7 @@ impl ThreadCache {
     fn put_back_all(&mut self, class: usize, mut rest: *mut u8, slabs: &mut Slabs) {
         let links = self.links(class);
         // SAFETY: the blocks are free and in the list.
-        unsafe { prefetch_slabs(rest, links) };
+        unsafe { prefetch_slabs(class, rest, links) };
         while let Some(block) = NonNull::new(rest) {
             let origin = Origin::of_listed(block);
             if origin.entry.owner() != self.mine.owner() || origin.class != class {
@@ -301,14 +301,20 @@ impl ThreadCache {
 /// for one after the other.
 ///
 /// # Safety
-/// The blocks are free and in the list, and the links are their class's.
-unsafe fn prefetch_slabs(mut block: *mut u8, links: Links) {
+/// The first is null, or a free block of the class in a list, and the links are the class's.
+unsafe fn prefetch_slabs(class: usize, first: *mut u8, links: Links) {
     /// At least the blocks that leave a list at once. The walk ends even if a corrupted list is a circle.
     const MOST: u32 = 16;
+    let mut next = NonNull::new(first);
     for _ in 0..MOST {
-        let Some(number) = ARENA.number_of(block.addr()) else { return };
-        ARENA.prefetch_slab(number);
-        // SAFETY: the caller's promise; no block lies at 0.
-        block = unsafe { links.next(block) };
+        // A corrupted link is not followed: what is put back is checked, and reported.
+        let Some(block) = next.filter(|&block| Origin::of(block).is_some_and(|origin| origin.class == class)) else {
+            return;
+        };
+        if let Some(number) = ARENA.number_of(block.addr().get()) {
+            ARENA.prefetch_slab(number);
+        }
+        // SAFETY: a block of the class begins there, and the links are the class's.
+        next = NonNull::new(unsafe { links.next(block.as_ptr()) });
     }
 }
