@@ -125,8 +125,8 @@ impl FreeList {
         self.set_limit((self.limit * 2).min(most(class)));
     }
 
-    /// Halves the capacity, unless the list was filled since it last overflowed or was looked at here; returns the bytes
-    /// by which it is less.
+    /// Halves the capacity, unless the list was filled since it last overflowed or was looked at here; returns by how
+    /// many bytes it is less.
     pub(crate) fn shrink_if_unused(&mut self, class: usize) -> u32 {
         if core::mem::take(&mut self.was_filled) { 0 } else { self.halve(class) }
     }

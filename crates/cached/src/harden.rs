@@ -78,7 +78,7 @@ pub(crate) fn read_environment() {
     });
 }
 
-/// Initialises the heap if any measure is taken, over pages that have room for so many slabs.
+/// Initialises the heap if any measure is taken, over pages with room for `room` slabs.
 pub(crate) fn init(room: usize) -> Result<(), Refused> {
     if !mode::is_hardened() {
         return Ok(());
@@ -99,7 +99,7 @@ pub(crate) fn take(size: usize) -> Option<NonNull<u8>> {
     short::allocate(class_for(size, GRAIN, measures)?, size, Contents::Any, measures, Some(cache))
 }
 
-/// Frees a block into the calling thread's cache: the fast path of the hardened heap. `false` means that [`free`] has to
+/// Frees a block into the calling thread's cache: the fast path of the hardened heap. `false`: [`free`] has to
 /// be called.
 #[inline(never)]
 pub(crate) fn give(block: *mut u8) -> bool {

@@ -1,8 +1,8 @@
 //! The heap of a thread: a thread cache in front of slabs.
 //!
 //! The fast path touches one line of the heap, and the block: [`ThreadHeap::take`] pops a free list,
-//! [`ThreadHeap::give`] pushes onto one. The slow path fills an empty list from a slab, and flushes the latest blocks of
-//! a list that is too long.
+//! [`ThreadHeap::give`] pushes onto one. The slow path fills an empty list from a slab, and flushes the latest blocks
+//! of a list that is too long.
 //!
 //! The thread cache is used by the heap's thread alone, and never locked. The slabs are behind a lock (`owner_lock`),
 //! which the thread takes to refill or flush lists. Other threads take it to reclaim remote frees (`reclaim`) and idle

@@ -6,8 +6,8 @@
 //! so that pairs of requests and frees take no lock either.
 //!
 //! Longer blocks, and those of more than [`LONGEST_COPIED`] bytes that cannot grow where they are, have mappings of
-//! their own, which the system moves when they are resized. If it refuses one, the page heap places the block. Their table is behind the arena's lock. No system call for
-//! them is made under that lock, except to grow the table.
+//! their own, which the system moves when they are resized. If it refuses one, the page heap places the block. Their
+//! table is behind the arena's lock. No system call for them is made under that lock, except to grow the table.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

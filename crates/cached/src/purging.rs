@@ -27,8 +27,8 @@ pub enum Purging {
     AtOnce,
     /// When they were not used for this time, by threads that allocate.
     After(Duration),
-    /// When they were not used for this time, also in a process that does not allocate: by a thread of its own, which is
-    /// started when the heap has taken some MiB.
+    /// When they were not used for this time, also in a process that does not allocate: by a thread of its own, which
+    /// is started when the heap has taken some MiB.
     ByThread(Duration),
 }
 

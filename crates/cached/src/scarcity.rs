@@ -4,8 +4,9 @@
 //! the process. Both are files of the system, and sandboxes kill for opening files: neither is read before the heap has
 //! taken tens of MiB, then again where half of what is left would be taken, and once a second while there is a limit.
 //!
-//! Memory is scarce from where an eighth of a limit is left, or 256 MiB if that is less, until twice that is. Then caches do not grow, free pages are
-//! purged at once, and sparse slabs are dissolved early. The check costs a comparison where the arena places pages.
+//! Memory is scarce from where an eighth of a limit is left, or 256 MiB if that is less, until twice that is. Then
+//! caches do not grow, free pages are purged at once, and sparse slabs are dissolved early. The check costs a
+//! comparison where the arena places pages.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

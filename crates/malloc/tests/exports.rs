@@ -30,7 +30,8 @@ const NEEDED: &str = "
     getcwd getpid getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
     program_invocation_short_name __progname pthread_key_create pthread_key_delete pthread_setspecific
     pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create
-    nanosleep pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard getauxval";
+    nanosleep pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard
+    getauxval";
 
 #[test]
 fn exactly_the_malloc_family_is_exported() {

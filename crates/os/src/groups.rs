@@ -198,8 +198,8 @@ fn has_item(list: &[u8], item: &[u8]) -> bool {
     list.split(|&byte| byte == b',').any(|found| found == item)
 }
 
-/// Returns a path of `mountinfo`, in which blanks and backslashes are three octal digits behind a backslash; `None` when
-/// it is too long or has another character behind a backslash.
+/// Returns a path of `mountinfo`, in which blanks and backslashes are three octal digits behind a backslash; `None`
+/// when it is too long or has another character behind a backslash.
 fn unescaped(text: &[u8]) -> Option<Line<LONGEST_PATH>> {
     let mut path = Line::new();
     let mut rest = text;
@@ -248,8 +248,8 @@ fn each_line(path: &CStr, visit: &mut dyn FnMut(&[u8])) -> Option<()> {
     })
 }
 
-/// Calls `visit` with each line of what `read` returns, without lines that are longer than [`LONGEST_LINE`]. Stops where
-/// `read` fails, and after a MiB.
+/// Calls `visit` with each line of what `read` returns, without lines that are longer than [`LONGEST_LINE`]. Stops
+/// where `read` fails, and after a MiB.
 fn split_into_lines(read: &mut dyn FnMut(u64, &mut [u8]) -> Option<usize>, visit: &mut dyn FnMut(&[u8])) {
     const MOST: u64 = 1 << 20;
     let mut buffer = [0; LONGEST_LINE];

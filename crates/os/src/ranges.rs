@@ -66,7 +66,8 @@ unsafe fn purge_by_vectors(ranges: &[PageRange]) -> usize {
     let mut bytes = 0;
     errno_kept(|| {
         calls.call(|| {
-            // SAFETY: a range has the layout of a vector, and its pages are the caller's, whose contents are not needed.
+            // SAFETY: a range has the layout of a vector, and its pages are the caller's, whose contents are not
+            // needed.
             let advised = unsafe {
                 libc::syscall(
                     libc::SYS_process_madvise,

@@ -106,7 +106,8 @@ impl Settings {
     }
 
     /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_DISSOLVE`,
-    /// `HEAPWRIGHT_PURGE`, `HEAPWRIGHT_LIMIT`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and `HEAPWRIGHT_WATCH`. An invalid value ends the process.
+    /// `HEAPWRIGHT_PURGE`, `HEAPWRIGHT_LIMIT`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and
+    /// `HEAPWRIGHT_WATCH`. An invalid value ends the process.
     ///
     /// # Errors
     /// [`Refused`] when there is no memory for a path.

@@ -1,9 +1,9 @@
 //! The caches of threads in front of the shelves: free blocks per class, and the thread's quarantine.
 //!
 //! The fast path takes no lock: [`Cache::take`] chooses among the blocks of a class, [`Cache::free`] adds one, at once
-//! or from the end of the quarantine. Blocks come from the shelf of the class and go back to it in batches. All of it is
-//! out of band. A cache is used by its thread alone. In a fork's child the caches of the parent's other threads are lost
-//! with their blocks.
+//! or from the end of the quarantine. Blocks come from the shelf of the class and go back to it in batches. All of it
+//! is out of band. A cache is used by its thread alone. In a fork's child the caches of the parent's other threads are
+//! lost with their blocks.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -28,7 +28,8 @@ const MOST_WAITING_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy)]
 struct Bin {
     count: u8,
-    /// The number among which one is chosen: with fewer or as many, the bin is refilled. 0 where choices are not random.
+    /// The number among which one is chosen: with fewer or as many, the bin is refilled. 0 where choices are not
+    /// random.
     least: u8,
     /// The number that come from the shelf or go there together.
     batch: u8,
@@ -209,7 +210,7 @@ impl Cache {
         }
     }
 
-    /// Puts up to so many blocks of a class on the shelf.
+    /// Puts up to `most` blocks of a class on the shelf.
     fn shrink(&mut self, class: usize, most: u8) {
         let bin = &mut self.bins[class];
         let count = usize::from(bin.count);

@@ -5,7 +5,7 @@ use heapwright_os::secret_word;
 use super::Measures;
 use crate::mode::measures;
 
-/// The number of places among which random choices are made, where there are so many.
+/// The number of places among which random choices are made, where there are enough.
 pub(super) const CHOICES: usize = 32;
 
 /// The longest blocks among which the caches of threads choose; among longer ones the shelf chooses for each of them.
@@ -43,7 +43,7 @@ impl Draw {
         matches!(self, Draw::Any { .. })
     }
 
-    /// Returns the number of places that there should be to choose among, where there can be so many.
+    /// Returns the number of places that choices need, as far as there are places.
     pub(super) fn least_choice(&self) -> u32 {
         if self.is_random() { CHOICES as u32 } else { 1 }
     }

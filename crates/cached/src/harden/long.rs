@@ -90,7 +90,7 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
     if mode::is_counted() {
         counts::record_free(None, size);
     }
-    // SAFETY: nobody uses the block any more.
+    // SAFETY: the block is not in use any more.
     let length = unsafe { (*span::span(number)).length };
     if measures().have(Measures::QUARANTINE) {
         // SAFETY: as above.
@@ -133,7 +133,7 @@ pub(super) fn release_waiting() {
 
 fn remove(number: u32) {
     if let Some(mut shared) = ARENA.lock() {
-        // SAFETY: nobody uses the block any more.
+        // SAFETY: the block is not in use any more.
         unsafe { span_pages::remove(&mut shared, number) };
     }
 }

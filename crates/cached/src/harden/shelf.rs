@@ -65,7 +65,7 @@ pub(super) fn init() -> Result<(), Refused> {
     let shelves = room.base().cast::<Lock<Shelf>>();
     for class in 0..CLASSES {
         let shelf = Shelf { listed: SlabList::EMPTY, own: OwnSlabs(()), slabs: 0, idle: 0, draw: Draw::new() };
-        // SAFETY: the room is long enough and nobody else's yet.
+        // SAFETY: the room is long enough, and only this thread uses it yet.
         unsafe { shelves.add(class).write(Lock::new(shelf)) };
     }
     SHELVES.store(shelves.as_ptr(), Ordering::Release);
@@ -189,7 +189,7 @@ impl Shelf {
         }
     }
 
-    /// Whether so many pages are idle that it is worth while to look at every slab of this class.
+    /// Returns whether enough pages are idle to look at every slab of this class.
     fn has_much_idle(&self) -> bool {
         const SLAB_PAGES: isize = 16;
         let kept = LEAST_KEPT.max(SLABS.load(Ordering::Relaxed) * SLAB_PAGES / KEPT_PART);
@@ -208,7 +208,7 @@ impl Shelf {
             remove(number);
             return None;
         };
-        // SAFETY: the span is nobody's but this thread's.
+        // SAFETY: only this thread uses the span.
         unsafe {
             let slab = &raw mut (*span::span(number)).slab;
             let resident = if past == Past::Slab { (*slab).resident() } else { 0 };

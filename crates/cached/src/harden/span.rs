@@ -1,5 +1,6 @@
-//! The records of spans: runs of pages that consist of a lead, a body (a slab or a long block), and a guard. Bodies begin
-//! at multiples of 64 KiB, so that the record of a span is found by the number of the 64 KiB that an address lies in.
+//! The records of spans: runs of pages that consist of a lead, a body (a slab or a long block), and a guard. Bodies
+//! begin at multiples of 64 KiB, so that the record of a span is found by the number of the 64 KiB that an address lies
+//! in.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -84,7 +85,7 @@ pub(super) struct Span {
     pub(super) whole: usize,
     /// How many bytes at the body's start may not be zero: when the span is placed, and when it is removed.
     pub(super) dirty: usize,
-    /// The bytes of a long block that were requested. Owned by the thread that holds the block; no other thread writes it.
+    /// The bytes of a long block that were requested. Only the thread that holds the block writes it.
     pub(super) requested: usize,
     /// Of a slab: used behind the lock of its class.
     pub(super) slab: Slab,

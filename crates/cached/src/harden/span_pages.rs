@@ -23,11 +23,11 @@ pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Opt
     let body = unsafe { start.add(lead * SLAB) };
     let number = ARENA.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
     let Some(number) = number else {
-        // SAFETY: the pages were placed just now, and nobody uses them.
+        // SAFETY: the pages were placed just now, and are not in use.
         let _ = unsafe { shared.remove(start) };
         return None;
     };
-    // SAFETY: the span is new, so nobody looks at its record but for the kind, which stays.
+    // SAFETY: the span is new; of its record, other threads read the kind only, which stays.
     unsafe {
         let span = span(number);
         (*span).lead = lead as u8;
@@ -46,7 +46,7 @@ pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Opt
     Some(number)
 }
 
-/// Places a span whose slab or block lies behind a lead of so many slabs.
+/// Places a span whose slab or block lies behind a lead of some slabs.
 fn place_behind(
     shared: &mut ArenaState,
     lead: usize,
@@ -59,7 +59,7 @@ fn place_behind(
     Some((shared.place(layout).ok()?, lead, whole))
 }
 
-/// Guards a part of a span; returns the number of mappings that this has made. What the system does not guard stays unguarded.
+/// Guards a part of a span, as far as the system does; returns the number of mappings that this has made.
 fn guard_part(start: NonNull<u8>, from: usize, to: usize) -> u8 {
     // SAFETY: the part lies in a new span, outside its block.
     u8::from(from < to && unsafe { guard(start.add(from), to - from) } == Ok(Guarded::ByProtection))
@@ -73,7 +73,7 @@ pub(super) fn remove_stuck(shared: &mut ArenaState) {
     if SOME_STUCK.swap(false, Ordering::Relaxed) {
         for number in 0..(shared.pages.top() / SLAB) as u32 {
             if kind(number) == Kind::Stuck {
-                // SAFETY: nobody uses what is stuck.
+                // SAFETY: a stuck span is not in use.
                 unsafe { remove(shared, number) };
             }
         }
@@ -217,7 +217,7 @@ pub(super) enum Pages {
 /// # Safety
 /// The first bytes of the span's body, whole pages, are not in use.
 unsafe fn clear_bytes(number: u32, bytes: usize, pages: Pages) {
-    /// Longer ones are purged: so many page faults are worth it for the memory.
+    /// Longer ones are purged: the memory is worth the page faults.
     const LONGEST_CLEARED: usize = 256 << 10;
     let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
     // SAFETY: as this function requires.

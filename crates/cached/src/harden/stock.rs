@@ -1,5 +1,5 @@
-//! Slabs of no class: no block of theirs is in use. They keep their guards for the shelf that needs a slab next, so that
-//! a program whose blocks change their lengths makes no system calls.
+//! Slabs of no class: no block of theirs is in use. They keep their guards for the shelf that needs a slab next, so
+//! that a program whose blocks change their lengths makes no system calls.
 
 use heapwright_os::{ForkPass, Lock};
 

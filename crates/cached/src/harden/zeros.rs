@@ -26,7 +26,7 @@ fn each_grain(length: usize, mut act: impl FnMut(usize)) {
 /// Makes a block zero.
 ///
 /// # Safety
-/// The block has so many bytes, a positive multiple of [`GRAIN`], and is not in use.
+/// The block has `length` bytes, a positive multiple of [`GRAIN`], and is not in use.
 #[inline(always)]
 pub(super) unsafe fn clear(block: NonNull<u8>, length: usize) {
     // SAFETY: the offsets are of grains of the block, as this function requires.

@@ -1,8 +1,8 @@
 //! How much the lists of a thread may hold above their least capacities.
 //!
-//! Blocks in a list keep their pages in memory, and only the list's thread can flush it: a thread that sleeps keeps what
-//! its lists hold. Each thread may use [`OWN`] bytes; what it needs above is of one budget for all threads. Programs
-//! with up to some twenty threads never reach it.
+//! Blocks in a list keep their pages in memory, and only the list's thread can flush it: a thread that sleeps keeps
+//! what its lists hold. Each thread may use [`OWN`] bytes; what it needs above is of one budget for all threads.
+//! Programs with up to some twenty threads never reach it.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

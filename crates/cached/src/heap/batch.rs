@@ -52,8 +52,8 @@ impl Slabs {
     /// Purges what is in a batch.
     pub(super) fn purge_batch(&mut self, batch: &mut Batch) {
         let Batch { ranges, runs, count, purged } = batch;
-        // SAFETY: no block that is out overlaps these pages, their lists are cleared in this call, and the heap has been
-        // locked since the runs were found.
+        // SAFETY: no block that is out overlaps these pages, their lists are cleared in this call, and the heap has
+        // been locked since the runs were found.
         unsafe {
             purge_all(&ranges[..*count], |index| {
                 let (number, first, length) = runs[index];

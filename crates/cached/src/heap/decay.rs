@@ -1,7 +1,7 @@
 //! Decay: idle pages of slabs are purged when they were not used for some time.
 //!
-//! A thread that fills lists purges the pages of its own slabs that were idle throughout a period. The slabs of a thread
-//! that fills none are visited by others, which purge all that is idle there.
+//! A thread that fills lists purges the pages of its own slabs that were idle throughout a period. The slabs of a
+//! thread that fills none are visited by others, which purge all that is idle there.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         chart::destination(path)?;
         if !arguments.selection.names().into_iter().any(case::samples_memory) {
             usage::refuse(
-                "none of these workloads samples the memory that is retained; scattered, phases and redis-server/deleted do",
+                "these workloads do not sample what is retained; scattered, phases and redis-server/deleted do",
             );
         }
     }
