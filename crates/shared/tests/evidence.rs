@@ -170,21 +170,26 @@ fn growth_of_memory(work: impl FnOnce() -> bool) -> u64 {
     word.load(Ordering::Acquire)
 }
 
+/// Creates a heap with a block in another process, which closes it or ends without.
+fn leave_a_block(spot: &Spot, settings: &Settings, close: bool) {
+    let child = fork(|| {
+        let heap = spot.create(settings);
+        heap.allocate(1000).unwrap();
+        if close {
+            heap.close().unwrap();
+        } else {
+            std::mem::forget(heap);
+        }
+        true
+    });
+    assert_eq!(reap(child), 0);
+}
+
 #[test]
 fn a_flipped_bit_of_the_capacity_costs_no_memory() {
     for close in [true, false] {
         let spot = Spot::new("capacity");
-        let child = fork(|| {
-            let heap = spot.create(&growing(PolicyKind::Best, 1 << 20, 32 << 30));
-            heap.allocate(1000).unwrap();
-            if close {
-                heap.close().unwrap();
-            } else {
-                std::mem::forget(heap);
-            }
-            true
-        });
-        assert_eq!(reap(child), 0);
+        leave_a_block(&spot, &growing(PolicyKind::Best, 1 << 20, 32 << 30), close);
         let file = fs::File::options().write(true).open(spot.path()).unwrap();
         let sound = word_at(&spot, CAPACITY);
         let allocated = || std::os::unix::fs::MetadataExt::blocks(&fs::metadata(spot.path()).unwrap());
@@ -213,17 +218,7 @@ fn a_forged_capacity_costs_no_memory() {
     for (policy, close) in PolicyKind::ALL.into_iter().flat_map(|policy| [(policy, true), (policy, false)]) {
         let spot = Spot::new("forged");
         let most = 64 << 30;
-        let child = fork(|| {
-            let heap = spot.create(&growing(policy, 1 << 20, most));
-            heap.allocate(1000).unwrap();
-            if close {
-                heap.close().unwrap();
-            } else {
-                std::mem::forget(heap);
-            }
-            true
-        });
-        assert_eq!(reap(child), 0);
+        leave_a_block(&spot, &growing(policy, 1 << 20, most), close);
         let file = fs::File::options().write(true).open(spot.path()).unwrap();
         assert_eq!(word_at(&spot, CAPACITY), forged_capacity(1 << 20));
         file.write_all_at(&forged_capacity(most as u64).to_ne_bytes(), CAPACITY).unwrap();
