@@ -70,6 +70,9 @@ pub unsafe fn free(block: NonNull<u8>) -> Result<(), FreeError> {
         return unsafe { free_without_class(block) };
     }
     let heap = heap_to_allocate_in();
+    if let Some(heap) = heap {
+        heap.refresh_room();
+    }
     // Only now: until the heap is adopted, other heaps may take its slabs.
     let origin = Origin::of(block).ok_or(FreeError::NotABlock)?;
     // SAFETY: the caller's promise.

@@ -316,12 +316,16 @@ impl Owned {
         &mut self.cache().long_cache
     }
 
-    /// As [`ThreadHeap::give_any`], and for slabs that were added only now.
+    /// Looks how many slabs have entries by now, for the fast path of frees.
+    pub(crate) fn refresh_room(mut self) {
+        self.cache().refresh_room();
+    }
+
+    /// As [`ThreadHeap::give_any`].
     ///
     /// # Safety
     /// As [`ThreadHeap::give`].
-    pub(crate) unsafe fn give_any(mut self, block: *mut u8) -> bool {
-        self.cache().refresh_room();
+    pub(crate) unsafe fn give_any(self, block: *mut u8) -> bool {
         // SAFETY: the caller's promise.
         unsafe { self.0.give_any(block) }
     }

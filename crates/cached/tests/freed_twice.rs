@@ -14,26 +14,36 @@ fn main() {
         // The hardened heap finds the second free at once.
         return;
     }
-    for size in [16, 1000, 1024, 2000, 32_768] {
+    // Whether the owner's list has room for the block or not.
+    let lists = (0..40).map(|own| (1000, own));
+    for (size, own) in [16, 1000, 1024, 2000, 32_768].map(|size| (size, 0)).into_iter().chain(lists) {
         // SAFETY: this process has one thread, which the new one goes on with; the status is a local variable.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {
-                free_twice(size);
+                free_twice(size, own);
             }
             let mut status = 0;
             assert_eq!(libc::waitpid(child, &mut status, 0), child);
             status
         };
         let is_aborted = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT;
-        assert!(is_aborted, "a block of {size} bytes that was freed twice was used again: {status:#x}");
+        assert!(
+            is_aborted,
+            "{size} bytes, {own} in the list: a block that was freed twice was used again: {status:#x}"
+        );
     }
 }
 
-/// Frees a block by two threads, and allocates what the owner has; ends with 0 if nothing is found.
-fn free_twice(size: usize) -> ! {
+/// Frees `own` blocks, then another one by two threads, and allocates what there is; ends with 0 if nothing is found.
+fn free_twice(size: usize, own: usize) -> ! {
     ready();
+    let blocks: Vec<_> = (0..own).map(|_| cached::allocate(size).expect("there is memory")).collect();
     let block = cached::allocate(size).expect("there is memory").as_ptr().expose_provenance();
+    for own in blocks {
+        // SAFETY: the block is not used any more.
+        unsafe { cached::free(own) }.expect("it is a block");
+    }
     for _ in 0..2 {
         let freeing = thread::spawn(move || {
             let block = core::ptr::NonNull::new(core::ptr::with_exposed_provenance_mut(block)).expect("a block");

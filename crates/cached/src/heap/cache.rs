@@ -139,7 +139,6 @@ impl ThreadCache {
     pub(super) fn refill(&mut self, class: usize, slabs: &mut Slabs) -> Option<NonNull<u8>> {
         let (wanted, links) = (self.lists[class].begin_filling(class), self.links(class));
         let (block, chain) = slabs.take(class, links, wanted)?;
-        self.refresh_room();
         // SAFETY: the block is free and the chain's first.
         let rest = unsafe { links.next(block.as_ptr()) };
         self.lists[class].fill(rest, chain.count - 1);
