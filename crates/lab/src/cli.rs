@@ -22,6 +22,7 @@ Examples:
   heapwright compare -- ./server --once           which allocator or policy suits the program?
   heapwright record -o t.hwt -- make              a trace of every allocation, for the commands below
   heapwright report t.hwt -o t.html               a page that shows and explains the heap
+  heapwright sites -- ./server --once             which functions hold the memory at the peak?
   heapwright run --policy first -- sort big.txt   the program under first fit, statistics at exit
   PYTHONMALLOC=malloc heapwright compare -- python3 job.py
                                                   Python, with the objects of its own allocator
@@ -39,6 +40,9 @@ pub enum Command {
     /// Show on one page what a recorded program does to its heap, under every policy.
     #[command(after_help = heapwright_report::EXAMPLES)]
     Report(heapwright_report::Arguments),
+    /// Show which call sites hold a program's memory, never free it, or allocate most often.
+    #[command(after_help = heapwright_sites::EXAMPLES)]
+    Sites(heapwright_sites::Arguments),
     /// Run a program under a policy and print the statistics of its heap.
     #[command(after_help = heapwright_run::arguments::EXAMPLES)]
     Run(heapwright_run::arguments::RunArgs),

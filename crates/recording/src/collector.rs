@@ -18,6 +18,7 @@ use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sampled, 
 use super::looking::looking;
 use super::program::Options;
 use super::python;
+use super::sampling;
 use super::summary;
 use super::totals;
 use super::traces::{Begun, Owner, Traces};
@@ -306,7 +307,7 @@ impl Process {
         let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
         let mut about = about(source, &recorded.program, self.redaction);
         if let Some(every) = every {
-            about.set("sites", &sampling(every));
+            about.set(sampling::NAME, &sampling::described(every));
         }
         let sites = every.map(|_| Sites::new(library, looking(source.mappings()), self.redaction));
         let file = begun.file.try_clone()?;
@@ -363,14 +364,6 @@ fn why_incomplete(source: &Source, recorded: &Recorded) -> Option<String> {
     }
     let failure = source.header().failure().map(summary::reason);
     failure.or_else(|| recorded.outlived.then(|| "the process was still running when the program ended".to_owned()))
-}
-
-/// Describes how the requests with sites were sampled.
-fn sampling(every: NonZero<u32>) -> String {
-    match every.get() {
-        1 => "of every request".to_owned(),
-        every => format!("of one request in {every}: each chosen independently with this probability"),
-    }
 }
 
 /// How the reading of a stream ended.

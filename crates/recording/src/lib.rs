@@ -1,8 +1,9 @@
 //! `heapwright record`: runs an unmodified program and writes every malloc-family call of every process to a trace.
 //!
 //! From the bottom up: `room` (the directory of streams), `partial` (a file while it is written), `traces` (the files),
-//! `totals` (what a process used), `looking` (when its mappings are listed), `collector` (all streams while the program runs, each translated to a trace),
-//! `program` (a program from start to end, also for other commands), `summary` (the report at the end).
+//! `totals` (what a process used), `looking` (when its mappings are listed), `collector` (all streams while the program
+//! runs, each translated to a trace), `program` (a program from start to end, also for other commands), `summary` (the report at the end), `sampling` (which requests have
+//! a call site), `source` (a trace to analyse, recorded if need be).
 
 mod arguments;
 mod collector;
@@ -11,6 +12,8 @@ mod partial;
 mod program;
 mod python;
 mod room;
+pub mod sampling;
+pub mod source;
 mod summary;
 mod totals;
 mod traces;

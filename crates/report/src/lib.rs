@@ -9,7 +9,6 @@ mod pins;
 mod planes;
 mod resident;
 mod sites;
-mod source;
 mod svg;
 
 use std::ffi::OsString;
@@ -25,7 +24,6 @@ use heapwright_replay::Outcome;
 
 use self::data::{Report, RuleFigures, Trace};
 use self::planes::Planes;
-use self::source::Source;
 use heapwright_allocators::peers::Peer;
 use heapwright_compare::Course;
 use heapwright_compare::Pace;
@@ -34,6 +32,7 @@ use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::interruption;
 use heapwright_real::Latencies;
 use heapwright_real::Threads;
+use heapwright_recording::source::{self, Source};
 use heapwright_show::number;
 use heapwright_show::progress::Progress;
 use heapwright_simulate::choice::{RuleArguments, chosen};
@@ -140,7 +139,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(folder) = &arguments.svg {
         svg::prepare(folder, arguments.trace.as_deref())?;
     }
-    let source = Source::of(arguments.trace.as_deref(), &arguments.program)?;
+    let source = Source::of(arguments.trace.as_deref(), &arguments.program, |_| ())?;
     let (report, maps) = gather(&source.trace, arguments)?;
     let page = page::html(&report)?;
     destination.write(page.as_bytes())?;

@@ -159,6 +159,12 @@ impl<'r> Reader<'r> {
         self.side.as_ref().map_or(0, |side| side.table.len())
     }
 
+    /// Returns all sites defined so far, in the order of their definition.
+    pub fn all_sites(&self) -> impl Iterator<Item = SiteId> {
+        let table = self.side.as_ref().map(|side| &side.table);
+        table.into_iter().flat_map(|table| (0..table.len() as u64).filter_map(|number| table.site(number)))
+    }
+
     /// Returns the stack frames of a site, the innermost first, each a text such as `libfoo.so+0x1234`.
     pub fn site_frames(&self, site: SiteId) -> impl Iterator<Item = &str> {
         self.side.iter().flat_map(move |side| side.table.frames(site))

@@ -1,0 +1,49 @@
+//! The trace that a command analyses: one that is given, or that of a program which is recorded now.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use heapwright_host::temporary::Folder;
+
+use super::program::{Options, program as record};
+
+/// A trace to analyse.
+pub struct Source {
+    /// The path of the trace.
+    pub trace: PathBuf,
+    /// The folder of a trace that is not to be kept.
+    _folder: Option<Folder>,
+}
+
+impl Source {
+    /// Returns the trace that is given, or else that of the program, which is run and recorded with the options that
+    /// `choose` changes. The trace of a program is removed with this.
+    ///
+    /// # Errors
+    /// When the program cannot be recorded.
+    pub fn of(trace: Option<&Path>, program: &[OsString], choose: impl FnOnce(&mut Options)) -> Result<Source> {
+        match trace {
+            Some(trace) => Ok(Source { trace: trace.to_owned(), _folder: None }),
+            None => Source::recorded(program, choose),
+        }
+    }
+
+    fn recorded(program: &[OsString], choose: impl FnOnce(&mut Options)) -> Result<Source> {
+        let folder = Folder::new("trace")?;
+        let mut options = Options::usual(folder.path().join(name(None, program)).with_extension("hwt"));
+        choose(&mut options);
+        let recording = record(program, &options)?;
+        let main = recording.main();
+        if let Some(error) = &main.error {
+            heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");
+        }
+        Ok(Source { trace: main.path.clone(), _folder: Some(folder) })
+    }
+}
+
+/// Returns the name of a trace or a program, without folders and extension.
+pub fn name(trace: Option<&Path>, program: &[OsString]) -> String {
+    let path = trace.or_else(|| program.first().map(Path::new));
+    path.map_or_else(String::new, |path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned())
+}

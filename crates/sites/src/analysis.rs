@@ -1,0 +1,106 @@
+//! A trace, read for its call sites.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use heapwright_recording::sampling;
+use heapwright_show::output::warn_of_damage;
+use heapwright_simulate::choice::open;
+use serde::Serialize;
+
+use crate::ledger::{Ledger, Moment, Split};
+use crate::rows::{Group, JsonAmount, JsonRow, Row, rows};
+use crate::stacks::{Kept, Stacks};
+use crate::tally::Measure;
+
+/// What to read of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Query {
+    /// The moment at which held memory is counted.
+    pub moment: Moment,
+    /// What else tells blocks of one site apart.
+    pub split: Split,
+    /// Which frames stacks keep.
+    pub kept: Kept,
+}
+
+/// The call sites of a trace and what their blocks take.
+pub struct Analysis {
+    /// The name of the trace's file.
+    pub file: String,
+    /// The sums.
+    pub ledger: Ledger,
+    /// The stacks.
+    pub stacks: Stacks,
+    /// The sampling period: one request in this many has a stack.
+    pub every: u64,
+    /// Why the trace was read in part only.
+    pub damage: Option<String>,
+}
+
+impl Analysis {
+    /// Reads a trace, up to damage if there is any.
+    ///
+    /// # Errors
+    /// When the trace cannot be read, or has no call sites.
+    pub fn read(path: &Path, query: Query) -> Result<Analysis> {
+        let name = || path.display().to_string();
+        let trace = open(path)?.with_sites();
+        let mut trace = if matches!(query.moment, Moment::Time(_)) { trace.with_times() } else { trace };
+        let ledger = Ledger::read(&mut trace, query.moment, query.split).with_context(name)?;
+        warn_of_damage(path, trace.damage());
+        if ledger.with_site == 0 && query.split == Split::Nothing {
+            bail!("{} has no call sites: record it with `heapwright record --sites=1`", path.display());
+        }
+        if matches!(query.moment, Moment::Time(_)) && trace.time().is_none() && ledger.events > 0 {
+            bail!("{} has no times: record it with `--times`, or name an event", path.display());
+        }
+        Ok(Analysis {
+            file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+            stacks: Stacks::of(&trace, query.kept),
+            every: sampling::period(trace.about()),
+            damage: trace.damage().map(ToString::to_string),
+            ledger,
+        })
+    }
+
+    /// Returns the rows of the table, those with most of the measure first.
+    pub fn rows(&self, group: Group, measure: Measure) -> Vec<Row> {
+        rows(&self.ledger, &self.stacks, group, measure, self.every)
+    }
+
+    /// Returns what `--json` writes: `rows` are the results.
+    pub fn json(&self, rows: &[Row]) -> Json<'_> {
+        let total = &self.ledger.total;
+        Json {
+            schema: 1,
+            trace: &self.file,
+            damage: self.damage.as_deref(),
+            events: self.ledger.events,
+            sampled_one_in: self.every,
+            at_event: self.ledger.moment.0,
+            held: JsonAmount::from(&total.held),
+            leaked: JsonAmount::from(&total.live),
+            temporary: JsonAmount::from(&total.temporary),
+            churn: JsonAmount::from(&total.churn),
+            results: rows.iter().map(|row| JsonRow::of(row, self.every)).collect(),
+        }
+    }
+}
+
+/// All that `--json` writes. Sums are those of all blocks, exact in sampled traces too.
+#[derive(Serialize)]
+pub struct Json<'a> {
+    schema: u32,
+    trace: &'a str,
+    damage: Option<&'a str>,
+    events: u64,
+    sampled_one_in: u64,
+    /// Held memory is counted after this many events.
+    at_event: u64,
+    held: JsonAmount,
+    leaked: JsonAmount,
+    temporary: JsonAmount,
+    churn: JsonAmount,
+    results: Vec<JsonRow>,
+}

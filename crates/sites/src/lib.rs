@@ -1,0 +1,75 @@
+//! `heapwright sites`: which call sites hold the memory of a program.
+//!
+//! From the bottom up: `frame` (names of stack frames taken apart), `internal` (frames of allocators and standard
+//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `rows`
+//! (groups of sites), `tree` (trees and folded lines), `analysis` (all of it for one trace), `table` (what is printed),
+//! `arguments`.
+
+mod analysis;
+mod arguments;
+mod frame;
+mod internal;
+mod ledger;
+mod rows;
+mod stacks;
+mod table;
+mod tally;
+mod tree;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use heapwright_recording::source::Source;
+use heapwright_show::number;
+
+pub use self::analysis::{Analysis, Json, Query};
+pub use self::arguments::{Arguments, EXAMPLES};
+pub use self::frame::Frame;
+pub use self::internal::is_internal;
+pub use self::ledger::{Key, Ledger, Moment, Split};
+pub use self::rows::{Group, JsonAmount, JsonRow, Row};
+pub use self::stacks::{Kept, Stacks};
+pub use self::tally::{Amount, Measure, Tally};
+pub use self::tree::{Direction, Node};
+
+/// Prints the call sites of a trace, or of a program that is recorded first.
+///
+/// # Errors
+/// When the program cannot be recorded, or the trace cannot be read or has no call sites.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| {
+        options.sites = Some(arguments.every);
+        options.times = matches!(arguments.at, Moment::Time(_));
+    })?;
+    let kept = if arguments.all_frames { Kept::All } else { Kept::Callers };
+    let query = Query { moment: arguments.at, split: arguments.group.split(), kept };
+    let analysis = Analysis::read(&source.trace, query)?;
+    if arguments.folded {
+        let lines = tree::folded(&analysis.ledger, &analysis.stacks, arguments.by, analysis.every);
+        lines.iter().for_each(|line| heapwright_show::println!("{line}"));
+    } else if let Some(direction) = arguments.tree {
+        print_tree(&analysis, arguments, direction);
+    } else {
+        let mut rows = analysis.rows(arguments.group, arguments.by);
+        let all = rows.len();
+        if arguments.limit > 0 {
+            rows.truncate(arguments.limit);
+        }
+        if arguments.json {
+            let json = serde_json::to_string_pretty(&analysis.json(&rows))?;
+            heapwright_show::println!("{json}");
+        } else {
+            table::print(&analysis, arguments, &rows, all);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_tree(analysis: &Analysis, arguments: &Arguments, direction: Direction) {
+    let Analysis { ledger, stacks, every, .. } = analysis;
+    let root = Node::root(ledger, stacks, arguments.by, direction, *every);
+    let least = (root.value as f64 * arguments.least.max(0.0) / 100.0).ceil() as u64;
+    let show = |value| if arguments.by.is_bytes() { number::bytes(value) } else { number::grouped(value) };
+    heapwright_show::println!("{}\n", table::heading(analysis));
+    tree::lines(&root, stacks, least, &show).iter().for_each(|line| heapwright_show::println!("{line}"));
+}

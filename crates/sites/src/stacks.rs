@@ -1,0 +1,95 @@
+//! The stacks of a trace, as lists of frames.
+
+use std::collections::HashMap;
+
+use heapwright_trace::{Reader, SiteId};
+
+use crate::frame::Frame;
+use crate::internal::is_internal;
+
+/// Which frames a stack keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Those of the program: without the innermost ones of allocators and standard libraries.
+    Callers,
+    /// All.
+    All,
+}
+
+/// The frame of blocks without a stack.
+const UNKNOWN: &str = "(no stack)";
+
+/// The stacks of all sites of a trace. Equal frames have the same number.
+pub struct Stacks {
+    frames: Vec<Frame>,
+    stacks: Vec<Vec<u32>>,
+    unknown: [u32; 1],
+}
+
+impl Stacks {
+    /// Reads the stacks of a trace that has been read to its end, which is where names are.
+    pub fn of(trace: &Reader<'_>, kept: Kept) -> Stacks {
+        let mut frames = Frames::default();
+        let unknown = [frames.number(Frame { function: UNKNOWN.to_owned(), ..Frame::default() })];
+        let stacks = trace.all_sites().map(|site| frames.stack(trace, site, kept)).collect();
+        Stacks { frames: frames.all, stacks, unknown }
+    }
+
+    /// Returns the numbers of a site's frames, the innermost first; never empty.
+    pub fn numbers(&self, site: Option<SiteId>) -> &[u32] {
+        let stack = site.and_then(|site| self.stacks.get(site.index() as usize));
+        stack.filter(|stack| !stack.is_empty()).map_or(&self.unknown, |stack| stack)
+    }
+
+    /// Returns the frames of a site, the innermost first; never empty.
+    pub fn frames(&self, site: Option<SiteId>) -> impl DoubleEndedIterator<Item = &Frame> {
+        self.numbers(site).iter().map(|&number| self.frame(number))
+    }
+
+    /// Returns the innermost frame of a site.
+    pub fn innermost(&self, site: Option<SiteId>) -> &Frame {
+        self.frame(self.numbers(site)[0])
+    }
+
+    /// Returns the frame of a number.
+    pub fn frame(&self, number: u32) -> &Frame {
+        &self.frames[number as usize]
+    }
+}
+
+/// Frames by number, while stacks are read.
+#[derive(Default)]
+struct Frames {
+    all: Vec<Frame>,
+    numbers: HashMap<Frame, u32>,
+    /// The numbers of the frames of each text of the trace.
+    known: HashMap<String, Vec<u32>>,
+}
+
+impl Frames {
+    fn number(&mut self, frame: Frame) -> u32 {
+        let next = self.all.len() as u32;
+        *self.numbers.entry(frame).or_insert_with_key(|frame| {
+            self.all.push(frame.clone());
+            next
+        })
+    }
+
+    fn stack(&mut self, trace: &Reader<'_>, site: SiteId, kept: Kept) -> Vec<u32> {
+        let mut stack = Vec::new();
+        for text in trace.site_frames(site) {
+            if !self.known.contains_key(text) {
+                let frames = Frame::of(text, trace.frame_name(text));
+                let numbers = frames.into_iter().map(|frame| self.number(frame)).collect();
+                self.known.insert(text.to_owned(), numbers);
+            }
+            stack.extend(&self.known[text]);
+        }
+        if kept == Kept::Callers {
+            let internal = |&number: &u32| is_internal(&self.all[number as usize].function);
+            let callers = stack.iter().position(|number| !internal(number)).unwrap_or(0);
+            stack.drain(..callers);
+        }
+        stack
+    }
+}

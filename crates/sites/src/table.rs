@@ -1,0 +1,120 @@
+//! The table of call sites on the terminal.
+
+use heapwright_show::number::{bytes, grouped};
+use heapwright_show::table::{Cell, Side, Table};
+use heapwright_show::terminal;
+
+use crate::analysis::Analysis;
+use crate::arguments::Arguments;
+use crate::rows::{Group, Row};
+use crate::tally::Measure;
+
+/// Number of characters of a name that are shown where the width of the terminal is not known.
+const USUAL_NAME: usize = 160;
+
+/// The fewest characters of a name that are shown.
+const LEAST_NAME: usize = 40;
+
+/// Width of the columns of figures, about.
+const FIGURES: usize = 90;
+
+/// Returns what was read, in one line: events, and the totals of all blocks.
+pub fn heading(analysis: &Analysis) -> String {
+    let Analysis { file, ledger, .. } = analysis;
+    let total = &ledger.total;
+    let (at, time) = ledger.moment;
+    let time = time.map_or_else(String::new, |time| format!(", {:.3} s", time as f64 / 1e9));
+    format!(
+        "{file}: {} events; held after event {}{time}: {} in {} blocks; never freed: {} in {}",
+        grouped(ledger.events),
+        grouped(at),
+        bytes(total.held.bytes),
+        grouped(total.held.blocks),
+        bytes(total.live.bytes),
+        grouped(total.live.blocks),
+    )
+}
+
+/// Prints the rows, the first of `all`, with what precedes and follows them.
+pub fn print(analysis: &Analysis, arguments: &Arguments, rows: &[Row], all: usize) {
+    heapwright_show::println!("{}\n", heading(analysis));
+    heapwright_show::print!("{}", table(analysis, arguments, rows));
+    heapwright_show::println!();
+    notes(analysis, rows, all).iter().for_each(|note| {
+        heapwright_show::println!("{}", terminal::wrapped(note, terminal::width()));
+    });
+}
+
+fn table(analysis: &Analysis, arguments: &Arguments, rows: &[Row]) -> Table {
+    let held = if arguments.at == crate::Moment::Peak { "held at peak" } else { "held then" };
+    let name_side = if matches!(arguments.group, Group::Thread | Group::Size) { Side::Right } else { Side::Left };
+    let mut table = Table::aligned([
+        ("", Side::Right),
+        (held, Side::Right),
+        ("±", Side::Right),
+        ("blocks", Side::Right),
+        ("rounding", Side::Right),
+        ("never freed", Side::Right),
+        ("temporary", Side::Right),
+        ("calls", Side::Right),
+        ("churn", Side::Right),
+        (arguments.group.heading(), name_side),
+    ]);
+    let width = terminal::columns().map_or(USUAL_NAME, |columns| columns.saturating_sub(FIGURES).max(LEAST_NAME));
+    for (position, row) in rows.iter().enumerate() {
+        let tally = &row.tally;
+        let every = if row.stack.is_empty() { 1 } else { analysis.every };
+        let deviation = Measure::Held.deviation(&row.sampled, every);
+        table.row([
+            Cell::from((position + 1).to_string()),
+            bytes(tally.held.bytes).into(),
+            deviation.map_or_else(Cell::missing, |deviation| bytes(deviation as u64).into()),
+            grouped(tally.held.blocks).into(),
+            bytes(tally.held.rounding).into(),
+            bytes(tally.live.bytes).into(),
+            grouped(tally.temporary.blocks).into(),
+            grouped(tally.churn.blocks).into(),
+            bytes(tally.churn.bytes).into(),
+            name(row, arguments.group, width).into(),
+        ]);
+    }
+    table
+}
+
+fn name(row: &Row, group: Group, width: usize) -> String {
+    let name = match group {
+        Group::Size => row.name.parse().map_or_else(|_| row.name.clone(), |size| format!("<= {}", bytes(size))),
+        _ => row.name.clone(),
+    };
+    shortened(&name, width)
+}
+
+/// Returns a name cut to a number of characters.
+pub fn shortened(name: &str, most: usize) -> String {
+    match name.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if rows.len() < all {
+        let more = grouped((all - rows.len()) as u64);
+        notes.push(format!("{more} more rows: `--limit 0` shows all."));
+    }
+    if analysis.every > 1 {
+        let every = analysis.every;
+        notes.push(format!(
+            "One request in {every} has a stack: rows are estimates, ± is the standard deviation of what is held."
+        ));
+    }
+    if analysis.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
+        let without = grouped(analysis.ledger.requests - analysis.ledger.with_site);
+        notes.push(format!("{without} requests have no stack."));
+    }
+    if analysis.ledger.total.live.blocks > 0 {
+        notes.push("Blocks never freed may still be reachable; the recording does not show it.".to_owned());
+    }
+    notes
+}

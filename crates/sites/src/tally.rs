@@ -1,0 +1,193 @@
+//! Sums over the blocks of a call site, and the measures that are shown of them.
+
+use clap::ValueEnum;
+
+/// A number of blocks and what they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// The number of blocks.
+    pub blocks: u64,
+    /// The requested bytes.
+    pub bytes: u64,
+    /// The bytes by which glibc's malloc rounds the requests up, with its header of 8 bytes.
+    pub rounding: u64,
+    /// The squares of the requested bytes, for the errors of estimates.
+    squares: u128,
+}
+
+impl Amount {
+    /// Adds a block of this size.
+    pub fn add(&mut self, size: u64) {
+        self.blocks += 1;
+        // Only absurd sizes of damaged traces wrap.
+        self.bytes = self.bytes.wrapping_add(size);
+        self.rounding = self.rounding.wrapping_add(rounding(size));
+        self.squares = self.squares.wrapping_add(square(size));
+    }
+
+    /// Removes a block that was added.
+    pub fn remove(&mut self, size: u64) {
+        self.blocks -= 1;
+        self.bytes = self.bytes.wrapping_sub(size);
+        self.rounding = self.rounding.wrapping_sub(rounding(size));
+        self.squares = self.squares.wrapping_sub(square(size));
+    }
+
+    fn merge(&mut self, other: &Amount) {
+        self.blocks += other.blocks;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.rounding = self.rounding.saturating_add(other.rounding);
+        self.squares = self.squares.wrapping_add(other.squares);
+    }
+
+    /// Returns the estimate of the whole of which this is a sample with probability `1 / every` per block.
+    fn scaled(&self, every: u64) -> Amount {
+        let Amount { blocks, bytes, rounding, squares } = *self;
+        let scale = |sampled: u64| sampled.saturating_mul(every);
+        Amount { blocks: scale(blocks), bytes: scale(bytes), rounding: scale(rounding), squares }
+    }
+
+    /// Returns the standard deviation of the estimated bytes: `sqrt(sum of squares * n * (n - 1))` with `n = every`,
+    /// the Horvitz-Thompson estimator's.
+    fn deviation(&self, every: u64) -> f64 {
+        (self.squares as f64 * every as f64 * every.saturating_sub(1) as f64).sqrt()
+    }
+}
+
+fn square(size: u64) -> u128 {
+    u128::from(size) * u128::from(size)
+}
+
+/// Returns the bytes by which glibc's malloc rounds a request up: chunks are multiples of 16 bytes, at least 32, of
+/// which 8 are the header.
+fn rounding(size: u64) -> u64 {
+    size.saturating_add(8).checked_next_multiple_of(16).map_or(0, |chunk| chunk.max(32) - size)
+}
+
+/// The sums of the blocks of one call site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Live blocks; at the end of a trace, those never freed.
+    pub live: Amount,
+    /// Blocks that were live at the chosen moment.
+    pub held: Amount,
+    /// All blocks.
+    pub churn: Amount,
+    /// Blocks that their thread freed before it requested another.
+    pub temporary: Amount,
+    /// The number of the mark up to which `held` is right, while a trace is read.
+    pub(crate) settled: u64,
+}
+
+impl Tally {
+    /// Adds the sums of another tally.
+    pub fn merge(&mut self, other: &Tally) {
+        self.live.merge(&other.live);
+        self.held.merge(&other.held);
+        self.churn.merge(&other.churn);
+        self.temporary.merge(&other.temporary);
+    }
+
+    /// Returns the estimate of the whole of which this is a sample with probability `1 / every` per block.
+    #[must_use]
+    pub fn scaled(&self, every: u64) -> Tally {
+        Tally {
+            live: self.live.scaled(every),
+            held: self.held.scaled(every),
+            churn: self.churn.scaled(every),
+            temporary: self.temporary.scaled(every),
+            settled: self.settled,
+        }
+    }
+}
+
+/// What is measured of a call site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Measure {
+    /// Bytes held at the moment, by default the peak.
+    #[default]
+    Held,
+    /// Bytes never freed.
+    Leaked,
+    /// Number of blocks that their thread freed before it requested another.
+    Temporary,
+    /// Number of requests.
+    Calls,
+    /// Requested bytes of all requests.
+    Churn,
+    /// Bytes that rounding and headers add to what is held, under glibc's malloc.
+    Rounding,
+}
+
+impl Measure {
+    /// All measures.
+    pub const ALL: [Measure; 6] =
+        [Measure::Held, Measure::Leaked, Measure::Temporary, Measure::Calls, Measure::Churn, Measure::Rounding];
+
+    /// Returns the name on command lines and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Measure::Held => "held",
+            Measure::Leaked => "leaked",
+            Measure::Temporary => "temporary",
+            Measure::Calls => "calls",
+            Measure::Churn => "churn",
+            Measure::Rounding => "rounding",
+        }
+    }
+
+    /// Returns whether the measure is a number of bytes.
+    pub const fn is_bytes(self) -> bool {
+        !matches!(self, Measure::Temporary | Measure::Calls)
+    }
+
+    /// Returns the value of a tally.
+    pub const fn of(self, tally: &Tally) -> u64 {
+        match self {
+            Measure::Held => tally.held.bytes,
+            Measure::Leaked => tally.live.bytes,
+            Measure::Temporary => tally.temporary.blocks,
+            Measure::Calls => tally.churn.blocks,
+            Measure::Churn => tally.churn.bytes,
+            Measure::Rounding => tally.held.rounding,
+        }
+    }
+
+    /// Returns the standard deviation of the value's estimate, of an unscaled tally; `None` of a complete trace, and of
+    /// rounding, of which it is not known.
+    pub fn deviation(self, sampled: &Tally, every: u64) -> Option<f64> {
+        let of_count = |amount: &Amount| (amount.blocks as f64 * every as f64 * every.saturating_sub(1) as f64).sqrt();
+        let deviation = match self {
+            Measure::Held => sampled.held.deviation(every),
+            Measure::Leaked => sampled.live.deviation(every),
+            Measure::Churn => sampled.churn.deviation(every),
+            Measure::Temporary => of_count(&sampled.temporary),
+            Measure::Calls => of_count(&sampled.churn),
+            Measure::Rounding => return None,
+        };
+        (every > 1).then_some(deviation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_is_glibcs() {
+        for (size, chunk) in [(0, 32), (1, 32), (24, 32), (25, 48), (40, 48), (41, 64), (1 << 20, (1 << 20) + 16)] {
+            assert_eq!(size + rounding(size), chunk, "{size}");
+        }
+        assert_eq!(rounding(u64::MAX), 0);
+    }
+
+    #[test]
+    fn an_estimate_of_equal_blocks_has_the_error_of_their_number() {
+        let mut tally = Tally::default();
+        (0..100).for_each(|_| tally.held.add(50));
+        assert_eq!(tally.scaled(16).held.bytes, 100 * 50 * 16);
+        let deviation = Measure::Held.deviation(&tally, 16).unwrap();
+        assert!((deviation - 50.0 * (100.0_f64 * 16.0 * 15.0).sqrt()).abs() < 1e-6, "{deviation}");
+        assert_eq!(Measure::Held.deviation(&tally, 1), None);
+    }
+}

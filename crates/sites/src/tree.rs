@@ -1,0 +1,100 @@
+//! Stacks as a tree, and as folded lines.
+
+use std::collections::BTreeMap;
+
+use crate::ledger::Ledger;
+use crate::stacks::Stacks;
+use crate::tally::Measure;
+
+/// Which end of the stacks is the root of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Direction {
+    /// From the program's entry to the functions that request memory.
+    TopDown,
+    /// From the functions that request memory to their callers.
+    BottomUp,
+}
+
+/// A frame with all stacks below it.
+#[derive(Default)]
+pub struct Node {
+    /// The value of all stacks through this node.
+    pub value: u64,
+    /// The next frames, by their numbers.
+    pub next: BTreeMap<u32, Node>,
+}
+
+impl Node {
+    /// Returns the root of the tree of all stacks of a ledger.
+    pub fn root(ledger: &Ledger, stacks: &Stacks, measure: Measure, direction: Direction, every: u64) -> Node {
+        let mut root = Node::default();
+        for (site, value) in values(ledger, measure, every) {
+            let numbers = stacks.numbers(site).iter().copied();
+            match direction {
+                Direction::BottomUp => root.add(numbers, value),
+                Direction::TopDown => root.add(numbers.rev(), value),
+            }
+        }
+        root
+    }
+
+    fn add(&mut self, stack: impl Iterator<Item = u32>, value: u64) {
+        self.value = self.value.saturating_add(value);
+        let mut node = self;
+        for frame in stack {
+            node = node.next.entry(frame).or_default();
+            node.value = node.value.saturating_add(value);
+        }
+    }
+
+    /// Returns the next nodes with at least `least`, the largest first.
+    pub fn largest(&self, least: u64) -> Vec<(u32, &Node)> {
+        let mut next: Vec<(u32, &Node)> = self
+            .next
+            .iter()
+            .filter(|(_, node)| node.value >= least.max(1))
+            .map(|(&frame, node)| (frame, node))
+            .collect();
+        next.sort_by_key(|&(frame, node)| (std::cmp::Reverse(node.value), frame));
+        next
+    }
+}
+
+/// Returns the value of each site; blocks without a site are left out of sampled traces, as sampled ones stand for them.
+fn values(
+    ledger: &Ledger,
+    measure: Measure,
+    every: u64,
+) -> impl Iterator<Item = (Option<heapwright_trace::SiteId>, u64)> + '_ {
+    let known = ledger.tallies.iter().filter(move |(key, _)| key.site.is_some() || every == 1);
+    known.map(move |(key, tally)| (key.site, measure.of(&tally.scaled(every)))).filter(|&(_, value)| value > 0)
+}
+
+/// Returns a line for each node with at least `least`: its value as `show` formats it, its share, and its frame. The
+/// only successor of a node stands at the node's depth behind an arrow.
+pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> String) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut pending: Vec<(usize, &str, u32, &Node)> = Vec::new();
+    pending.extend(root.largest(least).into_iter().rev().map(|(frame, node)| (0, "", frame, node)));
+    while let Some((depth, arrow, frame, node)) = pending.pop() {
+        let share = 100.0 * node.value as f64 / root.value.max(1) as f64;
+        let indent = "  ".repeat(depth);
+        lines.push(format!("{:>10} {share:>5.1} %  {indent}{arrow}{}", show(node.value), stacks.frame(frame)));
+        let next = node.largest(least);
+        let is_chain = next.len() == 1 && next[0].1.value == node.value;
+        let (deeper, arrow) = if is_chain { (depth, "↳ ") } else { (depth + 1, "") };
+        pending.extend(next.into_iter().rev().map(|(frame, node)| (deeper, arrow, frame, node)));
+    }
+    lines
+}
+
+/// Returns a folded line per stack, as flame graphs are drawn from: frames from the outermost on, then the value.
+pub fn folded(ledger: &Ledger, stacks: &Stacks, measure: Measure, every: u64) -> Vec<String> {
+    let mut folded: BTreeMap<String, u64> = BTreeMap::new();
+    for (site, value) in values(ledger, measure, every) {
+        let frames = stacks.frames(site).rev().map(|frame| frame.function.replace(';', ":").replace('\n', " "));
+        let sum = folded.entry(frames.collect::<Vec<_>>().join(";")).or_default();
+        *sum = sum.saturating_add(value);
+    }
+    folded.into_iter().map(|(stack, value)| format!("{stack} {value}")).collect()
+}
