@@ -62,7 +62,9 @@ typedef enum hw_status {
     HW_ROOTS_FULL = 27,         /* the table of roots is full */
     HW_ROOT_DIFFERS = 28,       /* the root does not point where it was expected to */
     HW_REFUSED = 29,            /* a system call failed; see hw_shared_last_error for the reason */
-    HW_HOLDER_UNKNOWN = 30      /* as HW_TIMED_OUT; whether the holder lives is unknown: see hw_shared_repair */
+    HW_HOLDER_UNKNOWN = 30,     /* as HW_TIMED_OUT; whether the holder lives is unknown: see hw_shared_repair */
+    HW_PREVIOUS_HOLDER_DIED = 31, /* the mutex is locked; a process died while it held it: see hw_shared_lock */
+    HW_NOT_THE_HOLDER = 32        /* this process does not hold the mutex */
 } hw_status;
 
 /* Returns the status in words: never null, valid for ever. */
@@ -308,6 +310,28 @@ hw_status hw_shared_resize_in_place(hw_shared *heap, uint64_t offset, size_t siz
  * what does not lie in the segment. Neither checks whether a block starts there. No lock is taken. */
 void *hw_shared_pointer_of(const hw_shared *heap, uint64_t offset);
 uint64_t hw_shared_offset_of(const hw_shared *heap, const void *pointer);
+
+/* Returns the address of the segment's first byte in this process; null for an invalid handle. */
+void *hw_shared_base(const hw_shared *heap);
+
+/* A mutex for data of your own, in a block of the heap. All zeros is a free mutex: set it to zeros when the block is
+ * new. It is not reentrant. A thread that ends while it holds a mutex, in a process that lives on, keeps it. */
+typedef struct hw_shared_mutex {
+    uint64_t word;
+    uint64_t doubtful;
+} hw_shared_mutex;
+
+/* Locks a mutex. Returns HW_OK or HW_PREVIOUS_HOLDER_DIED when it is locked. In the second case a process died while it
+ * held the mutex, and the data may be half changed: later callers get the same status until a holder calls
+ * hw_shared_mark_consistent. Any other status is a failure: HW_TIMED_OUT when one holder, which lives, has not unlocked
+ * it within the handle's patience. */
+hw_status hw_shared_lock(hw_shared *heap, hw_shared_mutex *mutex);
+
+/* Unlocks a mutex that this thread has locked. Returns HW_NOT_THE_HOLDER when this process has not locked it. */
+hw_status hw_shared_unlock(hw_shared *heap, hw_shared_mutex *mutex);
+
+/* Declares the data of a mutex, which this thread holds, consistent. */
+hw_status hw_shared_mark_consistent(hw_shared *heap, hw_shared_mutex *mutex);
 
 /* Roots are names for blocks. A name has 1 to 40 bytes of UTF-8. The offset of a root that is not set is 0. */
 hw_status hw_shared_get_root(const hw_shared *heap, const char *name, uint64_t *offset);

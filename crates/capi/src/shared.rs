@@ -5,6 +5,7 @@
 pub(crate) mod create;
 pub(crate) mod failure;
 pub(crate) mod inspect;
+pub(crate) mod mutex;
 pub(crate) mod operate;
 pub(crate) mod roots;
 pub(crate) mod types;

@@ -70,11 +70,15 @@ pub enum Status {
     Refused = 29,
     /// Waiting for the segment's lock timed out; whether its holder lives is unknown.
     HolderUnknown = 30,
+    /// The mutex is locked; a process died while it held it.
+    PreviousHolderDied = 31,
+    /// This process does not hold the mutex.
+    NotTheHolder = 32,
 }
 
 impl Status {
     /// Every status, in the order of their numbers.
-    pub const ALL: [Status; 31] = [
+    pub const ALL: [Status; 33] = [
         Status::Ok,
         Status::NullPointer,
         Status::NotAHeap,
@@ -106,6 +110,8 @@ impl Status {
         Status::RootDiffers,
         Status::Refused,
         Status::HolderUnknown,
+        Status::PreviousHolderDied,
+        Status::NotTheHolder,
     ];
 
     /// The description of the status, in a few words.
@@ -143,6 +149,8 @@ impl Status {
             Status::RootDiffers => c"the root does not point where it was expected to",
             Status::Refused => c"a system call failed",
             Status::HolderUnknown => c"waiting for the segment's lock timed out: whether its holder lives is unknown",
+            Status::PreviousHolderDied => c"the mutex is locked; a process died while it held it",
+            Status::NotTheHolder => c"this process does not hold the mutex",
         }
     }
 }

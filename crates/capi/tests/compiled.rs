@@ -12,6 +12,7 @@ use heapwright_c::{
     Status, Violation,
 };
 use heapwright_heaps::{Counters, PolicyKind};
+use heapwright_shared::RawMutex;
 use heapwright_testkit::library::{C_HEADERS, Library};
 
 const C: [&str; 2] = ["cc", "-std=c11"];
@@ -33,7 +34,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Compiles `tests/c/SOURCE.c` with `compiler`, links it with `library`, runs it and returns what it printed.
+/// Compiles `tests/c/SOURCE`, or `tests/c/SOURCE.c`, with `compiler`, links it with `library`, runs it and returns what it printed.
 fn compiled(compiler: &[&str], source: &str, library: &str) -> String {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = built().join(library);
@@ -48,7 +49,7 @@ fn compiled(compiler: &[&str], source: &str, library: &str) -> String {
         .arg("-I")
         .arg(home.join("include"))
         .args(["-I", C_HEADERS])
-        .arg(home.join("tests/c").join(source).with_extension("c"))
+        .arg(home.join("tests/c").join(if source.contains('.') { source.into() } else { format!("{source}.c") }))
         .args(["-x", "none", "-o"])
         .arg(&program)
         .arg(&library)
@@ -64,6 +65,13 @@ fn every_header_compiles_links_and_runs() {
                 assert_eq!(compiled(compiler, source, library), format!("{source}: ok\n"));
             }
         }
+    }
+}
+
+#[test]
+fn the_header_for_cplusplus_compiles_links_and_runs() {
+    for library in ["libheapwright_c.a", "libheapwright_c.so"] {
+        assert_eq!(compiled(&CPLUSPLUS, "shared_cplusplus.cpp", library), "shared_cplusplus: ok\n");
     }
 }
 
@@ -161,6 +169,7 @@ fn the_header_and_the_library_agree() {
         layout!("hw_shared_root" = SharedRoot { offset, name }),
         layout!("hw_shared_block" = SharedBlock { offset, address, size, used, pid, state }),
         layout!("hw_shared_process" = SharedProcess { pid, state, blocks, bytes }),
+        layout!("hw_shared_mutex" = RawMutex {}),
         layout!("hw_shared_reclaimed" = SharedReclaimed { blocks, bytes, kept }),
         lines! {
             "hw_status": size_of::<Status>(),
@@ -195,6 +204,8 @@ fn the_header_and_the_library_agree() {
             "HW_ROOT_DIFFERS": Status::RootDiffers,
             "HW_REFUSED": Status::Refused,
             "HW_HOLDER_UNKNOWN": Status::HolderUnknown,
+            "HW_PREVIOUS_HOLDER_DIED": Status::PreviousHolderDied,
+            "HW_NOT_THE_HOLDER": Status::NotTheHolder,
             "HW_FIRST": PolicyKind::First,
             "HW_NEXT": PolicyKind::Next,
             "HW_BEST": PolicyKind::Best,

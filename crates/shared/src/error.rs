@@ -151,6 +151,8 @@ pub enum Error {
         /// What it is: an offset in the segment, or nothing.
         found: Option<u64>,
     },
+    /// This process does not hold the mutex.
+    NotTheHolder,
 }
 
 impl fmt::Display for Error {
@@ -224,6 +226,7 @@ impl fmt::Display for Error {
                 write!(f, "the root is at {offset:#x}, not what was expected; look again")
             }
             E::RootDiffers { found: None } => write!(f, "the root is not set, which was not expected; look again"),
+            E::NotTheHolder => write!(f, "this process does not hold the mutex; lock it first"),
         }
     }
 }

@@ -83,11 +83,7 @@ impl SharedHeap {
     /// Takes the lock and makes sure that the heap is in order and this handle's view of it up to date.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Result<Section<'_>, Error> {
-        // Acquire: a thread that sees the count sees the identity that goes with it.
-        if self.forks.load(Acquire) != fork_count() {
-            self.attach_child()?;
-        }
-        let me = Identity::from_word(self.me.load(Relaxed));
+        let me = self.attached()?;
         let header = self.mapping.header();
         let taken =
             if header.lock.try_acquire(me) { Taken::Clean } else { self.mapping.wait_for_lock(me, self.patience)? };
@@ -98,6 +94,16 @@ impl SharedHeap {
             section.view().refresh(&self.mapping)?;
         }
         Ok(section)
+    }
+
+    /// Returns this process's identity, attached.
+    #[inline(always)]
+    pub(crate) fn attached(&self) -> Result<Identity, Error> {
+        // Acquire: a thread that sees the count sees the identity that goes with it.
+        if self.forks.load(Acquire) != fork_count() {
+            self.attach_child()?;
+        }
+        Ok(Identity::from_word(self.me.load(Relaxed)))
     }
 
     /// Attaches this process, the child of a fork, under an identity of its own.
@@ -130,6 +136,12 @@ impl SharedHeap {
     /// This handle is not to be used any more.
     pub(crate) fn set_detached(&self) {
         self.forks.store(DETACHED, Relaxed);
+    }
+
+    /// Returns the address of the segment's first byte in this process.
+    #[must_use]
+    pub fn base(&self) -> NonNull<u8> {
+        self.mapping.base()
     }
 
     /// The address of what lies at `offset`. Nothing is looked at, not even whether the offset lies in the segment.

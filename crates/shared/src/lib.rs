@@ -24,7 +24,7 @@
 //! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record` (what lies in
 //! a segment); `sections`, `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
 //! `recover`, `view`; `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `grow`, `roots`,
-//! `reclaim`, `inspect` (what handles do); `snapshot`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
+//! `mutex`, `reclaim`, `inspect` (what handles do); `snapshot`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
 mod close;
 mod condition;
@@ -37,6 +37,7 @@ mod heap;
 mod inspect;
 mod layout;
 mod mapping;
+mod mutex;
 mod offset;
 mod open;
 mod operate;
@@ -60,6 +61,7 @@ pub use heap::SharedHeap;
 pub use heapwright_os::FileError;
 pub use heapwright_placement::{BlockState, Counters, HoleStats, PolicyKind};
 pub use inspect::{BlockInfo, ProcessInfo, Walk};
+pub use mutex::{Mutex, MutexGuard, RawMutex};
 pub use offset::{Offset, Relocatable};
 pub use place::Place;
 pub use processes::{Owner as BlockOwner, ProcessState};

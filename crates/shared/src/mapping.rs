@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::time::Duration;
 
-use heapwright_os::{Deaths, Identity, Segment, Taken, TimedOut};
+use heapwright_os::{Deaths, Identity, Segment, SharedLock, Taken, TimedOut};
 
 use crate::error::Error;
 use crate::layout::Layout;
@@ -71,11 +71,16 @@ impl Mapping {
     }
 
     /// Takes the lock, which was not free a moment ago.
+    pub(crate) fn wait_for_lock(&self, me: Identity, patience: Duration) -> Result<Taken, Error> {
+        self.wait_for(&self.header().lock, me, patience)
+    }
+
+    /// Takes a lock in the segment, which was not free a moment ago.
     #[cold]
     #[inline(never)]
-    pub(crate) fn wait_for_lock(&self, me: Identity, patience: Duration) -> Result<Taken, Error> {
+    pub(crate) fn wait_for(&self, lock: &SharedLock, me: Identity, patience: Duration) -> Result<Taken, Error> {
         let deaths = self.header().deaths();
-        self.header().lock.wait(me, patience, deaths).map_err(|TimedOut { holder }| match deaths {
+        lock.wait(me, patience, deaths).map_err(|TimedOut { holder }| match deaths {
             Deaths::Known => Error::TimedOut { holder: holder.pid },
             Deaths::Unknown => Error::HolderUnknown { place: self.place.clone(), holder: holder.pid },
         })

@@ -3,13 +3,13 @@
 use core::ffi::{c_char, c_void};
 use core::ptr::null_mut;
 
-use heapwright_shared::{Counters, SharedHeap};
+use heapwright_shared::{Counters, RawMutex, SharedHeap};
 
 use crate::handle::{Handle, take_shared, with_shared};
 use crate::out::{store, store_handle, store_if_wanted, text_of};
 use crate::shared::failure::{Failure, last, reported, value_or};
 use crate::shared::types::{SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot, SharedSettings};
-use crate::shared::{create, inspect, operate, roots};
+use crate::shared::{create, inspect, mutex, operate, roots};
 use crate::types::{Holes, Status, Violation, Visit};
 
 export! {
@@ -75,6 +75,19 @@ export! {
     }
     hw_shared_offset_of(heap: *const Handle, pointer: *const c_void) -> u64 {
         value_or(0, with_shared(heap, |heap| operate::offset_of(heap, pointer)))
+    }
+    hw_shared_base(heap: *const Handle) -> *mut c_void {
+        value_or(null_mut(), with_shared(heap, |heap| known(heap.base().as_ptr().cast())))
+    }
+
+    hw_shared_lock(heap: *mut Handle, mutex: *mut RawMutex) -> Status {
+        with_shared(heap, |heap| mutex::lock(heap, mutex)).unwrap_or_else(|failure: Failure| reported(Err(failure)))
+    }
+    hw_shared_unlock(heap: *mut Handle, mutex: *mut RawMutex) -> Status {
+        reported(with_shared(heap, |heap| mutex::unlock(heap, mutex)))
+    }
+    hw_shared_mark_consistent(heap: *mut Handle, mutex: *mut RawMutex) -> Status {
+        reported(with_shared(heap, |heap| mutex::mark_consistent(heap, mutex)))
     }
 
     hw_shared_get_root(heap: *const Handle, name: *const c_char, offset: *mut u64) -> Status {

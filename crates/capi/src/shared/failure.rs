@@ -54,6 +54,7 @@ impl From<&Error> for Status {
             Error::BadRootName => Status::BadRootName,
             Error::RootsFull { .. } => Status::RootsFull,
             Error::RootDiffers { .. } => Status::RootDiffers,
+            Error::NotTheHolder => Status::NotTheHolder,
             // Errors of the system, and variants of later versions of the library: the text says which.
             _ => Status::Refused,
         }

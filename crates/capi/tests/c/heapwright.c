@@ -175,7 +175,7 @@ static void name_everything(void) {
     for (int status = HW_OK; status <= HW_HOLDER_UNKNOWN; ++status) {
         CHECK(strcmp(hw_status_text(status), hw_status_text(-1)) != 0);
     }
-    CHECK(strcmp(hw_status_text(HW_HOLDER_UNKNOWN + 1), hw_status_text(-1)) == 0);
+    CHECK(strcmp(hw_status_text(HW_NOT_THE_HOLDER + 1), hw_status_text(-1)) == 0);
 }
 
 static void small_heap(void) {

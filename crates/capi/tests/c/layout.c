@@ -78,6 +78,7 @@ int main(void) {
     FIELD(hw_shared_process, state);
     FIELD(hw_shared_process, blocks);
     FIELD(hw_shared_process, bytes);
+    SIZE(hw_shared_mutex);
     SIZE(hw_shared_reclaimed);
     FIELD(hw_shared_reclaimed, blocks);
     FIELD(hw_shared_reclaimed, bytes);
@@ -114,6 +115,8 @@ int main(void) {
     NUMBER(HW_ROOT_DIFFERS);
     NUMBER(HW_REFUSED);
     NUMBER(HW_HOLDER_UNKNOWN);
+    NUMBER(HW_PREVIOUS_HOLDER_DIED);
+    NUMBER(HW_NOT_THE_HOLDER);
     NUMBER(HW_FIRST);
     NUMBER(HW_NEXT);
     NUMBER(HW_BEST);

@@ -235,6 +235,61 @@ static void lose_patience(void) {
     removed(heap);
 }
 
+struct guarded {
+    hw_shared_mutex mutex;
+    uint64_t first, second;
+};
+
+static struct guarded *guarded_of(hw_shared *heap) {
+    uint64_t offset = 0;
+    CHECK(hw_shared_get_root(heap, "guarded", &offset) == HW_OK);
+    return (struct guarded *)hw_shared_pointer_of(heap, offset);
+}
+
+static void lock_and_stay(void *unused) {
+    (void)unused;
+    hw_shared *heap = NULL;
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
+    struct guarded *guarded = guarded_of(heap);
+    CHECK(hw_shared_lock(heap, &guarded->mutex) == HW_OK);
+    guarded->first = 1;
+    done(&ready);
+    for (;;) pause();
+}
+
+/* The holder of a mutex is killed: the next one is told, until the data is declared consistent. */
+static void mutexes_survive_their_holders(void) {
+    hw_shared_settings settings = settings_of(HW_BEST);
+    settings.patience = 50;
+    hw_shared *heap = created(&settings);
+    uint64_t offset = 0;
+    CHECK(hw_shared_allocate_offset(heap, sizeof(struct guarded), 8, &offset) == HW_OK);
+    CHECK(hw_shared_set_root(heap, "guarded", offset, NULL) == HW_OK);
+    struct guarded *guarded = guarded_of(heap);
+    memset(guarded, 0, sizeof *guarded);
+    CHECK((char *)hw_shared_base(heap) + offset == (char *)guarded && hw_shared_base(NULL) == NULL);
+    pid_t holder = child(lock_and_stay, NULL);
+    await(&ready);
+    CHECK(hw_shared_lock(heap, &guarded->mutex) == HW_TIMED_OUT && SAYS("does not let go"));
+    CHECK(hw_shared_unlock(heap, &guarded->mutex) == HW_NOT_THE_HOLDER && SAYS("lock it first"));
+    CHECK(hw_shared_mark_consistent(heap, &guarded->mutex) == HW_NOT_THE_HOLDER);
+    kill_hard(holder);
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        CHECK(hw_shared_lock(heap, &guarded->mutex) == HW_PREVIOUS_HOLDER_DIED && guarded->first == 1);
+        CHECK(hw_shared_unlock(heap, &guarded->mutex) == HW_OK);
+    }
+    CHECK(hw_shared_lock(heap, &guarded->mutex) == HW_PREVIOUS_HOLDER_DIED);
+    guarded->second = guarded->first;
+    CHECK(hw_shared_mark_consistent(heap, &guarded->mutex) == HW_OK);
+    CHECK(hw_shared_unlock(heap, &guarded->mutex) == HW_OK);
+    CHECK(hw_shared_lock(heap, &guarded->mutex) == HW_OK && hw_shared_unlock(heap, &guarded->mutex) == HW_OK);
+    CHECK(hw_shared_lock(heap, NULL) == HW_NULL_POINTER);
+    hw_shared_mutex elsewhere = {0, 0};
+    CHECK(hw_shared_lock(heap, &elsewhere) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_lock(heap, (hw_shared_mutex *)((char *)guarded + 4)) == HW_NOT_A_BLOCK);
+    removed(heap);
+}
+
 int main(void) {
     name = segment_name("processes");
     ready = steps_of();
@@ -246,6 +301,7 @@ int main(void) {
     threads_contend_for_a_root();
     children_count_for_themselves();
     lose_patience();
+    mutexes_survive_their_holders();
     puts("shared_processes: ok");
     return 0;
 }
