@@ -43,6 +43,9 @@ pub enum Command {
     /// Show which call sites hold a program's memory, never free it, or allocate most often.
     #[command(after_help = heapwright_sites::EXAMPLES)]
     Sites(heapwright_sites::Arguments),
+    /// Compare two recordings by call site: what holds more, leaks more or allocates more often.
+    #[command(after_help = heapwright_sites::diff::EXAMPLES)]
+    Diff(heapwright_sites::diff::Arguments),
     /// Run a program under a policy and print the statistics of its heap.
     #[command(after_help = heapwright_run::arguments::EXAMPLES)]
     Run(heapwright_run::arguments::RunArgs),

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         Command::Watch(arguments) => heapwright_watch::run(&arguments),
         Command::Report(arguments) => heapwright_report::run(&arguments),
         Command::Sites(arguments) => heapwright_sites::run(&arguments),
+        Command::Diff(arguments) => heapwright_sites::diff::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Fit(arguments) => heapwright_simulate::fit::run(&arguments),

@@ -5,6 +5,7 @@ mod seeded {
     pub mod programs;
 }
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -152,4 +153,95 @@ fn what_is_missing_is_said_with_what_to_do() {
     fails(&["--group", "thread", "--at", "1s"], "no times");
     let usage = Command::new(assert_cmd::cargo::cargo_bin!("heapwright")).args(["sites"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
+}
+
+/// Returns the bytes of each seeded function in folded lines, by the innermost one of a stack; of others under "".
+fn by_function(folded: &str) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for line in folded.lines() {
+        let (stack, bytes) = line.rsplit_once(' ').unwrap();
+        let function = stack.rfind("work_").map_or("", |at| &stack[at..at + "work_000".len()]);
+        *found.entry(function.to_owned()).or_default() += bytes.parse::<u64>().unwrap();
+    }
+    found
+}
+
+/// Compares all functions with heaptrack's own analysis of its own recording, and with its analysis of another run.
+#[test]
+fn functions_hold_and_leak_what_heaptrack_says() {
+    if Command::new("heaptrack").arg("--version").output().is_err() {
+        eprintln!("skipped: heaptrack is not installed");
+        return;
+    }
+    for language in [Language::C, Language::Threads, Language::CPlusPlus, Language::Rust] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let program = program(folder.path(), language);
+        let output = Command::new("heaptrack").arg("-o").arg(at("ht")).arg(&program).output().unwrap();
+        assert!(output.status.success());
+        let recording = ["ht.zst", "ht.gz"].map(at).into_iter().find(|path| path.exists()).unwrap();
+        assert!(heapwright().arg("import").arg(&recording).arg("-o").arg(at("ht.hwt")).status().unwrap().success());
+        let own = recorded(folder.path(), &program);
+        for (measure, cost) in [("held", "peak"), ("leaked", "leaked")] {
+            let mut print = Command::new("heaptrack_print");
+            print.arg("-f").arg(&recording).args(["--flamegraph-cost-type", cost, "-F"]).arg(at("folded"));
+            assert!(print.output().unwrap().status.success());
+            let expected = by_function(&std::fs::read_to_string(at("folded")).unwrap());
+            let folded = |trace: &Path| by_function(&lines(trace, &["--folded", "--by", measure]).join("\n"));
+            let mut imported = folded(&at("ht.hwt"));
+            let without_others = |mut functions: BTreeMap<String, u64>| {
+                // Heaptrack leaves out what the C++ library never frees, and loads that library into every program.
+                functions.remove("");
+                functions.retain(|_, bytes| *bytes > 0);
+                functions
+            };
+            let expected = without_others(expected);
+            imported = without_others(imported);
+            assert!(expected.len() > 150 || measure == "leaked" && expected.len() > 100, "{}", expected.len());
+            assert_eq!(imported, expected, "{language:?}: {cost} of heaptrack's recording");
+            // Threads race for the peak.
+            if language != Language::Threads {
+                assert_eq!(without_others(folded(&own)), expected, "{language:?}: {cost} of our own");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_recordings_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdlib.h>\nvoid *volatile sink;\n#define N __attribute__((noinline))\n\
+        N void leaks(int n) { for (int i = 0; i < n; ++i) sink = malloc(1000); }\n\
+        N void stays(void) { sink = malloc(500); }\n N void comes(void) { sink = malloc(70); free(sink); }\n\
+        int main(int argc, char **argv) { leaks(argc * 10); stays(); if (argc > 1) comes(); }\n";
+    let program = common::compiled(folder.path(), "p", source, &["-O1", "-g", "-fno-builtin", "-w"]);
+    let record = |name: &str, arguments: &[&str]| {
+        let trace = folder.path().join(name);
+        let mut command = heapwright();
+        command.args(["record", "--sites=1", "-o"]).arg(&trace).arg("--").arg(&program).args(arguments);
+        assert!(command.output().unwrap().status.success());
+        trace
+    };
+    let (before, after) = (record("a.hwt", &[]), record("b.hwt", &["x"]));
+    let diff = |options: &[&str]| {
+        let output = heapwright().arg("diff").arg(&before).arg(&after).args(options).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap(), output.status.code())
+    };
+    let (table, _, code) = diff(&["--by", "leaked"]);
+    assert_eq!(code, Some(0));
+    let rows: Vec<&str> = table.lines().skip_while(|line| !line.contains("function")).skip(2).collect();
+    assert!(rows[0].contains("+9.77 KiB") && rows[0].contains("leaks p.c:4"), "{table}");
+    assert!(rows[1].contains("new  comes p.c:6"), "{table}");
+    assert_eq!(rows.len(), 2, "{table}");
+    let json: Value = serde_json::from_str(&diff(&["--json", "--by", "leaked"]).0).unwrap();
+    assert_eq!(json["results"][0]["after"]["leaked"]["blocks"], 20);
+    assert_eq!(json["before"]["leaked"]["bytes"], 10_500);
+    let (_, message, code) = diff(&["--fail-if", "leaked > +9KiB", "--fail-if", "peak > 1GiB"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        message.contains("`leaked > +9KiB` holds: 10.3 KiB before, 20.0 KiB after") && !message.contains("GiB"),
+        "{message}"
+    );
+    assert_eq!(diff(&["--fail-if", "leaked > +10000"]).2, Some(0));
+    assert_eq!(diff(&["--fail-if", "leaks > 5"]).2, Some(2));
 }

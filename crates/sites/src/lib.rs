@@ -1,12 +1,14 @@
-//! `heapwright sites`: which call sites hold the memory of a program.
+//! `heapwright sites`: which call sites hold the memory of a program; `heapwright diff`: what changed between two.
 //!
 //! From the bottom up: `frame` (names of stack frames taken apart), `internal` (frames of allocators and standard
 //! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `rows`
 //! (groups of sites), `tree` (trees and folded lines), `analysis` (all of it for one trace), `table` (what is printed),
-//! `arguments`.
+//! `arguments`, `condition` (of `--fail-if`), `diff` (two recordings compared).
 
 mod analysis;
 mod arguments;
+mod condition;
+pub mod diff;
 mod frame;
 mod internal;
 mod ledger;

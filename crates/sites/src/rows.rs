@@ -82,6 +82,8 @@ enum Name {
 
 /// A row: the blocks of some call sites.
 pub struct Row {
+    /// What identifies the row in any recording: functions without their lines and modules.
+    pub key: String,
     /// What the blocks have in common.
     pub name: String,
     /// The stack of the site that has most of the measure, the innermost frame first; empty for threads and sizes.
@@ -111,7 +113,14 @@ pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, ev
             let stack: Vec<Frame> =
                 if by_thread_or_size { Vec::new() } else { stacks.frames(merged.most).cloned().collect() };
             let Merged { sampled, sites, .. } = merged;
-            let row = Row { name: shown(&name, &stack), stack, sites, tally: sampled.scaled(every), sampled };
+            let row = Row {
+                key: key(&name, &stack),
+                name: shown(&name, &stack),
+                stack,
+                sites,
+                tally: sampled.scaled(every),
+                sampled,
+            };
             (name, row)
         })
         .collect();
@@ -139,6 +148,19 @@ impl Merged {
         }
         self.sites += 1;
         self.sampled.merge(tally);
+    }
+}
+
+/// Returns what identifies a row in any recording.
+fn key(name: &Name, stack: &[Frame]) -> String {
+    match name {
+        Name::Frame(Frame { function, file, line, .. }) => match (file, line) {
+            (Some(file), Some(line)) => format!("{function} {file}:{line}"),
+            _ => function.clone(),
+        },
+        Name::Stack(_) => stack.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>().join(";"),
+        Name::Text(text) => text.clone(),
+        Name::Number(number) => number.to_string(),
     }
 }
 

@@ -60,7 +60,7 @@ fn table(analysis: &Analysis, arguments: &Arguments, rows: &[Row]) -> Table {
         ("churn", Side::Right),
         (arguments.group.heading(), name_side),
     ]);
-    let width = terminal::columns().map_or(USUAL_NAME, |columns| columns.saturating_sub(FIGURES).max(LEAST_NAME));
+    let width = width_of_names();
     for (position, row) in rows.iter().enumerate() {
         let tally = &row.tally;
         let every = if row.stack.is_empty() { 1 } else { analysis.every };
@@ -79,6 +79,11 @@ fn table(analysis: &Analysis, arguments: &Arguments, rows: &[Row]) -> Table {
         ]);
     }
     table
+}
+
+/// Returns the number of characters that are left for the names of rows.
+pub fn width_of_names() -> usize {
+    terminal::columns().map_or(USUAL_NAME, |columns| columns.saturating_sub(FIGURES).max(LEAST_NAME))
 }
 
 fn name(row: &Row, group: Group, width: usize) -> String {

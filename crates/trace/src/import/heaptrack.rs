@@ -120,7 +120,7 @@ impl Heaptrack {
         for instruction in self.instructions.iter().filter(|instruction| instruction.named) {
             let places: Vec<String> = instruction.places.iter().map(|&place| self.place(place)).collect();
             if !places.is_empty() {
-                ledger.name_frame(&self.frame(instruction), cut(&places.join(" in ")))?;
+                ledger.name_frame(&self.frame(instruction), &places.join(" in "))?;
             }
         }
         Ok(())

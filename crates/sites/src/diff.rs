@@ -1,0 +1,288 @@
+//! `heapwright diff`: two recordings compared by call site.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use heapwright_show::number::{bytes, grouped};
+use heapwright_show::table::{Cell, Side, Table};
+use serde::Serialize;
+
+use crate::analysis::{Analysis, Query};
+use crate::condition::Condition;
+use crate::ledger::Moment;
+use crate::rows::{Group, JsonAmount, Row};
+use crate::stacks::Kept;
+use crate::table::{shortened, width_of_names};
+use crate::tally::{Measure, Tally};
+
+/// The examples at the end of the help text.
+pub const EXAMPLES: &str = "\
+Examples:
+  heapwright diff old.hwt new.hwt                    which functions hold more or less at the peak?
+  heapwright diff old.hwt new.hwt --by leaked        ... never free more or less?
+  heapwright diff old.hwt new.hwt --group stack      a row per call stack
+  heapwright diff old.hwt new.hwt --fail-if 'leaked > +1MiB' --fail-if 'peak > +5%'
+                                                     for CI: exit code 1 when one of them holds
+
+Rows are matched by the names of their functions, so that another build can be compared. Conditions are on the
+totals of all blocks: peak (or held), leaked, temporary, calls, churn, rounding. A limit is a value (2GiB), a growth
+(+1MiB, +5%) or a ratio (1.1x).
+
+Exit code: 0; 1 when a condition holds, or a trace cannot be read or has no call sites.";
+
+/// Arguments of `diff`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The earlier trace.
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+
+    /// The later trace.
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+
+    /// The measure by whose change rows are sorted.
+    #[arg(long, value_enum, value_name = "MEASURE", default_value_t)]
+    pub by: Measure,
+
+    /// What the blocks of a row have in common.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub group: Group,
+
+    /// Exit with 1 if this holds, as in 'leaked > +1MiB'. May be given several times.
+    #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
+    pub fail_if: Vec<Condition>,
+
+    /// Print one object with all rows.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Maximum number of rows; 0 is all.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+}
+
+/// A row in both recordings.
+#[derive(Default)]
+struct Change {
+    name: String,
+    before: Tally,
+    after: Tally,
+    /// The sum of the squared standard deviations of both; 0 unless a trace is sampled.
+    variance: f64,
+}
+
+impl Change {
+    /// Returns how much the measure has grown.
+    fn of(&self, measure: Measure) -> i128 {
+        i128::from(measure.of(&self.after)) - i128::from(measure.of(&self.before))
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.before.churn.blocks, self.after.churn.blocks) {
+            (0, _) => "new",
+            (_, 0) => "gone",
+            _ => "",
+        }
+    }
+}
+
+/// Prints what changed, and fails if a condition holds.
+///
+/// # Errors
+/// When a trace cannot be read or has no call sites.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let query = Query { moment: Moment::Peak, split: arguments.group.split(), kept: Kept::Callers };
+    let before = Analysis::read(&arguments.before, query)?;
+    let after = Analysis::read(&arguments.after, query)?;
+    let mut changes = changes(&before, &after, arguments);
+    let all = changes.len();
+    if arguments.limit > 0 {
+        changes.truncate(arguments.limit);
+    }
+    let (old, new) = (&before.ledger.total, &after.ledger.total);
+    let failures: Vec<String> = arguments.fail_if.iter().filter_map(|condition| condition.holds(old, new)).collect();
+    if arguments.json {
+        let json = Json {
+            schema: 1,
+            before: Recording::of(&before, old),
+            after: Recording::of(&after, new),
+            results: changes.iter().map(JsonChange::of).collect(),
+            failures: &failures,
+        };
+        heapwright_show::println!("{}", serde_json::to_string_pretty(&json)?);
+    } else {
+        heapwright_show::println!("{}", totals(old, new));
+        heapwright_show::print!("{}", table(&changes, arguments));
+        if changes.len() < all {
+            heapwright_show::println!(
+                "\n{} more rows changed: `--limit 0` shows all.",
+                grouped((all - changes.len()) as u64)
+            );
+        }
+    }
+    failures.iter().for_each(|failure| heapwright_show::eprintln!("heapwright: {failure}"));
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the rows that changed, the largest change first.
+fn changes(before: &Analysis, after: &Analysis, arguments: &Arguments) -> Vec<Change> {
+    let (by, group) = (arguments.by, arguments.group);
+    let mut changes: HashMap<String, Change> = HashMap::new();
+    let mut put = |analysis: &Analysis, tally_of: fn(&mut Change) -> &mut Tally| {
+        for Row { key, name, tally, sampled, .. } in analysis.rows(group, by) {
+            let change = changes.entry(key).or_default();
+            tally_of(change).merge(&tally);
+            change.variance += by.deviation(&sampled, analysis.every).map_or(0.0, |deviation| deviation * deviation);
+            change.name = name;
+        }
+    };
+    put(before, |change| &mut change.before);
+    put(after, |change| &mut change.after);
+    let is_changed = |change: &Change| Measure::ALL.into_iter().any(|measure| change.of(measure) != 0);
+    let mut changes: Vec<Change> = changes.into_values().filter(is_changed).collect();
+    changes.sort_by(|one, other| {
+        let size = |change: &Change| change.of(by).unsigned_abs();
+        size(other).cmp(&size(one)).then_with(|| one.name.cmp(&other.name))
+    });
+    changes
+}
+
+/// The table of totals.
+fn totals(before: &Tally, after: &Tally) -> Table {
+    let mut table = Table::new(["all blocks", "before", "after", "change"]);
+    for (measure, name) in
+        Measure::ALL.into_iter().zip(["peak", "never freed", "temporary", "calls", "churn", "rounding"])
+    {
+        let (old, new) = (measure.of(before), measure.of(after));
+        table.row([
+            name.to_owned(),
+            show(measure, old),
+            show(measure, new),
+            growth(measure, i128::from(new) - i128::from(old)),
+        ]);
+    }
+    table
+}
+
+fn show(measure: Measure, value: u64) -> String {
+    if measure.is_bytes() { bytes(value) } else { grouped(value) }
+}
+
+/// Shows a change with its sign.
+fn growth(measure: Measure, change: i128) -> String {
+    let size = show(measure, u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX));
+    match change {
+        0 => "0".to_owned(),
+        1.. => format!("+{size}"),
+        _ => format!("-{size}"),
+    }
+}
+
+/// The table of rows.
+fn table(changes: &[Change], arguments: &Arguments) -> Table {
+    let by = arguments.by;
+    let others =
+        [Measure::Held, Measure::Leaked, Measure::Calls, Measure::Churn].into_iter().filter(|&other| other != by);
+    let others: Vec<Measure> = others.collect();
+    let right = |heading: String| (heading, Side::Right);
+    let mut columns = vec![right("before".to_owned()), right("after".to_owned())];
+    columns.push(right(format!("{} change", by.name())));
+    columns.push(right("±".to_owned()));
+    columns.extend(others.iter().map(|other| right(other.name().to_owned())));
+    columns.push(("".to_owned(), Side::Left));
+    columns.push((arguments.group.heading().to_owned(), Side::Left));
+    let mut table = Table::aligned(columns).named_by(0);
+    let width = width_of_names();
+    for change in changes {
+        let deviation = change.variance.sqrt();
+        let mut row: Vec<Cell> = vec![
+            show(by, by.of(&change.before)).into(),
+            show(by, by.of(&change.after)).into(),
+            growth(by, change.of(by)).into(),
+            if deviation > 0.0 { show(by, deviation as u64).into() } else { Cell::missing() },
+        ];
+        row.extend(others.iter().map(|&other| Cell::from(growth(other, change.of(other)))));
+        row.push(change.state().into());
+        row.push(shortened(&change.name, width).into());
+        table.row(row);
+    }
+    table
+}
+
+/// All that `--json` writes.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    before: Recording<'a>,
+    after: Recording<'a>,
+    results: Vec<JsonChange>,
+    /// The conditions that hold.
+    failures: &'a [String],
+}
+
+/// The totals of one recording.
+#[derive(Serialize)]
+struct Recording<'a> {
+    trace: &'a str,
+    damage: Option<&'a str>,
+    events: u64,
+    sampled_one_in: u64,
+    #[serde(flatten)]
+    totals: Sums,
+}
+
+impl Recording<'_> {
+    fn of<'a>(analysis: &'a Analysis, totals: &Tally) -> Recording<'a> {
+        Recording {
+            trace: &analysis.file,
+            damage: analysis.damage.as_deref(),
+            events: analysis.ledger.events,
+            sampled_one_in: analysis.every,
+            totals: Sums::of(totals),
+        }
+    }
+}
+
+/// The sums of a row or of all blocks.
+#[derive(Serialize)]
+struct Sums {
+    held: JsonAmount,
+    leaked: JsonAmount,
+    temporary: JsonAmount,
+    churn: JsonAmount,
+}
+
+impl Sums {
+    fn of(tally: &Tally) -> Sums {
+        Sums {
+            held: JsonAmount::from(&tally.held),
+            leaked: JsonAmount::from(&tally.live),
+            temporary: JsonAmount::from(&tally.temporary),
+            churn: JsonAmount::from(&tally.churn),
+        }
+    }
+}
+
+/// A row as `--json` writes it.
+#[derive(Serialize)]
+struct JsonChange {
+    name: String,
+    state: &'static str,
+    before: Sums,
+    after: Sums,
+}
+
+impl JsonChange {
+    fn of(change: &Change) -> JsonChange {
+        JsonChange {
+            name: change.name.clone(),
+            state: change.state(),
+            before: Sums::of(&change.before),
+            after: Sums::of(&change.after),
+        }
+    }
+}
