@@ -1,0 +1,78 @@
+"""NumPy arrays in blocks: a header that describes the array, then its items.
+
+The header is 8 bytes of mark, its whole length (4 bytes), the length of a JSON text (4 bytes), and the text: data type
+and shape. Its length is a multiple of 64.
+"""
+
+import json
+import struct
+from typing import Tuple
+
+from .errors import Error
+
+MARK = b"HWarray1"
+_FIXED = struct.Struct("<8sII")
+_ALIGNMENT = 64
+
+
+def _numpy():
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError("arrays need NumPy: pip install numpy") from error
+    return numpy
+
+
+def header_of(shape, dtype) -> Tuple[bytes, int]:
+    """Returns an array's header, and the bytes of the block that it needs."""
+    numpy = _numpy()
+    dtype = numpy.dtype(dtype)
+    if dtype.hasobject:
+        raise TypeError(f"arrays of {dtype} contain references to objects of one process")
+    shape = tuple(int(length) for length in (shape if hasattr(shape, "__iter__") else (shape,)))
+    if any(length < 0 for length in shape):
+        raise ValueError("the lengths of an array are not negative")
+    items = 1
+    for length in shape:
+        items *= length
+    text = json.dumps({"dtype": numpy.lib.format.dtype_to_descr(dtype), "shape": shape}).encode()
+    length = -(-(_FIXED.size + len(text)) // _ALIGNMENT) * _ALIGNMENT
+    header = _FIXED.pack(MARK, length, len(text)) + text
+    return header.ljust(length, b"\0"), length + items * dtype.itemsize
+
+
+def write(memory: memoryview, header: bytes) -> None:
+    """Writes an array of zeros into a block."""
+    numpy = _numpy()
+    memory[: len(header)] = header
+    numpy.frombuffer(memory, dtype="u1")[len(header) :] = 0
+
+
+def read(memory: memoryview, name: str):
+    """Returns the array in a block. Raises `Error` if the block contains none."""
+    numpy = _numpy()
+    try:
+        mark, length, text = _FIXED.unpack_from(memory)
+        if mark != MARK or length % _ALIGNMENT != 0 or _FIXED.size + text > length:
+            raise ValueError("no mark of an array")
+        described = json.loads(bytes(memory[_FIXED.size : _FIXED.size + text]))
+        dtype = numpy.lib.format.descr_to_dtype(_tuples(described["dtype"]))
+        if dtype.hasobject:
+            raise ValueError("objects")
+        return numpy.ndarray(tuple(described["shape"]), dtype, memory, offset=length)
+    except (ValueError, TypeError, KeyError, struct.error) as error:
+        raise Error(8, f"{name!r} is a block, but not an array: {error}") from None
+
+
+def _tuples(described):
+    """Returns a description of a data type as NumPy expects it: JSON has lists where it has tuples."""
+    if isinstance(described, str):
+        return described
+    return [tuple(_field(part) for part in field) for field in described]
+
+
+def _field(part):
+    if isinstance(part, list):
+        nested = part and isinstance(part[0], list)
+        return _tuples(part) if nested else tuple(part)
+    return part

@@ -1,0 +1,158 @@
+"""Two processes and one heap: arrays, blocks, names, mutexes, deaths."""
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import unittest
+
+import numpy
+
+import heapwright
+
+CHILD = """
+import os, signal, sys
+import numpy
+import heapwright
+heap = heapwright.SharedHeap.open(sys.argv[1])
+{}
+"""
+
+
+def run_child(name, code, *, killed=False):
+    ended = subprocess.run([sys.executable, "-c", CHILD.format(code), name], capture_output=True, text=True)
+    assert ended.returncode == (-signal.SIGKILL if killed else 0), ended.stderr
+    return ended.stdout
+
+
+class Shared(unittest.TestCase):
+    def setUp(self):
+        self.name = f"heapwright-python-{os.getpid()}-{self._testMethodName}"
+        self.heap = heapwright.SharedHeap.create(self.name, max_size=64 << 20, patience=0.2)
+
+    def tearDown(self):
+        heapwright.SharedHeap.unlink(self.name)
+
+    def test_an_array_is_found_by_name_in_another_process(self):
+        prices = self.heap.create_array("prices", (100, 4))
+        prices[:] = numpy.arange(400).reshape(100, 4)
+        printed = run_child(self.name, "a = heap.array('prices'); print(a.shape, a.dtype, a.sum()); a[0, 0] = 7")
+        self.assertEqual(printed, "(100, 4) float64 79800.0\n")
+        self.assertEqual(prices[0, 0], 7)
+
+    def test_an_array_survives_the_kill_of_its_writer(self):
+        run_child(
+            self.name,
+            "a = heap.create_array('log', 1000, 'i8'); a[:] = 5; heap.allocate(300)\n"
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            killed=True,
+        )
+        self.assertEqual(self.heap.array("log").sum(), 5000)
+        # The block without a name is free again; the array has one.
+        self.assertEqual(self.heap.reclaim(), 1)
+        self.assertEqual(self.heap.array("log").sum(), 5000)
+
+    def test_structured_and_empty_arrays(self):
+        dtype = numpy.dtype([("id", "u4"), ("point", "f8", (2,)), ("inner", [("a", "i2"), ("b", "S3")])])
+        made = self.heap.create_array("points", 3, dtype)
+        made["point"][1] = (1, 2)
+        made["inner"]["b"] = b"xyz"
+        found = self.heap.array("points")
+        self.assertEqual((found.dtype, found["point"].sum(), found["inner"]["b"][2]), (dtype, 3.0, b"xyz"))
+        self.assertEqual(self.heap.create_array("none", (0, 5)).shape, (0, 5))
+        self.assertEqual(self.heap.create_array("one", ()).shape, ())
+        with self.assertRaises(TypeError):
+            self.heap.create_array("objects", 3, object)
+
+    def test_names(self):
+        block = self.heap.allocate(100)
+        self.heap["kept"] = block
+        self.assertIn("kept", self.heap)
+        self.assertEqual((list(self.heap), self.heap["kept"]), (["kept"], block))
+        self.assertFalse(self.heap.set_if_absent("kept", self.heap.allocate(1)))
+        del self.heap["kept"]
+        for missing in (lambda: self.heap["kept"], lambda: self.heap.__delitem__("kept"), lambda: self.heap.array("x")):
+            self.assertRaises(KeyError, missing)
+        self.heap["block"] = block
+        with self.assertRaisesRegex(heapwright.Error, "not an array"):
+            self.heap.array("block")
+        with self.assertRaises(heapwright.Error):
+            self.heap["n" * 41] = block
+
+    def test_a_torn_header_is_refused(self):
+        self.heap.create_array("array", 10)
+        memory = self.heap["array"].buffer
+        good = bytes(memory[:64])
+        for damage in (
+            struct.pack("<8sII", b"HWarray1", 64, 4000),
+            struct.pack("<8sII", b"HWarray1", 1 << 20, 10),
+            struct.pack("<8sII", b"HWarray1", 64, 3) + b"{}x",
+            good.replace(b"[10]", b"[99]"),
+            good.replace(b"<f8", b"|O8"),
+        ):
+            memory[: len(good)] = good
+            memory[: len(damage)] = damage
+            with self.assertRaisesRegex(heapwright.Error, "not an array"):
+                self.heap.array("array")
+
+    def test_views_keep_the_heap_open(self):
+        block = self.heap.allocate(16)
+        view = block.buffer
+        view[:3] = b"abc"
+        self.assertRaises(BufferError, self.heap.close)
+        self.assertRaises(BufferError, block.free)
+        array = numpy.frombuffer(view, "u1")
+        del view
+        self.assertRaises(BufferError, self.heap.close)
+        self.assertEqual(bytes(array[:3]), b"abc")
+        del array
+        block.free()
+        with self.assertRaisesRegex(heapwright.Error, "freed, or never"):
+            block.buffer
+        self.heap.close()
+        self.assertRaises(ValueError, self.heap.allocate, 1)
+        self.heap.close()
+
+    def test_failures_have_types_and_texts(self):
+        with self.assertRaisesRegex(FileNotFoundError, "create it first"):
+            heapwright.SharedHeap.open("there-is-no-such-heap")
+        self.assertRaises(heapwright.ExistsError, heapwright.SharedHeap.create, self.name)
+        self.assertRaises(MemoryError, self.heap.allocate, 1 << 40)
+        self.assertRaises(ValueError, self.heap.allocate, -1)
+        self.assertRaises(ValueError, heapwright.SharedHeap.create, "x", policy="worse")
+        self.heap.create_array("a", 1)
+        with self.assertRaisesRegex(heapwright.ExistsError, "taken"):
+            self.heap.create_array("a", 1)
+        before = self.heap.allocate(64)
+        before.free()
+        self.assertEqual(self.heap.allocate(64), before)
+
+    def test_a_mutex_reports_the_death_of_its_holder(self):
+        with self.heap.mutex("m") as died:
+            self.assertFalse(died)
+            blocked = run_child(
+                self.name,
+                "heap = heapwright.SharedHeap.open(sys.argv[1], patience=0.05)\n"
+                "try: heap.mutex('m').lock()\n"
+                "except TimeoutError as e: print('timeout')",
+            )
+            self.assertEqual(blocked, "timeout\n")
+        self.assertRaises(heapwright.Error, self.heap.mutex("m").unlock)
+        run_child(self.name, "heap.mutex('m').lock(); os.kill(os.getpid(), signal.SIGKILL)", killed=True)
+        mutex = self.heap.mutex("m")
+        with mutex as died:
+            self.assertTrue(died)
+            mutex.mark_consistent()
+        with mutex as died:
+            self.assertFalse(died)
+
+    def test_deleting_an_array_frees_it(self):
+        self.heap.create_array("a", 1000)
+        self.heap.delete_array("a")
+        self.assertNotIn("a", self.heap)
+        self.heap.create_array("a", 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
