@@ -1,7 +1,7 @@
 //! `heapwright export`: converts traces to the formats of other tools.
 
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -14,12 +14,14 @@ use heapwright_host::destination::{Contents, Destination};
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_simulate::choice::open;
+use heapwright_sites::{Analysis, Query, pprof};
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright export --to csv gcc.hwt | head          op,id,size,align,thread
   heapwright export --to rep gcc.hwt -o gcc.rep      for CS:APP's malloc lab
+  heapwright export --to pprof t.hwt -o t.pb.gz      call sites, for `go tool pprof` and its like
   heapwright export --to memory-replay gcc.hwt -o gcc.txt
 
 What a format cannot express (threads, alignments, zeroed blocks, refused requests) is counted on standard error.
@@ -31,7 +33,7 @@ Exit code: 0, or 1 when the trace cannot be read or the file cannot be written."
 #[derive(Args)]
 pub struct Arguments {
     /// The output format.
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(export::FORMATS.map(Format::name)))]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(formats()))]
     pub to: String,
 
     /// The trace.
@@ -43,9 +45,31 @@ pub struct Arguments {
     pub output: PathBuf,
 }
 
+/// The format of call sites.
+const PPROF: &str = "pprof";
+
+/// Returns the names of all formats.
+fn formats() -> impl Iterator<Item = &'static str> {
+    export::FORMATS.map(Format::name).into_iter().chain([PPROF])
+}
+
+/// Exports the call sites of a trace as a profile of pprof.
+fn export_profile(trace: &Path, destination: &Destination) -> Result<ExitCode> {
+    let analysis = Analysis::read(trace, Query::default())?;
+    warn_of_damage(trace, analysis.damage.as_ref());
+    let mut draft = destination.draft()?;
+    let stacks = pprof::write(&analysis, BufWriter::new(&mut draft))?;
+    draft.keep()?;
+    heapwright_show::eprintln!("heapwright: {} stacks as {PPROF}", number::grouped(stacks));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Exports a trace and prints what the format could not express.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { to, trace, output } = arguments;
+    if to == PPROF {
+        return export_profile(trace, &Destination::of(output, Contents::Other, &[trace])?);
+    }
     let format = Format::from_name(to).context("there is no such format")?;
     let name = || trace.display().to_string();
     let destination = Destination::of(output, Contents::Other, &[trace])?;

@@ -245,3 +245,45 @@ fn two_recordings_are_compared() {
     assert_eq!(diff(&["--fail-if", "leaked > +10000"]).2, Some(0));
     assert_eq!(diff(&["--fail-if", "leaks > 5"]).2, Some(2));
 }
+
+/// Go's own tool reads an exported profile, and its totals are those of the trace.
+#[test]
+fn pprof_reads_exported_profiles() {
+    // Go builds the tool the first time.
+    let Ok(tool) = Command::new("go").args(["tool", "-n", "pprof"]).output() else {
+        eprintln!("skipped: go is not installed");
+        return;
+    };
+    let pprof = String::from_utf8(tool.stdout).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(folder.path(), &program(folder.path(), Language::C));
+    let profile = folder.path().join("t.pb.gz");
+    let status = heapwright().args(["export", "--to", "pprof", "-o"]).arg(&profile).arg(&trace).status().unwrap();
+    assert!(status.success());
+    let whole = json(&trace, &["--by", "leaked", "--limit", "0"]);
+    for (index, amount, field) in [
+        ("inuse_space", "held", "bytes"),
+        ("inuse_objects", "held", "blocks"),
+        ("leaked_space", "leaked", "bytes"),
+        ("alloc_objects", "churn", "blocks"),
+        ("alloc_space", "churn", "bytes"),
+    ] {
+        let mut tool = Command::new(pprof.trim());
+        tool.args(["-top", "-nodecount=500", "-nodefraction=0", "-unit=B", "-sample_index", index]);
+        let output = tool.arg(&profile).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let total = whole[amount][field].as_u64().unwrap();
+        assert!(
+            text.contains(&format!(" {total}B total")) || text.contains(&format!(" {total} total")),
+            "{index}: {text}"
+        );
+        for row in whole["results"].as_array().unwrap() {
+            let function = row["name"].as_str().unwrap().split(' ').next().unwrap();
+            let value = row[amount][field].as_u64().unwrap();
+            let line = text.lines().find(|line| line.split_whitespace().last() == Some(function));
+            let flat = line.map_or("0", |line| line.split_whitespace().next().unwrap());
+            assert_eq!(flat.trim_end_matches('B'), value.to_string(), "{index} of {function}");
+        }
+    }
+}

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use heapwright_recording::sampling;
-use heapwright_show::output::warn_of_damage;
 use heapwright_simulate::choice::open;
+use heapwright_trace::SiteId;
 use serde::Serialize;
 
 use crate::ledger::{Ledger, Moment, Split};
 use crate::rows::{Group, JsonAmount, JsonRow, Row, rows};
 use crate::stacks::{Kept, Stacks};
-use crate::tally::Measure;
+use crate::tally::{Measure, Tally};
 
 /// What to read of a trace.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Query {
     /// The moment at which held memory is counted.
     pub moment: Moment,
@@ -48,7 +48,6 @@ impl Analysis {
         let trace = open(path)?.with_sites();
         let mut trace = if matches!(query.moment, Moment::Time(_)) { trace.with_times() } else { trace };
         let ledger = Ledger::read(&mut trace, query.moment, query.split).with_context(name)?;
-        warn_of_damage(path, trace.damage());
         if ledger.with_site == 0 && query.split == Split::Nothing {
             bail!("{} has no call sites: record it with `heapwright record --sites=1`", path.display());
         }
@@ -62,6 +61,13 @@ impl Analysis {
             damage: trace.damage().map(ToString::to_string),
             ledger,
         })
+    }
+
+    /// Returns each site with its sums, scaled if the trace is sampled. Blocks without a site are left out then, because
+    /// sampled ones stand for them.
+    pub fn sites(&self) -> impl Iterator<Item = (Option<SiteId>, Tally)> {
+        let known = self.ledger.tallies.iter().filter(|(key, _)| key.site.is_some() || self.every == 1);
+        known.map(|(key, tally)| (key.site, tally.scaled(self.every)))
     }
 
     /// Returns the rows of the table, those with most of the measure first.

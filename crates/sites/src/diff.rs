@@ -1,12 +1,13 @@
 //! `heapwright diff`: two recordings compared by call site.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use heapwright_show::number::{bytes, grouped};
+use heapwright_show::output::warn_of_damage;
 use heapwright_show::table::{Cell, Side, Table};
 use serde::Serialize;
 
@@ -96,8 +97,12 @@ impl Change {
 /// When a trace cannot be read or has no call sites.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let query = Query { moment: Moment::Peak, split: arguments.group.split(), kept: Kept::Callers };
-    let before = Analysis::read(&arguments.before, query)?;
-    let after = Analysis::read(&arguments.after, query)?;
+    let read = |path: &Path| -> Result<Analysis> {
+        let analysis = Analysis::read(path, query)?;
+        warn_of_damage(path, analysis.damage.as_ref());
+        Ok(analysis)
+    };
+    let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     let mut changes = changes(&before, &after, arguments);
     let all = changes.len();
     if arguments.limit > 0 {

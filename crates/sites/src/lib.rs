@@ -3,7 +3,8 @@
 //! From the bottom up: `frame` (names of stack frames taken apart), `internal` (frames of allocators and standard
 //! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `rows`
 //! (groups of sites), `tree` (trees and folded lines), `analysis` (all of it for one trace), `table` (what is printed),
-//! `arguments`, `condition` (of `--fail-if`), `diff` (two recordings compared).
+//! `arguments`, `condition` (of `--fail-if`), `diff` (two recordings compared),
+//! `pprof` (an export).
 
 mod analysis;
 mod arguments;
@@ -12,6 +13,7 @@ pub mod diff;
 mod frame;
 mod internal;
 mod ledger;
+pub mod pprof;
 mod rows;
 mod stacks;
 mod table;
@@ -23,6 +25,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use heapwright_recording::source::Source;
 use heapwright_show::number;
+use heapwright_show::output::warn_of_damage;
 
 pub use self::analysis::{Analysis, Json, Query};
 pub use self::arguments::{Arguments, EXAMPLES};
@@ -46,8 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let kept = if arguments.all_frames { Kept::All } else { Kept::Callers };
     let query = Query { moment: arguments.at, split: arguments.group.split(), kept };
     let analysis = Analysis::read(&source.trace, query)?;
+    warn_of_damage(&source.trace, analysis.damage.as_ref());
     if arguments.folded {
-        let lines = tree::folded(&analysis.ledger, &analysis.stacks, arguments.by, analysis.every);
+        let lines = tree::folded(&analysis, arguments.by);
         lines.iter().for_each(|line| heapwright_show::println!("{line}"));
     } else if let Some(direction) = arguments.tree {
         print_tree(&analysis, arguments, direction);
@@ -68,10 +72,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn print_tree(analysis: &Analysis, arguments: &Arguments, direction: Direction) {
-    let Analysis { ledger, stacks, every, .. } = analysis;
-    let root = Node::root(ledger, stacks, arguments.by, direction, *every);
+    let root = Node::root(analysis, arguments.by, direction);
     let least = (root.value as f64 * arguments.least.max(0.0) / 100.0).ceil() as u64;
     let show = |value| if arguments.by.is_bytes() { number::bytes(value) } else { number::grouped(value) };
     heapwright_show::println!("{}\n", table::heading(analysis));
-    tree::lines(&root, stacks, least, &show).iter().for_each(|line| heapwright_show::println!("{line}"));
+    tree::lines(&root, &analysis.stacks, least, &show).iter().for_each(|line| heapwright_show::println!("{line}"));
 }

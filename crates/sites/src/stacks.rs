@@ -8,9 +8,10 @@ use crate::frame::Frame;
 use crate::internal::is_internal;
 
 /// Which frames a stack keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kept {
     /// Those of the program: without the innermost ones of allocators and standard libraries.
+    #[default]
     Callers,
     /// All.
     All,

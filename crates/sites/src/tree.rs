@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ledger::Ledger;
+use crate::analysis::Analysis;
 use crate::stacks::Stacks;
 use crate::tally::Measure;
 
@@ -26,10 +26,11 @@ pub struct Node {
 
 impl Node {
     /// Returns the root of the tree of all stacks of a ledger.
-    pub fn root(ledger: &Ledger, stacks: &Stacks, measure: Measure, direction: Direction, every: u64) -> Node {
+    pub fn root(analysis: &Analysis, measure: Measure, direction: Direction) -> Node {
         let mut root = Node::default();
-        for (site, value) in values(ledger, measure, every) {
-            let numbers = stacks.numbers(site).iter().copied();
+        for (site, tally) in analysis.sites() {
+            let value = measure.of(&tally);
+            let numbers = analysis.stacks.numbers(site).iter().copied();
             match direction {
                 Direction::BottomUp => root.add(numbers, value),
                 Direction::TopDown => root.add(numbers.rev(), value),
@@ -60,16 +61,6 @@ impl Node {
     }
 }
 
-/// Returns the value of each site; blocks without a site are left out of sampled traces, as sampled ones stand for them.
-fn values(
-    ledger: &Ledger,
-    measure: Measure,
-    every: u64,
-) -> impl Iterator<Item = (Option<heapwright_trace::SiteId>, u64)> + '_ {
-    let known = ledger.tallies.iter().filter(move |(key, _)| key.site.is_some() || every == 1);
-    known.map(move |(key, tally)| (key.site, measure.of(&tally.scaled(every)))).filter(|&(_, value)| value > 0)
-}
-
 /// Returns a line for each node with at least `least`: its value as `show` formats it, its share, and its frame. The
 /// only successor of a node stands at the node's depth behind an arrow.
 pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> String) -> Vec<String> {
@@ -89,12 +80,14 @@ pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> Str
 }
 
 /// Returns a folded line per stack, as flame graphs are drawn from: frames from the outermost on, then the value.
-pub fn folded(ledger: &Ledger, stacks: &Stacks, measure: Measure, every: u64) -> Vec<String> {
+pub fn folded(analysis: &Analysis, measure: Measure) -> Vec<String> {
     let mut folded: BTreeMap<String, u64> = BTreeMap::new();
-    for (site, value) in values(ledger, measure, every) {
-        let frames = stacks.frames(site).rev().map(|frame| frame.function.replace(';', ":").replace('\n', " "));
+    for (site, tally) in analysis.sites() {
+        let frames =
+            analysis.stacks.frames(site).rev().map(|frame| frame.function.replace(';', ":").replace('\n', " "));
         let sum = folded.entry(frames.collect::<Vec<_>>().join(";")).or_default();
-        *sum = sum.saturating_add(value);
+        *sum = sum.saturating_add(measure.of(&tally));
     }
+    folded.retain(|_, value| *value > 0);
     folded.into_iter().map(|(stack, value)| format!("{stack} {value}")).collect()
 }
