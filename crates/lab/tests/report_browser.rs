@@ -114,7 +114,7 @@ impl Looking {
 fn torn() -> Vec<u8> {
     let about = About::of_program("</script><b>torn</b>");
     let mut writer = Writer::new(Vec::new(), &about).unwrap();
-    let sites = ["<b>torn</b> ← main", "other"].map(|frame| writer.define_site(&[frame]).unwrap());
+    let sites = ["<b>torn</b> ← main", "other"].map(|frame| writer.define_site(&[frame, "outside"]).unwrap());
     let mut random = fastrand::Rng::with_seed(1);
     let mut live = Vec::new();
     for event in 0..20_000_u64 {
@@ -178,8 +178,28 @@ fn everything_is_drawn_and_answers() {
     assert!(readout.starts_with("event 18,8") && readout.contains(" s"), "{readout}");
     assert_eq!(seen["colourings"], serde_json::json!(["size", "age", "site"]));
     assert_eq!(seen["recoloured"], both);
-    assert_eq!(seen["sites"], serde_json::json!(["other", "<b>torn</b> ← main"]));
+    assert_eq!(seen["sites"], serde_json::json!(["other ← outside", "<b>torn</b> ← main ← outside"]));
     assert_eq!(seen["unnamed"], 0);
+    flames_are_drawn(&seen);
+}
+
+/// The icicle of two functions that a third one calls.
+fn flames_are_drawn(seen: &Value) {
+    let names = |parts: &Value| -> Vec<String> {
+        let names = parts.as_array().unwrap().iter().map(|part| part[0].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    let mut outside = names(&seen["flames"]);
+    assert_eq!(outside[..2], ["all", "outside"]);
+    outside[2..].sort();
+    assert_eq!(outside[2..], ["<b>torn</b> ← main", "other"]);
+    assert_eq!(names(&seen["fromInside"]).iter().filter(|name| *name == "outside").count(), 2);
+    assert!(seen["zoomedFlames"].as_u64() >= Some(3), "{}", seen["zoomedFlames"]);
+    assert_eq!(seen["allFlames"], 5);
+    assert_eq!(seen["found"][0], serde_json::json!(["other"]));
+    assert!(seen["found"][1].as_str().unwrap().starts_with("“other” is in 1 stack part with "), "{}", seen["found"]);
+    assert_eq!(seen["byMeasure"][0].as_array().unwrap().len(), 2);
+    assert_eq!(seen["drawnFlames"], true);
 }
 
 #[test]

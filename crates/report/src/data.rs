@@ -4,6 +4,7 @@ use heapwright_replay::Outcome;
 use heapwright_replay::history::{Histogram, Moment};
 use serde::Serialize;
 
+use super::holders::Holders;
 use super::line::{Clock, Line};
 use super::pins::Pins;
 use super::resident::Real;
@@ -21,6 +22,8 @@ pub struct Report {
     pub lifetimes_in_bytes: Bins,
     /// `None` when the trace has no call sites.
     pub sites: Option<Sites>,
+    /// `None` when the trace has no call sites.
+    pub holders: Option<Holders>,
     pub policies: Vec<Policy>,
     pub real: Real,
 }

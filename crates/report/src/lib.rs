@@ -3,6 +3,7 @@
 mod choice;
 mod data;
 mod gather;
+mod holders;
 mod line;
 mod page;
 mod pins;
@@ -12,6 +13,7 @@ mod sites;
 mod svg;
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -54,6 +56,9 @@ The page is one file: it needs no network and no other file, and loads nothing.
 A damaged trace is shown up to the damage.
 
 Exit code: 0, or 1 when the trace cannot be read, or the page cannot be written.";
+
+/// One request in this many of a program that is recorded has a call site.
+const SAMPLED: NonZero<u32> = NonZero::new(16).unwrap();
 
 /// The arguments of `report`.
 #[derive(Args)]
@@ -139,7 +144,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(folder) = &arguments.svg {
         svg::prepare(folder, arguments.trace.as_deref())?;
     }
-    let source = Source::of(arguments.trace.as_deref(), &arguments.program, |_| ())?;
+    let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| options.sites = Some(SAMPLED))?;
     let (report, maps) = gather(&source.trace, arguments)?;
     let page = page::html(&report)?;
     destination.write(page.as_bytes())?;
@@ -189,6 +194,7 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
         sizes,
         lifetimes,
         lifetimes_in_bytes,
+        holders: read.sites.is_some().then(|| holders::read(path)).transpose()?,
         sites: read.sites,
         policies,
         real,

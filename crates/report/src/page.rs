@@ -24,6 +24,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/bars.js"),
     include_str!("assets/table.js"),
     include_str!("assets/pins.js"),
+    include_str!("assets/flames.js"),
     include_str!("assets/main.js"),
 );
 

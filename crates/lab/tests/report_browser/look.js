@@ -74,6 +74,23 @@
     seen.sites = texts("#heap-map .legend span");
     seen.fallback = texts("#heap-map .failure");
 
+    const parts = () => all("#held .flame").map((part) => [part.textContent, Math.round(parseFloat(part.style.width))]);
+    const functions = () => texts("#held table[aria-label='By function'] tbody > tr > :first-child");
+    const pressed = (label, at) => all(`#held [aria-label="${label}"] button`)[at].click();
+    seen.flames = parts();
+    pressed("From", 1);
+    seen.fromInside = parts();
+    all("#held .flame").at(-1).click();
+    seen.zoomedFlames = parts().filter(([, width]) => width === 100).length;
+    document.querySelector("#held button.quiet").click();
+    seen.allFlames = parts().length;
+    const search = document.querySelector("#held input");
+    search.value = "OTHER";
+    search.dispatchEvent(new Event("input"));
+    seen.found = [texts("#held .found"), document.querySelector("#held .docked").textContent];
+    seen.byMeasure = [functions(), (pressed("Measure", 1), functions()), parts().map(([name]) => name)];
+    seen.drawnFlames = all("#held .flame").every((part) => part.getBoundingClientRect().width > 0);
+
     const paper = () => getComputedStyle(document.body).backgroundColor;
     seen.papers = [paper()];
     document.getElementById("theme").click();

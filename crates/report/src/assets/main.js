@@ -149,6 +149,17 @@ function making() {
     element("dl", { class: "making" }, ...data.trace.about.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])));
 }
 
+/** What functions hold, where the trace has call sites. */
+function whoHolds() {
+  if (data.holders === null) return;
+  const { every, at_event: event, totals } = data.holders;
+  byId("holders").hidden = false;
+  byId("holders-note").textContent = `The stacks of all requests, each as wide as its share of the measure. Held at peak is what was live after event ${
+    grouped(event)}, ${bytes(totals[0])} in all. Blocks never freed may still be reachable. Temporary blocks were freed by their thread before it requested another. ${
+    every > 1 ? `One request in ${every} has a stack: figures of functions are estimates. ` : ""}Click a function to zoom.`;
+  holders(byId("held"), data.holders);
+}
+
 /** A trace without events has nothing to draw. */
 function nothing() {
   byId("verdict").textContent = "This trace holds no events.";
@@ -157,6 +168,7 @@ function nothing() {
 
 async function everything() {
   head();
+  whoHolds();
   comparison();
   real();
   pinned(byId("pinned"), data.policies, data.trace.events);

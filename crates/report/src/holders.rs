@@ -1,0 +1,214 @@
+//! Which functions hold the memory: the stacks of a trace as a tree, its functions and its threads, each with all
+//! measures.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Result;
+use heapwright_sites::{Analysis, Group, Measure, Query, Split, Tally};
+use serde::Serialize;
+
+/// The values of all measures, in the order of [`Measure::ALL`].
+type Values = [u64; Measure::ALL.len()];
+
+/// A node of the tree is left out if it has less than this share of the whole in every measure.
+const LEAST_SHARE: f64 = 0.0005;
+
+/// The most nodes of the tree. The least share is doubled until there are no more.
+const MOST_NODES: usize = 12_000;
+
+/// Functions with a row: these with most of each measure.
+const FUNCTIONS: usize = 40;
+
+/// The most threads with a row.
+const THREADS: usize = 100;
+
+/// The call sites of a trace as the page reads them.
+#[derive(Serialize)]
+pub struct Holders {
+    measures: Vec<&'static str>,
+    /// The sampling period: one request in this many has a stack.
+    every: u64,
+    /// Held memory is that after this many events.
+    at_event: u64,
+    /// The sums of all blocks, exact in sampled traces too.
+    totals: Values,
+    tree: Tree,
+    functions: Vec<Row>,
+    /// By thread, exact in sampled traces too.
+    threads: Vec<Row>,
+}
+
+/// All stacks from the outermost function on. Node 0 is the root; a parent precedes its children.
+#[derive(Serialize)]
+struct Tree {
+    frames: Vec<String>,
+    /// For each node its parent and its frame; for the root 0.
+    parents: Vec<u32>,
+    names: Vec<u32>,
+    values: Vec<Values>,
+}
+
+/// A function or a thread.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    values: Values,
+}
+
+/// Returns what the page shows of a trace with call sites.
+///
+/// # Errors
+/// When the trace cannot be read.
+pub fn read(trace: &Path) -> Result<Holders> {
+    let analysis = Analysis::read(trace, Query::default())?;
+    let by_thread = Analysis::read(trace, Query { split: Split::Thread, ..Query::default() })?;
+    Ok(Holders {
+        measures: Measure::ALL.map(Measure::name).to_vec(),
+        every: analysis.every,
+        at_event: analysis.ledger.moment.0,
+        totals: values(&analysis.ledger.total),
+        tree: Tree::of(&analysis),
+        functions: functions(&analysis),
+        threads: threads(&by_thread),
+    })
+}
+
+fn values(tally: &Tally) -> Values {
+    Measure::ALL.map(|measure| measure.of(tally))
+}
+
+/// Returns the functions with most of any measure.
+fn functions(analysis: &Analysis) -> Vec<Row> {
+    let mut rows = analysis.rows(Group::Function, Measure::Held);
+    let mut chosen = vec![false; rows.len()];
+    for measure in Measure::ALL {
+        let mut order: Vec<usize> = (0..rows.len()).filter(|&at| measure.of(&rows[at].tally) > 0).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(measure.of(&rows[at].tally)));
+        order.into_iter().take(FUNCTIONS).for_each(|at| chosen[at] = true);
+    }
+    let mut chosen = chosen.into_iter();
+    rows.retain(|_| chosen.next().unwrap_or(false));
+    rows.into_iter().map(|row| Row { values: values(&row.tally), name: row.name }).collect()
+}
+
+/// Returns the threads that hold most.
+fn threads(analysis: &Analysis) -> Vec<Row> {
+    let rows = analysis.rows(Group::Thread, Measure::Held).into_iter().take(THREADS);
+    rows.map(|row| Row { values: values(&row.tally), name: row.name }).collect()
+}
+
+/// A node while the tree is built.
+struct Node {
+    parent: u32,
+    frame: u32,
+    values: Values,
+}
+
+impl Tree {
+    fn of(analysis: &Analysis) -> Tree {
+        let nodes = all_nodes(analysis);
+        let mut share = LEAST_SHARE;
+        let mut kept = large(&nodes, share);
+        while kept.len() > MOST_NODES {
+            share *= 2.0;
+            kept = large(&nodes, share);
+        }
+        let (mut numbers, mut frames) = (HashMap::from([(0, 0)]), HashMap::new());
+        let mut tree = Tree { frames: Vec::new(), parents: vec![0], names: vec![0], values: vec![nodes[0].values] };
+        for at in kept {
+            let Node { parent, frame, values } = nodes[at];
+            numbers.insert(at as u32, tree.parents.len() as u32);
+            let name = *frames.entry(frame).or_insert_with(|| {
+                tree.frames.push(analysis.stacks.frame(frame).to_string());
+                tree.frames.len() as u32 - 1
+            });
+            tree.parents.push(numbers[&parent]);
+            tree.names.push(name);
+            tree.values.push(values);
+        }
+        tree
+    }
+}
+
+/// Returns the nodes of all stacks, the root first; a parent precedes its children.
+fn all_nodes(analysis: &Analysis) -> Vec<Node> {
+    let mut nodes = vec![Node { parent: 0, frame: 0, values: Values::default() }];
+    let mut known: HashMap<(u32, u32), u32> = HashMap::new();
+    for (site, tally) in analysis.sites() {
+        let added = values(&tally);
+        let mut at = 0;
+        add(&mut nodes[0].values, &added);
+        for &frame in analysis.stacks.numbers(site).iter().rev() {
+            let next = nodes.len() as u32;
+            let parent = at;
+            at = *known.entry((parent, frame)).or_insert(next);
+            if at == next {
+                nodes.push(Node { parent, frame, values: Values::default() });
+            }
+            add(&mut nodes[at as usize].values, &added);
+        }
+    }
+    nodes
+}
+
+fn add(values: &mut Values, added: &Values) {
+    values.iter_mut().zip(added).for_each(|(value, added)| *value = value.saturating_add(*added));
+}
+
+/// Returns the indices of the nodes below the root that have a share of the whole in any measure. Those above such a
+/// node have as much.
+fn large(nodes: &[Node], share: f64) -> Vec<usize> {
+    let is_large = |node: &Node| {
+        let shares = node.values.iter().zip(&nodes[0].values);
+        shares.into_iter().any(|(&value, &whole)| value > 0 && value as f64 >= whole as f64 * share)
+    };
+    (1..nodes.len()).filter(|&at| is_large(&nodes[at])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwright_trace::{About, Kind, Writer};
+
+    use super::*;
+
+    #[test]
+    fn the_tree_has_all_large_stacks_and_the_sums_of_their_nodes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.hwt");
+        let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), &About::default()).unwrap();
+        for (frames, size) in [(&["f", "main"][..], 1000), (&["g", "f", "main"], 500), (&["tiny", "main"], 0)] {
+            let site = writer.define_site(frames).unwrap();
+            for _ in 0..if size == 0 { 1 } else { 3000 } {
+                writer.from_site(site).unwrap();
+                writer.allocate(Kind::Malloc, size, 16).unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let Holders { tree, functions, threads, totals, .. } = read(&path).unwrap();
+        assert_eq!((totals[0], tree.values[0][0]), (4_500_000, 4_500_000));
+        assert_eq!(tree.frames, ["main", "f", "g"], "what is tiny in every measure is left out");
+        assert_eq!(tree.parents, [0, 0, 1, 2]);
+        assert_eq!(
+            tree.values.iter().map(|values| values[0]).collect::<Vec<_>>(),
+            [4_500_000, 4_500_000, 4_500_000, 1_500_000]
+        );
+        assert_eq!(functions[0].name, "f");
+        assert_eq!((threads.len(), threads[0].values[3]), (1, 6001));
+    }
+
+    #[test]
+    fn a_huge_tree_is_cut_to_what_a_page_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.hwt");
+        let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), &About::default()).unwrap();
+        for number in 0..20_000 {
+            let site = writer.define_site(&[&format!("f{number}"), &format!("g{}", number % 100)]).unwrap();
+            writer.from_site(site).unwrap();
+            writer.allocate(Kind::Malloc, if number == 7 { 1 << 30 } else { 100 }, 16).unwrap();
+        }
+        writer.finish().unwrap();
+        let tree = read(&path).unwrap().tree;
+        assert!(tree.parents.len() <= MOST_NODES + 1 && tree.frames.iter().any(|frame| frame == "f7"));
+    }
+}
