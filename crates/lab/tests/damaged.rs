@@ -11,7 +11,7 @@ use tempfile::TempDir;
 mod common;
 
 /// Commands that read the trace `t`.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "replay t -p first --json",
     "replay t --real -p first --json",
     "compare t --policies-only -p first --json",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 9] = [
     "sweep t -p first -o s.csv",
     "minimize t -p first --region 4096 --budget 1s -o small.hwt",
     "watch --once t",
+    "sites t --group size --json",
 ];
 
 const EVENTS: usize = 600_000;

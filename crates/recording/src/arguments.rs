@@ -15,8 +15,7 @@ use super::program::{Options, Printed};
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright record -- sqlite3 a.db .dump            writes sqlite3.hwt
-  PYTHONMALLOC=malloc heapwright record -- python3 job.py
-                                                     Python, with all its objects
+  heapwright record --python -- python3 job.py       Python, with all its objects
   heapwright record -o build.hwt -- make             make, and all that it runs
   heapwright record --only cc1plus -- g++ -c a.cpp   the compiler only, not its driver
   heapwright record --main-only -o sh.hwt -- sh x.sh the shell alone
@@ -31,7 +30,7 @@ when it replaces its program; those with few events are not kept. While it is wr
 be completed, a trace is named T.hwt.partial; every command reads it. An older T.hwt stays until then, and a
 file that is not a trace is never replaced. A program that is killed or crashes leaves all that was called
 until then. Python keeps small objects in an allocator of its own,
-which is not recorded; PYTHONMALLOC=malloc makes them blocks of malloc.
+which is not recorded; --python makes them blocks of malloc.
 
 Exit code: as of run; 125 also when nothing was recorded, or a trace could not be written; 130 when the end
 of the recording was interrupted.";
@@ -62,6 +61,10 @@ pub struct Arguments {
     /// Record call sites as well: of one request in N, chosen at random; 1 records every request [default: 16].
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
     sites: Option<NonZero<u32>>,
+
+    /// Record the objects of Python, too: sets PYTHONMALLOC=malloc, so that they are blocks of malloc.
+    #[arg(long)]
+    python: bool,
 
     /// Limit the trace of each process to this size, such as 100MiB; the process then continues unrecorded.
     #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
@@ -95,6 +98,7 @@ impl Arguments {
             times: self.times,
             sites: self.sites,
             least_events: self.min_events,
+            python: self.python,
             max_size: self.max_size,
             redaction: if self.redact { Redaction::Private } else { Redaction::Nothing },
             printed: Printed::Inherited,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::collector::{Collector, Details, Recorded};
+use super::python;
 use super::room::Room;
 use super::traces::Traces;
 use heapwright_allocators::preload;
@@ -42,6 +43,8 @@ pub struct Options {
     pub sites: Option<NonZero<u32>>,
     /// Minimum number of events for a trace of another process to be kept.
     pub least_events: u64,
+    /// Whether Python takes its objects from malloc, so that they are recorded.
+    pub python: bool,
     /// Limit of the length of each trace in bytes.
     pub max_size: Option<u64>,
     /// What the traces leave out.
@@ -63,6 +66,7 @@ impl Options {
             times: false,
             sites: None,
             least_events: Options::USUAL_LEAST,
+            python: false,
             max_size: None,
             redaction: Redaction::Nothing,
             printed: Printed::Inherited,
@@ -133,6 +137,9 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     command.env(preload::LD_PRELOAD, in_front(&recorder));
     if options.printed == Printed::Discarded {
         command.stdout(Stdio::null());
+    }
+    if options.python {
+        command.env(python::VARIABLE, python::BY_MALLOC);
     }
     if rate.is_some() {
         command.env(preload::RECORD_TIMES, "1");

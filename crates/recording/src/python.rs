@@ -6,6 +6,12 @@
 
 use std::fs;
 
+/// The environment variable that selects Python's allocator.
+pub(crate) const VARIABLE: &str = "PYTHONMALLOC";
+
+/// The value of [`VARIABLE`] by which all objects are blocks of malloc's.
+pub(crate) const BY_MALLOC: &str = "malloc";
+
 /// Returns whether the live process `pid` is a Python interpreter, or has one loaded, whose small objects do not come
 /// from malloc.
 /// Returns `false` for a process that has ended.

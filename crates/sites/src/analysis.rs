@@ -80,10 +80,12 @@ impl Analysis {
         let total = &self.ledger.total;
         Json {
             schema: 1,
-            trace: &self.file,
-            damage: self.damage.as_deref(),
-            events: self.ledger.events,
-            sampled_one_in: self.every,
+            trace: JsonTrace {
+                file: &self.file,
+                damage: self.damage.as_deref(),
+                events: self.ledger.events,
+                sampled_one_in: self.every,
+            },
             at_event: self.ledger.moment.0,
             held: JsonAmount::from(&total.held),
             leaked: JsonAmount::from(&total.live),
@@ -94,14 +96,20 @@ impl Analysis {
     }
 }
 
+/// What `--json` writes of the trace itself.
+#[derive(Serialize)]
+struct JsonTrace<'a> {
+    file: &'a str,
+    damage: Option<&'a str>,
+    events: u64,
+    sampled_one_in: u64,
+}
+
 /// All that `--json` writes. Sums are those of all blocks, exact in sampled traces too.
 #[derive(Serialize)]
 pub struct Json<'a> {
     schema: u32,
-    trace: &'a str,
-    damage: Option<&'a str>,
-    events: u64,
-    sampled_one_in: u64,
+    trace: JsonTrace<'a>,
     /// Held memory is counted after this many events.
     at_event: u64,
     held: JsonAmount,

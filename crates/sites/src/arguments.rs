@@ -18,6 +18,7 @@ Examples:
   heapwright sites -- ./server --once             which functions hold the memory at the peak?
   heapwright sites --by leaked -- ./job           which allocate what is never freed?
   heapwright sites t.hwt --by temporary           which allocate blocks that they free at once?
+  heapwright sites --python -- python3 job.py     Python, with all its objects
   heapwright sites t.hwt --group stack            one row per call stack
   heapwright sites t.hwt --tree                   from main down; --tree=bottom-up: functions, then callers
   heapwright sites t.hwt --at 2.5s                held after 2.5 s (needs `record --times`)
@@ -78,6 +79,10 @@ pub struct Arguments {
     /// Record the stack of one request in N of a program, chosen at random: faster, and figures are estimates.
     #[arg(long, value_name = "N", default_value = "1", requires = "program")]
     pub every: NonZero<u32>,
+
+    /// Record the objects of Python, too: sets PYTHONMALLOC=malloc, so that they are blocks of malloc.
+    #[arg(long, requires = "program")]
+    pub python: bool,
 
     /// A program and its arguments, instead of a trace: it is recorded, and the trace is not kept.
     #[arg(last = true, value_name = "PROGRAM")]
