@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use common::heapwright;
+use heapwright_trace::{About, Kind, Writer};
 use seeded::programs::{CHURN, LEAK, Language, PEAK, program};
 use serde_json::Value;
 
@@ -304,4 +305,31 @@ fn objects_of_python_are_recorded_on_request() {
     };
     let (with, without) = (requests(&["--python"]), requests(&[]));
     assert!(with > without + 50_000, "{with} {without}");
+}
+
+#[test]
+fn pinned_holes_belong_to_the_blocks_between_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let mut writer = Writer::new(std::fs::File::create(&trace).unwrap(), &About::default()).unwrap();
+    let [pins, goes] = ["pins", "goes"].map(|name| writer.define_site(&[name, "main"]).unwrap());
+    let mut gone = Vec::new();
+    for _ in 0..10 {
+        writer.from_site(goes).unwrap();
+        gone.push(writer.allocate(Kind::Malloc, 1000, 16).unwrap());
+        writer.from_site(pins).unwrap();
+        writer.allocate(Kind::Malloc, 16, 16).unwrap();
+    }
+    gone.into_iter().for_each(|block| writer.free(block).unwrap());
+    writer.from_site(goes).unwrap();
+    writer.allocate(Kind::Malloc, 2000, 16).unwrap();
+    writer.finish().unwrap();
+    let rows = json(&trace, &["--by", "pinned"]);
+    // Ten holes of 1008 bytes, of which nine pins keep one each apart.
+    assert_eq!(
+        (&rows["results"][0]["name"], &rows["results"][0]["pinned_bytes"]),
+        (&"pins".into(), &(9 * 1008).into())
+    );
+    assert_eq!(rows["results"][1]["pinned_bytes"], 0);
+    assert!(lines(&trace, &["--by", "pinned"])[4].contains("8.86 KiB"));
 }

@@ -9,6 +9,7 @@ use heapwright_trace::SiteId;
 use serde::Serialize;
 
 use crate::ledger::{Ledger, Moment, Split};
+use crate::pinned;
 use crate::rows::{Group, JsonAmount, JsonRow, Row, rows};
 use crate::stacks::{Kept, Stacks};
 use crate::tally::{Measure, Tally};
@@ -68,6 +69,19 @@ impl Analysis {
     pub fn sites(&self) -> impl Iterator<Item = (Option<SiteId>, Tally)> {
         let known = self.ledger.tallies.iter().filter(|(key, _)| key.site.is_some() || self.every == 1);
         known.map(|(key, tally)| (key.site, tally.scaled(self.every)))
+    }
+
+    /// Simulates the trace under first fit, for the holes that each site pins. Only the pins of sampled blocks have a
+    /// site, and they are not scaled.
+    ///
+    /// # Errors
+    /// When the trace cannot be read or simulated.
+    pub fn find_pinned(&mut self, path: &Path) -> Result<()> {
+        let pinned = pinned::by_site(path)?;
+        for (key, tally) in &mut self.ledger.tallies {
+            tally.pinned = pinned.get(&key.site).copied().unwrap_or(0);
+        }
+        Ok(())
     }
 
     /// Returns the rows of the table, those with most of the measure first.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use heapwright_show::number::{bytes, grouped};
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::table::{Cell, Side, Table};
@@ -46,7 +47,8 @@ pub struct Arguments {
     pub after: PathBuf,
 
     /// The measure by whose change rows are sorted.
-    #[arg(long, value_enum, value_name = "MEASURE", default_value_t)]
+    #[arg(long, value_name = "MEASURE", default_value = "held",
+          value_parser = PossibleValuesParser::new(Measure::ALL.map(Measure::name)).map(|name| Measure::from_name(&name)))]
     pub by: Measure,
 
     /// What the blocks of a row have in common.

@@ -1,7 +1,7 @@
 //! `heapwright sites`: which call sites hold the memory of a program; `heapwright diff`: what changed between two.
 //!
 //! From the bottom up: `frame` (names of stack frames taken apart), `internal` (frames of allocators and standard
-//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `rows`
+//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `pinned` (holes, by simulation), `rows`
 //! (groups of sites), `tree` (trees and folded lines), `analysis` (all of it for one trace), `table` (what is printed),
 //! `arguments`, `condition` (of `--fail-if`), `diff` (two recordings compared),
 //! `pprof` (an export).
@@ -13,6 +13,7 @@ pub mod diff;
 mod frame;
 mod internal;
 mod ledger;
+mod pinned;
 pub mod pprof;
 mod rows;
 mod stacks;
@@ -26,6 +27,7 @@ use anyhow::Result;
 use heapwright_recording::source::Source;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
+use heapwright_show::usage;
 
 pub use self::analysis::{Analysis, Json, Query};
 pub use self::arguments::{Arguments, EXAMPLES};
@@ -49,7 +51,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     })?;
     let kept = if arguments.all_frames { Kept::All } else { Kept::Callers };
     let query = Query { moment: arguments.at, split: arguments.group.split(), kept };
-    let analysis = Analysis::read(&source.trace, query)?;
+    let mut analysis = Analysis::read(&source.trace, query)?;
+    if arguments.by == Measure::Pinned {
+        if query.split != Split::Nothing {
+            usage::refuse("pinned holes are those of call sites: `--group thread` and `size` have none");
+        }
+        analysis.find_pinned(&source.trace)?;
+    }
     warn_of_damage(&source.trace, analysis.damage.as_ref());
     if arguments.folded {
         let lines = tree::folded(&analysis, arguments.by);

@@ -186,6 +186,8 @@ pub struct JsonRow {
     temporary: JsonAmount,
     churn: JsonAmount,
     rounding_bytes: u64,
+    /// Bytes of holes; 0 unless sorted by them.
+    pinned_bytes: u64,
     /// The standard deviation of the bytes held; `None` unless the trace is sampled.
     held_deviation: Option<f64>,
     leaked_deviation: Option<f64>,
@@ -218,6 +220,7 @@ impl JsonRow {
             temporary: JsonAmount::from(&row.tally.temporary),
             churn: JsonAmount::from(&row.tally.churn),
             rounding_bytes: row.tally.held.rounding,
+            pinned_bytes: row.tally.pinned,
             held_deviation: deviation(Measure::Held),
             leaked_deviation: deviation(Measure::Leaked),
             churn_deviation: deviation(Measure::Churn),

@@ -75,6 +75,8 @@ pub struct Tally {
     pub churn: Amount,
     /// Blocks that their thread freed before it requested another.
     pub temporary: Amount,
+    /// Bytes of holes that the blocks keep apart under first fit, if [`pinned`](crate::pinned) found them.
+    pub pinned: u64,
     /// The number of the mark up to which `held` is right, while a trace is read.
     pub(crate) settled: u64,
 }
@@ -86,6 +88,7 @@ impl Tally {
         self.held.merge(&other.held);
         self.churn.merge(&other.churn);
         self.temporary.merge(&other.temporary);
+        self.pinned += other.pinned;
     }
 
     /// Returns the estimate of the whole of which this is a sample with probability `1 / every` per block.
@@ -96,6 +99,7 @@ impl Tally {
             held: self.held.scaled(every),
             churn: self.churn.scaled(every),
             temporary: self.temporary.scaled(every),
+            pinned: self.pinned,
             settled: self.settled,
         }
     }
@@ -117,10 +121,12 @@ pub enum Measure {
     Churn,
     /// Bytes that rounding and headers add to what is held, under glibc's malloc.
     Rounding,
+    /// Bytes of holes that blocks keep apart when the heap of first fit is longest; simulated, which takes longer.
+    Pinned,
 }
 
 impl Measure {
-    /// All measures.
+    /// All measures but [`Measure::Pinned`], which a simulation finds.
     pub const ALL: [Measure; 6] =
         [Measure::Held, Measure::Leaked, Measure::Temporary, Measure::Calls, Measure::Churn, Measure::Rounding];
 
@@ -133,7 +139,13 @@ impl Measure {
             Measure::Calls => "calls",
             Measure::Churn => "churn",
             Measure::Rounding => "rounding",
+            Measure::Pinned => "pinned",
         }
+    }
+
+    /// Returns the measure of this name; held bytes if there is none.
+    pub fn from_name(name: &str) -> Measure {
+        Measure::ALL.into_iter().find(|measure| measure.name() == name).unwrap_or_default()
     }
 
     /// Returns whether the measure is a number of bytes.
@@ -150,11 +162,12 @@ impl Measure {
             Measure::Calls => tally.churn.blocks,
             Measure::Churn => tally.churn.bytes,
             Measure::Rounding => tally.held.rounding,
+            Measure::Pinned => tally.pinned,
         }
     }
 
     /// Returns the standard deviation of the value's estimate, of an unscaled tally; `None` of a complete trace, and of
-    /// rounding, of which it is not known.
+    /// rounding and pinned holes, of which it is not known.
     pub fn deviation(self, sampled: &Tally, every: u64) -> Option<f64> {
         let of_count = |amount: &Amount| (amount.blocks as f64 * every as f64 * every.saturating_sub(1) as f64).sqrt();
         let deviation = match self {
@@ -163,7 +176,7 @@ impl Measure {
             Measure::Churn => sampled.churn.deviation(every),
             Measure::Temporary => of_count(&sampled.temporary),
             Measure::Calls => of_count(&sampled.churn),
-            Measure::Rounding => return None,
+            Measure::Rounding | Measure::Pinned => return None,
         };
         (every > 1).then_some(deviation)
     }
