@@ -15,6 +15,7 @@ pub mod memory;
 pub mod parallel;
 pub mod process;
 pub mod shown_time;
+pub mod target;
 pub mod temporary;
 pub mod terminal;
 pub mod threads;

@@ -52,6 +52,9 @@ pub enum Command {
     /// Watch a program's heap on the terminal while it runs.
     #[command(after_help = heapwright_watch::EXAMPLES)]
     Watch(heapwright_watch::Arguments),
+    /// Show what the memory of a running process is, and what would bring it down.
+    #[command(after_help = heapwright_inspect::EXAMPLES)]
+    Inspect(heapwright_inspect::Arguments),
     /// Replay a recorded program's heap under every policy.
     #[command(after_help = crate::replay::EXAMPLES)]
     Replay(crate::replay::Arguments),

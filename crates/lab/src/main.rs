@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Compare(arguments) => heapwright_compare::run(&arguments),
         Command::Watch(arguments) => heapwright_watch::run(&arguments),
+        Command::Inspect(arguments) => heapwright_inspect::run(&arguments),
         Command::Report(arguments) => heapwright_report::run(&arguments),
         Command::Sites(arguments) => heapwright_sites::run(&arguments),
         Command::Diff(arguments) => heapwright_sites::diff::run(&arguments),

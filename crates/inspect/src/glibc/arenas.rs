@@ -1,0 +1,287 @@
+//! Where the arenas are.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::{ALIGN, FLAGS, HEADER, align_up};
+use crate::mappings::Mapping;
+use crate::memory::Memory;
+
+/// Pairs of links of an arena: its bins.
+const BINS: usize = 127;
+
+/// Bins that must be empty for an arena to be looked for. Nearly all bins of a large heap may have chunks.
+const EMPTY_BINS: usize = 2;
+
+/// From the bins of an arena to fields behind them, in every version since 2.26.
+const NEXT: u64 = 2048;
+const SYSTEM_BYTES: u64 = 2072;
+const END: u64 = 2088;
+
+/// From the bins back to the top chunk's address, and to the fast bins.
+const TOP: u64 = 16;
+const FAST: u64 = 96;
+
+/// From the start of an arena to its bins: since 2.27, 2.26, and without fast bins.
+const BINS_AT: [u64; 4] = [112, 104, 24, 16];
+
+/// The shortest offset of an arena that has fast bins.
+const WITH_FAST: u64 = 104;
+
+/// Bounds of what damaged memory may claim.
+const MOST_ARENAS: usize = 1 << 16;
+const MOST_HEAPS: usize = 1 << 16;
+const LONGEST_DATA: u64 = 64 << 20;
+
+/// The alignment of heaps of arenas that are not the main one: by default, and with huge pages of 2 MiB and 1 GiB.
+const HEAP_ALIGN: [u64; 3] = [64 << 20, 8 << 20, 4 << 30];
+
+/// The length of `heap_info`, at the start of a heap: before 2.35, and since.
+const HEAP_INFO: [u64; 2] = [48, 32];
+
+/// From `mp_` to the start of the program break: since 2.35, and before.
+const BREAK_AT: [u64; 2] = [96, 72];
+
+/// Memory in which chunks lie one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// From the first chunk to behind the last one, the top included.
+    pub range: Range<u64>,
+    /// The top chunk, where the arena has it here.
+    pub top: Option<u64>,
+}
+
+/// An arena.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    /// Its address.
+    pub address: u64,
+    /// Bytes that it has from the system.
+    pub system_bytes: u64,
+    /// First blocks of its fast bins; `None` where this version has none.
+    pub fast: Option<u64>,
+    /// Its memory, the one with the top first.
+    pub segments: Vec<Segment>,
+}
+
+/// Fields of `mp_`.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Parameters {
+    /// The top is trimmed by a free that makes it longer.
+    pub trim_threshold: u64,
+    /// Longer blocks get mappings of their own.
+    pub mmap_threshold: u64,
+    /// Limit on arenas, 0 without.
+    pub arena_max: u64,
+    /// Blocks with mappings of their own.
+    pub mmapped_blocks: u64,
+    /// Bytes of these mappings.
+    pub mmapped_bytes: u64,
+    /// Start of the program break.
+    #[serde(skip)]
+    pub heap_start: u64,
+}
+
+/// All arenas of a process, the main one first.
+#[derive(Debug)]
+pub struct Arenas {
+    /// The arenas.
+    pub arenas: Vec<Arena>,
+    /// `mp_`, where it was found.
+    pub parameters: Option<Parameters>,
+}
+
+/// Finds the arenas of a process; `None` when nothing in its writable data has the structure of an arena.
+pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
+    let data = writable_data(mappings);
+    let heap = mappings.iter().find(|mapping| mapping.name == "[heap]").map(|mapping| mapping.range.start);
+    let ring = data.iter().find_map(|range| main_arena(memory, range))?;
+    let parameters = data.iter().find_map(|range| parameters(memory, range, heap?));
+    let all = ring.arenas.iter().enumerate();
+    let mut seen = HashSet::new();
+    let arenas = all.map(|(number, &address)| {
+        let bins = address + ring.bins_at;
+        let segments = match number {
+            0 => main_segment(memory, mappings, bins, parameters.as_ref()).into_iter().collect(),
+            _ => heaps(memory, mappings, address, bins, &mut seen),
+        };
+        let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
+        Arena { address, system_bytes: memory.word(bins + SYSTEM_BYTES).unwrap_or(0), fast, segments }
+    });
+    Some(Arenas { arenas: arenas.collect(), parameters })
+}
+
+/// Returns the writable data of files, the C library's first. Zeroed data lies in a mapping behind that has no name.
+fn writable_data(mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let mut found: Vec<(bool, Range<u64>)> = Vec::new();
+    for (number, mapping) in mappings.iter().enumerate() {
+        if !mapping.is_data() || !mapping.name.starts_with('/') {
+            continue;
+        }
+        let mut range = mapping.range.clone();
+        if let Some(next) = mappings.get(number + 1).filter(|next| next.is_plain() && next.range.start == range.end) {
+            range.end = next.range.end;
+        }
+        let file = mapping.name.rsplit('/').next().unwrap_or_default();
+        let is_libc = file.starts_with("libc.so") || file.starts_with("libc-2");
+        if range.end - range.start <= LONGEST_DATA {
+            found.push((!is_libc, range));
+        }
+    }
+    found.sort_by_key(|(is_other, _)| *is_other);
+    found.into_iter().map(|(_, range)| range).collect()
+}
+
+/// The arenas of a process by their addresses, and where in each the bins are.
+struct Ring {
+    arenas: Vec<u64>,
+    bins_at: u64,
+}
+
+fn main_arena(memory: &impl Memory, range: &Range<u64>) -> Option<Ring> {
+    let words = words(memory, range);
+    let is_empty = |at: usize| -> bool {
+        let link = (range.start + at as u64 * 8).wrapping_sub(HEADER);
+        words.get(at) == Some(&link) && words.get(at + 1) == Some(&link)
+    };
+    // Empty bins at every second word up to each.
+    let mut sums: Vec<usize> = Vec::with_capacity(words.len());
+    for at in 0..words.len() {
+        let before = at.checked_sub(2).map_or(0, |before| sums[before]);
+        sums.push(before + usize::from(is_empty(at)));
+    }
+    let empty_bins = |start: usize| {
+        let before = start.checked_sub(2).map_or(0, |before| sums[before]);
+        sums[start + (BINS - 1) * 2] - before
+    };
+    let starts = 0..words.len().saturating_sub((END / 8) as usize);
+    let mut candidates: Vec<(usize, usize)> = starts.map(|start| (empty_bins(start), start)).collect();
+    // Neighbours have nearly as many empty bins. The ring of arenas decides.
+    candidates.retain(|(count, _)| *count >= EMPTY_BINS);
+    candidates.sort_by_key(|(count, start)| (std::cmp::Reverse(*count), *start));
+    candidates.iter().find_map(|&(_, start)| {
+        let bins = range.start + start as u64 * 8;
+        top(memory, bins)?;
+        BINS_AT.into_iter().find_map(|bins_at| ring(memory, bins.checked_sub(bins_at)?, bins_at))
+    })
+}
+
+/// Follows the ring of arenas from `first`; `None` when it does not return.
+fn ring(memory: &impl Memory, first: u64, bins_at: u64) -> Option<Ring> {
+    let mut arenas = vec![first];
+    let mut seen = HashSet::from([first]);
+    while arenas.len() < MOST_ARENAS {
+        let next = memory.word(arenas.last()?.checked_add(bins_at + NEXT)?)?;
+        if next == first {
+            return Some(Ring { arenas, bins_at });
+        }
+        if !next.is_multiple_of(8) || !seen.insert(next) {
+            return None;
+        }
+        arenas.push(next);
+    }
+    None
+}
+
+/// Returns the words of `range`; what is not in memory is 0.
+fn words(memory: &impl Memory, range: &Range<u64>) -> Vec<u64> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    memory.read(range.start, &mut bytes);
+    bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect()
+}
+
+/// Finds `mp_` by the start of the program break, which it contains.
+fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Parameters> {
+    let words = words(memory, range);
+    let starts = words.iter().enumerate().filter(|(_, word)| (heap..heap + (1 << 20)).contains(word));
+    starts.into_iter().find_map(|(at, &heap_start)| {
+        BREAK_AT.into_iter().find_map(|offset| {
+            let first = at.checked_sub(offset as usize / 8)?;
+            let field = |byte: u64| words.get(first + byte as usize / 8).copied();
+            // Before 2.35 `n_mmaps` begins a word, since then it ends one.
+            let (count, most_blocks) = match offset {
+                96 => (field(56)? >> 32, field(64)? & 0xffff_ffff),
+                _ => (field(40)? & 0xffff_ffff, field(40)? >> 32),
+            };
+            let (mapped, most_mapped) = (field(offset - 16)?, field(offset - 8)?);
+            let is_sound = mapped.is_multiple_of(4096)
+                && mapped <= most_mapped
+                && most_mapped < 1 << 47
+                && (count == 0) == (mapped == 0)
+                && most_blocks < 1 << 31
+                && count <= most_blocks
+                && heap_start.is_multiple_of(8)
+                && (1..1 << 20).contains(&field(24)?)
+                && field(32)? < 1 << 32;
+            is_sound.then_some(Parameters {
+                trim_threshold: field(0)?,
+                mmap_threshold: field(16)?,
+                arena_max: field(32)?,
+                mmapped_blocks: count,
+                mmapped_bytes: mapped,
+                heap_start,
+            })
+        })
+    })
+}
+
+/// Returns the top chunk's address and end.
+fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
+    let top = memory.word(bins - TOP)?;
+    let size = memory.word(top.checked_add(8)?)? & !FLAGS;
+    let is_sound = top.is_multiple_of(ALIGN) && size < 1 << 47;
+    is_sound.then(|| top..top.saturating_add(size))
+}
+
+fn main_segment(
+    memory: &impl Memory,
+    mappings: &[Mapping],
+    bins: u64,
+    parameters: Option<&Parameters>,
+) -> Option<Segment> {
+    let top = top(memory, bins)?;
+    let heap = mappings.iter().find(|mapping| mapping.range.contains(&top.start))?.range.clone();
+    let start = parameters.map_or(heap.start, |parameters| parameters.heap_start.max(heap.start));
+    let start = align_up(start, ALIGN);
+    (start <= top.start).then(|| Segment { range: start..top.end.min(heap.end), top: Some(top.start) })
+}
+
+/// Returns the heaps of an arena other than the main one: the heap with the top, and those in front of it.
+///
+/// No heap is taken that was `seen`: damaged memory must not lead round.
+fn heaps(memory: &impl Memory, mappings: &[Mapping], arena: u64, bins: u64, seen: &mut HashSet<u64>) -> Vec<Segment> {
+    let Some(top) = top(memory, bins) else { return Vec::new() };
+    let belongs = |heap: u64| memory.word(heap) == Some(arena);
+    let starts = HEAP_ALIGN.into_iter().map(|align| top.start & !(align - 1));
+    let Some(mut heap) = starts.into_iter().find(|&heap| belongs(heap)) else { return Vec::new() };
+    let mut found = Vec::new();
+    while found.len() < MOST_HEAPS && belongs(heap) && seen.insert(heap) {
+        let (Some(previous), Some(size)) = (memory.word(heap + 8), memory.word(heap + 16)) else { break };
+        let info = HEAP_INFO.into_iter().find(|info| heap.checked_add(*info) == Some(arena));
+        let is_first = info.is_some();
+        let start = match is_first {
+            true => align_up(bins + END, ALIGN),
+            false => first_chunk(memory, heap),
+        };
+        let Some(mapping) = mappings.iter().find(|mapping| mapping.range.contains(&heap)) else { break };
+        let end = heap.saturating_add(size).min(mapping.range.end);
+        let top = (start..end).contains(&top.start).then_some(top.start);
+        if start < end {
+            found.push(Segment { range: start..end, top });
+        }
+        if is_first || previous == 0 || !previous.is_multiple_of(4096) {
+            break;
+        }
+        heap = previous;
+    }
+    found
+}
+
+/// Returns the first chunk of a heap without an arena: `heap_info` became longer with 2.35, by the size of a page and
+/// padding.
+fn first_chunk(memory: &impl Memory, heap: u64) -> u64 {
+    let is_new = memory.word(heap + 32).is_some_and(|page| page >= 4096 && page.is_power_of_two());
+    heap + HEAP_INFO[usize::from(!is_new)]
+}

@@ -1,0 +1,280 @@
+//! The chunks of an arena, one behind the other.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::{ALIGN, Arena, Cache, FLAGS, HEADER, PREVIOUS_IN_USE, SHORTEST, Segment};
+use crate::memory::{Memory, PAGE, PageState, Words};
+
+/// The most blocks that are listed one by one.
+const LARGEST: usize = 10;
+
+/// Chunks that must follow each other for a place to count as the start of one, where the walk lost its way.
+const CONVINCING: usize = 8;
+
+/// Longer blocks are counted by powers of two.
+const LONGEST_EXACT: u64 = 1024;
+
+/// Blocks that are followed in lists of thread caches, which damaged memory could make without end.
+const LIST_STEPS: u64 = 1 << 20;
+
+/// What a trim leaves of a free chunk: its header and links.
+const KEPT_BY_TRIM: u64 = 48;
+
+/// A block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Block {
+    /// The address that the program has.
+    pub address: u64,
+    /// The length of its chunk.
+    pub bytes: u64,
+}
+
+/// Blocks of one size, or up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SizeClass {
+    /// The number of blocks.
+    pub blocks: u64,
+    /// The bytes of their chunks.
+    pub bytes: u64,
+}
+
+impl SizeClass {
+    fn add(&mut self, bytes: u64) {
+        self.blocks += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// What the chunks of an arena are.
+#[derive(Default)]
+pub struct Walked {
+    /// Chunks in use, thread caches' among them.
+    pub used: SizeClass,
+    /// Free chunks in bins, without the fast bins and the top.
+    pub free: SizeClass,
+    /// Chunks in fast bins.
+    pub fast: SizeClass,
+    /// Bytes of the top chunk.
+    pub top: u64,
+    /// Bytes in memory.
+    pub resident: u64,
+    /// Bytes in swap.
+    pub swapped: u64,
+    /// Bytes in memory of free chunks, fast bins and the top.
+    pub resident_free: u64,
+    /// Bytes in memory that `malloc_trim(0)` gives back.
+    pub trim: u64,
+    /// Chunks in use by their size; from 1 KiB on by powers of two.
+    pub sizes: BTreeMap<u64, SizeClass>,
+    /// Runs of free chunks by powers of two.
+    pub holes: BTreeMap<u64, SizeClass>,
+    /// The longest chunks in use, longest first.
+    pub largest: Vec<Block>,
+    /// The last chunk in use in front of the top.
+    pub pin: Option<Block>,
+    /// Free bytes between this chunk and the one in use in front of it.
+    pub before_pin: u64,
+    /// Thread caches that lie in this arena.
+    pub caches: Vec<Cache>,
+    /// Blocks that may still be followed in lists of thread caches.
+    list_steps: u64,
+    /// Places that contradict themselves.
+    pub inconsistencies: u64,
+    /// Bytes of which nothing is known.
+    pub unknown: u64,
+}
+
+/// Walks the chunks of `arena`. `fast` are those in its fast bins. Only the main arena's top is trimmed.
+pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: bool) -> Walked {
+    let mut walked = Walked { list_steps: LIST_STEPS, ..Walked::default() };
+    for segment in &arena.segments {
+        let states = states(memory, &segment.range);
+        let is_in = |state| states.iter().filter(|one| **one == state).count() as u64 * PAGE;
+        walked.resident += is_in(PageState::Present);
+        walked.swapped += is_in(PageState::Swapped);
+        let pages = Pages { start: segment.range.start / PAGE * PAGE, states };
+        Walker {
+            memory,
+            words: Words::new(memory, segment.range.end - segment.range.start),
+            segment,
+            fast,
+            is_main,
+            pages,
+            run: None,
+            out: &mut walked,
+        }
+        .walk();
+    }
+    walked
+}
+
+fn states(memory: &impl Memory, range: &Range<u64>) -> Vec<PageState> {
+    let start = range.start / PAGE * PAGE;
+    memory.pages(start, range.end.saturating_sub(start).div_ceil(PAGE) as usize)
+}
+
+/// Where the pages of a segment are.
+struct Pages {
+    start: u64,
+    states: Vec<PageState>,
+}
+
+impl Pages {
+    /// Returns how many bytes of `range` are in memory.
+    fn resident(&self, range: &Range<u64>) -> u64 {
+        if range.start >= range.end || range.start < self.start {
+            return 0;
+        }
+        let (first, last) = ((range.start - self.start) / PAGE, (range.end - 1 - self.start) / PAGE);
+        let in_page = |page: u64| {
+            let start = self.start + page * PAGE;
+            (start + PAGE).min(range.end) - start.max(range.start)
+        };
+        let states = self.states.iter().enumerate().take(last as usize + 1).skip(first as usize);
+        states.filter(|(_, state)| **state == PageState::Present).map(|(page, _)| in_page(page as u64)).sum()
+    }
+}
+
+struct Walker<'a, 'm, M> {
+    memory: &'m M,
+    words: Words<'m, M>,
+    segment: &'a Segment,
+    fast: &'a HashSet<u64>,
+    is_main: bool,
+    pages: Pages,
+    /// Free chunks that follow each other, up to here.
+    run: Option<Range<u64>>,
+    out: &'a mut Walked,
+}
+
+impl<M: Memory> Walker<'_, '_, M> {
+    fn walk(mut self) {
+        let Range { start, end } = self.segment.range;
+        let stop = self.segment.top.unwrap_or(end);
+        let mut at = start;
+        while at < stop {
+            let Some(next) = self.chunk(at, stop) else {
+                if self.is_fence(at) {
+                    break;
+                }
+                self.out.inconsistencies += 1;
+                let found = self.resume(at + ALIGN, stop);
+                self.end_run();
+                self.out.unknown += found - at;
+                at = found;
+                continue;
+            };
+            at = next;
+        }
+        if let Some(top) = self.segment.top {
+            self.take_top(top..end);
+        }
+        self.end_run();
+    }
+
+    /// Counts the chunk at `at` and returns where the next one is.
+    fn chunk(&mut self, at: u64, stop: u64) -> Option<u64> {
+        let size = self.size(at, stop)?;
+        let next = at + size;
+        let is_used = next >= self.segment.range.end || self.words.at(next + 8)? & PREVIOUS_IN_USE != 0;
+        if !is_used || self.fast.contains(&at) {
+            let class = if is_used { &mut self.out.fast } else { &mut self.out.free };
+            class.add(size);
+            self.out.resident_free += self.pages.resident(&(at..next));
+            self.extend_run(at..next);
+        } else {
+            let free_before = self.end_run();
+            self.count_used(at, size, free_before);
+        }
+        Some(next)
+    }
+
+    /// Returns the size of the chunk at `at` when it is possible.
+    fn size(&mut self, at: u64, stop: u64) -> Option<u64> {
+        let size = self.words.at(at.checked_add(8)?)? & !FLAGS;
+        (size >= SHORTEST && size.is_multiple_of(ALIGN) && size <= stop.checked_sub(at)?).then_some(size)
+    }
+
+    /// Whether the end of a heap that is full is at `at`: a header without a block, and one of length 0.
+    fn is_fence(&mut self, at: u64) -> bool {
+        let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
+        self.segment.top.is_none() && length(at) == Some(HEADER) && length(at + HEADER) == Some(0)
+    }
+
+    /// Returns the next place that a few chunks follow, or `stop`.
+    fn resume(&mut self, from: u64, stop: u64) -> u64 {
+        let mut at = from;
+        while at < stop {
+            if self.is_convincing(at, stop) {
+                return at;
+            }
+            at += ALIGN;
+        }
+        stop
+    }
+
+    fn is_convincing(&mut self, mut at: u64, stop: u64) -> bool {
+        for _ in 0..CONVINCING {
+            match self.size(at, stop) {
+                Some(size) => at += size,
+                None => return false,
+            }
+            if at == stop {
+                break;
+            }
+        }
+        true
+    }
+
+    fn count_used(&mut self, at: u64, size: u64, free_before: u64) {
+        let block = Block { address: at + HEADER, bytes: size };
+        self.out.used.add(size);
+        let class = if size <= LONGEST_EXACT { size } else { size.next_power_of_two() };
+        self.out.sizes.entry(class).or_default().add(size);
+        if self.segment.top.is_some() {
+            self.out.pin = Some(block);
+            self.out.before_pin = free_before;
+        }
+        let shortest = self.out.largest.last().map_or(0, |block| block.bytes);
+        if self.out.largest.len() < LARGEST || size > shortest {
+            let behind = self.out.largest.partition_point(|other| other.bytes >= size);
+            self.out.largest.insert(behind, block);
+            self.out.largest.truncate(LARGEST);
+        }
+        if Cache::may_be(size) {
+            self.out.caches.extend(Cache::at(self.memory, at, size, &mut self.out.list_steps));
+        }
+    }
+
+    fn extend_run(&mut self, chunk: Range<u64>) {
+        match &mut self.run {
+            Some(run) => run.end = chunk.end,
+            None => self.run = Some(chunk),
+        }
+    }
+
+    /// Counts the hole that ends here, and what a trim would give back of it. Returns its length.
+    fn end_run(&mut self) -> u64 {
+        let Some(run) = self.run.take() else { return 0 };
+        let length = run.end - run.start;
+        self.out.holes.entry(length.next_power_of_two()).or_default().add(length);
+        let first = (run.start + KEPT_BY_TRIM + PAGE - 1) & !(PAGE - 1);
+        self.out.trim += self.pages.resident(&(first..run.end & !(PAGE - 1)));
+        length
+    }
+
+    fn take_top(&mut self, top: Range<u64>) {
+        let length = top.end - top.start;
+        self.out.top += length;
+        self.out.resident_free += self.pages.resident(&top);
+        // Chunks of fast bins in front of the top become a part of it.
+        let start = self.run.take().map_or(top.start, |run| run.start);
+        if self.is_main && top.end - start > SHORTEST + 1 {
+            let given = (top.end - start - SHORTEST - 1) & !(PAGE - 1);
+            self.out.trim += self.pages.resident(&(top.end - given..top.end));
+        }
+    }
+}

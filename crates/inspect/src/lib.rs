@@ -1,0 +1,86 @@
+//! `heapwright inspect`: what the memory of a running process is, and what would bring it down.
+//!
+//! The process is not changed: nothing is injected, and pages that are not in memory are not touched. Everything that
+//! is read counts as damaged until it was checked: walks are bounded, and contradictions are counted.
+
+pub mod glibc;
+pub mod mappings;
+pub mod memory;
+pub mod picture;
+mod shown;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use heapwright_host::target::Target;
+use heapwright_show::results;
+
+use self::picture::{Picture, Subject};
+
+/// Arguments of `inspect`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The process.
+    #[arg(value_name = "PID")]
+    pid: u32,
+    /// Stop the process while its memory is read: the picture is exact.
+    #[arg(long)]
+    stop: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Examples for the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  heapwright inspect $(pidof redis-server)    what is in its memory, and what would bring it down?
+  heapwright inspect --stop 4711              exact: the process is stopped while it is read
+  heapwright inspect --json 4711              the same as JSON";
+
+/// What the process does while it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// It runs: the picture may mix moments.
+    Runs,
+    /// It is stopped: the picture is exact.
+    IsStopped,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let meanwhile = if arguments.stop { Meanwhile::IsStopped } else { Meanwhile::Runs };
+    let picture = picture_of(arguments.pid, meanwhile)?;
+    if arguments.json {
+        results::print(&[picture])?;
+    } else {
+        heapwright_show::print!("{}", shown::text(&picture));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes a picture of process `pid`.
+///
+/// # Errors
+/// When it has ended, may not be read, or is no 64-bit program.
+pub fn picture_of(pid: u32, meanwhile: Meanwhile) -> Result<Picture> {
+    let target = Target::open(pid)?;
+    if target.program_head().is_some_and(|head| head.starts_with(b"\x7fELF\x01")) {
+        bail!("process {pid} is a 32-bit program: its heap has another layout, which is not supported");
+    }
+    let stopped = match meanwhile {
+        Meanwhile::Runs => None,
+        Meanwhile::IsStopped => Some(target.stop()?),
+    };
+    let mappings = mappings::parse(&target.smaps()?);
+    if mappings.is_empty() {
+        bail!("process {pid} has no memory: it has ended, or is a thread of the kernel");
+    }
+    let readable = mappings.iter().find(|mapping| mapping.is_data() && mapping.rss > 0);
+    if let Some(reason) = readable.and_then(|mapping| target.refusal(mapping.range.start)) {
+        bail!("{reason}");
+    }
+    let subject = Subject { pid, program: target.name(), stopped: stopped.is_some() };
+    Ok(Picture::take(subject, &target, &mappings))
+}

@@ -1,0 +1,100 @@
+//! The mappings of a process, as `smaps` describes them.
+
+use std::ops::Range;
+
+/// A mapping.
+#[derive(Clone, Debug, Default)]
+pub struct Mapping {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// Its access, as in `rw-p`.
+    pub access: String,
+    /// The file, or the name that the kernel gives; empty when it has none.
+    pub name: String,
+    /// Bytes in memory.
+    pub rss: u64,
+    /// Bytes in memory, each divided by the number of processes that share it.
+    pub pss: u64,
+    /// Bytes in memory that other processes share.
+    pub shared: u64,
+    /// Bytes in swap.
+    pub swap: u64,
+}
+
+impl Mapping {
+    /// Whether it is private, anonymous, writable and without a name.
+    pub fn is_plain(&self) -> bool {
+        self.name.is_empty() && self.is_data()
+    }
+
+    /// Whether it is private and writable.
+    pub fn is_data(&self) -> bool {
+        self.access.starts_with("rw") && self.access.ends_with('p')
+    }
+
+    fn of_line(line: &str) -> Option<Mapping> {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
+        let access = rest.split_ascii_whitespace().next()?;
+        // Behind access, offset, device and inode: a name that may contain spaces.
+        let mut name = rest;
+        for _ in 0..4 {
+            name = name.trim_start().split_once(' ').map_or("", |(_, behind)| behind);
+        }
+        let is_forward = range.start <= range.end;
+        let (access, name) = (access.to_owned(), name.trim().to_owned());
+        is_forward.then(|| Mapping { range, access, name, ..Mapping::default() })
+    }
+}
+
+/// Parses `smaps`. Lines of an unknown form are passed over.
+pub fn parse(smaps: &str) -> Vec<Mapping> {
+    let mut mappings: Vec<Mapping> = Vec::new();
+    for line in smaps.lines() {
+        let Some((key, value)) = line.split_once(':').filter(|(key, _)| !key.contains([' ', '-'])) else {
+            mappings.extend(Mapping::of_line(line));
+            continue;
+        };
+        let (Some(mapping), Some(bytes)) = (mappings.last_mut(), kilobytes(value)) else { continue };
+        match key {
+            "Rss" => mapping.rss = bytes,
+            "Pss" => mapping.pss = bytes,
+            "Shared_Clean" | "Shared_Dirty" => mapping.shared = mapping.shared.saturating_add(bytes),
+            "Swap" => mapping.swap = bytes,
+            _ => {}
+        }
+    }
+    mappings
+}
+
+fn kilobytes(text: &str) -> Option<u64> {
+    text.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_have_their_names_and_sizes() {
+        let text = "\
+1000-3000 rw-p 00000000 00:00 0                          [heap]
+Rss:                   8 kB
+Pss:                   4 kB
+Shared_Clean:          2 kB
+Shared_Dirty:          1 kB
+Swap:                 12 kB
+VmFlags: rd wr
+4000-5000 r--p 00000000 fe:00 18500                      /a file: with (deleted)
+6000-7000 rw-p 00000000 00:00 0
+";
+        let mappings = parse(text);
+        let names: Vec<&str> = mappings.iter().map(|mapping| mapping.name.as_str()).collect();
+        assert_eq!(names, ["[heap]", "/a file: with (deleted)", ""]);
+        let heap = &mappings[0];
+        assert_eq!((heap.rss, heap.pss, heap.shared, heap.swap), (8192, 4096, 3072, 12288));
+        assert!(mappings[2].is_plain() && !heap.is_plain());
+        assert!(parse("x\n-:\n9-1 r\nRss: 9999999999999999999 kB").is_empty());
+    }
+}

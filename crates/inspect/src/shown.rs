@@ -1,0 +1,157 @@
+//! The picture as text: a paragraph, then tables.
+
+use heapwright_show::number::{bytes, grouped};
+use heapwright_show::table::{Cell, Side, Table};
+
+use crate::picture::{Glibc, Picture};
+
+/// The share of memory from which on it counts as the cause.
+const MOST: f64 = 0.7;
+
+/// The most sizes and origins that are shown.
+const ROWS: usize = 12;
+
+/// Returns the picture as text.
+pub fn text(picture: &Picture) -> String {
+    let mut parts = vec![paragraph(picture), origins(picture)];
+    if let Some(glibc) = &picture.glibc {
+        parts.push(arenas(glibc));
+        parts.extend(pins(glibc));
+        parts.push(remedies(glibc));
+        parts.push(sizes(glibc));
+        parts.extend(holes(glibc));
+        parts.extend(largest(glibc));
+    }
+    parts.join("\n")
+}
+
+fn paragraph(picture: &Picture) -> String {
+    let mut text = format!("{} [{}]: {} in memory. ", picture.program, picture.pid, bytes(picture.rss));
+    match &picture.glibc {
+        Some(glibc) => text += &verdict(picture, glibc),
+        None => text += &without_glibc(picture),
+    }
+    text += "\n";
+    text
+}
+
+fn verdict(picture: &Picture, glibc: &Glibc) -> String {
+    let (live, free) = (glibc.live(), glibc.resident_free());
+    let mut text = format!("Its blocks are {}. malloc has {} of free memory in memory. ", bytes(live), bytes(free));
+    let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
+    if glibc.trim as f64 >= free as f64 * MOST && share(glibc.trim) > 0.1 {
+        text += &format!("malloc_trim(0) would give back {}. ", bytes(glibc.trim));
+    } else if share(live) >= MOST {
+        text += "Most of this is the program's own live memory: no setting of malloc brings it down. ";
+    } else if share(free) > 0.2 {
+        text += "Most free memory lies in pages that blocks share: blocks must be freed before it can be given back. ";
+    } else if share(live + free) < 1.0 - MOST {
+        text += "Most of it is not malloc's: see the table of origins. ";
+    }
+    let damaged: u64 = glibc.arenas.iter().map(|arena| arena.inconsistencies).sum();
+    if damaged > 0 {
+        let cause = if picture.stopped { "the heap may be damaged" } else { "the program ran meanwhile" };
+        let unknown: u64 = glibc.arenas.iter().map(|arena| arena.unknown).sum();
+        text += &format!("{} places contradict themselves, {} are not known: {cause}. ", damaged, bytes(unknown));
+    }
+    if picture.allocator != "glibc" {
+        text += &format!("{} is loaded too: its own memory is not glibc's. ", picture.allocator);
+    }
+    text.trim_end().to_owned()
+}
+
+fn without_glibc(picture: &Picture) -> String {
+    match picture.allocator.as_str() {
+        "Heapwright" => format!("It runs under libheapwright.so: `heapwright watch {}` shows its heap.", picture.pid),
+        "not known" => "No heap of glibc's malloc was found. What its malloc keeps is not known.".to_owned(),
+        other => format!("Its malloc is {other}'s, not glibc's. What it keeps is not known."),
+    }
+}
+
+fn origins(picture: &Picture) -> String {
+    let mut table = Table::new(["origin", "resident", "proportional", "shared", "swapped", "mapped"]);
+    for origin in picture.origins.iter().take(ROWS) {
+        let figures = [origin.rss, origin.pss, origin.shared, origin.swap, origin.mapped];
+        table.row([origin.name.clone()].into_iter().chain(figures.map(bytes)));
+    }
+    table.to_string()
+}
+
+fn arenas(glibc: &Glibc) -> String {
+    let headings =
+        ["arena", "from system", "blocks", "live", "bins", "fast bins", "tcache", "top", "resident", "free in memory"];
+    let mut table = Table::new(headings);
+    for arena in &glibc.arenas {
+        let name = match arena.number {
+            0 => "main".to_owned(),
+            number => number.to_string(),
+        };
+        let sizes = [arena.live, arena.bins, arena.fast, arena.cached, arena.top, arena.resident, arena.resident_free];
+        let first = [name, bytes(arena.system_bytes), grouped(arena.blocks)];
+        table.row(first.into_iter().chain(sizes.map(bytes)));
+    }
+    if let Some(parameters) = glibc.parameters.filter(|parameters| parameters.mmapped_blocks > 0) {
+        let own = bytes(parameters.mmapped_bytes);
+        let known: [Cell; 4] =
+            ["own mappings".into(), own.clone().into(), grouped(parameters.mmapped_blocks).into(), own.into()];
+        table.row(known.into_iter().chain((0..6).map(|_| Cell::missing())));
+    }
+    table.to_string()
+}
+
+fn pins(glibc: &Glibc) -> Option<String> {
+    let columns =
+        [("top of arena", Side::Left), ("pinned by", Side::Left), ("of", Side::Right), ("free before it", Side::Right)];
+    let mut table = Table::aligned(columns);
+    let pinned = glibc.arenas.iter().filter_map(|arena| Some((arena, arena.pin.filter(|_| arena.before_pin > 0)?)));
+    let mut count = 0;
+    for (arena, pin) in pinned.take(ROWS) {
+        let name = if arena.number == 0 { "main".to_owned() } else { arena.number.to_string() };
+        table.row([name, format!("{:#x}", pin.address), bytes(pin.bytes), bytes(arena.before_pin)]);
+        count += 1;
+    }
+    (count > 0).then(|| table.to_string())
+}
+
+fn remedies(glibc: &Glibc) -> String {
+    let mut table = Table::aligned([("what would help", Side::Left), ("gives back", Side::Right), ("", Side::Left)]);
+    table.row(["malloc_trim(0), now".to_owned(), bytes(glibc.trim), String::new()]);
+    if glibc.arenas.len() > 1 {
+        let bound = bytes(glibc.arena_max_bound);
+        table.row(["MALLOC_ARENA_MAX=1, from the start".to_owned(), bound, "at most".to_owned()]);
+    }
+    table.row(["compaction".to_owned(), bytes(glibc.compaction_bound), "at most; glibc has none".to_owned()]);
+    let mut text = table.to_string();
+    if let Some(parameters) = glibc.parameters {
+        let (trim, mmap) = (bytes(parameters.trim_threshold), bytes(parameters.mmap_threshold));
+        text += &format!("\nThresholds now: M_TRIM_THRESHOLD {trim}, M_MMAP_THRESHOLD {mmap}.\n");
+    }
+    text
+}
+
+fn sizes(glibc: &Glibc) -> String {
+    let mut rows: Vec<_> = glibc.sizes.iter().filter(|(_, class)| class.blocks > 0).collect();
+    rows.sort_by_key(|(_, class)| std::cmp::Reverse(class.bytes));
+    let mut table = Table::new(["blocks of", "number", "bytes"]);
+    for (&size, class) in rows.into_iter().take(ROWS) {
+        let name = if size <= 1024 { format!("{size} B") } else { format!("up to {}", bytes(size)) };
+        table.row([name, grouped(class.blocks), bytes(class.bytes)]);
+    }
+    table.to_string()
+}
+
+fn holes(glibc: &Glibc) -> Option<String> {
+    let mut table = Table::new(["holes up to", "number", "bytes"]);
+    for (&size, class) in &glibc.holes {
+        table.row([bytes(size), grouped(class.blocks), bytes(class.bytes)]);
+    }
+    (!glibc.holes.is_empty()).then(|| table.to_string())
+}
+
+fn largest(glibc: &Glibc) -> Option<String> {
+    let mut table = Table::new(["largest blocks", "bytes"]);
+    for block in &glibc.largest {
+        table.row([format!("{:#x}", block.address), grouped(block.bytes)]);
+    }
+    (!glibc.largest.is_empty()).then(|| table.to_string())
+}

@@ -1,0 +1,177 @@
+//! Pictures of live processes, compared with what their own malloc reports.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
+
+use heapwright_host::target::Target;
+use heapwright_inspect::mappings::{self, Mapping};
+use heapwright_inspect::memory::Image;
+use heapwright_inspect::picture::{Glibc, Picture};
+use heapwright_inspect::{Meanwhile, picture_of};
+
+/// The compiled test program.
+static PROGRAM: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subject.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-g0", "-pthread", "-o"]).arg(folder.path().join("subject")).arg(source);
+    assert!(compiler.status().unwrap().success());
+    folder
+});
+
+struct Subject {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    /// System bytes, used bytes, free bytes and bytes of own mappings, as `mallinfo2` returns them.
+    total: Vec<u64>,
+    /// System bytes of each arena, as `malloc_info` prints them.
+    arenas: Vec<u64>,
+}
+
+impl Subject {
+    fn start(arguments: &[&str]) -> Subject {
+        let mut command = Command::new(PROGRAM.path().join("subject"));
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut subject = Subject { child, out, total: Vec::new(), arenas: Vec::new() };
+        subject.total = subject.line().split(' ').map(|word| word.trim().parse().unwrap()).collect();
+        let mut is_in_heap = false;
+        loop {
+            let line = subject.line();
+            match line.trim_end() {
+                "end" => break,
+                line if line.starts_with("<heap ") => is_in_heap = true,
+                "</heap>" => is_in_heap = false,
+                line if is_in_heap && line.starts_with("<system type=\"current\"") => {
+                    let size = line.split('"').nth(3).unwrap();
+                    subject.arenas.push(size.parse().unwrap());
+                }
+                _ => {}
+            }
+        }
+        subject
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn glibc(picture: &Picture) -> &Glibc {
+    picture.glibc.as_ref().expect("arenas are found")
+}
+
+fn sum(picture: &Picture, figure: impl Fn(&heapwright_inspect::picture::ArenaPicture) -> u64) -> u64 {
+    glibc(picture).arenas.iter().map(figure).sum()
+}
+
+#[test]
+fn a_stopped_process_is_what_its_own_malloc_reports() {
+    for (threads, bytes) in
+        [("1", "1048576"), ("1", "100000000"), ("4", "3000000"), ("4", "200000000"), ("16", "64000000")]
+    {
+        let subject = Subject::start(&[threads, bytes]);
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped).unwrap();
+        let case = format!("{threads} threads, {bytes} bytes: {picture:#?}");
+        assert_eq!(sum(&picture, |arena| arena.inconsistencies), 0, "{case}");
+        assert_eq!(sum(&picture, |arena| arena.system_bytes), subject.total[0], "{case}");
+        assert_eq!(sum(&picture, |arena| arena.used), subject.total[1], "{case}");
+        assert_eq!(sum(&picture, |arena| arena.free), subject.total[2], "{case}");
+        assert_eq!(glibc(&picture).parameters.unwrap().mmapped_bytes, subject.total[3], "{case}");
+        let arenas: Vec<u64> = glibc(&picture).arenas.iter().map(|arena| arena.system_bytes).collect();
+        // malloc_info goes round the same ring.
+        assert_eq!(arenas, subject.arenas, "{case}");
+        assert!(sum(&picture, |arena| arena.caches as u64) > 0, "{case}");
+        // Headers of arenas and heaps, and the ends of heaps that are full, are no chunks.
+        let overhead =
+            picture.glibc.as_ref().unwrap().arenas.iter().map(|arena| arena.used - arena.live - arena.cached);
+        assert!(overhead.max().unwrap() < 64 << 10, "{case}");
+    }
+}
+
+#[test]
+fn a_process_that_runs_is_what_its_own_malloc_reports_within_a_hundredth() {
+    let subject = Subject::start(&["4", "100000000", "churn"]);
+    for _ in 0..20 {
+        let picture = picture_of(subject.child.id(), Meanwhile::Runs).unwrap();
+        for (mine, own) in [
+            (sum(&picture, |arena| arena.used), subject.total[1]),
+            (sum(&picture, |arena| arena.free), subject.total[2]),
+        ] {
+            assert!(mine.abs_diff(own) <= own / 100, "{mine} {own} {picture:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_trim_gives_back_what_was_predicted() {
+    for (threads, bytes) in [("1", "100000000"), ("1", "3000000"), ("4", "100000000")] {
+        let mut subject = Subject::start(&[threads, bytes]);
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped).unwrap();
+        subject.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let actual: u64 = subject.line().trim_end().parse().unwrap();
+        let predicted = glibc(&picture).trim;
+        assert!(predicted.abs_diff(actual) <= (actual / 20).max(1 << 20), "{predicted} {actual}");
+        assert!(threads != "1" || actual > 500_000, "{actual}");
+    }
+}
+
+/// Copies what can be written of a process.
+fn copy(target: &Target, mappings: &[Mapping]) -> Vec<(u64, Vec<u8>)> {
+    let data = mappings.iter().filter(|mapping| mapping.is_data());
+    let read = |mapping: &Mapping| {
+        let mut bytes = vec![0; (mapping.range.end - mapping.range.start) as usize];
+        target.read(mapping.range.start, &mut bytes);
+        (mapping.range.start, bytes)
+    };
+    data.map(read).collect()
+}
+
+/// `HEAPWRIGHT_INSPECT_TRIES` sets the number of heaps.
+#[test]
+fn damaged_heaps_are_read_without_a_crash_or_a_hang() {
+    let tries = std::env::var("HEAPWRIGHT_INSPECT_TRIES").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    let subject = Subject::start(&["4", "1000000"]);
+    let target = Target::open(subject.child.id()).unwrap();
+    let mappings = mappings::parse(&target.smaps().unwrap());
+    let parts = copy(&target, &mappings);
+    let mut random = fastrand::Rng::with_seed(17);
+    let mut damaged = 0;
+    for _ in 0..tries {
+        let mut copy = parts.clone();
+        for _ in 0..1 << random.u32(0..12) {
+            let (_, bytes) = random.choice(&mut copy).unwrap();
+            let at = random.usize(0..bytes.len() / 8) * 8;
+            let value = match random.u32(0..5) {
+                0 => random.u64(..),
+                1 => random.u64(0..1 << 20),
+                2 => u64::MAX - random.u64(0..4096),
+                3 => 0,
+                _ => {
+                    let (start, bytes) = random.choice(&parts).unwrap();
+                    start + random.u64(0..bytes.len() as u64) / 16 * 16
+                }
+            };
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let mut image = Image::default();
+        copy.into_iter().for_each(|(start, bytes)| image.push(start, bytes));
+        let about = heapwright_inspect::picture::Subject { pid: 1, program: "damaged".to_owned(), stopped: true };
+        let picture = Picture::take(about, &image, &mappings);
+        damaged +=
+            u32::from(picture.glibc.is_none_or(|glibc| glibc.arenas.iter().any(|arena| arena.inconsistencies > 0)));
+    }
+    assert!(damaged > tries / 10, "{damaged} of {tries}");
+}
