@@ -36,7 +36,7 @@ typedef enum hw_status {
     HW_NOT_A_HEAP = 2,     /* the handle is not that of a heap, or that heap was destroyed */
     HW_UNKNOWN_POLICY = 3, /* there is no such policy */
     HW_BAD_OPTIONS = 4,    /* an option is out of range, or does not apply to this kind of heap */
-    HW_TOO_SHORT = 5,      /* the memory is too short for a heap */
+    HW_TOO_SHORT = 5,      /* the memory is too short for a heap: see hw_least_bytes and hw_metadata_bytes */
     HW_FULL = 6,           /* no hole fits the request, and the heap cannot grow */
     HW_BAD_ALIGNMENT = 7,  /* the alignment is not a power of two, or above 1 GiB (in shared heaps, 4096) */
     HW_NOT_A_BLOCK = 8,    /* no used block starts at the address */
@@ -109,6 +109,19 @@ typedef struct hw_options {
  * metadata and blocks all lie inside. About 500 bytes are enough under every policy with small granules and without
  * statistics, 1 KB with the default options. Stores the heap in *heap, or null on failure. */
 hw_status hw_create_in(void *memory, size_t bytes, unsigned policy, const hw_options *options, hw_heap **heap);
+
+/* Creates a heap of which only the blocks lie in `memory`; the handle and the metadata lie in `metadata`, at any address.
+ * If the memory starts at a multiple of the granule and `bytes` is one, hw_capacity returns exactly `bytes`: 1 KiB with
+ * granules of 128 bytes is a heap of eight blocks. Both ranges belong to the heap until it is destroyed. */
+hw_status hw_create_beside(void *memory, size_t bytes, void *metadata, size_t metadata_bytes, unsigned policy,
+                           const hw_options *options, hw_heap **heap);
+
+/* Returns the bytes that hw_create_beside needs for the metadata of `bytes` bytes of memory; 0 for invalid options. */
+size_t hw_metadata_bytes(size_t bytes, unsigned policy, const hw_options *options);
+
+/* Returns a number of bytes in which hw_create_in creates a heap of at least one granule, at an address that is a
+ * multiple of the granule; 0 for invalid options. */
+size_t hw_least_bytes(unsigned policy, const hw_options *options);
 
 /* Creates a heap that takes memory from the system as it grows, and purges pages that lie in holes as a whole: it gives
  * their memory back to the system. Stores the heap in *heap, or null on failure. */

@@ -2,9 +2,10 @@
 
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use core::slice;
 
-use heapwright_heaps::{CreateError, FixedHeap, GrowingHeap, PolicyKind, Rules, Settings, Statistics};
+use heapwright_heaps::{Chosen, CreateError, FixedHeap, GrowingHeap, PolicyKind, Rules, Settings, Statistics};
 
 use crate::handle::{FixedHandle, GrowingHandle, Handle};
 use crate::out::{store_handle, text_of};
@@ -65,14 +66,7 @@ pub(crate) unsafe fn fixed(
     unsafe {
         store_handle(out, || {
             let options = options.as_ref().copied().unwrap_or_default();
-            if memory.is_null() {
-                return Err(Status::NullPointer);
-            }
-            if isize::try_from(bytes).is_err() {
-                return Err(Status::BadOptions);
-            }
-            let region = slice::from_raw_parts_mut(memory.cast::<MaybeUninit<u8>>(), bytes);
-            place_fixed(region, policy_of(policy)?, &options)
+            place_fixed(range((memory, bytes))?, policy_of(policy)?, &options)
         })
     }
 }
@@ -83,28 +77,112 @@ fn place_fixed(
     policy: PolicyKind,
     options: &Options,
 ) -> Result<*mut Handle, Status> {
+    let rules = rules_of(options)?;
+    let (handle, rest) = split_handle(region)?;
+    let heap = FixedHeap::with(policy, rest, &rules)?;
+    Ok(write_handle(handle, heap, options))
+}
+
+/// The rules of a fixed heap.
+fn rules_of(options: &Options) -> Result<Rules, Status> {
     if options.capacity != 0 {
         return Err(Status::BadOptions);
     }
-    let rules = Rules {
+    Ok(Rules {
         granule: if options.granule == 0 { GRANULE } else { options.granule },
         header: options.header,
         min_remainder: options.min_remainder,
         statistics: statistics_of(options)?,
         ..Rules::default()
-    };
-    let front = region.as_ptr().align_offset(align_of::<FixedHandle>());
-    let (handle, rest) = region
-        .get_mut(front..)
-        .and_then(|region| region.split_at_mut_checked(size_of::<FixedHandle>()))
-        .ok_or(Status::TooShort)?;
-    let mut heap = FixedHeap::with(policy, rest, &rules)?;
-    heap.seed(options.seed);
-    let handle = handle.as_mut_ptr().cast::<FixedHandle>();
-    // SAFETY: the place of the handle is aligned and long enough for it, and apart from the rest that the heap uses.
-    unsafe { handle.write(FixedHandle::fixed(heap)) };
-    Ok(handle.cast())
+    })
 }
+
+/// Memory that belongs to a heap until the heap is destroyed.
+type HeapMemory = &'static mut [MaybeUninit<u8>];
+
+/// Divides memory into the place of a handle at its front, aligned, and the rest.
+fn split_handle(memory: HeapMemory) -> Result<(HeapMemory, HeapMemory), Status> {
+    let front = memory.as_ptr().align_offset(align_of::<FixedHandle>());
+    let memory = memory.get_mut(front..).ok_or(Status::TooShort)?;
+    memory.split_at_mut_checked(size_of::<FixedHandle>()).ok_or(Status::TooShort)
+}
+
+/// Writes the handle of a heap to the place that [`split_handle`] returned.
+fn write_handle(place: HeapMemory, mut heap: FixedHeap<'static, Chosen>, options: &Options) -> *mut Handle {
+    heap.seed(options.seed);
+    let handle = place.as_mut_ptr().cast::<FixedHandle>();
+    // SAFETY: the place of the handle is aligned and long enough for it, and apart from what the heap uses.
+    unsafe { handle.write(FixedHandle::fixed(heap)) };
+    handle.cast()
+}
+
+/// # Safety
+/// As for [`fixed`], for both ranges, which do not overlap.
+pub(crate) unsafe fn beside(
+    memory: (*mut c_void, usize),
+    metadata: (*mut c_void, usize),
+    policy: u32,
+    options: *const Options,
+    out: *mut *mut Handle,
+) -> Result<(), Status> {
+    // SAFETY: as in `fixed`, for both ranges.
+    unsafe {
+        store_handle(out, || {
+            let options = options.as_ref().copied().unwrap_or_default();
+            let (policy, rules) = (policy_of(policy)?, rules_of(&options)?);
+            let (place, cells) = split_handle(range(metadata)?)?;
+            let region = range(memory)?;
+            let needed = FixedHeap::<Chosen>::metadata_cells(policy, region.len(), &rules)?;
+            let cells = cells.get_mut(..needed * size_of::<u64>()).ok_or(Status::TooShort)?;
+            cells.fill(MaybeUninit::new(0));
+            let cells = NonNull::from(cells).cast::<u64>();
+            let heap = FixedHeap::<Chosen>::beside_zeroed(policy, region, cells, &rules)?;
+            Ok(write_handle(place, heap, &options))
+        })
+    }
+}
+
+/// The bytes at an address.
+///
+/// # Safety
+/// The address is null or the first of so many bytes that nothing else uses.
+unsafe fn range((memory, bytes): (*mut c_void, usize)) -> Result<HeapMemory, Status> {
+    if memory.is_null() {
+        return Err(Status::NullPointer);
+    }
+    if isize::try_from(bytes).is_err() {
+        return Err(Status::BadOptions);
+    }
+    // SAFETY: nothing else uses the bytes, as this function requires; there are at most those of an object.
+    Ok(unsafe { slice::from_raw_parts_mut(memory.cast::<MaybeUninit<u8>>(), bytes) })
+}
+
+/// The bytes of metadata and handle beside a region, at any address.
+///
+/// # Safety
+/// `options` is null or valid for a read.
+pub(crate) unsafe fn metadata_bytes(bytes: usize, policy: u32, options: *const Options) -> Result<usize, Status> {
+    // SAFETY: null or valid for a read, as this function requires.
+    let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
+    let cells = FixedHeap::<Chosen>::metadata_cells(policy_of(policy)?, bytes, &rules_of(&options)?)?;
+    Ok(cells * size_of::<u64>() + HANDLE)
+}
+
+/// The fewest bytes of a heap with its handle and metadata inside, at an address that is a multiple of the granule.
+///
+/// # Safety
+/// `options` is null or valid for a read.
+pub(crate) unsafe fn least_bytes(policy: u32, options: *const Options) -> Result<usize, Status> {
+    // SAFETY: null or valid for a read, as this function requires.
+    let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
+    let rules = rules_of(&options)?;
+    // The rest starts behind the handle, so that up to a granule may be lost to alignment.
+    let gap = rules.granule as usize;
+    Ok(FixedHeap::<Chosen>::least_region(policy_of(policy)?, &rules)? + HANDLE + gap)
+}
+
+/// Bytes of a handle at any address.
+const HANDLE: usize = size_of::<FixedHandle>() + align_of::<FixedHandle>() - 1;
 
 /// # Safety
 /// `options` is null or valid for a read, `out` is null or valid for a write.

@@ -123,7 +123,9 @@ impl Status {
             Status::NotAHeap => c"this is not the handle of a heap, or the heap was destroyed",
             Status::UnknownPolicy => c"no such policy; the policies are first, next, best, worst, random, buddy, good",
             Status::BadOptions => c"an option is out of range, or does not apply to this kind of heap",
-            Status::TooShort => c"the memory is too short for a heap",
+            Status::TooShort => {
+                c"the memory is too short for a heap; hw_least_bytes and hw_metadata_bytes say how much it takes"
+            }
             Status::Full => c"no hole fits the request and the heap cannot grow",
             Status::BadAlignment => c"the alignment must be a power of two, at most 1 GiB (in shared heaps, 4096)",
             Status::NotABlock => c"no used block starts at this address",
@@ -157,7 +159,10 @@ impl Status {
 
 impl From<RulesError> for Status {
     fn from(error: RulesError) -> Self {
-        if error == RulesError::Capacity { Status::TooShort } else { Status::BadOptions }
+        match error {
+            RulesError::Capacity | RulesError::TooShort { .. } => Status::TooShort,
+            _ => Status::BadOptions,
+        }
     }
 }
 

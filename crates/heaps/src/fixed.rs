@@ -90,7 +90,7 @@ impl<'r> FixedHeap<'r, Chosen> {
     /// Creates a heap under `policy` in `region`, metadata included, by the rules of [`COMPACT`].
     ///
     /// # Errors
-    /// [`RulesError::Capacity`] when the region is too short: buddies need about 400 bytes, all others at most 256.
+    /// [`RulesError::TooShort`], with the bytes that the region needs: about 400 for buddies, for all others at most 256.
     pub fn with_policy(policy: PolicyKind, region: &'r mut [MaybeUninit<u8>]) -> Result<Self, RulesError> {
         Self::with(policy, region, &COMPACT)
     }
@@ -112,7 +112,7 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     /// Time: proportional to the metadata, which is zeroed.
     ///
     /// # Errors
-    /// The invalid rule, or [`RulesError::Capacity`] when fewer than 16 granules are left beside the metadata.
+    /// The invalid rule, or [`RulesError::TooShort`] when no granule is left beside the metadata.
     pub fn with(choice: P::Choice, region: &'r mut [MaybeUninit<u8>], rules: &Rules) -> Result<Self, RulesError> {
         let plan = Plan::within::<P>(choice, region, 0, rules)?;
         // SAFETY: the plan was made for this region, which is borrowed exclusively for 'r.
@@ -155,7 +155,7 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     }
 
     /// Creates a heap over all of `region` with its metadata in separate memory, of which [`FixedHeap::metadata_cells`]
-    /// are used.
+    /// are used. A region that starts at a multiple of the granule, and is one long, has exactly its length as capacity.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -168,7 +168,7 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     /// ```
     ///
     /// # Errors
-    /// The invalid rule, [`RulesError::Capacity`] when the region holds fewer than 16 granules, or
+    /// The invalid rule, [`RulesError::Capacity`] when the region holds no granule, or
     /// [`RulesError::MetadataTooShort`].
     pub fn beside(
         choice: P::Choice,
@@ -201,6 +201,17 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
         // SAFETY: the plan's blocks lie in the region, which is borrowed exclusively for 'r. The metadata is long
         // enough, zero and used through nothing else for 'r, as this function requires.
         unsafe { Self::over(choice, NonNull::from(region).cast().add(plan.blocks), metadata, &plan, rules) }
+    }
+
+    /// Returns the bytes of the shortest region in which [`FixedHeap::with`] creates a heap, at an address that is a
+    /// multiple of 4096; the heap then has one granule.
+    ///
+    /// # Errors
+    /// The invalid rule.
+    pub fn least_region(choice: P::Choice, rules: &Rules) -> Result<usize, RulesError> {
+        let rules = Rules { phase: 0, ..*rules };
+        rules.validate()?;
+        Ok(plan::least::<P>(choice, 0, 0, &rules))
     }
 
     /// Returns an upper bound of the cells of 8 bytes that the metadata of a heap over `bytes` bytes takes.

@@ -15,9 +15,13 @@ pub enum RulesError {
     Growth,
     /// The phase is not a multiple of the granule.
     Phase,
-    /// The region holds fewer than 16 granules or more than
-    /// [`PolicyKind::most_granules`](crate::PolicyKind::most_granules).
+    /// The region holds no granule, or more than [`PolicyKind::most_granules`](crate::PolicyKind::most_granules).
     Capacity,
+    /// The region is too short for metadata and one granule.
+    TooShort {
+        /// The bytes that a region at this address needs.
+        least: usize,
+    },
     /// The metadata block is shorter than [`AnyEngine::metadata_cells`](crate::AnyEngine::metadata_cells) returns.
     MetadataTooShort,
     /// The metadata block was not written by this version of the engine under this policy.
@@ -65,6 +69,7 @@ pub struct Violation {
 impl fmt::Display for RulesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            RulesError::TooShort { least } => return write!(f, "the region is too short: it needs {least} bytes"),
             RulesError::Granule => "the granule must be a power of two from 1 to 4096 bytes",
             RulesError::Header => "the header must be a multiple of the granule, at most 4096 bytes",
             RulesError::MinRemainder => "the minimum remainder must be at most 1 MiB",
@@ -72,7 +77,7 @@ impl fmt::Display for RulesError {
                 "the growth step must be a positive multiple of the granule, and the policy must be able to grow"
             }
             RulesError::Phase => "the phase must be a multiple of the granule",
-            RulesError::Capacity => "a region holds from 16 to 2^36 granules (best and good fit: 2^42)",
+            RulesError::Capacity => "a region holds from 1 to 2^36 granules (best and good fit: 2^42)",
             RulesError::MetadataTooShort => "the metadata block is too short for this region and policy",
             RulesError::NotAHeap => "this is not the metadata of a heap of this version and policy",
         })

@@ -85,7 +85,7 @@ pub(crate) const MOST_GRANULES_BY_LENGTH: usize = 1 << 42;
 pub(crate) const MOST_GRANULES_BY_LENGTH: usize = MAX_GRANULES;
 
 /// The fewest granules a region may hold.
-pub const MIN_GRANULES: usize = 16;
+pub const MIN_GRANULES: usize = 1;
 
 impl Rules {
     /// Checks that these rules are valid together.

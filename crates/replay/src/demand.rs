@@ -199,7 +199,7 @@ mod tests {
         assert_eq!((demand.peak_doubled, demand.largest_rounded, demand.largest_doubled), (128, 96, 128));
         // While the block moves: 48 bytes of the old place, and two holes that are one granule too short.
         assert_eq!(demand.always_enough, 48 + 2 * 80 + 16);
-        assert_eq!(demand.least_region(PolicyKind::Best, &rules), 256);
+        assert_eq!(demand.least_region(PolicyKind::Best, &rules), 96);
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn an_impossible_request_has_no_region() {
     assert_eq!(impossible(u64::MAX, 16), None);
     assert_eq!(impossible(1 << 45, 16), None);
     let nothing = Fit::search(&Recording::of([]), &Model::usual(PolicyKind::Best), Effort::Samples(4), |_| ());
-    assert_eq!(nothing.unwrap().map(|fit| (fit.region, fit.certainty)), Some((256, Certainty::LowerBound)));
+    assert_eq!(nothing.unwrap().map(|fit| (fit.region, fit.certainty)), Some((16, Certainty::LowerBound)));
 }
 
 #[test]

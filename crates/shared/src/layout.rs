@@ -166,7 +166,7 @@ fn rules(plan: &Plan, phase: usize) -> Rules {
 
 fn cells(plan: &Plan, capacity: usize, phase: usize) -> Result<usize, Error> {
     AnyEngine::metadata_cells(plan.policy, capacity, &rules(plan, phase)).map_err(|refused| match refused {
-        RulesError::Capacity => Error::BadSettings { why: "a segment has from 16 to 2^36 granules" },
+        RulesError::Capacity => Error::BadSettings { why: "a segment has from 1 to 2^36 granules" },
         _ => Error::BadSettings { why: "the engine refuses these rules" },
     })
 }

@@ -25,7 +25,7 @@ pub const MAX_ROOTS: usize = 1 << 16;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How many bytes of blocks the heap holds at first, from 16 granules up; rounded up to granules, or to pages when it may
+    /// How many bytes of blocks the heap holds at first, from one granule up; rounded up to granules, or to pages when it may
     /// grow.
     pub size: usize,
     /// How many bytes it may grow to; `None` for a heap that never grows, whose parts are packed tightly.

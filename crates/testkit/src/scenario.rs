@@ -21,13 +21,13 @@ pub(crate) const GRANULES: [u32; 7] = [1, 2, 4, 8, 16, 32, 4096];
 /// The ranges of region lengths, in granules: scanned ones from the shortest possible, indexed ones, and those from
 /// each length at which an index of 64-way nodes gains a level.
 const LENGTHS: [(usize, usize); 6] =
-    [(16, 64), (65, 1024), (1025, 4096), (4097, 40_000), (262_145, 300_000), (1 << 20, 1 << 21)];
+    [(1, 64), (65, 1024), (1025, 4096), (4097, 40_000), (262_145, 300_000), (1 << 20, 1 << 21)];
 
 impl Scenario {
     /// Returns a random heap under `policy`.
     #[must_use]
     pub fn draw(policy: PolicyKind, random: &mut fastrand::Rng) -> Scenario {
-        let (shortest, longest) = random.choice(LENGTHS).unwrap_or((16, 64));
+        let (shortest, longest) = random.choice(LENGTHS).unwrap_or((1, 64));
         let granules = random.usize(shortest..=longest);
         Scenario::draw_over(granules, policy, random)
     }

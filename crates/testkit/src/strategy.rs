@@ -8,11 +8,11 @@ use proptest::sample::select;
 use crate::scenario::GRANULES;
 use crate::{ClaimedSize, Operation, Scenario, Target};
 
-/// Generates heaps of any policy and rules, over 16 to a few thousand granules.
+/// Generates heaps of any policy and rules, over one to a few thousand granules.
 pub fn scenario() -> impl Strategy<Value = Scenario> {
     let policy = select(PolicyKind::ALL.to_vec());
     let granule = select(GRANULES.to_vec());
-    let granules = prop_oneof![16usize..64, 64usize..1100, 1025usize..9000];
+    let granules = prop_oneof![1usize..64, 64usize..1100, 1025usize..9000];
     (policy, granule, granules, any::<u64>()).prop_flat_map(|(policy, granule, granules, seed)| {
         rules(granule).prop_map(move |rules| Scenario { policy, rules, capacity: granules * granule as usize, seed })
     })

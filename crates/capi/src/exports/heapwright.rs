@@ -23,6 +23,23 @@ export! {
     hw_create_growing(policy: u32, options: *const Options, heap: *mut *mut Handle) -> Status {
         status(create::growing(policy, options, heap))
     }
+    hw_create_beside(
+        memory: *mut c_void,
+        bytes: usize,
+        metadata: *mut c_void,
+        metadata_bytes: usize,
+        policy: u32,
+        options: *const Options,
+        heap: *mut *mut Handle
+    ) -> Status {
+        status(create::beside((memory, bytes), (metadata, metadata_bytes), policy, options, heap))
+    }
+    hw_metadata_bytes(bytes: usize, policy: u32, options: *const Options) -> usize {
+        create::metadata_bytes(bytes, policy, options).unwrap_or(0)
+    }
+    hw_least_bytes(policy: u32, options: *const Options) -> usize {
+        create::least_bytes(policy, options).unwrap_or(0)
+    }
     hw_destroy(heap: *mut Handle) -> Status { status(destroy(heap)) }
 
     hw_allocate(heap: *mut Handle, size: usize) -> *mut c_void {

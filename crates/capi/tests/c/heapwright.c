@@ -197,6 +197,44 @@ static void small_heap(void) {
     }
 }
 
+/* The least memory of a heap, and heaps of exactly eight blocks. */
+static void short_regions(unsigned policy) {
+    static union {
+        char bytes[40000];
+        uint64_t aligned;
+    } memory;
+    const uint32_t granules[] = {1, 16, 128, 4096};
+    for (size_t i = 0; i < 4; ++i) {
+        hw_options options;
+        memset(&options, 0, sizeof options);
+        options.granule = granules[i];
+        size_t least = hw_least_bytes(policy, &options);
+        char *start = memory.bytes + (size_t)(-(uintptr_t)memory.bytes % 4096);
+        hw_heap *heap = NULL;
+        CHECK(least > 0 && least < 20000 && hw_create_in(start, least, policy, &options, &heap) == HW_OK);
+        CHECK(hw_capacity(heap) >= granules[i] && hw_destroy(heap) == HW_OK);
+        CHECK(hw_create_in(start, 20, policy, &options, &heap) == HW_TOO_SHORT && heap == NULL);
+    }
+    CHECK(strstr(hw_status_text(HW_TOO_SHORT), "hw_least_bytes") != NULL);
+
+    hw_options options;
+    memset(&options, 0, sizeof options);
+    options.granule = 128;
+    char *region = memory.bytes + (size_t)(-(uintptr_t)memory.bytes % 128);
+    size_t metadata = hw_metadata_bytes(1024, policy, &options);
+    hw_heap *heap = NULL;
+    char *beside = memory.bytes + 20001;
+    CHECK(metadata > 0 && hw_create_beside(region, 1024, beside, metadata, policy, &options, &heap) == HW_OK);
+    CHECK(hw_capacity(heap) == 1024);
+    for (int i = 0; i < 8; ++i) CHECK(hw_allocate(heap, 128) != NULL);
+    CHECK(hw_allocate(heap, 1) == NULL && hw_check(heap, NULL) == HW_OK && hw_destroy(heap) == HW_OK);
+    CHECK(hw_create_beside(region, 1024, beside, 60, policy, &options, &heap) == HW_TOO_SHORT && heap == NULL);
+    CHECK(hw_create_beside(region, 127, beside, metadata, policy, &options, &heap) == HW_TOO_SHORT);
+    CHECK(hw_create_beside(NULL, 1024, beside, metadata, policy, &options, &heap) == HW_NULL_POINTER);
+    CHECK(hw_create_beside(region, 1024, NULL, metadata, policy, &options, &heap) == HW_NULL_POINTER);
+    CHECK(hw_metadata_bytes(1024, 99, &options) == 0 && hw_least_bytes(99, NULL) == 0);
+}
+
 int main(void) {
     static char memory[16384];
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {
@@ -213,6 +251,7 @@ int main(void) {
     refuse_null_results();
     name_everything();
     small_heap();
+    for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) short_regions(policy);
     puts("heapwright: ok");
     return 0;
 }

@@ -43,8 +43,6 @@ static void refuse_bad_settings(void) {
     settings.max_size = 4096;
     refused(&settings, HW_BAD_OPTIONS, "maximum");
     settings = settings_of_zeros();
-    settings.size = 1;
-    refused(&settings, HW_BAD_OPTIONS, "granules");
     settings.size = (size_t)-1;
     refused(&settings, HW_BAD_OPTIONS, "most");
     settings.size = (size_t)1 << 45;

@@ -37,14 +37,18 @@ impl<P: Policy> Site<P> {
     fn of(choice: P::Choice, region: &[MaybeUninit<u8>], rules: &Rules) -> Result<Self, RulesError> {
         let rules = Rules { phase: 0, ..*rules };
         rules.validate()?;
-        let len = region.len();
+        Ok(Site::over(choice, region.as_ptr().addr(), region.len(), &rules))
+    }
+
+    /// The site of a region at an address. The rules are valid.
+    fn over(choice: P::Choice, address: usize, len: usize, rules: &Rules) -> Self {
         let granule = rules.granule as usize;
         // A buddy block is aligned no better than the base. The alignment may cost a sixteenth of the region at most.
         let align = match P::kind(choice) {
             PolicyKind::Buddy => granule.max((1 << (len / 16).max(1).ilog2()).min(PAGE)),
             _ => granule,
         };
-        Ok(Site { choice, rules, address: region.as_ptr().addr(), len, align })
+        Site { choice, rules: *rules, address, len, align }
     }
 
     /// Returns the lowest offset at or above `offset` whose address is a multiple of `align`.
@@ -61,6 +65,21 @@ impl<P: Policy> Site<P> {
         let blocks = self.aligned(end, self.align);
         (blocks <= self.len && capacity <= self.len - blocks).then_some(Plan { metadata, cells, blocks, capacity })
     }
+}
+
+/// Returns the bytes of the shortest region at an address in which a heap of one granule lies, behind `front` bytes.
+///
+/// The rules are valid.
+pub(super) fn least<P: Policy>(choice: P::Choice, address: usize, front: usize, rules: &Rules) -> usize {
+    let fits = |len: &usize| {
+        let site = Site::<P>::over(choice, address, *len, rules);
+        site.plan_for(MIN_GRANULES, site.aligned(0, align_of::<u64>()) + front).is_some()
+    };
+    // The bounds: a granule without metadata, and with gaps before it of a page each. Every length is tried, because the
+    // alignment of buddies depends on it.
+    let cells = P::metadata_cells(choice, rules.granule as usize, rules).unwrap_or(0);
+    let known = front + cells * size_of::<u64>() + rules.granule as usize;
+    (known..known + 3 * PAGE).find(fits).unwrap_or(usize::MAX)
 }
 
 impl Plan {
@@ -84,7 +103,7 @@ impl Plan {
                 None => beyond = granules,
             }
         }
-        best.ok_or(RulesError::Capacity)
+        best.ok_or_else(|| RulesError::TooShort { least: least::<P>(choice, site.address, front, &site.rules) })
     }
 
     /// Returns the plan for a region whose metadata lies elsewhere.

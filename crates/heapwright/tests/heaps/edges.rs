@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use heapwright::{
-    AllocateError, BestFit, COMPACT, FirstFit, FixedHeap, FreeError, PolicyKind, ReallocateError, Regions, Rules,
-    RulesError, Statistics,
+    AllocateError, BestFit, COMPACT, Chosen, FirstFit, FixedHeap, FreeError, PolicyKind, ReallocateError, Regions,
+    Rules, RulesError, Statistics,
 };
 
 fn layout(size: usize, align: usize) -> Layout {
@@ -23,11 +23,59 @@ fn every_region_from_256_bytes_up_holds_a_heap() {
             assert!(FixedHeap::with_policy(policy, region).is_ok(), "{} at {misalignment}", policy.name());
         }
     }
-    let mut memory = [MaybeUninit::uninit(); 100];
-    for length in 0..100 {
-        assert_eq!(FixedHeap::with_policy(PolicyKind::Best, &mut memory[..length]).err(), Some(RulesError::Capacity));
-        let carved = FixedHeap::<BestFit>::carve((), &mut memory[..length], &COMPACT);
-        assert_eq!(carved.err(), Some(RulesError::Capacity));
+}
+
+/// The error names the least length: one byte less is refused with the same length, and the length itself is enough.
+#[test]
+fn a_region_that_is_too_short_is_refused_with_the_least_length() {
+    let mut memory = vec![MaybeUninit::uninit(); 20_000];
+    for policy in PolicyKind::ALL {
+        for granule in [1, 8, 16, 128, 4096] {
+            let rules = Rules { granule, ..COMPACT };
+            for misalignment in [0, 1, 7] {
+                let memory = &mut memory[misalignment..];
+                let mut refused = |length: usize| match FixedHeap::<Chosen>::with(policy, &mut memory[..length], &rules)
+                {
+                    Ok(heap) => {
+                        assert!(heap.capacity() >= granule as usize);
+                        None
+                    }
+                    Err(RulesError::TooShort { least }) => Some(least),
+                    Err(other) => panic!("{other}"),
+                };
+                let least = refused(0).expect("nothing is too short");
+                assert_eq!((refused(least), refused(least - 1)), (None, Some(least)), "{} {granule}", policy.name());
+            }
+            let least = FixedHeap::<Chosen>::least_region(policy, &rules).expect("the rules are valid");
+            assert!(least >= granule as usize && least < 16_384, "{least}");
+        }
+    }
+    let mut short = [MaybeUninit::uninit(); 40];
+    let error = FixedHeap::with_policy(PolicyKind::Best, &mut short).err().expect("40 bytes are too short");
+    assert!(error.to_string().contains("it needs"), "{error}");
+}
+
+/// A region at a multiple of its granule: its capacity is exactly its length.
+#[repr(align(128))]
+struct Exercise([MaybeUninit<u8>; 1024]);
+
+/// 1 KiB of eight blocks, the least buddy of 128 bytes: an exercise's region. The metadata lies elsewhere.
+#[test]
+fn a_region_of_exactly_eight_blocks_is_a_heap() {
+    let rules = Rules { granule: 128, ..Rules::default() };
+    for policy in PolicyKind::ALL {
+        let mut region = Exercise([MaybeUninit::uninit(); 1024]);
+        let mut metadata = vec![0; FixedHeap::<Chosen>::metadata_cells(policy, 1024, &rules).expect("rules")];
+        let mut heap = FixedHeap::<Chosen>::beside(policy, &mut region.0, &mut metadata, &rules).expect("a heap");
+        assert_eq!(heap.capacity(), 1024);
+        let layout = Layout::from_size_align(128, 1).expect("a layout");
+        let blocks: Vec<_> = (0..8).map(|_| heap.allocate(layout).expect("a block")).collect();
+        assert!(heap.allocate(layout).is_err(), "{}", policy.name());
+        for block in blocks {
+            // SAFETY: the block was allocated above with this layout, and is freed once.
+            unsafe { heap.deallocate(block.cast(), layout) }.expect("a block");
+        }
+        assert!(heap.allocate(Layout::from_size_align(1024, 1).expect("a layout")).is_ok(), "{}", policy.name());
     }
 }
 
@@ -52,8 +100,7 @@ fn no_granule_is_left_over() {
         for length in [600, 1024, 8_300, 65_536, 70_000] {
             let heap = FixedHeap::with_policy(policy, &mut memory[..length]).expect("a heap");
             let capacity = heap.capacity();
-            let metadata =
-                8 * FixedHeap::<heapwright::Chosen>::metadata_cells(policy, capacity + 8, &COMPACT).expect("rules");
+            let metadata = 8 * FixedHeap::<Chosen>::metadata_cells(policy, capacity + 8, &COMPACT).expect("rules");
             let align = if policy == PolicyKind::Buddy { length / 16 } else { 8 };
             assert!(metadata + capacity + 8 + align + 8 > length, "{} leaves room in {length}", policy.name());
         }
