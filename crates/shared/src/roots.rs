@@ -1,4 +1,7 @@
 //! Named roots: how processes find each other's data.
+//!
+//! The table is hashed with open addressing: a root lies in the first slot that was free from its name's home on, and every
+//! slot between the two has been used since the table was made, so that a search ends at the first slot that has not.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
@@ -13,7 +16,7 @@ pub const LONGEST_NAME: usize = 40;
 
 const NAME_WORDS: usize = LONGEST_NAME / 8;
 
-/// A root as it lies in the segment: unset while the offset is 0.
+/// A root as it lies in the segment: unset while the offset is 0, and never used while its name begins with 0 as well.
 #[repr(C)]
 pub(crate) struct RootSlot {
     offset: AtomicU64,
@@ -47,6 +50,38 @@ fn pack(name: &str) -> Result<Name, Error> {
     Ok(packed)
 }
 
+/// Where the search for a root of this name begins in a table of so many slots.
+fn home(name: &Name, slots: usize) -> usize {
+    let hash = name.iter().fold(0_u64, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+    let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(mixed) * slots as u128) >> 64) as usize
+}
+
+/// The slots in which a root of this name may lie, in the order in which they are searched.
+fn searched<'s>(slots: &'s [RootSlot], name: &Name) -> impl Iterator<Item = &'s RootSlot> {
+    let (before, from) = slots.split_at(home(name, slots.len()));
+    from.iter().chain(before)
+}
+
+/// All roots that are set, by name.
+pub(crate) fn list(slots: &[RootSlot]) -> Vec<Root> {
+    let mut roots: Vec<Root> = slots.iter().filter_map(RootSlot::read).collect();
+    roots.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    roots
+}
+
+/// Makes slots that are unset count as never used, from the one at `last` back, if the one behind that was never used: no root
+/// lies behind them whose search comes past them. Cut short, fewer are; a search then takes longer and finds the same.
+fn forget(slots: &[RootSlot], last: usize) {
+    if !slots[(last + 1) % slots.len()].is_fresh() {
+        return;
+    }
+    let (before, behind) = slots.split_at(last + 1);
+    let back = before.iter().rev().chain(behind.iter().rev());
+    let unset = back.take_while(|slot| slot.is_unset() && !slot.is_fresh());
+    unset.for_each(RootSlot::make_fresh);
+}
+
 fn unpack(name: &Name) -> String {
     let bytes: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -59,6 +94,22 @@ impl RootSlot {
 
     fn name(&self) -> Name {
         std::array::from_fn(|at| self.name[at].load(Relaxed))
+    }
+
+    fn is_unset(&self) -> bool {
+        self.offset().is_none()
+    }
+
+    /// Whether no root has been here since the table was made, or none need be known to have been.
+    fn is_fresh(&self) -> bool {
+        self.is_unset() && self.name[0].load(Relaxed) == 0
+    }
+
+    /// An unset slot does not count as used any more. Commits by its only store.
+    fn make_fresh(&self) {
+        compiler_fence(SeqCst);
+        self.name[0].store(0, Relaxed);
+        compiler_fence(SeqCst);
     }
 
     fn is(&self, name: &Name) -> bool {
@@ -77,7 +128,8 @@ impl RootSlot {
         self.point(None);
     }
 
-    /// Takes an unset slot. Its name means nothing before the offset is stored, which is the commit.
+    /// Takes an unset slot. Its name means no root before the offset is stored, which is the commit; cut short, the slot
+    /// is unset and used.
     fn set(&self, name: &Name, offset: Offset) {
         for (word, &value) in self.name.iter().zip(name) {
             word.store(value, Relaxed);
@@ -92,7 +144,7 @@ impl RootSlot {
 
 impl Section<'_> {
     fn root_slot(&self, name: &Name) -> Option<&RootSlot> {
-        self.mapping().roots().iter().find(|slot| slot.is(name))
+        searched(self.mapping().roots(), name).take_while(|slot| !slot.is_fresh()).find(|slot| slot.is(name))
     }
 
     /// Points the root at `new` and returns where it pointed.
@@ -100,16 +152,26 @@ impl Section<'_> {
         if let Some(new) = new {
             self.require_block(new)?;
         }
-        if let Some(slot) = self.root_slot(name) {
-            let old = slot.offset();
-            slot.point(new);
-            return Ok(old);
-        }
-        let Some(new) = new else { return Ok(None) };
         let slots = self.mapping().roots();
-        let free = slots.iter().find(|slot| slot.offset().is_none()).ok_or(Error::RootsFull { most: slots.len() })?;
-        free.set(name, new);
-        Ok(None)
+        match (self.root_slot(name), new) {
+            (Some(slot), Some(new)) => {
+                let old = slot.offset();
+                slot.point(Some(new));
+                Ok(old)
+            }
+            (Some(slot), None) => {
+                let old = slot.offset();
+                slot.unset();
+                forget(slots, (&raw const *slot as usize - slots.as_ptr() as usize) / size_of::<RootSlot>());
+                Ok(old)
+            }
+            (None, Some(new)) => {
+                let free = searched(slots, name).find(|slot| slot.is_unset());
+                free.ok_or(Error::RootsFull { most: slots.len() })?.set(name, new);
+                Ok(None)
+            }
+            (None, None) => Ok(None),
+        }
     }
 
     fn require_block(&mut self, offset: Offset) -> Result<(), Error> {
@@ -122,7 +184,8 @@ impl Section<'_> {
 }
 
 impl SharedHeap {
-    /// Where the root of this name points; `None` when it is not set. Time: proportional to the number of roots, as for all of these.
+    /// Where the root of this name points; `None` when it is not set. Time: does not grow with the number
+    /// of roots while the table has room; close to full, it grows with the table. So do all of these.
     ///
     /// # Errors
     /// [`Error::BadRootName`], and those of every operation: [`Error::TimedOut`], [`Error::Corrupted`].
@@ -154,11 +217,11 @@ impl SharedHeap {
         section.change_root(&name, new).map(|_| ())
     }
 
-    /// All roots that are set.
+    /// All roots that are set, by name. Time: proportional to the number of roots that there may be.
     ///
     /// # Errors
     /// Those of every operation.
     pub fn roots(&self) -> Result<Vec<Root>, Error> {
-        Ok(self.enter()?.mapping().roots().iter().filter_map(RootSlot::read).collect())
+        Ok(list(self.enter()?.mapping().roots()))
     }
 }

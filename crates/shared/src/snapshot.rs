@@ -15,7 +15,7 @@ use crate::open::map;
 use crate::owners::{Owners, Tally, count_blocks};
 use crate::place::Place;
 use crate::processes;
-use crate::roots::{Root, RootSlot};
+use crate::roots::{self, Root};
 use crate::seal;
 use crate::sections::Sections;
 use crate::settings::Access;
@@ -125,7 +125,7 @@ impl Snapshot {
             condition,
             deaths_known: copy.sections.header().deaths() == Deaths::Known,
             recoveries: copy.sections.header().live.recoveries(),
-            roots: copy.sections.roots().iter().filter_map(RootSlot::read).collect(),
+            roots: roots::list(copy.sections.roots()),
             audit: Ok(()),
             size: 0,
             counters: Counters::default(),

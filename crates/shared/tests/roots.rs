@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::Spot;
 use heapwright_shared::{Error, LONGEST_NAME, Settings};
 
@@ -45,4 +47,31 @@ fn names_and_room_have_limits() {
     heap.set_root("third", block).unwrap();
     heap.deallocate(block).unwrap();
     assert_eq!(heap.set_root("third", block), Err(Error::NotABlock { offset: block.get() }));
+}
+
+/// Names come and go in tables that are used for the first time, so that searches pass slots that were used, end at slots that
+/// never were, and wrap around.
+#[test]
+fn roots_are_where_a_map_says_whatever_came_and_went() {
+    let mut random = fastrand::Rng::with_seed(15);
+    for round in 0..150 {
+        let spot = Spot::new(&format!("root-map-{round}"));
+        let heap = spot.create(&Settings { roots: 8, size: 1 << 16, ..Settings::default() });
+        let block = heap.allocate(16).unwrap();
+        let names: Vec<String> = (0..12).map(|number| format!("root {number}")).collect();
+        let mut known = BTreeMap::new();
+        for step in 0..60 {
+            let name = &names[random.usize(..names.len())];
+            if known.contains_key(name) {
+                assert_eq!(heap.replace_root(name, known.remove(name), None), Ok(()), "{round}, {step}");
+            } else if known.len() < 8 {
+                assert_eq!(heap.set_root(name, block), Ok(known.insert(name.clone(), block)), "{round}, {step}");
+            } else {
+                assert_eq!(heap.set_root(name, block), Err(Error::RootsFull { most: 8 }), "{round}, {step}");
+            }
+            let found = heap.roots().unwrap().into_iter().map(|root| (root.name, root.offset));
+            assert!(found.eq(known.clone()), "{round}, {step}");
+            assert!(names.iter().all(|name| heap.root(name) == Ok(known.get(name).copied())), "{round}, {step}");
+        }
+    }
 }
