@@ -1,7 +1,7 @@
 //! Named roots: how processes find each other's data.
 //!
-//! The table is hashed with open addressing: a root lies in the first slot that was free from its name's home on, and every
-//! slot between the two has been used since the table was made, so that a search ends at the first slot that has not.
+//! The table is hashed with open addressing: a root lies in the first slot that was free from its name's home on, and
+//! every slot between the two has been used since the table was made, so that a search ends at the first slot that has not.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
@@ -70,8 +70,8 @@ pub(crate) fn list(slots: &[RootSlot]) -> Vec<Root> {
     roots
 }
 
-/// Makes slots that are unset count as never used, from the one at `last` back, if the one behind that was never used: no root
-/// lies behind them whose search comes past them. Cut short, fewer are; a search then takes longer and finds the same.
+/// Makes slots that are unset count as never used, from the one at `last` back, if the one behind that was never used: no
+/// root lies behind them whose search comes past them. Cut short, fewer are; a search then takes longer and finds the same.
 fn forget(slots: &[RootSlot], last: usize) {
     if !slots[(last + 1) % slots.len()].is_fresh() {
         return;
@@ -128,8 +128,8 @@ impl RootSlot {
         self.point(None);
     }
 
-    /// Takes an unset slot. Its name means no root before the offset is stored, which is the commit; cut short, the slot
-    /// is unset and used.
+    /// Takes an unset slot. Its name means no root before the offset is stored, which is the commit; cut short, the
+    /// slot is unset and used.
     fn set(&self, name: &Name, offset: Offset) {
         for (word, &value) in self.name.iter().zip(name) {
             word.store(value, Relaxed);

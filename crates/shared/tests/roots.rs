@@ -49,8 +49,8 @@ fn names_and_room_have_limits() {
     assert_eq!(heap.set_root("third", block), Err(Error::NotABlock { offset: block.get() }));
 }
 
-/// Names come and go in tables that are used for the first time, so that searches pass slots that were used, end at slots that
-/// never were, and wrap around.
+/// Names come and go in tables that are used for the first time, so that searches pass slots that were used,
+/// end at slots that never were, and wrap around.
 #[test]
 fn roots_are_where_a_map_says_whatever_came_and_went() {
     let mut random = fastrand::Rng::with_seed(15);
