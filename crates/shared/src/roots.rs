@@ -1,7 +1,7 @@
 //! Named roots: how processes find each other's data.
 //!
 //! The table is hashed with open addressing: a root lies in the first slot that was free from its name's home on, and
-//! every slot between the two has been used since the table was made, so that a search ends at the first slot that has not.
+//! every slot between the two has been used since the table was made, so that a search ends at the first that has not.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
@@ -71,7 +71,7 @@ pub(crate) fn list(slots: &[RootSlot]) -> Vec<Root> {
 }
 
 /// Makes slots that are unset count as never used, from the one at `last` back, if the one behind that was never used: no
-/// root lies behind them whose search comes past them. Cut short, fewer are; a search then takes longer and finds the same.
+/// root lies behind them whose search comes past them. Cut short, fewer are; searches then take longer.
 fn forget(slots: &[RootSlot], last: usize) {
     if !slots[(last + 1) % slots.len()].is_fresh() {
         return;
