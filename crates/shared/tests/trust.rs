@@ -29,7 +29,7 @@ fn settings_out_of_range() {
     let usual = Settings::default();
     let wrong = [
         Settings { size: 0, ..usual },
-        Settings { size: 15 * 64, ..usual },
+        Settings { size: 0, max_size: Some(1 << 20), ..usual },
         Settings { size: usize::MAX, ..usual },
         Settings { max_size: Some(usize::MAX), ..usual },
         Settings { max_size: Some(100), ..usual },
@@ -49,14 +49,8 @@ fn settings_out_of_range() {
     for policy in PolicyKind::ALL {
         for granule in [16, 64, 4096] {
             for max_size in [None, Some(1 << 20)] {
-                let settings = Settings {
-                    size: 16 * granule as usize,
-                    granule,
-                    max_size,
-                    processes: 250,
-                    roots: 0,
-                    ..of(policy, 0)
-                };
+                let settings =
+                    Settings { size: granule as usize, granule, max_size, processes: 250, roots: 0, ..of(policy, 0) };
                 let heap = spot.create(&settings);
                 let block = heap.allocate(1).unwrap();
                 assert_eq!(block.get() % u64::from(granule), 0);
