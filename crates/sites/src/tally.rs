@@ -75,7 +75,7 @@ pub struct Tally {
     pub churn: Amount,
     /// Blocks that their thread freed before it requested another.
     pub temporary: Amount,
-    /// Bytes of holes that the blocks keep apart under first fit, if [`pinned`](crate::pinned) found them.
+    /// Bytes of holes that the blocks keep apart under first fit, if they were sought.
     pub pinned: u64,
     /// The number of the mark up to which `held` is right, while a trace is read.
     pub(crate) settled: u64,
