@@ -3,13 +3,14 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
-use crate::errors::OutOfMemory;
-use crate::heap::Owned;
 use crate::lifecycle::{adopted, heap_for_long_blocks, heap_to_allocate_in};
 use crate::lookup::usable_size;
-use crate::origin::Origin;
-use crate::{counts, harden, long, mode, startup, thread, upkeep};
+use crate::{counts, harden, long, startup, upkeep};
+use heapwright_slabs::classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
+use heapwright_slabs::errors::OutOfMemory;
+use heapwright_slabs::heap::Owned;
+use heapwright_slabs::origin::Origin;
+use heapwright_slabs::{mode, thread};
 
 /// Returns a small block of at least `size` bytes from the calling thread's cache: the fast path of `malloc`. `None`
 /// means that [`allocate`] has to be called.

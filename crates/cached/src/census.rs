@@ -6,12 +6,13 @@
 
 use heapwright_heaps::Counters;
 
-use crate::arena::{ARENA, ArenaGuard};
-use crate::classes::{CLASSES, SLAB, size_of_class};
-use crate::entry::{DISSOLVED, Entry};
 use crate::harden;
-use crate::origin::Origin;
-use crate::{long, mode, thread};
+use crate::long;
+use heapwright_slabs::arena::{ARENA, ArenaGuard};
+use heapwright_slabs::classes::{CLASSES, SLAB, size_of_class};
+use heapwright_slabs::entry::{DISSOLVED, Entry};
+use heapwright_slabs::origin::Origin;
+use heapwright_slabs::{mode, thread};
 
 /// The slabs of one size at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

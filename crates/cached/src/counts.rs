@@ -4,8 +4,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::classes::{CLASSES, size_of_class};
-use crate::mode;
+use heapwright_slabs::classes::{CLASSES, size_of_class};
+use heapwright_slabs::mode;
 
 /// The counts of one class, or of all blocks that have none.
 struct Count {

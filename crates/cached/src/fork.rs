@@ -2,9 +2,10 @@
 
 use heapwright_os::ForkPass;
 
-use crate::arena::{ARENA, Registry};
-use crate::platform::ForkHandlers;
-use crate::{harden, purging, thread};
+use crate::harden;
+use heapwright_slabs::arena::{ARENA, Registry};
+use heapwright_slabs::platform::ForkHandlers;
+use heapwright_slabs::{purging, thread};
 
 /// The handlers that are called when the process forks.
 pub(crate) const HANDLERS: ForkHandlers = ForkHandlers {

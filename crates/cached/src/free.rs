@@ -5,12 +5,13 @@ use core::ptr::NonNull;
 
 use heapwright_heaps::FreeError;
 
-use crate::classes::size_of_class;
-use crate::heap::send_unbuffered;
 use crate::lifecycle::{adopted, heap_for_long_blocks, heap_to_allocate_in};
 use crate::lookup::usable_size;
-use crate::origin::Origin;
-use crate::{counts, harden, long, mode, thread};
+use crate::{counts, harden, long};
+use heapwright_slabs::classes::size_of_class;
+use heapwright_slabs::heap::send_unbuffered;
+use heapwright_slabs::origin::Origin;
+use heapwright_slabs::{mode, thread};
 
 /// Frees a small block of the calling thread's heap into the thread cache: the fast path of `free`. `false` means that
 /// [`free`] has to be called.

@@ -4,11 +4,12 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
 use crate::allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_medium};
-use crate::classes::GRAIN;
-use crate::errors::OutOfMemory;
 use crate::free::{free, give, give_any};
+use crate::harden;
 use crate::resize::{reallocate, resize_in_place};
-use crate::{harden, mode};
+use heapwright_slabs::classes::GRAIN;
+use heapwright_slabs::errors::OutOfMemory;
+use heapwright_slabs::mode;
 
 /// The process's cached heap as a Rust global allocator. The first allocation initialises it.
 ///

@@ -36,14 +36,14 @@ use core::ptr::NonNull;
 use heapwright_heaps::{FreeError, ResizeError};
 use heapwright_os::{ForkPass, Line, Output, Refused, exit_at_once, round_to_pages, variable};
 
-use crate::arena::ARENA;
-use crate::classes::{GRAIN, LARGEST, SLAB, aligned_class_of, class_of, size_of_class};
-use crate::errors::OutOfMemory;
-use crate::heap::Owned;
-use crate::measures::Measures;
-use crate::mode::measures;
-use crate::{mode, thread};
 use fault::{Fault, end};
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::classes::{GRAIN, LARGEST, SLAB, aligned_class_of, class_of, size_of_class};
+use heapwright_slabs::errors::OutOfMemory;
+use heapwright_slabs::heap::Owned;
+use heapwright_slabs::measures::Measures;
+use heapwright_slabs::mode::measures;
+use heapwright_slabs::{mode, thread};
 use short::{Contents, Short};
 use span::Kind;
 

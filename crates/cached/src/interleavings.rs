@@ -4,39 +4,18 @@
 //! block, its link, a slab and a heap is reported to loom, which fails if of two uses neither happens before the other.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::println;
-use std::vec::Vec;
 
 use heapwright_os::ForkPass;
-use loom::model::Builder;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
-use crate::classes::LARGEST;
-use crate::inbox::Inbox;
 use crate::lifecycle::leave;
-use crate::links::{Chain, Key, Links};
-use crate::owner_lock::OwnerLock;
-use crate::platform::{LeftBehind, fork, set_batch_blocks, stay_in_parent, touch};
+use heapwright_slabs::classes::LARGEST;
+use heapwright_slabs::platform::{LeftBehind, fork, interleave, set_batch_blocks, stay_in_parent, touch};
 
 /// Two of them fill a slab.
 const LENGTH: usize = LARGEST;
-
-/// Runs `body` under every interleaving in which threads are interrupted at most `interruptions` times when they need
-/// not be.
-fn interleave(interruptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    static RUNS: AtomicU64 = AtomicU64::new(0);
-    let mut builder = Builder::new();
-    builder.max_branches = 50_000;
-    builder.preemption_bound = Some(interruptions);
-    builder.check(move || {
-        RUNS.fetch_add(1, Relaxed);
-        body();
-    });
-    println!("{} runs so far", RUNS.load(Relaxed));
-}
 
 /// A block that its program uses.
 struct Block(NonNull<u8>);
@@ -64,9 +43,9 @@ impl Block {
 
 impl Block {
     fn free_without_a_heap(self) {
-        let origin = crate::origin::Origin::of(self.0).unwrap();
+        let origin = heapwright_slabs::origin::Origin::of(self.0).unwrap();
         // SAFETY: the block goes with its owner.
-        unsafe { crate::heap::send_unbuffered(self.0, &origin) };
+        unsafe { heapwright_slabs::heap::send_unbuffered(self.0, &origin) };
     }
 }
 
@@ -83,67 +62,6 @@ fn start<R: 'static>(run: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
 fn nothing_is_lost() {
     crate::trim();
     assert_eq!(crate::page_counters().unwrap().live, 0);
-}
-
-#[test]
-fn what_is_added_to_an_inbox_is_taken_once() {
-    interleave(3, || {
-        const KEY: Key = Key(1 << 63);
-        static BLOCKS: [[u64; 2]; 3] = [[0; 2]; 3];
-        let memory = Vec::leak(BLOCKS.to_vec());
-        let blocks: Vec<usize> = memory.iter_mut().map(|block| (&raw mut *block).expose_provenance()).collect();
-        let block = |number: usize| core::ptr::with_exposed_provenance_mut::<u8>(blocks[number]);
-        let inbox = Arc::new(Inbox::new());
-
-        // SAFETY: the blocks are used by the list only.
-        unsafe { KEY.link(block(0), block(1)) };
-        let chains = [(0, 1, 2), (2, 2, 1)];
-        let adders = chains.map(|(first, last, count)| {
-            let (inbox, first, last) = (inbox.clone(), blocks[first], blocks[last]);
-            thread::spawn(move || {
-                let place = core::ptr::with_exposed_provenance_mut::<u8>;
-                // SAFETY: as above.
-                unsafe {
-                    inbox.add(&Chain { first: place(first), last: place(last), count, end: Links::InBlock(KEY) }, 0)
-                };
-            })
-        });
-        let mut taken = Vec::new();
-        let mut take = || {
-            let mut next = inbox.take();
-            while !next.is_null() {
-                taken.push(next.addr());
-                // SAFETY: the block is in the list that was taken.
-                next = unsafe { KEY.next(next) };
-            }
-        };
-        take();
-        adders.into_iter().for_each(|adder| adder.join().unwrap());
-        take();
-        taken.sort_unstable();
-        assert_eq!(taken, blocks);
-    });
-}
-
-#[test]
-fn an_owner_and_visitors_use_a_value_one_at_a_time() {
-    interleave(3, || {
-        let lock = Arc::new(OwnerLock::new(0));
-        let visitors = [(); 2].map(|()| {
-            let lock = lock.clone();
-            thread::spawn(move || match lock.try_lock() {
-                Some(mut value) => {
-                    *value += 1;
-                    1
-                }
-                None => 0,
-            })
-        });
-        *lock.lock() += 1;
-        *lock.lock() += 1;
-        let visits: i32 = visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum();
-        assert_eq!(*lock.lock(), 2 + visits);
-    });
 }
 
 #[test]
@@ -210,7 +128,7 @@ fn two_threads_reclaim_batches_for_a_sleeping_owner() {
         let freers = batches.map(|batch| start(move || batch.into_iter().for_each(Block::free)));
         freers.into_iter().for_each(|freer| freer.join().unwrap());
         // The inbox is empty, and all slabs but one, because the last may be kept, have been freed without the owner.
-        assert!(crate::page_counters().unwrap().live <= crate::classes::SLAB as u64);
+        assert!(crate::page_counters().unwrap().live <= heapwright_slabs::classes::SLAB as u64);
         nothing_is_lost();
     });
 }

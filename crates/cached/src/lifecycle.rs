@@ -2,10 +2,11 @@
 
 use core::ffi::c_void;
 
-use crate::arena::ARENA;
-use crate::heap::{Owned, reclaim};
-use crate::platform::{ThreadEnd, is_single_threaded};
-use crate::{harden, long, mode, startup, thread};
+use crate::{harden, long, startup};
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::heap::{Owned, reclaim};
+use heapwright_slabs::platform::{ThreadEnd, is_single_threaded};
+use heapwright_slabs::{mode, thread};
 
 static END: ThreadEnd = ThreadEnd::new(on_thread_exit);
 

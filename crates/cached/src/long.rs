@@ -16,12 +16,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use heapwright_heaps::{FreeError, Mapping, ResizeError};
 use heapwright_os::{map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
 
-use crate::arena::{ARENA, ArenaGuard};
-use crate::classes::{LARGEST, PAGE};
 use crate::counts;
-use crate::errors::{NotMoved, OutOfMemory};
-use crate::heap::Owned;
-use crate::long_cache::{Evicted, LongCache};
+use heapwright_slabs::arena::{ARENA, ArenaGuard};
+use heapwright_slabs::classes::{LARGEST, PAGE};
+use heapwright_slabs::errors::{NotMoved, OutOfMemory};
+use heapwright_slabs::heap::Owned;
+use heapwright_slabs::long_cache::{Evicted, LongCache};
 
 /// The longest blocks that the page heap places.
 const LONGEST_PLACED: usize = 32 << 20;

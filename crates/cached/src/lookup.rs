@@ -2,9 +2,10 @@
 
 use core::ptr::NonNull;
 
-use crate::classes::size_of_class;
-use crate::origin::Origin;
-use crate::{harden, long, mode};
+use crate::{harden, long};
+use heapwright_slabs::classes::size_of_class;
+use heapwright_slabs::mode;
+use heapwright_slabs::origin::Origin;
 
 /// Returns the length of the block of a slab at an address; `None` when no such block begins there.
 pub(crate) fn length_in_slab(block: NonNull<u8>) -> Option<usize> {

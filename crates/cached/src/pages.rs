@@ -2,7 +2,7 @@
 
 use heapwright_heaps::{BlockState, Counters, HoleStats, PageReturns};
 
-use crate::arena::ARENA;
+use heapwright_slabs::arena::ARENA;
 
 /// Returns the counters of the page heap.
 #[must_use]

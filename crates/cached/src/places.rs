@@ -6,11 +6,11 @@ use core::slice;
 use heapwright_heaps::{Glance, MappingTotals};
 use heapwright_os::Output;
 
-use crate::arena::{ARENA, lock_word};
-use crate::classes::SLAB;
-use crate::heap::HeapGlance;
-use crate::mode;
-use crate::slab::SlabGlance;
+use heapwright_slabs::arena::{ARENA, lock_word};
+use heapwright_slabs::classes::SLAB;
+use heapwright_slabs::heap::HeapGlance;
+use heapwright_slabs::mode;
+use heapwright_slabs::slab::SlabGlance;
 
 /// The addresses of the heap's metadata. They do not change.
 #[derive(Clone, Copy, Debug)]

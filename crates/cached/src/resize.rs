@@ -5,10 +5,11 @@ use core::ptr::NonNull;
 use heapwright_heaps::ResizeError;
 
 use crate::allocate::{allocate_to_grow, take, take_hardened, take_medium};
-use crate::errors::{NotMoved, OutOfMemory};
 use crate::free::{free, give_any, give_hardened};
 use crate::lookup::{length_in_slab, usable_size};
-use crate::{harden, long, mode};
+use crate::{harden, long};
+use heapwright_slabs::errors::{NotMoved, OutOfMemory};
+use heapwright_slabs::mode;
 
 /// Resizes a block to hold `size` bytes where it is, if that is possible and wastes little.
 ///

@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_os::Refused;
 
-use crate::arena::ARENA;
-use crate::platform::at_fork;
 use crate::{fork, harden};
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::platform::at_fork;
 
 /// Initialises the heap unless that has been done, and leaves it to the caller to call
 /// [`before_fork`](crate::before_fork), [`after_fork`](crate::after_fork) and

@@ -2,10 +2,11 @@
 
 use heapwright_os::{page_size, resident};
 
-use crate::arena::ARENA;
-use crate::heap::Heap;
 use crate::lifecycle::{abandon, adopted, heap_to_allocate_in};
-use crate::{harden, long, mode};
+use crate::{harden, long};
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::heap::Heap;
+use heapwright_slabs::mode;
 
 /// Flushes the calling thread's heap, reclaims for all other heaps, and purges the idle pages of slabs and the holes of
 /// the page heap. The lists of other running threads stay. Returns the number of bytes of the heap that are not in

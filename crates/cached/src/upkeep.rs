@@ -14,11 +14,12 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use heapwright_os::{coarse_nanoseconds, process_id, sleep_for, start_background, thread_count};
 
-use crate::arena::{ARENA, ArenaGuard};
-use crate::heap::{Heap, Owned};
 use crate::lifecycle::heap_to_allocate_in;
+use crate::long;
 use crate::trim::trim_heaps;
-use crate::{long, purging, scarcity};
+use heapwright_slabs::arena::{ARENA, ArenaGuard};
+use heapwright_slabs::heap::{Heap, Owned};
+use heapwright_slabs::{purging, scarcity};
 
 /// The steps in a period.
 const STEPS: u64 = 8;

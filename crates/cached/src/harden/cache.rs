@@ -15,10 +15,10 @@ use super::free_block::FreeBlock;
 use super::quarantine::{Queue, Waiting};
 use super::table::Table;
 use super::{Measures, shelf};
-use crate::classes::{CLASSES, size_of_class};
-use crate::heap::{Owned, ThreadHeap};
-use crate::mode::measures;
-use crate::tables::MAX_HEAPS;
+use heapwright_slabs::classes::{CLASSES, size_of_class};
+use heapwright_slabs::heap::{Owned, ThreadHeap};
+use heapwright_slabs::mode::measures;
+use heapwright_slabs::tables::MAX_HEAPS;
 
 /// The number of blocks in a thread's quarantine, and of their bytes, at most.
 const MOST_WAITING: usize = 1024;

@@ -3,7 +3,7 @@
 use heapwright_os::secret_word;
 
 use super::Measures;
-use crate::mode::measures;
+use heapwright_slabs::mode::measures;
 
 /// The number of places among which random choices are made, where there are enough.
 pub(super) const CHOICES: usize = 32;

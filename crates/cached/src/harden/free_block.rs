@@ -3,7 +3,7 @@
 use core::ptr::{NonNull, null_mut};
 
 use super::quarantine::Waiting;
-use crate::classes::{CLASSES, size_of_class};
+use heapwright_slabs::classes::{CLASSES, size_of_class};
 
 /// A free block. All zeros stands for none.
 #[derive(Clone, Copy)]

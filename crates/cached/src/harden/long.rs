@@ -12,10 +12,11 @@ use super::short::Contents;
 use super::span::{self, Kind};
 use super::span_pages::{self, Pages};
 use super::{Measures, canary, ready_spans, shelf};
-use crate::arena::ARENA;
-use crate::classes::SLAB;
-use crate::mode::measures;
-use crate::{counts, mode};
+use crate::counts;
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::classes::SLAB;
+use heapwright_slabs::mode;
+use heapwright_slabs::mode::measures;
 
 /// Long blocks that wait: their addresses only, for their memory has gone back to the system.
 pub(super) static WAITING: Lock<Queue<LongSpan, 256>> = Lock::new(Queue::EMPTY);

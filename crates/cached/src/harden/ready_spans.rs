@@ -5,7 +5,7 @@ use heapwright_os::{ForkPass, Lock};
 
 use super::Measures;
 use super::span;
-use crate::mode::measures;
+use heapwright_slabs::mode::measures;
 
 /// The number of spans that there is room for.
 const ROOM: usize = 32;

@@ -11,8 +11,8 @@ use heapwright_os::{Lock, Refused};
 
 use super::slab::MOST_BLOCKS;
 use super::table::Table;
-use crate::classes::{GRAIN, LARGEST, size_of_class};
-use crate::platform::{AtomicU16, is_single_threaded};
+use heapwright_slabs::classes::{GRAIN, LARGEST, size_of_class};
+use heapwright_slabs::platform::{AtomicU16, is_single_threaded};
 
 /// The record of a block: [`NEVER`], [`FREE`], or [`USED`] plus the bytes that were not requested.
 #[repr(transparent)]

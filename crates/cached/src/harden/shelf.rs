@@ -12,10 +12,10 @@ use super::slab::Slab;
 use super::span::{self, Kind};
 use super::span_pages::{self, Pages};
 use super::{Measures, stock};
-use crate::arena::ARENA;
-use crate::classes::{CLASSES, SLAB, size_of_class};
-use crate::mode::measures;
-use crate::slab_list::{Node, Nodes, SlabList};
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::classes::{CLASSES, SLAB, size_of_class};
+use heapwright_slabs::mode::measures;
+use heapwright_slabs::slab_list::{Node, Nodes, SlabList};
 
 /// The slabs of a class.
 struct Shelf {

@@ -9,10 +9,11 @@ use super::fault::{Fault, end};
 use super::free_block::FreeBlock;
 use super::record::{Record, record};
 use super::{Measures, canary, shelf, span, zeros};
-use crate::arena::ARENA;
-use crate::classes::{SLAB, blocks_before, size_of_class};
-use crate::mode::measures;
-use crate::{counts, mode};
+use crate::counts;
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::classes::{SLAB, blocks_before, size_of_class};
+use heapwright_slabs::mode;
+use heapwright_slabs::mode::measures;
 
 /// A block of a slab.
 #[derive(Clone, Copy)]

@@ -9,8 +9,8 @@ use core::ptr::NonNull;
 use heapwright_os::{abort, page_size, purge};
 
 use super::draw::Draw;
-use crate::classes::{CLASSES, GRAIN, SLAB, blocks_before, size_of_class};
-use crate::slab_list::Node;
+use heapwright_slabs::classes::{CLASSES, GRAIN, SLAB, blocks_before, size_of_class};
+use heapwright_slabs::slab_list::Node;
 
 /// How many blocks a slab has at most, and the words of as many bits.
 pub(super) const MOST_BLOCKS: usize = SLAB / GRAIN;

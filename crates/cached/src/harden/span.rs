@@ -12,8 +12,8 @@ use super::draw::Draw;
 use super::record::{Run, record};
 use super::slab::Slab;
 use super::table::Table;
-use crate::classes::SLAB;
-use crate::mode::measures;
+use heapwright_slabs::classes::SLAB;
+use heapwright_slabs::mode::measures;
 
 /// What lies at a number.
 #[derive(Clone, Copy, PartialEq, Eq)]

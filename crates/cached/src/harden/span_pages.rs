@@ -8,9 +8,9 @@ use heapwright_os::{Guarded, Refused, forbid, guard, page_size, permit, purge, u
 
 use super::Measures;
 use super::span::{Kind, Seal, Span, cover, draw_below, kind, set_kind, span};
-use crate::arena::{ARENA, ArenaState};
-use crate::classes::SLAB;
-use crate::mode::measures;
+use heapwright_slabs::arena::{ARENA, ArenaState};
+use heapwright_slabs::classes::SLAB;
+use heapwright_slabs::mode::measures;
 
 /// Places a span for a slab or block of `length` bytes, whole pages, which are zero if freed blocks are to be; returns
 /// its number.

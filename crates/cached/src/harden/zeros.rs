@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::classes::GRAIN;
+use heapwright_slabs::classes::GRAIN;
 
 /// The bytes of a step. Most blocks are no longer, so that the number of steps is predicted.
 const STEP: usize = 128;

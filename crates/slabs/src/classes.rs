@@ -3,7 +3,7 @@
 //! At most an eighth of a block above 1 KiB is lost to rounding, and at most 15 bytes below.
 
 /// The alignment of every block, and the step of the small classes.
-pub(crate) const GRAIN: usize = 16;
+pub const GRAIN: usize = 16;
 
 /// The longest request of the classes that are 16 bytes apart.
 const FINE: usize = 1024;
@@ -13,13 +13,13 @@ const FINE: usize = 1024;
 pub(crate) const SMALL: usize = FINE - GRAIN;
 
 /// The longest request that has a class.
-pub(crate) const LARGEST: usize = 32 << 10;
+pub const LARGEST: usize = 32 << 10;
 
 /// The length of a slab in bytes, and its alignment.
-pub(crate) const SLAB: usize = 64 << 10;
+pub const SLAB: usize = 64 << 10;
 
 /// The length of the pages in bytes by which a slab is managed.
-pub(crate) const PAGE: usize = 4 << 10;
+pub const PAGE: usize = 4 << 10;
 
 const _: () = assert!(SLAB.is_multiple_of(PAGE));
 
@@ -32,7 +32,7 @@ pub(crate) const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
 const FINE_CLASSES: usize = FINE / GRAIN + 1;
 
 /// The number of classes. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
-pub(crate) const CLASSES: usize = FINE_CLASSES + ((LARGEST.ilog2() - FINE.ilog2()) << LOG2_STEPS) as usize;
+pub const CLASSES: usize = FINE_CLASSES + ((LARGEST.ilog2() - FINE.ilog2()) << LOG2_STEPS) as usize;
 
 /// The length of each class's blocks in bytes.
 const SIZES: [u16; CLASSES] = {
@@ -71,7 +71,7 @@ pub(crate) const fn small_class_of(size: usize) -> usize {
 
 /// Returns the class of a request of at most [`LARGEST`] bytes.
 #[inline(always)]
-pub(crate) const fn class_of(size: usize) -> usize {
+pub const fn class_of(size: usize) -> usize {
     if size <= FINE {
         return size.div_ceil(GRAIN);
     }
@@ -95,13 +95,13 @@ pub(crate) const fn substitute_of(class: usize) -> usize {
 
 /// Returns the length of a class's blocks in bytes.
 #[inline(always)]
-pub(crate) const fn size_of_class(class: usize) -> usize {
+pub const fn size_of_class(class: usize) -> usize {
     SIZES[class] as usize
 }
 
 /// Returns the length in bytes of the blocks of the class of a request of at most [`SMALL`] bytes.
 #[inline(always)]
-pub(crate) const fn size_of_small(size: usize) -> usize {
+pub const fn size_of_small(size: usize) -> usize {
     debug_assert!(size <= SMALL);
     if size == 0 { GRAIN } else { size.next_multiple_of(GRAIN) }
 }
@@ -115,7 +115,7 @@ pub(crate) const fn is_start(offset: usize, class: usize) -> bool {
 /// Returns the number of the block of a class that begins `offset` bytes, less than 2^16, behind the start of its slab;
 /// `None` when none begins there.
 #[inline(always)]
-pub(crate) const fn blocks_before(offset: usize, class: usize) -> Option<usize> {
+pub const fn blocks_before(offset: usize, class: usize) -> Option<usize> {
     // The product is off by less than offset * size / 2^32 blocks, which is less than one block's share.
     let blocks = ((offset as u64 * RECIPROCALS[class] as u64) >> 32) as usize;
     if blocks * size_of_class(class) == offset { Some(blocks) } else { None }
@@ -134,7 +134,7 @@ pub fn sizes() -> impl Iterator<Item = usize> {
 /// Returns the smallest class whose blocks hold `size` bytes and all lie at multiples of `align`, a power of two;
 /// `None` when there is none. Slabs begin at multiples of 64 KiB, so that the blocks of a class are aligned to each
 /// power of two that divides their length.
-pub(crate) fn aligned_class_of(size: usize, align: usize) -> Option<usize> {
+pub fn aligned_class_of(size: usize, align: usize) -> Option<usize> {
     let rounded = size.max(1).checked_next_multiple_of(align).filter(|&rounded| rounded <= LARGEST)?;
     (class_of(rounded)..CLASSES).find(|&class| size_of_class(class).is_multiple_of(align))
 }

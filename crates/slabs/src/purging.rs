@@ -12,7 +12,7 @@ use crate::scarcity;
 ///
 /// ```
 /// use core::time::Duration;
-/// use heapwright_cached::Purging;
+/// use heapwright_slabs::purging::Purging;
 ///
 /// assert_eq!(Purging::from_text("10s"), Some(Purging::After(Duration::from_secs(10))));
 /// assert_eq!(Purging::from_text("thread:500ms"), Some(Purging::ByThread(Duration::from_millis(500))));
@@ -72,7 +72,7 @@ fn time_from(text: &str) -> Option<Duration> {
 const LEAST: u64 = 10_000_000;
 
 /// The time after which unused pages are purged in nanoseconds; the maximum for never.
-static PERIOD: AtomicU64 = AtomicU64::new(if cfg!(all(loom, test)) { u64::MAX } else { 1_000_000_000 });
+static PERIOD: AtomicU64 = AtomicU64::new(if cfg!(loom) { u64::MAX } else { 1_000_000_000 });
 
 /// The state of the purging thread.
 static THREAD: AtomicU8 = AtomicU8::new(NOT_WANTED);
@@ -101,7 +101,7 @@ pub fn set_purging(purging: Purging) {
 }
 
 /// Returns the time after which unused pages are purged in nanoseconds; `None` for never.
-pub(crate) fn period() -> Option<u64> {
+pub fn period() -> Option<u64> {
     match PERIOD.load(Relaxed) {
         u64::MAX => None,
         period => Some(period),
@@ -109,17 +109,17 @@ pub(crate) fn period() -> Option<u64> {
 }
 
 /// Returns whether the purging thread has to be started.
-pub(crate) fn wants_thread() -> bool {
+pub fn wants_thread() -> bool {
     THREAD.load(Relaxed) == WANTED
 }
 
 /// Returns whether the calling thread has to start it, which no other thread then does.
-pub(crate) fn begin_thread() -> bool {
+pub fn begin_thread() -> bool {
     THREAD.compare_exchange(WANTED, STARTED, Relaxed, Relaxed).is_ok()
 }
 
 /// The child of a fork has no such thread: one is started again.
-pub(crate) fn begin_child() {
+pub fn begin_child() {
     let _ = THREAD.compare_exchange(STARTED, WANTED, Relaxed, Relaxed);
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn purge_at_once() {
 
 /// Returns whether memory is scarce.
 #[inline]
-pub(crate) fn is_scarce() -> bool {
+pub fn is_scarce() -> bool {
     MODE.load(Relaxed) & SCARCE != 0
 }
 
@@ -112,12 +112,12 @@ pub(crate) fn observe(bytes: usize) {
 
 /// Returns whether [`check`] has to be called.
 #[inline]
-pub(crate) fn is_due() -> bool {
+pub fn is_due() -> bool {
     IS_DUE.load(Relaxed)
 }
 
 /// Makes a check due once in a while if there is a limit: the use by others, or the limit, may have changed.
-pub(crate) fn check_again(now: u64) {
+pub fn check_again(now: u64) {
     static AT: AtomicU64 = AtomicU64::new(0);
     let at = AT.load(Relaxed);
     if known_limit().is_some() && now >= at && AT.compare_exchange(at, now + AGAIN, Relaxed, Relaxed).is_ok() {
@@ -128,7 +128,7 @@ pub(crate) fn check_again(now: u64) {
 /// Checks whether memory is scarce, in a heap that has taken `bytes`. Returns `false` if that is too early or another
 /// thread does so.
 #[cold]
-pub(crate) fn check(bytes: usize) -> bool {
+pub fn check(bytes: usize) -> bool {
     if is_too_early() {
         IS_DUE.store(false, Relaxed);
         DUE_AT.store(bytes.saturating_add(EARLY_STEP), Relaxed);

@@ -46,7 +46,7 @@ static ARE_HELD: AtomicBool = AtomicBool::new(false);
 
 impl ArenaState {
     /// Returns a heap for the calling thread, an idle one or a new one; `None` when there are too many.
-    pub(crate) fn adopt_heap(&mut self) -> Option<Owned> {
+    pub fn adopt_heap(&mut self) -> Option<Owned> {
         // Without room for a new heap, there may still be an idle one.
         let _ = self.cover_next_heap();
         self.heaps.adopt()
@@ -66,7 +66,7 @@ impl Registry {
     }
 
     /// Makes the flushed heap of a thread that has ended idle: other threads may take its slabs.
-    pub(crate) fn abandon(&mut self, heap: Owned) {
+    pub fn abandon(&mut self, heap: Owned) {
         let tenancy = heap.heap().tenancy();
         tenancy.thread.store(IDLE, Relaxed);
         tenancy.previous_idle.set(0);
@@ -107,39 +107,39 @@ impl Registry {
     }
 
     /// Returns all heaps, the idle ones among them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Heap> + use<> {
+    pub fn all(&self) -> impl Iterator<Item = &'static Heap> + use<> {
         all_up_to(self.made)
     }
 
     /// Returns whether the registry is of the process of this number: not where a child shares its parent's memory.
-    pub(crate) fn is_of(&self, process: u32) -> bool {
+    pub fn is_of(&self, process: u32) -> bool {
         self.process == process
     }
 
     /// Returns the number of heaps that were ever made; their numbers begin at 1.
-    pub(crate) fn made(&self) -> u32 {
+    pub fn made(&self) -> u32 {
         self.made
     }
 
     /// Returns an orphan (see [`Registry::take_orphan`]), which the calling thread flushes and abandons.
-    pub(crate) fn orphan(&mut self) -> Option<Owned> {
+    pub fn orphan(&mut self) -> Option<Owned> {
         self.take_orphan(self.made).and_then(own)
     }
 
     /// Returns whether the calling thread has locked the slabs of another thread's heap.
-    pub(crate) fn is_visiting() -> bool {
+    pub fn is_visiting() -> bool {
         made_heaps().any(Heap::is_visited_by_this_thread)
     }
 
     /// Locks the slabs of all heaps but the calling thread's, as far as they are not locked, from before a fork until
     /// after it. This thread has locked the arena.
-    pub(crate) fn hold_for_fork() {
+    pub fn hold_for_fork() {
         made_heaps().for_each(Heap::try_hold_for_fork);
         ARE_HELD.store(true, Relaxed);
     }
 
     /// Unlocks the slabs of all heaps, the calling thread's among them.
-    pub(crate) fn let_go() {
+    pub fn let_go() {
         if ARE_HELD.swap(false, Relaxed) {
             made_heaps().for_each(Heap::let_go);
         }
@@ -147,7 +147,7 @@ impl Registry {
 
     /// Prepares the heaps for the child of a fork. The lists of the parent's other threads are not used in the child.
     /// The slabs of their heaps are usable unless a thread had locked them.
-    pub(crate) fn leave_to_parent(&mut self) {
+    pub fn leave_to_parent(&mut self) {
         self.generation += 1;
         self.process = process_id();
         if !ARE_HELD.swap(false, Relaxed) {

@@ -1,6 +1,6 @@
 //! The mode of the heap: whether calls are counted, and which measures of hardening are taken.
 //!
-//! The fast path, [`take`](crate::take) and [`give`](crate::give), reads the calling thread's slot and nothing else. In
+//! The fast path, `take` and `give` of `heapwright-cached`, reads the calling thread's slot and nothing else. In
 //! every mode but the usual one the slots contain the empty heap, so that all calls take the slow path, which reads the
 //! mode. The mode is set before the first allocation.
 
@@ -16,30 +16,30 @@ const COUNTED: u8 = 1 << 7;
 const _: () = assert!(Measures::ALL.bits() & COUNTED == 0);
 
 /// Enables counting.
-pub(crate) fn count() {
+pub fn count() {
     MODE.fetch_or(COUNTED, Relaxed);
 }
 
 /// Enables measures of hardening.
-pub(crate) fn harden(measures: Measures) {
+pub fn harden(measures: Measures) {
     MODE.fetch_or(measures.bits(), Relaxed);
 }
 
 /// Returns whether calls are counted.
 #[inline]
-pub(crate) fn is_counted() -> bool {
+pub fn is_counted() -> bool {
     MODE.load(Relaxed) & COUNTED != 0
 }
 
 /// Returns the measures that are taken.
 #[inline]
-pub(crate) fn measures() -> Measures {
+pub fn measures() -> Measures {
     Measures::from_bits(MODE.load(Relaxed))
 }
 
 /// Returns whether any measure is taken.
 #[inline]
-pub(crate) fn is_hardened() -> bool {
+pub fn is_hardened() -> bool {
     measures() != Measures::NONE
 }
 

@@ -4,7 +4,7 @@
 pub(crate) const NO_SLAB: u32 = u32::MAX;
 
 /// The place of a slab in a list: its neighbours there.
-pub(crate) struct Node {
+pub struct Node {
     /// The slab behind this one; [`NO_SLAB`] for the last.
     next: u32,
     /// The slab before this one; the last for the first.
@@ -13,15 +13,16 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// In no list.
-    pub(crate) const UNLISTED: Node = Node { next: NO_SLAB, previous: NO_SLAB, is_listed: false };
+    /// The node of a slab in no list.
+    pub const UNLISTED: Node = Node { next: NO_SLAB, previous: NO_SLAB, is_listed: false };
 
-    pub(crate) fn is_listed(&self) -> bool {
+    /// Returns whether the slab is in a list.
+    pub fn is_listed(&self) -> bool {
         self.is_listed
     }
 
     /// The number of the slab behind this one.
-    pub(crate) fn next(&self) -> Option<u32> {
+    pub fn next(&self) -> Option<u32> {
         Some(self.next).filter(|&number| number != NO_SLAB)
     }
 
@@ -32,18 +33,20 @@ impl Node {
 }
 
 /// The slabs that lists of one kind consist of.
-pub(crate) trait Nodes {
+pub trait Nodes {
     /// The node of the slab of a number.
     fn node(&mut self, number: u32) -> &mut Node;
 }
 
 /// The first slab of a list, by its number.
-pub(crate) struct SlabList(u32);
+pub struct SlabList(u32);
 
 impl SlabList {
-    pub(crate) const EMPTY: SlabList = SlabList(NO_SLAB);
+    /// The list of no slab.
+    pub const EMPTY: SlabList = SlabList(NO_SLAB);
 
-    pub(crate) fn first(&self) -> Option<u32> {
+    /// Returns the number of the first slab.
+    pub fn first(&self) -> Option<u32> {
         Some(self.0).filter(|&number| number != NO_SLAB)
     }
 
@@ -57,7 +60,7 @@ impl SlabList {
     }
 
     /// Puts a slab that is in no list in front.
-    pub(crate) fn push(&mut self, number: u32, nodes: &mut impl Nodes) {
+    pub fn push(&mut self, number: u32, nodes: &mut impl Nodes) {
         let previous = self.last(nodes).unwrap_or(number);
         let next = core::mem::replace(&mut self.0, number);
         *nodes.node(number) = Node { next, previous, is_listed: true };
@@ -67,7 +70,7 @@ impl SlabList {
     }
 
     /// Takes a slab of this list out of it.
-    pub(crate) fn remove(&mut self, number: u32, nodes: &mut impl Nodes) {
+    pub fn remove(&mut self, number: u32, nodes: &mut impl Nodes) {
         let Node { next, previous, .. } = core::mem::replace(nodes.node(number), Node::UNLISTED);
         let first = self.0;
         if first == number {

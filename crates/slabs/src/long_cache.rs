@@ -16,7 +16,7 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 ///
 /// Invariants: the first `count` places hold blocks, and `bytes` is the sum of their lengths, at most `room`, which is
 /// at most [`LongCache::MOST`].
-pub(crate) struct LongCache {
+pub struct LongCache {
     lengths: [u32; LongCache::PLACES],
     addresses: [usize; LongCache::PLACES],
     count: u32,
@@ -34,7 +34,7 @@ impl LongCache {
     const MOST: usize = 1 << 20;
 
     /// The length of the longest block in a cache.
-    pub(crate) const LONGEST: usize = LongCache::MOST / 2;
+    pub const LONGEST: usize = LongCache::MOST / 2;
 
     /// The empty cache.
     pub(crate) const EMPTY: LongCache = LongCache {
@@ -51,7 +51,7 @@ impl LongCache {
 
     /// Takes the block that was freed last of those that are long enough and at most half as long again; returns its
     /// length as well.
-    pub(crate) fn take(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
+    pub fn take(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
         if layout.size() > LongCache::LONGEST {
             return None;
         }
@@ -67,7 +67,7 @@ impl LongCache {
 
     /// Adds a block of at most [`LongCache::LONGEST`] bytes; returns the oldest blocks if there is no room for them any
     /// more, or the block itself.
-    pub(crate) fn add(&mut self, block: NonNull<u8>, length: usize) -> Evicted {
+    pub fn add(&mut self, block: NonNull<u8>, length: usize) -> Evicted {
         let mut evicted = Evicted::EMPTY;
         while self.count as usize == LongCache::PLACES || !self.has_room(length) {
             if self.count == 0 {
@@ -104,7 +104,7 @@ impl LongCache {
     }
 
     /// Takes all blocks, and returns what was reserved for them.
-    pub(crate) fn take_all(&mut self) -> Evicted {
+    pub fn take_all(&mut self) -> Evicted {
         let mut evicted = Evicted::EMPTY;
         while self.count != 0 {
             evicted.add(self.remove(0).0);
@@ -114,12 +114,12 @@ impl LongCache {
     }
 
     /// Takes all blocks if none was taken since the last call.
-    pub(crate) fn take_unused(&mut self) -> Evicted {
+    pub fn take_unused(&mut self) -> Evicted {
         if core::mem::take(&mut self.is_used) { Evicted::EMPTY } else { self.take_all() }
     }
 
     /// Returns the number of blocks, and their bytes.
-    pub(crate) fn figures(&self) -> (usize, usize) {
+    pub fn figures(&self) -> (usize, usize) {
         (self.count as usize, self.bytes as usize)
     }
 
@@ -135,7 +135,7 @@ impl LongCache {
 }
 
 /// Blocks to be freed in the page heap.
-pub(crate) struct Evicted {
+pub struct Evicted {
     addresses: [usize; LongCache::PLACES],
     count: usize,
 }
@@ -143,17 +143,20 @@ pub(crate) struct Evicted {
 impl Evicted {
     const EMPTY: Evicted = Evicted { addresses: [0; LongCache::PLACES], count: 0 };
 
-    pub(crate) fn one(block: NonNull<u8>) -> Evicted {
+    /// Returns a set of one block.
+    pub fn one(block: NonNull<u8>) -> Evicted {
         let mut evicted = Evicted::EMPTY;
         evicted.add(block.as_ptr().expose_provenance());
         evicted
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    pub(crate) fn each(&self) -> impl Iterator<Item = NonNull<u8>> {
+    /// Iterates over the blocks.
+    pub fn each(&self) -> impl Iterator<Item = NonNull<u8>> {
         self.addresses[..self.count].iter().filter_map(|&address| block_at(address))
     }
 

@@ -40,7 +40,7 @@ pub(crate) const SOLUBLE: Range<usize> = 1..class_of(LONGEST as usize * GRAIN) +
 /// one behind its last, and none between. While a block is out, these bits do not change, so that the thread that has
 /// the block finds its length without the lock.
 #[repr(C)]
-pub(crate) struct GrainMap {
+pub struct GrainMap {
     used: [AtomicU64; WORDS],
     bounds: [AtomicU64; WORDS],
 }
@@ -61,7 +61,7 @@ impl GrainMap {
     }
 
     /// Calls `visit` with the class of each block that is out; approximate while another thread has the lock.
-    pub(crate) fn each_class(&self, mut visit: impl FnMut(usize)) {
+    pub fn each_class(&self, mut visit: impl FnMut(usize)) {
         for word in 0..WORDS {
             let mut rest = self.bounds[word].load(Ordering::Relaxed) & self.used[word].load(Ordering::Relaxed);
             while rest != 0 {
@@ -73,7 +73,7 @@ impl GrainMap {
     }
 
     /// Returns the number of holes; approximate while another thread has the lock.
-    pub(crate) fn count_holes(&self) -> usize {
+    pub fn count_holes(&self) -> usize {
         let (mut holes, mut from) = (0, 0);
         while let Some((_, end)) = self.next_run(from, u16::MAX) {
             (holes, from) = (holes + 1, end);

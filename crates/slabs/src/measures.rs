@@ -3,7 +3,7 @@
 /// Measures against faulty and hostile programs. Each can be taken without the others; two levels name sets of them.
 ///
 /// ```
-/// use heapwright_cached::Measures;
+/// use heapwright_slabs::measures::Measures;
 ///
 /// assert_eq!(Measures::from_text("guard,zero"), Some(Measures::GUARD.and(Measures::ZERO)));
 /// assert_eq!(Measures::from_text("light,zero"), Some(Measures::LIGHT.and(Measures::ZERO)));

@@ -9,7 +9,7 @@ use crate::origin::Origin;
 
 impl Owned {
     /// Calls `visit` with the origin of each block in the calling thread's free lists and remote-free buffers.
-    pub(crate) fn each_cached(mut self, mut visit: impl FnMut(Origin)) {
+    pub fn each_cached(mut self, mut visit: impl FnMut(Origin)) {
         let cache = self.cache();
         let lists = cache.lists.iter().map(FreeList::first);
         for first in lists.chain(cache.remote_buffers.iter().map(|buffer| buffer.chain.first)) {
@@ -22,7 +22,7 @@ impl Owned {
 impl Heap {
     /// Calls `visit` for the blocks in the inbox, with their origin; for none while another thread has
     /// locked the slabs.
-    pub(crate) fn each_waiting(&self, visit: impl FnMut(Origin)) {
+    pub fn each_waiting(&self, visit: impl FnMut(Origin)) {
         if let Some(_slabs) = self.visit() {
             // SAFETY: blocks are taken from the inbox only by the thread that holds the lock, which is this one.
             unsafe { each_linked(self.inbox.first(), visit) };

@@ -31,12 +31,12 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    #[cfg(not(all(loom, test)))]
+    #[cfg(not(loom))]
     pub(crate) const fn new() -> Inbox {
         Inbox { first: AtomicPtr::new(null_mut()), weight: AtomicUsize::new(0), budget: budget() }
     }
 
-    #[cfg(all(loom, test))]
+    #[cfg(loom)]
     pub(crate) fn new() -> Inbox {
         Inbox { first: AtomicPtr::new(null_mut()), weight: AtomicUsize::new(0), budget: budget() }
     }

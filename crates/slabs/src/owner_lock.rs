@@ -48,12 +48,12 @@ unsafe impl<T: Send> Sync for OwnerLock<T> {}
 
 impl<T> OwnerLock<T> {
     /// Returns a free lock around `value`.
-    #[cfg(not(all(loom, test)))]
+    #[cfg(not(loom))]
     pub(crate) const fn new(value: T) -> OwnerLock<T> {
         OwnerLock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
-    #[cfg(all(loom, test))]
+    #[cfg(loom)]
     pub(crate) fn new(value: T) -> OwnerLock<T> {
         OwnerLock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }

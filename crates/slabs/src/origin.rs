@@ -11,17 +11,17 @@ use crate::links::{Chain, Links};
 use crate::platform::fence;
 
 /// Where a block belongs.
-pub(crate) struct Origin {
+pub struct Origin {
     /// The entry of its slab.
-    pub(crate) entry: Entry,
+    pub entry: Entry,
     /// The class of the block.
-    pub(crate) class: usize,
+    pub class: usize,
 }
 
 impl Origin {
     /// Returns where the block at an address belongs; `None` if no block begins there.
     #[inline]
-    pub(crate) fn of(block: NonNull<u8>) -> Option<Origin> {
+    pub fn of(block: NonNull<u8>) -> Option<Origin> {
         let entry = ARENA.entry(ARENA.number_of(block.addr().get())?);
         let class = class_of_block(block, entry)?;
         Some(Origin { entry, class })

@@ -28,7 +28,7 @@ use retention::Retention;
 const LEAST_CAPACITY: usize = 16 << 20;
 
 /// The addresses of the pages and of their tables. They are set once, before the first heap exists.
-pub(crate) struct Arena {
+pub struct Arena {
     base: AtomicPtr<u8>,
     /// The number of slabs that the tables are long enough for: at least that of the pages.
     room: AtomicUsize,
@@ -51,7 +51,8 @@ pub(crate) struct Arena {
 }
 
 only_one! {
-pub(crate) static ARENA: Arena = Arena {
+/// The arena of the process.
+pub static ARENA: Arena = Arena {
     base: AtomicPtr::new(null_mut()),
     room: AtomicUsize::new(0),
     heap_room: AtomicUsize::new(0),
@@ -69,18 +70,19 @@ pub(crate) static ARENA: Arena = Arena {
 }
 
 /// The state that the arena's lock protects.
-pub(crate) struct ArenaState {
+pub struct ArenaState {
     /// The page heap: its blocks are slabs and long blocks.
-    pub(crate) pages: GrowingHeap<FirstFit>,
-    pub(crate) heaps: Registry,
+    pub pages: GrowingHeap<FirstFit>,
+    /// The heaps that exist.
+    pub heaps: Registry,
     /// Long blocks in mappings of their own.
-    pub(crate) mappings: Mappings,
+    pub mappings: Mappings,
     retention: Retention,
     tables: Tables,
 }
 
 /// The heaps that exist, by their numbers. The operations are in `heap::registry`.
-pub(crate) struct Registry {
+pub struct Registry {
     /// The number of heaps that were ever made.
     pub(crate) made: u32,
     /// The first of the idle heaps, whose threads have ended; the last abandoned is the first.
@@ -97,18 +99,19 @@ only_one! {
 }
 
 /// Returns the address of the word that is 0 while the arena's lock is free.
-#[cfg(not(all(loom, test)))]
-pub(crate) fn lock_word() -> *const u32 {
+#[cfg(not(loom))]
+pub fn lock_word() -> *const u32 {
     STATE.word()
 }
 
 impl Arena {
     /// Returns the address of the first page.
-    pub(crate) fn base(&self) -> *mut u8 {
+    pub fn base(&self) -> *mut u8 {
         self.base.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn entries(&self) -> *const AtomicU32 {
+    /// Returns the page map: an entry for each slab, by number.
+    pub fn entries(&self) -> *const AtomicU32 {
         self.entries.load(Ordering::Relaxed)
     }
 
@@ -116,7 +119,8 @@ impl Arena {
         Key(self.key.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn side_table(&self) -> SideTable {
+    /// Returns the table of the links of long classes and of the marks of long blocks.
+    pub fn side_table(&self) -> SideTable {
         SideTable::new(self.side_table.load(Ordering::Relaxed), self.base().addr())
     }
 
@@ -126,7 +130,7 @@ impl Arena {
     }
 
     /// Returns whether the arena has been initialised.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }
 
@@ -143,13 +147,13 @@ impl Arena {
 
     /// Returns the number of the slab or other 64 KiB of pages in which an address lies, if it lies in the pages.
     #[inline(always)]
-    pub(crate) fn number_of(&self, address: usize) -> Option<u32> {
+    pub fn number_of(&self, address: usize) -> Option<u32> {
         let number = address.wrapping_sub(self.base().addr()) / SLAB;
         (number < self.room()).then_some(number as u32)
     }
 
     /// Returns the owner and the class of the slab of a number.
-    pub(crate) fn entry(&self, number: u32) -> Entry {
+    pub fn entry(&self, number: u32) -> Entry {
         // SAFETY: there is one for every number.
         Entry::from_bits(unsafe { &*self.entries().add(number as usize) }.load(Ordering::Acquire))
     }
@@ -161,8 +165,8 @@ impl Arena {
     }
 
     /// Returns the table of slab metadata, by the slabs' numbers.
-    #[cfg(not(all(loom, test)))]
-    pub(crate) fn slabs(&self) -> *const SlabMeta {
+    #[cfg(not(loom))]
+    pub fn slabs(&self) -> *const SlabMeta {
         self.slabs.load(Ordering::Relaxed)
     }
 
@@ -186,7 +190,7 @@ impl Arena {
 
     /// Returns the map of a dissolved slab.
     #[inline]
-    pub(crate) fn grain_map(&self, number: u32) -> &GrainMap {
+    pub fn grain_map(&self, number: u32) -> &GrainMap {
         // SAFETY: a slab is dissolved after room was made for its map, which consists of atomic words.
         unsafe { &*self.grain_maps.load(Ordering::Relaxed).add(number as usize) }
     }
@@ -212,32 +216,32 @@ impl Arena {
     }
 
     /// Returns the bytes of slabs that were purged so far.
-    pub(crate) fn purged(&self) -> usize {
+    pub fn purged(&self) -> usize {
         self.purged.load(Ordering::Relaxed)
     }
 
     /// Returns the number of slabs that were placed so far.
-    pub(crate) fn slabs_placed(&self) -> usize {
+    pub fn slabs_placed(&self) -> usize {
         self.slabs_placed.load(Ordering::Relaxed)
     }
 
     /// Returns the count of the blocks of a slab that are out.
     #[inline(always)]
-    pub(crate) fn blocks_out(&self, number: u32) -> &BlocksOut {
+    pub fn blocks_out(&self, number: u32) -> &BlocksOut {
         // SAFETY: there is one for every number, zero at first, and it is only used through shared references.
         unsafe { &(*self.slabs.load(Ordering::Relaxed).add(number as usize)).out }
     }
 
     /// Returns the address of the slab of a number.
     #[inline(always)]
-    pub(crate) fn start_of(&self, number: u32) -> *mut u8 {
+    pub fn start_of(&self, number: u32) -> *mut u8 {
         // SAFETY: numbers are of slabs within the pages.
         unsafe { self.base().add(number as usize * SLAB) }
     }
 
     /// Returns the address of the table of heaps.
-    #[cfg(not(all(loom, test)))]
-    pub(crate) fn heaps(&self) -> *const u8 {
+    #[cfg(not(loom))]
+    pub fn heaps(&self) -> *const u8 {
         self.heaps.load(Ordering::Relaxed)
     }
 
@@ -253,7 +257,7 @@ impl Arena {
     ///
     /// # Errors
     /// [`Refused`] when there is no address space.
-    pub(crate) fn init(&self, more: impl Fn(usize) -> Result<(), Refused>) -> Result<(), Refused> {
+    pub fn init(&self, more: impl Fn(usize) -> Result<(), Refused>) -> Result<(), Refused> {
         let mut state = STATE.lock();
         if state.is_none() {
             *state = Some(self.create(more)?);
@@ -277,12 +281,12 @@ impl Arena {
 
     /// Locks the arena; `None` before it is initialised.
     #[inline(never)]
-    pub(crate) fn lock(&self) -> Option<ArenaGuard> {
+    pub fn lock(&self) -> Option<ArenaGuard> {
         self.is_ready().then(|| ArenaGuard::new(STATE.lock()))
     }
 
     /// Locks the arena for a fork.
-    pub(crate) fn hold(&self, pass: ForkPass<'_>) {
+    pub fn hold(&self, pass: ForkPass<'_>) {
         STATE.hold_for_fork(pass);
     }
 
@@ -290,20 +294,20 @@ impl Arena {
     ///
     /// # Safety
     /// This thread, or the one that it is a copy of, called [`Arena::hold`].
-    pub(crate) unsafe fn let_go(&self) {
+    pub unsafe fn let_go(&self) {
         // SAFETY: this thread, or the one that it is a copy of, called `hold`, as this function requires.
         unsafe { STATE.let_go_after_fork() };
     }
 
     /// Returns the arena to the child of a fork, which holds the lock; `None` if it is not initialised, or if a signal
     /// handler that forks has interrupted this thread while it held the lock.
-    pub(crate) fn lock_in_child(&self) -> Option<ArenaGuard> {
+    pub fn lock_in_child(&self) -> Option<ArenaGuard> {
         if self.is_ready() { STATE.lock_in_child().map(ArenaGuard::new) } else { None }
     }
 }
 
 /// The state of the arena, locked.
-pub(crate) struct ArenaGuard(ManuallyDrop<Locked<'static, Option<ArenaState>>>);
+pub struct ArenaGuard(ManuallyDrop<Locked<'static, Option<ArenaState>>>);
 
 impl ArenaGuard {
     fn new(locked: Locked<'static, Option<ArenaState>>) -> ArenaGuard {
@@ -390,7 +394,7 @@ impl ArenaState {
     /// # Errors
     /// [`OutOfMemory`].
     #[inline(never)]
-    pub(crate) fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    pub fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
         let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
         if self.cover_pages().is_err() {
             // SAFETY: the block was just placed, and its address has not been returned.
@@ -409,7 +413,7 @@ impl ArenaState {
     ///
     /// # Safety
     /// The bytes of the block above the new length are not used any more.
-    pub(crate) unsafe fn resize(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
+    pub unsafe fn resize(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
         // SAFETY: as this function requires.
         unsafe { self.pages.resize_in_place(block, old, new) }?;
         if self.cover_pages().is_err() {
@@ -421,18 +425,18 @@ impl ArenaState {
     }
 
     /// Returns the bytes of slabs and of long blocks.
-    pub(crate) fn taken(&self) -> usize {
+    pub fn taken(&self) -> usize {
         let placed = self.pages.counters().map_or(0, |counters| counters.live as usize);
         placed + self.mappings.totals().bytes as usize
     }
 
     /// Has limits checked when much memory was taken.
-    pub(crate) fn observe_taken(&self) {
+    pub fn observe_taken(&self) {
         scarcity::observe(self.taken());
     }
 
     /// Purges a part of the holes that were not used for a `period` of nanoseconds; returns whether there are more.
-    pub(crate) fn decay(&mut self, now: u64, period: u64) -> bool {
+    pub fn decay(&mut self, now: u64, period: u64) -> bool {
         self.retention.decay(now, period, &mut self.pages)
     }
 
@@ -449,7 +453,7 @@ impl ArenaState {
     /// # Safety
     /// If it is one, it is not used any more.
     #[inline(never)]
-    pub(crate) unsafe fn remove(&mut self, start: NonNull<u8>) -> Result<(), FreeError> {
+    pub unsafe fn remove(&mut self, start: NonNull<u8>) -> Result<(), FreeError> {
         // SAFETY: the caller's promise.
         unsafe { self.pages.deallocate_unsized(start) }?;
         self.retention.observe_free(&mut self.pages);

@@ -1,39 +1,39 @@
 //! Atomics, locks, thread ends and fork handlers, and constants that models change; `model.rs` has the same names for
 //! loom.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, fence};
+pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, fence};
 
-pub(crate) use core::hint::spin_loop;
+pub use core::hint::spin_loop;
 
-pub(crate) use heapwright_os::{
+pub use heapwright_os::{
     ForkHandlers, Lock, Locked, ThreadEnd, at_fork, is_single_threaded, sleep_while, thread_number, wake_one,
 };
 
 /// The bytes of address space that are reserved for the pages.
-pub(crate) const CAPACITY: usize = 4 << 40;
+pub const CAPACITY: usize = 4 << 40;
 
 /// Returns the number of blocks in a full remote-free buffer.
 #[inline(always)]
-pub(crate) const fn batch_blocks() -> u32 {
+pub const fn batch_blocks() -> u32 {
     32
 }
 
 /// The weight (see `inbox::weight_of`) of a full remote-free buffer.
-pub(crate) const BATCH_WEIGHT: usize = 32 << 10;
+pub const BATCH_WEIGHT: usize = 32 << 10;
 
 /// The budget of the inbox of an owner that collects, in weight: as much as its lists have room for.
-pub(crate) const BUDGET: usize = 1 << 20;
+pub const BUDGET: usize = 1 << 20;
 
 /// The budget of the inbox of an owner that sleeps.
-pub(crate) const LEAST_BUDGET: usize = 64 << 10;
+pub const LEAST_BUDGET: usize = 64 << 10;
 
 /// The number of times that an owner checks whether its lock is free before it sleeps: about the time in which a
 /// visitor unlocks.
-pub(crate) const SPINS: u32 = 100;
+pub const SPINS: u32 = 100;
 
 /// Returns whether the calling thread does not exist in the model of a fork's child; here no such thread runs.
 #[inline(always)]
-pub(crate) fn is_left_behind() -> bool {
+pub fn is_left_behind() -> bool {
     false
 }
 
@@ -48,11 +48,11 @@ pub(crate) use only_one;
 
 /// Reports to loom that memory at this address that is not atomic is about to be used.
 #[inline(always)]
-pub(crate) fn touch<T>(_place: *const T) {}
+pub fn touch<T>(_place: *const T) {}
 
 /// Makes `_count` atomic zeros at `_place`: does nothing, because the memory is zero.
 pub(crate) unsafe fn make_atomic(_place: *mut AtomicU32, _count: usize) {}
 
 /// In the model: ends a thread that a fork's child does not have, before it uses what it has just locked.
 #[inline(always)]
-pub(crate) fn stay_behind(_word: &AtomicU32, _free: u32) {}
+pub fn stay_behind(_word: &AtomicU32, _free: u32) {}

@@ -24,13 +24,13 @@ const FEW: u32 = 8;
 impl Owned {
     /// Counts that a list is filled; returns whether it is time to look at the memory of the thread.
     #[inline]
-    pub(crate) fn count_filled(mut self) -> bool {
+    pub fn count_filled(mut self) -> bool {
         self.cache().clock.count() | scarcity::is_due()
     }
 
     /// Purges the pages that were idle since the last time, if that was a `period` of nanoseconds ago; returns whether
     /// it was.
-    pub(crate) fn decay(mut self, now: u64, period: u64) -> bool {
+    pub fn decay(mut self, now: u64, period: u64) -> bool {
         let heap = self.heap();
         heap.active_at.store(now, Relaxed);
         let looked_at = &mut self.cache().clock.looked_at;
@@ -46,7 +46,7 @@ impl Owned {
 impl Heap {
     /// Purges what is idle in the slabs, for a thread that has filled no list for `quiet` nanoseconds; unless they are
     /// locked.
-    pub(crate) fn decay_as_visitor(&self, now: u64, quiet: u64) {
+    pub fn decay_as_visitor(&self, now: u64, quiet: u64) {
         if now.saturating_sub(self.active_at.load(Relaxed)) < quiet {
             return;
         }

@@ -23,7 +23,7 @@ use crate::slab::dissolved::{DissolvedSlab, LONGEST, SOLUBLE};
 use crate::slab_list::SlabList;
 
 /// Whether slabs are dissolved.
-static IS_ON: AtomicBool = AtomicBool::new(!cfg!(all(loom, test)));
+static IS_ON: AtomicBool = AtomicBool::new(!cfg!(loom));
 
 /// Leaves all slabs as they are from now on: sparse ones serve one size class. To be called before the first
 /// allocation.

@@ -9,52 +9,52 @@ use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-pub(crate) use heapwright_os::{ForkHandlers, thread_number};
+pub use heapwright_os::{ForkHandlers, thread_number};
 use heapwright_os::{ForkPass, Refused};
 use loom::cell::UnsafeCell;
 use loom::lazy_static::Lazy;
 use loom::sync::{Condvar, Mutex};
 use loom::thread_local;
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, fence};
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, fence};
 
 /// 63 slabs.
-pub(crate) const CAPACITY: usize = 4 << 20;
+pub const CAPACITY: usize = 4 << 20;
 
 only_one! {
     static BATCH: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
 }
 
 /// Returns the number of blocks in a full remote-free buffer: one, unless [`set_batch_blocks`] was called.
-pub(crate) fn batch_blocks() -> u32 {
+pub fn batch_blocks() -> u32 {
     BATCH.load(Ordering::Relaxed)
 }
 
 /// Sets the number of blocks in a full remote-free buffer, in this run of the model.
-pub(crate) fn set_batch_blocks(blocks: u32) {
+pub fn set_batch_blocks(blocks: u32) {
     BATCH.store(blocks, Ordering::Relaxed);
 }
 
 /// Two of the longest blocks.
-pub(crate) const BATCH_WEIGHT: usize = 64 << 10;
+pub const BATCH_WEIGHT: usize = 64 << 10;
 
 /// Less than two of the longest blocks.
-pub(crate) const BUDGET: usize = 32 << 10;
-pub(crate) const LEAST_BUDGET: usize = BUDGET;
+pub const BUDGET: usize = 32 << 10;
+pub const LEAST_BUDGET: usize = BUDGET;
 
 /// An owner that waits for its lock sleeps at once.
-pub(crate) const SPINS: u32 = 0;
+pub const SPINS: u32 = 0;
 
-pub(crate) fn is_single_threaded() -> bool {
+pub fn is_single_threaded() -> bool {
     false
 }
 
-pub(crate) fn spin_loop() {
+pub fn spin_loop() {
     loom::thread::yield_now();
 }
 
 /// Sleeps until the word differs from `value`.
-pub(crate) fn sleep_while(word: &AtomicU32, value: u32) {
+pub fn sleep_while(word: &AtomicU32, value: u32) {
     while word.load(Ordering::Relaxed) == value {
         stop_if_left_behind();
         loom::thread::yield_now();
@@ -62,10 +62,10 @@ pub(crate) fn sleep_while(word: &AtomicU32, value: u32) {
 }
 
 /// A thread in [`sleep_while`] looks by itself.
-pub(crate) fn wake_one(_: &AtomicU32) {}
+pub fn wake_one(_: &AtomicU32) {}
 
 /// A static of each run of a model.
-pub(crate) struct OnlyOne<T: 'static>(pub(crate) Lazy<T>);
+pub struct OnlyOne<T: 'static>(pub(crate) Lazy<T>);
 
 impl<T> Deref for OnlyOne<T> {
     type Target = T;
@@ -93,7 +93,7 @@ only_one! {
 
 /// Reports to loom a use of the address: two uses of which neither happens before the other are an error.
 #[track_caller]
-pub(crate) fn touch<T>(place: *const T) {
+pub fn touch<T>(place: *const T) {
     stop_if_left_behind();
     let cell = WATCHED.lock().unwrap().entry(place.addr()).or_insert_with(|| Arc::new(UnsafeCell::new(()))).clone();
     cell.with_mut(|_| ());
@@ -109,7 +109,7 @@ pub(crate) unsafe fn make_atomic(place: *mut AtomicU32, count: usize) {
 }
 
 /// A lock of loom's that can be held for longer than a scope.
-pub(crate) struct Lock<T> {
+pub struct Lock<T> {
     is_held: Mutex<bool>,
     freed: Condvar,
     value: core::cell::UnsafeCell<T>,
@@ -120,19 +120,19 @@ unsafe impl<T> Sync for Lock<T> {}
 // SAFETY: as above.
 unsafe impl<T> Send for Lock<T> {}
 
-pub(crate) struct Locked<'l, T>(&'l Lock<T>);
+pub struct Locked<'l, T>(&'l Lock<T>);
 
 impl<T> Lock<T> {
-    pub(crate) fn new(value: T) -> Lock<T> {
+    pub fn new(value: T) -> Lock<T> {
         Lock { is_held: Mutex::new(false), freed: Condvar::new(), value: core::cell::UnsafeCell::new(value) }
     }
 
-    pub(crate) fn lock(&self) -> Locked<'_, T> {
+    pub fn lock(&self) -> Locked<'_, T> {
         self.hold();
         Locked(self)
     }
 
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         stop_if_left_behind();
         let mut is_held = self.is_held.lock().unwrap();
         while *is_held {
@@ -148,7 +148,7 @@ impl<T> Lock<T> {
         }
     }
 
-    pub(crate) unsafe fn let_go(&self) {
+    pub unsafe fn let_go(&self) {
         // A thread that stays behind in the parent while it holds the lock holds it for ever.
         if !is_left_behind() {
             *self.is_held.lock().unwrap() = false;
@@ -156,11 +156,11 @@ impl<T> Lock<T> {
         }
     }
 
-    pub(crate) fn hold_for_fork(&self, _: ForkPass<'_>) {
+    pub fn hold_for_fork(&self, _: ForkPass<'_>) {
         self.hold();
     }
 
-    pub(crate) unsafe fn let_go_after_fork(&self) {
+    pub unsafe fn let_go_after_fork(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.let_go() };
         // The threads that wait here stay behind, which they notice when they wake.
@@ -168,7 +168,7 @@ impl<T> Lock<T> {
     }
 
     /// The lock is held for the fork, and freed with the guard.
-    pub(crate) fn lock_in_child(&self) -> Option<Locked<'_, T>> {
+    pub fn lock_in_child(&self) -> Option<Locked<'_, T>> {
         Some(Locked(self))
     }
 }
@@ -197,20 +197,20 @@ impl<T> Drop for Locked<'_, T> {
 }
 
 /// Does nothing: the threads of models call the exit handler themselves.
-pub(crate) struct ThreadEnd;
+pub struct ThreadEnd;
 
 impl ThreadEnd {
-    pub(crate) const fn new(_: unsafe extern "C" fn(*mut c_void)) -> ThreadEnd {
+    pub const fn new(_: unsafe extern "C" fn(*mut c_void)) -> ThreadEnd {
         ThreadEnd
     }
 
-    pub(crate) fn tell(&self) -> bool {
+    pub fn tell(&self) -> bool {
         true
     }
 }
 
 /// Does nothing: models fork by [`fork`].
-pub(crate) fn at_fork(_: ForkHandlers) -> Result<(), Refused> {
+pub fn at_fork(_: ForkHandlers) -> Result<(), Refused> {
     Ok(())
 }
 
@@ -225,26 +225,26 @@ only_one! {
 
 /// Forks; the calling thread is in the child from now on, and so are those it will start. Each of the others goes no
 /// further than it is, as far as it stays in the parent.
-pub(crate) fn fork() {
+pub fn fork() {
     IS_CHILD.swap(true, Ordering::SeqCst);
 }
 
 /// The calling thread will not be in the child of a fork.
-pub(crate) fn stay_in_parent() {
+pub fn stay_in_parent() {
     STAYS_IN_PARENT.with(|stays| stays.set(true));
 }
 
 /// What ends a thread that a fork's child does not have.
-pub(crate) struct LeftBehind;
+pub struct LeftBehind;
 
 /// Returns whether the calling thread does not exist in the fork's child, which the process is by now.
-pub(crate) fn is_left_behind() -> bool {
+pub fn is_left_behind() -> bool {
     // By an update that changes nothing, because it reads the latest value.
     STAYS_IN_PARENT.with(|stays| stays.get()) && IS_CHILD.fetch_or(false, Ordering::SeqCst)
 }
 
 /// Ends a thread that a fork's child does not have, which has just taken the lock of `word` but not used its value.
-pub(crate) fn stay_behind(word: &AtomicU32, free: u32) {
+pub fn stay_behind(word: &AtomicU32, free: u32) {
     if is_left_behind() {
         word.store(free, Ordering::Release);
         stop_if_left_behind();
@@ -255,4 +255,18 @@ fn stop_if_left_behind() {
     if is_left_behind() && !std::thread::panicking() {
         resume_unwind(std::boxed::Box::new(LeftBehind));
     }
+}
+
+/// Runs `body` under every interleaving in which threads are interrupted at most `interruptions` times when they need
+/// not be.
+pub fn interleave(interruptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    static RUNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 50_000;
+    builder.preemption_bound = Some(interruptions);
+    builder.check(move || {
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        body();
+    });
+    std::println!("{} runs so far", RUNS.load(Ordering::Relaxed));
 }

@@ -13,7 +13,7 @@ mod batch;
 mod cache;
 mod decay;
 mod dissolving;
-#[cfg(not(all(loom, test)))]
+#[cfg(not(loom))]
 mod glance;
 mod inspect;
 mod reclaim;
@@ -40,17 +40,17 @@ use crate::tables::HEAP_STEP;
 
 use cache::ThreadCache;
 pub use dissolving::turn_dissolving_off;
-#[cfg(not(all(loom, test)))]
+#[cfg(not(loom))]
 pub use glance::HeapGlance;
-pub(crate) use reclaim::reclaim;
+pub use reclaim::reclaim;
 use registry::Tenancy;
 use remote_buffer::REMOTE_BUFFERS;
-pub(crate) use remote_buffer::send_unbuffered;
+pub use remote_buffer::send_unbuffered;
 use slabs::Slabs;
 
 /// A heap. Its address never changes, and its memory is never released.
 #[repr(C, align(64))]
-pub(crate) struct Heap {
+pub struct Heap {
     cache: UnsafeCell<ThreadCache>,
     slabs: OwnerLock<Slabs>,
     inbox: Inbox,
@@ -113,12 +113,13 @@ impl Heap {
 
     /// Returns the heap of a number from 1 that has been made.
     #[inline(always)]
-    pub(crate) fn of(owner: u32) -> &'static Heap {
+    pub fn of(owner: u32) -> &'static Heap {
         // SAFETY: the numbers of owners are those of heaps that have been made, and heaps are never released.
         unsafe { &*Heap::place_of(owner) }
     }
 
-    pub(crate) fn owner(&self) -> u32 {
+    /// Returns the number of the heap, from 1.
+    pub fn owner(&self) -> u32 {
         self.owner
     }
 
@@ -130,14 +131,14 @@ impl Heap {
 
 /// The calling thread's heap, or [`EMPTY`]. It stays on its thread.
 #[derive(Clone, Copy)]
-pub(crate) struct ThreadHeap {
+pub struct ThreadHeap {
     heap: &'static Heap,
     _here: PhantomData<*mut ()>,
 }
 
 /// The calling thread's heap, which is not [`EMPTY`]; or a heap without a thread that no other thread can adopt.
 #[derive(Clone, Copy)]
-pub(crate) struct Owned(ThreadHeap);
+pub struct Owned(ThreadHeap);
 
 impl ThreadHeap {
     /// Wraps the heap in the calling thread's slot.
@@ -151,13 +152,13 @@ impl ThreadHeap {
 
     /// Returns the heap unless it is [`EMPTY`].
     #[inline(always)]
-    pub(crate) fn owned(self) -> Option<Owned> {
+    pub fn owned(self) -> Option<Owned> {
         if self.heap.owner != 0 { Some(Owned(self)) } else { None }
     }
 
     /// Returns the place where the hardened heap has the address of the thread's cache; that of [`EMPTY`] stays null.
     #[inline(always)]
-    pub(crate) fn hardened(self) -> &'static AtomicPtr<()> {
+    pub fn hardened(self) -> &'static AtomicPtr<()> {
         &self.heap.hardened
     }
 
@@ -171,7 +172,7 @@ impl ThreadHeap {
 
     /// Pops a small block off its free list; `None` when the list is empty.
     #[inline(always)]
-    pub(crate) fn take(self, size: usize) -> Option<NonNull<u8>> {
+    pub fn take(self, size: usize) -> Option<NonNull<u8>> {
         if size > SMALL {
             return None;
         }
@@ -185,7 +186,7 @@ impl ThreadHeap {
 
     /// Pops a longer block that has a class off its free list; `None` when the list is empty.
     #[inline]
-    pub(crate) fn take_medium(self, size: usize) -> Option<NonNull<u8>> {
+    pub fn take_medium(self, size: usize) -> Option<NonNull<u8>> {
         if size <= SMALL || size > LARGEST {
             return None;
         }
@@ -203,7 +204,7 @@ impl ThreadHeap {
     /// # Safety
     /// If `block` is a block, it is not used any more.
     #[inline(always)]
-    pub(crate) unsafe fn give(self, block: *mut u8, size: usize) -> bool {
+    pub unsafe fn give(self, block: *mut u8, size: usize) -> bool {
         const { assert!(size_of::<FreeList>() == Entry::STEP, "entries contain the distances of lists") };
         const { assert!(Entry::STEP == GRAIN, "the distance of a small class's list is the length of its blocks") };
         let cache = self.cache();
@@ -231,7 +232,7 @@ impl ThreadHeap {
     /// # Safety
     /// As [`ThreadHeap::give`].
     #[inline]
-    pub(crate) unsafe fn give_any(self, block: *mut u8) -> bool {
+    pub unsafe fn give_any(self, block: *mut u8) -> bool {
         let cache = self.cache();
         // SAFETY: the heap is this thread's, and the caller's promise; there is a list for each class.
         unsafe {
@@ -293,15 +294,18 @@ impl ThreadHeap {
 }
 
 impl Owned {
-    pub(crate) fn heap(self) -> &'static Heap {
+    /// Returns the heap.
+    pub fn heap(self) -> &'static Heap {
         self.0.heap
     }
 
-    pub(crate) fn owner(self) -> u32 {
+    /// Returns the number of the heap, from 1.
+    pub fn owner(self) -> u32 {
         self.heap().owner
     }
 
-    pub(crate) fn here(self) -> ThreadHeap {
+    /// Returns the heap as its thread uses it.
+    pub fn here(self) -> ThreadHeap {
         self.0
     }
 
@@ -312,12 +316,12 @@ impl Owned {
     }
 
     /// Returns the thread's cache of long blocks.
-    pub(crate) fn long_cache(&mut self) -> &mut LongCache {
+    pub fn long_cache(&mut self) -> &mut LongCache {
         &mut self.cache().long_cache
     }
 
     /// Looks how many slabs have entries by now, for the fast path of frees.
-    pub(crate) fn refresh_room(mut self) {
+    pub fn refresh_room(mut self) {
         self.cache().refresh_room();
     }
 
@@ -325,14 +329,14 @@ impl Owned {
     ///
     /// # Safety
     /// As [`ThreadHeap::give`].
-    pub(crate) unsafe fn give_any(self, block: *mut u8) -> bool {
+    pub unsafe fn give_any(self, block: *mut u8) -> bool {
         // SAFETY: the caller's promise.
         unsafe { self.0.give_any(block) }
     }
 
     /// Allocates a block of a class or of its substitute, from the lists, the inbox or the slabs. `None` when there is
     /// no memory.
-    pub(crate) fn allocate(mut self, class: usize) -> Option<NonNull<u8>> {
+    pub fn allocate(mut self, class: usize) -> Option<NonNull<u8>> {
         let heap = self.heap();
         let cache = self.cache();
         if let Some(block) = cache.pop(class) {
@@ -360,7 +364,7 @@ impl Owned {
     ///
     /// # Safety
     /// `block` is of that origin and is not used.
-    pub(crate) unsafe fn send(mut self, block: NonNull<u8>, origin: &Origin) -> bool {
+    pub unsafe fn send(mut self, block: NonNull<u8>, origin: &Origin) -> bool {
         // SAFETY: the caller's promise.
         let is_sent = unsafe { self.cache().send(block, origin) };
         self.reclaim_overdue();
@@ -377,7 +381,7 @@ impl Owned {
 
     /// Flushes the thread cache and the inbox into the slabs, and the remote-free buffers into their owners' inboxes.
     /// Long blocks stay.
-    pub(crate) fn flush(mut self) {
+    pub fn flush(mut self) {
         let heap = self.heap();
         let cache = self.cache();
         let mut slabs = heap.slabs.lock();
@@ -398,7 +402,7 @@ impl Owned {
     }
 
     /// Flushes the heap, frees its empty slabs, and purges the idle pages of the others.
-    pub(crate) fn trim(self) {
+    pub fn trim(self) {
         self.flush();
         let mut slabs = self.heap().slabs.lock();
         slabs.release_empty(&|| false);

@@ -7,7 +7,7 @@
 //! Slab metadata is out of band; a slab contains only the links of its small free blocks (`links`).
 
 pub(crate) mod dissolved;
-#[cfg(not(all(loom, test)))]
+#[cfg(not(loom))]
 mod glance;
 
 use core::ptr::{NonNull, null_mut};
@@ -21,7 +21,7 @@ use crate::links::{Chain, Links};
 use crate::scarcity::is_scarce;
 use crate::slab_list::Node;
 
-#[cfg(not(all(loom, test)))]
+#[cfg(not(loom))]
 pub use glance::SlabGlance;
 
 const PAGES: usize = SLAB / PAGE;
@@ -37,7 +37,7 @@ pub(crate) struct NotOut;
 
 /// The metadata of a slab: a part that is used behind the lock of its heap, and a count that any thread may read.
 #[repr(C, align(128))]
-pub(crate) struct SlabMeta {
+pub struct SlabMeta {
     pub(crate) slab: Slab,
     pub(crate) out: BlocksOut,
 }
@@ -46,10 +46,11 @@ const _: () = assert!(size_of::<SlabMeta>() == 128);
 
 /// The number of blocks of a slab that are out. It is changed behind the lock of its heap only.
 #[repr(transparent)]
-pub(crate) struct BlocksOut(AtomicU16);
+pub struct BlocksOut(AtomicU16);
 
 impl BlocksOut {
-    pub(crate) fn count(&self) -> u32 {
+    /// Returns the number.
+    pub fn count(&self) -> u32 {
         self.0.load(Ordering::Relaxed).into()
     }
 

@@ -101,7 +101,7 @@ impl FreeList {
     }
 
     /// Decodes the number of blocks of the list with these bytes: at most the most that a list can have.
-    #[cfg(not(all(loom, test)))]
+    #[cfg(not(loom))]
     pub(crate) fn length_in(bytes: &[u8; size_of::<FreeList>()]) -> u16 {
         let (limit, room) = (core::mem::offset_of!(FreeList, limit), core::mem::offset_of!(FreeList, room));
         let limit = u16::from_ne_bytes(core::array::from_fn(|byte| bytes[limit + byte]));

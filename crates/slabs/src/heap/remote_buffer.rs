@@ -86,7 +86,7 @@ impl Heap {
 ///
 /// # Safety
 /// `block` is of that origin and is not used.
-pub(crate) unsafe fn send_unbuffered(block: NonNull<u8>, origin: &Origin) {
+pub unsafe fn send_unbuffered(block: NonNull<u8>, origin: &Origin) {
     let chain = Chain::one(block, ARENA.links(origin.class));
     // SAFETY: the caller's promise.
     if unsafe { Heap::of(origin.entry.owner()).receive(&chain, weight_of(origin.class)) } {

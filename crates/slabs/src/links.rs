@@ -39,7 +39,7 @@ impl Key {
 
 /// The side table: its address, less the offset that corresponds to the address of the pages.
 #[derive(Clone, Copy)]
-pub(crate) struct SideTable(*mut u8);
+pub struct SideTable(*mut u8);
 
 impl SideTable {
     /// The bytes of pages per link: no two blocks longer than [`SMALL`] begin in the same ones.
@@ -59,7 +59,7 @@ impl SideTable {
     }
 
     /// Returns the word of a block, or of another address in the pages that is a multiple of the step.
-    pub(crate) fn word(self, block: *mut u8) -> *mut usize {
+    pub fn word(self, block: *mut u8) -> *mut usize {
         self.place(block).cast()
     }
 

@@ -3,7 +3,7 @@
 use crate::classes::{CLASSES, GRAIN};
 
 /// The class in the entry of a dissolved slab, whose blocks have several classes.
-pub(crate) const DISSOLVED: usize = CLASSES;
+pub const DISSOLVED: usize = CLASSES;
 
 /// The owner and the class of a slab: the owner's number in the high bits, the class in the low 12.
 ///
@@ -11,7 +11,7 @@ pub(crate) const DISSOLVED: usize = CLASSES;
 /// bytes). The XOR of an entry with the owner's entry for class 0 is therefore the offset of the list in the owner's
 /// thread cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry(u32);
+pub struct Entry(u32);
 
 impl Entry {
     /// The number of bits below the owner's number.
@@ -21,7 +21,7 @@ impl Entry {
     pub(crate) const STEP: usize = GRAIN;
 
     /// The entry of pages without a slab.
-    pub(crate) const NONE: Entry = Entry(0);
+    pub const NONE: Entry = Entry(0);
 
     pub(crate) const fn new(owner: u32, class: usize) -> Entry {
         Entry(owner << Entry::OWNER | (class * Entry::STEP) as u32)
@@ -36,12 +36,12 @@ impl Entry {
     }
 
     /// Returns the number of the heap that has the slab; 0 for none.
-    pub(crate) const fn owner(self) -> u32 {
+    pub const fn owner(self) -> u32 {
         self.0 >> Entry::OWNER
     }
 
     /// Returns the class of all blocks of the slab, or [`DISSOLVED`].
-    pub(crate) const fn class(self) -> usize {
+    pub const fn class(self) -> usize {
         (self.0 & ((1 << Entry::OWNER) - 1)) as usize / Entry::STEP
     }
 }

@@ -20,7 +20,7 @@ use crate::platform::fence;
 /// Reclaims for `owner`, and for the heaps to which its inbox leads because slabs have moved to them.
 #[cold]
 #[inline(never)]
-pub(crate) fn reclaim(owner: u32) {
+pub fn reclaim(owner: u32) {
     /// The most heaps in a row: slabs seldom move, so that one is usual.
     const MOST: usize = 8;
     let mut next = Some(owner);
@@ -63,7 +63,7 @@ impl Heap {
     }
 
     /// Drains the inbox, frees empty slabs and purges idle pages, unless the slabs are locked. The thread cache stays.
-    pub(crate) fn trim_as_visitor(&self) {
+    pub fn trim_as_visitor(&self) {
         let Some(mut slabs) = self.visit() else { return };
         let mut moved = RemoteBuffer::EMPTY;
         let is_wanted = &|| self.slabs.is_wanted();
@@ -80,7 +80,7 @@ impl Heap {
 
     /// Locks the slabs from before a fork until after it, for the thread whose heap this is. A signal handler that
     /// forks may have interrupted any function of the heap, hence the lists stay as they are.
-    pub(crate) fn hold_for_fork(&self) {
+    pub fn hold_for_fork(&self) {
         if !self.slabs.is_held_by_owner() {
             let mut moved = RemoteBuffer::EMPTY;
             // The child loses the blocks in the inbox.
@@ -92,12 +92,12 @@ impl Heap {
 
     /// As [`Heap::hold_for_fork`], for a thread that was interrupted while it held a lock for which a visitor may wait.
     /// If the visitor does not unlock soon, the heap is not usable in the child.
-    pub(crate) fn hold_for_fork_soon(&self) {
+    pub fn hold_for_fork_soon(&self) {
         self.slabs.try_hold_by_owner();
     }
 
     /// Returns whether another thread than the owner has locked the slabs.
-    pub(crate) fn is_visited(&self) -> bool {
+    pub fn is_visited(&self) -> bool {
         self.slabs.is_held_by_visitor()
     }
 
@@ -125,7 +125,7 @@ impl Heap {
     }
 
     /// Returns whether the owner has locked the slabs. If its thread no longer exists, the heap is not usable.
-    pub(crate) fn is_held_by_owner(&self) -> bool {
+    pub fn is_held_by_owner(&self) -> bool {
         self.slabs.is_held_by_owner()
     }
 }

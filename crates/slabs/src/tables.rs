@@ -12,7 +12,7 @@ use crate::slab::dissolved::GrainMap;
 
 /// The number of threads that may have heaps at the same time. The blocks of further threads are placed by the page
 /// heap.
-pub(crate) const MAX_HEAPS: usize = 1 << 14;
+pub const MAX_HEAPS: usize = 1 << 14;
 
 /// The bytes of each heap in the table of heaps: a page, so that no two threads share one.
 pub(crate) const HEAP_STEP: usize = 4 << 10;
