@@ -1,15 +1,19 @@
 //! The optional parts of a call's record: its time, and for sampled calls the thread's stack.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use heapwright_os::{each_mapping, map, page_size, thread_number, ticks, unmap, variable};
-use heapwright_stream::{Buffer, Packed, Recording, SITES, TIMES};
+use heapwright_stream::{Buffer, Packed, Paths, Recording, SITES, TIMES};
 
 /// Whether calls are recorded with their times.
 static TIMED: AtomicBool = AtomicBool::new(false);
 
 /// The sampling interval: one of this number of requests is recorded with its stack; 0 for none.
 static EVERY: AtomicU32 = AtomicU32::new(0);
+
+/// The paths of the stream; null while there is none.
+static PATHS: AtomicPtr<Paths> = AtomicPtr::new(null_mut());
 
 /// The optional parts of a call's record.
 #[derive(Clone, Copy)]
@@ -42,7 +46,10 @@ impl Detail {
         // SAFETY: the buffer is open and the calling thread may write to it, as this function requires.
         unsafe {
             if self.with_stack {
-                buffer.append_with_stack(record, self.ticks)
+                // The paths stay mapped until a child of this process creates a stream of its own, which detaches them
+                // first.
+                let paths = NonNull::new(PATHS.load(Ordering::Acquire)).map(|paths| paths.as_ref());
+                buffer.append_with_stack(record, self.ticks, paths)
             } else {
                 buffer.append_at(record, self.ticks)
             }
@@ -61,11 +68,26 @@ pub(crate) fn read_settings() {
     EVERY.store(every.unwrap_or(0), Ordering::Relaxed);
 }
 
+/// Whether stacks are recorded.
+pub(crate) fn records_stacks() -> bool {
+    EVERY.load(Ordering::Relaxed) != 0
+}
+
+/// Recognises stacks by these paths from now on.
+pub(crate) fn attach(paths: Option<&Paths>) {
+    PATHS.store(paths.map_or(null_mut(), |paths| core::ptr::from_ref(paths).cast_mut()), Ordering::Release);
+}
+
+/// Forgets the paths: the child of a fork does not use its parent's.
+pub(crate) fn detach() {
+    PATHS.store(null_mut(), Ordering::Relaxed);
+}
+
 /// Adds the mappings of code to the recording, if stacks are recorded: they are needed to unwind and name them.
 pub(crate) fn add_mappings(recording: &mut Recording) {
     /// The room for a line with the longest path.
     const ROOM: usize = 8 << 10;
-    if EVERY.load(Ordering::Relaxed) == 0 {
+    if !records_stacks() {
         return;
     }
     let length = ROOM.next_multiple_of(page_size());

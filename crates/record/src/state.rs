@@ -290,13 +290,15 @@ fn begin() {
 }
 
 fn open(origin: Origin) -> State {
-    let begun = variable(VARIABLE, |directory| Recording::begin(directory, origin, Limits::USUAL));
+    detail::read_settings();
+    let limits = Limits { has_paths: detail::records_stacks(), ..Limits::USUAL };
+    let begun = variable(VARIABLE, |directory| Recording::begin(directory, origin, limits));
     match begun {
         Some(Ok(mut recording)) => {
             system::attach(recording.header());
             timing::attach(recording.header());
             usage::begin(recording.header());
-            detail::read_settings();
+            detail::attach(recording.paths());
             detail::add_mappings(&mut recording);
             State::On(recording)
         }
@@ -343,6 +345,7 @@ impl HeldAcrossForks for Forks {
         ENDED.store(null_mut(), Ordering::Relaxed);
         system::detach();
         timing::detach();
+        detail::detach();
         if !matches!(state, State::Off) {
             *state = State::New(Origin::Fork);
         }

@@ -309,7 +309,7 @@ impl Process {
         if let Some(every) = every {
             about.set(sampling::NAME, &sampling::described(every));
         }
-        let sites = every.map(|_| Sites::new(library, looking(source.mappings()), self.redaction));
+        let sites = every.map(|_| Sites::new(library, looking(source.mappings()), source.paths(), self.redaction));
         let file = begun.file.try_clone()?;
         let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
             Some(bytes) => writer.with_limit(bytes),

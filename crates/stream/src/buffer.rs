@@ -3,8 +3,9 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{Mapping, Place, Usage, has_thread, here, is_single_threaded, thread_id};
+use heapwright_os::{Mapping, Place, Usage, copy_stack, has_thread, here, is_single_threaded, thread_id};
 
+use crate::paths::Paths;
 use crate::record::{Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
 use crate::sampler::Sampler;
 
@@ -201,23 +202,38 @@ impl Buffer {
     }
 
     /// Adds a call with the stack of the calling thread, on processors on which [`heapwright_os::here`] is supported,
-    /// else as [`Buffer::append_at`]. Returns `false` when there is no room.
+    /// else as [`Buffer::append_at`]. The stack is a node of `paths` if they lead to one, else a copy. Returns `false`
+    /// when there is no room.
     ///
     /// # Safety
     /// As for [`Buffer::append`].
     // Not inlined, so that its frame stays until the stack is copied: a tail call would have removed the caller's.
     #[inline(never)]
     #[must_use]
-    pub unsafe fn append_with_stack(&self, record: Packed, ticks: Option<u64>) -> bool {
+    pub unsafe fn append_with_stack(&self, record: Packed, ticks: Option<u64>, paths: Option<&Paths>) -> bool {
         let place = here();
         let count = self.count.load(Ordering::Relaxed);
         if count > SLOTS - LARGEST_CALL - STACK_HEAD - (STACK / SLOT) as u32 {
             return false;
         }
+        let own = place.map_or(0..0, |place| self.sampler.own_stack(place.stack as usize));
+        if let (Some(place), Some(paths)) = (place, paths)
+            && own.contains(&(place.stack as usize))
+        {
+            let start = place.stack as usize;
+            let known = start..own.end.min(start + STACK);
+            // SAFETY: this is a part of the thread's own stack, which is mapped from the stack pointer on.
+            if let Some(node) = unsafe { paths.follow(place, &known) } {
+                self.put(count, Entry::Path(node).to_words());
+                self.count.store(count + 1, Ordering::Release);
+                // SAFETY: the caller may write to this buffer, as this function requires.
+                return unsafe { self.append_at(record, ticks) };
+            }
+        }
         if let Some(place) = place {
             // SAFETY: there is room for STACK bytes, and only this writer accesses slots that are not counted yet.
             let copy = unsafe { core::slice::from_raw_parts_mut(self.slot(count + STACK_HEAD).cast::<u8>(), STACK) };
-            let copied = self.sampler.copy_stack(place.stack as usize, copy);
+            let copied = copy_stack(place.stack as usize, &own, copy);
             let entry = Entry::Stack { length: copied as u32, instruction: place.instruction };
             self.put(count, entry.to_words());
             self.put(count + 1, [place.stack, place.frame]);
@@ -448,7 +464,7 @@ mod tests {
     fn a_call_has_its_stack_as_long_as_there_is_room() {
         let (buffer, mut calls, marked) = (open(), 0, [0x0123_4567_89ab_cdef_u64; 4]);
         // SAFETY: the buffer is open, and this thread is its owner.
-        while unsafe { buffer.append_with_stack(core::hint::black_box(RECORD.packed()), Some(calls)) } {
+        while unsafe { buffer.append_with_stack(core::hint::black_box(RECORD.packed()), Some(calls), None) } {
             calls += 1;
         }
         core::hint::black_box(&marked);

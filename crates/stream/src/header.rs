@@ -8,7 +8,7 @@ use heapwright_os::{Usage, now_nanoseconds, own_usage, thread_usage, ticks};
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
@@ -25,6 +25,8 @@ pub struct Header {
     pub version: u32,
     /// The length of the header in the file: where the buffers begin.
     pub buffers_at: u32,
+    /// Where the table of [`Paths`] begins; 0 when there is none.
+    pub paths_at: u32,
     /// The process, as [`heapwright_os::Identity::word`] packs it.
     pub process: u64,
     /// The number of its parent.
@@ -134,6 +136,7 @@ impl Header {
             magic: MAGIC,
             version: VERSION,
             buffers_at,
+            paths_at: 0,
             process,
             parent,
             forked,

@@ -18,7 +18,9 @@
 //! When a thread has ended, a new thread takes over its buffer. Threads without a buffer share one behind a lock: when
 //! there are too many threads, or when a signal interrupted a thread that was writing to its own.
 //!
-//! From the bottom up: [`Record`], [`Buffer`], [`Header`], [`Recording`] (the process's side).
+//! When stacks are recorded, a stream has a table of [`Paths`] as well.
+//!
+//! From the bottom up: [`Record`], [`Paths`], [`Buffer`], [`Header`], [`Recording`] (the process's side).
 #![no_std]
 
 #[cfg(test)]
@@ -26,12 +28,14 @@ extern crate std;
 
 mod buffer;
 mod header;
+mod paths;
 mod record;
 mod recording;
 mod sampler;
 
 pub use buffer::{Appended, BUFFER, Buffer, SLOTS, STACK, Stack, State};
 pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};
+pub use paths::{Base, Paths, Rule};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
 pub use sampler::Sampler;

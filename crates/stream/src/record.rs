@@ -73,6 +73,7 @@ const TIME: u64 = 10;
 const STACK: u64 = 11;
 const MAPPING: u64 = 12;
 const USAGE: u64 = 14;
+const PATH: u64 = 15;
 
 const MOST_RESIDENT: u64 = (1 << 60) - 1;
 
@@ -134,6 +135,7 @@ impl Packed {
 ///     13 (resident) 0: begins, 1: ends  pages          as of a call
 ///     14 (usage)  resident bytes                      nanoseconds
 ///                 then a slot: page faults, nanoseconds of processor time
+///     15 (path)   0                                   number
 /// ```
 ///
 /// ```
@@ -165,6 +167,8 @@ pub enum Entry {
         /// The instruction pointer.
         instruction: u64,
     },
+    /// The stack of the next call in this buffer, as a node of [`Paths`](crate::Paths).
+    Path(u32),
     /// A [`Mapping`](crate::Mapping) of a file with code.
     Mapping {
         /// The length of the path in bytes.
@@ -203,6 +207,7 @@ impl Entry {
             Entry::Thread(number) => [THREAD << 60, number as u64],
             Entry::Time(ticks) => [TIME << 60, ticks],
             Entry::Stack { length, instruction } => [STACK << 60 | length as u64, instruction],
+            Entry::Path(node) => [PATH << 60, node as u64],
             Entry::Mapping { length, offset } => [MAPPING << 60 | length as u64, offset],
             Entry::Usage { resident, nanoseconds } => [USAGE << 60 | resident & MOST_RESIDENT, nanoseconds],
         }
@@ -217,6 +222,7 @@ impl Entry {
             THREAD => Entry::Thread(more as u32),
             TIME => Entry::Time(more),
             STACK => Entry::Stack { length: what as u32, instruction: more },
+            PATH => Entry::Path(more as u32),
             MAPPING => Entry::Mapping { length: what as u32, offset: more },
             USAGE => Entry::Usage { resident: what & MOST_RESIDENT, nanoseconds: more },
             call => {

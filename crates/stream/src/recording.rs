@@ -12,6 +12,7 @@ use heapwright_os::{
 
 use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, Owner, State};
 use crate::header::{BUFFERS, Header};
+use crate::paths::Paths;
 use crate::record::Packed;
 
 /// The longest path that a process can open.
@@ -42,11 +43,13 @@ pub struct Limits {
     pub buffers: u32,
     /// The time that it waits without any progress, in milliseconds.
     pub patience: u32,
+    /// Whether the stream has a table of [`Paths`], for stacks.
+    pub has_paths: bool,
 }
 
 impl Limits {
-    /// The default: 512 MiB and ten seconds.
-    pub const USUAL: Limits = Limits { buffers: BUFFERS, patience: 10_000 };
+    /// The default: 512 MiB and ten seconds, without stacks.
+    pub const USUAL: Limits = Limits { buffers: BUFFERS, patience: 10_000, has_paths: false };
 }
 
 /// An open stream. Its methods neither allocate nor change `errno`, and are called behind a lock; threads write to
@@ -80,14 +83,17 @@ impl Recording {
     pub fn begin(directory: &CStr, origin: Origin, limits: Limits) -> Result<Recording, FileError> {
         let process = Identity::mine();
         let forked = u32::from(origin == Origin::Fork);
-        let buffers_at = round_to_pages(size_of::<Header>()).unwrap_or(size_of::<Header>());
+        let paths_at = round_to_pages(size_of::<Header>()).unwrap_or(size_of::<Header>());
+        let buffers_at = if limits.has_paths { paths_at + size_of::<Paths>() } else { paths_at };
         let fill = |start: NonNull<u8>| {
             let start = start.cast::<Header>();
             // SAFETY: the file is at least as long as a header, mapped at a page boundary, and has no name yet, so that
             // no other process has it.
             unsafe {
                 let parent = parent_process_id();
-                start.write(Header::new(process.word(), parent, forked, buffers_at as u32, buffer::next_ticket()));
+                let mut header = Header::new(process.word(), parent, forked, buffers_at as u32, buffer::next_ticket());
+                header.paths_at = if limits.has_paths { paths_at as u32 } else { 0 };
+                start.write(header);
                 note_command(&mut *start.as_ptr());
             }
         };
@@ -118,6 +124,14 @@ impl Recording {
     pub fn header(&self) -> &Header {
         // SAFETY: the window begins with a header, and everything that changes in it is atomic.
         unsafe { self.file.base().cast().as_ref() }
+    }
+
+    /// Returns the table of paths, if there is one. Its address does not change while the recording lives.
+    #[must_use]
+    pub fn paths(&self) -> Option<&Paths> {
+        let at = self.header().paths_at as usize;
+        // SAFETY: the window has the table there, if it has one, and everything that changes in it is atomic.
+        (at != 0 && at < self.buffers_at).then(|| unsafe { self.file.base().add(at).cast().as_ref() })
     }
 
     /// Whether the recording has ended: later calls are only counted.
@@ -405,7 +419,7 @@ mod tests {
             match buffer.entry(number).unwrap() {
                 Entry::Base(ticket) => base = ticket,
                 Entry::Thread(number) => thread = number,
-                Entry::Time(_) | Entry::Stack { .. } | Entry::Mapping { .. } | Entry::Usage { .. } => {}
+                Entry::Time(_) | Entry::Path(_) | Entry::Stack { .. } | Entry::Mapping { .. } | Entry::Usage { .. } => {}
                 Entry::Call { record, since_base } => calls.push((base + since_base, thread, record)),
             }
         }
@@ -523,7 +537,7 @@ mod tests {
     #[test]
     fn a_collector_that_does_not_follow_ends_the_recording_and_leaves_nothing() {
         let (path, text) = directory("behind");
-        let recording = begun(&text, Limits { buffers: 3, patience: 20 });
+        let recording = begun(&text, Limits { buffers: 3, patience: 20, has_paths: false });
         let mut thread = Thread::of(&recording, 0);
         (0..100_000).for_each(|number| thread.append(record(number)));
         let recording = recording.lock().unwrap();
@@ -541,7 +555,7 @@ mod tests {
     fn a_collector_that_follows_is_waited_for() {
         const COUNT: u64 = 2_000_000;
         let (path, text) = directory("followed");
-        let recording = begun(&text, Limits { buffers: 20, patience: 10_000 });
+        let recording = begun(&text, Limits { buffers: 20, patience: 10_000, has_paths: false });
         let mut thread = Thread::of(&recording, 0);
         let address = recording.lock().unwrap().file.base().expose_provenance().get();
         let buffers_at = recording.lock().unwrap().buffers_at;

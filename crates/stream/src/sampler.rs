@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use heapwright_os::{copy_stack, map, own_stack, page_size, process_id, unmap};
+use heapwright_os::{map, own_stack, page_size, process_id, unmap};
 
 /// Number of stacks that are copied by a system call before the bounds of the thread's own stack are looked up; one
 /// less than a power of two.
@@ -59,15 +59,15 @@ impl Sampler {
         ((number * u64::from(limit)) >> 32) as u32
     }
 
-    /// Copies the stack from `from` on; returns the number of bytes.
-    pub(crate) fn copy_stack(&self, from: usize, copy: &mut [u8]) -> usize {
+    /// Returns the bounds of the thread's own stack, empty when they are not known; `from` lies on the current one.
+    pub(crate) fn own_stack(&self, from: usize) -> Range<usize> {
         let mut own = self.stack_start.load(Ordering::Relaxed)..self.stack_end.load(Ordering::Relaxed);
         if !own.contains(&from) && self.is_lookup_due() {
             own = look_up(from);
             self.stack_start.store(own.start, Ordering::Relaxed);
             self.stack_end.store(own.end, Ordering::Relaxed);
         }
-        copy_stack(from, &own, copy)
+        own
     }
 
     /// Whether to look up the thread's stack: not for a few copies, which a system call makes faster, and less often
@@ -98,6 +98,8 @@ fn look_up(at: usize) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
+    use heapwright_os::copy_stack;
+
     use super::*;
 
     /// Returns how many of `of` requests are sampled.
@@ -152,7 +154,8 @@ mod tests {
         let Some(place) = place else { return };
         let mut copy = [0; 64];
         for copies in 1..20 {
-            assert_eq!(sampler.copy_stack(place.stack as usize, &mut copy), 64);
+            let own = sampler.own_stack(place.stack as usize);
+            assert_eq!(copy_stack(place.stack as usize, &own, &mut copy), 64);
             let is_known = sampler.stack_end.load(Ordering::Relaxed) != 0;
             assert_eq!(is_known, copies > BEFORE_LOOKUP, "{copies}");
         }

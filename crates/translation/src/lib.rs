@@ -20,5 +20,5 @@ pub use self::clock::Rate;
 pub use self::mappings::{Listed, Mappings};
 pub use self::samples::Samples;
 pub use self::sites::{Library, Look, Redaction, Sampled, Sites};
-pub use self::source::{Producer, Source};
+pub use self::source::{Producer, Source, Table};
 pub use self::translation::{Clock, Figures, Translation};

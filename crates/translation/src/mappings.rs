@@ -152,7 +152,7 @@ mod tests {
     /// Begins the stream of this process's next program in `folder`.
     fn begun(folder: &Path) -> Recording {
         let folder = CString::new(folder.to_str().unwrap()).unwrap();
-        Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1 }).unwrap()
+        Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1, has_paths: false }).unwrap()
     }
 
     fn listed(mappings: &Mappings) -> (Listed, Vec<Vec<u8>>) {
@@ -189,7 +189,7 @@ mod tests {
         let mut command = Command::new("sleep");
         command.arg("100");
         let begin = move || {
-            let mut recording = Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1 })
+            let mut recording = Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1, has_paths: false })
                 .map_err(|_| ErrorKind::Other)?;
             let range = 0x10_0000..0x10_1000;
             recording

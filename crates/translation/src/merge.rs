@@ -31,8 +31,10 @@ pub struct Call<'b> {
     pub record: Record,
     /// Time in ticks of the process's counter, if times are recorded.
     pub ticks: Option<u64>,
-    /// The stack of the thread, if it is recorded.
+    /// The stack of the thread, if it is recorded as a copy.
     pub stack: Option<Stack<'b>>,
+    /// The stack of the thread as a node of the paths, if it is recorded so.
+    pub path: Option<u32>,
     /// What the process used before the call, if that was determined then.
     pub usage: Option<Usage>,
 }
@@ -47,6 +49,7 @@ struct Cursor {
     ticks: Option<u64>,
     /// The slot of the next call's stack.
     stack: Option<u32>,
+    path: Option<u32>,
     usage: Option<Usage>,
 }
 
@@ -178,6 +181,7 @@ impl Cursor {
                 Entry::Base(base) => self.base = base,
                 Entry::Thread(thread) => self.thread = thread,
                 Entry::Time(ticks) => self.ticks = Some(ticks),
+                Entry::Path(node) => self.path = Some(node),
                 Entry::Stack { .. } => self.stack = Some(self.read),
                 Entry::Usage { .. } => self.usage = buffer.usage(self.read),
                 Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
@@ -192,7 +196,8 @@ impl Cursor {
         let Entry::Call { record, .. } = entry(buffer, self.read)? else { bail!(DAMAGED) };
         self.read += 1;
         let stack = self.stack.take().map(|at| buffer.stack(at).context(DAMAGED)).transpose()?;
-        Ok(Call { thread: self.thread, record, ticks: self.ticks.take(), stack, usage: self.usage.take() })
+        let (ticks, path, usage) = (self.ticks.take(), self.path.take(), self.usage.take());
+        Ok(Call { thread: self.thread, record, ticks, stack, path, usage })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use heapwright_os::{Identity, Life, life};
-use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header};
+use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header, Paths};
 use memmap2::{MmapMut, MmapOptions};
 
 use super::mappings::{Mappings, Maps};
@@ -52,6 +52,11 @@ impl Source {
     /// Returns the mappings of the program, whatever has been read.
     pub fn mappings(&self) -> Mappings {
         Mappings::of(self.producer(), self.stream.clone(), self.maps.clone())
+    }
+
+    /// Returns the stream's table of paths, if it has one.
+    pub fn paths(&self) -> Option<Table> {
+        self.stream.paths().map(|_| Table { stream: self.stream.clone() })
     }
 
     /// Returns the process id.
@@ -139,6 +144,17 @@ impl Drop for Source {
     }
 }
 
+/// The table of paths of a stream.
+pub struct Table {
+    stream: Arc<Stream>,
+}
+
+impl Table {
+    pub(crate) fn get(&self) -> Option<&Paths> {
+        self.stream.paths()
+    }
+}
+
 /// A program of a process, identified by its stream's name and header.
 #[derive(Clone)]
 pub struct Producer {
@@ -179,19 +195,28 @@ pub struct Stream {
     file: File,
     map: MmapMut,
     buffers_at: usize,
+    /// Where the table of paths begins, if there is one.
+    paths_at: Option<usize>,
 }
 
 impl Stream {
     fn over(file: File) -> Result<Stream> {
-        /// Upper bound of a header's size, for any page size.
-        const HEADER: usize = 1 << 20;
+        /// Upper bound of the size of a header and a table of paths, for any page size.
+        const HEADER: usize = 16 << 20;
         // SAFETY: the process that made the file does not shorten it, and the directory is private, so that no other
         // user can; bytes beyond the end of the file are not accessed.
         let map = unsafe { MmapOptions::new().len(HEADER + BUFFERS as usize * BUFFER).map_mut(&file)? };
-        let mut mapped = Stream { file, map, buffers_at: 0 };
+        let mut mapped = Stream { file, map, buffers_at: 0, paths_at: None };
         ensure!(mapped.header().is_known(), "it was written by another version of the recorder");
         mapped.buffers_at = mapped.header().buffers_at as usize;
         ensure!(mapped.buffers_at <= HEADER, DAMAGED);
+        let paths_at = mapped.header().paths_at as usize;
+        let has_table = paths_at >= size_of::<Header>()
+            && paths_at.is_multiple_of(align_of::<Paths>())
+            && paths_at + size_of::<Paths>() <= mapped.buffers_at
+            && mapped.file.metadata()?.len() >= mapped.buffers_at as u64;
+        ensure!(paths_at == 0 || has_table, DAMAGED);
+        mapped.paths_at = Some(paths_at).filter(|&at| at != 0);
         Ok(mapped)
     }
 
@@ -199,6 +224,12 @@ impl Stream {
     pub fn buffers(&self) -> Result<u32> {
         let length = self.file.metadata()?.len().saturating_sub(self.buffers_at as u64);
         Ok(u32::try_from(length / BUFFER as u64)?.min(BUFFERS))
+    }
+
+    /// Returns the table of paths, if there is one.
+    pub fn paths(&self) -> Option<&Paths> {
+        // SAFETY: `over` has checked that the file contains the table, aligned; it consists of atomic integers.
+        self.paths_at.map(|at| unsafe { &*self.map.as_ptr().add(at).cast() })
     }
 
     fn header(&self) -> &Header {

@@ -116,11 +116,15 @@ impl Translation {
 
     /// Writes the events of one call.
     fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record, ticks, stack, usage } = call;
+        let merge::Call { thread, record, ticks, stack, path, usage } = call;
         if let Some(usage) = usage {
             self.sample(&usage)?;
         }
-        self.site = stack.map_or(Ok(None), |stack| self.site_of(&stack))?;
+        self.site = match (path, stack) {
+            (Some(node), _) => self.site_of_path(node)?,
+            (None, Some(stack)) => self.site_of(&stack)?,
+            (None, None) => None,
+        };
         if let (Some(ticks), Some(clock)) = (ticks, &self.clock) {
             self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
         }
@@ -157,6 +161,10 @@ impl Translation {
 
     fn site_of(&mut self, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
         self.sites.as_mut().map_or(Ok(None), |sites| sites.site(&mut self.writer, stack))
+    }
+
+    fn site_of_path(&mut self, node: u32) -> Result<Option<SiteId>, WriteError> {
+        self.sites.as_mut().map_or(Ok(None), |sites| sites.site_of_path(&mut self.writer, node))
     }
 
     /// Writes the site of the request that follows, if the current call has one.
@@ -326,7 +334,7 @@ mod tests {
 
     const fn call(call: Call, size: u64, address: u64) -> merge::Call<'static> {
         let record = Record { call, log2_align: 4, size, address };
-        merge::Call { thread: 0, record, ticks: None, stack: None, usage: None }
+        merge::Call { thread: 0, record, ticks: None, stack: None, path: None, usage: None }
     }
 
     fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {

@@ -1,11 +1,14 @@
 //! Call sites: turns the stack of a thread into a site of the trace.
 //!
-//! From the bottom up: `binary` (files with code), `modules` (where a process has mapped them; the unwinder), `names`
-//! (functions and lines), and here the sites of one process.
+//! From the bottom up: `binary` (files with code), `tree` (the paths that the process recognises), `rules` (how it
+//! follows them), `modules` (where a process has mapped files; the unwinder), `names` (functions and lines), and here
+//! the sites of one process.
 
 mod binary;
 mod modules;
 mod names;
+mod rules;
+mod tree;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -16,6 +19,8 @@ use heapwright_stream::{Mapping, Stack};
 use heapwright_trace::{SiteId, WriteError, Writer};
 
 use self::modules::{Change, End, Modules};
+use self::tree::{Known, Tree};
+use crate::source::Table;
 
 /// Caches that all processes of a recording share, to read each file once.
 #[derive(Clone, Default)]
@@ -58,6 +63,7 @@ pub struct Sites {
     library: Library,
     look: Look,
     modules: Modules,
+    tree: Tree,
     /// Sites by the addresses of their calls.
     known: HashMap<Box<[u64]>, SiteId, foldhash::fast::RandomState>,
     /// Whether the trace can hold no more sites.
@@ -75,12 +81,14 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Creates an empty set of sites; `look` lists the process's mappings.
-    pub fn new(library: Library, look: Look, redaction: Redaction) -> Sites {
+    /// Creates an empty set of sites; `look` lists the process's mappings, and `table` has the paths that the process
+    /// recognises.
+    pub fn new(library: Library, look: Look, table: Option<Table>, redaction: Redaction) -> Sites {
         let modules = Modules::new(library.binaries.clone());
         let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
         let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
-        Sites { library, look, modules, known, is_full, frames, files, pathless, redaction, calls, sampled }
+        let tree = Tree::new(table);
+        Sites { library, look, modules, tree, known, is_full, frames, files, pathless, redaction, calls, sampled }
     }
 
     /// Records a mapping of code.
@@ -93,6 +101,9 @@ impl Sites {
     fn settle(&mut self, change: Change) {
         if change == Change::Replaced {
             self.known.clear();
+        }
+        if change == Change::Replaced || change == Change::Added && self.tree.has_strange_ends {
+            self.tree.restart();
         }
         if change != Change::Nothing {
             self.pathless.clear();
@@ -117,24 +128,59 @@ impl Sites {
     pub fn site(&mut self, writer: &mut Writer<File>, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
         self.sampled.requests += 1;
         let mut calls = std::mem::take(&mut self.calls);
-        if let End::Unknown(address) = self.modules.unwind(stack, &mut calls)
+        let mut end = self.modules.unwind(stack, &mut calls);
+        if let End::Unknown(address) = end
             && self.look_for(address)
         {
-            self.modules.unwind(stack, &mut calls);
+            end = self.modules.unwind(stack, &mut calls);
         }
-        let site = match self.known.get(&*calls) {
-            Some(&site) => Some(site),
-            None if calls.is_empty() => {
-                self.sampled.unclear += 1;
-                None
+        match end {
+            End::Unknown(address) if !self.pathless.contains(&page_of(address)) => {}
+            End::Unknown(_) => {
+                self.tree.has_strange_ends = true;
+                self.tree.add(self.modules.steps());
             }
-            None => {
-                let site = self.define(writer, &calls)?;
-                self.sampled.left_out += u64::from(site.is_none());
-                site
-            }
-        };
+            End::Reached => self.tree.add(self.modules.steps()),
+        }
+        let site = self.site_of_calls(writer, &calls);
         self.calls = calls;
+        site
+    }
+
+    /// Returns the site of a stack that the process has recognised as the path to a node.
+    pub fn site_of_path(&mut self, writer: &mut Writer<File>, node: u32) -> Result<Option<SiteId>, WriteError> {
+        self.sampled.requests += 1;
+        match self.tree.site(node) {
+            Some(Known::Site(site)) => {
+                self.sampled.left_out += u64::from(site.is_none());
+                return Ok(site);
+            }
+            Some(Known::No) => {}
+            None => {
+                self.sampled.unclear += 1;
+                return Ok(None);
+            }
+        }
+        let mut calls = std::mem::take(&mut self.calls);
+        self.tree.calls(node, &mut calls);
+        let site = self.site_of_calls(writer, &calls);
+        self.calls = calls;
+        if let Ok(site) = site {
+            self.tree.set_site(node, site);
+        }
+        site
+    }
+
+    fn site_of_calls(&mut self, writer: &mut Writer<File>, calls: &[u64]) -> Result<Option<SiteId>, WriteError> {
+        if let Some(&site) = self.known.get(calls) {
+            return Ok(Some(site));
+        }
+        if calls.is_empty() {
+            self.sampled.unclear += 1;
+            return Ok(None);
+        }
+        let site = self.define(writer, calls)?;
+        self.sampled.left_out += u64::from(site.is_none());
         Ok(site)
     }
 

@@ -9,6 +9,9 @@ use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Module, Unwin
 use heapwright_stream::{Mapping, Place, Stack};
 
 use super::binary::{Binaries, Binary};
+use super::rules::Rules;
+use super::tree::Step;
+use heapwright_stream::Rule;
 
 /// The most stack frames of a site.
 const FRAMES: usize = 24;
@@ -28,6 +31,9 @@ pub struct Modules {
     /// Unwinding rules by address. One cache holds about five hundred entries, too few for a program; addresses are
     /// spread over several.
     caches: Vec<CacheNative<MayAllocateDuringUnwind>>,
+    /// The frames of the last stack, with the recorder's own.
+    steps: Vec<Step>,
+    rules: Rules,
     /// A copy of the current stack. The process wrote it on another processor; copying it whole is faster than fetching
     /// it word by word.
     near: Vec<u8>,
@@ -102,7 +108,8 @@ impl Modules {
     /// Creates an empty list.
     pub fn new(binaries: Binaries) -> Modules {
         let caches = (0..1 << LOG2_CACHES).map(|_| CacheNative::new()).collect();
-        Modules { binaries, modules: Vec::new(), unwinder: UnwinderNative::new(), caches, near: Vec::new() }
+        let (modules, steps, near) = (Vec::new(), Vec::new(), Vec::new());
+        Modules { binaries, modules, unwinder: UnwinderNative::new(), caches, steps, rules: Rules::default(), near }
     }
 
     /// Adds a mapping.
@@ -117,6 +124,7 @@ impl Modules {
         if let Some(module) = new.to_framehop() {
             self.unwinder.add_module(module);
         }
+        self.rules.clear();
         let at = self.modules.partition_point(|one| one.start < new.start);
         self.modules.insert(at, new);
         if gone.is_empty() { Change::Added } else { Change::Replaced }
@@ -125,6 +133,7 @@ impl Modules {
     /// Stores the addresses of a stack's calls in `frames`, innermost first, without the recorder's own.
     pub fn unwind(&mut self, stack: &Stack<'_>, frames: &mut Vec<u64>) -> End {
         frames.clear();
+        self.steps.clear();
         let mut registers = registers(&stack.place, self.unwinder.max_known_code_address());
         self.near.clear();
         self.near.extend_from_slice(stack.bytes);
@@ -136,19 +145,31 @@ impl Modules {
         };
         for _ in 0..FRAMES + RECORDERS {
             let call = address.address_for_lookup();
-            let Some(module) = index_of(&self.modules, call) else { return End::Unknown(call) };
-            if module != recorder || !frames.is_empty() {
+            let Some(module) = index_of(&self.modules, call) else {
+                self.steps.push(Step { address: address.address(), call: None, rule: Some(Rule::End) });
+                return End::Unknown(call);
+            };
+            let is_of_site = module != recorder || !frames.is_empty();
+            if is_of_site {
                 frames.push(call);
             }
-            if frames.len() == FRAMES {
+            let cache = &mut self.caches[cache_of(call)];
+            let is_last = frames.len() == FRAMES;
+            let rule = if is_last { Some(Rule::End) } else { self.rules.of(address, &mut self.unwinder, cache) };
+            self.steps.push(Step { address: address.address(), call: is_of_site.then_some(call), rule });
+            if is_last {
                 break;
             }
-            let cache = &mut self.caches[cache_of(call)];
             let next = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
             let Some(next) = next.ok().flatten().and_then(FrameAddress::from_return_address) else { break };
             address = next;
         }
         End::Reached
+    }
+
+    /// Returns the frames of the stack that was unwound last, innermost first.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// Returns the file that contains an address of the process, and the address within it.
