@@ -1,19 +1,20 @@
 //! Buffers, each of which one thread writes to without a lock.
 
 use core::cell::UnsafeCell;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapwright_os::{Mapping, Place, Usage, copy_stack, has_thread, here, is_single_threaded, thread_id};
 
-use crate::paths::Paths;
-use crate::record::{Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
+use crate::paths::{Followed, PATH, Paths};
+use crate::record::{CALLS_HEAD, Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
 use crate::sampler::Sampler;
 
 /// The length of a buffer in bytes.
 pub const BUFFER: usize = 64 << 10;
 
 /// The maximum length of a copied stack in bytes.
-pub const STACK: usize = 3 << 10;
+pub const STACK: usize = 8 << 10;
 
 /// The number of slots of a buffer.
 pub const SLOTS: u32 = ((BUFFER - 64) / SLOT) as u32;
@@ -85,6 +86,7 @@ pub struct Buffer {
 }
 
 const _: () = assert!(size_of::<Buffer>() == BUFFER);
+const _: () = assert!(PATH * 8 <= STACK);
 
 // SAFETY: everything that changes is atomic, except the slots. Slots below `count` do not change until the buffer is
 // reused, and only one writer accesses the others.
@@ -202,8 +204,8 @@ impl Buffer {
     }
 
     /// Adds a call with the stack of the calling thread, on processors on which [`heapwright_os::here`] is supported,
-    /// else as [`Buffer::append_at`]. The stack is a node of `paths` if they lead to one, else a copy. Returns `false`
-    /// when there is no room.
+    /// else as [`Buffer::append_at`]. The stack is recorded as a path if `paths` has rules for it, else as a copy.
+    /// Returns `false` when there is no room.
     ///
     /// # Safety
     /// As for [`Buffer::append`].
@@ -212,36 +214,58 @@ impl Buffer {
     #[must_use]
     pub unsafe fn append_with_stack(&self, record: Packed, ticks: Option<u64>, paths: Option<&Paths>) -> bool {
         let place = here();
+        let own = place.map_or(0..0, |place| self.sampler.own_stack(place.stack as usize));
+        let has_stack = match (place, paths) {
+            (Some(place), Some(paths)) if own.contains(&(place.stack as usize)) => {
+                self.put_path(paths, place, &own).or_else(|| self.put_copy(place, &own))
+            }
+            (Some(place), _) => self.put_copy(place, &own),
+            (None, _) => Some(()),
+        };
+        // SAFETY: the caller may write to this buffer, as this function requires.
+        has_stack.is_some() && unsafe { self.append_at(record, ticks) }
+    }
+
+    /// Adds the stack of the calling thread as a path; returns `None` when a frame has no rule, or there is no room.
+    /// The caller may write to the buffer, as [`Buffer::append`] requires, and `place` lies on the stack `own`.
+    #[inline(always)]
+    fn put_path(&self, paths: &Paths, place: Place, own: &Range<usize>) -> Option<()> {
+        let count = self.count.load(Ordering::Relaxed);
+        if count > SLOTS - LARGEST_CALL - CALLS_HEAD - (PATH as u32).div_ceil(2) {
+            return None;
+        }
+        let start = place.stack as usize;
+        let near = start..own.end.min(start + STACK);
+        let addresses = self.slot(count + CALLS_HEAD).cast::<u64>();
+        // SAFETY: there is room for all addresses of a path, and only this writer accesses slots that are not counted
+        // yet.
+        let store = |index, address| unsafe { addresses.add(index).write(address) };
+        // SAFETY: this is a part of the thread's own stack, which is mapped from the stack pointer on.
+        let entry = match unsafe { paths.follow(place, &near, store) }? {
+            Followed::Known(number) => Entry::Path(number),
+            Followed::New(length) => Entry::Calls { length: length as u32 },
+        };
+        self.put(count, entry.to_words());
+        self.count.store(count + entry.slots(), Ordering::Release);
+        Some(())
+    }
+
+    /// Adds a copy of the calling thread's stack, unless there is no room. The caller may write to the buffer, as
+    /// [`Buffer::append`] requires.
+    fn put_copy(&self, place: Place, own: &Range<usize>) -> Option<()> {
         let count = self.count.load(Ordering::Relaxed);
         if count > SLOTS - LARGEST_CALL - STACK_HEAD - (STACK / SLOT) as u32 {
-            return false;
+            return None;
         }
-        let own = place.map_or(0..0, |place| self.sampler.own_stack(place.stack as usize));
-        if let (Some(place), Some(paths)) = (place, paths)
-            && own.contains(&(place.stack as usize))
-        {
-            let start = place.stack as usize;
-            let known = start..own.end.min(start + STACK);
-            // SAFETY: this is a part of the thread's own stack, which is mapped from the stack pointer on.
-            if let Some(node) = unsafe { paths.follow(place, &known) } {
-                self.put(count, Entry::Path(node).to_words());
-                self.count.store(count + 1, Ordering::Release);
-                // SAFETY: the caller may write to this buffer, as this function requires.
-                return unsafe { self.append_at(record, ticks) };
-            }
-        }
-        if let Some(place) = place {
-            // SAFETY: there is room for STACK bytes, and only this writer accesses slots that are not counted yet.
-            let copy = unsafe { core::slice::from_raw_parts_mut(self.slot(count + STACK_HEAD).cast::<u8>(), STACK) };
-            let copied = copy_stack(place.stack as usize, &own, copy);
-            let entry = Entry::Stack { length: copied as u32, instruction: place.instruction };
-            self.put(count, entry.to_words());
-            self.put(count + 1, [place.stack, place.frame]);
-            self.put(count + 2, [place.link, 0]);
-            self.count.store(count + entry.slots(), Ordering::Release);
-        }
-        // SAFETY: the caller may write to this buffer, as this function requires.
-        unsafe { self.append_at(record, ticks) }
+        // SAFETY: there is room for STACK bytes, and only this writer accesses slots that are not counted yet.
+        let copy = unsafe { core::slice::from_raw_parts_mut(self.slot(count + STACK_HEAD).cast::<u8>(), STACK) };
+        let copied = copy_stack(place.stack as usize, own, copy);
+        let entry = Entry::Stack { length: copied as u32, instruction: place.instruction };
+        self.put(count, entry.to_words());
+        self.put(count + 1, [place.stack, place.frame]);
+        self.put(count + 2, [place.link, 0]);
+        self.count.store(count + entry.slots(), Ordering::Release);
+        Some(())
     }
 
     /// Whether the buffer is at a stop that is not its end.
@@ -299,6 +323,18 @@ impl Buffer {
         let ([stack, frame], [link, _]) = (self.words(number.checked_add(1)?)?, self.words(number.checked_add(2)?)?);
         let bytes = self.bytes(number.checked_add(STACK_HEAD)?, length)?;
         Some(Stack { place: Place { instruction, stack, frame, link }, bytes })
+    }
+
+    /// Returns the addresses of the path that begins at slot `number`, which is below [`Buffer::count`]; `None` when
+    /// there is none.
+    #[must_use]
+    pub fn calls(&self, number: u32) -> Option<&[u64]> {
+        let Entry::Calls { length } = self.entry(number)? else { return None };
+        let words = self.slots.get(number.checked_add(CALLS_HEAD)? as usize..)?;
+        let length = length as usize;
+        // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits; the
+        // length is within the buffer.
+        (length <= words.len() * 2).then(|| unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), length) })
     }
 
     /// Returns the mapping that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.

@@ -35,7 +35,7 @@ mod sampler;
 
 pub use buffer::{Appended, BUFFER, Buffer, SLOTS, STACK, Stack, State};
 pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};
-pub use paths::{Base, Paths, Rule};
+pub use paths::{Base, PATH, Paths, Rule};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
 pub use sampler::Sampler;

@@ -1,10 +1,13 @@
-//! Paths: the call stacks that the collector has unwound before, so that the process recognises them.
+//! Paths: how a process follows its own call stacks, and those that the collector has seen before.
 //!
-//! The collector unwinds the copy of a stack, and adds each of its steps to a table in the stream: in which node of the
-//! tree of all paths the step begins, the address of the call, the node it leads to, and how the registers of the
-//! caller are found. A thread follows these steps through its own stack and records the number of the last node. It
-//! interprets no unwinding information and follows no pointer out of its stack. Where a step is missing, it copies the
-//! stack as before. The collector alone writes the table, and never changes a step that it has written.
+//! The collector unwinds the copy of a stack. Of each frame it adds to a table in the stream how the registers of its
+//! caller are found, by the frame's address. From then on, threads follow these [rules](Rule) through their stacks:
+//! they interpret no unwinding information, and follow no pointer out of the stack. The addresses of the frames are a
+//! path. The collector gives it a number, by which it is recorded from then on. A stack with a frame that has no rule
+//! is copied as before.
+//!
+//! The collector alone writes the table. It changes nothing that it has written: when other code has come to known
+//! addresses, it begins another generation, in which no address has a rule.
 
 use core::ops::Range;
 use core::ptr::with_exposed_provenance;
@@ -12,35 +15,40 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapwright_os::Place;
 
-/// The base-2 logarithm of the number of places for steps.
-const LOG2_STEPS: u32 = 17;
+/// The most frames of a path.
+pub const PATH: usize = 28;
 
-/// Number of places for a step, from the one that its hash selects on.
+/// The base-2 logarithms of the numbers of places, for rules and for numbers of paths.
+const LOG2_RULES: u32 = 15;
+const LOG2_NUMBERS: u32 = 16;
+
+/// Number of places in which an entry may be, from the one that its key selects on.
 const PROBES: usize = 16;
 
-/// The table of steps: 4 MiB.
+/// The generation's position in the key of a rule, above the address.
+const GENERATION: u32 = 48;
+
+/// Rules by address, and numbers of paths by their hashes: 1.5 MiB.
 #[repr(C, align(64))]
 pub struct Paths {
-    /// The node at which all paths begin; 0 before the first step is added.
-    root: AtomicU32,
-    steps: [Step; 1 << LOG2_STEPS],
+    /// 0 before the first rule is added.
+    generation: AtomicU32,
+    rules: [Slot; 1 << LOG2_RULES],
+    numbers: [Slot; 1 << LOG2_NUMBERS],
 }
 
-/// A step: from a node, by a call, to the next node.
-#[repr(C, align(32))]
-struct Step {
-    /// The instruction pointer or return address; 0 in a place without a step. Written last.
-    address: AtomicU64,
-    /// The node in the upper half, the next node in the lower one.
-    nodes: AtomicU64,
-    /// [`Rule::to_word`].
-    rule: AtomicU64,
+/// A place of the tables.
+#[repr(C, align(16))]
+struct Slot {
+    /// 0 in a free place. Written last.
+    key: AtomicU64,
+    value: AtomicU64,
 }
 
 /// How the registers of a caller are found. The return address lies below the caller's stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// There is no caller, or no more frames are wanted.
+    /// There is no caller.
     End,
     /// There is one.
     Caller {
@@ -88,13 +96,28 @@ impl Rule {
     }
 }
 
+/// A path that a thread has followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    /// A path with this number.
+    Known(u32),
+    /// A path of this length, whose addresses were stored.
+    New(usize),
+}
+
 impl Paths {
-    /// Returns the node to which the path of the calling thread leads from `place`; `None` when a step is not known.
+    /// Follows the path of the calling thread from `place` on; `None` when a frame has no rule. Passes the index and the
+    /// address of each frame to `store`.
     ///
     /// # Safety
-    /// `stack` begins at the stack pointer of `place` and is mapped.
-    #[inline]
-    pub(crate) unsafe fn follow(&self, place: Place, stack: &Range<usize>) -> Option<u32> {
+    /// `stack` is mapped.
+    #[inline(always)]
+    pub(crate) unsafe fn follow(
+        &self,
+        place: Place,
+        stack: &Range<usize>,
+        store: impl Fn(usize, u64),
+    ) -> Option<Followed> {
         let read = |at: u64| {
             let at = at as usize;
             let is_inside = at >= stack.start && at <= stack.end.saturating_sub(8);
@@ -102,83 +125,124 @@ impl Paths {
             // requirement on the alignment.
             is_inside.then(|| unsafe { with_exposed_provenance::<u64>(at).read_unaligned() })
         };
-        self.follow_by(place, read)
+        self.follow_by(place, read, store)
     }
 
-    /// Follows a path, with the words of the stack from `read`. A path ends where they cannot be read.
+    /// Follows a path, with the words of the stack from `read`. It ends where they cannot be read.
     #[inline(always)]
-    fn follow_by(&self, place: Place, read: impl Fn(u64) -> Option<u64>) -> Option<u32> {
-        /// A damaged table may have a circle.
-        const LONGEST: usize = 64;
+    fn follow_by(
+        &self,
+        place: Place,
+        read: impl Fn(u64) -> Option<u64>,
+        store: impl Fn(usize, u64),
+    ) -> Option<Followed> {
         let (mut address, mut stack, mut frame) = (place.instruction, place.stack, place.frame);
-        let mut node = self.root.load(Ordering::Acquire);
-        for _ in 0..LONGEST {
-            let (next, rule) = self.step(node, address)?;
-            node = next;
-            let Rule::Caller { base, stack: distance, frame: stored } = Rule::from_word(rule) else {
-                return Some(node);
-            };
+        let generation = self.generation.load(Ordering::Acquire);
+        let mut hash = first_hash(generation);
+        let mut length = 0;
+        while length < PATH {
+            let rule = Rule::from_word(found(&self.rules, rule_key(generation, address))?);
+            store(length, address);
+            hash = next_hash(hash, address);
+            length += 1;
+            let Rule::Caller { base, stack: distance, frame: stored } = rule else { break };
             let base = if base == Base::Stack { stack } else { frame };
             let caller = base.wrapping_add(u64::from(distance));
-            let Some(back) = read(caller.wrapping_sub(8)).filter(|&back| back != 0 && caller > stack) else {
-                return Some(node);
-            };
+            let Some(back) = read(caller.wrapping_sub(8)).filter(|&back| back != 0 && caller > stack) else { break };
             if let Some(stored) = stored {
-                let Some(restored) = read(caller.wrapping_add(i64::from(stored) as u64)) else { return Some(node) };
+                let Some(restored) = read(caller.wrapping_add(i64::from(stored) as u64)) else { break };
                 frame = restored;
             }
             (address, stack) = (back, caller);
         }
-        None
+        Some(match found(&self.numbers, last_hash(hash)) {
+            Some(number) => Followed::Known(number as u32),
+            None => Followed::New(length),
+        })
     }
 
-    #[inline(always)]
-    fn step(&self, node: u32, address: u64) -> Option<(u32, u64)> {
-        for place in places_of(node, address) {
-            let step = &self.steps[place];
-            let found = step.address.load(Ordering::Acquire);
-            if found == address {
-                let nodes = step.nodes.load(Ordering::Relaxed);
-                if (nodes >> 32) as u32 == node {
-                    return Some((nodes as u32, step.rule.load(Ordering::Relaxed)));
-                }
-            } else if found == 0 {
-                return None;
-            }
-        }
-        None
+    /// Begins a generation, in which no address has a rule. Numbers from 1 to 65,535.
+    pub fn begin(&self, generation: u16) {
+        self.generation.store(u32::from(generation), Ordering::Release);
     }
 
-    /// Sets the node at which paths begin from now on. Steps from other ones are not used any more.
-    pub fn begin_at(&self, root: u32) {
-        self.root.store(root, Ordering::Release);
+    /// Adds the rule of frames with this address in the present generation; returns `false` when there is no room.
+    /// Called by the collector only, once per address.
+    pub fn add_rule(&self, address: u64, rule: Rule) -> bool {
+        let generation = self.generation.load(Ordering::Relaxed);
+        add(&self.rules, rule_key(generation, address), rule.to_word())
     }
 
-    /// Adds the step from `node` by the call with this address to the node `next`; returns `false` when there is no
-    /// room for it. Called by the collector only, once per step.
+    /// Adds the number of the path with this [hash](Paths::hash); returns `false` when there is no room. Called by the
+    /// collector only, once per path.
+    pub fn add_number(&self, hash: u64, number: u32) -> bool {
+        add(&self.numbers, hash, u64::from(number))
+    }
+
+    /// Returns the hash of a path in the present generation.
     #[must_use]
-    pub fn add(&self, node: u32, address: u64, next: u32, rule: Rule) -> bool {
-        let mut places = places_of(node, address).map(|place| &self.steps[place]);
-        let Some(step) = places.find(|step| step.address.load(Ordering::Relaxed) == 0) else { return false };
-        step.nodes.store(u64::from(node) << 32 | u64::from(next), Ordering::Relaxed);
-        step.rule.store(rule.to_word(), Ordering::Relaxed);
-        step.address.store(address, Ordering::Release);
-        true
+    pub fn hash(&self, addresses: &[u64]) -> u64 {
+        let first = first_hash(self.generation.load(Ordering::Relaxed));
+        last_hash(addresses.iter().fold(first, |hash, &address| next_hash(hash, address)))
     }
 }
 
-/// Returns the places in which a step may be, in the order in which they are taken.
+/// An odd number with bits at random.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn first_hash(generation: u32) -> u64 {
+    u64::from(generation).wrapping_mul(SPREAD)
+}
+
 #[inline(always)]
-fn places_of(node: u32, address: u64) -> impl Iterator<Item = usize> {
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let hash = (address ^ u64::from(node) << 40).wrapping_mul(SPREAD).rotate_left(26).wrapping_mul(SPREAD);
-    let first = (hash >> (u64::BITS - LOG2_STEPS)) as usize;
-    (0..PROBES).map(move |probe| (first + probe) % (1 << LOG2_STEPS))
+fn next_hash(hash: u64, address: u64) -> u64 {
+    (hash.rotate_left(23) ^ address).wrapping_mul(SPREAD)
+}
+
+/// Mixes the upper bits into the lower ones, and returns no 0.
+#[inline(always)]
+fn last_hash(hash: u64) -> u64 {
+    (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1
+}
+
+#[inline(always)]
+fn rule_key(generation: u32, address: u64) -> u64 {
+    u64::from(generation) << GENERATION ^ address
+}
+
+/// Returns the places in which a key may be, in the order in which they are taken.
+#[inline(always)]
+fn places_of<const N: usize>(key: u64) -> impl Iterator<Item = usize> {
+    let first = (key.wrapping_mul(SPREAD) >> (u64::BITS - N.trailing_zeros())) as usize;
+    (0..PROBES).map(move |probe| (first + probe) % N)
+}
+
+#[inline(always)]
+fn found<const N: usize>(places: &[Slot; N], key: u64) -> Option<u64> {
+    for place in places_of::<N>(key) {
+        let there = places[place].key.load(Ordering::Acquire);
+        if there == key {
+            return Some(places[place].value.load(Ordering::Relaxed));
+        }
+        if there == 0 {
+            return None;
+        }
+    }
+    None
+}
+
+fn add<const N: usize>(places: &[Slot; N], key: u64, value: u64) -> bool {
+    let mut free = places_of::<N>(key).map(|place| &places[place]);
+    let Some(place) = free.find(|place| place.key.load(Ordering::Relaxed) == 0) else { return false };
+    place.value.store(value, Ordering::Relaxed);
+    place.key.store(key, Ordering::Release);
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use std::boxed::Box;
+    use std::cell::RefCell;
     use std::collections::HashMap;
     use std::vec::Vec;
 
@@ -200,50 +264,53 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_followed_as_far_as_it_is_known() {
+    fn a_path_is_followed_when_all_its_frames_have_rules() {
         let paths = empty();
-        let by_stack = Rule::Caller { base: Base::Stack, stack: 0x20, frame: Some(-16) };
-        let by_frame = Rule::Caller { base: Base::Frame, stack: 16, frame: Some(-16) };
         let words: HashMap<u64, u64> = [(0x1010, 0x2000), (0x1018, 0xa), (0x2000, 7), (0x2008, 0xb)].into();
         let place = Place { instruction: 0xc, stack: 0x1000, frame: 0, link: 0 };
-        let follow = || paths.follow_by(place, |at| words.get(&at).copied());
+        let stored = RefCell::new([0; PATH]);
+        let follow = || {
+            paths.follow_by(place, |at| words.get(&at).copied(), |index, address| stored.borrow_mut()[index] = address)
+        };
         assert_eq!(follow(), None);
-        paths.begin_at(1);
-        assert!(paths.add(1, 0xc, 2, by_stack));
-        assert_eq!(follow(), None, "the next step is not known");
-        assert!(paths.add(2, 0xa, 3, by_frame));
-        assert_eq!(follow(), None);
-        assert!(paths.add(3, 0xb, 4, Rule::End));
-        assert_eq!(follow(), Some(4));
-        assert_eq!(paths.follow_by(place, |at| words.get(&at).copied().filter(|_| at < 0x2000)), Some(3));
-        assert_eq!(paths.follow_by(place, |_| Some(0)), Some(2), "a return address of 0 ends the stack");
-        paths.begin_at(5);
+        paths.begin(1);
+        assert!(paths.add_rule(0xc, Rule::Caller { base: Base::Stack, stack: 0x20, frame: Some(-16) }));
+        assert!(paths.add_rule(0xa, Rule::Caller { base: Base::Frame, stack: 16, frame: Some(-16) }));
+        assert_eq!(follow(), None, "the last frame has no rule");
+        assert!(paths.add_rule(0xb, Rule::End));
+        assert_eq!(follow(), Some(Followed::New(3)));
+        assert_eq!(stored.borrow()[..3], [0xc, 0xa, 0xb]);
+        assert!(paths.add_number(paths.hash(&[0xc, 0xa, 0xb]), 7));
+        assert_eq!(follow(), Some(Followed::Known(7)));
+        let shorter = |read: &dyn Fn(u64) -> Option<u64>| paths.follow_by(place, read, |_, _| {});
+        assert_eq!(shorter(&|at| words.get(&at).copied().filter(|_| at < 0x2000)), Some(Followed::New(2)));
+        assert_eq!(shorter(&|_| Some(0)), Some(Followed::New(1)), "a return address of 0 ends the stack");
+        paths.begin(2);
         assert_eq!(follow(), None);
     }
 
     #[test]
-    fn steps_are_found_until_the_table_is_full() {
+    fn entries_are_found_until_the_table_is_full() {
         let paths = empty();
-        let mut added = Vec::new();
-        for node in 0..200_000_u32 {
-            let address = 0x7f00_0000_0000 + u64::from(node % 64) * 5;
-            if paths.add(node, address, node + 1, Rule::End) {
-                added.push((node, address));
-            }
+        paths.begin(1);
+        let addresses = (0..100_000).map(|number| 0x7f00_0000_0000 + number * 5);
+        let added: Vec<u64> = addresses.clone().filter(|&address| paths.add_rule(address, Rule::End)).collect();
+        assert!(added.len() > 25_000, "{}", added.len());
+        let hashes = addresses.map(|address| paths.hash(&[address, 1]));
+        let numbered: Vec<u64> = hashes.filter(|&hash| paths.add_number(hash, hash as u32)).collect();
+        assert!(numbered.len() > 50_000, "{}", numbered.len());
+        for address in added {
+            assert_eq!(found(&paths.rules, rule_key(1, address)), Some(0));
+            assert_eq!(found(&paths.rules, rule_key(2, address)), None);
         }
-        assert!(added.len() > 100_000, "{}", added.len());
-        for (node, address) in added {
-            assert_eq!(paths.step(node, address), Some((node + 1, 0)));
-            assert_eq!(paths.step(node + 1, address), None);
-        }
+        numbered.into_iter().for_each(|hash| assert_eq!(found(&paths.numbers, hash), Some(u64::from(hash as u32))));
     }
 
     #[test]
     fn a_circle_is_not_followed_for_ever() {
         let paths = empty();
-        paths.begin_at(1);
-        assert!(paths.add(1, 9, 1, Rule::Caller { base: Base::Stack, stack: 8, frame: None }));
+        assert!(paths.add_rule(9, Rule::Caller { base: Base::Stack, stack: 8, frame: None }));
         let place = Place { instruction: 9, stack: 0, frame: 0, link: 0 };
-        assert_eq!(paths.follow_by(place, |_| Some(9)), None);
+        assert_eq!(paths.follow_by(place, |_| Some(9), |_, _| {}), Some(Followed::New(PATH)));
     }
 }

@@ -58,6 +58,9 @@ pub struct Record {
 pub(crate) const STACK_HEAD: u32 = 3;
 pub(crate) const MAPPING_HEAD: u32 = 2;
 
+/// Number of slots before the addresses of a path.
+pub(crate) const CALLS_HEAD: u32 = 1;
+
 /// Number of slots of what the process uses.
 pub(crate) const USAGE_SLOTS: u32 = 2;
 
@@ -136,6 +139,8 @@ impl Packed {
 ///     14 (usage)  resident bytes                      nanoseconds
 ///                 then a slot: page faults, nanoseconds of processor time
 ///     15 (path)   0                                   number
+///     15 (calls)  number of addresses, from 1 on      0
+///                 then a slot for two addresses each
 /// ```
 ///
 /// ```
@@ -167,8 +172,13 @@ pub enum Entry {
         /// The instruction pointer.
         instruction: u64,
     },
-    /// The stack of the next call in this buffer, as a node of [`Paths`](crate::Paths).
+    /// The stack of the next call in this buffer, as the number of a path in [`Paths`](crate::Paths).
     Path(u32),
+    /// The stack of the next call in this buffer, as the addresses of its frames.
+    Calls {
+        /// Their number, from 1 on.
+        length: u32,
+    },
     /// A [`Mapping`](crate::Mapping) of a file with code.
     Mapping {
         /// The length of the path in bytes.
@@ -194,6 +204,7 @@ impl Entry {
             Entry::Stack { length, .. } => STACK_HEAD + length.div_ceil(SLOT as u32),
             Entry::Mapping { length, .. } => MAPPING_HEAD + length.div_ceil(SLOT as u32),
             Entry::Usage { .. } => USAGE_SLOTS,
+            Entry::Calls { length } => CALLS_HEAD + length.div_ceil(2),
             _ => 1,
         }
     }
@@ -207,7 +218,8 @@ impl Entry {
             Entry::Thread(number) => [THREAD << 60, number as u64],
             Entry::Time(ticks) => [TIME << 60, ticks],
             Entry::Stack { length, instruction } => [STACK << 60 | length as u64, instruction],
-            Entry::Path(node) => [PATH << 60, node as u64],
+            Entry::Path(number) => [PATH << 60, number as u64],
+            Entry::Calls { length } => [PATH << 60 | length as u64, 0],
             Entry::Mapping { length, offset } => [MAPPING << 60 | length as u64, offset],
             Entry::Usage { resident, nanoseconds } => [USAGE << 60 | resident & MOST_RESIDENT, nanoseconds],
         }
@@ -222,7 +234,8 @@ impl Entry {
             THREAD => Entry::Thread(more as u32),
             TIME => Entry::Time(more),
             STACK => Entry::Stack { length: what as u32, instruction: more },
-            PATH => Entry::Path(more as u32),
+            PATH if what as u32 == 0 => Entry::Path(more as u32),
+            PATH => Entry::Calls { length: what as u32 },
             MAPPING => Entry::Mapping { length: what as u32, offset: more },
             USAGE => Entry::Usage { resident: what & MOST_RESIDENT, nanoseconds: more },
             call => {

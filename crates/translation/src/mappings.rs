@@ -189,8 +189,9 @@ mod tests {
         let mut command = Command::new("sleep");
         command.arg("100");
         let begin = move || {
-            let mut recording = Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1, has_paths: false })
-                .map_err(|_| ErrorKind::Other)?;
+            let mut recording =
+                Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1, has_paths: false })
+                    .map_err(|_| ErrorKind::Other)?;
             let range = 0x10_0000..0x10_1000;
             recording
                 .add_mapping(0, &Mapping { range, is_executable: true, is_guard: false, offset: 0, path: b"/own.so" });

@@ -33,10 +33,28 @@ pub struct Call<'b> {
     pub ticks: Option<u64>,
     /// The stack of the thread, if it is recorded as a copy.
     pub stack: Option<Stack<'b>>,
-    /// The stack of the thread as a node of the paths, if it is recorded so.
-    pub path: Option<u32>,
+    /// The stack of the thread, if it is recorded as a path.
+    pub path: Option<CallPath<'b>>,
     /// What the process used before the call, if that was determined then.
     pub usage: Option<Usage>,
+}
+
+/// A stack that its thread has followed.
+#[derive(Clone, Copy, Debug)]
+pub enum CallPath<'b> {
+    /// Its number.
+    Known(u32),
+    /// The addresses of its frames, innermost first; at least one.
+    New(&'b [u64]),
+}
+
+impl<'b> CallPath<'b> {
+    fn at(buffer: &'b Buffer, slot: u32) -> Option<CallPath<'b>> {
+        match buffer.entry(slot)? {
+            Entry::Path(number) => Some(CallPath::Known(number)),
+            _ => buffer.calls(slot).map(CallPath::New),
+        }
+    }
 }
 
 /// Reading position in a buffer.
@@ -49,6 +67,7 @@ struct Cursor {
     ticks: Option<u64>,
     /// The slot of the next call's stack.
     stack: Option<u32>,
+    /// The slot of the next call's path.
     path: Option<u32>,
     usage: Option<Usage>,
 }
@@ -181,7 +200,7 @@ impl Cursor {
                 Entry::Base(base) => self.base = base,
                 Entry::Thread(thread) => self.thread = thread,
                 Entry::Time(ticks) => self.ticks = Some(ticks),
-                Entry::Path(node) => self.path = Some(node),
+                Entry::Path(_) | Entry::Calls { .. } => self.path = Some(self.read),
                 Entry::Stack { .. } => self.stack = Some(self.read),
                 Entry::Usage { .. } => self.usage = buffer.usage(self.read),
                 Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
@@ -196,7 +215,8 @@ impl Cursor {
         let Entry::Call { record, .. } = entry(buffer, self.read)? else { bail!(DAMAGED) };
         self.read += 1;
         let stack = self.stack.take().map(|at| buffer.stack(at).context(DAMAGED)).transpose()?;
-        let (ticks, path, usage) = (self.ticks.take(), self.path.take(), self.usage.take());
+        let path = self.path.take().map(|at| CallPath::at(buffer, at).context(DAMAGED)).transpose()?;
+        let (ticks, usage) = (self.ticks.take(), self.usage.take());
         Ok(Call { thread: self.thread, record, ticks, stack, path, usage })
     }
 }

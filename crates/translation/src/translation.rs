@@ -9,7 +9,7 @@ use heapwright_trace::{Kind, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
 use super::clock::Rate;
-use super::merge::{self, Item};
+use super::merge::{self, CallPath, Item};
 use super::samples::Samples;
 use super::sites::{Sampled, Sites};
 use super::source::Source;
@@ -121,7 +121,7 @@ impl Translation {
             self.sample(&usage)?;
         }
         self.site = match (path, stack) {
-            (Some(node), _) => self.site_of_path(node)?,
+            (Some(path), _) => self.site_of_path(path)?,
             (None, Some(stack)) => self.site_of(&stack)?,
             (None, None) => None,
         };
@@ -163,8 +163,8 @@ impl Translation {
         self.sites.as_mut().map_or(Ok(None), |sites| sites.site(&mut self.writer, stack))
     }
 
-    fn site_of_path(&mut self, node: u32) -> Result<Option<SiteId>, WriteError> {
-        self.sites.as_mut().map_or(Ok(None), |sites| sites.site_of_path(&mut self.writer, node))
+    fn site_of_path(&mut self, path: CallPath<'_>) -> Result<Option<SiteId>, WriteError> {
+        self.sites.as_mut().map_or(Ok(None), |sites| sites.site_of_path(&mut self.writer, path))
     }
 
     /// Writes the site of the request that follows, if the current call has one.

@@ -1,14 +1,14 @@
 //! Call sites: turns the stack of a thread into a site of the trace.
 //!
-//! From the bottom up: `binary` (files with code), `tree` (the paths that the process recognises), `rules` (how it
-//! follows them), `modules` (where a process has mapped files; the unwinder), `names` (functions and lines), and here
-//! the sites of one process.
+//! From the bottom up: `binary` (files with code), `rules` (how the process follows its stacks), `modules` (where
+//! it has mapped files; the unwinder), `numbers` (the paths that it has followed), `names` (functions and lines), and
+//! here the sites of one process.
 
 mod binary;
 mod modules;
 mod names;
+mod numbers;
 mod rules;
-mod tree;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -19,7 +19,8 @@ use heapwright_stream::{Mapping, Stack};
 use heapwright_trace::{SiteId, WriteError, Writer};
 
 use self::modules::{Change, End, Modules};
-use self::tree::{Known, Tree};
+use self::numbers::Numbers;
+use crate::merge::CallPath;
 use crate::source::Table;
 
 /// Caches that all processes of a recording share, to read each file once.
@@ -63,7 +64,7 @@ pub struct Sites {
     library: Library,
     look: Look,
     modules: Modules,
-    tree: Tree,
+    numbers: Numbers,
     /// Sites by the addresses of their calls.
     known: HashMap<Box<[u64]>, SiteId, foldhash::fast::RandomState>,
     /// Whether the trace can hold no more sites.
@@ -81,14 +82,14 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Creates an empty set of sites; `look` lists the process's mappings, and `table` has the paths that the process
-    /// recognises.
+    /// Creates an empty set of sites; `look` lists the process's mappings, and the process
+    /// follows its stacks by `table`.
     pub fn new(library: Library, look: Look, table: Option<Table>, redaction: Redaction) -> Sites {
         let modules = Modules::new(library.binaries.clone());
         let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
         let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
-        let tree = Tree::new(table);
-        Sites { library, look, modules, tree, known, is_full, frames, files, pathless, redaction, calls, sampled }
+        let numbers = Numbers::new(table);
+        Sites { library, look, modules, numbers, known, is_full, frames, files, pathless, redaction, calls, sampled }
     }
 
     /// Records a mapping of code.
@@ -102,8 +103,8 @@ impl Sites {
         if change == Change::Replaced {
             self.known.clear();
         }
-        if change == Change::Replaced || change == Change::Added && self.tree.has_strange_ends {
-            self.tree.restart();
+        if change == Change::Replaced || change == Change::Added && self.numbers.has_strange_ends {
+            self.numbers.restart();
         }
         if change != Change::Nothing {
             self.pathless.clear();
@@ -134,39 +135,66 @@ impl Sites {
         {
             end = self.modules.unwind(stack, &mut calls);
         }
-        match end {
-            End::Unknown(address) if !self.pathless.contains(&page_of(address)) => {}
-            End::Unknown(_) => {
-                self.tree.has_strange_ends = true;
-                self.tree.add(self.modules.steps());
-            }
-            End::Reached => self.tree.add(self.modules.steps()),
+        if !self.is_open(end) {
+            self.numbers.add_rules(self.modules.steps());
         }
         let site = self.site_of_calls(writer, &calls);
         self.calls = calls;
         site
     }
 
-    /// Returns the site of a stack that the process has recognised as the path to a node.
-    pub fn site_of_path(&mut self, writer: &mut Writer<File>, node: u32) -> Result<Option<SiteId>, WriteError> {
+    /// Returns whether a stack may lead on when more mappings are known; notes that it does not otherwise.
+    fn is_open(&mut self, end: End) -> bool {
+        let End::Unknown(address) = end else { return false };
+        let is_strange = self.pathless.contains(&page_of(address));
+        self.numbers.has_strange_ends |= is_strange;
+        !is_strange
+    }
+
+    /// Returns the site of a path that the process has followed.
+    pub fn site_of_path(
+        &mut self,
+        writer: &mut Writer<File>,
+        path: CallPath<'_>,
+    ) -> Result<Option<SiteId>, WriteError> {
         self.sampled.requests += 1;
-        match self.tree.site(node) {
-            Some(Known::Site(site)) => {
-                self.sampled.left_out += u64::from(site.is_none());
-                return Ok(site);
+        let site = match path {
+            CallPath::Known(number) => self.numbers.site(number),
+            CallPath::New(addresses) => {
+                let hash = self.numbers.hash(addresses);
+                match self.numbers.site_of(hash) {
+                    Some(site) => Some(site),
+                    None => return self.site_of_new_path(writer, addresses, hash),
+                }
             }
-            Some(Known::No) => {}
-            None => {
-                self.sampled.unclear += 1;
-                return Ok(None);
-            }
+        };
+        match site {
+            Some(Some(_)) => {}
+            Some(None) => self.sampled.left_out += 1,
+            None => self.sampled.unclear += 1,
         }
+        Ok(site.flatten())
+    }
+
+    fn site_of_new_path(
+        &mut self,
+        writer: &mut Writer<File>,
+        addresses: &[u64],
+        hash: u64,
+    ) -> Result<Option<SiteId>, WriteError> {
         let mut calls = std::mem::take(&mut self.calls);
-        self.tree.calls(node, &mut calls);
+        let mut end = self.modules.calls_of(addresses, &mut calls);
+        if let End::Unknown(address) = end
+            && self.look_for(address)
+        {
+            end = self.modules.calls_of(addresses, &mut calls);
+        }
         let site = self.site_of_calls(writer, &calls);
         self.calls = calls;
-        if let Ok(site) = site {
-            self.tree.set_site(node, site);
+        if let Ok(site) = site
+            && !self.is_open(end)
+        {
+            self.numbers.add(hash, site);
         }
         site
     }

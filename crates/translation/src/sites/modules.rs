@@ -6,12 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder, UnwinderNative};
-use heapwright_stream::{Mapping, Place, Stack};
+use heapwright_stream::{Mapping, PATH, Place, Rule, Stack};
 
 use super::binary::{Binaries, Binary};
-use super::rules::Rules;
-use super::tree::Step;
-use heapwright_stream::Rule;
+use super::rules::{Rules, Step};
 
 /// The most stack frames of a site.
 const FRAMES: usize = 24;
@@ -130,7 +128,8 @@ impl Modules {
         if gone.is_empty() { Change::Added } else { Change::Replaced }
     }
 
-    /// Stores the addresses of a stack's calls in `frames`, innermost first, without the recorder's own.
+    /// Stores the addresses of a stack's calls in `frames`, innermost first, without the recorder's own. Frames that the
+    /// process would follow count for [`Modules::steps`] only.
     pub fn unwind(&mut self, stack: &Stack<'_>, frames: &mut Vec<u64>) -> End {
         frames.clear();
         self.steps.clear();
@@ -146,23 +145,44 @@ impl Modules {
         for _ in 0..FRAMES + RECORDERS {
             let call = address.address_for_lookup();
             let Some(module) = index_of(&self.modules, call) else {
-                self.steps.push(Step { address: address.address(), call: None, rule: Some(Rule::End) });
+                if frames.len() == FRAMES {
+                    break;
+                }
+                self.steps.push(Step { address: address.address(), rule: Some(Rule::End) });
                 return End::Unknown(call);
             };
-            let is_of_site = module != recorder || !frames.is_empty();
-            if is_of_site {
+            if frames.len() < FRAMES && (module != recorder || !frames.is_empty()) {
                 frames.push(call);
             }
-            let cache = &mut self.caches[cache_of(call)];
-            let is_last = frames.len() == FRAMES;
-            let rule = if is_last { Some(Rule::End) } else { self.rules.of(address, &mut self.unwinder, cache) };
-            self.steps.push(Step { address: address.address(), call: is_of_site.then_some(call), rule });
-            if is_last {
+            if self.steps.len() == PATH {
                 break;
             }
+            let cache = &mut self.caches[cache_of(call)];
+            let rule = self.rules.of(address, &mut self.unwinder, cache);
+            self.steps.push(Step { address: address.address(), rule });
             let next = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
             let Some(next) = next.ok().flatten().and_then(FrameAddress::from_return_address) else { break };
             address = next;
+        }
+        End::Reached
+    }
+
+    /// Stores the addresses of a path's calls in `frames`, innermost first, without the recorder's own. The first of
+    /// `addresses` is an instruction pointer, the others are return addresses.
+    pub fn calls_of(&self, addresses: &[u64], frames: &mut Vec<u64>) -> End {
+        frames.clear();
+        let Some(recorder) = addresses.first().and_then(|&address| self.index_of(address)) else {
+            return End::Unknown(addresses.first().copied().unwrap_or(0));
+        };
+        for (index, &address) in addresses.iter().enumerate() {
+            let call = address.saturating_sub(u64::from(index != 0));
+            let Some(module) = self.index_of(call) else { return End::Unknown(call) };
+            if module != recorder || !frames.is_empty() {
+                frames.push(call);
+            }
+            if frames.len() == FRAMES {
+                break;
+            }
         }
         End::Reached
     }

@@ -9,6 +9,15 @@ use std::sync::Arc;
 use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Unwinder, UnwinderNative};
 use heapwright_stream::Rule;
 
+/// A frame of a stack that was unwound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The instruction pointer or return address.
+    pub address: u64,
+    /// How its caller is found; `None` when no rule of the process can express that.
+    pub rule: Option<Rule>,
+}
+
 type Native = UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>;
 
 /// Rules by address, and whether it is a return address.
