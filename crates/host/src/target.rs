@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::ptr::{null_mut, without_provenance_mut};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::ptr::without_provenance_mut;
+
+mod stopped;
+
+pub use stopped::Stopped;
 
 use anyhow::{Context, Result, bail};
 use heapwright_os::{ForeignError, read_foreign};
@@ -19,11 +21,24 @@ const PRESENT: u64 = 1 << 63;
 /// Bit of a page map's entry: the page is in swap.
 const SWAPPED: u64 = 1 << 62;
 
-/// How long threads may take to stop: one that waits for a device does not stop before the device answers.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of the head of a page.
+pub const HEAD: usize = 16;
 
-/// Between two looks at whether a thread has stopped.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
+/// Ranges that the system reads in one call.
+const MOST_PARTS: usize = 1024;
+
+/// A thread of another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number.
+    pub id: u32,
+    /// Its number in the namespace of its process.
+    pub id_inside: u32,
+    /// Its name.
+    pub name: String,
+    /// Its stack pointer, unless it runs.
+    pub stack_pointer: Option<u64>,
+}
 
 /// Where a page of another process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +87,15 @@ impl Target {
         name.trim_end().to_owned()
     }
 
-    /// Returns the first bytes of its program's file, which is read inside its container.
+    /// Opens its program's file, in its container.
+    pub fn program(&self) -> Option<File> {
+        File::open(format!("/proc/{}/exe", self.pid)).ok()
+    }
+
+    /// Returns the first bytes of its program's file.
     pub fn program_head(&self) -> Option<[u8; 20]> {
         let mut head = [0; 20];
-        let file = File::open(format!("/proc/{}/exe", self.pid)).ok()?;
-        file.read_exact_at(&mut head, 0).ok()?;
+        self.program()?.read_exact_at(&mut head, 0).ok()?;
         Some(head)
     }
 
@@ -123,6 +142,44 @@ impl Target {
         true
     }
 
+    /// Copies the first [`HEAD`] bytes of the pages at `starts`, all in memory. Returns those that could be read.
+    pub fn heads(&self, starts: &[u64]) -> Vec<(u64, [u8; HEAD])> {
+        let mut found = Vec::with_capacity(starts.len());
+        let mut left = starts;
+        while !left.is_empty() {
+            let part = &left[..left.len().min(MOST_PARTS)];
+            let mut heads = vec![[0; HEAD]; part.len()];
+            let there = |&start: &u64| libc::iovec { iov_base: without_provenance_mut(start as usize), iov_len: HEAD };
+            let there: Vec<libc::iovec> = part.iter().map(there).collect();
+            let here = libc::iovec { iov_base: heads.as_mut_ptr().cast(), iov_len: HEAD * part.len() };
+            let (pid, count) = (self.pid as libc::pid_t, there.len() as libc::c_ulong);
+            // SAFETY: the local range is `heads`; the remote ones are only read, and the system checks them.
+            let read = unsafe { libc::process_vm_readv(pid, &raw const here, 1, there.as_ptr(), count, 0) };
+            let complete = usize::try_from(read).unwrap_or(0) / HEAD;
+            found.extend(part.iter().copied().zip(heads).take(complete));
+            // A page that cannot be read ends the call, and is passed over.
+            left = &left[part.len().min(complete + 1)..];
+        }
+        found
+    }
+
+    /// Returns the threads of the process.
+    pub fn threads(&self) -> Vec<Thread> {
+        self.thread_ids().unwrap_or_default().into_iter().filter_map(|id| self.thread(id)).collect()
+    }
+
+    fn thread(&self, id: i32) -> Option<Thread> {
+        let file = |name: &str| fs::read_to_string(format!("/proc/{}/task/{id}/{name}", self.pid));
+        let name = file("comm").ok()?.trim_end().to_owned();
+        let status = file("status").ok()?;
+        let own = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().next_back();
+        // The stack pointer is the last word but one, unless the thread runs.
+        let call = file("syscall").unwrap_or_default();
+        let pointer = call.split_ascii_whitespace().rev().nth(1).and_then(|word| word.strip_prefix("0x"));
+        let stack_pointer = pointer.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        Some(Thread { id: id as u32, id_inside: own?.parse().ok()?, name, stack_pointer })
+    }
+
     /// Returns why the memory at `address` cannot be read, `None` if it can.
     pub fn refusal(&self, address: u64) -> Option<String> {
         match read_foreign(self.pid, usize::try_from(address).ok()?, &mut [0]) {
@@ -132,47 +189,7 @@ impl Target {
         }
     }
 
-    /// Stops all threads of the process until the value is dropped. If this process ends, however it does, the kernel
-    /// lets them go on.
-    ///
-    /// # Errors
-    /// When tracing is not permitted, or the process has ended.
-    pub fn stop(&self) -> Result<Stopped> {
-        let mut stopped = Stopped { threads: Vec::new() };
-        let until = Instant::now() + PATIENCE;
-        // Threads may start others until the last is stopped.
-        loop {
-            let before = stopped.threads.len();
-            for thread in self.threads()? {
-                if !stopped.threads.iter().any(|(one, _)| *one == thread) {
-                    stopped.interrupt(thread).map_err(|error| denied(self.pid, &error))?;
-                }
-            }
-            if stopped.threads.len() == before {
-                break;
-            }
-            if let Some(thread) = stopped.wait(before, until) {
-                bail!(
-                    "thread {thread} of process {} did not stop within {} s (state {}): try again, or without --stop",
-                    self.pid,
-                    PATIENCE.as_secs(),
-                    self.state_of(thread).unwrap_or('?')
-                );
-            }
-        }
-        if stopped.threads.is_empty() {
-            bail!("process {} has no thread that can be stopped", self.pid);
-        }
-        Ok(stopped)
-    }
-
-    /// Returns the state of a thread, as in `/proc/PID/stat`.
-    fn state_of(&self, thread: i32) -> Option<char> {
-        let stat = fs::read_to_string(format!("/proc/{}/task/{thread}/stat", self.pid)).ok()?;
-        stat.rsplit_once(") ")?.1.chars().next()
-    }
-
-    fn threads(&self) -> Result<Vec<i32>> {
+    fn thread_ids(&self) -> Result<Vec<i32>> {
         let folder = fs::read_dir(format!("/proc/{}/task", self.pid))
             .with_context(|| format!("process {} has ended", self.pid))?;
         Ok(folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
@@ -202,66 +219,11 @@ fn remedy(pid: u32) -> String {
     )
 }
 
-/// Stopped threads of another process, which go on when the value is dropped.
-pub struct Stopped {
-    /// Threads, each with the signal that is delivered to it when it goes on, or 0.
-    threads: Vec<(i32, i32)>,
-}
-
-impl Stopped {
-    /// Asks `thread` to stop. One that has ended meanwhile is not an error.
-    fn interrupt(&mut self, thread: i32) -> io::Result<()> {
-        // SAFETY: seizing a thread reads and writes no memory of this process.
-        if unsafe { libc::ptrace(libc::PTRACE_SEIZE, thread, null_mut::<u8>(), null_mut::<u8>()) } != 0 {
-            let error = io::Error::last_os_error();
-            return if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) };
-        }
-        self.threads.push((thread, 0));
-        // SAFETY: as above.
-        unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, thread, null_mut::<u8>(), null_mut::<u8>()) };
-        Ok(())
-    }
-
-    /// Waits until the threads from `first` on have stopped or ended; returns one that does not stop in time.
-    fn wait(&mut self, first: usize, until: Instant) -> Option<i32> {
-        for (thread, signal) in &mut self.threads[first..] {
-            loop {
-                let mut status = 0;
-                // SAFETY: waitpid writes to `status` only.
-                let changed = unsafe { libc::waitpid(*thread, &raw mut status, libc::__WALL | libc::WNOHANG) };
-                let is_interrupted = changed < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
-                if changed != 0 && !is_interrupted {
-                    // A thread may have stopped for a signal before it was interrupted. Letting go delivers it.
-                    let is_for_signal = changed > 0 && libc::WIFSTOPPED(status) && status >> 16 == 0;
-                    *signal = if is_for_signal { libc::WSTOPSIG(status) } else { 0 };
-                    break;
-                }
-                if Instant::now() >= until {
-                    return Some(*thread);
-                }
-                sleep(BETWEEN_LOOKS);
-            }
-        }
-        None
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        for &(thread, signal) in &self.threads {
-            let signal = without_provenance_mut::<u8>(signal as usize);
-            // SAFETY: detaching reads and writes no memory of this process. It fails for a thread that has ended, and
-            // for one that has not stopped: the kernel lets that one go on when this process ends.
-            unsafe { libc::ptrace(libc::PTRACE_DETACH, thread, null_mut::<u8>(), signal) };
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::memory::Pages;
-    use std::process::{Command, Stdio};
+    use std::process::Command;
 
     #[test]
     fn pages_that_were_never_touched_stay_so() {
@@ -278,84 +240,41 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_process_goes_on() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let target = Target::open(child.id()).unwrap();
-        let state = || {
-            let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-            text.split(' ').nth(2).unwrap().to_owned()
-        };
-        for _ in 0..20 {
-            let stopped = target.stop().unwrap();
-            assert_eq!(state(), "t");
-            drop(stopped);
-            assert_ne!(state(), "t");
+    fn heads_of_pages_are_read_but_for_those_that_are_not_mapped() {
+        let pages = Pages::map(2000 * PAGE as usize).unwrap();
+        let start = pages.start().as_ptr().addr() as u64;
+        for page in 0..2000 {
+            // SAFETY: the page is mapped and belongs to this test.
+            unsafe { pages.start().add(page * PAGE as usize).cast::<u64>().write(page as u64) };
         }
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+        let mut starts: Vec<u64> = (0..2000).map(|page| start + page * PAGE).collect();
+        starts.insert(5, PAGE);
+        starts.insert(1024, PAGE);
+        let heads = Target::open(std::process::id()).unwrap().heads(&starts);
+        let numbers = heads.iter().map(|(_, head)| u64::from_le_bytes(head[..8].try_into().unwrap()));
+        assert!(numbers.eq(0..2000));
+        assert!(heads.iter().enumerate().all(|(page, (at, _))| *at == start + page as u64 * PAGE));
     }
 
     #[test]
-    fn signals_reach_a_process_that_is_stopped_again_and_again() {
-        let script = "n=0; trap 'n=$((n + 1))' USR1; echo ready; while [ $n -lt 40 ]; do :; done; echo $n";
-        let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    fn threads_have_names_and_stack_pointers() {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
         let target = Target::open(child.id()).unwrap();
-        while let Ok(None) = child.try_wait() {
-            // SAFETY: a signal to a child that has not been waited for.
-            unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
-            // The program may end at any time.
-            if let Ok(stopped) = target.stop() {
-                unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
-                drop(stopped);
+        let mut child = child;
+        let thread = loop {
+            match &target.threads()[..] {
+                [thread] if thread.name == "sleep" && thread.stack_pointer.is_some() => break thread.clone(),
+                _ => {}
             }
-        }
-        line.clear();
-        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
-        assert!(line.trim_end().parse::<u32>().unwrap() >= 40, "{line}");
-    }
-
-    #[test]
-    fn a_process_that_is_stopped_already_is_read_and_stays_stopped() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        // SAFETY: signals to a child that has not been waited for.
-        unsafe { libc::kill(child.id() as i32, libc::SIGSTOP) };
-        let target = Target::open(child.id()).unwrap();
-        let state = || target.state_of(child.id() as i32);
-        while state() != Some('T') {}
-        drop(target.stop().unwrap());
-        let until = Instant::now() + PATIENCE;
-        while state() != Some('T') && Instant::now() < until {}
-        assert_eq!(state(), Some('T'));
+        };
+        assert_eq!((thread.id, thread.id_inside), (child.id(), child.id()));
+        let stack = target.smaps().unwrap();
+        let stack = stack.lines().find(|line| line.ends_with("[stack]")).unwrap();
+        let (first, last) = stack.split(' ').next().unwrap().split_once('-').unwrap();
+        let bound = |digits| u64::from_str_radix(digits, 16).unwrap();
+        assert!((bound(first)..bound(last)).contains(&thread.stack_pointer.unwrap()));
         child.kill().unwrap();
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn a_thread_that_cannot_stop_is_reported_in_time() {
-        // The parent of a vfork is not interrupted before its child ends.
-        // SAFETY: the child of the fork calls functions that are safe after a fork only, and does not return.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: without CLONE_VM the new process has memory of its own.
-            unsafe {
-                if libc::syscall(libc::SYS_clone, libc::CLONE_VFORK | libc::SIGCHLD, 0, 0, 0, 0) == 0 {
-                    libc::sleep(6);
-                }
-                libc::_exit(0);
-            }
-        }
-        let target = Target::open(child as u32).unwrap();
-        while target.state_of(child) != Some('D') {}
-        let error = target.stop().err().unwrap().to_string();
-        assert!(error.contains("did not stop within 2 s (state D)"), "{error}");
-        // SAFETY: as above.
-        unsafe {
-            libc::kill(child, libc::SIGKILL);
-            libc::waitpid(child, null_mut(), libc::__WALL);
-        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod lists;
 mod mmapped;
 mod walk;
 
-pub use arenas::{Arena, Arenas, Parameters, Segment, find};
+pub use arenas::{Arena, Arenas, Parameters, Segment, find, ranges};
 pub use lists::{Cache, Cached, fast_blocks};
 pub use mmapped::own_mappings;
 pub use walk::{Block, SizeClass, Walked, walk};

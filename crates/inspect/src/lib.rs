@@ -3,20 +3,27 @@
 //! The process is not changed: nothing is injected, and pages that are not in memory are not touched. Everything that
 //! is read counts as damaged until it was checked: walks are bounded, and contradictions are counted.
 
+mod allocators;
 pub mod glibc;
+pub mod image;
 pub mod mappings;
 pub mod memory;
 pub mod picture;
 mod shown;
+pub mod threads;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use heapwright_host::memory::budget;
 use heapwright_host::target::Target;
 use heapwright_show::results;
 
-use self::picture::{Picture, Subject};
+use self::image::Image;
+use self::picture::{Picture, Subject, Times};
+use self::threads::Threads;
 
 /// Arguments of `inspect`.
 #[derive(Args)]
@@ -69,9 +76,10 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile) -> Result<Picture> {
     if target.program_head().is_some_and(|head| head.starts_with(b"\x7fELF\x01")) {
         bail!("process {pid} is a 32-bit program: its heap has another layout, which is not supported");
     }
-    let stopped = match meanwhile {
+    let linked = target.program().and_then(allocators::linked);
+    let mut stopping = match meanwhile {
         Meanwhile::Runs => None,
-        Meanwhile::IsStopped => Some(target.stop()?),
+        Meanwhile::IsStopped => Some((Instant::now(), target.stop()?)),
     };
     let mappings = mappings::parse(&target.smaps()?);
     if mappings.is_empty() {
@@ -81,6 +89,28 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile) -> Result<Picture> {
     if let Some(reason) = readable.and_then(|mapping| target.refusal(mapping.range.start)) {
         bail!("{reason}");
     }
-    let subject = Subject { pid, program: target.name(), stopped: stopped.is_some() };
-    Ok(Picture::take(subject, &target, &mappings))
+    let threads = Threads::find(&target, &mappings, &target.threads());
+    let subject = Subject { pid, program: target.name(), stopped: stopping.is_some(), threads, linked };
+    let start = Instant::now();
+    let copy = Image::copy(&target, &mappings, budget().unwrap_or(0) as u64);
+    let copying = start.elapsed().as_secs_f64();
+    let mut go_on = || {
+        stopping.take().map_or(0.0, |(start, stopped)| {
+            drop(stopped);
+            start.elapsed().as_secs_f64()
+        })
+    };
+    // What does not fit a second time into memory is read where it lies.
+    let (mut picture, times) = match copy {
+        Some((image, copied)) => {
+            let times = Times { stopped: go_on(), copying, copied };
+            (Picture::take(subject, &image, &mappings), times)
+        }
+        None => {
+            let picture = Picture::take(subject, &target, &mappings);
+            (picture, Times { stopped: go_on(), copying: 0.0, copied: 0 })
+        }
+    };
+    picture.times = Some(times);
+    Ok(picture)
 }

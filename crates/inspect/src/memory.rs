@@ -1,6 +1,8 @@
 //! Memory that is analysed: of a live process, or a copy.
 
-pub use heapwright_host::target::{PAGE, PageState};
+pub use heapwright_host::target::{HEAD, PAGE, PageState};
+
+use std::ops::Range;
 
 use heapwright_host::target::Target;
 
@@ -15,10 +17,26 @@ pub trait Memory {
     /// Returns where `count` pages are, from the page that contains `address` on.
     fn pages(&self, address: u64, count: usize) -> Vec<PageState>;
 
+    /// Returns the first [`HEAD`] bytes of pages at `starts`, all in memory, as far as they are known.
+    fn heads(&self, starts: &[u64]) -> Vec<(u64, [u8; HEAD])> {
+        let head = |&start: &u64| {
+            let mut head = [0; HEAD];
+            self.read(start, &mut head).then_some((start, head))
+        };
+        starts.iter().filter_map(head).collect()
+    }
+
     /// Returns the word at `address`.
     fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
+    }
+
+    /// Returns the words of `range`; what is not in memory is 0.
+    fn words(&self, range: &Range<u64>) -> Vec<u64> {
+        let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
+        self.read(range.start, &mut bytes);
+        bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect()
     }
 }
 
@@ -30,49 +48,15 @@ impl Memory for Target {
     fn pages(&self, address: u64, count: usize) -> Vec<PageState> {
         Target::pages(self, address, count)
     }
-}
 
-/// A copy of parts of a process's memory.
-#[derive(Default)]
-pub struct Image {
-    /// In address order, without overlaps.
-    parts: Vec<(u64, Vec<u8>)>,
-}
-
-impl Image {
-    /// Adds a part, behind all others.
-    pub fn push(&mut self, address: u64, bytes: Vec<u8>) {
-        debug_assert!(self.parts.last().is_none_or(|(start, bytes)| start + bytes.len() as u64 <= address));
-        self.parts.push((address, bytes));
-    }
-
-    /// Returns the part that contains `address`, from there on.
-    fn part(&self, address: u64) -> Option<&[u8]> {
-        let behind = self.parts.partition_point(|(start, _)| *start <= address);
-        let (start, bytes) = self.parts.get(behind.checked_sub(1)?)?;
-        bytes.get(usize::try_from(address - start).ok()?..).filter(|rest| !rest.is_empty())
+    fn heads(&self, starts: &[u64]) -> Vec<(u64, [u8; HEAD])> {
+        Target::heads(self, starts)
     }
 }
 
-impl Memory for Image {
-    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        let mut done = 0;
-        while done < bytes.len() {
-            let Some(part) = address.checked_add(done as u64).and_then(|at| self.part(at)) else { return false };
-            let length = part.len().min(bytes.len() - done);
-            bytes[done..done + length].copy_from_slice(&part[..length]);
-            done += length;
-        }
-        true
-    }
-
-    fn pages(&self, address: u64, count: usize) -> Vec<PageState> {
-        let state = |page: usize| match self.part(address / PAGE * PAGE + page as u64 * PAGE) {
-            Some(_) => PageState::Present,
-            None => PageState::Absent,
-        };
-        (0..count).map(state).collect()
-    }
+/// Returns how many pages `range` has, those included that it has a part of.
+pub fn page_count(range: &Range<u64>) -> usize {
+    (range.end.div_ceil(PAGE)).saturating_sub(range.start / PAGE) as usize
 }
 
 /// Reads words of memory in address order, a window at a time.

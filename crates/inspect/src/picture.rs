@@ -1,13 +1,15 @@
 //! A picture of a process's memory: what it consists of, and what would bring it down.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::glibc::{self, Block, Parameters, SizeClass, Walked};
+use crate::allocators::allocator;
+use crate::glibc::{self, Arena, Block, Cache, Cached, Parameters, SizeClass, Walked};
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState};
+use crate::threads::{ThreadFacts, Threads};
 
 /// Memory of one origin.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -45,10 +47,10 @@ pub struct ArenaPicture {
     pub bins: u64,
     /// Free bytes in fast bins.
     pub fast: u64,
-    /// Free bytes in thread caches whose tables lie in this arena.
+    /// Free bytes of this arena that lie in thread caches.
     pub cached: u64,
-    /// Thread caches whose tables lie in this arena and that have blocks.
-    pub caches: usize,
+    /// Blocks of this arena that lie in thread caches.
+    pub cached_blocks: u64,
     /// Bytes of the top chunk.
     pub top: u64,
     /// Bytes in memory.
@@ -69,6 +71,21 @@ pub struct ArenaPicture {
     pub unknown: u64,
 }
 
+/// A thread. What is not known is missing.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadPicture {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The arena that it allocates from.
+    pub arena: Option<usize>,
+    /// Free blocks in its thread cache.
+    pub cached_blocks: Option<u64>,
+    /// Bytes of these blocks.
+    pub cached: Option<u64>,
+}
+
 /// What is known of glibc's malloc in the process.
 #[derive(Clone, Debug, Serialize)]
 pub struct Glibc {
@@ -76,6 +93,8 @@ pub struct Glibc {
     pub parameters: Option<Parameters>,
     /// The arenas, the main one first.
     pub arenas: Vec<ArenaPicture>,
+    /// The threads.
+    pub threads: Vec<ThreadPicture>,
     /// Blocks by the size of their chunks; above 1 KiB, up to each power of two. Thread caches are taken out.
     pub sizes: BTreeMap<u64, SizeClass>,
     /// Runs of free chunks, up to each power of two.
@@ -90,6 +109,17 @@ pub struct Glibc {
     pub compaction_bound: u64,
 }
 
+/// Times of reading a live process.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Times {
+    /// How long the process was stopped, in seconds; 0 when it ran.
+    pub stopped: f64,
+    /// How long copying its memory took, in seconds: a part of the time above. 0 when it was read where it lies.
+    pub copying: f64,
+    /// Bytes that were copied.
+    pub copied: u64,
+}
+
 /// A picture of a process's memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Picture {
@@ -99,6 +129,8 @@ pub struct Picture {
     pub program: String,
     /// Whether its threads were stopped meanwhile.
     pub stopped: bool,
+    /// Times of reading, of a live process.
+    pub times: Option<Times>,
     /// Bytes in memory.
     pub rss: u64,
     /// All memory by origin.
@@ -117,6 +149,10 @@ pub struct Subject {
     pub program: String,
     /// Whether its threads are stopped.
     pub stopped: bool,
+    /// Its threads and stacks.
+    pub threads: Threads,
+    /// The malloc that its program contains.
+    pub linked: Option<&'static str>,
 }
 
 impl Picture {
@@ -127,10 +163,10 @@ impl Picture {
             Some(found) => found.arenas.iter().flat_map(|arena| &arena.segments).map(|one| one.range.clone()).collect(),
             None => Vec::new(),
         };
-        let is_plain_block = |(number, mapping): &(usize, &Mapping)| {
-            mapping.is_plain() && !overlaps(&segments, &mapping.range) && !is_stack(mappings, *number)
+        let is_plain_block = |mapping: &&Mapping| {
+            mapping.is_plain() && !overlaps(&segments, &mapping.range) && !subject.threads.has_stack(mapping)
         };
-        let plain: Vec<&Mapping> = mappings.iter().enumerate().filter(is_plain_block).map(|(_, one)| one).collect();
+        let plain: Vec<&Mapping> = mappings.iter().filter(is_plain_block).collect();
         let own = match arenas.as_ref().and_then(|found| found.parameters) {
             Some(Parameters { mmapped_blocks: 0, .. }) | None => Vec::new(),
             Some(_) => glibc::own_mappings(memory, &plain),
@@ -139,19 +175,21 @@ impl Picture {
             pid: subject.pid,
             program: subject.program,
             stopped: subject.stopped,
+            times: None,
             rss: mappings.iter().map(|mapping| mapping.rss).sum(),
-            origins: origins(memory, mappings, &segments, &own),
-            allocator: allocator(mappings, arenas.is_some()).to_owned(),
-            glibc: arenas.map(|found| Glibc::of(memory, &found, &own)),
+            origins: origins(memory, mappings, &subject.threads, &segments, &own),
+            allocator: allocator(mappings, subject.linked, arenas.is_some()).to_owned(),
+            glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject.threads)),
         }
     }
 }
 
 impl Glibc {
-    fn of(memory: &impl Memory, found: &glibc::Arenas, own: &[Range<u64>]) -> Glibc {
+    fn of(memory: &impl Memory, found: &glibc::Arenas, own: &[Range<u64>], threads: &Threads) -> Glibc {
         let mut all = Glibc {
             parameters: found.parameters,
             arenas: Vec::new(),
+            threads: Vec::new(),
             sizes: BTreeMap::new(),
             holes: BTreeMap::new(),
             largest: Vec::new(),
@@ -159,11 +197,23 @@ impl Glibc {
             arena_max_bound: 0,
             compaction_bound: 0,
         };
-        for (number, arena) in found.arenas.iter().enumerate() {
+        let walk = |(number, arena): (usize, &Arena)| {
             let (fast, damaged) = glibc::fast_blocks(memory, arena);
             let mut walked = glibc::walk(memory, arena, &fast, number == 0);
             walked.inconsistencies += damaged;
-            all.add(number, arena.system_bytes, walked);
+            walked
+        };
+        let mut walked: Vec<Walked> = found.arenas.iter().enumerate().map(walk).collect();
+        let caches: Vec<Cache> = walked.iter_mut().flat_map(|arena| std::mem::take(&mut arena.caches)).collect();
+        let cached = cached_by_arena(&found.arenas, &caches);
+        all.threads = threads.all.iter().map(|thread| thread_picture(thread, found, &caches)).collect();
+        for (number, (walked, cached)) in walked.into_iter().zip(cached).enumerate() {
+            all.add(number, found.arenas[number].system_bytes, walked, cached);
+        }
+        for list in caches.iter().flat_map(|cache| &cache.lists) {
+            let class = all.sizes.entry(exact(list.size)).or_default();
+            class.blocks = class.blocks.saturating_sub(list.blocks.len() as u64);
+            class.bytes = class.bytes.saturating_sub(list.bytes());
         }
         for mapping in own {
             let bytes = mapping.end - mapping.start;
@@ -175,24 +225,16 @@ impl Glibc {
         all
     }
 
-    fn add(&mut self, number: usize, system_bytes: u64, walked: Walked) {
-        let lists = || walked.caches.iter().flat_map(|cache| &cache.lists);
-        let cached: u64 = lists().map(|list| list.size * list.blocks).sum();
-        let cached_blocks: u64 = lists().map(|list| list.blocks).sum();
+    fn add(&mut self, number: usize, system_bytes: u64, walked: Walked, cached: SizeClass) {
         for (&size, class) in &walked.sizes {
             add(&mut self.sizes, size, *class);
-        }
-        for list in lists() {
-            let class = self.sizes.entry(exact(list.size)).or_default();
-            class.blocks = class.blocks.saturating_sub(list.blocks);
-            class.bytes = class.bytes.saturating_sub(list.blocks * list.size);
         }
         for (&size, class) in &walked.holes {
             add(&mut self.holes, size, *class);
         }
         self.largest.extend(&walked.largest);
         let free = walked.free.bytes + walked.fast.bytes + walked.top;
-        let live = walked.used.bytes.saturating_sub(cached);
+        let live = walked.used.bytes.saturating_sub(cached.bytes);
         self.trim += walked.trim;
         self.arena_max_bound += if number == 0 { 0 } else { walked.resident_free };
         self.compaction_bound += walked.resident.saturating_sub(live);
@@ -202,11 +244,11 @@ impl Glibc {
             used: system_bytes.saturating_sub(free),
             free,
             live,
-            blocks: walked.used.blocks.saturating_sub(cached_blocks),
+            blocks: walked.used.blocks.saturating_sub(cached.blocks),
             bins: walked.free.bytes,
             fast: walked.fast.bytes,
-            cached,
-            caches: walked.caches.len(),
+            cached: cached.bytes,
+            cached_blocks: cached.blocks,
             top: walked.top,
             resident: walked.resident,
             swapped: walked.swapped,
@@ -246,21 +288,51 @@ fn overlaps(segments: &[Range<u64>], range: &Range<u64>) -> bool {
     segments.iter().any(|segment| segment.start < range.end && range.start < segment.end)
 }
 
-/// Whether a mapping looks like a thread's stack: behind a guard without access.
-fn is_stack(mappings: &[Mapping], number: usize) -> bool {
-    let mapping = &mappings[number];
-    let guard = number.checked_sub(1).map(|before| &mappings[before]);
-    let is_guarded = guard.is_some_and(|guard| {
-        guard.access.starts_with("---") && guard.name.is_empty() && guard.range.end == mapping.range.start
-    });
-    mapping.name.starts_with("[stack") || (mapping.is_plain() && is_guarded)
+/// Returns what of each arena lies in thread caches: a thread caches blocks of any arena.
+fn cached_by_arena(arenas: &[Arena], caches: &[Cache]) -> Vec<SizeClass> {
+    let ranges = arenas
+        .iter()
+        .enumerate()
+        .flat_map(|(number, arena)| arena.segments.iter().map(move |segment| (segment.range.clone(), number)));
+    let mut ranges: Vec<(Range<u64>, usize)> = ranges.collect();
+    ranges.sort_by_key(|(range, _)| range.start);
+    let mut cached = vec![SizeClass::default(); arenas.len()];
+    for list in caches.iter().flat_map(|cache| &cache.lists) {
+        for block in &list.blocks {
+            let behind = ranges.partition_point(|(range, _)| range.start <= *block);
+            if let Some((_, number)) = ranges[..behind].last().filter(|(range, _)| range.contains(block)) {
+                cached[*number].add(list.size);
+            }
+        }
+    }
+    cached
+}
+
+fn thread_picture(thread: &ThreadFacts, found: &glibc::Arenas, caches: &[Cache]) -> ThreadPicture {
+    let arena = thread.points_to(found.arenas.iter().map(|arena| arena.address));
+    let cache = thread.points_to(caches.iter().map(|cache| cache.address));
+    let cache = caches.iter().find(|one| Some(one.address) == cache);
+    let lists = cache.map(|cache| &cache.lists);
+    ThreadPicture {
+        id: thread.id,
+        name: thread.name.clone(),
+        arena: arena.and_then(|address| found.arenas.iter().position(|one| one.address == address)),
+        cached_blocks: lists.map(|lists| lists.iter().map(|list| list.blocks.len() as u64).sum()),
+        cached: lists.map(|lists| lists.iter().map(Cached::bytes).sum()),
+    }
 }
 
 /// Returns all memory by origin, most resident first.
-fn origins(memory: &impl Memory, mappings: &[Mapping], segments: &[Range<u64>], own: &[Range<u64>]) -> Vec<Origin> {
+fn origins(
+    memory: &impl Memory,
+    mappings: &[Mapping],
+    threads: &Threads,
+    segments: &[Range<u64>],
+    own: &[Range<u64>],
+) -> Vec<Origin> {
     let mut found: BTreeMap<String, Origin> = BTreeMap::new();
-    for (number, mapping) in mappings.iter().enumerate() {
-        let name = origin(mappings, number, segments);
+    for mapping in mappings {
+        let name = origin(mapping, threads, segments);
         let mut left = mapping.clone();
         let inside = own.iter().filter(|one| mapping.range.contains(&one.start));
         for block in inside {
@@ -291,8 +363,7 @@ fn origins(memory: &impl Memory, mappings: &[Mapping], segments: &[Range<u64>], 
     all
 }
 
-fn origin(mappings: &[Mapping], number: usize, segments: &[Range<u64>]) -> String {
-    let mapping = &mappings[number];
+fn origin(mapping: &Mapping, threads: &Threads, segments: &[Range<u64>]) -> String {
     let name = mapping.name.as_str();
     if name == "[heap]" {
         return "main arena (program break)".to_owned();
@@ -300,7 +371,7 @@ fn origin(mappings: &[Mapping], number: usize, segments: &[Range<u64>]) -> Strin
     if overlaps(segments, &mapping.range) {
         return "other arenas".to_owned();
     }
-    if is_stack(mappings, number) {
+    if threads.has_stack(mapping) {
         return "stacks".to_owned();
     }
     if name.starts_with("[anon:") || name.starts_with("/memfd:") || name.starts_with("/dev/shm/") {
@@ -310,23 +381,5 @@ fn origin(mappings: &[Mapping], number: usize, segments: &[Range<u64>]) -> Strin
         Some('/') => "files".to_owned(),
         Some(_) => "kernel".to_owned(),
         None => "other anonymous".to_owned(),
-    }
-}
-
-/// Returns the name of the malloc of the process.
-fn allocator(mappings: &[Mapping], is_glibc: bool) -> &'static str {
-    const OTHERS: [(&str, &str); 5] = [
-        ("libheapwright", "Heapwright"),
-        ("libjemalloc", "jemalloc"),
-        ("libmimalloc", "mimalloc"),
-        ("libtcmalloc", "tcmalloc"),
-        ("ld-musl", "musl"),
-    ];
-    let files: HashSet<&str> = mappings.iter().filter_map(|mapping| mapping.name.rsplit('/').next()).collect();
-    let is_loaded = |start: &str| files.iter().any(|file| file.starts_with(start));
-    match OTHERS.iter().find(|(start, _)| is_loaded(start)) {
-        Some((_, name)) => name,
-        None if is_glibc => "glibc",
-        None => "not known",
     }
 }

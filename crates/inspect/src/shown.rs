@@ -16,6 +16,7 @@ pub fn text(picture: &Picture) -> String {
     let mut parts = vec![paragraph(picture), origins(picture)];
     if let Some(glibc) = &picture.glibc {
         parts.push(arenas(glibc));
+        parts.extend(threads(glibc));
         parts.extend(pins(glibc));
         parts.push(remedies(glibc));
         parts.push(sizes(glibc));
@@ -30,6 +31,10 @@ fn paragraph(picture: &Picture) -> String {
     match &picture.glibc {
         Some(glibc) => text += &verdict(picture, glibc),
         None => text += &without_glibc(picture),
+    }
+    if let Some(times) = picture.times.filter(|_| picture.stopped) {
+        let (stopped, copying) = (times.stopped * 1000.0, times.copying * 1000.0);
+        text += &format!(" It was stopped for {stopped:.0} ms: {copying:.0} ms to copy {}.", bytes(times.copied));
     }
     text += "\n";
     text
@@ -82,10 +87,7 @@ fn arenas(glibc: &Glibc) -> String {
         ["arena", "from system", "blocks", "live", "bins", "fast bins", "tcache", "top", "resident", "free in memory"];
     let mut table = Table::new(headings);
     for arena in &glibc.arenas {
-        let name = match arena.number {
-            0 => "main".to_owned(),
-            number => number.to_string(),
-        };
+        let name = name_of(arena.number);
         let sizes = [arena.live, arena.bins, arena.fast, arena.cached, arena.top, arena.resident, arena.resident_free];
         let first = [name, bytes(arena.system_bytes), grouped(arena.blocks)];
         table.row(first.into_iter().chain(sizes.map(bytes)));
@@ -99,6 +101,26 @@ fn arenas(glibc: &Glibc) -> String {
     table.to_string()
 }
 
+/// Returns the threads with the most in their caches.
+fn threads(glibc: &Glibc) -> Option<String> {
+    let mut known: Vec<_> =
+        glibc.threads.iter().filter(|thread| thread.arena.or(thread.cached.map(|_| 0)).is_some()).collect();
+    known.sort_by_key(|thread| std::cmp::Reverse(thread.cached));
+    let columns = [("thread", Side::Right), ("name", Side::Left), ("arena", Side::Left), ("tcache", Side::Right)];
+    let mut table = Table::aligned(columns);
+    for thread in known.iter().take(ROWS) {
+        let arena = thread.arena.map_or_else(Cell::missing, |number| name_of(number).into());
+        let cached = thread.cached.map_or_else(Cell::missing, |cached| bytes(cached).into());
+        table.row([thread.id.to_string().into(), thread.name.clone().into(), arena, cached]);
+    }
+    (!known.is_empty()).then(|| table.to_string())
+}
+
+/// Returns how an arena is called.
+fn name_of(arena: usize) -> String {
+    if arena == 0 { "main".to_owned() } else { arena.to_string() }
+}
+
 fn pins(glibc: &Glibc) -> Option<String> {
     let columns =
         [("top of arena", Side::Left), ("pinned by", Side::Left), ("of", Side::Right), ("free before it", Side::Right)];
@@ -106,7 +128,7 @@ fn pins(glibc: &Glibc) -> Option<String> {
     let pinned = glibc.arenas.iter().filter_map(|arena| Some((arena, arena.pin.filter(|_| arena.before_pin > 0)?)));
     let mut count = 0;
     for (arena, pin) in pinned.take(ROWS) {
-        let name = if arena.number == 0 { "main".to_owned() } else { arena.number.to_string() };
+        let name = name_of(arena.number);
         table.row([name, format!("{:#x}", pin.address), bytes(pin.bytes), bytes(arena.before_pin)]);
         count += 1;
     }

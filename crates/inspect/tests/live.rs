@@ -6,9 +6,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
 use heapwright_host::target::Target;
+use heapwright_inspect::image::Image;
 use heapwright_inspect::mappings::{self, Mapping};
-use heapwright_inspect::memory::Image;
 use heapwright_inspect::picture::{Glibc, Picture};
+use heapwright_inspect::threads::Threads;
 use heapwright_inspect::{Meanwhile, picture_of};
 
 /// The compiled test program.
@@ -26,8 +27,39 @@ struct Subject {
     out: BufReader<ChildStdout>,
     /// System bytes, used bytes, free bytes and bytes of own mappings, as `mallinfo2` returns them.
     total: Vec<u64>,
-    /// System bytes of each arena, as `malloc_info` prints them.
-    arenas: Vec<u64>,
+    /// Bytes of each arena, as `malloc_info` prints them.
+    arenas: Vec<Own>,
+}
+
+/// What `malloc_info` prints of an arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Own {
+    system: u64,
+    fast: u64,
+    /// Free bytes in other bins and the top.
+    rest: u64,
+    /// How many of these may be flags.
+    flags: u64,
+}
+
+impl Own {
+    /// Takes a line of the report.
+    fn line(&mut self, line: &str) {
+        let number = |name: &str| -> u64 {
+            let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        match line {
+            line if line.starts_with("<system type=\"current\"") => self.system = number("size"),
+            line if line.starts_with("<total type=\"fast\"") => self.fast = number("size"),
+            line if line.starts_with("<total type=\"rest\"") => {
+                // The sizes of free chunks but the top are counted with their flags: 1, and 4 outside the main arena.
+                let chunks = number("count") - 1;
+                (self.rest, self.flags) = (number("size") - chunks, chunks * 4);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Subject {
@@ -43,12 +75,12 @@ impl Subject {
             let line = subject.line();
             match line.trim_end() {
                 "end" => break,
-                line if line.starts_with("<heap ") => is_in_heap = true,
-                "</heap>" => is_in_heap = false,
-                line if is_in_heap && line.starts_with("<system type=\"current\"") => {
-                    let size = line.split('"').nth(3).unwrap();
-                    subject.arenas.push(size.parse().unwrap());
+                line if line.starts_with("<heap ") => {
+                    subject.arenas.push(Own::default());
+                    is_in_heap = true;
                 }
+                "</heap>" => is_in_heap = false,
+                line if is_in_heap => subject.arenas.last_mut().unwrap().line(line),
                 _ => {}
             }
         }
@@ -77,11 +109,26 @@ fn sum(picture: &Picture, figure: impl Fn(&heapwright_inspect::picture::ArenaPic
     glibc(picture).arenas.iter().map(figure).sum()
 }
 
+/// Threads and bytes of the programs; `HEAPWRIGHT_INSPECT_LARGE` adds the largest.
+fn programs() -> Vec<(&'static str, &'static str)> {
+    let mut programs = vec![
+        ("1", "1048576"),
+        ("2", "1048576"),
+        ("4", "3000000"),
+        ("8", "20000000"),
+        ("16", "64000000"),
+        ("1", "100000000"),
+        ("4", "200000000"),
+    ];
+    if std::env::var_os("HEAPWRIGHT_INSPECT_LARGE").is_some() {
+        programs.extend([("16", "500000000"), ("1", "1073741824"), ("4", "2147483648")]);
+    }
+    programs
+}
+
 #[test]
 fn a_stopped_process_is_what_its_own_malloc_reports() {
-    for (threads, bytes) in
-        [("1", "1048576"), ("1", "100000000"), ("4", "3000000"), ("4", "200000000"), ("16", "64000000")]
-    {
+    for (threads, bytes) in programs() {
         let subject = Subject::start(&[threads, bytes]);
         let picture = picture_of(subject.child.id(), Meanwhile::IsStopped).unwrap();
         let case = format!("{threads} threads, {bytes} bytes: {picture:#?}");
@@ -90,22 +137,49 @@ fn a_stopped_process_is_what_its_own_malloc_reports() {
         assert_eq!(sum(&picture, |arena| arena.used), subject.total[1], "{case}");
         assert_eq!(sum(&picture, |arena| arena.free), subject.total[2], "{case}");
         assert_eq!(glibc(&picture).parameters.unwrap().mmapped_bytes, subject.total[3], "{case}");
-        let arenas: Vec<u64> = glibc(&picture).arenas.iter().map(|arena| arena.system_bytes).collect();
         // malloc_info goes round the same ring.
-        assert_eq!(arenas, subject.arenas, "{case}");
-        assert!(sum(&picture, |arena| arena.caches as u64) > 0, "{case}");
+        assert_eq!(glibc(&picture).arenas.len(), subject.arenas.len(), "{case}");
+        for (arena, own) in glibc(&picture).arenas.iter().zip(&subject.arenas) {
+            assert_eq!((arena.system_bytes, arena.fast), (own.system, own.fast), "{case}");
+            let flags = if arena.number == 0 { 0 } else { own.flags };
+            assert!((own.rest - flags..=own.rest).contains(&(arena.bins + arena.top)), "{own:?} {case}");
+        }
+        assert!(sum(&picture, |arena| arena.cached_blocks) > 0, "{case}");
         // Headers of arenas and heaps, and the ends of heaps that are full, are no chunks.
-        let overhead =
-            picture.glibc.as_ref().unwrap().arenas.iter().map(|arena| arena.used - arena.live - arena.cached);
-        assert!(overhead.max().unwrap() < 64 << 10, "{case}");
+        for arena in &glibc(&picture).arenas {
+            let heaps = arena.system_bytes / (64 << 20) + 1;
+            assert!(arena.used - arena.live - arena.cached <= 8 << 10 << heaps.ilog2(), "{case}");
+        }
+        let found = &glibc(&picture).threads;
+        assert_eq!(found.len().to_string(), threads, "{case}");
+        assert!(found.iter().all(|thread| thread.arena.is_some() && thread.cached > Some(0)), "{case}");
+        let cached: u64 = found.iter().filter_map(|thread| thread.cached).sum();
+        assert_eq!(cached, sum(&picture, |arena| arena.cached), "{case}");
+        let stacks = picture.origins.iter().find(|origin| origin.name == "stacks").unwrap();
+        assert!(stacks.rss < 1 << 20, "{case}");
     }
 }
 
 #[test]
 fn a_process_that_runs_is_what_its_own_malloc_reports_within_a_hundredth() {
-    let subject = Subject::start(&["4", "100000000", "churn"]);
-    for _ in 0..20 {
+    for (threads, bytes) in programs() {
+        let subject = Subject::start(&[threads, bytes]);
         let picture = picture_of(subject.child.id(), Meanwhile::Runs).unwrap();
+        assert_eq!(glibc(&picture).arenas.len(), subject.arenas.len());
+        for (arena, own) in glibc(&picture).arenas.iter().zip(&subject.arenas) {
+            let free = own.fast + own.rest;
+            for (mine, own) in [(arena.used, own.system - free), (arena.free, free)] {
+                assert!(mine.abs_diff(own) <= own / 100, "{mine} {own} {picture:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_whose_threads_allocate_meanwhile_is_what_its_own_malloc_reported_within_a_hundredth() {
+    let subject = Subject::start(&["4", "100000000", "churn"]);
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped].into_iter().cycle().take(20) {
+        let picture = picture_of(subject.child.id(), meanwhile).unwrap();
         for (mine, own) in [
             (sum(&picture, |arena| arena.used), subject.total[1]),
             (sum(&picture, |arena| arena.free), subject.total[2]),
@@ -168,7 +242,13 @@ fn damaged_heaps_are_read_without_a_crash_or_a_hang() {
         }
         let mut image = Image::default();
         copy.into_iter().for_each(|(start, bytes)| image.push(start, bytes));
-        let about = heapwright_inspect::picture::Subject { pid: 1, program: "damaged".to_owned(), stopped: true };
+        let about = heapwright_inspect::picture::Subject {
+            pid: 1,
+            program: "damaged".to_owned(),
+            stopped: true,
+            threads: Threads::default(),
+            linked: None,
+        };
         let picture = Picture::take(about, &image, &mappings);
         damaged +=
             u32::from(picture.glibc.is_none_or(|glibc| glibc.arenas.iter().any(|arena| arena.inconsistencies > 0)));

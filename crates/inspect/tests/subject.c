@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static size_t bytes_of_each;
@@ -14,6 +15,10 @@ static uint64_t random_of(uint64_t *state) {
     *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;
     return *state;
 }
+
+/* Blocks that the next thread frees: its cache then has blocks of another arena. */
+enum { PASSED = 64, THREADS = 64 };
+static void *passed[THREADS][PASSED];
 
 /* Fills, then frees most: in runs, so that whole pages are free. */
 static void work(uint64_t seed) {
@@ -31,9 +36,18 @@ static void work(uint64_t seed) {
         if (blocks[index] != NULL && random_of(&seed) % 16 == 0) free(blocks[index]), blocks[index] = NULL;
 }
 
-static void *thread(void *seed) {
-    work((uint64_t)(uintptr_t)seed);
+static void pass_on(int number, int threads) {
+    for (int index = 0; index < PASSED; index++) passed[number][index] = malloc(200 + 16 * (size_t)index);
     pthread_barrier_wait(&done);
+    for (int index = 0; index < PASSED; index++) free(passed[(number + 1) % threads][index]);
+    pthread_barrier_wait(&done);
+}
+
+static int threads;
+
+static void *thread(void *number) {
+    work(7919 * (uint64_t)(uintptr_t)number);
+    pass_on((int)(uintptr_t)number, threads);
     pause();
     return NULL;
 }
@@ -54,15 +68,21 @@ static long resident(void) {
 }
 
 int main(int count, char **arguments) {
-    int threads = count > 1 ? atoi(arguments[1]) : 1, index;
+    int index;
+    threads = count > 1 ? atoi(arguments[1]) : 1;
+    if (threads > THREADS) abort();
     pthread_t made;
     char line[16];
     bytes_of_each = (count > 2 ? strtoul(arguments[2], NULL, 10) : 1 << 20) / (unsigned)threads;
     pthread_barrier_init(&done, NULL, (unsigned)threads);
     for (index = 1; index < threads; index++)
-        if (pthread_create(&made, NULL, thread, (void *)(uintptr_t)(index * 7919)) != 0) abort();
+        if (pthread_create(&made, NULL, thread, (void *)(uintptr_t)index) != 0) abort();
     work(42);
-    pthread_barrier_wait(&done);
+    pass_on(0, threads);
+    /* A guard in front of memory that is no stack. */
+    char *guarded = mmap(NULL, 3 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mprotect(guarded + (1 << 20), 1 << 20, PROT_READ | PROT_WRITE) != 0) abort();
+    memset(guarded + (1 << 20), 1, 1 << 20);
     void *own = malloc(3 << 20);
     memset(own, 1, 1 << 20);
     if (count > 3) {

@@ -15,6 +15,9 @@ const BINS: usize = 127;
 /// Bins that must be empty for an arena to be looked for. Nearly all bins of a large heap may have chunks.
 const EMPTY_BINS: usize = 2;
 
+/// Bins that may contradict themselves in the middle of a change.
+const TORN_BINS: usize = 2;
+
 /// From the bins of an arena to fields behind them, in every version since 2.26.
 const NEXT: u64 = 2048;
 const SYSTEM_BYTES: u64 = 2072;
@@ -91,14 +94,34 @@ pub struct Arenas {
     pub arenas: Vec<Arena>,
     /// `mp_`, where it was found.
     pub parameters: Option<Parameters>,
+    /// The data of the file that has both.
+    data: Vec<Range<u64>>,
+}
+
+/// Returns the memory that [`find`] and walks of the arenas read.
+pub fn ranges(memory: &impl Memory, mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let Some(found) = find(memory, mappings) else { return Vec::new() };
+    let mut ranges = found.data;
+    for arena in found.arenas {
+        ranges.push(arena.address..arena.address.saturating_add(BINS_AT[0] + END));
+        ranges.extend(arena.segments.into_iter().map(|segment| segment.range));
+    }
+    ranges
 }
 
 /// Finds the arenas of a process; `None` when nothing in its writable data has the structure of an arena.
 pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
     let data = writable_data(mappings);
-    let heap = mappings.iter().find(|mapping| mapping.name == "[heap]").map(|mapping| mapping.range.start);
-    let ring = data.iter().find_map(|range| main_arena(memory, range))?;
-    let parameters = data.iter().find_map(|range| parameters(memory, range, heap?));
+    let (arenas_in, ring) = data.iter().find_map(|range| Some((range, main_arena(memory, mappings, range)?)))?;
+    // Core files and emulators do not name the heap.
+    let named = mappings.iter().find(|mapping| mapping.name == "[heap]");
+    let heap = named.or_else(|| {
+        let top = top(memory, ring.arenas[0] + ring.bins_at)?;
+        mappings.iter().find(|mapping| mapping.range.contains(&top.start))
+    });
+    let heap = heap.map(|mapping| mapping.range.start);
+    // Both are in the same file.
+    let parameters = heap.and_then(|heap| parameters(memory, arenas_in, heap));
     let all = ring.arenas.iter().enumerate();
     let mut seen = HashSet::new();
     let arenas = all.map(|(number, &address)| {
@@ -110,7 +133,7 @@ pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
         let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
         Arena { address, system_bytes: memory.word(bins + SYSTEM_BYTES).unwrap_or(0), fast, segments }
     });
-    Some(Arenas { arenas: arenas.collect(), parameters })
+    Some(Arenas { arenas: arenas.collect(), parameters, data: vec![arenas_in.clone()] })
 }
 
 /// Returns the writable data of files, the C library's first. Zeroed data lies in a mapping behind that has no name.
@@ -140,32 +163,53 @@ struct Ring {
     bins_at: u64,
 }
 
-fn main_arena(memory: &impl Memory, range: &Range<u64>) -> Option<Ring> {
-    let words = words(memory, range);
-    let is_empty = |at: usize| -> bool {
-        let link = (range.start + at as u64 * 8).wrapping_sub(HEADER);
-        words.get(at) == Some(&link) && words.get(at + 1) == Some(&link)
+fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) -> Option<Ring> {
+    let words = memory.words(range);
+    let link = |at: usize| (range.start + at as u64 * 8).wrapping_sub(HEADER);
+    let is_empty = |at: usize| words.get(at) == Some(&link(at)) && words.get(at + 1) == Some(&link(at));
+    let heaps: Vec<&Range<u64>> = mappings.iter().filter(|one| one.is_data()).map(|one| &one.range).collect();
+    let may_be_chunk = |word: &u64| {
+        let behind = heaps.partition_point(|heap| heap.start <= *word);
+        word.is_multiple_of(ALIGN) && behind > 0 && heaps[behind - 1].contains(word)
     };
-    // Empty bins at every second word up to each.
-    let mut sums: Vec<usize> = Vec::with_capacity(words.len());
-    for at in 0..words.len() {
-        let before = at.checked_sub(2).map_or(0, |before| sums[before]);
-        sums.push(before + usize::from(is_empty(at)));
-    }
-    let empty_bins = |start: usize| {
-        let before = start.checked_sub(2).map_or(0, |before| sums[before]);
-        sums[start + (BINS - 1) * 2] - before
-    };
-    let starts = 0..words.len().saturating_sub((END / 8) as usize);
-    let mut candidates: Vec<(usize, usize)> = starts.map(|start| (empty_bins(start), start)).collect();
-    // Neighbours have nearly as many empty bins. The ring of arenas decides.
-    candidates.retain(|(count, _)| *count >= EMPTY_BINS);
-    candidates.sort_by_key(|(count, start)| (std::cmp::Reverse(*count), *start));
-    candidates.iter().find_map(|&(_, start)| {
+    let may_be_bin = |at: usize| is_empty(at) || words[at..].iter().take(2).all(may_be_chunk);
+    let empty_bins = pair_counts(words.len(), is_empty);
+    let possible_bins = pair_counts(words.len(), may_be_bin);
+    let ring_of = |start: usize| {
         let bins = range.start + start as u64 * 8;
         top(memory, bins)?;
         BINS_AT.into_iter().find_map(|bins_at| ring(memory, bins.checked_sub(bins_at)?, bins_at))
+    };
+    let starts = 0..words.len().saturating_sub((END / 8) as usize);
+    let mut with_empty: Vec<usize> = starts.clone().filter(|start| empty_bins[*start] >= EMPTY_BINS).collect();
+    // Neighbours have nearly as many empty bins. The ring of arenas decides.
+    with_empty.sort_by_key(|start| (std::cmp::Reverse(empty_bins[*start]), *start));
+    with_empty.into_iter().find_map(ring_of).or_else(|| {
+        // All bins of a large heap may have chunks, which point back.
+        let is_linked = |start: usize| {
+            let bins = (start..).step_by(2).take(BINS);
+            let pointing_back = |at: &usize| {
+                is_empty(*at) || words[*at].checked_add(24).and_then(|at| memory.word(at)) == Some(link(*at))
+            };
+            bins.filter(pointing_back).count() >= BINS - TORN_BINS
+        };
+        let mut full = starts.filter(|start| possible_bins[*start] == BINS && is_linked(*start));
+        full.find_map(ring_of)
     })
+}
+
+/// Counts, from each word on, at how many of the next [`BINS`] pairs of words `is_one` holds.
+fn pair_counts(words: usize, is_one: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut sums: Vec<usize> = Vec::with_capacity(words);
+    for at in 0..words {
+        let before = at.checked_sub(2).map_or(0, |before| sums[before]);
+        sums.push(before + usize::from(is_one(at)));
+    }
+    let count = |start: usize| {
+        let before = start.checked_sub(2).map_or(0, |before| sums[before]);
+        sums.get(start + (BINS - 1) * 2).map_or(0, |sum| sum - before)
+    };
+    (0..words).map(count).collect()
 }
 
 /// Follows the ring of arenas from `first`; `None` when it does not return.
@@ -185,16 +229,9 @@ fn ring(memory: &impl Memory, first: u64, bins_at: u64) -> Option<Ring> {
     None
 }
 
-/// Returns the words of `range`; what is not in memory is 0.
-fn words(memory: &impl Memory, range: &Range<u64>) -> Vec<u64> {
-    let mut bytes = vec![0; (range.end - range.start) as usize];
-    memory.read(range.start, &mut bytes);
-    bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect()
-}
-
 /// Finds `mp_` by the start of the program break, which it contains.
 fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Parameters> {
-    let words = words(memory, range);
+    let words = memory.words(range);
     let starts = words.iter().enumerate().filter(|(_, word)| (heap..heap + (1 << 20)).contains(word));
     starts.into_iter().find_map(|(at, &heap_start)| {
         BREAK_AT.into_iter().find_map(|offset| {
@@ -284,4 +321,46 @@ fn heaps(memory: &impl Memory, mappings: &[Mapping], arena: u64, bins: u64, seen
 fn first_chunk(memory: &impl Memory, heap: u64) -> u64 {
     let is_new = memory.word(heap + 32).is_some_and(|page| page >= 4096 && page.is_power_of_two());
     heap + HEAP_INFO[usize::from(!is_new)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Image;
+
+    #[test]
+    fn an_arena_without_any_empty_bin_is_found() {
+        const DATA: u64 = 0x10000;
+        const HEAP: u64 = 0x40000;
+        let (mut data, mut heap) = (vec![0_u64; 1024], vec![0_u64; 2048]);
+        let arena = DATA + 0x100;
+        let bins = arena + BINS_AT[0];
+        let place = |address: u64| ((address - DATA) / 8) as usize;
+        for bin in 0..BINS as u64 {
+            let (link, chunk) = (bins + bin * 16 - HEADER, bin * 64);
+            data[place(bins + bin * 16)] = HEAP + chunk;
+            data[place(bins + bin * 16) + 1] = HEAP + chunk;
+            heap[(chunk / 8) as usize + 2] = link;
+            heap[(chunk / 8) as usize + 3] = link;
+        }
+        let top = HEAP + 0x3000;
+        data[place(bins - TOP)] = top;
+        data[place(bins + NEXT)] = arena;
+        data[place(bins + SYSTEM_BYTES)] = 0x4000;
+        heap[0x3000 / 8 + 1] = 0x1001;
+        let bytes = |words: Vec<u64>| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let mut image = Image::default();
+        image.push(DATA, bytes(data));
+        image.push(HEAP, bytes(heap));
+        let mapping = |range: Range<u64>, name: &str| Mapping {
+            range,
+            name: name.to_owned(),
+            access: "rw-p".to_owned(),
+            ..Mapping::default()
+        };
+        let mappings = [mapping(DATA..DATA + 8192, "/lib/libc.so.6"), mapping(HEAP..HEAP + 16384, "[heap]")];
+        let found = find(&image, &mappings).unwrap();
+        assert_eq!(found.arenas[0].address, arena);
+        assert_eq!(found.arenas[0].segments[0], Segment { range: HEAP..HEAP + 0x4000, top: Some(top) });
+    }
 }

@@ -46,12 +46,19 @@ fn is_chunk(memory: &impl Memory, chunk: u64) -> bool {
 }
 
 /// A list of free blocks in a thread cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
     /// The length of each chunk.
     pub size: u64,
-    /// The number of blocks.
-    pub blocks: u64,
+    /// The addresses of the blocks. They may lie in any arena.
+    pub blocks: Vec<u64>,
+}
+
+impl Cached {
+    /// Returns the bytes of the chunks.
+    pub fn bytes(&self) -> u64 {
+        self.size * self.blocks.len() as u64
+    }
 }
 
 /// A form of `tcache_perthread_struct`.
@@ -76,12 +83,14 @@ const FORMS: [Form; 3] = [
 /// A thread cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
+    /// Its address, as the thread has it.
+    pub address: u64,
     /// Lists with blocks.
     pub lists: Vec<Cached>,
 }
 
 /// The most blocks of a list of a thread cache.
-const LONGEST_CACHED: u64 = 1 << 16;
+const LONGEST_CACHED: usize = 1 << 16;
 
 impl Cache {
     /// Returns whether a chunk of `size` may be a thread cache.
@@ -111,26 +120,27 @@ impl Cache {
             }
             if first != 0 && list < form.lists as usize {
                 let size = SHORTEST + list as u64 * ALIGN;
-                let blocks = length(memory, first, size, steps)?;
-                if form.all_lists == form.lists && blocks != count {
+                let blocks = blocks(memory, first, size, steps)?;
+                if form.all_lists == form.lists && blocks.len() as u64 != count {
                     return None;
                 }
                 lists.push(Cached { size, blocks });
             }
         }
-        (!lists.is_empty()).then_some(Cache { lists })
+        (!lists.is_empty()).then_some(Cache { address: chunk + HEADER, lists })
     }
 }
 
-/// Returns the number of blocks of a list, all of which are chunks of `size`.
-fn length(memory: &impl Memory, first: u64, size: u64, steps: &mut u64) -> Option<u64> {
-    let (mut block, mut blocks) = (first, 0);
+/// Returns the blocks of a list, all of which are chunks of `size`.
+fn blocks(memory: &impl Memory, first: u64, size: u64, steps: &mut u64) -> Option<Vec<u64>> {
+    let (mut block, mut blocks) = (first, Vec::new());
     while block != 0 {
         let chunk = block.checked_sub(HEADER)?;
-        if !block.is_multiple_of(ALIGN) || memory.word(chunk + 8)? & !FLAGS != size || blocks > LONGEST_CACHED {
+        let is_one = block.is_multiple_of(ALIGN) && memory.word(chunk + 8)? & !FLAGS == size;
+        if !is_one || blocks.len() > LONGEST_CACHED {
             return None;
         }
-        blocks += 1;
+        blocks.push(block);
         *steps = steps.checked_sub(1)?;
         block = next(memory, block, HEADER)?;
     }

@@ -42,7 +42,8 @@ pub struct SizeClass {
 }
 
 impl SizeClass {
-    fn add(&mut self, bytes: u64) {
+    /// Counts a block.
+    pub fn add(&mut self, bytes: u64) {
         self.blocks += 1;
         self.bytes += bytes;
     }

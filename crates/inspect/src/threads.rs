@@ -1,0 +1,120 @@
+//! Threads of a process: their stacks, and what their thread-local storage points to.
+
+use std::iter::once;
+use std::ops::Range;
+
+use heapwright_host::target::Thread;
+
+use crate::mappings::Mapping;
+use crate::memory::{Memory, PageState, page_count};
+
+/// The thread's number in glibc's control block on x86-64, in every version.
+const ID_AT: u64 = 0x2d0;
+
+/// Bytes of thread-local storage in front of a control block that are looked at.
+const STORAGE: u64 = 8192;
+
+/// Where control blocks are looked for: at the ends of stacks, first in a short part and then in a longer one; at the
+/// ends of other mappings, for that of the main thread, in front of which the kernel may have put blocks; and at the
+/// start of the program break, for those of static programs.
+const ENDS: [u64; 2] = [16 << 10, 1 << 20];
+const LAST_PART: u64 = 256 << 10;
+const START_OF_HEAP: u64 = 64 << 10;
+
+/// What is known of a thread.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadFacts {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its stack, where it was found.
+    pub stack: Option<Range<u64>>,
+    /// Words of its thread-local storage.
+    storage: Vec<u64>,
+}
+
+impl ThreadFacts {
+    /// Returns the first of `addresses` that the thread's own storage contains.
+    pub fn points_to(&self, addresses: impl Iterator<Item = u64>) -> Option<u64> {
+        let mut addresses = addresses;
+        addresses.find(|address| self.storage.contains(address))
+    }
+}
+
+/// The threads of a process, and its stacks.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    /// The threads.
+    pub all: Vec<ThreadFacts>,
+    /// Mappings that are stacks, of threads that have ended too.
+    pub stacks: Vec<Range<u64>>,
+}
+
+impl Threads {
+    /// Returns what is known of `threads`. Control blocks are recognised on x86-64 under glibc.
+    pub fn find(memory: &impl Memory, mappings: &[Mapping], threads: &[Thread]) -> Threads {
+        let all: Vec<ThreadFacts> = threads.iter().map(|thread| fact(mappings, thread)).collect();
+        let stacks = all.iter().filter_map(|thread| thread.stack.clone()).collect();
+        let mut found = Threads { all, stacks };
+        for (number, mapping) in mappings.iter().enumerate() {
+            let block = places(mappings, number).iter().find_map(|range| control_block(memory, range));
+            let Some((block, id_inside)) = block else { continue };
+            let is_stack = has_guard(mappings, number);
+            if is_stack {
+                found.stacks.push(mapping.range.clone());
+            }
+            let Some(at) = threads.iter().position(|thread| thread.id_inside == id_inside) else { continue };
+            found.all[at].storage = memory.words(&(block.saturating_sub(STORAGE).max(mapping.range.start)..block));
+            if is_stack {
+                found.all[at].stack.get_or_insert(mapping.range.clone());
+            }
+        }
+        found
+    }
+
+    /// Whether a mapping is a stack.
+    pub fn has_stack(&self, mapping: &Mapping) -> bool {
+        mapping.name.starts_with("[stack") || self.stacks.contains(&mapping.range)
+    }
+}
+
+fn fact(mappings: &[Mapping], thread: &Thread) -> ThreadFacts {
+    let has_stack = |mapping: &&Mapping| thread.stack_pointer.is_some_and(|pointer| mapping.range.contains(&pointer));
+    let stack = mappings.iter().find(has_stack).map(|mapping| mapping.range.clone());
+    ThreadFacts { id: thread.id, name: thread.name.clone(), stack, storage: Vec::new() }
+}
+
+/// Whether a mapping without access and name lies in front.
+fn has_guard(mappings: &[Mapping], number: usize) -> bool {
+    let guard = number.checked_sub(1).map(|before| &mappings[before]);
+    guard.is_some_and(|guard| {
+        guard.access.starts_with("---") && guard.name.is_empty() && guard.range.end == mappings[number].range.start
+    })
+}
+
+/// Returns where in a mapping a control block may be.
+fn places(mappings: &[Mapping], number: usize) -> Vec<Range<u64>> {
+    let mapping = &mappings[number];
+    let Range { start, end } = mapping.range;
+    match mapping {
+        mapping if mapping.name == "[heap]" => once(start..end.min(start.saturating_add(START_OF_HEAP))).collect(),
+        mapping if !mapping.is_plain() => Vec::new(),
+        _ if has_guard(mappings, number) => {
+            ENDS.into_iter().map(|length| start.max(end.saturating_sub(length))..end).collect()
+        }
+        _ => once(start.max(end.saturating_sub(LAST_PART))..end).collect(),
+    }
+}
+
+/// Returns the control block in `range`, which contains its own address twice, and the number of its thread, 0 when
+/// that has ended.
+fn control_block(memory: &impl Memory, range: &Range<u64>) -> Option<(u64, u32)> {
+    if !memory.pages(range.start, page_count(range)).contains(&PageState::Present) {
+        return None;
+    }
+    let words = memory.words(range);
+    let word = |address: u64| words.get(((address - range.start) / 8) as usize).copied();
+    let is_one = |block: &u64| word(*block) == Some(*block) && word(*block + 16) == Some(*block);
+    (range.start..range.end).step_by(64).filter(is_one).find_map(|block| Some((block, word(block + ID_AT)? as u32)))
+}
