@@ -1,9 +1,10 @@
 //! File systems, locks on files, and capabilities of programs.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, getxattr, statvfs};
+use rustix::fs::{FlockOperation, SeekFrom, StatVfsMountFlags, flock, getxattr, seek, statvfs};
 
 /// Returns the path of a file of `process` beside `path`: `T.PID.hwt` beside `T.hwt`.
 pub fn path_for_process(path: &Path, process: &str) -> PathBuf {
@@ -25,6 +26,14 @@ pub fn try_lock(file: &File) -> bool {
 /// without locks it returns `false`.
 pub fn is_locked_elsewhere(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+/// Returns the next range of a file, from `from` on, that is not a hole; `None` when only a hole follows. A file system
+/// without holes has a single range.
+pub fn next_data(file: &File, from: u64) -> Option<Range<u64>> {
+    let start = seek(file, SeekFrom::Data(from)).ok()?;
+    let end = seek(file, SeekFrom::Hole(start)).ok()?;
+    Some(start..end)
 }
 
 /// Returns how many bytes this user can still write to the file system of `folder`; `None` if unknown.

@@ -38,6 +38,8 @@ pub struct Thread {
     pub name: String,
     /// Its stack pointer, unless it runs.
     pub stack_pointer: Option<u64>,
+    /// Where its thread-local storage is, when its registers are known.
+    pub control_block: Option<u64>,
 }
 
 /// Where a page of another process is.
@@ -177,7 +179,7 @@ impl Target {
         let call = file("syscall").unwrap_or_default();
         let pointer = call.split_ascii_whitespace().rev().nth(1).and_then(|word| word.strip_prefix("0x"));
         let stack_pointer = pointer.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        Some(Thread { id: id as u32, id_inside: own?.parse().ok()?, name, stack_pointer })
+        Some(Thread { id: id as u32, id_inside: own?.parse().ok()?, name, stack_pointer, control_block: None })
     }
 
     /// Returns why the memory at `address` cannot be read, `None` if it can.

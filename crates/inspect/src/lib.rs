@@ -4,6 +4,7 @@
 //! is read counts as damaged until it was checked: walks are bounded, and contradictions are counted.
 
 mod allocators;
+pub mod core_file;
 pub mod glibc;
 pub mod image;
 pub mod mappings;
@@ -12,6 +13,7 @@ pub mod picture;
 mod shown;
 pub mod threads;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -19,8 +21,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use heapwright_host::memory::budget;
 use heapwright_host::target::Target;
-use heapwright_show::results;
+use heapwright_show::{results, usage};
 
+use self::core_file::Core;
 use self::image::Image;
 use self::picture::{Picture, Subject, Times};
 use self::threads::Threads;
@@ -29,9 +32,12 @@ use self::threads::Threads;
 #[derive(Args)]
 pub struct Arguments {
     /// The process.
-    #[arg(value_name = "PID")]
-    pid: u32,
-    /// Stop the process while its memory is read: the picture is exact.
+    #[arg(value_name = "PID", required_unless_present = "core")]
+    pid: Option<u32>,
+    /// Read a core file instead of a process.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "stop"])]
+    core: Option<PathBuf>,
+    /// Stop the process while its memory is copied: the picture is exact.
     #[arg(long)]
     stop: bool,
     /// Print JSON.
@@ -44,6 +50,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   heapwright inspect $(pidof redis-server)    what is in its memory, and what would bring it down?
   heapwright inspect --stop 4711              exact: the process is stopped while it is read
+  heapwright inspect --core core.4711         a process that has ended
   heapwright inspect --json 4711              the same as JSON";
 
 /// What the process does while it is read.
@@ -58,7 +65,11 @@ pub enum Meanwhile {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let meanwhile = if arguments.stop { Meanwhile::IsStopped } else { Meanwhile::Runs };
-    let picture = picture_of(arguments.pid, meanwhile)?;
+    let picture = match (&arguments.core, arguments.pid) {
+        (Some(file), _) => picture_of_core(file)?,
+        (None, Some(pid)) => picture_of(pid, meanwhile)?,
+        (None, None) => usage::refuse("a process or --core FILE is needed"),
+    };
     if arguments.json {
         results::print(&[picture])?;
     } else {
@@ -113,4 +124,16 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile) -> Result<Picture> {
     };
     picture.times = Some(times);
     Ok(picture)
+}
+
+/// Takes a picture of the process that a core file contains.
+///
+/// # Errors
+/// When it is no core file of a supported machine, or is damaged.
+pub fn picture_of_core(file: &Path) -> Result<Picture> {
+    let core = Core::open(file)?;
+    let mappings = core.mappings();
+    let threads = Threads::find(&core, &mappings, &core.threads);
+    let subject = Subject { pid: core.pid, program: core.program.clone(), stopped: true, threads, linked: None };
+    Ok(Picture { missing: core.missing, ..Picture::take(subject, &core, &mappings) })
 }

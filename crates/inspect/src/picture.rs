@@ -131,6 +131,8 @@ pub struct Picture {
     pub stopped: bool,
     /// Times of reading, of a live process.
     pub times: Option<Times>,
+    /// Bytes that a core file lacks.
+    pub missing: u64,
     /// Bytes in memory.
     pub rss: u64,
     /// All memory by origin.
@@ -176,6 +178,7 @@ impl Picture {
             program: subject.program,
             stopped: subject.stopped,
             times: None,
+            missing: 0,
             rss: mappings.iter().map(|mapping| mapping.rss).sum(),
             origins: origins(memory, mappings, &subject.threads, &segments, &own),
             allocator: allocator(mappings, subject.linked, arenas.is_some()).to_owned(),

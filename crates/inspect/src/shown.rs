@@ -32,6 +32,9 @@ fn paragraph(picture: &Picture) -> String {
         Some(glibc) => text += &verdict(picture, glibc),
         None => text += &without_glibc(picture),
     }
+    if picture.missing > 0 {
+        text += &format!(" The core file is truncated: {} are missing.", bytes(picture.missing));
+    }
     if let Some(times) = picture.times.filter(|_| picture.stopped) {
         let (stopped, copying) = (times.stopped * 1000.0, times.copying * 1000.0);
         text += &format!(" It was stopped for {stopped:.0} ms: {copying:.0} ms to copy {}.", bytes(times.copied));

@@ -11,7 +11,7 @@ use crate::memory::{Memory, PageState, page_count};
 /// The thread's number in glibc's control block on x86-64, in every version.
 const ID_AT: u64 = 0x2d0;
 
-/// Bytes of thread-local storage in front of a control block that are looked at.
+/// Bytes of thread-local storage that are looked at: in front of a control block on x86-64, behind it on aarch64.
 const STORAGE: u64 = 8192;
 
 /// Where control blocks are looked for: at the ends of stacks, first in a short part and then in a longer one; at the
@@ -57,6 +57,11 @@ impl Threads {
         let all: Vec<ThreadFacts> = threads.iter().map(|thread| fact(mappings, thread)).collect();
         let stacks = all.iter().filter_map(|thread| thread.stack.clone()).collect();
         let mut found = Threads { all, stacks };
+        for (fact, thread) in found.all.iter_mut().zip(threads) {
+            if let Some(block) = thread.control_block {
+                fact.storage = memory.words(&(block.saturating_sub(STORAGE)..block.saturating_add(STORAGE)));
+            }
+        }
         for (number, mapping) in mappings.iter().enumerate() {
             let block = places(mappings, number).iter().find_map(|range| control_block(memory, range));
             let Some((block, id_inside)) = block else { continue };

@@ -85,7 +85,7 @@ int main(int count, char **arguments) {
     memset(guarded + (1 << 20), 1, 1 << 20);
     void *own = malloc(3 << 20);
     memset(own, 1, 1 << 20);
-    if (count > 3) {
+    if (count > 3 && strcmp(arguments[3], "churn") == 0) {
         for (index = 0; index < 2; index++) pthread_create(&made, NULL, churn, (void *)(uintptr_t)(index + 5));
     }
     /* The streams' buffers exist before anything is measured. */
@@ -95,6 +95,7 @@ int main(int count, char **arguments) {
     struct mallinfo2 all = mallinfo2();
     printf("%zu %zu %zu %zu\n", all.arena, all.uordblks, all.fordblks, all.hblkhd), fflush(stdout);
     malloc_info(0, stdout), fflush(stdout), puts("end"), fflush(stdout);
+    if (count > 3 && strcmp(arguments[3], "abort") == 0) abort();
     if (read(0, line, sizeof line) <= 0) return 0;
     long before = resident();
     malloc_trim(0);

@@ -137,10 +137,12 @@ pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
 }
 
 /// Returns the writable data of files, the C library's first. Zeroed data lies in a mapping behind that has no name.
+/// Some core files name no file: then all data counts.
 fn writable_data(mappings: &[Mapping]) -> Vec<Range<u64>> {
     let mut found: Vec<(bool, Range<u64>)> = Vec::new();
+    let has_names = mappings.iter().any(|mapping| mapping.name.starts_with('/'));
     for (number, mapping) in mappings.iter().enumerate() {
-        if !mapping.is_data() || !mapping.name.starts_with('/') {
+        if !mapping.is_data() || (has_names && !mapping.name.starts_with('/')) {
             continue;
         }
         let mut range = mapping.range.clone();

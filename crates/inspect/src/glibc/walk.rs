@@ -199,10 +199,11 @@ impl<M: Memory> Walker<'_, '_, M> {
         (size >= SHORTEST && size.is_multiple_of(ALIGN) && size <= stop.checked_sub(at)?).then_some(size)
     }
 
-    /// Whether the end of a heap that is full is at `at`: a header without a block, and one of length 0.
+    /// Whether the end of a heap that is full is at `at`: a header of length 0, often behind a header without a block.
     fn is_fence(&mut self, at: u64) -> bool {
         let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
-        self.segment.top.is_none() && length(at) == Some(HEADER) && length(at + HEADER) == Some(0)
+        let is_last = length(at) == Some(0) && at + HEADER == self.segment.range.end;
+        self.segment.top.is_none() && (is_last || length(at) == Some(HEADER) && length(at + HEADER) == Some(0))
     }
 
     /// Returns the next place that a few chunks follow, or `stop`.
@@ -277,5 +278,35 @@ impl<M: Memory> Walker<'_, '_, M> {
             let given = (top.end - start - SHORTEST - 1) & !(PAGE - 1);
             self.out.trim += self.pages.resident(&(top.end - given..top.end));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Image;
+
+    /// Walks a heap without a top that consists of chunks with these sizes and flags.
+    fn walk_heap(sizes: &[u64]) -> Walked {
+        let (mut words, mut at) = (vec![0_u64; 512], 0);
+        for size in sizes {
+            words[at / 8 + 1] = *size;
+            at += ((size & !FLAGS) as usize).max(16);
+        }
+        let mut image = Image::default();
+        image.push(0x10000, words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        let segment = Segment { range: 0x10000..0x10000 + at as u64, top: None };
+        let arena = Arena { address: 0, system_bytes: 0, fast: None, segments: vec![segment] };
+        walk(&image, &arena, &HashSet::new(), false)
+    }
+
+    #[test]
+    fn the_ends_of_full_heaps_are_no_contradictions() {
+        // What is left behind the last block becomes a free chunk, a header without a block, or a chunk of 32 bytes.
+        for end in [&[96 | 5, 16, 1][..], &[16 | 1, 1], &[32 | 1, 1]] {
+            let walked = walk_heap(&[&[64 | 5, 128 | 5], end].concat());
+            assert_eq!((walked.inconsistencies, walked.unknown), (0, 0), "{end:?}");
+        }
+        assert_eq!(walk_heap(&[64 | 5, 8, 64 | 5]).inconsistencies, 1);
     }
 }

@@ -1,0 +1,135 @@
+//! Core files: of live processes, truncated, and damaged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use heapwright_inspect::picture::Picture;
+use heapwright_inspect::{core_file::Core, picture_of_core};
+
+/// A folder with a core file of a program that has printed what glibc says of its heap.
+struct Made {
+    folder: tempfile::TempDir,
+    /// System bytes, used bytes, free bytes and bytes of own mappings.
+    total: Vec<u64>,
+}
+
+impl Made {
+    fn core(&self) -> PathBuf {
+        self.folder.path().join("core")
+    }
+}
+
+/// Compiles the test program by `compiler` and has `run` end it with a core file; `None` when no core can be had.
+fn make(compiler: &str, arguments: &[&str], runner: &[&str]) -> Option<Made> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subject.c");
+    let mut compile = Command::new(compiler);
+    compile.args(["-O1", "-pthread", "-o"]).arg(folder.path().join("subject")).arg(source).args(arguments);
+    if !compile.status().is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let command = format!("ulimit -c unlimited; exec {} ./subject 2 3000000 abort", runner.join(" "));
+    let output = Command::new("sh").args(["-c", &command]).current_dir(folder.path()).output().ok()?;
+    let text = String::from_utf8(output.stdout).unwrap();
+    let total = text.lines().next()?.split(' ').map(|word| word.trim().parse().unwrap()).collect();
+    let is_core = |path: &Path| path.file_name().unwrap().to_str().unwrap().contains("core");
+    let mut files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let found = files.find(|path| is_core(path))?;
+    fs::rename(found, folder.path().join("core")).unwrap();
+    Some(Made { folder, total })
+}
+
+/// A core file that the kernel wrote. Where the system collects them elsewhere there is none.
+static NATIVE: LazyLock<Option<Made>> = LazyLock::new(|| make("cc", &[], &[]));
+
+fn assert_is_what_malloc_reported(picture: &Picture, total: &[u64]) {
+    let glibc = picture.glibc.as_ref().expect("arenas are found");
+    let sum =
+        |figure: fn(&heapwright_inspect::picture::ArenaPicture) -> u64| glibc.arenas.iter().map(figure).sum::<u64>();
+    assert_eq!(sum(|arena| arena.inconsistencies), 0, "{picture:#?}");
+    assert_eq!(sum(|arena| arena.system_bytes), total[0], "{picture:#?}");
+    assert_eq!(sum(|arena| arena.used), total[1], "{picture:#?}");
+    assert_eq!(sum(|arena| arena.free), total[2], "{picture:#?}");
+    assert_eq!(glibc.parameters.unwrap().mmapped_bytes, total[3], "{picture:#?}");
+    assert_eq!(glibc.arenas.len(), 2);
+    assert_eq!(picture.program, "subject");
+}
+
+#[test]
+fn a_core_file_is_what_the_process_was() {
+    let Some(made) = NATIVE.as_ref() else { return eprintln!("skipped: this system writes no core files here") };
+    let picture = picture_of_core(&made.core()).unwrap();
+    assert_is_what_malloc_reported(&picture, &made.total);
+    let glibc = picture.glibc.unwrap();
+    assert_eq!(glibc.threads.len(), 2);
+    assert!(
+        glibc.threads.iter().all(|thread| thread.arena.is_some() && thread.cached > Some(0)),
+        "{:?}",
+        glibc.threads
+    );
+}
+
+#[test]
+fn a_core_file_of_aarch64_is_what_the_process_was() {
+    let made = make("aarch64-linux-gnu-gcc", &["-static"], &["qemu-aarch64"]);
+    let Some(made) = made else { return eprintln!("skipped: no cross compiler, no emulator, or no core files") };
+    let picture = picture_of_core(&made.core()).unwrap();
+    assert_is_what_malloc_reported(&picture, &made.total);
+}
+
+#[test]
+fn a_truncated_core_file_is_read_as_far_as_it_goes_or_refused() {
+    let Some(made) = NATIVE.as_ref() else { return eprintln!("skipped: this system writes no core files here") };
+    let bytes = fs::read(made.core()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("core");
+    let error = |length: usize| {
+        fs::write(&path, &bytes[..length]).unwrap();
+        format!("{:#}", picture_of_core(&path).err().unwrap())
+    };
+    assert!(error(0).ends_with("no core file: it is shorter than the header of one"));
+    assert!(error(63).ends_with("no core file: it is shorter than the header of one"));
+    assert!(error(100).contains("truncated: it has no table of segments"));
+    for part in 1..20 {
+        fs::write(&path, &bytes[..bytes.len() / 20 * part]).unwrap();
+        if let Ok(picture) = picture_of_core(&path) {
+            assert!(picture.missing > 0);
+        }
+    }
+}
+
+#[test]
+fn other_files_are_refused_with_the_reason() {
+    let reason = |path: &str| format!("{:#}", picture_of_core(Path::new(path)).err().unwrap());
+    assert_eq!(reason("/proc/self/exe"), "/proc/self/exe: no core file: it is a program or a library");
+    assert!(reason("/etc/passwd").ends_with("no core file: it does not begin as ELF files do"));
+    assert!(reason("/nowhere/core").starts_with("cannot read /nowhere/core"));
+}
+
+/// `HEAPWRIGHT_INSPECT_TRIES` sets the number of files.
+#[test]
+fn damaged_core_files_are_read_without_a_crash_or_a_hang() {
+    let Some(made) = NATIVE.as_ref() else { return eprintln!("skipped: this system writes no core files here") };
+    let tries = std::env::var("HEAPWRIGHT_INSPECT_TRIES").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
+    let bytes = fs::read(made.core()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("core");
+    let mut random = fastrand::Rng::with_seed(17);
+    let mut refused = 0;
+    for _ in 0..tries {
+        // Headers and notes are at the start.
+        let mut head = bytes[..bytes.len().min(32 << 10)].to_vec();
+        for _ in 0..1 << random.u32(0..6) {
+            let at = random.usize(0..head.len());
+            head[at] = random.u8(..);
+        }
+        let mut damaged = bytes.clone();
+        damaged[..head.len()].copy_from_slice(&head);
+        fs::write(&path, &damaged).unwrap();
+        refused += u32::from(Core::open(&path).is_err());
+        let _ = picture_of_core(&path);
+    }
+    assert!(refused < tries);
+}
