@@ -11,7 +11,7 @@ mod walk;
 pub use arenas::{Arena, Arenas, Parameters, Segment, find, ranges};
 pub use lists::{Cache, Cached, fast_blocks};
 pub use mmapped::own_mappings;
-pub use walk::{Block, SizeClass, Walked, walk};
+pub use walk::{ArenaMap, Block, Listing, MapCell, SizeClass, Walked, walk};
 
 /// Bits of a chunk's size that are flags.
 const FLAGS: u64 = 7;

@@ -6,6 +6,7 @@
 mod allocators;
 pub mod core_file;
 pub mod glibc;
+pub mod growth;
 pub mod image;
 pub mod mappings;
 pub mod memory;
@@ -15,15 +16,19 @@ pub mod threads;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use heapwright_host::memory::budget;
 use heapwright_host::target::Target;
 use heapwright_show::{results, usage};
+use serde::Serialize;
 
 use self::core_file::Core;
+use self::glibc::Listing;
+use self::growth::{Growth, History};
 use self::image::Image;
 use self::picture::{Picture, Subject, Times};
 use self::threads::Threads;
@@ -40,6 +45,17 @@ pub struct Arguments {
     /// Stop the process while its memory is copied: the picture is exact.
     #[arg(long)]
     stop: bool,
+    /// Take a picture every few seconds, 5 by default, and show what changed.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "5",
+        value_parser = heapwright_show::number::parse_duration,
+        conflicts_with = "core"
+    )]
+    watch: Option<Duration>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -50,6 +66,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   heapwright inspect $(pidof redis-server)    what is in its memory, and what would bring it down?
   heapwright inspect --stop 4711              exact: the process is stopped while it is read
+  heapwright inspect --watch=10 4711          what grows, and what stays?
   heapwright inspect --core core.4711         a process that has ended
   heapwright inspect --json 4711              the same as JSON";
 
@@ -65,9 +82,12 @@ pub enum Meanwhile {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let meanwhile = if arguments.stop { Meanwhile::IsStopped } else { Meanwhile::Runs };
+    if let (Some(pause), Some(pid)) = (arguments.watch, arguments.pid) {
+        return watch(arguments, pid, meanwhile, pause);
+    }
     let picture = match (&arguments.core, arguments.pid) {
         (Some(file), _) => picture_of_core(file)?,
-        (None, Some(pid)) => picture_of(pid, meanwhile)?,
+        (None, Some(pid)) => picture_of(pid, meanwhile, Listing::Counted)?,
         (None, None) => usage::refuse("a process or --core FILE is needed"),
     };
     if arguments.json {
@@ -78,11 +98,44 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Takes a picture every `pause` until the process has ended.
+fn watch(arguments: &Arguments, pid: u32, meanwhile: Meanwhile, pause: Duration) -> Result<ExitCode> {
+    let mut history = History::default();
+    let mut is_first = true;
+    loop {
+        let picture = match picture_of(pid, meanwhile, Listing::Listed) {
+            Ok(picture) => picture,
+            Err(error) if is_first || Target::open(pid).is_ok() => return Err(error),
+            Err(_) => {
+                heapwright_show::print!("process {pid} has ended\n");
+                return Ok(ExitCode::SUCCESS);
+            }
+        };
+        is_first = false;
+        let seen = picture.clone();
+        let growth = history.add(picture);
+        if arguments.json {
+            results::print(&[Watched { picture: &seen, growth: growth.as_ref() }])?;
+        } else {
+            heapwright_show::print!("{}\n", growth::text(&seen, growth.as_ref()));
+        }
+        sleep(pause);
+    }
+}
+
+/// A picture in the output of `--watch --json`.
+#[derive(Serialize)]
+struct Watched<'a> {
+    #[serde(flatten)]
+    picture: &'a Picture,
+    growth: Option<&'a Growth>,
+}
+
 /// Takes a picture of process `pid`.
 ///
 /// # Errors
 /// When it has ended, may not be read, or is no 64-bit program.
-pub fn picture_of(pid: u32, meanwhile: Meanwhile) -> Result<Picture> {
+pub fn picture_of(pid: u32, meanwhile: Meanwhile, listing: Listing) -> Result<Picture> {
     let target = Target::open(pid)?;
     if target.program_head().is_some_and(|head| head.starts_with(b"\x7fELF\x01")) {
         bail!("process {pid} is a 32-bit program: its heap has another layout, which is not supported");
@@ -101,7 +154,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile) -> Result<Picture> {
         bail!("{reason}");
     }
     let threads = Threads::find(&target, &mappings, &target.threads());
-    let subject = Subject { pid, program: target.name(), stopped: stopping.is_some(), threads, linked };
+    let subject = Subject { pid, program: target.name(), stopped: stopping.is_some(), threads, linked, listing };
     let start = Instant::now();
     let copy = Image::copy(&target, &mappings, budget().unwrap_or(0) as u64);
     let copying = start.elapsed().as_secs_f64();
@@ -134,6 +187,13 @@ pub fn picture_of_core(file: &Path) -> Result<Picture> {
     let core = Core::open(file)?;
     let mappings = core.mappings();
     let threads = Threads::find(&core, &mappings, &core.threads);
-    let subject = Subject { pid: core.pid, program: core.program.clone(), stopped: true, threads, linked: None };
+    let subject = Subject {
+        pid: core.pid,
+        program: core.program.clone(),
+        stopped: true,
+        threads,
+        linked: None,
+        listing: Listing::Counted,
+    };
     Ok(Picture { missing: core.missing, ..Picture::take(subject, &core, &mappings) })
 }

@@ -1,15 +1,18 @@
 //! A picture of a process's memory: what it consists of, and what would bring it down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use serde::Serialize;
 
 use crate::allocators::allocator;
-use crate::glibc::{self, Arena, Block, Cache, Cached, Parameters, SizeClass, Walked};
+use crate::glibc::{self, Arena, ArenaMap, Block, Cache, Cached, Listing, Parameters, SizeClass, Walked};
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState};
 use crate::threads::{ThreadFacts, Threads};
+
+/// `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD` where the program has not changed them and they have not grown.
+pub const DEFAULT_THRESHOLD: u64 = 128 << 10;
 
 /// Memory of one origin.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -59,8 +62,14 @@ pub struct ArenaPicture {
     pub swapped: u64,
     /// Bytes in memory of what `free` counts.
     pub resident_free: u64,
+    /// Bytes in memory of the top.
+    pub resident_top: u64,
+    /// Bytes in memory of holes of 128 KiB and longer.
+    pub resident_long_holes: u64,
     /// Bytes in memory that `malloc_trim(0)` gives back.
     pub trim: u64,
+    /// What lies where.
+    pub map: ArenaMap,
     /// The last block in front of the top.
     pub pin: Option<Block>,
     /// Free bytes in front of this block.
@@ -103,10 +112,18 @@ pub struct Glibc {
     pub largest: Vec<Block>,
     /// Bytes in memory that `malloc_trim(0)` gives back.
     pub trim: u64,
-    /// Free bytes in memory of all arenas but the main one: what a smaller `MALLOC_ARENA_MAX` can at most avoid.
-    pub arena_max_bound: u64,
+    /// By each `MALLOC_ARENA_MAX`, the bytes that it can at most avoid.
+    pub arena_max_bounds: BTreeMap<usize, u64>,
+    /// Bytes that `M_TRIM_THRESHOLD` of 128 KiB, which then stays so, can at most avoid.
+    pub trim_threshold_bound: u64,
+    /// Bytes in memory of holes of 128 KiB and longer. If they were blocks of such a length, `M_MMAP_THRESHOLD` of 128
+    /// KiB, which then stays so, avoids them.
+    pub mmap_threshold_estimate: u64,
     /// Bytes in memory that compaction could give back at best.
     pub compaction_bound: u64,
+    /// The program's blocks in arenas by address, when they are listed.
+    #[serde(skip)]
+    pub blocks: Vec<Block>,
 }
 
 /// Times of reading a live process.
@@ -155,6 +172,8 @@ pub struct Subject {
     pub threads: Threads,
     /// The malloc that its program contains.
     pub linked: Option<&'static str>,
+    /// Whether blocks are listed.
+    pub listing: Listing,
 }
 
 impl Picture {
@@ -165,9 +184,7 @@ impl Picture {
             Some(found) => found.arenas.iter().flat_map(|arena| &arena.segments).map(|one| one.range.clone()).collect(),
             None => Vec::new(),
         };
-        let is_plain_block = |mapping: &&Mapping| {
-            mapping.is_plain() && !overlaps(&segments, &mapping.range) && !subject.threads.has_stack(mapping)
-        };
+        let is_plain_block = |mapping: &&Mapping| mapping.is_plain() && !overlaps(&segments, &mapping.range);
         let plain: Vec<&Mapping> = mappings.iter().filter(is_plain_block).collect();
         let own = match arenas.as_ref().and_then(|found| found.parameters) {
             Some(Parameters { mmapped_blocks: 0, .. }) | None => Vec::new(),
@@ -175,20 +192,20 @@ impl Picture {
         };
         Picture {
             pid: subject.pid,
-            program: subject.program,
             stopped: subject.stopped,
             times: None,
             missing: 0,
             rss: mappings.iter().map(|mapping| mapping.rss).sum(),
             origins: origins(memory, mappings, &subject.threads, &segments, &own),
             allocator: allocator(mappings, subject.linked, arenas.is_some()).to_owned(),
-            glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject.threads)),
+            glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject)),
+            program: subject.program,
         }
     }
 }
 
 impl Glibc {
-    fn of(memory: &impl Memory, found: &glibc::Arenas, own: &[Range<u64>], threads: &Threads) -> Glibc {
+    fn of(memory: &impl Memory, found: &glibc::Arenas, own: &[Range<u64>], subject: &Subject) -> Glibc {
         let mut all = Glibc {
             parameters: found.parameters,
             arenas: Vec::new(),
@@ -197,27 +214,35 @@ impl Glibc {
             holes: BTreeMap::new(),
             largest: Vec::new(),
             trim: 0,
-            arena_max_bound: 0,
+            arena_max_bounds: BTreeMap::new(),
+            trim_threshold_bound: 0,
+            mmap_threshold_estimate: 0,
+            blocks: Vec::new(),
             compaction_bound: 0,
         };
         let walk = |(number, arena): (usize, &Arena)| {
             let (fast, damaged) = glibc::fast_blocks(memory, arena);
-            let mut walked = glibc::walk(memory, arena, &fast, number == 0);
+            let mut walked = glibc::walk(memory, arena, &fast, number == 0, subject.listing);
             walked.inconsistencies += damaged;
             walked
         };
         let mut walked: Vec<Walked> = found.arenas.iter().enumerate().map(walk).collect();
         let caches: Vec<Cache> = walked.iter_mut().flat_map(|arena| std::mem::take(&mut arena.caches)).collect();
         let cached = cached_by_arena(&found.arenas, &caches);
-        all.threads = threads.all.iter().map(|thread| thread_picture(thread, found, &caches)).collect();
+        all.threads = subject.threads.all.iter().map(|thread| thread_picture(thread, found, &caches)).collect();
         for (number, (walked, cached)) in walked.into_iter().zip(cached).enumerate() {
             all.add(number, found.arenas[number].system_bytes, walked, cached);
         }
+        all.blocks.sort_unstable_by_key(|block| block.address);
+        let is_cached: HashSet<u64> =
+            caches.iter().flat_map(|cache| &cache.lists).flat_map(|list| &list.blocks).copied().collect();
+        all.blocks.retain(|block| !is_cached.contains(&block.address));
         for list in caches.iter().flat_map(|cache| &cache.lists) {
             let class = all.sizes.entry(exact(list.size)).or_default();
             class.blocks = class.blocks.saturating_sub(list.blocks.len() as u64);
             class.bytes = class.bytes.saturating_sub(list.bytes());
         }
+        all.arena_max_bounds = arena_max_bounds(&all.arenas);
         for mapping in own {
             let bytes = mapping.end - mapping.start;
             add(&mut all.sizes, bytes.next_power_of_two(), SizeClass { blocks: 1, bytes });
@@ -236,10 +261,12 @@ impl Glibc {
             add(&mut self.holes, size, *class);
         }
         self.largest.extend(&walked.largest);
+        self.blocks.extend(&walked.listed);
         let free = walked.free.bytes + walked.fast.bytes + walked.top;
         let live = walked.used.bytes.saturating_sub(cached.bytes);
         self.trim += walked.trim;
-        self.arena_max_bound += if number == 0 { 0 } else { walked.resident_free };
+        self.trim_threshold_bound += walked.resident_top.saturating_sub(DEFAULT_THRESHOLD);
+        self.mmap_threshold_estimate += walked.resident_long_holes;
         self.compaction_bound += walked.resident.saturating_sub(live);
         self.arenas.push(ArenaPicture {
             number,
@@ -256,7 +283,10 @@ impl Glibc {
             resident: walked.resident,
             swapped: walked.swapped,
             resident_free: walked.resident_free,
+            resident_top: walked.resident_top,
+            resident_long_holes: walked.resident_long_holes,
             trim: walked.trim,
+            map: walked.map,
             pin: walked.pin,
             before_pin: walked.before_pin,
             inconsistencies: walked.inconsistencies,
@@ -289,6 +319,15 @@ fn exact(size: u64) -> u64 {
 
 fn overlaps(segments: &[Range<u64>], range: &Range<u64>) -> bool {
     segments.iter().any(|segment| segment.start < range.end && range.start < segment.end)
+}
+
+/// Returns for each number of arenas, by powers of two, the free bytes in memory of those that would not be: at most
+/// those with the most, the main arena not among them.
+fn arena_max_bounds(arenas: &[ArenaPicture]) -> BTreeMap<usize, u64> {
+    let mut free: Vec<u64> = arenas.iter().skip(1).map(|arena| arena.resident_free).collect();
+    free.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
+    let limits = (0..usize::BITS).map(|power| 1 << power).take_while(|limit| *limit < arenas.len());
+    limits.map(|limit| (limit, free[..arenas.len() - limit].iter().sum())).collect()
 }
 
 /// Returns what of each arena lies in thread caches: a thread caches blocks of any arena.

@@ -141,9 +141,17 @@ fn pins(glibc: &Glibc) -> Option<String> {
 fn remedies(glibc: &Glibc) -> String {
     let mut table = Table::aligned([("what would help", Side::Left), ("gives back", Side::Right), ("", Side::Left)]);
     table.row(["malloc_trim(0), now".to_owned(), bytes(glibc.trim), String::new()]);
-    if glibc.arenas.len() > 1 {
-        let bound = bytes(glibc.arena_max_bound);
-        table.row(["MALLOC_ARENA_MAX=1, from the start".to_owned(), bound, "at most".to_owned()]);
+    for (limit, bound) in &glibc.arena_max_bounds {
+        table.row([format!("MALLOC_ARENA_MAX={limit}, from the start"), bytes(*bound), "at most".to_owned()]);
+    }
+    if glibc.trim_threshold_bound > 0 {
+        let bound = bytes(glibc.trim_threshold_bound);
+        table.row(["M_TRIM_THRESHOLD of 128 KiB, from the start".to_owned(), bound, "at most".to_owned()]);
+    }
+    if glibc.mmap_threshold_estimate > 0 {
+        let estimate = bytes(glibc.mmap_threshold_estimate);
+        let condition = "if the holes of 128 KiB and longer were such blocks".to_owned();
+        table.row(["M_MMAP_THRESHOLD of 128 KiB, from the start".to_owned(), estimate, condition]);
     }
     table.row(["compaction".to_owned(), bytes(glibc.compaction_bound), "at most; glibc has none".to_owned()]);
     let mut text = table.to_string();

@@ -26,8 +26,12 @@ const START_OF_HEAP: u64 = 64 << 10;
 pub struct ThreadFacts {
     /// Its number.
     pub id: u32,
+    /// Its number in the namespace of its process.
+    id_inside: u32,
     /// Its name.
     pub name: String,
+    /// Its stack pointer, where it is known.
+    stack_pointer: Option<u64>,
     /// Its stack, where it was found.
     pub stack: Option<Range<u64>>,
     /// Words of its thread-local storage.
@@ -62,6 +66,15 @@ impl Threads {
                 fact.storage = memory.words(&(block.saturating_sub(STORAGE)..block.saturating_add(STORAGE)));
             }
         }
+        // Since 2.42 stacks have guards that the kernel does not show, and neighbours look like one mapping.
+        for fact in &mut found.all {
+            let Some((pointer, stack)) = fact.stack_pointer.zip(fact.stack.as_ref()) else { continue };
+            let start = pointer & !63;
+            let range = start..stack.end.min(start.saturating_add(ENDS[1]));
+            if let Some((block, _)) = control_block(memory, &range).filter(|(_, id)| *id == fact.id_inside) {
+                fact.storage = memory.words(&(block.saturating_sub(STORAGE).max(stack.start)..block));
+            }
+        }
         for (number, mapping) in mappings.iter().enumerate() {
             let block = places(mappings, number).iter().find_map(|range| control_block(memory, range));
             let Some((block, id_inside)) = block else { continue };
@@ -87,7 +100,14 @@ impl Threads {
 fn fact(mappings: &[Mapping], thread: &Thread) -> ThreadFacts {
     let has_stack = |mapping: &&Mapping| thread.stack_pointer.is_some_and(|pointer| mapping.range.contains(&pointer));
     let stack = mappings.iter().find(has_stack).map(|mapping| mapping.range.clone());
-    ThreadFacts { id: thread.id, name: thread.name.clone(), stack, storage: Vec::new() }
+    ThreadFacts {
+        id: thread.id,
+        id_inside: thread.id_inside,
+        name: thread.name.clone(),
+        stack_pointer: thread.stack_pointer,
+        stack,
+        storage: Vec::new(),
+    }
 }
 
 /// Whether a mapping without access and name lies in front.

@@ -34,7 +34,9 @@ fn make(compiler: &str, arguments: &[&str], runner: &[&str]) -> Option<Made> {
     let output = Command::new("sh").args(["-c", &command]).current_dir(folder.path()).output().ok()?;
     let text = String::from_utf8(output.stdout).unwrap();
     let total = text.lines().next()?.split(' ').map(|word| word.trim().parse().unwrap()).collect();
-    let is_core = |path: &Path| path.file_name().unwrap().to_str().unwrap().contains("core");
+    // The emulator writes a core file of the program, and then has one of itself written.
+    let start = if runner.is_empty() { "core" } else { "qemu_" };
+    let is_core = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with(start);
     let mut files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let found = files.find(|path| is_core(path))?;
     fs::rename(found, folder.path().join("core")).unwrap();

@@ -1,23 +1,33 @@
 //! Pictures of live processes, compared with what their own malloc reports.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
 use heapwright_host::target::Target;
+use heapwright_inspect::glibc::Listing;
+use heapwright_inspect::growth::{Growth, History};
 use heapwright_inspect::image::Image;
 use heapwright_inspect::mappings::{self, Mapping};
 use heapwright_inspect::picture::{Glibc, Picture};
 use heapwright_inspect::threads::Threads;
 use heapwright_inspect::{Meanwhile, picture_of};
 
-/// The compiled test program.
+/// The compiled test program. `HEAPWRIGHT_INSPECT_LIBC` names a folder with another C library for it.
 static PROGRAM: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subject.c");
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-g0", "-pthread", "-o"]).arg(folder.path().join("subject")).arg(source);
+    if let Some(other) = std::env::var_os("HEAPWRIGHT_INSPECT_LIBC").map(PathBuf::from) {
+        let (loader, path) = (other.join("ld-linux-x86-64.so.2"), other.to_str().unwrap());
+        compiler.args(["-nodefaultlibs", &format!("-Wl,-rpath,{path}")]);
+        compiler.arg(format!("-Wl,--dynamic-linker={}", loader.display()));
+        // Threads were in a library of their own before 2.34.
+        let libraries = ["libc.so.6", "libpthread.so.0"].map(|name| other.join(name));
+        compiler.args(libraries.iter().filter(|library| library.exists())).arg("-lgcc").arg(loader);
+    }
     assert!(compiler.status().unwrap().success());
     folder
 });
@@ -130,7 +140,7 @@ fn programs() -> Vec<(&'static str, &'static str)> {
 fn a_stopped_process_is_what_its_own_malloc_reports() {
     for (threads, bytes) in programs() {
         let subject = Subject::start(&[threads, bytes]);
-        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Listing::Counted).unwrap();
         let case = format!("{threads} threads, {bytes} bytes: {picture:#?}");
         assert_eq!(sum(&picture, |arena| arena.inconsistencies), 0, "{case}");
         assert_eq!(sum(&picture, |arena| arena.system_bytes), subject.total[0], "{case}");
@@ -164,7 +174,7 @@ fn a_stopped_process_is_what_its_own_malloc_reports() {
 fn a_process_that_runs_is_what_its_own_malloc_reports_within_a_hundredth() {
     for (threads, bytes) in programs() {
         let subject = Subject::start(&[threads, bytes]);
-        let picture = picture_of(subject.child.id(), Meanwhile::Runs).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::Runs, Listing::Counted).unwrap();
         assert_eq!(glibc(&picture).arenas.len(), subject.arenas.len());
         for (arena, own) in glibc(&picture).arenas.iter().zip(&subject.arenas) {
             let free = own.fast + own.rest;
@@ -179,7 +189,7 @@ fn a_process_that_runs_is_what_its_own_malloc_reports_within_a_hundredth() {
 fn a_process_whose_threads_allocate_meanwhile_is_what_its_own_malloc_reported_within_a_hundredth() {
     let subject = Subject::start(&["4", "100000000", "churn"]);
     for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped].into_iter().cycle().take(20) {
-        let picture = picture_of(subject.child.id(), meanwhile).unwrap();
+        let picture = picture_of(subject.child.id(), meanwhile, Listing::Counted).unwrap();
         for (mine, own) in [
             (sum(&picture, |arena| arena.used), subject.total[1]),
             (sum(&picture, |arena| arena.free), subject.total[2]),
@@ -193,13 +203,38 @@ fn a_process_whose_threads_allocate_meanwhile_is_what_its_own_malloc_reported_wi
 fn a_trim_gives_back_what_was_predicted() {
     for (threads, bytes) in [("1", "100000000"), ("1", "3000000"), ("4", "100000000")] {
         let mut subject = Subject::start(&[threads, bytes]);
-        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Listing::Counted).unwrap();
         subject.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let actual: u64 = subject.line().trim_end().parse().unwrap();
         let predicted = glibc(&picture).trim;
         assert!(predicted.abs_diff(actual) <= (actual / 20).max(1 << 20), "{predicted} {actual}");
         assert!(threads != "1" || actual > 500_000, "{actual}");
     }
+}
+
+#[test]
+fn blocks_that_were_made_after_the_first_picture_and_stay_are_shown() {
+    let mut subject = Subject::start(&["1", "1048576", "leak"]);
+    let mut history = History::default();
+    let mut next = || {
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Listing::Listed).unwrap();
+        subject.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let mut line = String::new();
+        subject.out.read_line(&mut line).unwrap();
+        history.add(picture)
+    };
+    assert!(next().is_none());
+    let growth = next().unwrap();
+    // A hole that is longer by less than the shortest chunk is taken as a whole.
+    let made = |growth: &Growth| growth.sizes.values().map(|change| change.blocks).sum::<i64>();
+    assert_eq!(made(&growth), 100);
+    assert!(growth.sizes[&784].blocks > 80 && growth.arenas[&0] >= 78400, "{growth:?}");
+    assert!(growth.kept.is_empty());
+    let before = growth;
+    let growth = next().unwrap();
+    assert_eq!(made(&growth), 100);
+    assert_eq!(growth.kept.values().map(|kept| kept.blocks).sum::<u64>(), 100);
+    assert_eq!(growth.kept[&784].blocks as i64, before.sizes[&784].blocks);
 }
 
 /// Copies what can be written of a process.
@@ -248,6 +283,7 @@ fn damaged_heaps_are_read_without_a_crash_or_a_hang() {
             stopped: true,
             threads: Threads::default(),
             linked: None,
+            listing: Listing::Counted,
         };
         let picture = Picture::take(about, &image, &mappings);
         damaged +=

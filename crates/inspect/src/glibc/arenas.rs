@@ -44,8 +44,8 @@ const HEAP_ALIGN: [u64; 3] = [64 << 20, 8 << 20, 4 << 30];
 /// The length of `heap_info`, at the start of a heap: before 2.35, and since.
 const HEAP_INFO: [u64; 2] = [48, 32];
 
-/// From `mp_` to the start of the program break: since 2.35, and before.
-const BREAK_AT: [u64; 2] = [96, 72];
+/// From `mp_` to the start of the program break: since 2.35, in the latest versions (seen in 2.43), and before 2.35.
+const BREAK_AT: [u64; 3] = [96, 104, 72];
 
 /// Memory in which chunks lie one behind the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -241,8 +241,8 @@ fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Par
             let field = |byte: u64| words.get(first + byte as usize / 8).copied();
             // Before 2.35 `n_mmaps` begins a word, since then it ends one.
             let (count, most_blocks) = match offset {
-                96 => (field(56)? >> 32, field(64)? & 0xffff_ffff),
-                _ => (field(40)? & 0xffff_ffff, field(40)? >> 32),
+                72 => (field(40)? & 0xffff_ffff, field(40)? >> 32),
+                _ => (field(offset - 40)? >> 32, field(offset - 32)? & 0xffff_ffff),
             };
             let (mapped, most_mapped) = (field(offset - 16)?, field(offset - 8)?);
             let is_sound = mapped.is_multiple_of(4096)
@@ -252,7 +252,9 @@ fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Par
                 && most_blocks < 1 << 31
                 && count <= most_blocks
                 && heap_start.is_multiple_of(8)
-                && (1..1 << 20).contains(&field(24)?)
+                // Another version's layout has a small number as the threshold, or a long one as that of arenas.
+                && (field(16)? == 0 || field(16)? >= 1024)
+                && (1..1024).contains(&field(24)?)
                 && field(32)? < 1 << 32;
             is_sound.then_some(Parameters {
                 trim_threshold: field(0)?,

@@ -20,6 +20,12 @@ const LONGEST_EXACT: u64 = 1024;
 /// Blocks that are followed in lists of thread caches, which damaged memory could make without end.
 const LIST_STEPS: u64 = 1 << 20;
 
+/// Cells of an arena's map.
+const MAP_CELLS: u64 = 1024;
+
+/// Blocks from this length on have mappings of their own, unless the threshold was changed or has grown.
+const LONG_HOLE: u64 = 128 << 10;
+
 /// What a trim leaves of a free chunk: its header and links.
 const KEPT_BY_TRIM: u64 = 48;
 
@@ -49,6 +55,33 @@ impl SizeClass {
     }
 }
 
+/// Whether each block is listed, or only counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Blocks are counted.
+    Counted,
+    /// Each is listed, in 8 bytes.
+    Listed,
+}
+
+/// A part of an arena in its map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MapCell {
+    /// Bytes of chunks in use.
+    pub used: u64,
+    /// Bytes in memory.
+    pub resident: u64,
+}
+
+/// The map of an arena: its heaps, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ArenaMap {
+    /// Bytes that each cell stands for.
+    pub cell_bytes: u64,
+    /// The cells in address order; a new heap begins a new cell.
+    pub cells: Vec<MapCell>,
+}
+
 /// What the chunks of an arena are.
 #[derive(Default)]
 pub struct Walked {
@@ -68,6 +101,14 @@ pub struct Walked {
     pub resident_free: u64,
     /// Bytes in memory that `malloc_trim(0)` gives back.
     pub trim: u64,
+    /// Bytes in memory of the top.
+    pub resident_top: u64,
+    /// Bytes in memory of holes as long as blocks that have mappings of their own by default.
+    pub resident_long_holes: u64,
+    /// The map.
+    pub map: ArenaMap,
+    /// All chunks in use, when they are listed.
+    pub listed: Vec<Block>,
     /// Chunks in use by their size; from 1 KiB on by powers of two.
     pub sizes: BTreeMap<u64, SizeClass>,
     /// Runs of free chunks by powers of two.
@@ -89,13 +130,16 @@ pub struct Walked {
 }
 
 /// Walks the chunks of `arena`. `fast` are those in its fast bins. Only the main arena's top is trimmed.
-pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: bool) -> Walked {
+pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: bool, listing: Listing) -> Walked {
     let mut walked = Walked { list_steps: LIST_STEPS, ..Walked::default() };
+    let bytes: u64 = arena.segments.iter().map(|segment| segment.range.end - segment.range.start).sum();
+    walked.map.cell_bytes = (bytes / MAP_CELLS).next_multiple_of(PAGE).max(PAGE);
     for segment in &arena.segments {
         let states = states(memory, &segment.range);
         let is_in = |state| states.iter().filter(|one| **one == state).count() as u64 * PAGE;
         walked.resident += is_in(PageState::Present);
         walked.swapped += is_in(PageState::Swapped);
+        let first_cell = walked.map.add(&segment.range, &states);
         let pages = Pages { start: segment.range.start / PAGE * PAGE, states };
         Walker {
             memory,
@@ -103,6 +147,8 @@ pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: b
             segment,
             fast,
             is_main,
+            listing,
+            first_cell,
             pages,
             run: None,
             out: &mut walked,
@@ -110,6 +156,32 @@ pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: b
         .walk();
     }
     walked
+}
+
+impl ArenaMap {
+    /// Adds the cells of a heap whose pages have `states`; returns the first one.
+    fn add(&mut self, range: &Range<u64>, states: &[PageState]) -> usize {
+        let first = self.cells.len();
+        for pages in states.chunks((self.cell_bytes / PAGE) as usize) {
+            let resident = pages.iter().filter(|state| **state == PageState::Present).count() as u64 * PAGE;
+            self.cells.push(MapCell { used: 0, resident });
+        }
+        debug_assert!(range.is_empty() || self.cells.len() > first);
+        first
+    }
+
+    /// Adds a chunk in use that lies `from..to` bytes behind the first page of a heap.
+    fn add_used(&mut self, first_cell: usize, from: u64, to: u64) {
+        let mut at = from;
+        while at < to {
+            let cell = at / self.cell_bytes;
+            let end = to.min((cell + 1) * self.cell_bytes);
+            if let Some(cell) = self.cells.get_mut(first_cell + cell as usize) {
+                cell.used += end - at;
+            }
+            at = end;
+        }
+    }
 }
 
 fn states(memory: &impl Memory, range: &Range<u64>) -> Vec<PageState> {
@@ -145,6 +217,9 @@ struct Walker<'a, 'm, M> {
     segment: &'a Segment,
     fast: &'a HashSet<u64>,
     is_main: bool,
+    listing: Listing,
+    /// Where the segment begins in the map.
+    first_cell: usize,
     pages: Pages,
     /// Free chunks that follow each other, up to here.
     run: Option<Range<u64>>,
@@ -234,6 +309,10 @@ impl<M: Memory> Walker<'_, '_, M> {
     fn count_used(&mut self, at: u64, size: u64, free_before: u64) {
         let block = Block { address: at + HEADER, bytes: size };
         self.out.used.add(size);
+        self.out.map.add_used(self.first_cell, at - self.pages.start, at + size - self.pages.start);
+        if self.listing == Listing::Listed {
+            self.out.listed.push(block);
+        }
         let class = if size <= LONGEST_EXACT { size } else { size.next_power_of_two() };
         self.out.sizes.entry(class).or_default().add(size);
         if self.segment.top.is_some() {
@@ -263,6 +342,9 @@ impl<M: Memory> Walker<'_, '_, M> {
         let Some(run) = self.run.take() else { return 0 };
         let length = run.end - run.start;
         self.out.holes.entry(length.next_power_of_two()).or_default().add(length);
+        if length >= LONG_HOLE {
+            self.out.resident_long_holes += self.pages.resident(&run);
+        }
         let first = (run.start + KEPT_BY_TRIM + PAGE - 1) & !(PAGE - 1);
         self.out.trim += self.pages.resident(&(first..run.end & !(PAGE - 1)));
         length
@@ -271,6 +353,7 @@ impl<M: Memory> Walker<'_, '_, M> {
     fn take_top(&mut self, top: Range<u64>) {
         let length = top.end - top.start;
         self.out.top += length;
+        self.out.resident_top += self.pages.resident(&top);
         self.out.resident_free += self.pages.resident(&top);
         // Chunks of fast bins in front of the top become a part of it.
         let start = self.run.take().map_or(top.start, |run| run.start);
@@ -297,7 +380,7 @@ mod tests {
         image.push(0x10000, words.iter().flat_map(|word| word.to_le_bytes()).collect());
         let segment = Segment { range: 0x10000..0x10000 + at as u64, top: None };
         let arena = Arena { address: 0, system_bytes: 0, fast: None, segments: vec![segment] };
-        walk(&image, &arena, &HashSet::new(), false)
+        walk(&image, &arena, &HashSet::new(), false, Listing::Counted)
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! What changed from picture to picture.
+
+use std::collections::BTreeMap;
+
+use heapwright_show::number::{bytes, grouped};
+use heapwright_show::table::Table;
+use serde::Serialize;
+
+use crate::glibc::{Block, SizeClass};
+use crate::picture::{Glibc, Picture};
+
+/// The most sizes and arenas that are shown.
+const ROWS: usize = 12;
+
+/// A change of blocks of one size, or up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The change of the number of blocks.
+    pub blocks: i64,
+    /// The change of the bytes of their chunks.
+    pub bytes: i64,
+}
+
+/// What changed between two pictures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Growth {
+    /// Change of bytes in memory.
+    pub rss: i64,
+    /// Change of the program's blocks in arenas by size.
+    pub sizes: BTreeMap<u64, Change>,
+    /// Change of the program's bytes in each arena.
+    pub arenas: BTreeMap<usize, i64>,
+    /// By size: blocks that were made after the first picture, and were in the picture before and are in this one.
+    pub kept: BTreeMap<u64, SizeClass>,
+}
+
+/// Compares pictures of one process.
+#[derive(Default)]
+pub struct History {
+    first: Option<Vec<Block>>,
+    last: Option<Picture>,
+}
+
+impl History {
+    /// Takes the next picture; returns the change since the last one.
+    pub fn add(&mut self, picture: Picture) -> Option<Growth> {
+        let growth = self.last.as_ref().and_then(|last| self.growth(last, &picture));
+        if self.first.is_none() {
+            self.first = picture.glibc.as_ref().map(|glibc| glibc.blocks.clone());
+        }
+        self.last = Some(picture);
+        growth
+    }
+
+    fn growth(&self, last: &Picture, picture: &Picture) -> Option<Growth> {
+        let (before, now) = (last.glibc.as_ref()?, picture.glibc.as_ref()?);
+        let mut growth = Growth { rss: difference(picture.rss, last.rss), ..Growth::default() };
+        for size in before.sizes.keys().chain(now.sizes.keys()) {
+            let of = |glibc: &Glibc| glibc.sizes.get(size).copied().unwrap_or_default();
+            let (before, now) = (of(before), of(now));
+            let change =
+                Change { blocks: difference(now.blocks, before.blocks), bytes: difference(now.bytes, before.bytes) };
+            if change != Change::default() {
+                growth.sizes.insert(*size, change);
+            }
+        }
+        let live = |glibc: &Glibc, number: usize| glibc.arenas.get(number).map_or(0, |arena| arena.live);
+        for number in 0..before.arenas.len().max(now.arenas.len()) {
+            growth.arenas.insert(number, difference(live(now, number), live(before, number)));
+        }
+        let first = self.first.as_deref().unwrap_or_default();
+        for block in now.blocks.iter().filter(|block| is_in(&before.blocks, block) && !is_in(first, block)) {
+            growth.kept.entry(class_of(block.bytes)).or_default().add(block.bytes);
+        }
+        Some(growth)
+    }
+}
+
+/// Whether a list by addresses contains a block of the same length.
+fn is_in(blocks: &[Block], block: &Block) -> bool {
+    let found = blocks.binary_search_by_key(&block.address, |one| one.address);
+    found.is_ok_and(|at| blocks[at].bytes == block.bytes)
+}
+
+fn class_of(bytes: u64) -> u64 {
+    if bytes <= 1024 { bytes } else { bytes.next_power_of_two() }
+}
+
+fn difference(now: u64, before: u64) -> i64 {
+    i64::try_from(i128::from(now) - i128::from(before)).unwrap_or(0)
+}
+
+fn signed(change: i64) -> String {
+    let sign = if change < 0 { "-" } else { "+" };
+    format!("{sign}{}", bytes(change.unsigned_abs()))
+}
+
+/// Returns a picture and what changed as text.
+pub fn text(picture: &Picture, growth: Option<&Growth>) -> String {
+    let live = picture.glibc.as_ref().map_or(0, Glibc::live);
+    let mut text = format!("{}: {} in memory, blocks {}", picture.program, bytes(picture.rss), bytes(live));
+    let Some(growth) = growth else { return text + "\n" };
+    text += &format!("; in memory {}\n", signed(growth.rss));
+    let mut sizes: Vec<_> = growth.sizes.iter().collect();
+    sizes.sort_by_key(|(_, change)| std::cmp::Reverse(change.bytes.unsigned_abs()));
+    let mut table = Table::new(["blocks of", "change", "bytes", "new and kept", "bytes"]);
+    for (size, change) in sizes.into_iter().take(ROWS) {
+        let kept = growth.kept.get(size).copied().unwrap_or_default();
+        let name = if *size <= 1024 { format!("{size} B") } else { format!("up to {}", bytes(*size)) };
+        let count = format!("{:+}", change.blocks);
+        table.row([name, count, signed(change.bytes), grouped(kept.blocks), bytes(kept.bytes)]);
+    }
+    if !growth.sizes.is_empty() {
+        text += &format!("\n{table}");
+    }
+    let mut arenas: Vec<_> = growth.arenas.iter().filter(|(_, change)| **change != 0).collect();
+    arenas.sort_by_key(|(_, change)| std::cmp::Reverse(change.unsigned_abs()));
+    let mut table = Table::new(["arena", "blocks"]);
+    for (number, change) in arenas.iter().take(ROWS) {
+        let name = if **number == 0 { "main".to_owned() } else { number.to_string() };
+        table.row([name, signed(**change)]);
+    }
+    if !arenas.is_empty() {
+        text += &format!("\n{table}");
+    }
+    text
+}
