@@ -24,6 +24,7 @@ class Settings(Structure):
         ("processes", c_uint32),
         ("roots", c_uint32),
         ("patience", c_uint32),
+        ("small_blocks", c_uint32),
     ]
 
 

@@ -244,6 +244,11 @@ typedef struct hw_shared hw_shared;
  * Never null; empty before the first failure; valid until this thread's next call of this function. */
 const char *hw_shared_last_error(void);
 
+enum hw_small_blocks {
+    HW_SMALL_PLACED = 0, /* from the policy, like all others */
+    HW_SMALL_SLABS = 1   /* from slabs of the calling process, without the lock; the granule is at most 256 bytes */
+};
+
 /* Settings of a new segment. All zeros is the default, and so is a null pointer. */
 typedef struct hw_shared_settings {
     size_t size;        /* bytes of blocks at first; 0 stands for 1 MiB; rounded up to granules, or pages if it grows */
@@ -255,6 +260,7 @@ typedef struct hw_shared_settings {
     uint32_t processes; /* number of processes attached at a time: up to 250; 0 stands for 64 */
     uint32_t roots;     /* number of named roots that there is room for: up to 65536; 0 stands for 32 */
     uint32_t patience;  /* the longest time a call waits for the lock, in milliseconds; 0 stands for 10 seconds */
+    uint32_t small_blocks; /* hw_small_blocks: where blocks of at most 2 KiB come from */
 } hw_shared_settings;
 
 enum {

@@ -162,8 +162,18 @@ fn the_header_and_the_library_agree() {
         ),
         layout!("hw_violation" = Violation { offset, invariant }),
         layout!(
-            "hw_shared_settings" =
-                SharedSettings { size, max_size, seed, policy, mode, granule, processes, roots, patience }
+            "hw_shared_settings" = SharedSettings {
+                size,
+                max_size,
+                seed,
+                policy,
+                mode,
+                granule,
+                processes,
+                roots,
+                patience,
+                small_blocks
+            }
         ),
         layout!("hw_shared_access" = SharedAccess { patience, owner, user }),
         layout!("hw_shared_root" = SharedRoot { offset, name }),

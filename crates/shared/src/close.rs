@@ -30,6 +30,7 @@ impl SharedHeap {
     }
 
     fn leave_attached(&self) -> Result<(), Error> {
+        self.leave_slabs()?;
         let mut section = self.enter()?;
         let (mapping, number) = (section.mapping(), section.view().slot);
         if let Some(slot) = mapping.slots().get(usize::from(number)) {

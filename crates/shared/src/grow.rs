@@ -44,10 +44,14 @@ impl Section<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn allocate_grown(&mut self, bytes: usize, align: usize) -> Result<Offset, Error> {
-        let full = Error::Full { bytes };
-        let least = self.size_to_hold(bytes, align).ok_or(full.clone())?;
-        self.grow_amply(least)?;
-        self.place(bytes, align).map(|place| self.offset_at(place)).map_err(|_| full)
+        self.make_room(bytes, align)?;
+        self.place(bytes, align).map(|place| self.offset_at(place)).map_err(|_| Error::Full { bytes })
+    }
+
+    /// Makes the heap long enough for a block, none of its holes being.
+    pub(crate) fn make_room(&mut self, bytes: usize, align: usize) -> Result<(), Error> {
+        let least = self.size_to_hold(bytes, align).ok_or(Error::Full { bytes })?;
+        self.grow_amply(least)
     }
 
     /// The size above the present one from which on the heap's tail holds the request; `None` when that is more than it may have.

@@ -10,12 +10,13 @@ use heapwright_placement::PolicyKind;
 
 use crate::layout::{Layout, Plan};
 use crate::record::Record;
+use crate::settings::SmallBlocks;
 
 /// The first eight bytes of every segment.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
 
 /// The version of all that lies in a segment.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
@@ -156,9 +157,9 @@ impl Fixed {
     }
 
     pub(crate) fn encode(&self) -> [u64; FIXED_WORDS] {
-        let Plan { policy, granule, processes, roots, size, max_size } = self.plan;
+        let Plan { policy, granule, processes, roots, size, max_size, small } = self.plan;
         let mut words = [0; FIXED_WORDS];
-        words[..11].copy_from_slice(&[
+        words[..12].copy_from_slice(&[
             MAGIC,
             u64::from(VERSION),
             policy as u64,
@@ -170,6 +171,7 @@ impl Fixed {
             self.length,
             self.metadata,
             self.data,
+            small as u64,
         ]);
         words[FIXED_WORDS - 1] = u64::from(checksum(&words[..FIXED_WORDS - 1]));
         words
@@ -200,6 +202,7 @@ impl Fixed {
             roots: number(5)?,
             size: number(6)?,
             max_size: number(7)?,
+            small: SmallBlocks::ALL.into_iter().find(|&small| small as u64 == words[11])?,
         };
         let layout = Layout::of(&plan).ok()?;
         let fixed = Fixed::of(&layout);

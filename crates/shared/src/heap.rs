@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 use std::time::Duration;
 
 use heapwright_os::{Identity, Taken, fork_count};
-use heapwright_placement::PolicyKind;
+use heapwright_placement::{Engine, PolicyKind};
 
 use crate::engine::Placer;
 use crate::error::Error;
@@ -16,6 +16,8 @@ use crate::offset::Offset;
 use crate::place::Place;
 use crate::record::Record;
 use crate::recover::recover;
+use crate::settings::SmallBlocks;
+use crate::slabs::Lane;
 use crate::view::View;
 
 /// No count of forks.
@@ -62,21 +64,26 @@ pub struct SharedHeap {
     forks: AtomicU64,
     /// Used under the segment's lock only.
     view: UnsafeCell<View>,
+    /// The slabs of this process.
+    pub(crate) lane: Lane,
 }
 
 // SAFETY: nothing of a handle is tied to a thread, and its addresses are its own.
 unsafe impl Send for SharedHeap {}
-// SAFETY: the view, the only part that is not atomic or constant, is used under the segment's lock, which excludes threads too.
+// SAFETY: the view is used under the segment's lock, which excludes threads too, and the slabs by one thread at a time; all
+// else is atomic or constant.
 unsafe impl Sync for SharedHeap {}
 
 impl SharedHeap {
     pub(crate) fn new(mapping: Mapping, patience: Duration, forks: u64, me: Identity, view: View) -> SharedHeap {
+        let lane = Lane::new(view.slot, mapping.layout.shape);
         SharedHeap {
             mapping,
             patience,
             me: AtomicU64::new(me.word()),
             forks: AtomicU64::new(forks),
             view: UnsafeCell::new(view),
+            lane,
         }
     }
 
@@ -120,6 +127,8 @@ impl SharedHeap {
             return if taken == Taken::Clean { Ok(()) } else { recover(&self.mapping).map(drop) };
         }
         let view = View::enter(&self.mapping, taken, me)?;
+        // SAFETY: under the lock, and no thread of this process is attached yet.
+        unsafe { self.lane.restart(view.slot, self.mapping.layout.shape) };
         // SAFETY: under the lock. What is overwritten may be half written by a thread of the parent and is not looked at;
         // it needs no drop.
         unsafe { self.view.get().write(view) };
@@ -177,6 +186,12 @@ impl SharedHeap {
     #[must_use]
     pub fn policy(&self) -> PolicyKind {
         self.mapping.layout.plan.policy
+    }
+
+    /// Where small blocks come from.
+    #[must_use]
+    pub fn small_blocks(&self) -> SmallBlocks {
+        self.mapping.layout.plan.small
     }
 
     /// The least length and alignment of blocks, in bytes.
@@ -243,6 +258,10 @@ impl<'h> Section<'h> {
         let view = self.view();
         (view.engine, view.epoch) = (engine, mapping.header().live.epoch());
         Ok(())
+    }
+
+    pub(crate) fn heap_size(&mut self) -> usize {
+        self.engine().heap_size()
     }
 
     /// Where the engine sees what lies at `offset`.

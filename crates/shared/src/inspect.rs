@@ -8,9 +8,10 @@ use crate::engine::Placer;
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
-use crate::owners::{Owners, Tally, owner_of};
+use crate::owners::{Owners, Tally};
 use crate::processes::{self, Owner, ProcessState};
 use crate::sections::Sections;
+use crate::slabs::{self, each_part};
 
 /// A block, used or free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,15 @@ pub struct ProcessInfo {
 impl SharedHeap {
     /// What has happened in the heap since it was made. Operations that a death cut short are not counted.
     ///
+    /// Blocks of slabs are counted as allocated and freed, and so are slabs; all else is about the blocks that the policy
+    /// has placed.
+    ///
     /// # Errors
     /// Those of every operation: [`Error::TimedOut`], [`Error::Corrupted`].
     pub fn counters(&self) -> Result<Counters, Error> {
-        Ok(self.enter()?.engine().counters().unwrap_or_default())
+        let mut section = self.enter()?;
+        let counters = section.engine().counters().unwrap_or_default();
+        Ok(slabs::add_counts(section.mapping(), counters))
     }
 
     /// How often somebody completed or undid what a process left that had died.
@@ -88,6 +94,7 @@ impl SharedHeap {
         let mut section = self.enter()?;
         let base = section.mapping().layout.data;
         section.engine().check().map_err(|violation| Error::violated(violation, base))?;
+        slabs::check(section.mapping(), section.engine())?;
         processes::check_counts(section.mapping(), section.engine())
     }
 
@@ -147,9 +154,12 @@ impl Section<'_> {
         for _ in 0..PORTION {
             let Some(block) = self.engine().block_containing(next) else { return Portion { blocks, next: None } };
             if block.offset >= next {
-                blocks.push((block, owner_of(mapping, block.offset)));
+                each_part(mapping, block, |part, owner| blocks.push((part, owner)));
             }
             next = block.offset + block.size;
+            if blocks.len() >= PORTION {
+                break;
+            }
         }
         Portion { blocks, next: Some(next) }
     }
@@ -202,7 +212,11 @@ pub(crate) fn listed(owners: &Owners, tallies: &[Tally; 256]) -> Vec<ProcessInfo
 
 /// All blocks in address order.
 pub(crate) fn describe_blocks(sections: &Sections, engine: &Placer, owners: &Owners) -> Vec<BlockInfo> {
-    engine.blocks().map(|block| describe(sections, block, owner_of(sections, block.offset), owners)).collect()
+    let mut described = Vec::new();
+    for block in engine.blocks() {
+        each_part(sections, block, |part, owner| described.push(describe(sections, part, owner, owners)));
+    }
+    described
 }
 
 fn describe(sections: &Sections, block: Block, owner: u8, owners: &Owners) -> BlockInfo {

@@ -1,10 +1,12 @@
 //! Where the sections of a segment lie: a function of what was decided when it was made, and of nothing else.
 //!
 //! ```text
-//! header | process table | root table | owners (a byte per granule) | engine metadata | data
+//! header | process table | root table | flights | owners (a byte per granule) | slabs | engine metadata | data
 //! ```
 //!
-//! A segment that never grows is packed tightly. In one that may grow, owners, metadata and data are as long as they can ever
+//! Flights (a line per process) and slabs (the metadata of each) are only there in a heap with slabs.
+//!
+//! A segment that never grows is packed tightly. In one that may grow, owners, slabs, metadata and data are as long as they can ever
 //! become and begin at pages, whatever the system's page size; only prefixes of them are backed by memory.
 
 use heapwright_os::page_size;
@@ -14,7 +16,8 @@ use crate::error::Error;
 use crate::header::Header;
 use crate::processes::ProcessSlot;
 use crate::roots::RootSlot;
-use crate::settings::{MAX_PROCESSES, MAX_ROOTS, Settings};
+use crate::settings::{MAX_PROCESSES, MAX_ROOTS, Settings, SmallBlocks};
+use crate::slabs::{Flight, LARGEST_GRANULE, SLAB, Shape};
 
 /// Sections of a segment that may grow begin at multiples of this, the largest page size there is.
 const SECTION_ALIGN: usize = 1 << 16;
@@ -39,6 +42,7 @@ pub(crate) struct Plan {
     pub(crate) size: usize,
     /// Bytes of data at most; equal to `size` when the segment never grows.
     pub(crate) max_size: usize,
+    pub(crate) small: SmallBlocks,
 }
 
 impl Plan {
@@ -58,6 +62,7 @@ impl Plan {
             roots: settings.roots,
             size: settings.size.next_multiple_of(unit),
             max_size: most.next_multiple_of(unit),
+            small: settings.small,
         })
     }
 
@@ -74,6 +79,7 @@ impl Plan {
             && self.max_size <= MAX_DATA
             && self.size.is_multiple_of(self.granule as usize)
             && self.max_size.is_multiple_of(self.granule as usize)
+            && (self.small == SmallBlocks::Placed || self.granule <= LARGEST_GRANULE)
     }
 }
 
@@ -83,11 +89,16 @@ pub(crate) struct Layout {
     pub(crate) plan: Plan,
     pub(crate) slots: usize,
     pub(crate) roots: usize,
+    /// A line per process; empty without slabs.
+    pub(crate) flights: usize,
     pub(crate) owners: usize,
+    pub(crate) slabs: usize,
     pub(crate) metadata: usize,
     pub(crate) data: usize,
     /// log2 of the granule.
     pub(crate) shift: u32,
+    /// What slabs look like; `None` without them.
+    pub(crate) shape: Option<Shape>,
 }
 
 impl Layout {
@@ -100,11 +111,18 @@ impl Layout {
         let shift = plan.granule.trailing_zeros();
         let slots = size_of::<Header>();
         let roots = slots + plan.processes * size_of::<ProcessSlot>();
-        let owners = (roots + plan.roots * size_of::<RootSlot>()).next_multiple_of(unit);
-        let metadata = (owners + (plan.max_size >> shift)).next_multiple_of(unit);
+        let shape = (plan.small == SmallBlocks::Slabs).then(|| Shape::of(shift));
+        let tables = roots + plan.roots * size_of::<RootSlot>();
+        let flights = if shape.is_some() { tables.next_multiple_of(size_of::<Flight>()) } else { tables };
+        let lines = if shape.is_some() { plan.processes } else { 0 };
+        let owners = (flights + lines * size_of::<Flight>()).next_multiple_of(unit);
+        let slabs = (owners + (plan.max_size >> shift)).next_multiple_of(unit.max(64));
+        let slabs_end = slabs + shape.map_or(0, |shape| plan.max_size / SLAB * shape.stride());
+        let metadata = slabs_end.next_multiple_of(unit);
         let cells = cells(plan, plan.max_size, 0)?;
-        let data = (metadata + cells * 8).next_multiple_of(unit.max(DATA_ALIGN).max(plan.granule as usize));
-        Ok(Layout { plan: *plan, slots, roots, owners, metadata, data, shift })
+        let align = unit.max(DATA_ALIGN).max(plan.granule as usize).max(if shape.is_some() { SLAB } else { 1 });
+        let data = (metadata + cells * 8).next_multiple_of(align);
+        Ok(Layout { plan: *plan, slots, roots, flights, owners, slabs, metadata, data, shift, shape })
     }
 
     /// How long the whole segment is.
@@ -132,21 +150,23 @@ impl Layout {
     }
 
     /// The ranges of the segment, data aside, that may be other than zero while the engine's capacity is so many bytes.
-    pub(crate) fn sealed(&self, capacity: usize) -> Result<[(usize, usize); 2], Error> {
+    pub(crate) fn sealed(&self, capacity: usize) -> Result<[(usize, usize); 3], Error> {
         if !self.plan.grows() {
-            return Ok([(0, self.data), (self.data, self.data)]);
+            return Ok([(0, self.data), (self.data, self.data), (self.data, self.data)]);
         }
-        let [(_, owners_end), (_, metadata_end), _] = self.backed(capacity, capacity)?;
+        let [(_, owners_end), (_, slabs_end), (_, metadata_end), _] = self.backed(capacity, capacity)?;
         Ok([
             (0, owners_end.next_multiple_of(SECTION_ALIGN)),
+            (self.slabs, slabs_end.next_multiple_of(SECTION_ALIGN)),
             (self.metadata, metadata_end.next_multiple_of(SECTION_ALIGN)),
         ])
     }
 
     /// The ranges of the segment that must be backed by memory while the heap has `size` bytes of an engine's `capacity`.
-    pub(crate) fn backed(&self, size: usize, capacity: usize) -> Result<[(usize, usize); 3], Error> {
+    pub(crate) fn backed(&self, size: usize, capacity: usize) -> Result<[(usize, usize); 4], Error> {
         Ok([
             (0, self.owners + (size >> self.shift)),
+            (self.slabs, self.slabs + self.shape.map_or(0, |shape| size / SLAB * shape.stride())),
             (self.metadata, self.metadata + self.cells(capacity)? * 8),
             (self.data, self.data + size),
         ])
@@ -200,12 +220,12 @@ mod tests {
 
     #[test]
     fn what_is_backed_lies_apart_and_only_grows() {
-        let layout = layout(Settings { max_size: Some(1 << 30), ..Settings::default() });
+        let layout = layout(Settings { max_size: Some(1 << 30), small: SmallBlocks::Slabs, ..Settings::default() });
         let sizes = [1 << 20, 1 << 21, 1 << 25, 1 << 30];
         for pair in sizes.windows(2) {
             let (less, more) = (layout.backed(pair[0], pair[0]).unwrap(), layout.backed(pair[1], pair[1]).unwrap());
             assert!(less.iter().zip(&more).all(|(less, more)| less.0 == more.0 && less.1 < more.1));
-            assert!(more[0].1 <= more[1].0 && more[1].1 <= more[2].0 && more[2].1 <= layout.length());
+            assert!(more.windows(2).all(|pair| pair[0].1 <= pair[1].0) && more[3].1 <= layout.length());
         }
     }
 }

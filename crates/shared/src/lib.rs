@@ -23,7 +23,7 @@
 //!
 //! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record` (what lies in
 //! a segment); `sections`, `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
-//! `recover`, `view`; `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `grow`, `roots`,
+//! `recover`, `view`; `slabs` (small blocks without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `grow`, `roots`,
 //! `mutex`, `reclaim`, `inspect` (what handles do); `snapshot`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
 mod close;
@@ -52,6 +52,7 @@ mod roots;
 mod seal;
 mod sections;
 mod settings;
+mod slabs;
 mod snapshot;
 mod view;
 
@@ -68,5 +69,5 @@ pub use processes::{Owner as BlockOwner, ProcessState};
 pub use reclaim::{Leavers, Reclaimed};
 pub use repair::{Repaired, Strangers};
 pub use roots::{LONGEST_NAME, Root};
-pub use settings::{Access, MAX_PROCESSES, MAX_ROOTS, Owner, PATIENCE, Settings};
+pub use settings::{Access, MAX_PROCESSES, MAX_ROOTS, Owner, PATIENCE, Settings, SmallBlocks};
 pub use snapshot::Snapshot;

@@ -10,6 +10,7 @@ use crate::heap::{Section, SharedHeap};
 use crate::offset::{Offset, Relocatable};
 use crate::owners::owner_of;
 use crate::processes::ProcessSlot;
+use crate::slabs::is_slab;
 
 /// Copying as many bytes takes about as long as taking the lock once more.
 const COPIED_UNDER_THE_LOCK: usize = 4096;
@@ -23,7 +24,10 @@ impl SharedHeap {
     /// [`Error::Full`], [`Error::NoSpace`] when the system has no more for a heap that must grow, [`Error::TimedOut`], [`Error::Corrupted`].
     #[inline]
     pub fn allocate(&self, bytes: usize) -> Result<Offset, Error> {
-        self.enter()?.allocate(bytes, 1)
+        match self.allocate_small(bytes, 1)? {
+            Some(offset) => Ok(offset),
+            None => self.allocate_placed(bytes, 1),
+        }
     }
 
     /// A block for `bytes` whose address is a multiple of `align` in every process.
@@ -37,7 +41,22 @@ impl SharedHeap {
         if !align.is_power_of_two() || align > most {
             return Err(Error::BadAlignment { align, most });
         }
-        self.enter()?.allocate(bytes, align)
+        match self.allocate_small(bytes, align)? {
+            Some(offset) => Ok(offset),
+            None => self.allocate_placed(bytes, align),
+        }
+    }
+
+    /// Allocates a block of the engine. What slabs do not need is taken from them when the heap is full.
+    #[inline(always)]
+    fn allocate_placed(&self, bytes: usize, align: usize) -> Result<Offset, Error> {
+        let placed = self.enter()?.allocate(bytes, align);
+        match placed {
+            Err(Error::Full { .. } | Error::NoSpace { .. }) if self.tidy_slabs()? => {
+                self.enter()?.allocate(bytes, align)
+            }
+            placed => placed,
+        }
     }
 
     /// Frees the block at `offset` and merges it with its free neighbours.
@@ -48,6 +67,9 @@ impl SharedHeap {
     /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::TimedOut`], [`Error::Corrupted`].
     #[inline]
     pub fn deallocate(&self, offset: Offset) -> Result<(), Error> {
+        if self.deallocate_small(offset)? {
+            return Ok(());
+        }
         self.enter()?.deallocate(offset)
     }
 
@@ -68,7 +90,11 @@ impl SharedHeap {
     /// # Errors
     /// [`Error::NoRoom`], [`Error::NotABlock`], [`Error::TimedOut`], [`Error::Corrupted`].
     pub fn resize_in_place(&self, offset: Offset, bytes: usize) -> Result<(), Error> {
-        self.enter()?.resize(offset, bytes)
+        match self.small_size(offset)? {
+            Some(size) if bytes <= size => Ok(()),
+            Some(_) => Err(Error::NoRoom { bytes }),
+            None => self.enter()?.resize(offset, bytes),
+        }
     }
 
     /// Makes the block at `offset` hold `bytes` (0 is taken as 1), where it is or, with its contents, elsewhere; returns where.
@@ -81,6 +107,9 @@ impl SharedHeap {
     /// As [`SharedHeap::resize_in_place`] and [`SharedHeap::allocate`]; the block is as before. If it is
     /// [`Error::TimedOut`] after the contents were copied, the copy stays as another block of the caller's.
     pub fn resize(&self, offset: Offset, bytes: usize) -> Result<Offset, Error> {
+        if let Some(had) = self.small_size(offset)? {
+            return self.resize_small(offset, had, bytes);
+        }
         let (moved, holds) = {
             let mut section = self.enter()?;
             match section.resize(offset, bytes) {
@@ -104,6 +133,19 @@ impl SharedHeap {
         }
     }
 
+    /// Makes a block of a slab, `had` bytes long, hold `bytes`. Killed before the free, this process has the block twice.
+    fn resize_small(&self, offset: Offset, had: usize, bytes: usize) -> Result<Offset, Error> {
+        if bytes <= had {
+            return Ok(offset);
+        }
+        let moved = self.allocate(bytes)?;
+        self.copy(offset, moved, had);
+        match self.deallocate(offset) {
+            Ok(()) => Ok(moved),
+            Err(refused) => self.deallocate(moved).and(Err(refused)),
+        }
+    }
+
     /// Copies the first `bytes` of one block to another.
     fn copy(&self, from: Offset, to: Offset, bytes: usize) {
         let base = self.mapping.segment.base();
@@ -117,7 +159,10 @@ impl SharedHeap {
     /// # Errors
     /// [`Error::NotABlock`], [`Error::TimedOut`], [`Error::Corrupted`].
     pub fn usable_size(&self, offset: Offset) -> Result<usize, Error> {
-        self.enter()?.usable_size(offset)
+        match self.small_size(offset)? {
+            Some(size) => Ok(size),
+            None => self.enter()?.usable_size(offset),
+        }
     }
 
     /// A block that holds `value`.
@@ -177,6 +222,9 @@ impl Section<'_> {
     #[inline(always)]
     fn deallocate(&mut self, offset: Offset) -> Result<(), Error> {
         let place = self.place_of(offset)?;
+        if is_slab(self.mapping(), self.heap_size(), place) {
+            return Err(Error::NotABlock { offset: offset.get() });
+        }
         self.release(place).map_err(|refused| refused_free(refused, offset))
     }
 

@@ -7,6 +7,7 @@ use heapwright_placement::{Block, BlockState, Engine};
 use crate::engine::Placer;
 use crate::processes::{Owner, ProcessState};
 use crate::sections::Sections;
+use crate::slabs::{self, each_part, slab_owner};
 
 /// Stands for all who closed the segment and had to make room in the process table.
 pub(crate) const FORGOTTEN_CLOSED: u8 = 254;
@@ -27,12 +28,15 @@ impl Tally {
     }
 }
 
-/// The used blocks and the numbers of their owners, in address order.
-pub(crate) fn owned_blocks<'e>(sections: &'e Sections, engine: &'e Placer) -> impl Iterator<Item = (Block, u8)> + 'e {
-    engine
-        .blocks()
-        .filter(|block| block.state == BlockState::Used)
-        .map(|block| (block, owner_of(sections, block.offset)))
+/// Passes the used blocks and the numbers of their owners, in address order.
+fn each_owned_block(sections: &Sections, engine: &Placer, mut pass: impl FnMut(Block, u8)) {
+    for block in engine.blocks().filter(|block| block.state == BlockState::Used) {
+        each_part(sections, block, |part, owner| {
+            if part.state == BlockState::Used {
+                pass(part, owner);
+            }
+        });
+    }
 }
 
 /// The number of the owner of the used block at `place`.
@@ -43,10 +47,28 @@ pub(crate) fn owner_of(sections: &Sections, place: usize) -> u8 {
 /// What each of the 256 possible owners has. Time: proportional to the heap.
 pub(crate) fn count_blocks(sections: &Sections, engine: &Placer) -> [Tally; 256] {
     let mut tallies = [Tally::default(); 256];
-    for (block, owner) in owned_blocks(sections, engine) {
-        tallies[usize::from(owner)].add(block.size);
-    }
+    each_owned_block(sections, engine, |block, owner| tallies[usize::from(owner)].add(block.size));
     tallies
+}
+
+/// How many blocks each of the 256 possible owners must at least be counted to have, so that its slot stays its own:
+/// blocks of the engine, slabs, and one for blocks in slabs of others. Time: proportional to the heap.
+pub(crate) fn count_names(sections: &Sections, engine: &Placer) -> [u64; 256] {
+    let mut names = [0; 256];
+    let mut has_small = [false; 256];
+    for block in engine.blocks().filter(|block| block.state == BlockState::Used) {
+        match slab_owner(sections, block) {
+            None => names[usize::from(owner_of(sections, block.offset))] += 1,
+            Some(owner) => {
+                names[usize::from(owner)] += 1;
+                each_part(sections, block, |part, owner| {
+                    has_small[usize::from(owner)] |= part.state == BlockState::Used;
+                });
+            }
+        }
+    }
+    names.iter_mut().zip(has_small).for_each(|(names, small)| *names = (*names).max(u64::from(small)));
+    names
 }
 
 /// Gives all blocks of the first of each pair to the second. Cut short, some are given and some not, and the first
@@ -54,12 +76,14 @@ pub(crate) fn count_blocks(sections: &Sections, engine: &Placer) -> [Tally; 256]
 pub(crate) fn relabel(sections: &Sections, engine: &Placer, names: &[(u8, u8)]) {
     let mut new: [u8; 256] = std::array::from_fn(|number| number as u8);
     names.iter().for_each(|&(from, to)| new[usize::from(from)] = to);
-    for (block, was) in owned_blocks(sections, engine) {
+    each_owned_block(sections, engine, |block, was| {
         let now = new[usize::from(was)];
         if let Some(owner) = sections.owner(block.offset).filter(|_| now != was) {
-            owner.store(now, Relaxed);
+            // A block of a slab may be freed and allocated by another meanwhile.
+            let _ = owner.compare_exchange(was, now, Relaxed, Relaxed);
         }
-    }
+    });
+    slabs::rename(sections, engine.heap_size(), &new);
 }
 
 /// Who the numbers in owner bytes stand for; asks the system once for each process.

@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler
 
 use heapwright_os::{Deaths, Identity, Life};
 
+use heapwright_placement::Engine;
+
 use crate::engine::Placer;
 use crate::error::Error;
-use crate::owners::{FORGOTTEN_CLOSED, FORGOTTEN_DEAD, count_blocks, relabel};
+use crate::owners::{FORGOTTEN_CLOSED, FORGOTTEN_DEAD, count_names, relabel};
 use crate::sections::Sections;
+use crate::slabs;
 
 /// The states, in the low bits of [`ProcessSlot::state`].
 const FREE: u64 = 0;
@@ -128,8 +131,8 @@ pub(crate) fn any_alive(sections: &Sections) -> bool {
 
 /// Verifies that no slot counts fewer blocks than name it. Time: proportional to the heap.
 pub(crate) fn check_counts(sections: &Sections, engine: &Placer) -> Result<(), Error> {
-    let tallies = count_blocks(sections, engine);
-    match sections.slots().iter().zip(tallies).position(|(slot, tally)| slot.blocks() < tally.blocks) {
+    let names = count_names(sections, engine);
+    match sections.slots().iter().zip(names).position(|(slot, names)| slot.blocks() < names) {
         None => Ok(()),
         Some(number) => Err(Error::Corrupted {
             what: "more blocks name a process than are counted",
@@ -141,12 +144,13 @@ pub(crate) fn check_counts(sections: &Sections, engine: &Placer) -> Result<(), E
 /// Counts anew how many blocks name each slot. Blocks that name a free slot, which only damage leads to, are from now
 /// on those of somebody who died. Time: proportional to the heap.
 pub(crate) fn count_anew(sections: &Sections, engine: &Placer) {
-    let tallies = count_blocks(sections, engine);
+    (0..=u8::MAX).for_each(|number| slabs::settle(sections, engine.heap_size(), number));
+    let names = count_names(sections, engine);
     let mut nobodys = Vec::new();
-    for (number, (slot, tally)) in sections.slots().iter().zip(tallies).enumerate() {
+    for (number, (slot, names)) in sections.slots().iter().zip(names).enumerate() {
         let is_free = slot.state.load(Relaxed) & STATE == FREE;
-        slot.set_blocks(if is_free { 0 } else { tally.blocks });
-        if is_free && tally.blocks > 0 {
+        slot.set_blocks(if is_free { 0 } else { names });
+        if is_free && names > 0 {
             nobodys.push((number as u8, FORGOTTEN_DEAD));
         }
     }
@@ -162,6 +166,9 @@ pub(crate) fn enter(sections: &Sections, engine: &Placer, me: Identity) -> Resul
         Some(free) => free,
         None => vacate(sections, engine)?,
     };
+    if let Some(flight) = sections.flight(number as u8) {
+        flight.end();
+    }
     slots[number].take(me);
     Ok(number as u8)
 }
@@ -174,9 +181,16 @@ pub(crate) fn enter(sections: &Sections, engine: &Placer, me: Identity) -> Resul
 fn vacate(sections: &Sections, engine: &Placer) -> Result<usize, Error> {
     let (slots, deaths) = (sections.slots(), sections.header().deaths());
     let has_left = |number: usize| slots[number].state(deaths).filter(|&state| state != ProcessState::Attached);
-    let mut left: Vec<(u64, usize, ProcessState)> = (0..slots.len())
-        .filter_map(|number| has_left(number).map(|state| (slots[number].blocks(), number, state)))
-        .collect();
+    let gone: Vec<(usize, ProcessState)> =
+        (0..slots.len()).filter_map(|number| has_left(number).map(|state| (number, state))).collect();
+    if sections.layout.shape.is_some() {
+        // What was in flight, and slabs that others adopted, are still counted.
+        gone.iter().for_each(|&(number, _)| slabs::settle(sections, engine.heap_size(), number as u8));
+        let names = count_names(sections, engine);
+        gone.iter().for_each(|&(number, _)| slots[number].set_blocks(names[number]));
+    }
+    let mut left: Vec<(u64, usize, ProcessState)> =
+        gone.into_iter().map(|(number, state)| (slots[number].blocks(), number, state)).collect();
     left.sort_unstable_by_key(|&(blocks, number, _)| (blocks, number));
     let unnamed = left.partition_point(|&(blocks, ..)| blocks == 0);
     left.truncate(if unnamed > 0 { unnamed } else { left.len().div_ceil(2) });

@@ -8,9 +8,10 @@ use heapwright_placement::{Block, BlockState, Engine};
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
-use crate::owners::{Owners, owner_of};
+use crate::owners::Owners;
 use crate::processes::{ProcessSlot, ProcessState};
 use crate::roots::RootSlot;
+use crate::slabs::{each_part, give_back, is_in_slab, size_of_block};
 
 /// Whose blocks are reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ const BATCH: usize = 1 << 16;
 impl SharedHeap {
     /// Frees the blocks of processes that died, but for those that a root points at.
     ///
+    /// No process may free or adopt a block of the dead meanwhile: it may be reclaimed before.
+    ///
     /// Blocks that are only reached from other blocks are freed as well: this is for data of which every process knows its own.
     /// Time: proportional to the heap; others get at it in between.
     ///
@@ -57,6 +60,7 @@ impl SharedHeap {
         while let Some(place) = next {
             next = self.enter()?.reclaim_batch(place, leavers, &mut reclaimed)?;
         }
+        self.tidy_slabs()?;
         Ok(reclaimed)
     }
 
@@ -66,15 +70,18 @@ impl SharedHeap {
     /// [`Error::NotABlock`], and those of every operation.
     pub fn adopt(&self, offset: Offset) -> Result<(), Error> {
         let mut section = self.enter()?;
+        let mapping = section.mapping();
         let place = section.place_of(offset)?;
         let missing = Error::NotABlock { offset: offset.get() };
-        section.engine().usable_size(place).ok_or(missing.clone())?;
-        let (mapping, number) = (section.mapping(), section.view().slot);
+        size_of_block(mapping, section.engine(), place).ok_or(missing.clone())?;
+        let number = section.view().slot;
         let owner = mapping.owner(place).ok_or(missing)?;
         let before = owner.load(Relaxed);
         mapping.count_of(number, ProcessSlot::gain_block);
         owner.store(number, Relaxed);
-        mapping.count_of(before, ProcessSlot::lose_block);
+        if !is_in_slab(mapping, place) {
+            mapping.count_of(before, ProcessSlot::lose_block);
+        }
         Ok(())
     }
 }
@@ -93,17 +100,24 @@ impl Section<'_> {
         for _ in 0..BATCH {
             let Some(block) = self.engine().block_containing(place) else { return Ok(None) };
             place = block.offset + block.size;
-            let abandoned =
-                block.state == BlockState::Used && leavers.include(owners.get(owner_of(mapping, block.offset)).state);
-            if !abandoned {
-                continue;
-            }
-            if rooted.contains(&self.offset_at(block.offset)) {
-                reclaimed.kept += 1;
-            } else {
-                self.reclaim_block(block)?;
-                reclaimed.blocks += 1;
-                reclaimed.bytes += block.size as u64;
+            let mut abandoned = Vec::new();
+            each_part(mapping, block, |part, owner| {
+                if part.state == BlockState::Used && leavers.include(owners.get(owner).state) {
+                    abandoned.push(part);
+                }
+            });
+            for part in abandoned {
+                if rooted.contains(&self.offset_at(part.offset)) {
+                    reclaimed.kept += 1;
+                } else if is_in_slab(mapping, part.offset) {
+                    let freed = give_back(mapping, part.offset);
+                    reclaimed.blocks += u64::from(freed);
+                    reclaimed.bytes += if freed { part.size as u64 } else { 0 };
+                } else {
+                    self.reclaim_block(part)?;
+                    reclaimed.blocks += 1;
+                    reclaimed.bytes += part.size as u64;
+                }
             }
         }
         Ok(Some(place))

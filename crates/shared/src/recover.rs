@@ -6,6 +6,7 @@ use crate::engine::{self, Placer};
 use crate::error::Error;
 use crate::mapping::Mapping;
 use crate::sections::Sections;
+use crate::slabs;
 use crate::view::refuse_broken;
 
 /// Completes or undoes the operation that is on record and derives anew all that is derived, under the lock.
@@ -24,6 +25,7 @@ pub(crate) fn recover(sections: &Sections) -> Result<Placer, Error> {
 pub(crate) fn lay_out(sections: &Sections) -> Result<Placer, Error> {
     let live = &sections.header().live;
     let engine = engine::recover(sections, live.record.read()).inspect_err(|_| live.set_broken())?;
+    slabs::reconcile(sections, &engine);
     live.begin_epoch();
     live.record.clear();
     Ok(engine)

@@ -1,7 +1,6 @@
 //! Repair: believing what can be believed of a segment that is refused.
 
 use heapwright_os::{Deaths, Identity};
-use heapwright_placement::Engine;
 
 use crate::condition::Condition;
 use crate::engine::{self, Placer};
@@ -17,6 +16,7 @@ use crate::roots::Root;
 use crate::seal;
 use crate::sections::Sections;
 use crate::settings::Access;
+use crate::slabs::size_of_block;
 
 /// Whether to repair a segment although it is unknown which of its processes live: it is of another namespace of
 /// process numbers (a container, say), or of one that is not known.
@@ -100,7 +100,7 @@ fn without_record(mapping: &Mapping) -> Result<Placer, Error> {
 fn unset_dangling(sections: &Sections, engine: &Placer) -> Vec<String> {
     let data = sections.layout.data as u64;
     let dangles = |root: &Root| match root.offset.get().checked_sub(data) {
-        Some(place) => engine.usable_size(place as usize).is_none(),
+        Some(place) => size_of_block(sections, engine, place as usize).is_none(),
         None => true,
     };
     let mut unset = Vec::new();

@@ -5,11 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
-use heapwright_placement::Engine;
-
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
+use crate::slabs::size_of_block;
 
 /// The longest name of a root, in bytes.
 pub const LONGEST_NAME: usize = 40;
@@ -176,7 +175,7 @@ impl Section<'_> {
 
     fn require_block(&mut self, offset: Offset) -> Result<(), Error> {
         let place = self.place_of(offset)?;
-        match self.engine().usable_size(place) {
+        match size_of_block(self.mapping(), self.engine(), place) {
             Some(_) => Ok(()),
             None => Err(Error::NotABlock { offset: offset.get() }),
         }

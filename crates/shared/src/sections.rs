@@ -2,12 +2,13 @@
 
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::header::Header;
 use crate::layout::Layout;
 use crate::processes::ProcessSlot;
 use crate::roots::RootSlot;
+use crate::slabs::{Flight, SLAB, Slab};
 
 /// The sections of a segment, or of a private copy of one.
 pub(crate) struct Sections {
@@ -73,6 +74,29 @@ impl Sections {
     #[inline(always)]
     pub(crate) fn owner(&self, place: usize) -> Option<&AtomicU8> {
         self.owners().get(place >> self.layout.shift)
+    }
+
+    /// What lies beside the slot of a process; `None` for a number that no slot has, and in a heap without slabs.
+    #[inline(always)]
+    pub(crate) fn flight(&self, slot: u8) -> Option<&Flight> {
+        self.layout.shape?;
+        let count = self.layout.plan.processes;
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts(self.at(self.layout.flights).as_ptr(), count) }.get(usize::from(slot))
+    }
+
+    /// The metadata of the slab at `unit`, of which there are as many as slabs fit the data; `None` for others, and in a heap
+    /// without slabs. Only those within the heap may be touched.
+    #[inline(always)]
+    pub(crate) fn slab(&self, unit: usize) -> Option<Slab<'_>> {
+        let shape = self.layout.shape?;
+        if unit >= self.layout.plan.max_size / SLAB {
+            return None;
+        }
+        let stride = shape.stride();
+        let start: NonNull<AtomicU64> = self.at(self.layout.slabs + unit * stride);
+        // SAFETY: as above.
+        Some(Slab::at(unsafe { slice::from_raw_parts(start.as_ptr(), stride / 8) }, shape))
     }
 
     pub(crate) fn metadata(&self) -> NonNull<u64> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use heapwright_placement::PolicyKind;
 
 use crate::error::Error;
+use crate::slabs::LARGEST_GRANULE;
 
 /// How long an operation waits for the lock unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,6 +45,24 @@ pub struct Settings {
     pub seed: u64,
     /// How long an operation waits for the lock.
     pub patience: Duration,
+    /// Where blocks of at most 2 KiB come from.
+    pub small: SmallBlocks,
+}
+
+/// Where small blocks, of at most 2 KiB, come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SmallBlocks {
+    /// From the policy, like all others: every block lies where the policy says.
+    #[default]
+    Placed,
+    /// From slabs of the process that allocates, without the segment's lock: fast, also beside other processes. The
+    /// policy places the slabs, 32 KiB each, and the blocks above 2 KiB. The granule is at most 256 bytes.
+    Slabs,
+}
+
+impl SmallBlocks {
+    /// Both of them.
+    pub const ALL: [SmallBlocks; 2] = [SmallBlocks::Placed, SmallBlocks::Slabs];
 }
 
 impl Default for Settings {
@@ -59,6 +78,7 @@ impl Default for Settings {
             roots: 32,
             seed: 0,
             patience: PATIENCE,
+            small: SmallBlocks::Placed,
         }
     }
 }
@@ -77,6 +97,8 @@ impl Settings {
             "the mode must consist of permission bits (0o000 to 0o777)"
         } else if self.max_size.is_some_and(|most| most < self.size) {
             "the maximum size must not be below the size"
+        } else if self.small == SmallBlocks::Slabs && self.granule > LARGEST_GRANULE {
+            "a heap with slabs must have a granule of at most 256 bytes"
         } else {
             return Ok(());
         };

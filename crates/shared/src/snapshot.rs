@@ -18,7 +18,8 @@ use crate::processes;
 use crate::roots::{self, Root};
 use crate::seal;
 use crate::sections::Sections;
-use crate::settings::Access;
+use crate::settings::{Access, SmallBlocks};
+use crate::slabs;
 
 /// A segment as it is at one moment.
 ///
@@ -51,6 +52,8 @@ pub struct Snapshot {
     pub policy: PolicyKind,
     /// The least length and alignment of blocks, in bytes.
     pub granule: usize,
+    /// Where small blocks come from.
+    pub small: SmallBlocks,
     /// How many bytes of blocks it can grow to.
     pub max_size: usize,
     /// How many bytes lie before the blocks, backed or not.
@@ -118,6 +121,7 @@ impl Snapshot {
             mode: status.mode,
             policy: plan.policy,
             granule: plan.granule as usize,
+            small: plan.small,
             max_size: plan.max_size,
             overhead: mapping.layout.data,
             max_processes: plan.processes,
@@ -142,7 +146,7 @@ impl Snapshot {
 
     fn describe(&mut self, copy: &Copy, engine: &Placer, owners: &Owners) {
         self.size = engine.heap_size();
-        self.counters = engine.counters().unwrap_or_default();
+        self.counters = slabs::add_counts(&copy.sections, engine.counters().unwrap_or_default());
         self.holes = engine.holes();
         self.blocks = describe_blocks(&copy.sections, engine, owners);
         self.processes = listed(owners, &count_blocks(&copy.sections, engine));
@@ -167,12 +171,14 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
         Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
             engine::believe_claim(sections, copy.allocated)?;
             let engine = engine::recover(sections, live.record.read())?;
+            slabs::reconcile(sections, &engine);
             processes::count_anew(sections, &engine);
             engine
         }
         _ => engine::attach(sections)?,
     };
     engine.check().map_err(|violation| Error::violated(violation, sections.layout.data))?;
+    slabs::check(sections, &engine)?;
     processes::check_counts(sections, &engine)?;
     Ok(engine)
 }

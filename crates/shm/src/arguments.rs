@@ -84,6 +84,11 @@ pub struct CreateArgs {
     /// Number of named roots, up to 65536.
     #[arg(long, value_name = "N", default_value_t = Settings::default().roots)]
     pub roots: usize,
+
+    /// Blocks of at most 2 KiB come from slabs of the process that allocates, without the lock: faster, but not where the
+    /// policy says. The policy places the slabs.
+    #[arg(long)]
+    pub slabs: bool,
 }
 
 /// The arguments of `inspect`.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use heapwright_shared::{Error, Settings, SharedHeap};
+use heapwright_shared::{Error, Settings, SharedHeap, SmallBlocks};
 
 use super::arguments::CreateArgs;
 use heapwright_show::{number, usage};
@@ -18,6 +18,7 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
         granule: args.granule,
         processes: args.processes,
         roots: args.roots,
+        small: if args.slabs { SmallBlocks::Slabs } else { SmallBlocks::Placed },
         ..Settings::default()
     };
     let heap = match SharedHeap::create(&args.name.place, &settings) {

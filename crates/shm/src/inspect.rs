@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anstyle::Style;
 use anyhow::Result;
-use heapwright_shared::{BlockOwner, BlockState, Condition, Snapshot};
+use heapwright_shared::{BlockOwner, BlockState, Condition, SmallBlocks, Snapshot};
 
 use super::arguments::InspectArgs;
 use super::json::{Listing, Segment};
@@ -95,7 +95,8 @@ impl<'s> Picture<'s> {
             Ok(()) => {}
             Err(_) => fact(out, "at most", number::bytes(s.max_size as u64))?,
         }
-        fact(out, "policy", format_args!("{}, granule {}", s.policy.name(), number::bytes(s.granule as u64)))?;
+        let small = if s.small == SmallBlocks::Slabs { ", small blocks in slabs" } else { "" };
+        fact(out, "policy", format_args!("{}, granule {}{small}", s.policy.name(), number::bytes(s.granule as u64)))?;
         if let Ok(file) = fs::metadata(s.place.path()) {
             let [memory, length, overhead] = [file.blocks() * 512, file.len(), s.overhead as u64].map(number::bytes);
             fact(out, "memory", format_args!("{memory}, file of {length}, blocks from {overhead} on"))?;

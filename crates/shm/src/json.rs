@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use heapwright_shared::{
-    BlockInfo, BlockOwner, BlockState, Condition, Counters, Error, HoleStats, ProcessInfo, Root, Snapshot,
+    BlockInfo, BlockOwner, BlockState, Condition, Counters, Error, HoleStats, ProcessInfo, Root, SmallBlocks, Snapshot,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -45,6 +45,10 @@ fn every_block<S: Serializer>(blocks: &Option<&[BlockInfo]>, to: S) -> Result<S:
 fn facts(snapshot: &Snapshot) -> Value {
     let mut row = summary(snapshot);
     row["granule"] = json!(snapshot.granule);
+    row["small_blocks"] = json!(match snapshot.small {
+        SmallBlocks::Placed => "placed",
+        SmallBlocks::Slabs => "slabs",
+    });
     row["overhead"] = json!(snapshot.overhead);
     row["max_processes"] = json!(snapshot.max_processes);
     row["max_roots"] = json!(snapshot.max_roots);

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use heapwright_shared::{
     Access, BlockInfo, BlockOwner, BlockState, Owner, ProcessInfo, ProcessState, Reclaimed, Root, Settings, SharedHeap,
+    SmallBlocks,
 };
 
 use crate::create::policy_of;
@@ -32,6 +33,8 @@ pub struct SharedSettings {
     pub roots: u32,
     /// The longest time that an operation waits for the lock, in milliseconds; 0 stands for 10 seconds.
     pub patience: u32,
+    /// `hw_small_blocks`; 0 stands for those that the policy places.
+    pub small_blocks: u32,
 }
 
 /// `given`, or the default where that is zero.
@@ -58,8 +61,14 @@ impl TryFrom<SharedSettings> for Settings {
             roots: or_usual(given.roots as usize, usual.roots),
             seed: given.seed,
             patience: patience_of(given.patience, usual.patience),
+            small: small_blocks_of(given.small_blocks)?,
         })
     }
+}
+
+fn small_blocks_of(number: u32) -> Result<SmallBlocks, Status> {
+    let known = SmallBlocks::ALL.into_iter().find(|&small| small as u32 == number);
+    known.ok_or(Status::BadOptions)
 }
 
 /// `hw_shared_access`; all zeros is the default.

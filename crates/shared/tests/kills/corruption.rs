@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
-use heapwright_shared::{Access, Condition, Offset, Place, PolicyKind, Settings, SharedHeap, Snapshot};
+use heapwright_shared::{Access, Condition, Offset, Place, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot};
 
 use crate::child;
 use crate::words;
@@ -116,9 +116,10 @@ pub struct Specimen {
 
 impl Specimen {
     /// Makes a small segment with blocks, holes, roots and owners, and copies it.
-    pub fn new(policy: PolicyKind, rest: Rest, place: Place) -> Result<Specimen, String> {
+    pub fn new(policy: PolicyKind, small: SmallBlocks, rest: Rest, place: Place) -> Result<Specimen, String> {
         drop(SharedHeap::unlink(&place));
-        let settings = Settings { size: 32 << 10, policy, processes: 4, roots: 2, ..Settings::default() };
+        let size = if small == SmallBlocks::Slabs { 160 << 10 } else { 32 << 10 };
+        let settings = Settings { size, policy, small, processes: 4, roots: 2, ..Settings::default() };
         let heap = SharedHeap::create(&place, &settings).map_err(words("create"))?;
         let description =
             heap.blocks().map_err(words("blocks"))?.first().map_or(0, |block| block.offset.get() as usize);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use heapwright_shared::{Access, Error, Offset, Place, PolicyKind, Settings, SharedHeap, Strangers};
+use heapwright_shared::{Access, Error, Offset, Place, PolicyKind, Settings, SharedHeap, SmallBlocks, Strangers};
 
 use crate::census::{Census, fill};
 use crate::child;
@@ -30,7 +30,8 @@ impl HeapOperation {
     /// Makes the heap once, does the operation without a kill and remembers what it does.
     pub fn new(scenario: Scenario, policy: PolicyKind, place: Place) -> Result<HeapOperation, String> {
         let nothing = Census { used: Default::default(), roots: Default::default(), size: 0 };
-        let fates = Fates { before: nothing.clone(), after: nothing, blocks: Vec::new() };
+        let passing = scenario.passing;
+        let fates = Fates { before: nothing.clone(), after: nothing, blocks: Vec::new(), passing };
         let mut operation = HeapOperation { scenario, policy, place, blocks: Vec::new(), fates };
         operation.blocks = operation.build()?;
         let heap = operation.open()?;
@@ -76,11 +77,12 @@ impl HeapOperation {
         self.remove()?;
         let Scenario { pieces, root, size, most, .. } = self.scenario;
         let settings = Settings {
-            size: size.min(64 << 10),
+            size: if most > size { size.min(64 << 10) } else { size },
             max_size: (most > size).then_some(most),
             policy: self.policy,
             processes: 8,
             roots: 4,
+            small: self.scenario.small,
             ..Settings::default()
         };
         let heap = SharedHeap::create(&self.place, &settings).map_err(words("create"))?;
@@ -172,6 +174,12 @@ impl HeapOperation {
             Action::ReclaimDead => heap.reclaim_dead().map(drop).map_err(words("reclaim_dead"))?,
             Action::Close => handle.take().map_or(Ok(()), SharedHeap::close).map_err(words("close"))?,
             Action::Adopt(piece) => heap.adopt(self.block(piece)?).map_err(words("adopt"))?,
+            Action::Churn { bytes, count } => {
+                for block in allocate_all(heap, bytes, count)? {
+                    heap.deallocate(block).map_err(words("deallocate"))?;
+                }
+            }
+            Action::Recycle { bytes, count } => self.recycle(heap, bytes, count)?,
             Action::Open | Action::Repair => {}
         }
         Ok(None)
@@ -220,7 +228,29 @@ impl Subject for HeapOperation {
     }
 
     fn judge(&self, handle: &mut Self::Handle) -> Result<(), String> {
-        let heap = handle.as_ref().ok_or("nobody is attached")?;
+        match self.scenario.small {
+            SmallBlocks::Placed => self.judge_by(handle.as_ref().ok_or("nobody is attached")?),
+            // What a handle remembers of its slabs would not be true of the next state that is judged.
+            SmallBlocks::Slabs => self.judge_by(&self.open()?),
+        }
+    }
+
+    fn record(&self) -> Range<usize> {
+        RECORD
+    }
+}
+
+impl HeapOperation {
+    fn recycle(&self, heap: &SharedHeap, bytes: usize, count: usize) -> Result<(), String> {
+        let blocks = allocate_all(heap, bytes, count)?;
+        let other = self.open()?;
+        for block in blocks {
+            other.deallocate(block).map_err(words("deallocate"))?;
+        }
+        allocate_all(heap, bytes, count).map(drop)
+    }
+
+    fn judge_by(&self, heap: &SharedHeap) -> Result<(), String> {
         match heap.allocate(64) {
             Ok(block) => heap.deallocate(block).map_err(words("deallocate"))?,
             Err(Error::Full { .. }) => {}
@@ -230,8 +260,8 @@ impl Subject for HeapOperation {
         self.fates.allow(heap)?;
         empty(heap)
     }
+}
 
-    fn record(&self) -> Range<usize> {
-        RECORD
-    }
+fn allocate_all(heap: &SharedHeap, bytes: usize, count: usize) -> Result<Vec<Offset>, String> {
+    (0..count).map(|_| heap.allocate(bytes).map_err(words("allocate"))).collect()
 }

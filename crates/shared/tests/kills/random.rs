@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use heapwright_shared::{Place, PolicyKind, Settings, SharedHeap};
+use heapwright_shared::{Place, PolicyKind, Settings, SharedHeap, SmallBlocks};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -93,8 +93,14 @@ struct Battle {
 }
 
 /// Kills `kills` times one of four busy processes under `policy`.
-pub fn kill_at_random(policy: PolicyKind, kills: usize, place: &Place, seed: u64) -> Result<Tally, String> {
-    let mut battle = Battle::begin(policy, place.clone(), seed)?;
+pub fn kill_at_random(
+    policy: PolicyKind,
+    small: SmallBlocks,
+    kills: usize,
+    place: &Place,
+    seed: u64,
+) -> Result<Tally, String> {
+    let mut battle = Battle::begin(policy, small, place.clone(), seed)?;
     while battle.tally.kills < kills {
         for _ in 0..ROUND {
             battle.kill_one();
@@ -105,10 +111,13 @@ pub fn kill_at_random(policy: PolicyKind, kills: usize, place: &Place, seed: u64
 }
 
 impl Battle {
-    fn begin(policy: PolicyKind, place: Place, seed: u64) -> Result<Battle, String> {
+    fn begin(policy: PolicyKind, small: SmallBlocks, place: Place, seed: u64) -> Result<Battle, String> {
+        // Four workers have slabs of a dozen classes each, and room is to be short, too.
+        let (size, most) = if small == SmallBlocks::Slabs { (512 << 10, 1 << 20) } else { (128 << 10, 256 << 10) };
         let settings = Settings {
-            size: 128 << 10,
-            max_size: Some(256 << 10),
+            size,
+            max_size: Some(most),
+            small,
             policy,
             seed,
             patience: worker::PATIENCE,

@@ -1,5 +1,7 @@
 //! The operations that are killed, and the heaps that they find.
 
+use heapwright_shared::SmallBlocks;
+
 /// A block of a heap as it is before an operation, in the order in which they are allocated. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece {
@@ -14,15 +16,34 @@ pub enum Piece {
 /// What a victim does. Blocks are named by their place in the list of pieces.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
-    Allocate { bytes: usize, align: usize },
+    Allocate {
+        bytes: usize,
+        align: usize,
+    },
     Free(usize),
-    Resize { block: usize, bytes: usize },
+    Resize {
+        block: usize,
+        bytes: usize,
+    },
     Grow(usize),
-    SetRoot { name: &'static str, block: usize },
+    SetRoot {
+        name: &'static str,
+        block: usize,
+    },
     RemoveRoot(&'static str),
     Open,
     Close,
     Adopt(usize),
+    /// Allocates blocks and frees them.
+    Churn {
+        bytes: usize,
+        count: usize,
+    },
+    /// Allocates blocks, has another process free them and allocates them again.
+    Recycle {
+        bytes: usize,
+        count: usize,
+    },
     ReclaimDead,
     Repair,
 }
@@ -40,18 +61,26 @@ pub struct Scenario {
     pub action: Action,
     /// How many used blocks there are more afterwards.
     pub gain: isize,
+    pub small: SmallBlocks,
+    /// How many blocks there may be meanwhile that are there neither before nor afterwards.
+    pub passing: usize,
 }
 
 const fn fixed(name: &'static str, pieces: &'static [Piece], action: Action, gain: isize) -> Scenario {
-    Scenario { name, pieces, root: None, size: 64 << 10, most: 64 << 10, action, gain }
+    let (size, small) = (64 << 10, SmallBlocks::Placed);
+    Scenario { name, pieces, root: None, size, most: size, action, gain, small, passing: 0 }
 }
 
 const fn growing(name: &'static str, size: usize, action: Action, gain: isize) -> Scenario {
-    Scenario { name, pieces: &[Block(16384), Block(64)], root: None, size, most: 256 << 10, action, gain }
+    Scenario { size, most: 256 << 10, ..fixed(name, &[Block(16384), Block(64)], action, gain) }
 }
 
 const fn rooted(name: &'static str, pieces: &'static [Piece], action: Action, gain: isize) -> Scenario {
     Scenario { root: Some(0), ..fixed(name, pieces, action, gain) }
+}
+
+const fn slabs(name: &'static str, pieces: &'static [Piece], action: Action, gain: isize) -> Scenario {
+    Scenario { size: 160 << 10, most: 160 << 10, small: SmallBlocks::Slabs, ..fixed(name, pieces, action, gain) }
 }
 
 const fn allocate(bytes: usize) -> Action {
@@ -122,4 +151,45 @@ pub const SCENARIOS: &[Scenario] = &[
         Action::ReclaimDead,
         -3,
     ),
+];
+
+/// The same for heaps with slabs: whatever a slab goes through.
+pub const SLAB_SCENARIOS: &[Scenario] = &[
+    slabs("allocate from a new slab", &[], allocate(64), 1),
+    slabs("allocate from a slab of one that left", &[Block(64), Block(64), Hole(64), Block(64)], allocate(64), 1),
+    slabs("allocate from a slab of the dead", &[Orphan(64), Orphan(64), Block(64)], allocate(64), 1),
+    slabs("allocate beside a slab of another class", &[Block(64), Orphan(100), Block(5000)], allocate(300), 1),
+    slabs("allocate aligned in a slab", &[Block(64)], Action::Allocate { bytes: 100, align: 256 }, 1),
+    Scenario {
+        size: 64 << 10,
+        most: 256 << 10,
+        ..slabs("grow to make a slab", &[Block(16384), Block(32768)], allocate(2000), 1)
+    },
+    Scenario {
+        size: 64 << 10,
+        most: 64 << 10,
+        ..slabs("allocate where no slab fits", &[Block(2048), Block(20000)], allocate(64), 1)
+    },
+    Scenario { passing: 1, ..slabs("allocate and free", &[], Action::Churn { bytes: 64, count: 1 }, 0) },
+    Scenario { passing: 34, ..slabs("fill slabs and empty them", &[], Action::Churn { bytes: 2048, count: 34 }, 0) },
+    Scenario { passing: 17, ..slabs("collect what others free", &[], Action::Recycle { bytes: 2000, count: 17 }, 17) },
+    slabs("free a block of a slab of another", &[Block(64), Block(128), Block(64)], Action::Free(2), -1),
+    slabs("resize in a slab", &[Block(65), Block(64)], Action::Resize { block: 0, bytes: 128 }, 0),
+    slabs("resize to another slab", &[Block(128), Block(64)], Action::Resize { block: 0, bytes: 1500 }, 0),
+    slabs("resize out of slabs", &[Block(128), Block(64)], Action::Resize { block: 0, bytes: 5000 }, 0),
+    slabs("set a root to a block of a slab", &[Block(64)], Action::SetRoot { name: "root", block: 0 }, 0),
+    slabs("open where slabs are", &[Block(64), Orphan(64)], Action::Open, 0),
+    slabs("open a full table, with slabs", &[Orphan(64); 8], Action::Open, 0),
+    slabs("close where slabs are", &[Block(64)], Action::Close, 0),
+    slabs("adopt a block of a slab of the dead", &[Orphan(64), Block(64)], Action::Adopt(0), 0),
+    Scenario { root: Some(0), ..slabs("repair, with slabs", &[Block(64), Hole(512), Block(64)], Action::Repair, 0) },
+    Scenario {
+        root: Some(0),
+        ..slabs(
+            "reclaim what the dead left in slabs",
+            &[Orphan(128), Orphan(64), Block(64), Orphan(256), Hole(64), Orphan(64), Orphan(4096)],
+            Action::ReclaimDead,
+            -4,
+        )
+    },
 ];

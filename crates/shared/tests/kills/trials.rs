@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use heapwright_shared::{Place, PolicyKind, SharedHeap};
+use heapwright_shared::{Place, PolicyKind, SharedHeap, SmallBlocks};
 use libtest_mimic::{Failed, Trial as Test};
 
 use crate::corruption::{Damage, Rest, Specimen};
@@ -10,7 +10,7 @@ use crate::creation::Creation;
 use crate::heap::HeapOperation;
 use crate::random::kill_at_random;
 use crate::recovery_time::{self, MOMENTS};
-use crate::scenario::{Action, SCENARIOS, Scenario};
+use crate::scenario::{Action, SCENARIOS, SLAB_SCENARIOS, Scenario};
 use crate::stepping::{Findings, Trial};
 use crate::subject::{Record, Subject, Survivor};
 use crate::toy::Toy;
@@ -29,35 +29,58 @@ type Outcome = Result<(), Failed>;
 pub fn all() -> Vec<Test> {
     let short = SHORT.into_iter().flat_map(short_form);
     let full = PolicyKind::ALL.into_iter().flat_map(full_form).map(|trial| trial.with_ignored_flag(true));
-    [Test::test("the toy: its record is needed, and enough", toy)].into_iter().chain(short).chain(full).collect()
+    let toy = Test::test("the toy: its record is needed, and enough", toy);
+    [toy].into_iter().chain(short).chain(short_form_with_slabs(PolicyKind::Best)).chain(full).collect()
 }
 
 fn short_form(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("{}: {what}", policy.name());
     vec![
-        Test::test(named("every state of every operation"), move || operations(policy, SHORT_STRIDES)),
+        Test::test(named("every state of every operation"), move || operations(policy, SCENARIOS, SHORT_STRIDES)),
         Test::test(named("every state of creating, opening first and closing last"), move || {
             alone(policy, SHORT_STRIDES)
         }),
         Test::test(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
         Test::test(named("without the record the steps do break"), move || erased_record(policy)),
-        Test::test(named("300 kills at random"), move || random_kills(policy, 300)),
-        Test::test(named("each byte damaged"), move || each_byte(policy)),
-        Test::test(named("1,000 random damages"), move || random_damage(policy, 1000)),
+        Test::test(named("300 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 300)),
+        Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
+        Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 1000)),
+    ]
+}
+
+/// Slabs are the same under any policy but for where they lie.
+fn short_form_with_slabs(policy: PolicyKind) -> Vec<Test> {
+    let named = |what: &str| format!("with slabs, {}: {what}", policy.name());
+    vec![
+        Test::test(named("every state of every operation"), move || operations(policy, SLAB_SCENARIOS, SHORT_STRIDES)),
+        Test::test(named("300 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 300)),
+        Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Slabs, 1000)),
     ]
 }
 
 fn full_form(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("full, {}: {what}", policy.name());
     vec![
-        Test::test(named("a kill at every instruction of every operation"), move || operations(policy, FULL_STRIDES)),
+        Test::test(named("a kill at every instruction of every operation"), move || {
+            operations(policy, SCENARIOS, FULL_STRIDES)
+        }),
         Test::test(named("a kill at every instruction of creating, opening first and closing last"), move || {
             alone(policy, FULL_STRIDES)
         }),
         Test::test(named("killed recoverers of every state"), move || killed_recoverers(policy, usize::MAX)),
-        Test::test(named("10,000 kills at random"), move || random_kills(policy, 10_000)),
-        Test::test(named("each byte damaged"), move || each_byte(policy)),
-        Test::test(named("100,000 random damages"), move || random_damage(policy, 100_000)),
+        Test::test(named("10,000 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 10_000)),
+        Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
+        Test::test(named("100,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 100_000)),
+        Test::test(named("with slabs, a kill at every instruction of every operation"), move || {
+            operations(policy, SLAB_SCENARIOS, FULL_STRIDES)
+        }),
+        Test::test(named("with slabs, 10,000 kills at random"), move || {
+            random_kills(policy, SmallBlocks::Slabs, 10_000)
+        }),
+        Test::test(named("with slabs, each byte damaged"), move || each_byte(policy, SmallBlocks::Slabs)),
+        Test::test(named("with slabs, 100,000 random damages"), move || {
+            random_damage(policy, SmallBlocks::Slabs, 100_000)
+        }),
         Test::test(named("recovery time"), move || recovery_time(policy)),
     ]
 }
@@ -85,12 +108,13 @@ fn toy() -> Outcome {
 /// Does `test` with every chosen operation under `policy` and tells what it took.
 fn each_operation(
     policy: PolicyKind,
+    scenarios: &[Scenario],
     chosen: impl Fn(&Scenario) -> bool,
     test: impl Fn(&HeapOperation) -> Result<Findings, String>,
 ) -> Outcome {
     let start = Instant::now();
     let mut all = Findings::default();
-    for scenario in SCENARIOS.iter().filter(|scenario| chosen(scenario)) {
+    for scenario in scenarios.iter().filter(|scenario| chosen(scenario)) {
         let operation = HeapOperation::new(*scenario, policy, place("heap")?)?;
         all.add(test(&operation).map_err(|error| format!("{}: {error}", operation.name()))?);
     }
@@ -126,15 +150,15 @@ fn every_state_alone(subject: &impl Subject, strides: Strides) -> Result<Finding
     Ok(findings)
 }
 
-fn operations(policy: PolicyKind, strides: Strides) -> Outcome {
-    each_operation(policy, |_| true, |operation| every_state(operation, strides))
+fn operations(policy: PolicyKind, scenarios: &[Scenario], strides: Strides) -> Outcome {
+    each_operation(policy, scenarios, |_| true, |operation| every_state(operation, strides))
 }
 
 /// The first to open breaks the seal, the last to close sets it, and whoever creates is alone.
 fn alone(policy: PolicyKind, strides: Strides) -> Outcome {
     every_state_alone(&Creation::new(policy, place("creation")?), strides)?.verdict()?;
     let seals = |scenario: &Scenario| matches!(scenario.action, Action::Open | Action::Close | Action::Repair);
-    each_operation(policy, seals, |operation| every_state_alone(operation, strides))
+    each_operation(policy, SCENARIOS, seals, |operation| every_state_alone(operation, strides))
 }
 
 /// Operations that take most apart, or put most together, under any policy.
@@ -144,6 +168,7 @@ const THOROUGH: [&str; 4] =
 fn killed_recoverers(policy: PolicyKind, sample: usize) -> Outcome {
     each_operation(
         policy,
+        SCENARIOS,
         |scenario| THOROUGH.contains(&scenario.name),
         |operation| {
             let trial = Trial::prepare(operation, Survivor::Newcomer)?;
@@ -168,18 +193,18 @@ fn erased_record(policy: PolicyKind) -> Outcome {
     Ok(())
 }
 
-fn random_kills(policy: PolicyKind, kills: usize) -> Outcome {
+fn random_kills(policy: PolicyKind, small: SmallBlocks, kills: usize) -> Outcome {
     let place = place("random")?;
-    let tally = kill_at_random(policy, kills, &place, fastrand::u64(..));
+    let tally = kill_at_random(policy, small, kills, &place, fastrand::u64(..));
     SharedHeap::unlink(&place).map_err(|error| error.to_string())?;
     let tally = tally?;
     println!("\n{tally}");
     Ok(tally.verdict()?)
 }
 
-fn each_byte(policy: PolicyKind) -> Outcome {
+fn each_byte(policy: PolicyKind, small: SmallBlocks) -> Outcome {
     for rest in [Rest::Closed, Rest::Abandoned] {
-        let specimen = Specimen::new(policy, rest, place("specimen")?)?;
+        let specimen = Specimen::new(policy, small, rest, place("specimen")?)?;
         let outcomes = specimen.examine(Damage::EachByte, 0..specimen.description)?;
         println!("\n{rest:?}: {outcomes}");
         outcomes.verdict(&specimen)?;
@@ -187,10 +212,10 @@ fn each_byte(policy: PolicyKind) -> Outcome {
     Ok(())
 }
 
-fn random_damage(policy: PolicyKind, count: usize) -> Outcome {
+fn random_damage(policy: PolicyKind, small: SmallBlocks, count: usize) -> Outcome {
     let seed = fastrand::u64(..);
     for rest in [Rest::Closed, Rest::Abandoned] {
-        let specimen = Specimen::new(policy, rest, place("specimen")?)?;
+        let specimen = Specimen::new(policy, small, rest, place("specimen")?)?;
         let outcomes = specimen.examine(Damage::Random(seed), 0..count / 2)?;
         println!("\n{rest:?}, seed {seed}: {outcomes}");
         outcomes.verdict(&specimen)?;

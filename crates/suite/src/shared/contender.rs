@@ -18,6 +18,9 @@ pub struct Contender {
 /// Our policies.
 pub const POLICIES: [&str; 4] = ["first", "best", "good", "buddy"];
 
+/// Our default policy, with small blocks from slabs.
+pub const WITH_SLABS: &str = "best, slabs";
+
 /// The baseline.
 pub const BOOST: &str = "boost rbtree";
 /// The baseline measured a second time (A/A): the difference is noise.
@@ -34,7 +37,11 @@ impl Contender {
             let contender = |subject, allocator| Contender { subject, allocator, program: Some(program.to_owned()) };
             [contender(BOOST, "rbtree"), contender(BOOST_AGAIN, "rbtree"), contender(BOOST_LIST, "simple_seq")]
         });
-        let ours = POLICIES.map(|policy| Contender { subject: policy, allocator: policy, program: None });
+        let ours = POLICIES.into_iter().chain([WITH_SLABS]).map(|policy| Contender {
+            subject: policy,
+            allocator: policy,
+            program: None,
+        });
         let malloc = Contender { subject: MALLOC, allocator: worker::MALLOC, program: None };
         boost.chain(ours).chain([malloc]).collect()
     }

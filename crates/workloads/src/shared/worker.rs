@@ -2,7 +2,7 @@
 //! `boost.cpp` does the same.
 
 use anyhow::{Context, Result};
-use heapwright_shared::{Place, PolicyKind, Settings, SharedHeap};
+use heapwright_shared::{Place, PolicyKind, Settings, SharedHeap, SmallBlocks};
 
 use super::load::Work;
 use super::task::{Done, Reply, Role, Task, Window};
@@ -16,6 +16,9 @@ pub const JOB: Job = Job { name: "bench-shared", perform: |task| serve(&child::p
 /// The name of the malloc of the worker's own process.
 pub const MALLOC: &str = "malloc";
 
+/// What follows the name of a policy whose small blocks come from slabs.
+pub const SLABS: &str = ", slabs";
+
 /// The alignment of Boost.Interprocess' blocks, so that both round sizes in the same way.
 const GRANULE: u32 = 16;
 
@@ -24,11 +27,16 @@ fn serve(task: &Task) -> Result<()> {
     if task.allocator == MALLOC {
         return serve_on(Malloc, task);
     }
-    let policy = PolicyKind::from_name(&task.allocator).with_context(|| format!("no policy {}", task.allocator))?;
+    let (policy, small) = match task.allocator.strip_suffix(SLABS) {
+        Some(policy) => (policy, SmallBlocks::Slabs),
+        None => (task.allocator.as_str(), SmallBlocks::Placed),
+    };
+    let policy = PolicyKind::from_name(policy).with_context(|| format!("no policy {}", task.allocator))?;
     let place = Place::new(&task.name)?;
     let heap = match task.role {
         Role::Create => {
-            SharedHeap::create(&place, &Settings { size: task.bytes, policy, granule: GRANULE, ..Settings::default() })
+            let settings = Settings { size: task.bytes, policy, small, granule: GRANULE, ..Settings::default() };
+            SharedHeap::create(&place, &settings)
         }
         Role::Join => SharedHeap::open(&place),
     };

@@ -1,0 +1,81 @@
+//! The bitmaps of a slab, word by word: blocks that its owner has taken, and those that others have freed since.
+//!
+//! A block is live while its bit is set in the first and clear in the second. Only the slab's owner writes to the first
+//! and clears bits of the second; any process sets bits of the second. Each change of a block's state is one store.
+
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
+
+/// Why a block was not freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotLive;
+
+/// One word of each bitmap: 64 blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'s> {
+    pub(crate) used: &'s AtomicU64,
+    pub(crate) freed: &'s AtomicU64,
+}
+
+impl Words<'_> {
+    /// The live blocks.
+    #[inline(always)]
+    pub(crate) fn live(self) -> u64 {
+        // In this order: what the owner collects disappears from the second word last, and is not found live in between.
+        let freed = self.freed.load(Acquire);
+        self.used.load(Relaxed) & !freed
+    }
+
+    /// Takes a block that was found free. The owner only. The store is the commit.
+    #[inline(always)]
+    pub(crate) fn take(self, bit: u64) {
+        self.used.store(self.used.load(Relaxed) | bit, Release);
+    }
+
+    /// Frees a block. The owner only. The store is the commit.
+    #[inline(always)]
+    pub(crate) fn put_back(self, bit: u64) -> Result<(), NotLive> {
+        let used = self.used.load(Relaxed);
+        if used & bit == 0 || self.freed.load(Relaxed) & bit != 0 {
+            return Err(NotLive);
+        }
+        self.used.store(used & !bit, Release);
+        Ok(())
+    }
+
+    /// Frees a block of another process's slab. The `or` is the commit; it is ordered after the caller's use of the block.
+    #[inline(always)]
+    pub(crate) fn give(self, bit: u64) -> Result<(), NotLive> {
+        if self.used.load(Relaxed) & bit == 0 || self.freed.fetch_or(bit, Release) & bit != 0 {
+            return Err(NotLive);
+        }
+        Ok(())
+    }
+
+    /// Makes what others have freed free for the owner, who calls this. Returns the blocks that were live until they were
+    /// freed.
+    ///
+    /// A block counts as freed until it is no longer used: killed in between, the owner leaves bits of the second word
+    /// for blocks that are free, which the next owner clears.
+    #[inline(always)]
+    pub(crate) fn collect(self) -> u64 {
+        let freed = self.freed.load(Acquire);
+        if freed == 0 {
+            return 0;
+        }
+        let used = self.used.load(Relaxed);
+        self.used.store(used & !freed, Release);
+        self.freed.fetch_and(!freed, Release);
+        used & freed
+    }
+
+    /// The blocks that the owner may take.
+    #[inline(always)]
+    pub(crate) fn free(self) -> u64 {
+        !(self.used.load(Relaxed) | self.freed.load(Acquire))
+    }
+}

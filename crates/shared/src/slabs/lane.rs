@@ -1,0 +1,295 @@
+//! What a process keeps of the slabs that it owns: hints by which it finds free blocks, of which nothing is lost with it.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    compiler_fence,
+};
+
+use heapwright_os::is_single_threaded;
+
+use super::bitmap::NotLive;
+use super::slab::{Shape, Slab, Waits};
+use crate::sections::Sections;
+
+/// How many slabs a search for blocks that others have freed looks at.
+const LOOKED_AT: usize = 8;
+
+/// A process keeps one empty slab of a class, and one more for so many that it has.
+const KEPT_SHARE: usize = 8;
+
+/// The slabs of a handle. One thread at a time works on them; others use the engine.
+pub(crate) struct Lane {
+    busy: AtomicBool,
+    /// The number of the handle's slot in the process table.
+    slot: AtomicU8,
+    /// How many bytes of data the heap is known to have.
+    reach: AtomicUsize,
+    owned: UnsafeCell<Owned>,
+}
+
+impl Lane {
+    /// The lane of a handle that owns nothing yet.
+    pub(crate) fn new(slot: u8, shape: Option<Shape>) -> Lane {
+        Lane {
+            busy: AtomicBool::new(false),
+            slot: AtomicU8::new(slot),
+            reach: AtomicUsize::new(0),
+            owned: UnsafeCell::new(Owned::new(shape)),
+        }
+    }
+
+    /// Begins anew in the child of a fork, in which no other thread uses the lane.
+    ///
+    /// # Safety
+    /// Under the segment's lock, before the child counts as attached.
+    pub(crate) unsafe fn restart(&self, slot: u8, shape: Option<Shape>) {
+        // SAFETY: no other thread of this process has attached. What is overwritten may be half written by a thread of the
+        // parent; it is not looked at and not dropped.
+        unsafe { self.owned.get().write(Owned::new(shape)) };
+        self.slot.store(slot, Relaxed);
+        self.busy.store(false, Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> u8 {
+        self.slot.load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn reach(&self) -> usize {
+        self.reach.load(Relaxed)
+    }
+
+    /// Heaps never become shorter.
+    pub(crate) fn set_reach(&self, size: usize) {
+        self.reach.store(size, Relaxed);
+    }
+
+    /// The handle's slabs, unless another thread, or what a signal interrupted, works on them.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
+        let busy = if is_single_threaded() {
+            let busy = self.busy.load(Relaxed);
+            self.busy.store(true, Relaxed);
+            compiler_fence(SeqCst);
+            busy
+        } else {
+            self.busy.swap(true, Acquire)
+        };
+        if busy { None } else { Some(Entered { lane: self }) }
+    }
+}
+
+/// A handle's slabs, for one thread.
+pub(crate) struct Entered<'l> {
+    lane: &'l Lane,
+}
+
+impl Deref for Entered<'_> {
+    type Target = Owned;
+
+    #[inline(always)]
+    fn deref(&self) -> &Owned {
+        // SAFETY: whoever made this found the lane idle and made it busy.
+        unsafe { &*self.lane.owned.get() }
+    }
+}
+
+impl DerefMut for Entered<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Owned {
+        // SAFETY: as above, and this is borrowed.
+        unsafe { &mut *self.lane.owned.get() }
+    }
+}
+
+impl Drop for Entered<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.lane.busy.store(false, Release);
+    }
+}
+
+/// What the owner of slabs knows of them.
+pub(crate) struct Owned {
+    pub(crate) classes: Vec<OwnedClass>,
+    /// How often a slab was wanted, from the segment.
+    pub(crate) refills: usize,
+    /// Where the next search for slabs of those who left begins.
+    pub(crate) cursor: usize,
+}
+
+/// The slabs of one class.
+pub(crate) struct OwnedClass {
+    class: usize,
+    /// The bytes of a block.
+    size: usize,
+    /// The slab from which blocks are taken, and the word of its bitmaps; no slab at first.
+    current: Option<usize>,
+    word: usize,
+    /// The place of that word's first block.
+    first: usize,
+    /// Blocks of the word that are free.
+    available: u64,
+    /// All slabs of the class.
+    pub(crate) slabs: Vec<usize>,
+    /// Those in which the owner has freed blocks, and some that it does not own any more.
+    waiting: Vec<usize>,
+    /// Where the next search for blocks that others freed begins.
+    cursor: usize,
+    /// How many slabs other than the current one are empty.
+    empty: usize,
+}
+
+/// What became of a slab by a free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Kept,
+    /// It is empty, and there are others.
+    Spare,
+}
+
+impl Owned {
+    fn new(shape: Option<Shape>) -> Owned {
+        let class = |shape: &Shape, class| OwnedClass {
+            class,
+            size: shape.size(class),
+            current: None,
+            word: 0,
+            first: 0,
+            available: 0,
+            slabs: Vec::new(),
+            waiting: Vec::new(),
+            cursor: 0,
+            empty: 0,
+        };
+        let classes = shape.iter().flat_map(|shape| (0..shape.classes()).map(|number| class(shape, number))).collect();
+        Owned { classes, refills: 0, cursor: 0 }
+    }
+}
+
+impl OwnedClass {
+    /// Takes a block for the process of `slot` and returns its place; `None` when no slab is known to have one.
+    ///
+    /// The redo word is set before the block is taken, and cleared when its owner is known to be this process.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, sections: &Sections, slot: u8) -> Option<usize> {
+        if self.available == 0 && !self.find_room(sections, slot) {
+            return None;
+        }
+        let bit = self.available & self.available.wrapping_neg();
+        let place = self.first + bit.trailing_zeros() as usize * self.size;
+        let slab = sections.slab(self.current?)?;
+        let (words, flight, owner) = (slab.words(self.word)?, sections.flight(slot)?, sections.owner(place)?);
+        self.available ^= bit;
+        flight.begin((sections.layout.data + place) as u64);
+        owner.store(slot, Relaxed);
+        words.take(bit);
+        flight.end();
+        slab.set_live_hint(slab.live_hint().wrapping_add(1));
+        flight.count_taken();
+        Some(place)
+    }
+
+    /// Frees the block of this number in a slab of one's own.
+    #[inline(always)]
+    pub(crate) fn put_back(&mut self, slab: Slab<'_>, unit: usize, index: usize) -> Result<Outcome, NotLive> {
+        let (at, bit) = (index / 64, 1 << (index % 64));
+        slab.words(at).ok_or(NotLive)?.put_back(bit)?;
+        let live = slab.live_hint().wrapping_sub(1);
+        slab.set_live_hint(live);
+        if self.current == Some(unit) {
+            if self.word == at {
+                self.available |= bit;
+            }
+            return Ok(Outcome::Kept);
+        }
+        self.wait_in_line(slab, unit);
+        if live != 0 {
+            return Ok(Outcome::Kept);
+        }
+        self.empty += 1;
+        Ok(if self.empty > 1 + self.slabs.len() / KEPT_SHARE { Outcome::Spare } else { Outcome::Kept })
+    }
+
+    #[inline(always)]
+    fn wait_in_line(&mut self, slab: Slab<'_>, unit: usize) {
+        if !slab.waits() {
+            slab.set_waits(Waits::Yes);
+            self.waiting.push(unit);
+        }
+    }
+
+    /// Counts a slab that has come to be this process's, with so many live blocks.
+    pub(crate) fn add(&mut self, slab: Slab<'_>, unit: usize, live: u64) {
+        slab.set_live_hint(live);
+        slab.set_waits(Waits::No);
+        self.slabs.push(unit);
+        if (live as usize) < slab.shape.blocks(self.class) {
+            self.wait_in_line(slab, unit);
+        }
+        self.empty += usize::from(live == 0);
+    }
+
+    /// Forgets a slab that was empty and is the engine's again.
+    pub(crate) fn remove(&mut self, unit: usize) {
+        self.slabs.retain(|&other| other != unit);
+        self.empty = self.empty.saturating_sub(1);
+        if self.current == Some(unit) {
+            (self.current, self.available) = (None, 0);
+        }
+    }
+
+    /// Finds a word of a slab with free blocks: in the current slab, in those in which blocks were freed, and in some of
+    /// the others.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn find_room(&mut self, sections: &Sections, slot: u8) -> bool {
+        if self.current.is_some_and(|unit| self.turn_to(sections, slot, unit)) {
+            return true;
+        }
+        while let Some(unit) = self.waiting.pop() {
+            if let Some(slab) = sections.slab(unit) {
+                slab.set_waits(Waits::No);
+            }
+            if self.turn_to(sections, slot, unit) {
+                return true;
+            }
+        }
+        for _ in 0..LOOKED_AT.min(self.slabs.len()) {
+            self.cursor = (self.cursor + 1) % self.slabs.len();
+            if self.turn_to(sections, slot, self.slabs[self.cursor]) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes blocks from the slab at `unit` from now on, if it is one's own and has a free block.
+    fn turn_to(&mut self, sections: &Sections, slot: u8, unit: usize) -> bool {
+        let Some(slab) = sections.slab(unit) else { return false };
+        let is_ours = |slab: Slab<'_>| {
+            slab.tenure().is_some_and(|tenure| tenure.slot == slot && usize::from(tenure.class) == self.class)
+        };
+        if !is_ours(slab) {
+            return false;
+        }
+        let was_empty = self.current != Some(unit) && slab.live_hint() == 0;
+        for at in 0..slab.word_count(self.class) {
+            let Some(words) = slab.words(at) else { break };
+            let collected = words.collect().count_ones();
+            slab.set_live_hint(slab.live_hint().wrapping_sub(u64::from(collected)));
+            let free = words.free() & slab.valid(self.class, at);
+            if free != 0 {
+                (self.current, self.word, self.available) = (Some(unit), at, free);
+                self.first = unit * super::SLAB + at * 64 * self.size;
+                self.empty = self.empty.saturating_sub(usize::from(was_empty));
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,21 @@
+//! Slabs: small blocks without the segment's lock.
+//!
+//! A slab is a block of the engine that one process, its owner, cuts into blocks of one size class. Only the owner takes
+//! blocks of it; every process frees them. Slabs begin, end and change hands under the segment's lock; all else is done
+//! without it. What a bitmap says is the truth: see `docs/shared-heap.md`.
+//!
+//! From the bottom up: `classes`, `bitmap`, `slab` (what lies in the segment), `parts` (the blocks in slabs, for those who
+//! look), `lane` (what a process keeps of its slabs), `tenures` (how they begin, end and change hands), `operate`.
+
+pub(crate) mod bitmap;
+mod classes;
+mod lane;
+mod operate;
+mod parts;
+mod slab;
+mod tenures;
+
+pub(crate) use lane::Lane;
+pub(crate) use parts::{add_counts, check, each_part, give_back, is_in_slab, is_slab, size_of_block, slab_owner};
+pub(crate) use slab::{Flight, LARGEST_GRANULE, SLAB, Shape, Slab};
+pub(crate) use tenures::{reconcile, rename, settle};

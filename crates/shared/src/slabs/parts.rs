@@ -1,0 +1,120 @@
+//! The blocks in slabs, for those who look at a heap.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heapwright_placement::{Block, BlockState, Counters, Engine};
+
+use super::slab::{SLAB, Slab, Tenure};
+use crate::engine::Placer;
+use crate::error::Error;
+use crate::owners::owner_of;
+use crate::sections::Sections;
+
+/// The slab that a block of the engine is, if it is one.
+pub(crate) fn slab_in(sections: &Sections, block: Block) -> Option<(Slab<'_>, Tenure)> {
+    sections.layout.shape?;
+    if block.state != BlockState::Used || !block.offset.is_multiple_of(SLAB) || block.size != SLAB {
+        return None;
+    }
+    let slab = sections.slab(block.offset / SLAB)?;
+    slab.tenure().map(|tenure| (slab, tenure))
+}
+
+/// The number of the owner of the slab that a block of the engine is, if it is one.
+pub(crate) fn slab_owner(sections: &Sections, block: Block) -> Option<u8> {
+    slab_in(sections, block).map(|(_, tenure)| tenure.slot)
+}
+
+/// Whether `place`, where a used block begins, lies in a slab.
+pub(crate) fn is_in_slab(sections: &Sections, place: usize) -> bool {
+    sections.slab(place / SLAB).is_some_and(|slab| slab.tenure().is_some())
+}
+
+/// Frees the block of a slab that begins at `place`, as one who does not own the slab. Returns whether it was live.
+pub(crate) fn give_back(sections: &Sections, place: usize) -> bool {
+    let found = sections.slab(place / SLAB).and_then(|slab| slab.tenure().map(|tenure| (slab, tenure)));
+    let words = found.and_then(|(slab, tenure)| {
+        let index = slab.shape.index(usize::from(tenure.class), place % SLAB)?;
+        slab.words(index / 64).map(|words| (words, 1 << (index % 64)))
+    });
+    words.is_some_and(|(words, bit)| words.give(bit).is_ok())
+}
+
+/// Whether a slab begins at `place` in a heap of `size` bytes.
+pub(crate) fn is_slab(sections: &Sections, size: usize, place: usize) -> bool {
+    place.is_multiple_of(SLAB)
+        && place + SLAB <= size
+        && sections.slab(place / SLAB).is_some_and(|slab| slab.tenure().is_some())
+}
+
+/// Passes what a block of the engine consists of, with the numbers of owners: the block itself, or a slab's blocks and the
+/// free stretches between them.
+pub(crate) fn each_part(sections: &Sections, block: Block, mut pass: impl FnMut(Block, u8)) {
+    let Some((slab, tenure)) = slab_in(sections, block) else {
+        return pass(block, owner_of(sections, block.offset));
+    };
+    let class = usize::from(tenure.class);
+    let size = slab.shape.size(class);
+    let mut done = block.offset;
+    for at in 0..slab.word_count(class) {
+        let Some(words) = slab.words(at) else { break };
+        let mut live = words.live() & slab.valid(class, at);
+        while live != 0 {
+            let place = block.offset + (at * 64 + live.trailing_zeros() as usize) * size;
+            live &= live - 1;
+            pass_free(done, place, &mut pass);
+            pass(Block { offset: place, size, state: BlockState::Used, ..block }, owner_of(sections, place));
+            done = place + size;
+        }
+    }
+    pass_free(done, block.offset + SLAB, &mut pass);
+
+    fn pass_free(from: usize, to: usize, pass: &mut impl FnMut(Block, u8)) {
+        if from < to {
+            pass(Block { offset: from, size: to - from, state: BlockState::Free }, u8::MAX);
+        }
+    }
+}
+
+/// The length of the used block that begins at `place`, in a slab or not.
+pub(crate) fn size_of_block(sections: &Sections, engine: &Placer, place: usize) -> Option<usize> {
+    let slab = if place < engine.heap_size() { sections.slab(place / SLAB) } else { None };
+    match slab.and_then(|slab| slab.tenure().map(|tenure| (slab, usize::from(tenure.class)))) {
+        Some((slab, class)) => {
+            let index = slab.shape.index(class, place % SLAB)?;
+            slab.is_live(index).then(|| slab.shape.size(class))
+        }
+        None => engine.usable_size(place),
+    }
+}
+
+/// Verifies that what is marked as a slab is one, and that its bitmaps say nothing of blocks that it does not have.
+pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
+    for unit in 0..engine.heap_size() / SLAB {
+        let Some(slab) = sections.slab(unit) else { break };
+        if !slab.is_marked() {
+            continue;
+        }
+        let corrupted = |what| Error::Corrupted { what, offset: (sections.layout.data + unit * SLAB) as u64 };
+        let block = engine.block_containing(unit * SLAB);
+        let Some((slab, tenure)) = block.and_then(|block| slab_in(sections, block)) else {
+            return Err(corrupted("what is marked as a slab is none"));
+        };
+        let class = usize::from(tenure.class);
+        let beyond = |at| slab.words(at).is_some_and(|words| words.used.load(Relaxed) & !slab.valid(class, at) != 0);
+        if (0..slab.word_count(class)).any(beyond) {
+            return Err(corrupted("a slab uses blocks that it does not have"));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the blocks of slabs to what the engine has counted.
+pub(crate) fn add_counts(sections: &Sections, mut counters: Counters) -> Counters {
+    for slot in 0..=u8::MAX {
+        let (taken, freed) = sections.flight(slot).map_or((0, 0), |flight| flight.counts());
+        counters.mallocs = counters.mallocs.wrapping_add(taken);
+        counters.frees = counters.frees.wrapping_add(freed);
+    }
+    counters
+}

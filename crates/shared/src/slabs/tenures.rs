@@ -1,0 +1,179 @@
+//! How slabs begin, end and change hands, under the segment's lock.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heapwright_placement::{AllocateError, Engine, Noted};
+
+use super::lane::Owned;
+use super::parts::slab_in;
+use super::slab::{SLAB, Tenure};
+use crate::engine::Placer;
+use crate::error::Error;
+use crate::heap::Section;
+use crate::processes::{ProcessSlot, ProcessState};
+use crate::sections::Sections;
+
+/// How many slabs change hands while the lock is held once.
+const ADOPTED_AT_ONCE: usize = 64;
+
+/// Whose slabs may be adopted, by the numbers of their slots: all who do not live, and numbers that stand for nobody.
+fn departed(sections: &Sections) -> [bool; 256] {
+    let mut departed = [true; 256];
+    let deaths = sections.header().deaths();
+    for (slot, departed) in sections.slots().iter().zip(&mut departed) {
+        *departed = slot.state(deaths) != Some(ProcessState::Attached);
+    }
+    departed
+}
+
+/// Undoes the allocation that the process of `slot`, which is dead, had in flight. Idempotent: the redo word is cleared
+/// when the block is free, and until then no other process owns the slab.
+pub(crate) fn settle(sections: &Sections, size: usize, slot: u8) {
+    let Some(flight) = sections.flight(slot).filter(|flight| flight.block() != 0) else { return };
+    let place = usize::try_from(flight.block()).unwrap_or(0).wrapping_sub(sections.layout.data);
+    let slab = if place < size { sections.slab(place / SLAB) } else { None };
+    let tenure = slab.and_then(|slab| slab.tenure()).filter(|tenure| tenure.slot == slot);
+    if let (Some(slab), Some(tenure)) = (slab, tenure)
+        && let Some(index) = slab.shape.index(usize::from(tenure.class), place % SLAB)
+        && let Some(words) = slab.words(index / 64)
+    {
+        // It is not live if the process died before it took the block, or after another one has settled this.
+        let _ = words.put_back(1 << (index % 64));
+    }
+    flight.end();
+}
+
+/// Makes the marks of slabs agree with the engine's blocks, after the engine was put in order: of a slab that was just
+/// beginning or ending, the block is free.
+pub(crate) fn reconcile(sections: &Sections, engine: &Placer) {
+    for unit in 0..engine.heap_size() / SLAB {
+        let Some(slab) = sections.slab(unit) else { break };
+        if !slab.is_marked() {
+            continue;
+        }
+        let block = engine.block_containing(unit * SLAB);
+        let Some((slab, tenure)) = block.and_then(|block| slab_in(sections, block)) else {
+            slab.end();
+            continue;
+        };
+        // Only damage sets these bits.
+        let class = usize::from(tenure.class);
+        for at in 0..slab.word_count(class) {
+            if let Some(words) = slab.words(at).filter(|words| words.used.load(Relaxed) & !slab.valid(class, at) != 0) {
+                words.used.fetch_and(slab.valid(class, at), Relaxed);
+            }
+        }
+    }
+}
+
+/// Gives the slabs of each number to the number at its place in `new`.
+pub(crate) fn rename(sections: &Sections, size: usize, new: &[u8; 256]) {
+    for unit in 0..size / SLAB {
+        let Some(slab) = sections.slab(unit) else { break };
+        if let Some(tenure) = slab.tenure()
+            && new[usize::from(tenure.slot)] != tenure.slot
+        {
+            slab.pass_on(tenure, Tenure { slot: new[usize::from(tenure.slot)], adopted: true, ..tenure });
+        }
+    }
+}
+
+impl Section<'_> {
+    /// Makes a slab of this process; `None` when the heap has no room for one.
+    ///
+    /// The record undoes the engine's block until the slab is marked: whoever clears up finds both or none.
+    pub(crate) fn begin_slab(&mut self, class: usize) -> Result<Option<usize>, Error> {
+        let place = match self.place_slab(class) {
+            Err(AllocateError::RegionFull) => match self.make_room(SLAB, SLAB) {
+                Ok(()) => self.place_slab(class),
+                Err(Error::Full { .. } | Error::NoSpace { .. } | Error::BeyondMaximum { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            },
+            placed => placed,
+        };
+        Ok(place.ok().map(|place| place / SLAB))
+    }
+
+    fn place_slab(&mut self, class: usize) -> Result<usize, AllocateError> {
+        let (mapping, record) = (self.mapping(), self.record());
+        let view = self.view();
+        let place = view.engine.allocate_noted(SLAB, SLAB, |change| record.write(change.undone()))?;
+        let Some(slab) = mapping.slab(place / SLAB).filter(|_| place.is_multiple_of(SLAB)) else {
+            // The engine places by its rules. If it did not, the record undoes the block when the lock is released.
+            return Err(AllocateError::RegionFull);
+        };
+        mapping.count_of(view.slot, ProcessSlot::gain_block);
+        slab.begin(Tenure { slot: view.slot, class: class as u8, adopted: false, turn: 0 });
+        record.clear();
+        Ok(place)
+    }
+
+    /// Gives an empty slab of this process back to the engine. Returns whether it was empty.
+    ///
+    /// What is on record is the free: whoever clears up completes it, and the slab's mark goes with it.
+    pub(crate) fn end_slab(&mut self, unit: usize) -> Result<bool, Error> {
+        let (mapping, record, number) = (self.mapping(), self.record(), self.view().slot);
+        let Some(slab) = mapping.slab(unit) else { return Ok(false) };
+        let Some(tenure) = slab.tenure().filter(|tenure| tenure.slot == number) else { return Ok(false) };
+        if slab.collect_all(usize::from(tenure.class)) != 0 {
+            return Ok(false);
+        }
+        let freed = self.engine().deallocate_noted(unit * SLAB, |change| {
+            record.write(change);
+            slab.end();
+        });
+        record.clear();
+        freed.map_err(|_| Error::Corrupted {
+            what: "a slab is not a block",
+            offset: (mapping.layout.data + unit * SLAB) as u64,
+        })?;
+        if !tenure.adopted {
+            mapping.count_of(number, ProcessSlot::lose_block);
+        }
+        Ok(true)
+    }
+
+    /// Makes slabs of those who left this process's, looking at `most` places. Returns whether it came to the end of those.
+    ///
+    /// First of all, what the dead had in flight is undone: the slab may change hands then.
+    pub(crate) fn adopt_slabs(&mut self, owned: &mut Owned, most: usize) -> Result<bool, Error> {
+        let (mapping, number, size) = (self.mapping(), self.view().slot, self.engine().heap_size());
+        let departed = departed(mapping);
+        for slot in (0..=u8::MAX).filter(|&slot| departed[usize::from(slot)]) {
+            settle(mapping, size, slot);
+        }
+        let mut adopted = 0;
+        for _ in 0..most.min(size / SLAB) {
+            let unit = owned.cursor % (size / SLAB);
+            owned.cursor = unit + 1;
+            let Some(slab) = mapping.slab(unit) else { break };
+            let Some(before) = slab.tenure().filter(|tenure| departed[usize::from(tenure.slot)]) else { continue };
+            mapping.count_of(number, ProcessSlot::gain_block);
+            let turn = before.turn.wrapping_add(1);
+            if !slab.pass_on(before, Tenure { slot: number, adopted: true, turn, ..before }) {
+                continue;
+            }
+            let live = slab.collect_all(usize::from(before.class));
+            if live > 0 || !self.end_slab(unit)? {
+                owned.classes[usize::from(before.class)].add(slab, unit, live);
+            }
+            adopted += 1;
+            if adopted == ADOPTED_AT_ONCE {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives all empty slabs of this process back to the engine.
+    pub(crate) fn end_empty_slabs(&mut self, owned: &mut Owned) -> Result<(), Error> {
+        for class in &mut owned.classes {
+            for unit in class.slabs.clone() {
+                if self.end_slab(unit)? {
+                    class.remove(unit);
+                }
+            }
+        }
+        Ok(())
+    }
+}

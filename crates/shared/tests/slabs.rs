@@ -1,0 +1,263 @@
+//! Heaps whose small blocks come from slabs: what holds of any heap, and what slabs add.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+
+use common::{Spot, fork, growing, kill, of, reap};
+use heapwright_shared::{BlockState, Error, Leavers, Offset, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot};
+
+fn slabs(settings: Settings) -> Settings {
+    Settings { small: SmallBlocks::Slabs, ..settings }
+}
+
+fn used(heap: &SharedHeap) -> BTreeMap<u64, usize> {
+    let mut next = heap.overhead() as u64;
+    let mut used = BTreeMap::new();
+    for block in heap.blocks().unwrap() {
+        assert_eq!(block.offset.get(), next, "blocks lie end to end");
+        next += block.size as u64;
+        if block.state == BlockState::Used {
+            used.insert(block.offset.get(), block.size);
+        }
+    }
+    assert_eq!(next as usize, heap.overhead() + heap.size().unwrap());
+    used
+}
+
+fn fill(heap: &SharedHeap, block: Offset, bytes: usize, with: u8) {
+    // SAFETY: the block is the caller's and as long.
+    unsafe { heap.pointer(block).write_bytes(with, bytes) };
+}
+
+fn holds(heap: &SharedHeap, block: Offset, bytes: usize, what: u8) -> bool {
+    // SAFETY: as above, and nobody writes to it.
+    unsafe { std::slice::from_raw_parts(heap.pointer(block).as_ptr(), bytes) }.iter().all(|&byte| byte == what)
+}
+
+/// Random operations through three handles against a model.
+#[test]
+fn any_handle_frees_what_any_other_allocated() {
+    for policy in PolicyKind::ALL {
+        for (granule, most) in [(16, None), (64, None), (64, Some(8 << 20)), (256, None)] {
+            let spot = Spot::new("slabs");
+            let settings = slabs(Settings { granule, max_size: most, ..of(policy, 1 << 20) });
+            let handles = [spot.create(&settings), spot.open(), spot.open()];
+            let mut rng = fastrand::Rng::with_seed(policy as u64);
+            let mut model: Vec<(Offset, usize, u8)> = Vec::new();
+            for step in 0..6000 {
+                let heap = &handles[rng.usize(..3)];
+                if rng.usize(..5) < 3 || model.is_empty() {
+                    let bytes = if rng.u8(..) < 5 { rng.usize(2049..9000) } else { rng.usize(0..2049) };
+                    let align = 1 << rng.usize(..9);
+                    match heap.allocate_aligned(bytes, align) {
+                        Ok(block) => {
+                            assert!(block.get().is_multiple_of(align.max(granule as usize) as u64));
+                            assert!(heap.usable_size(block).unwrap() >= bytes);
+                            fill(heap, block, bytes, step as u8);
+                            model.push((block, bytes, step as u8));
+                        }
+                        Err(error) => assert_eq!(error, Error::Full { bytes }),
+                    }
+                } else if rng.u8(..) < 20 {
+                    let at = rng.usize(..model.len());
+                    let (block, bytes, tag) = model[at];
+                    let new = rng.usize(1..3000);
+                    if let Ok(moved) = heap.resize(block, new) {
+                        assert!(holds(heap, moved, bytes.min(new), tag));
+                        fill(heap, moved, new, tag);
+                        model[at] = (moved, new, tag);
+                    }
+                } else {
+                    let (block, bytes, tag) = model.swap_remove(rng.usize(..model.len()));
+                    assert!(holds(heap, block, bytes, tag));
+                    heap.deallocate(block).unwrap();
+                    assert!(heap.deallocate(block).is_err());
+                }
+                if step % 1000 == 0 {
+                    heap.check().unwrap();
+                    let found = used(heap);
+                    assert_eq!(found.len(), model.len());
+                    assert!(model.iter().all(|(block, bytes, _)| found[&block.get()] >= *bytes));
+                }
+            }
+            for (block, ..) in model {
+                handles[0].deallocate(block).unwrap();
+            }
+            assert!(used(&handles[1]).is_empty());
+            handles[2].check().unwrap();
+            handles.into_iter().for_each(|heap| heap.close().unwrap());
+            let snapshot = Snapshot::read(&spot).unwrap();
+            assert_eq!(snapshot.audit, Ok(()));
+            assert!(snapshot.blocks.iter().all(|block| block.state == BlockState::Free));
+            assert_eq!(snapshot.small, SmallBlocks::Slabs);
+        }
+    }
+}
+
+#[test]
+fn small_blocks_come_from_slabs_and_count() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+    let blocks: Vec<Offset> = (0..1000).map(|_| heap.allocate(64).unwrap()).collect();
+    assert_eq!(used(&heap).len(), 1000);
+    assert_eq!(heap.counters().unwrap().mallocs, 1002, "two slabs");
+    assert!(blocks.windows(2).filter(|pair| pair[1].get() == pair[0].get() + 64).count() > 990);
+    assert_eq!(heap.processes().unwrap()[0].blocks, 1000);
+    blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
+    assert_eq!(heap.counters().unwrap().frees, 1000);
+}
+
+#[test]
+fn a_slab_is_no_block_and_wrong_frees_are_refused() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+    let block = heap.allocate(100).unwrap();
+    let inside = Offset::new(block.get() + 64).unwrap();
+    assert_eq!(heap.deallocate(inside), Err(Error::NotABlock { offset: inside.get() }));
+    assert_eq!(heap.set_root("inside", inside), Err(Error::NotABlock { offset: inside.get() }));
+    heap.set_root("block", block).unwrap();
+    assert_eq!(heap.resize_in_place(block, 128), Ok(()));
+    assert_eq!(heap.resize_in_place(block, 129), Err(Error::NoRoom { bytes: 129 }));
+    heap.deallocate(block).unwrap();
+    for heap in [&heap, &spot.open()] {
+        assert_eq!(heap.deallocate(block), Err(Error::AlreadyFree { offset: block.get() }));
+        assert_eq!(heap.usable_size(block), Err(Error::NotABlock { offset: block.get() }));
+        for wild in [1, 64, 1 << 30, u64::MAX] {
+            assert!(heap.deallocate(Offset::new(wild).unwrap()).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_full_heap_takes_back_what_slabs_do_not_need() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+    let mut blocks = Vec::new();
+    while let Ok(block) = heap.allocate(64) {
+        blocks.push(block);
+    }
+    assert!(blocks.len() > 16000, "{}", blocks.len());
+    blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
+    heap.allocate(1 << 20).unwrap();
+}
+
+#[test]
+fn slabs_of_those_who_left_are_adopted() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(growing(PolicyKind::Best, 1 << 20, 16 << 20)));
+    for round in 0..20 {
+        let child = fork(|| {
+            let heap = spot.open();
+            let kept = heap.allocate(64).unwrap();
+            fill(&heap, kept, 64, round);
+            for _ in 0..100 {
+                heap.allocate(64).unwrap();
+            }
+            if round % 2 == 0 {
+                heap.close().unwrap();
+            } else {
+                std::mem::forget(heap);
+            }
+            true
+        });
+        assert_eq!(reap(child), 0);
+        heap.check().unwrap();
+    }
+    assert_eq!(used(&heap).len(), 2020);
+    assert!(heap.size().unwrap() <= 1 << 20, "slabs were filled up");
+    assert_eq!(heap.reclaim_dead().unwrap().blocks, 1010);
+    assert_eq!(heap.reclaim(Leavers::DeadAndClosed).unwrap().blocks, 1010);
+    assert!(used(&heap).is_empty());
+    heap.allocate(1 << 20).unwrap();
+    heap.check().unwrap();
+}
+
+#[test]
+fn a_full_table_makes_room_and_nothing_is_misattributed() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&Settings { processes: 4, ..slabs(of(PolicyKind::Best, 1 << 20)) });
+    for _ in 0..20 {
+        let child = fork(|| {
+            let heap = spot.open();
+            heap.allocate(64).unwrap();
+            heap.allocate(5000).unwrap();
+            std::mem::forget(heap);
+            true
+        });
+        assert_eq!(reap(child), 0);
+        let mine = heap.allocate(64).unwrap();
+        heap.check().unwrap();
+        heap.deallocate(mine).unwrap();
+    }
+    assert_eq!(used(&heap).len(), 40);
+    assert_eq!(heap.left_behind().unwrap().len(), 40);
+    let mine = heap.allocate(64).unwrap();
+    assert_eq!(heap.reclaim_dead().unwrap().blocks, 40);
+    assert_eq!(used(&heap).into_keys().collect::<Vec<_>>(), [mine.get()]);
+}
+
+#[test]
+fn threads_share_a_handle() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 4 << 20)));
+    let barrier = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let (heap, barrier) = (&heap, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                let mut rng = fastrand::Rng::with_seed(u64::from(thread));
+                let mut blocks = Vec::new();
+                for _ in 0..30_000 {
+                    if rng.bool() || blocks.is_empty() {
+                        let bytes = rng.usize(1..600);
+                        let block = heap.allocate(bytes).unwrap();
+                        fill(heap, block, bytes, thread);
+                        blocks.push((block, bytes));
+                    } else {
+                        let (block, bytes) = blocks.swap_remove(rng.usize(..blocks.len()));
+                        assert!(holds(heap, block, bytes, thread));
+                        heap.deallocate(block).unwrap();
+                    }
+                }
+                blocks.into_iter().for_each(|(block, _)| heap.deallocate(block).unwrap());
+            });
+        }
+    });
+    assert!(used(&heap).is_empty());
+    heap.check().unwrap();
+}
+
+/// Processes that pass blocks to each other through roots, one of which is killed.
+#[test]
+fn a_forked_child_has_slabs_of_its_own() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+    let mine = heap.allocate(64).unwrap();
+    let child = fork(|| {
+        let theirs: Vec<Offset> = (0..100).map(|_| heap.allocate(64).unwrap()).collect();
+        heap.deallocate(mine).unwrap();
+        heap.set_root("theirs", theirs[7]).unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        true
+    });
+    while heap.root("theirs").unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    kill(child);
+    assert_eq!(reap(child), -libc::SIGKILL);
+    assert_eq!(heap.left_behind().unwrap().len(), 100);
+    let next = heap.allocate(64).unwrap();
+    assert_eq!(used(&heap).len(), 101);
+    heap.deallocate(next).unwrap();
+    assert_eq!(heap.reclaim_dead().unwrap(), heapwright_shared::Reclaimed { blocks: 99, bytes: 6336, kept: 1 });
+}
+
+#[test]
+fn granules_above_256_bytes_have_no_slabs() {
+    let spot = Spot::new("slabs");
+    let settings = Settings { granule: 512, ..slabs(Settings::default()) };
+    assert!(matches!(SharedHeap::create(&spot, &settings), Err(Error::BadSettings { .. })));
+}
