@@ -63,7 +63,7 @@ pub(crate) fn each_part(sections: &Sections, block: Block, mut pass: impl FnMut(
             let place = block.offset + (at * 64 + live.trailing_zeros() as usize) * size;
             live &= live - 1;
             pass_free(done, place, &mut pass);
-            pass(Block { offset: place, size, state: BlockState::Used, ..block }, owner_of(sections, place));
+            pass(Block { offset: place, size, state: BlockState::Used }, owner_of(sections, place));
             done = place + size;
         }
     }

@@ -90,7 +90,7 @@ impl Shape {
     /// The class of the shortest blocks of at least so many bytes (0 is taken as 1), if there is one.
     #[inline(always)]
     pub(crate) fn class_for(&self, bytes: usize) -> Option<usize> {
-        (bytes <= classes::LONGEST).then(|| classes::class_of((bytes.max(1) - 1 >> self.shift) + 1))
+        (bytes <= classes::LONGEST).then(|| classes::class_of(((bytes.max(1) - 1) >> self.shift) + 1))
     }
 
     /// The bytes of a block of `class`.
