@@ -59,6 +59,7 @@ int main(void) {
     FIELD(hw_shared_settings, processes);
     FIELD(hw_shared_settings, roots);
     FIELD(hw_shared_settings, patience);
+    FIELD(hw_shared_settings, small_blocks);
     SIZE(hw_shared_access);
     FIELD(hw_shared_access, patience);
     FIELD(hw_shared_access, owner);
