@@ -36,6 +36,8 @@ pub const RECORD: &str = "HEAPWRIGHT_RECORD";
 pub const RECORD_TIMES: &str = "HEAPWRIGHT_RECORD_TIMES";
 /// Sampling period of stacks: one request in this many.
 pub const RECORD_SITES: &str = "HEAPWRIGHT_RECORD_SITES";
+/// Set when recorded processes record the frames of Python's interpreter with stacks.
+pub const RECORD_PYTHON: &str = "HEAPWRIGHT_RECORD_PYTHON";
 /// A drop-in library to use instead of the carried one.
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 

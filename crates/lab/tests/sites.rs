@@ -11,14 +11,15 @@ use std::process::{Command, Output};
 
 use common::heapwright;
 use heapwright_trace::{About, Kind, Writer};
-use seeded::programs::{CHURN, LEAK, Language, PEAK, program};
+use seeded::programs::{CHURN, LEAK, Language, PEAK, program, python};
 use serde_json::Value;
 
 /// Records a program with the stacks of all requests.
 fn recorded(folder: &Path, program: &Path) -> PathBuf {
     let trace = folder.join("t.hwt");
     let mut command = heapwright();
-    command.args(["record", "--times", "--sites=1", "-o"]).arg(&trace).arg("--").arg(program);
+    let python = program.extension().map(|_| "--python");
+    command.args(["record", "--times", "--sites=1"]).args(python).arg("-o").arg(&trace).arg("--").arg(program);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     trace
@@ -78,6 +79,15 @@ fn seeds_of_a_cplusplus_program_are_found() {
 #[test]
 fn seeds_of_a_rust_program_are_found() {
     seeds_are_found(Language::Rust);
+}
+
+#[test]
+fn seeds_of_a_python_program_are_found() {
+    if python().is_none() {
+        eprintln!("skipped: python3 is none of 3.11 to 3.13");
+        return;
+    }
+    seeds_are_found(Language::Python);
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub use groups::{GroupMemory, MemoryGroups};
 pub use identity::{Deaths, Identity, Life, life, pid_namespace};
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
-pub use objects::{Object, are_in_one_object, next_symbol, object_at};
+pub use objects::{Object, are_in_one_object, next_symbol, object_at, symbol};
 pub use output::{Line, Output, Stream};
 pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, resident, round_to_pages, unmap};
 pub use platform::{Platform, platform};

@@ -51,6 +51,13 @@ pub fn next_symbol(name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
+/// Returns the address of the function or variable of this name in the linker's search order; null when there is none.
+#[must_use]
+pub fn symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: a `CStr` ends with a zero.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

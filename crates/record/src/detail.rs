@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use heapwright_os::{each_mapping, map, page_size, thread_number, ticks, unmap, variable};
 use heapwright_stream::{Buffer, Packed, Paths, Recording, SITES, TIMES};
 
+use crate::python;
+
 /// Whether calls are recorded with their times.
 static TIMED: AtomicBool = AtomicBool::new(false);
 
@@ -49,6 +51,9 @@ impl Detail {
                 // The paths stay mapped until a child of this process creates a stream of its own, which detaches them
                 // first.
                 let paths = NonNull::new(PATHS.load(Ordering::Acquire)).map(|paths| paths.as_ref());
+                if paths.is_some_and(|paths| !python::add_frames(buffer, paths)) {
+                    return false;
+                }
                 buffer.append_with_stack(record, self.ticks, paths)
             } else {
                 buffer.append_at(record, self.ticks)

@@ -5,8 +5,8 @@
 //! The recorder does not allocate, does not change `errno` and has no cancellation points, apart from what glibc's
 //! malloc does itself. When the recording ends (no space, no collector), the program continues.
 //!
-//! From the bottom up: `glibc` (the real functions), `system` (the bytes that they have from the system), `detail`
-//! (times and stacks), `usage` (memory, faults, processor time), `state` (the process's stream), `residency` (what is
+//! From the bottom up: `glibc` (the real functions), `system` (the bytes that they have from the system), `python`
+//! (the frames of its interpreter), `detail` (times and stacks), `usage` (memory, faults, processor time), `state` (the process's stream), `residency` (what is
 //! touched of long blocks), `timing` (how long calls take), `calls` (the family, recorded), `names` (the same,
 //! exported).
 #![no_builtins]
@@ -16,6 +16,7 @@ mod calls;
 mod detail;
 mod glibc;
 mod names;
+mod python;
 mod residency;
 mod state;
 mod system;

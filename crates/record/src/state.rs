@@ -11,6 +11,7 @@ use heapwright_os::{
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
 use crate::detail::{self, Detail};
+use crate::python;
 use crate::residency;
 use crate::system;
 use crate::timing;
@@ -282,6 +283,7 @@ fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed
 /// Creates the stream, unless that was tried before.
 fn begin() {
     register_fork_handlers();
+    python::find();
     let mut state = STATE.lock();
     if let State::New(origin) = *state {
         *state = errno_kept(|| uncancelled(|| open(origin)));

@@ -139,7 +139,7 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
         command.stdout(Stdio::null());
     }
     if options.python {
-        command.env(python::VARIABLE, python::BY_MALLOC);
+        command.env(python::VARIABLE, python::BY_MALLOC).env(preload::RECORD_PYTHON, "1");
     }
     if rate.is_some() {
         command.env(preload::RECORD_TIMES, "1");

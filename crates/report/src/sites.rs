@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use heapwright_replay::history::{Census, SiteClasses, SiteUse};
+use heapwright_sites::{Frame, is_internal};
 use heapwright_trace::{Reader, SiteId};
 use serde::Serialize;
 
@@ -14,10 +15,6 @@ const FRAMES: usize = 3;
 
 /// Number of characters of a name that are shown.
 const LONGEST: usize = 160;
-
-/// How the names of functions begin that say only that memory was asked for.
-const ALLOCATING: [&str; 8] =
-    ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "operator new", "__rust_alloc", "alloc::"];
 
 /// The call sites whose blocks took most memory, all others, and blocks of an unknown site.
 #[derive(Serialize)]
@@ -87,7 +84,7 @@ pub fn most_important(trace: &Reader<'_>, census: &Census) -> Option<(Sites, Sit
 /// to its end, which is where names stand.
 pub fn name(trace: &Reader<'_>, site: SiteId) -> String {
     let frames: Vec<&str> = trace.site_frames(site).map(|frame| trace.frame_name(frame).unwrap_or(frame)).collect();
-    let allocating = |frame: &&str| ALLOCATING.iter().any(|name| frame.starts_with(name));
+    let allocating = |frame: &&str| is_internal(&Frame::of("", Some(*frame)).swap_remove(0).function);
     let callers = frames.iter().position(|frame| !allocating(frame)).unwrap_or(0);
     frames[callers..].iter().take(FRAMES).map(|frame| shortened(frame, LONGEST)).collect::<Vec<_>>().join(" ← ")
 }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The beginning of the texts of frames of Python functions.
+const PYTHON: &str = "python:";
+
 /// A function in a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
@@ -19,6 +22,9 @@ impl Frame {
     /// Returns the frames of one address, the innermost first: `text` is the address, as in `libfoo.so+0x12`, and
     /// `name` what the trace names there.
     pub fn of(text: &str, name: Option<&str>) -> Vec<Frame> {
+        if let (Some(name), true) = (name, text.starts_with(PYTHON)) {
+            return vec![Frame { module: Some("python".to_owned()), ..Frame::named(name) }];
+        }
         let module = text.rsplit_once("+0x").map(|(module, _)| module.to_owned());
         match name {
             None => vec![Frame { function: text.to_owned(), module, ..Frame::default() }],
@@ -36,6 +42,18 @@ impl Frame {
             _ => (name, None, None),
         };
         Frame { function: function.to_owned(), file, line, module: None }
+    }
+
+    /// Whether it is that of a Python function.
+    pub fn is_python(&self) -> bool {
+        self.module.as_deref() == Some("python")
+    }
+
+    /// Whether its code is CPython's.
+    pub fn is_interpreter(&self) -> bool {
+        let name = self.module.as_deref().unwrap_or_default();
+        let version = name.strip_prefix("libpython").or_else(|| name.strip_prefix("python"));
+        version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
     }
 
     /// Returns the place in the source, as in `file.c:10`.

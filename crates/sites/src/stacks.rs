@@ -76,6 +76,16 @@ impl Frames {
         })
     }
 
+    /// Puts the frames of Python functions, which are behind the native ones, in the place of the interpreter's loop and
+    /// of what called it.
+    fn join_python(&self, stack: &mut Vec<u32>) {
+        let frame = |&number: &u32| &self.all[number as usize];
+        let Some(python) = stack.iter().position(|number| frame(number).is_python()) else { return };
+        let is_loop = |number: &u32| frame(number).function.starts_with("_PyEval_EvalFrame");
+        let native = stack[..python].iter().position(is_loop).unwrap_or(python);
+        stack.drain(native..python);
+    }
+
     fn stack(&mut self, trace: &Reader<'_>, site: SiteId, kept: Kept) -> Vec<u32> {
         let mut stack = Vec::new();
         for text in trace.site_frames(site) {
@@ -86,8 +96,13 @@ impl Frames {
             }
             stack.extend(&self.known[text]);
         }
+        self.join_python(&mut stack);
         if kept == Kept::Callers {
-            let internal = |&number: &u32| is_internal(&self.all[number as usize].function);
+            let is_python = stack.iter().any(|&number| self.all[number as usize].is_python());
+            let internal = |&number: &u32| {
+                let frame = &self.all[number as usize];
+                is_internal(&frame.function) || is_python && frame.is_interpreter()
+            };
             let callers = stack.iter().position(|number| !internal(number)).unwrap_or(0);
             stack.drain(..callers);
         }

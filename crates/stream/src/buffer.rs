@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapwright_os::{Mapping, Place, Usage, copy_stack, has_thread, here, is_single_threaded, thread_id};
 
-use crate::paths::{Followed, PATH, Paths};
+use crate::paths::{Followed, PATH, PYTHON, Paths};
 use crate::record::{CALLS_HEAD, Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
 use crate::sampler::Sampler;
 
@@ -34,6 +34,21 @@ const BETWEEN_STOPS: u32 = 512;
 
 /// The least number of slots between the last stop and the end.
 const BEFORE_END: u32 = 64;
+
+/// The most slots of a name of a Python function and its file.
+const NAME_SLOTS: u32 = 24;
+
+/// The most slots of a stack of Python functions, with all names.
+const LARGEST_PYTHON: u32 = PYTHON as u32 * (CALLS_HEAD + NAME_SLOTS) + CALLS_HEAD + PYTHON as u32 / 2;
+
+/// The line of a Python function, and the length in bytes of its name and its file's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PythonName {
+    /// The line that runs.
+    pub line: u32,
+    /// The length of both names, each with a zero byte.
+    pub length: usize,
+}
 
 /// The owner of a buffer that is used behind the lock.
 const NO_OWNER: u32 = 0;
@@ -268,6 +283,64 @@ impl Buffer {
         Some(())
     }
 
+    /// Adds the Python functions in which the thread makes the next call, by the hashes of their frames, the innermost
+    /// first. `name_of` writes the name of a frame, by its index, when the collector does not have it. Returns `false`
+    /// when there is no room.
+    ///
+    /// # Safety
+    /// As for [`Buffer::append`].
+    #[must_use]
+    pub unsafe fn add_python(
+        &self,
+        paths: &Paths,
+        hashes: &[u64],
+        name_of: impl Fn(usize, &mut [u8]) -> PythonName,
+    ) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        if count > SLOTS - LARGEST_CALL - LARGEST_PYTHON || hashes.len() > PYTHON {
+            return false;
+        }
+        if let Some(number) = paths.number(Paths::hash_of_python_stack(hashes)) {
+            self.put(count, Entry::Python(number).to_words());
+            self.count.store(count + 1, Ordering::Release);
+            return true;
+        }
+        for (index, &hash) in hashes.iter().enumerate() {
+            if paths.number(hash).is_none() {
+                self.put_python_name(hash, |text| name_of(index, text));
+            }
+        }
+        let count = self.count.load(Ordering::Relaxed);
+        let entry = Entry::PythonFrames { length: hashes.len() as u32 };
+        let place = self.slot(count + CALLS_HEAD).cast::<u64>();
+        // SAFETY: there is room for these words, and only this writer accesses slots that are not counted yet.
+        unsafe { place.copy_from_nonoverlapping(hashes.as_ptr(), hashes.len()) };
+        self.put(count, entry.to_words());
+        self.count.store(count + entry.slots(), Ordering::Release);
+        true
+    }
+
+    fn put_python_name(&self, hash: u64, write: impl FnOnce(&mut [u8]) -> PythonName) {
+        let count = self.count.load(Ordering::Relaxed);
+        // SAFETY: the caller has checked that there is room, and only this writer accesses slots that are not counted.
+        let text = unsafe {
+            core::slice::from_raw_parts_mut(self.slot(count + CALLS_HEAD).cast::<u8>(), NAME_SLOTS as usize * SLOT)
+        };
+        let PythonName { line, length } = write(text);
+        let entry = Entry::PythonName { hash, line, length: length.min(text.len()) as u32 };
+        self.put(count, entry.to_words());
+        self.count.store(count + entry.slots(), Ordering::Release);
+    }
+
+    /// Returns the name of a Python function and that of its file, which begin at slot `number`, below
+    /// [`Buffer::count`]; `None` when it is another entry.
+    #[must_use]
+    pub fn python_name(&self, number: u32) -> Option<(&[u8], &[u8])> {
+        let Entry::PythonName { length, .. } = self.entry(number)? else { return None };
+        let mut texts = self.bytes(number.checked_add(CALLS_HEAD)?, length)?.split(|&byte| byte == 0);
+        Some((texts.next()?, texts.next()?))
+    }
+
     /// Whether the buffer is at a stop that is not its end.
     #[must_use]
     pub fn is_at_stop(&self) -> bool {
@@ -325,11 +398,11 @@ impl Buffer {
         Some(Stack { place: Place { instruction, stack, frame, link }, bytes })
     }
 
-    /// Returns the addresses of the path that begins at slot `number`, which is below [`Buffer::count`]; `None` when
+    /// Returns the addresses of the path, or the hashes of the frames of Python functions, that begins at slot `number`, which is below [`Buffer::count`]; `None` when
     /// there is none.
     #[must_use]
     pub fn calls(&self, number: u32) -> Option<&[u64]> {
-        let Entry::Calls { length } = self.entry(number)? else { return None };
+        let (Entry::Calls { length } | Entry::PythonFrames { length }) = self.entry(number)? else { return None };
         let words = self.slots.get(number.checked_add(CALLS_HEAD)? as usize..)?;
         let length = length as usize;
         // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits; the

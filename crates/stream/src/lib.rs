@@ -33,9 +33,9 @@ mod record;
 mod recording;
 mod sampler;
 
-pub use buffer::{Appended, BUFFER, Buffer, SLOTS, STACK, Stack, State};
+pub use buffer::{Appended, BUFFER, Buffer, PythonName, SLOTS, STACK, Stack, State};
 pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};
-pub use paths::{Base, PATH, Paths, Rule};
+pub use paths::{Base, PATH, PYTHON, Paths, Rule};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
 pub use sampler::Sampler;

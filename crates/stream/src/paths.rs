@@ -28,6 +28,13 @@ const PROBES: usize = 16;
 /// The generation's position in the key of a rule, above the address.
 const GENERATION: u32 = 48;
 
+/// The most frames of a stack of Python functions.
+pub const PYTHON: usize = 24;
+
+/// What the hashes of Python's frames and stacks begin with: more than any generation.
+const PYTHON_FRAME: u32 = 1 << 20;
+const PYTHON_STACK: u32 = 2 << 20;
+
 /// Rules by address, and numbers of paths by their hashes: 1.5 MiB.
 #[repr(C, align(64))]
 pub struct Paths {
@@ -177,6 +184,24 @@ impl Paths {
     /// collector only, once per path.
     pub fn add_number(&self, hash: u64, number: u32) -> bool {
         add(&self.numbers, hash, u64::from(number))
+    }
+
+    /// Returns the hash of a frame of a Python function, by what identifies it; the highest bit is set.
+    #[must_use]
+    pub fn hash_of_python_frame(words: [usize; 4]) -> u64 {
+        let hash = words.iter().fold(first_hash(PYTHON_FRAME), |hash, &word| next_hash(hash, word as u64));
+        last_hash(hash) | 1 << 63
+    }
+
+    /// Returns the hash of a stack of Python functions, by those of its frames.
+    #[must_use]
+    pub fn hash_of_python_stack(hashes: &[u64]) -> u64 {
+        last_hash(hashes.iter().fold(first_hash(PYTHON_STACK), |hash, &frame| next_hash(hash, frame)))
+    }
+
+    /// Returns the number that was added for a hash.
+    pub(crate) fn number(&self, hash: u64) -> Option<u32> {
+        found(&self.numbers, hash).map(|number| number as u32)
     }
 
     /// Returns the hash of a path in the present generation.

@@ -141,6 +141,9 @@ impl Packed {
 ///     15 (path)   0                                   number
 ///     15 (calls)  number of addresses, from 1 on      0
 ///                 then a slot for two addresses each
+///        (python) 1 in bits 56 to 59                  number of a stack of Python functions
+///                 2 there, number of frames           0, then a slot for the hashes of two frames each
+///                 3 there, line, length of the name   hash of a frame, then the name and the file
 /// ```
 ///
 /// ```
@@ -179,6 +182,22 @@ pub enum Entry {
         /// Their number, from 1 on.
         length: u32,
     },
+    /// The Python functions in which the thread makes the next call in this buffer, by the number of their stack.
+    Python(u32),
+    /// The same, by the hashes of the frames.
+    PythonFrames {
+        /// Their number.
+        length: u32,
+    },
+    /// The name of a frame of a Python function.
+    PythonName {
+        /// The hash of the frame.
+        hash: u64,
+        /// The line; below 2²⁴.
+        line: u32,
+        /// The length in bytes of the function's name and its file's, each with a zero byte.
+        length: u32,
+    },
     /// A [`Mapping`](crate::Mapping) of a file with code.
     Mapping {
         /// The length of the path in bytes.
@@ -204,7 +223,8 @@ impl Entry {
             Entry::Stack { length, .. } => STACK_HEAD + length.div_ceil(SLOT as u32),
             Entry::Mapping { length, .. } => MAPPING_HEAD + length.div_ceil(SLOT as u32),
             Entry::Usage { .. } => USAGE_SLOTS,
-            Entry::Calls { length } => CALLS_HEAD + length.div_ceil(2),
+            Entry::Calls { length } | Entry::PythonFrames { length } => CALLS_HEAD + length.div_ceil(2),
+            Entry::PythonName { length, .. } => CALLS_HEAD + length.div_ceil(SLOT as u32),
             _ => 1,
         }
     }
@@ -220,6 +240,11 @@ impl Entry {
             Entry::Stack { length, instruction } => [STACK << 60 | length as u64, instruction],
             Entry::Path(number) => [PATH << 60, number as u64],
             Entry::Calls { length } => [PATH << 60 | length as u64, 0],
+            Entry::Python(number) => [PATH << 60 | 1 << 56, number as u64],
+            Entry::PythonFrames { length } => [PATH << 60 | 2 << 56 | length as u64, 0],
+            Entry::PythonName { hash, line, length } => {
+                [PATH << 60 | 3 << 56 | (line as u64 & 0xff_ffff) << 32 | length as u64, hash]
+            }
             Entry::Mapping { length, offset } => [MAPPING << 60 | length as u64, offset],
             Entry::Usage { resident, nanoseconds } => [USAGE << 60 | resident & MOST_RESIDENT, nanoseconds],
         }
@@ -234,8 +259,14 @@ impl Entry {
             THREAD => Entry::Thread(more as u32),
             TIME => Entry::Time(more),
             STACK => Entry::Stack { length: what as u32, instruction: more },
-            PATH if what as u32 == 0 => Entry::Path(more as u32),
-            PATH => Entry::Calls { length: what as u32 },
+            PATH => match (what >> 56 & 15, what as u32) {
+                (0, 0) => Entry::Path(more as u32),
+                (0, length) => Entry::Calls { length },
+                (1, _) => Entry::Python(more as u32),
+                (2, length) => Entry::PythonFrames { length },
+                (3, length) => Entry::PythonName { hash: more, line: (what >> 32) as u32 & 0xff_ffff, length },
+                _ => return None,
+            },
             MAPPING => Entry::Mapping { length: what as u32, offset: more },
             USAGE => Entry::Usage { resident: what & MOST_RESIDENT, nanoseconds: more },
             call => {

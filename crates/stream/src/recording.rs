@@ -419,13 +419,8 @@ mod tests {
             match buffer.entry(number).unwrap() {
                 Entry::Base(ticket) => base = ticket,
                 Entry::Thread(number) => thread = number,
-                Entry::Time(_)
-                | Entry::Path(_)
-                | Entry::Calls { .. }
-                | Entry::Stack { .. }
-                | Entry::Mapping { .. }
-                | Entry::Usage { .. } => {}
                 Entry::Call { record, since_base } => calls.push((base + since_base, thread, record)),
+                _ => {}
             }
         }
         calls

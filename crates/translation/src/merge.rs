@@ -20,6 +20,21 @@ pub enum Item<'b> {
     Call(Call<'b>, u64),
     /// A mapping of code. Delivered as soon as it is read, before the calls of other buffers.
     Mapping(Mapping<'b>),
+    /// The name of a frame of a Python function. Delivered as a mapping.
+    PythonName(PythonName<'b>),
+}
+
+/// The name of a frame of a Python function.
+#[derive(Clone, Copy, Debug)]
+pub struct PythonName<'b> {
+    /// The hash of the frame.
+    pub hash: u64,
+    /// The line that runs.
+    pub line: u32,
+    /// The function's name.
+    pub function: &'b [u8],
+    /// The path of its file.
+    pub file: &'b [u8],
 }
 
 /// A call, and the thread that made it.
@@ -35,6 +50,8 @@ pub struct Call<'b> {
     pub stack: Option<Stack<'b>>,
     /// The stack of the thread, if it is recorded as a path.
     pub path: Option<CallPath<'b>>,
+    /// The Python functions in which the call was made, if they are recorded.
+    pub python: Option<Python<'b>>,
     /// What the process used before the call, if that was determined then.
     pub usage: Option<Usage>,
 }
@@ -57,6 +74,24 @@ impl<'b> CallPath<'b> {
     }
 }
 
+/// A stack of Python functions.
+#[derive(Clone, Copy, Debug)]
+pub enum Python<'b> {
+    /// Its number.
+    Known(u32),
+    /// The hashes of its frames, innermost first; at least one.
+    New(&'b [u64]),
+}
+
+impl<'b> Python<'b> {
+    fn at(buffer: &'b Buffer, slot: u32) -> Option<Python<'b>> {
+        match buffer.entry(slot)? {
+            Entry::Python(number) => Some(Python::Known(number)),
+            _ => buffer.calls(slot).map(Python::New),
+        }
+    }
+}
+
 /// Reading position in a buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
@@ -69,6 +104,8 @@ struct Cursor {
     stack: Option<u32>,
     /// The slot of the next call's path.
     path: Option<u32>,
+    /// The slot of the next call's Python functions.
+    python: Option<u32>,
     usage: Option<Usage>,
 }
 
@@ -201,6 +238,11 @@ impl Cursor {
                 Entry::Thread(thread) => self.thread = thread,
                 Entry::Time(ticks) => self.ticks = Some(ticks),
                 Entry::Path(_) | Entry::Calls { .. } => self.path = Some(self.read),
+                Entry::Python(_) | Entry::PythonFrames { .. } => self.python = Some(self.read),
+                Entry::PythonName { hash, line, .. } => {
+                    let (function, file) = buffer.python_name(self.read).context(DAMAGED)?;
+                    take(Item::PythonName(PythonName { hash, line, function, file }))?;
+                }
                 Entry::Stack { .. } => self.stack = Some(self.read),
                 Entry::Usage { .. } => self.usage = buffer.usage(self.read),
                 Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
@@ -216,8 +258,9 @@ impl Cursor {
         self.read += 1;
         let stack = self.stack.take().map(|at| buffer.stack(at).context(DAMAGED)).transpose()?;
         let path = self.path.take().map(|at| CallPath::at(buffer, at).context(DAMAGED)).transpose()?;
+        let python = self.python.take().map(|at| Python::at(buffer, at).context(DAMAGED)).transpose()?;
         let (ticks, usage) = (self.ticks.take(), self.usage.take());
-        Ok(Call { thread: self.thread, record, ticks, stack, path, usage })
+        Ok(Call { thread: self.thread, record, ticks, stack, path, python, usage })
     }
 }
 

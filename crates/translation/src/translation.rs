@@ -9,7 +9,7 @@ use heapwright_trace::{Kind, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
 use super::clock::Rate;
-use super::merge::{self, CallPath, Item};
+use super::merge::{self, CallPath, Item, Python};
 use super::samples::Samples;
 use super::sites::{Sampled, Sites};
 use super::source::Source;
@@ -111,18 +111,22 @@ impl Translation {
                 self.add_mapping(&mapping);
                 Ok(())
             }
+            Item::PythonName(name) => {
+                self.sites.iter_mut().for_each(|sites| sites.add_python_name(&name));
+                Ok(())
+            }
         })
     }
 
     /// Writes the events of one call.
     fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record, ticks, stack, path, usage } = call;
+        let merge::Call { thread, record, ticks, stack, path, python, usage } = call;
         if let Some(usage) = usage {
             self.sample(&usage)?;
         }
         self.site = match (path, stack) {
-            (Some(path), _) => self.site_of_path(path)?,
-            (None, Some(stack)) => self.site_of(&stack)?,
+            (Some(path), _) => self.site_of_path(path, python)?,
+            (None, Some(stack)) => self.site_of(&stack, python)?,
             (None, None) => None,
         };
         if let (Some(ticks), Some(clock)) = (ticks, &self.clock) {
@@ -159,12 +163,12 @@ impl Translation {
         }
     }
 
-    fn site_of(&mut self, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
-        self.sites.as_mut().map_or(Ok(None), |sites| sites.site(&mut self.writer, stack))
+    fn site_of(&mut self, stack: &Stack<'_>, python: Option<Python<'_>>) -> Result<Option<SiteId>, WriteError> {
+        self.sites.as_mut().map_or(Ok(None), |sites| sites.site(&mut self.writer, stack, python))
     }
 
-    fn site_of_path(&mut self, path: CallPath<'_>) -> Result<Option<SiteId>, WriteError> {
-        self.sites.as_mut().map_or(Ok(None), |sites| sites.site_of_path(&mut self.writer, path))
+    fn site_of_path(&mut self, path: CallPath<'_>, python: Option<Python<'_>>) -> Result<Option<SiteId>, WriteError> {
+        self.sites.as_mut().map_or(Ok(None), |sites| sites.site_of_path(&mut self.writer, path, python))
     }
 
     /// Writes the site of the request that follows, if the current call has one.
@@ -334,7 +338,7 @@ mod tests {
 
     const fn call(call: Call, size: u64, address: u64) -> merge::Call<'static> {
         let record = Record { call, log2_align: 4, size, address };
-        merge::Call { thread: 0, record, ticks: None, stack: None, path: None, usage: None }
+        merge::Call { thread: 0, record, ticks: None, stack: None, path: None, python: None, usage: None }
     }
 
     fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {

@@ -2,6 +2,7 @@
 //! and one allocates and frees most.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,21 +24,43 @@ pub enum Language {
     Threads,
     CPlusPlus,
     Rust,
+    Python,
 }
 
 /// Builds the program in `folder`.
 pub fn program(folder: &Path, language: Language) -> PathBuf {
+    if language == Language::Python {
+        return script(folder);
+    }
     let (extension, source, compiler): (_, _, &[&str]) = match language {
         Language::C => ("c", c(C_MAIN), &["cc", "-O1", "-g", "-fno-builtin"]),
         Language::Threads => ("c", c(C_THREADS), &["cc", "-O1", "-g", "-fno-builtin", "-pthread"]),
         Language::CPlusPlus => ("cpp", with_functions(CPP, &cpp_function), &["c++", "-O1", "-g"]),
         Language::Rust => ("rs", with_functions(RUST, &rust_function), &["rustc", "-Copt-level=1", "-g"]),
+        Language::Python => unreachable!("it is not compiled"),
     };
     let (code, program) = (folder.join(format!("seeded.{extension}")), folder.join("seeded"));
     fs::write(&code, source).unwrap();
     let status = Command::new(compiler[0]).args(&compiler[1..]).arg("-o").arg(&program).arg(&code).status().unwrap();
     assert!(status.success(), "{} failed", compiler[0]);
     program
+}
+
+/// Returns the interpreter that `python3` is, if its frames can be recorded.
+pub fn python() -> Option<String> {
+    let text = "import sys; print(sys.executable if (3, 11) <= sys.version_info < (3, 14) else '')";
+    let output = Command::new("python3").args(["-c", text]).output().ok()?;
+    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!path.is_empty()).then_some(path)
+}
+
+/// Writes a program in Python.
+fn script(folder: &Path) -> PathBuf {
+    let path = folder.join("seeded.py");
+    let source = with_functions(PYTHON, &python_function);
+    fs::write(&path, format!("#!{}\n{source}", python().unwrap())).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
 }
 
 /// Puts the functions, and a list of their names, into a source.
@@ -174,4 +197,33 @@ fn rust_function(number: usize) -> String {
     };
     let body = body.replace("NUMBER", &number.to_string());
     format!("#[inline(never)]\nfn {name}(state: &mut State, round: usize) {{ let _ = &state; {body} }}\n")
+}
+
+/// Ends without clearing what is left, as an interpreter does otherwise.
+const PYTHON: &str = "
+import os
+kept, peak, leaked = {}, [], []
+FUNCTIONS;
+for number in range(20):
+    for function in [NAMES]:
+        function(number)
+os._exit(0)
+";
+
+fn python_function(number: usize) -> String {
+    let name = name(number);
+    let body = match name.as_str() {
+        LEAK => "leaked.append(bytearray(200_000))",
+        PEAK => {
+            "if number == 0: peak.extend(bytearray(200_000 + i) for i in range(64))
+    if number == 15: peak.clear()"
+        }
+        CHURN => "for i in range(4000): bytes(600 + i % 7)",
+        _ => {
+            "kept[NUMBER] = bytes(100 + NUMBER * (number % 3))
+    bytearray(NUMBER + 1)
+    if number == 5: leaked.append(bytes(NUMBER))"
+        }
+    };
+    format!("def {name}(number):\n    {}\n", body.replace("NUMBER", &number.to_string()))
 }

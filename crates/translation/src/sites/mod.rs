@@ -8,6 +8,7 @@ mod binary;
 mod modules;
 mod names;
 mod numbers;
+mod python;
 mod rules;
 
 use std::collections::{HashMap, HashSet};
@@ -20,7 +21,8 @@ use heapwright_trace::{SiteId, WriteError, Writer};
 
 use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
-use crate::merge::CallPath;
+use self::python::PythonFrames;
+use crate::merge::{CallPath, Python, PythonName};
 use crate::source::Table;
 
 /// Caches that all processes of a recording share, to read each file once.
@@ -65,6 +67,7 @@ pub struct Sites {
     look: Look,
     modules: Modules,
     numbers: Numbers,
+    python: PythonFrames,
     /// Sites by the addresses of their calls.
     known: HashMap<Box<[u64]>, SiteId, foldhash::fast::RandomState>,
     /// Whether the trace can hold no more sites.
@@ -88,8 +91,22 @@ impl Sites {
         let modules = Modules::new(library.binaries.clone());
         let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
         let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
-        let numbers = Numbers::new(table);
-        Sites { library, look, modules, numbers, known, is_full, frames, files, pathless, redaction, calls, sampled }
+        let (numbers, python) = (Numbers::new(table), PythonFrames::default());
+        Sites {
+            library,
+            look,
+            modules,
+            numbers,
+            python,
+            known,
+            is_full,
+            frames,
+            files,
+            pathless,
+            redaction,
+            calls,
+            sampled,
+        }
     }
 
     /// Records a mapping of code.
@@ -125,8 +142,20 @@ impl Sites {
         change != Change::Nothing
     }
 
+    /// Records the name of a frame of a Python function.
+    pub fn add_python_name(&mut self, name: &PythonName<'_>) {
+        if self.python.add_name(name, self.redaction) {
+            self.numbers.add_to_table(name.hash, 0);
+        }
+    }
+
     /// Returns the site of a stack; defines it in the trace if it is new.
-    pub fn site(&mut self, writer: &mut Writer<File>, stack: &Stack<'_>) -> Result<Option<SiteId>, WriteError> {
+    pub fn site(
+        &mut self,
+        writer: &mut Writer<File>,
+        stack: &Stack<'_>,
+        python: Option<Python<'_>>,
+    ) -> Result<Option<SiteId>, WriteError> {
         self.sampled.requests += 1;
         let mut calls = std::mem::take(&mut self.calls);
         let mut end = self.modules.unwind(stack, &mut calls);
@@ -138,7 +167,8 @@ impl Sites {
         if !self.is_open(end) {
             self.numbers.add_rules(self.modules.steps());
         }
-        let site = self.site_of_calls(writer, &calls);
+        let python = self.number_of(python);
+        let site = self.site_of_calls(writer, &mut calls, python);
         self.calls = calls;
         site
     }
@@ -156,51 +186,74 @@ impl Sites {
         &mut self,
         writer: &mut Writer<File>,
         path: CallPath<'_>,
+        python: Option<Python<'_>>,
     ) -> Result<Option<SiteId>, WriteError> {
         self.sampled.requests += 1;
-        let site = match path {
-            CallPath::Known(number) => self.numbers.site(number),
-            CallPath::New(addresses) => {
-                let hash = self.numbers.hash(addresses);
-                match self.numbers.site_of(hash) {
-                    Some(site) => Some(site),
-                    None => return self.site_of_new_path(writer, addresses, hash),
-                }
-            }
+        let python = self.number_of(python);
+        let number = match path {
+            CallPath::Known(number) => Some(number),
+            CallPath::New(addresses) => self.number_of_path(addresses),
         };
-        match site {
-            Some(Some(_)) => {}
-            Some(None) => self.sampled.left_out += 1,
-            None => self.sampled.unclear += 1,
+        if let Some(number) = number
+            && let Some(site) = self.numbers.site(number, python)
+        {
+            self.sampled.left_out += u64::from(site.is_none());
+            return Ok(site);
         }
-        Ok(site.flatten())
+        let mut calls = std::mem::take(&mut self.calls);
+        match (number, path) {
+            (Some(number), _) => self.numbers.calls(number, &mut calls),
+            (None, CallPath::New(addresses)) => drop(self.modules.calls_of(addresses, &mut calls)),
+            (None, CallPath::Known(_)) => calls.clear(),
+        }
+        let site = self.site_of_calls(writer, &mut calls, python);
+        self.calls = calls;
+        if let (Some(number), Ok(site)) = (number, &site) {
+            self.numbers.set_site(number, python, *site);
+        }
+        site
     }
 
-    fn site_of_new_path(
-        &mut self,
-        writer: &mut Writer<File>,
-        addresses: &[u64],
-        hash: u64,
-    ) -> Result<Option<SiteId>, WriteError> {
-        let mut calls = std::mem::take(&mut self.calls);
+    /// Returns the number of a path, which is given one when all of its code is known.
+    fn number_of_path(&mut self, addresses: &[u64]) -> Option<u32> {
+        let hash = self.numbers.hash(addresses);
+        if let Some(number) = self.numbers.number_of(hash) {
+            return Some(number);
+        }
+        let mut calls = Vec::new();
         let mut end = self.modules.calls_of(addresses, &mut calls);
         if let End::Unknown(address) = end
             && self.look_for(address)
         {
             end = self.modules.calls_of(addresses, &mut calls);
         }
-        let site = self.site_of_calls(writer, &calls);
-        self.calls = calls;
-        if let Ok(site) = site
-            && !self.is_open(end)
-        {
-            self.numbers.add(hash, site);
-        }
-        site
+        if self.is_open(end) { None } else { self.numbers.add(hash, calls) }
     }
 
-    fn site_of_calls(&mut self, writer: &mut Writer<File>, calls: &[u64]) -> Result<Option<SiteId>, WriteError> {
-        if let Some(&site) = self.known.get(calls) {
+    /// Returns the number of a stack of Python functions, from 1 on; 0 when there is none.
+    fn number_of(&mut self, python: Option<Python<'_>>) -> u32 {
+        match python {
+            None => 0,
+            Some(Python::Known(number)) => number,
+            Some(Python::New(hashes)) => {
+                let (hash, number) = self.python.number_of(hashes);
+                if let Some(number) = number.filter(|_| self.python.is_new(hash)) {
+                    self.numbers.add_to_table(hash, number);
+                }
+                number.unwrap_or(0)
+            }
+        }
+    }
+
+    /// Returns the site of calls within a stack of Python functions, whose frames it adds to them.
+    fn site_of_calls(
+        &mut self,
+        writer: &mut Writer<File>,
+        calls: &mut Vec<u64>,
+        python: u32,
+    ) -> Result<Option<SiteId>, WriteError> {
+        calls.extend(self.python.frames(python));
+        if let Some(&site) = self.known.get(&**calls) {
             return Ok(Some(site));
         }
         if calls.is_empty() {
@@ -234,6 +287,9 @@ impl Sites {
 
     /// Returns the text of a call's frame.
     fn text(&mut self, call: u64) -> String {
+        if let Some(text) = self.python.text(call) {
+            return text.to_owned();
+        }
         let Some((loaded, address)) = self.modules.place(call) else { return format!("{call:#x}") };
         let file = name_of(&mut self.files, &loaded.path, self.redaction);
         let text = format!("{file}+{address:#x}");
@@ -247,11 +303,11 @@ impl Sites {
 
     /// Writes names for the frames of all sites, where names are found.
     pub fn name_frames(&self, writer: &mut Writer<File>) -> Result<(), WriteError> {
-        for (text, name) in self.library.names.of(&self.frames) {
-            let name = match self.redaction {
-                Redaction::Nothing => name,
-                Redaction::Private => without_folders(&name),
-            };
+        let native = self.library.names.of(&self.frames).into_iter().map(|(text, name)| match self.redaction {
+            Redaction::Nothing => (text, name),
+            Redaction::Private => (text, without_folders(&name)),
+        });
+        for (text, name) in native.chain(self.python.names()) {
             match writer.name_frame(text, &name) {
                 Err(WriteError::TooMuch { .. } | WriteError::LimitReached { .. }) => return Ok(()),
                 outcome => outcome?,

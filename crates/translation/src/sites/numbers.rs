@@ -15,10 +15,19 @@ pub struct Numbers {
     ruled: HashSet<u64, foldhash::fast::RandomState>,
     /// Numbers by the hashes of paths.
     known: HashMap<u64, u32, foldhash::fast::RandomState>,
-    /// By number; `None` when the trace had no room for the site.
-    sites: Vec<Option<SiteId>>,
+    /// By number.
+    paths: Vec<Path>,
+    /// Sites by path and stack of Python functions.
+    within: HashMap<(u32, u32), Option<SiteId>, foldhash::fast::RandomState>,
     /// Whether a path may end at code that is in no known file.
     pub has_strange_ends: bool,
+}
+
+/// A path.
+struct Path {
+    calls: Box<[u64]>,
+    /// Its site, if it is known; `Some(None)` when the trace had no room for it.
+    site: Option<Option<SiteId>>,
 }
 
 impl Numbers {
@@ -27,8 +36,9 @@ impl Numbers {
 
     /// Creates an empty set of paths, whose rules and numbers are added to `table`.
     pub fn new(table: Option<Table>) -> Numbers {
-        let (ruled, known, sites) = (HashSet::default(), HashMap::default(), Vec::new());
-        let mut numbers = Numbers { table, generation: 0, ruled, known, sites, has_strange_ends: false };
+        let (ruled, known, paths) = (HashSet::default(), HashMap::default(), Vec::new());
+        let within = HashMap::default();
+        let mut numbers = Numbers { table, generation: 0, ruled, known, paths, within, has_strange_ends: false };
         numbers.restart();
         numbers
     }
@@ -65,26 +75,49 @@ impl Numbers {
         self.table.as_ref().and_then(Table::get).map_or(0, |table| table.hash(addresses))
     }
 
-    /// Returns the site of the path with this hash, if the path is known.
-    pub fn site_of(&self, hash: u64) -> Option<Option<SiteId>> {
-        self.site(*self.known.get(&hash)?)
+    /// Returns the number of the path with this hash, if it has one.
+    pub fn number_of(&self, hash: u64) -> Option<u32> {
+        self.known.get(&hash).copied()
     }
 
-    /// Returns the site of the path with this number, if there is one.
-    pub fn site(&self, number: u32) -> Option<Option<SiteId>> {
-        self.sites.get(number as usize).copied()
-    }
-
-    /// Adds a path, so that the process records its number the next time.
-    pub fn add(&mut self, hash: u64, site: Option<SiteId>) {
-        if self.sites.len() == Numbers::MOST {
-            return;
+    /// Returns the site of a path within a stack of Python functions, if it is known.
+    pub fn site(&self, number: u32, python: u32) -> Option<Option<SiteId>> {
+        match python {
+            0 => self.paths.get(number as usize)?.site,
+            _ => self.within.get(&(number, python)).copied(),
         }
-        let number = self.sites.len() as u32;
-        self.sites.push(site);
+    }
+
+    /// Sets that site.
+    pub fn set_site(&mut self, number: u32, python: u32, site: Option<SiteId>) {
+        let Some(path) = self.paths.get_mut(number as usize) else { return };
+        match python {
+            0 => path.site = Some(site),
+            _ => drop(self.within.insert((number, python), site)),
+        }
+    }
+
+    /// Stores the calls of a path in `calls`, innermost first.
+    pub fn calls(&self, number: u32, calls: &mut Vec<u64>) {
+        calls.clear();
+        calls.extend(self.paths.get(number as usize).into_iter().flat_map(|path| path.calls.iter()));
+    }
+
+    /// Adds a path, so that the process records its number the next time; `None` when there are too many.
+    pub fn add(&mut self, hash: u64, calls: Vec<u64>) -> Option<u32> {
+        if self.paths.len() == Numbers::MOST {
+            return None;
+        }
+        let number = self.paths.len() as u32;
+        self.paths.push(Path { calls: calls.into(), site: None });
         self.known.insert(hash, number);
+        self.add_to_table(hash, number);
+        Some(number)
+    }
+
+    /// Adds a number to the table, by its hash. Without room for it, the process records the stack each time.
+    pub fn add_to_table(&self, hash: u64, number: u32) {
         if let Some(table) = self.table.as_ref().and_then(Table::get) {
-            // Without room for the number, the process records the addresses.
             let _has_room = table.add_number(hash, number);
         }
     }

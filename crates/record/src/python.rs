@@ -1,0 +1,300 @@
+//! The frames of CPython 3.11 to 3.13: which functions of a Python program the calling thread is in.
+//!
+//! A thread reads the frames of its own interpreter state, which only it changes. No object is made, no reference count
+//! changes, nothing is called but a function that returns the state. Names are copied to the stream when the collector
+//! does not have them yet, because code objects can be freed.
+
+use core::ffi::c_void;
+use core::mem::transmute;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use heapwright_os::{symbol, variable};
+use heapwright_stream::{Buffer, PYTHON, Paths, PythonName};
+
+/// Where CPython's structures have what is read, as distances in bytes from their beginnings.
+struct Layout {
+    /// From the thread's state to the present frame: one distance per pointer that is followed.
+    frame: &'static [usize],
+    code: usize,
+    previous: usize,
+    /// The first kind of frame that is no Python function's.
+    foreign: u8,
+    owner: usize,
+    first_line: usize,
+    instructions: usize,
+    /// The characters of a string, when all are ASCII and otherwise.
+    ascii: usize,
+    characters: usize,
+}
+
+/// The frame's last instruction, and what is in the same place of code objects and strings in all versions.
+const INSTRUCTION: usize = 56;
+const TYPE: usize = 8;
+const FILE: usize = 112;
+const NAME: usize = 128;
+const LINES: usize = 136;
+const LENGTH: usize = 16;
+const STATE: usize = 32;
+const BYTES: usize = 32;
+
+/// Layouts by version.
+static LAYOUTS: [(u64, Layout); 3] = [
+    (
+        0x030b,
+        Layout {
+            frame: &[56, 8],
+            code: 32,
+            previous: 48,
+            foreign: 3,
+            owner: 69,
+            first_line: 72,
+            instructions: 184,
+            ascii: 48,
+            characters: 72,
+        },
+    ),
+    (
+        0x030c,
+        Layout {
+            frame: &[56, 0],
+            code: 0,
+            previous: 8,
+            foreign: 3,
+            owner: 70,
+            first_line: 68,
+            instructions: 192,
+            ascii: 40,
+            characters: 56,
+        },
+    ),
+    (
+        0x030d,
+        Layout {
+            frame: &[72],
+            code: 0,
+            previous: 8,
+            foreign: 3,
+            owner: 70,
+            first_line: 68,
+            instructions: 200,
+            ascii: 40,
+            characters: 56,
+        },
+    ),
+];
+
+/// The layout of the interpreter in this process; null while frames are not read.
+static LAYOUT: AtomicPtr<Layout> = AtomicPtr::new(null_mut());
+
+/// CPython's `PyGILState_GetThisThreadState`, and its type of code objects.
+static STATE_OF_THREAD: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static CODE_TYPE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// The environment variable that requests Python's frames.
+const VARIABLE: &core::ffi::CStr = c"HEAPWRIGHT_RECORD_PYTHON";
+
+/// Looks for an interpreter in the process, once, if its frames are requested. Called without the recorder's lock: the
+/// linker allocates when it does not find a name.
+pub(crate) fn find() {
+    static LOOKED: AtomicBool = AtomicBool::new(false);
+    if LOOKED.swap(true, Ordering::Relaxed) || variable(VARIABLE, |_| ()).is_none() {
+        return;
+    }
+    let version = symbol(c"Py_Version").cast::<u64>();
+    let (state, code) = (symbol(c"PyGILState_GetThisThreadState"), symbol(c"PyCode_Type"));
+    if version.is_null() || state.is_null() || code.is_null() {
+        return;
+    }
+    // SAFETY: CPython defines this constant of the type `unsigned long`.
+    let version = unsafe { version.read() } >> 16;
+    STATE_OF_THREAD.store(state, Ordering::Relaxed);
+    CODE_TYPE.store(code, Ordering::Relaxed);
+    if let Some((_, layout)) = LAYOUTS.iter().find(|(known, _)| *known == version) {
+        LAYOUT.store(core::ptr::from_ref(layout).cast_mut(), Ordering::Release);
+    }
+}
+
+/// A frame of a Python function.
+#[derive(Clone, Copy)]
+struct Frame {
+    code: usize,
+    file: usize,
+    name: usize,
+    /// The index of the instruction that runs.
+    instruction: usize,
+}
+
+/// Reads a word of a structure of CPython's.
+///
+/// # Safety
+/// `at` is the address of a word of a live structure.
+unsafe fn word(at: usize) -> usize {
+    // SAFETY: as this function requires.
+    unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_unaligned() }
+}
+
+/// Adds the Python functions in which the calling thread is, if it is in any; returns `false` when the buffer has no
+/// room.
+///
+/// # Safety
+/// The buffer is the calling thread's, which is not writing to it.
+pub(crate) unsafe fn add_frames(buffer: &Buffer, paths: &Paths) -> bool {
+    let Some(layout) = NonNull::new(LAYOUT.load(Ordering::Acquire)) else { return true };
+    // SAFETY: the layout lies in static memory. The frames are those of this thread, which is in this function.
+    let (layout, mut frames, mut hashes) = (unsafe { layout.as_ref() }, [None; PYTHON], [0; PYTHON]);
+    // SAFETY: as above.
+    let count = unsafe { read_frames(layout, &mut frames) };
+    if count == 0 {
+        return true;
+    }
+    for (hash, frame) in hashes.iter_mut().zip(frames.iter().flatten()) {
+        *hash = Paths::hash_of_python_frame([frame.code, frame.file, frame.name, frame.instruction]);
+    }
+    let hashes = &hashes[..count];
+    let name_of = |index: usize, text: &mut [u8]| {
+        // SAFETY: the frame was read just now, in this thread, and lives.
+        frames[index].map_or(PythonName { line: 0, length: 0 }, |frame| unsafe { name(layout, frame, text) })
+    };
+    // SAFETY: as this function requires.
+    unsafe { buffer.add_python(paths, hashes, name_of) }
+}
+
+/// Reads the frames of the calling thread, innermost first; returns their number.
+///
+/// # Safety
+/// The layout is that of the interpreter in this process.
+unsafe fn read_frames(layout: &Layout, frames: &mut [Option<Frame>; PYTHON]) -> usize {
+    // SAFETY: CPython defines this function with this signature. The thread's state lives as long as the function
+    // returns it; its frames and their code objects live while the thread is in them.
+    unsafe {
+        let state_of_thread: unsafe extern "C" fn() -> usize = transmute(STATE_OF_THREAD.load(Ordering::Relaxed));
+        let mut frame = state_of_thread();
+        for distance in layout.frame {
+            if frame == 0 {
+                return 0;
+            }
+            frame = word(frame + distance);
+        }
+        let mut count = 0;
+        while frame != 0 && count < PYTHON {
+            let (code, owner) = (word(frame + layout.code), word(frame + layout.owner) as u8);
+            if owner < layout.foreign && code != 0 && word(code + TYPE) == CODE_TYPE.load(Ordering::Relaxed).addr() {
+                let instruction = word(frame + INSTRUCTION).wrapping_sub(code + layout.instructions) / 2;
+                let (file, name) = (word(code + FILE), word(code + NAME));
+                frames[count] = Some(Frame { code, file, name, instruction });
+                count += 1;
+            }
+            frame = word(frame + layout.previous);
+        }
+        count
+    }
+}
+
+/// Writes the name of a frame's function and of its file, each followed by a zero byte, and returns the line.
+///
+/// # Safety
+/// The code object lives.
+unsafe fn name(layout: &Layout, frame: Frame, text: &mut [u8]) -> PythonName {
+    // SAFETY: the code object lives, and with it its strings.
+    unsafe {
+        let half = text.len() / 2;
+        let mut length = copy_string(layout, frame.name, &mut text[..half]);
+        length += copy_string(layout, frame.file, &mut text[length..]);
+        let first = word(frame.code + layout.first_line) as u32;
+        PythonName { line: line(word(frame.code + LINES), first, frame.instruction), length }
+    }
+}
+
+/// Copies the characters of a string as UTF-8, and a zero byte; the end of a string that is too long. Returns the number
+/// of bytes.
+///
+/// # Safety
+/// The string lives.
+unsafe fn copy_string(layout: &Layout, string: usize, text: &mut [u8]) -> usize {
+    /// The bits of a string's state.
+    const KIND: u32 = 2;
+    const COMPACT: usize = 1 << 5;
+    const ASCII: usize = 1 << 6;
+    /// The longest UTF-8 of a character, and the zero byte.
+    const MOST: usize = 5;
+    // SAFETY: the string lives; a compact one has its characters behind the structure, `kind` bytes each.
+    unsafe {
+        let (length, state) = (word(string + LENGTH), word(string + STATE));
+        let kind = state >> KIND & 7;
+        let at = string + if state & ASCII != 0 { layout.ascii } else { layout.characters };
+        let mut written = 0;
+        if state & COMPACT != 0 && matches!(kind, 1 | 2 | 4) {
+            let most = text.len().saturating_sub(MOST);
+            for index in length.saturating_sub(most)..length {
+                let character = word_of_kind(at + index * kind, kind);
+                let Some(room) = text.get_mut(written..).filter(|room| room.len() >= MOST) else { break };
+                written += char::from_u32(character).unwrap_or('?').encode_utf8(room).len();
+            }
+        }
+        text[written] = 0;
+        written + 1
+    }
+}
+
+/// Reads a character of 1, 2 or 4 bytes.
+///
+/// # Safety
+/// The character exists.
+unsafe fn word_of_kind(at: usize, kind: usize) -> u32 {
+    // SAFETY: as this function requires; characters are aligned.
+    unsafe {
+        match kind {
+            1 => core::ptr::with_exposed_provenance::<u8>(at).read().into(),
+            2 => core::ptr::with_exposed_provenance::<u16>(at).read().into(),
+            _ => core::ptr::with_exposed_provenance::<u32>(at).read(),
+        }
+    }
+}
+
+/// Returns the line of an instruction by a code object's table of locations (CPython's `Objects/locations.md`); the
+/// first line of the function when the table does not say.
+///
+/// # Safety
+/// `table` is a bytes object that lives.
+unsafe fn line(table: usize, first: u32, instruction: usize) -> u32 {
+    // SAFETY: the bytes object lives and has as many bytes.
+    let bytes = unsafe {
+        core::slice::from_raw_parts(core::ptr::with_exposed_provenance::<u8>(table + BYTES), word(table + LENGTH))
+    };
+    line_in(bytes, first, instruction)
+}
+
+fn line_in(mut bytes: &[u8], first: u32, instruction: usize) -> u32 {
+    let (mut line, mut at) = (i64::from(first), 0);
+    while let Some((&head, rest)) = bytes.split_first() {
+        let length = rest.iter().position(|byte| byte & 0x80 != 0).unwrap_or(rest.len());
+        let (entry, behind) = rest.split_at(length);
+        let kind = head >> 3 & 15;
+        line += match kind {
+            13 | 14 => signed(entry),
+            10..=12 => i64::from(kind) - 10,
+            _ => 0,
+        };
+        at += usize::from(head & 7) + 1;
+        if at > instruction {
+            return if kind == 15 { first } else { line as u32 };
+        }
+        bytes = behind;
+    }
+    first
+}
+
+/// Reads a number of six bits per byte, of which the lowest is the sign.
+fn signed(bytes: &[u8]) -> i64 {
+    let (mut value, mut shift) = (0_u64, 0);
+    for &byte in bytes.iter().take(8) {
+        value |= u64::from(byte & 63) << shift;
+        shift += 6;
+        if byte & 64 == 0 {
+            break;
+        }
+    }
+    let magnitude = (value >> 1) as i64;
+    if value & 1 == 0 { magnitude } else { -magnitude }
+}
