@@ -8,8 +8,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the libraries are made of, beside the workspace's manifest and lock file.
-const SOURCES: [&str; 11] =
-    ["placement", "os", "heaps", "slabs", "cached", "beacon", "process", "malloc", "stream", "record", "bench"];
+const SOURCES: [&str; 12] = [
+    "placement",
+    "os",
+    "rules",
+    "heaps",
+    "slabs",
+    "cached",
+    "beacon",
+    "process",
+    "malloc",
+    "stream",
+    "record",
+    "bench",
+];
 
 /// What is built in one profile.
 struct Part {

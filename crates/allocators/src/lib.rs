@@ -6,3 +6,4 @@ pub mod launcher;
 pub mod peers;
 pub mod policy;
 pub mod preload;
+pub mod rules;

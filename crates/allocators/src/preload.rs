@@ -22,6 +22,8 @@ pub const LD_PRELOAD: &str = "LD_PRELOAD";
 pub const POLICY: &str = "HEAPWRIGHT_POLICY";
 /// Path of the drop-in library's statistics.
 pub const STATS: &str = "HEAPWRIGHT_STATS";
+/// Rules of the drop-in library's heap under a policy.
+pub const RULES: &str = "HEAPWRIGHT_RULES";
 /// Seed of the drop-in library's random fit.
 pub const SEED: &str = "HEAPWRIGHT_SEED";
 /// Reaction of the drop-in library when a program frees an address that is not a live block.
@@ -42,7 +44,7 @@ pub const RECORD_PYTHON: &str = "HEAPWRIGHT_RECORD_PYTHON";
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 
 /// All variables that determine a process's malloc.
-pub const VARIABLES: [&str; 7] = [LD_PRELOAD, POLICY, STATS, SEED, ON_BAD_FREE, HARDEN, WATCH];
+pub const VARIABLES: [&str; 8] = [LD_PRELOAD, POLICY, RULES, STATS, SEED, ON_BAD_FREE, HARDEN, WATCH];
 
 /// Returns the path of the drop-in library: `chosen`, otherwise the environment's, otherwise the carried one.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {

@@ -55,6 +55,14 @@ pub struct Settings {
     pub capacity: usize,
     /// Smallest unit of placement and least alignment, in bytes: a power of two up to 4096. Default: 16.
     pub granule: u32,
+    /// Bytes in front of every block that no other block gets, a multiple of the granule up to 4096: a model of
+    /// allocators with headers. Nothing is written there. Default: 0.
+    pub header: u32,
+    /// A remainder shorter than this stays with the block, in bytes. Default: 1.
+    pub min_remainder: u32,
+    /// How the heap gets longer. A heap that does not grow is as long as its capacity from the start. Default: by what
+    /// is missing, in steps of 64 KiB.
+    pub growth: Growth,
     /// Pages in holes are purged when this many bytes of them are pending, or a fraction of the heap if that is more.
     /// Default: 32 MiB, about as much as other allocators retain.
     pub keep: usize,
@@ -74,6 +82,9 @@ impl Default for Settings {
         Settings {
             capacity: 1 << 40,
             granule: 16,
+            header: 0,
+            min_remainder: 1,
+            growth: Growth::Pages(64 << 10),
             keep: 32 << 20,
             keep_part: 4,
             backing: Backing::Ahead,
@@ -157,6 +168,8 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     dirty: DirtyPages,
     returns: PageReturns,
     granule: usize,
+    /// A block for n bytes ends at most this many bytes above 2n.
+    slack: usize,
     keep: usize,
     keep_part: usize,
     /// As far as the engine may place short blocks, see [`Reach::short`].
@@ -204,6 +217,9 @@ impl<P: Policy> GrowingHeap<P> {
     /// # Errors
     /// [`CreateError`].
     pub fn with(choice: P::Choice, settings: &Settings) -> Result<Self, CreateError> {
+        if settings.growth == Growth::Fixed {
+            return Self::claim(choice, settings, settings.capacity);
+        }
         let mut capacity = settings.capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
         loop {
             match Self::claim(choice, settings, capacity) {
@@ -215,26 +231,37 @@ impl<P: Policy> GrowingHeap<P> {
 
     fn claim(choice: P::Choice, settings: &Settings, capacity: usize) -> Result<Self, CreateError> {
         let refused = |Refused| CreateError::Refused;
-        let region = Region::claim(capacity, settings.backing).map_err(refused)?;
+        let pages = capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
+        let mut region = Region::claim(pages, settings.backing).map_err(refused)?;
         let rules = Rules {
             granule: settings.granule,
-            growth: Growth::Pages(64 << 10),
+            header: settings.header,
+            min_remainder: settings.min_remainder,
+            growth: settings.growth,
             phase: region.base().addr().get(),
             statistics: settings.statistics,
-            ..Rules::default()
         };
         let design = Design { choice, capacity, rules };
-        let metadata = Metadata::new(&design)?;
-        let dirty = DirtyPages::new(capacity).map_err(refused)?;
+        let mut metadata = Metadata::new(&design)?;
+        let mut dirty = DirtyPages::new(pages).map_err(refused)?;
+        let reach = Reach::whole(if settings.growth == Growth::Fixed { capacity } else { 0 });
+        if reach.end > 0 {
+            region.commit(pages).map_err(refused)?;
+            dirty.cover(pages).map_err(refused)?;
+            metadata.reach(&design, reach).map_err(refused)?;
+        }
         // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough and
-        // mapped as far as an empty heap needs it, which the heap may not exceed; it is dropped after the engine.
+        // mapped as far as a heap with this reach needs it, which the heap may not exceed; it is dropped after the
+        // engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.cells(), capacity, &rules) }?;
-        P::set_limit(&mut engine, Reach::whole(0));
+        P::set_limit(&mut engine, reach);
         P::seed(&mut engine, settings.seed);
         let (returns, granule) = (PageReturns::default(), settings.granule as usize);
+        let slack = 2 * granule + (settings.header + settings.min_remainder) as usize;
         let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
         let placement = Placement { engine, base: region.base() };
-        Ok(GrowingHeap { placement, region, dirty, returns, granule, keep, keep_part, short: 0, design, metadata })
+        let short = reach.short;
+        Ok(GrowingHeap { placement, region, dirty, returns, granule, slack, keep, keep_part, short, design, metadata })
     }
 
     /// Allocates a block for `layout`, with a size of at least 1, with unspecified contents.
@@ -303,10 +330,10 @@ impl<P: Policy> GrowingHeap<P> {
     }
 
     /// Returns whether a block at `offset` for `bytes` may reach above the frontier: no policy makes a block twice as
-    /// long as the request in granules.
+    /// long as the request in granules, but for a header and a remainder that stays.
     #[inline(always)]
     fn may_cross_frontier(&self, offset: usize, bytes: usize) -> bool {
-        offset + 2 * bytes + 2 * self.granule > self.region.frontier()
+        offset + 2 * bytes + self.slack > self.region.frontier()
     }
 
     /// Moves the frontier above the new block at `offset`.

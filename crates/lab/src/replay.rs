@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_replay::{Outcome, replay};
-use heapwright_simulate::choice::{RuleArguments, chosen, open};
+use heapwright_simulate::choice::{HeapArguments, open};
 use serde::Serialize;
 
 use heapwright_allocators::policy;
@@ -23,6 +23,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   heapwright replay gcc.hwt                         every policy
   heapwright replay gcc.hwt -p first -p best        two of them
+  heapwright replay gcc.hwt --rules report000       under the rules of a published allocator (docs/policies.md)
   heapwright replay gcc.hwt --granule 8 --json      other rules, for a program to read
   heapwright replay gcc.hwt --region 16777216       in a fixed region of 16 MiB
 
@@ -45,7 +46,7 @@ pub struct Arguments {
     pub policy: Vec<String>,
 
     #[command(flatten)]
-    pub rules: RuleArguments,
+    pub heap: HeapArguments,
 
     #[command(flatten)]
     pub real: super::real::Arguments,
@@ -70,16 +71,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.real.real {
         return arguments.real.run(&arguments.trace, &arguments.policy, arguments.json);
     }
-    let is_mapped = |name: &String| name == policy::MAPPED;
-    ensure!(!arguments.policy.iter().any(is_mapped), "mapped has no placement to simulate: add --real");
-    let policies = chosen(&arguments.policy);
-    let progress = Progress::new("replay", policies.len());
+    let models = arguments.heap.models(&arguments.policy)?;
+    let progress = Progress::new("replay", models.len());
     let mut rows = Vec::new();
-    for policy in policies {
+    for model in models {
+        let policy = model.policy;
         progress.at(policy.name());
         let mut trace = open(&arguments.trace)?;
         let start = Instant::now();
-        let outcome = replay(&mut trace, &arguments.rules.model(policy))
+        let outcome = replay(&mut trace, &model)
             .with_context(|| format!("{} under {}", arguments.trace.display(), policy.name()))?;
         let seconds = start.elapsed().as_secs_f64();
         if rows.is_empty() {

@@ -20,12 +20,23 @@ fn fail(errno: i32) -> *mut u8 {
     null_mut()
 }
 
+/// Nothing, where there is no memory for a block of `size` bytes; or where the rules give none to a request of nothing,
+/// which is no failure.
+#[cold]
+#[inline(never)]
+fn refused(size: usize) -> *mut u8 {
+    if size == 0 && front::denies_zero() { null_mut() } else { fail(ENOMEM) }
+}
+
+/// The alignment of a request that names none: the heap's own.
+pub const ANY: usize = 1;
+
 #[inline(always)]
 fn layout(size: usize, align: usize) -> Option<Layout> {
     Layout::from_size_align(size, align).ok()
 }
 
-/// `malloc`: allocates `size` bytes aligned to 16. A size of 0 also gets its own block.
+/// `malloc`: allocates `size` bytes aligned to 16. A size of 0 also gets its own block. Rules may say otherwise.
 #[inline(always)]
 pub fn allocate(size: usize) -> *mut u8 {
     match take(size) {
@@ -52,7 +63,7 @@ pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
 fn allocate_otherwise(size: usize) -> *mut u8 {
     match take_medium(size).or_else(|| cached::take_hardened(size)) {
         Some(block) => block.as_ptr(),
-        None => allocate_aligned(ALIGN, size),
+        None => allocate_aligned(ANY, size),
     }
 }
 
@@ -70,18 +81,18 @@ pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
 
 #[inline(never)]
 fn allocate_zeroed_otherwise(size: usize) -> *mut u8 {
-    match layout(size, ALIGN).and_then(front::place_zeroed) {
+    match layout(size, ANY).and_then(front::place_zeroed) {
         Some(block) => block.as_ptr(),
-        None => fail(ENOMEM),
+        None => refused(size),
     }
 }
 
 /// The aligned allocation of C++: `align` is a power of two.
 #[inline]
 pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
-    match layout(size, align.max(ALIGN)).and_then(front::place) {
+    match layout(size, align).and_then(front::place) {
         Some(block) => block.as_ptr(),
-        None => fail(ENOMEM),
+        None => refused(size),
     }
 }
 
@@ -121,10 +132,15 @@ pub unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
-    match layout(size, align.max(ALIGN)).and_then(front::place) {
+    match layout(size, align).and_then(front::place) {
         Some(block) => {
             // SAFETY: `place` is valid for a write of a pointer, as this function requires.
             unsafe { place.write(block.as_ptr()) };
+            0
+        }
+        None if size == 0 && front::denies_zero() => {
+            // SAFETY: `place` is valid for a write of a pointer, as this function requires.
+            unsafe { place.write(null_mut()) };
             0
         }
         None => {
@@ -231,7 +247,7 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
         unsafe { free(block) };
         return null_mut();
     }
-    let Some(layout) = layout(size, ALIGN) else { return fail(ENOMEM) };
+    let Some(layout) = layout(size, ANY) else { return fail(ENOMEM) };
     // SAFETY: if a live block starts at this address, the program does not use its bytes above `size`, as this function
     // requires.
     match unsafe { front::resize(old, layout) } {

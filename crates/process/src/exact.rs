@@ -3,10 +3,11 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_heaps::{BlockState, Chosen, FreeError, GrowingHeap, MappedHeap, OutOfMemory, PolicyKind, ResizeError};
+use heapwright_heaps::{BlockState, FreeError, MappedHeap, OutOfMemory, ResizeError};
 use heapwright_os::page_size;
 
-use crate::heap::{ALIGN, NotResized, Resized};
+use crate::heap::{NotResized, Resized};
+use crate::ruled::Ruled;
 
 /// A block as an error message describes it.
 pub(crate) struct Extent {
@@ -17,7 +18,7 @@ pub(crate) struct Extent {
 
 /// The heap of the process, unless it is the cached one.
 pub(crate) enum Exact<'state> {
-    Growing(&'state mut GrowingHeap<Chosen>),
+    Growing(&'state mut Ruled),
     Mapped(&'state mut MappedHeap),
 }
 
@@ -97,16 +98,19 @@ impl Exact<'_> {
         }
     }
 
-    /// Returns the most usable bytes of a block that is allocated for `layout`: the policies cut off what exceeds it,
-    /// except the buddies, whose blocks are powers of two.
+    /// Returns the most usable bytes of a block that is allocated for `layout`.
     fn longest_for(&self, layout: Layout) -> usize {
-        let whole = layout.size().max(1).next_multiple_of(ALIGN);
         match self {
-            Exact::Growing(heap) if heap.policy() == PolicyKind::Buddy => {
-                whole.max(layout.align()).checked_next_power_of_two().unwrap_or(usize::MAX)
-            }
-            Exact::Growing(_) => whole,
+            Exact::Growing(heap) => heap.longest_for(layout),
             Exact::Mapped(_) => layout.size().max(1).next_multiple_of(page_size()),
+        }
+    }
+
+    /// Returns whether a request of 0 bytes gets no block, which is no failure.
+    pub(crate) fn denies_zero(self) -> bool {
+        match self {
+            Exact::Growing(heap) => heap.denies_zero(),
+            Exact::Mapped(_) => false,
         }
     }
 

@@ -9,7 +9,7 @@ use heapwright_heaps::FreeError;
 
 use crate::complaint::{Call, complaint, complaint_without_heap};
 use crate::exact::Exact;
-use crate::heap::{Heap, NotResized, Resized};
+use crate::heap::{ALIGN, Heap, NotResized, Resized};
 use crate::state::{begin, end, with, with_rarely};
 
 /// The heap has not been created yet.
@@ -63,9 +63,14 @@ fn behind_lock<R>(act: impl FnOnce(Exact<'_>) -> R) -> Routed<R> {
 pub(crate) fn place(layout: Layout) -> Option<NonNull<u8>> {
     match behind_lock(|heap| heap.allocate(layout)) {
         Routed::Done(placed) => placed.ok(),
-        Routed::Cached => cached::allocate_aligned(layout.size(), layout.align()).ok(),
+        Routed::Cached => cached::allocate_aligned(layout.size(), layout.align().max(ALIGN)).ok(),
         Routed::NoHeap => None,
     }
+}
+
+/// Returns whether a request of 0 bytes gets no block, which is no failure.
+pub(crate) fn denies_zero() -> bool {
+    matches!(behind_lock(|heap| heap.denies_zero()), Routed::Done(true))
 }
 
 /// Allocates a zeroed block for `layout`; returns `None` when there is no memory.

@@ -3,16 +3,14 @@
 use core::ptr::NonNull;
 
 use heapwright_cached as cached;
-use heapwright_heaps::{Chosen, Counters, CreateError, GrowingHeap, HoleStats, MappedHeap, PageReturns, PolicyKind};
+use heapwright_heaps::{Counters, CreateError, HoleStats, MappedHeap, PageReturns};
 use heapwright_os::Refused;
 
 use crate::exact::Exact;
+use crate::ruled::Ruled;
 use crate::settings::{Dissolving, Placement, Settings};
 
-/// The longest heap under a policy: with its metadata, most of the addresses between other users' of the system.
-const MOST_BYTES: usize = if usize::BITS == 64 { (58u64 << 40) as usize } else { 1 << 30 };
-
-/// The least alignment of every block.
+/// The least alignment of every block of the cached heap, and under a policy unless its rules say otherwise.
 pub(crate) const ALIGN: usize = 16;
 
 /// The outcome of a resize.
@@ -31,25 +29,16 @@ pub(crate) enum NotResized {
 
 /// The heap of the process.
 pub(crate) enum Heap {
-    Growing(GrowingHeap<Chosen>),
+    Growing(Ruled),
     Mapped(MappedHeap),
     /// The heap of `heapwright_cached`, which needs no lock.
     Cached,
 }
 
-/// Creates a heap under `policy`. Not inlined, which keeps the default heap's code small and contiguous.
-#[cold]
-#[inline(never)]
-fn growing_under(policy: PolicyKind, seed: u64) -> Result<Heap, CreateError> {
-    let granules = policy.most_granules().min(MOST_BYTES / ALIGN);
-    let rules = heapwright_heaps::Settings { seed, capacity: granules * ALIGN, ..Default::default() };
-    GrowingHeap::with(policy, &rules).map(Heap::Growing)
-}
-
 impl Heap {
     pub(crate) fn new(settings: &Settings) -> Result<Heap, CreateError> {
         match settings.placement {
-            Placement::Policy(policy) => growing_under(policy, settings.seed),
+            Placement::Policy(policy) => Ruled::new(policy, &settings.rules, settings.seed).map(Heap::Growing),
             Placement::Mapped => Ok(Heap::Mapped(MappedHeap::new())),
             Placement::Cached => {
                 if settings.asks_for_counts() {

@@ -1,12 +1,13 @@
 //! Settings from the environment.
 
 use core::ffi::CStr;
-use core::fmt::Write;
+use core::fmt::{Display, Write};
 use core::str;
 
 use heapwright_cached::{Measures, Purging};
 use heapwright_heaps::PolicyKind;
 use heapwright_os::{Line, Output, Refused, current_directory, exit_at_once, has_variable_with, variable};
+use heapwright_rules::{Only, RuleSet};
 
 /// How this process's heap places blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub(crate) enum Report {
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) placement: Placement,
+    /// The rules of a policy.
+    pub(crate) rules: RuleSet,
     pub(crate) seed: u64,
     pub(crate) on_bad_free: OnBadFree,
     pub(crate) report: Report,
@@ -105,7 +108,7 @@ impl Settings {
         !matches!(self.report, Report::Nothing)
     }
 
-    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_DISSOLVE`,
+    /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_RULES`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_DISSOLVE`,
     /// `HEAPWRIGHT_PURGE`, `HEAPWRIGHT_LIMIT`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and
     /// `HEAPWRIGHT_WATCH`. An invalid value ends the process.
     ///
@@ -120,7 +123,9 @@ impl Settings {
     #[inline(never)]
     fn read_all() -> Result<Settings, Refused> {
         const POLICIES: &str = "one of cached, first, next, best, worst, random, buddy, good, mapped";
+        let rules = variable(c"HEAPWRIGHT_RULES", |value| rules(value.to_bytes())).flatten();
         let placement = choice(c"HEAPWRIGHT_POLICY", POLICIES, Placement::from_name);
+        let placement = rules.map_or(placement, |rules| Some(under_rules(&rules, placement)));
         let harden = choice(c"HEAPWRIGHT_HARDEN", Measures::CHOICES, Measures::from_text).unwrap_or_default();
         let usual = Settings::default();
         Ok(Settings {
@@ -129,6 +134,7 @@ impl Settings {
             } else {
                 hardened(placement)
             },
+            rules: rules.unwrap_or(usual.rules),
             seed: choice(c"HEAPWRIGHT_SEED", "a number from 0 to 2^64 - 1", |text| text.parse().ok())
                 .unwrap_or(usual.seed),
             on_bad_free: choice(c"HEAPWRIGHT_ON_BAD_FREE", "abort or ignore", on_bad_free).unwrap_or(usual.on_bad_free),
@@ -149,6 +155,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             placement: Placement::Cached,
+            rules: RuleSet::USUAL,
             seed: 0,
             on_bad_free: OnBadFree::Abort,
             report: Report::Nothing,
@@ -158,6 +165,45 @@ impl Default for Settings {
             limit: None,
             watch: None,
         }
+    }
+}
+
+/// Reads the rules; refuses a text that has none.
+fn rules(value: &[u8]) -> Option<RuleSet> {
+    if value.is_empty() {
+        return None;
+    }
+    let refuse = |reason: &dyn Display| -> ! {
+        let mut line = Line::<512>::new();
+        let _ = writeln!(line, "heapwright: HEAPWRIGHT_RULES: {reason}");
+        Output::standard_error().write(line.bytes());
+        exit_at_once(2)
+    };
+    let Ok(text) = str::from_utf8(value) else { refuse(&"it is not UTF-8") };
+    Some(RuleSet::from_text(text, RuleSet::USUAL).unwrap_or_else(|error| refuse(&error)))
+}
+
+/// Returns the policy to which rules apply: the one that they belong to, or the one that was requested, first fit if
+/// none was. Refuses what contradicts them.
+fn under_rules(rules: &RuleSet, asked: Option<Placement>) -> Placement {
+    match (rules.only, asked) {
+        (Some(Only::Mapped), None | Some(Placement::Mapped)) => Placement::Mapped,
+        (Some(Only::Policy(policy)), asked) if asked.is_none_or(|asked| asked == Placement::Policy(policy)) => {
+            Placement::Policy(policy)
+        }
+        (Some(only), Some(asked)) => {
+            let mut valid = Line::<64>::new();
+            let _ = write!(valid, "{}, to which these rules belong", only.name());
+            refuse(c"HEAPWRIGHT_POLICY", asked.name().as_bytes(), str::from_utf8(valid.bytes()).unwrap_or_default())
+        }
+        (None, None) => Placement::Policy(PolicyKind::First),
+        (None, Some(asked @ (Placement::Cached | Placement::Mapped))) => refuse(
+            c"HEAPWRIGHT_POLICY",
+            asked.name().as_bytes(),
+            "one of first, next, best, worst, random, buddy, good when HEAPWRIGHT_RULES is set",
+        ),
+        (_, Some(asked)) => asked,
+        (Some(_), None) => Placement::Policy(PolicyKind::First),
     }
 }
 

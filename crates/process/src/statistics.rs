@@ -35,6 +35,8 @@ struct Figures {
     holes: HoleStats,
     returns: Option<PageReturns>,
     bad_frees: u64,
+    /// The most bytes of blocks without their headers, where blocks have some.
+    most_payload: Option<u64>,
     /// The census of the cached heap, and its counts if counting was requested from the start.
     cached: Option<(cached::Census, Option<cached::Totals>)>,
 }
@@ -47,12 +49,13 @@ impl Figures {
             holes: state.heap.holes(),
             returns: state.heap.returns(),
             bad_frees: state.bad_frees,
+            most_payload: if let Heap::Growing(heap) = &state.heap { heap.most_payload() } else { None },
             cached: if let Heap::Cached = state.heap { cached::census().zip(Some(cached::totals())) } else { None },
         }
     }
 
     /// Returns each figure with its name, in the order of the table.
-    fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 20] {
+    fn counts(&self) -> [(&'static str, &'static str, Option<u64>); 21] {
         if let Some((census, totals)) = &self.cached {
             return self.counts_cached(census, totals.as_ref());
         }
@@ -72,6 +75,7 @@ impl Figures {
             ("peak_live", "peak live bytes", count(|c| c.peak_live)),
             ("heap_size", "heap bytes", count(|c| c.heap_size)),
             ("peak_heap_size", "max heap bytes", count(|c| c.peak_heap_size)),
+            ("most_payload", "max bytes without headers", self.most_payload),
             ("live_requested", "live requested bytes", self.counters.as_ref().and_then(Counters::live_requested)),
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
             ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),
@@ -96,7 +100,7 @@ impl Figures {
         &self,
         census: &cached::Census,
         totals: Option<&cached::Totals>,
-    ) -> [(&'static str, &'static str, Option<u64>); 20] {
+    ) -> [(&'static str, &'static str, Option<u64>); 21] {
         let count = |read: fn(&cached::Totals) -> u64| totals.map(read);
         let used = Summary::of_cached(census).used;
         [
@@ -114,6 +118,7 @@ impl Figures {
             ("peak_live", "peak live bytes", count(|totals| totals.peak_live)),
             ("heap_size", "heap bytes", Some(census.pages.heap_size)),
             ("peak_heap_size", "max heap bytes", Some(census.pages.peak_heap_size)),
+            ("most_payload", "max bytes without headers", None),
             ("live_requested", "live requested bytes", None),
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
             ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),

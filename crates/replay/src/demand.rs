@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 
 use heapwright_placement::{MIN_GRANULES, PolicyKind, Rules};
+use heapwright_rules::Requests;
 use heapwright_trace::Event;
 use serde::Serialize;
 
 use crate::blocks::{Blocks, Placed};
 use crate::error::ReplayError;
+use crate::model::requested;
 use crate::recording::Recording;
-use crate::steps::MOVED_ALIGN;
 
 /// The requirements of a trace under given rules, independent of the policy. Sizes in bytes.
 ///
@@ -46,9 +47,9 @@ impl Demand {
     ///
     /// # Errors
     /// [`ReplayError::Rules`], [`ReplayError::Trace`].
-    pub fn of(recording: &Recording, rules: &Rules) -> Result<Demand, ReplayError> {
+    pub fn of(recording: &Recording, rules: &Rules, requests: &Requests) -> Result<Demand, ReplayError> {
         rules.validate()?;
-        let mut tally = Tally::new(rules);
+        let mut tally = Tally::new(rules, requests);
         let _ = recording.try_for_each(|event| {
             tally.add(event);
             ControlFlow::Continue(())
@@ -67,6 +68,7 @@ impl Demand {
 
 /// The running totals.
 struct Tally {
+    requests: Requests,
     granule: u64,
     header: u64,
     /// The longest remainder that a block may keep, and the shortest gap in front of a block, in bytes.
@@ -82,10 +84,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(rules: &Rules) -> Tally {
+    fn new(rules: &Rules, requests: &Requests) -> Tally {
         let granule = u64::from(rules.granule);
         let shortest_gap = u64::from(rules.min_remainder.max(1)).next_multiple_of(granule);
         Tally {
+            requests: *requests,
             granule,
             header: u64::from(rules.header),
             longest_remainder: shortest_gap - granule,
@@ -102,16 +105,17 @@ impl Tally {
     fn add(&mut self, event: &Event) {
         match *event {
             Event::Allocate { block, size, align, .. } => {
+                let Some((bytes, align)) = requested(&self.requests, size, align) else { return };
                 self.demand.requests += 1;
-                self.demand.aligned += u64::from(align > self.granule);
-                self.place(size, align);
-                self.add_live(block, size);
+                self.demand.aligned += u64::from(align as u64 > self.granule);
+                self.place(bytes as u64, align as u64);
+                self.add_live(block, bytes as u64);
             }
             Event::Resize { block, becomes, size } => {
                 if let Some(old) = self.blocks.get(block) {
                     self.demand.resizes += 1;
                     // Unless it is resized in place, the old block is live until its contents are in the new one.
-                    self.place(size, MOVED_ALIGN as u64);
+                    self.place(size, u64::from(self.requests.align));
                     self.blocks.remove(block);
                     self.remove_live(old.size as u64);
                     self.add_live(becomes, size);
@@ -177,7 +181,11 @@ impl Tally {
 mod tests {
     use heapwright_trace::Kind;
 
+    use heapwright_rules::RuleSet;
+
     use super::*;
+
+    const USUAL: Requests = RuleSet::SIMULATED.requests;
 
     fn request(block: u64, size: u64, align: u64) -> Event {
         Event::Allocate { block, kind: Kind::Malloc, size, align }
@@ -193,7 +201,7 @@ mod tests {
             Event::Free { block: 7 },
         ]);
         let rules = Rules { header: 16, ..Rules::default() };
-        let demand = Demand::of(&recording, &rules).unwrap();
+        let demand = Demand::of(&recording, &rules, &USUAL).unwrap();
         assert_eq!((demand.requests, demand.resizes, demand.aligned), (2, 1, 0));
         assert_eq!((demand.peak_requested, demand.peak_rounded), (70, 96));
         assert_eq!((demand.peak_doubled, demand.largest_rounded, demand.largest_doubled), (128, 96, 128));
@@ -205,10 +213,10 @@ mod tests {
     #[test]
     fn huge_sizes_do_not_overflow() {
         let events = [request(0, u64::MAX, 1 << 63), request(1, u64::MAX, 16), Event::Free { block: 0 }];
-        let demand = Demand::of(&Recording::of(events), &Rules::default()).unwrap();
+        let demand = Demand::of(&Recording::of(events), &Rules::default(), &USUAL).unwrap();
         assert_eq!((demand.requests, demand.aligned), (2, 1));
         assert!(demand.peak_rounded > 1 << 56 && demand.always_enough > 1 << 56);
         let resized = [request(0, 1, 16), Event::Resize { block: 0, becomes: 1, size: u64::MAX }];
-        assert_eq!(Demand::of(&Recording::of(resized), &Rules::default()).unwrap().peak_doubled, u64::MAX);
+        assert_eq!(Demand::of(&Recording::of(resized), &Rules::default(), &USUAL).unwrap().peak_doubled, u64::MAX);
     }
 }

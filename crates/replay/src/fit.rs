@@ -89,7 +89,7 @@ impl Fit {
         effort: Effort,
         watch: impl FnMut(Trial),
     ) -> Result<Option<Fit>, ReplayError> {
-        let demand = Demand::of(recording, &model.rules)?;
+        let demand = Demand::of(recording, &model.rules, &model.requests)?;
         Search::new(recording, model, &demand, watch).run(effort)
     }
 }
@@ -160,7 +160,8 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
     /// Returns a length that is enough: the peak of a heap that grows, or more if the trace fails in that.
     fn find_enough(&mut self) -> Result<Option<u64>, ReplayError> {
         let rules = Rules { growth: Growth::Extend, statistics: Statistics::Kept, ..self.model.rules };
-        let grown = Model { seed: self.model.seed, ..Model::with(self.model.policy, rules) };
+        let usual = Model::with(self.model.policy, rules);
+        let grown = Model { seed: self.model.seed, requests: self.model.requests, ..usual };
         let outcome = self.recording.replay(&grown)?;
         let longest = (grown.capacity as u64 / self.granule).min(MAX_GRANULES as u64);
         if outcome.refused > 0 || self.least > longest {

@@ -1,6 +1,8 @@
 //! The heap to simulate.
 
 use heapwright_placement::{Growth, MAX_GRANULES, PolicyKind, Rules};
+use heapwright_rules::{Requests, RuleSet};
+use heapwright_trace::DEFAULT_ALIGN;
 
 /// The heap to simulate: its policy, its rules and its capacity.
 ///
@@ -20,6 +22,8 @@ pub struct Model {
     pub policy: PolicyKind,
     /// Granule, headers, splitting, growth.
     pub rules: Rules,
+    /// How requests are read.
+    pub requests: Requests,
     /// The limit of the heap in bytes; its length if the rules do not let it grow.
     pub capacity: usize,
     /// The seed of random fit; unused by the other policies.
@@ -41,6 +45,25 @@ impl Model {
     #[must_use]
     pub fn with(policy: PolicyKind, rules: Rules) -> Model {
         let longest = MAX_GRANULES.saturating_mul(rules.granule as usize);
-        Model { policy, rules, capacity: Self::USUAL_CAPACITY.min(longest), seed: 1 }
+        let requests = RuleSet::SIMULATED.requests;
+        Model { policy, rules, requests, capacity: Self::USUAL_CAPACITY.min(longest), seed: 1 }
     }
+}
+
+impl Model {
+    /// Returns the model under a set of rules, with seed 1. Without a limit, the capacity is that of [`Model::with`].
+    #[must_use]
+    pub fn of_set(policy: PolicyKind, set: &RuleSet) -> Model {
+        let usual = Model::with(policy, set.rules);
+        let capacity = set.limit.map_or(usual.capacity, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        Model { capacity, requests: set.requests, ..usual }
+    }
+}
+
+/// Returns the size and the alignment that are requested of the engine for a request of a trace; `None` if it gets no
+/// block. An alignment counts where the request names it: one of the trace's default names none.
+#[inline(always)]
+pub(crate) fn requested(requests: &Requests, size: u64, align: u64) -> Option<(usize, usize)> {
+    let named = if align == DEFAULT_ALIGN { 1 } else { align as usize };
+    Some((requests.bytes(size as usize)?, requests.align(named)))
 }

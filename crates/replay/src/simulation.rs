@@ -24,7 +24,7 @@ impl Simulation {
     /// # Errors
     /// [`ReplayError::Rules`] and [`ReplayError::NoRoom`].
     pub fn new(model: &Model) -> Result<Simulation, ReplayError> {
-        Ok(Simulation { heap: Heap::new(model)?, steps: Steps::default() })
+        Ok(Simulation { heap: Heap::new(model)?, steps: Steps::new(model.requests) })
     }
 
     /// Applies an event; returns its effect.

@@ -1,9 +1,13 @@
 //! Applies events to an engine.
 
+use std::collections::HashSet;
+
 use heapwright_placement::Engine;
-use heapwright_trace::Event;
+use heapwright_rules::Requests;
+use heapwright_trace::{DEFAULT_ALIGN, Event};
 
 use crate::blocks::{Blocks, Placed};
+use crate::model::requested;
 
 /// The effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +41,12 @@ pub enum Effect {
     Nothing,
 }
 
-/// The alignment at which a resized block is placed when it moves, in bytes.
-pub(crate) const MOVED_ALIGN: usize = 16;
-
 /// The live blocks, and the counts that the engine does not keep.
-#[derive(Default)]
 pub(crate) struct Steps {
+    requests: Requests,
     pub(crate) blocks: Blocks,
+    /// The blocks of the trace that the rules give no block.
+    nulls: HashSet<u64>,
     pub(crate) events: u64,
     pub(crate) refused: u64,
     pub(crate) unknown: u64,
@@ -53,6 +56,20 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
+    pub(crate) fn new(requests: Requests) -> Steps {
+        Steps {
+            requests,
+            blocks: Blocks::default(),
+            nulls: HashSet::new(),
+            events: 0,
+            refused: 0,
+            unknown: 0,
+            moved: 0,
+            requested: 0,
+            peak_requested: 0,
+        }
+    }
+
     /// Applies `event` to `engine`.
     #[inline(always)]
     pub(crate) fn apply(&mut self, engine: &mut impl Engine, event: &Event) -> Effect {
@@ -68,7 +85,11 @@ impl Steps {
 
     #[inline(always)]
     fn allocate(&mut self, engine: &mut impl Engine, number: u64, size: u64, align: u64) -> Effect {
-        let Ok(offset) = engine.allocate(size as usize, align as usize) else {
+        let Some((bytes, align)) = requested(&self.requests, size, align) else {
+            self.nulls.insert(number);
+            return Effect::Nothing;
+        };
+        let Ok(offset) = engine.allocate(bytes, align) else {
             self.refused += 1;
             return Effect::Refused { size };
         };
@@ -80,13 +101,16 @@ impl Steps {
 
     fn resize(&mut self, engine: &mut impl Engine, number: u64, becomes: u64, size: u64) -> Effect {
         let Some(old) = self.blocks.remove(number) else {
+            if self.nulls.remove(&number) {
+                return self.allocate(engine, becomes, size, DEFAULT_ALIGN);
+            }
             self.unknown += 1;
             return Effect::Unknown;
         };
-        let bytes = size as usize;
+        let (bytes, align) = ((size as usize).max(self.requests.least as usize), self.requests.align(1));
         let effect = if engine.resize(old.offset, old.size, bytes).is_ok() {
             Effect::Resized { old, new: Placed { offset: old.offset, size: bytes } }
-        } else if let Ok(offset) = engine.allocate(bytes, MOVED_ALIGN) {
+        } else if let Ok(offset) = engine.allocate(bytes, align) {
             let freed = engine.deallocate_sized(old.offset, old.size);
             debug_assert!(freed.is_ok());
             self.moved += 1;
@@ -107,6 +131,9 @@ impl Steps {
     #[inline(always)]
     fn free(&mut self, engine: &mut impl Engine, number: u64) -> Effect {
         let Some(block) = self.blocks.remove(number) else {
+            if self.nulls.remove(&number) {
+                return Effect::Nothing;
+            }
             self.unknown += 1;
             return Effect::Unknown;
         };

@@ -22,7 +22,7 @@ impl Recording {
     /// [`ReplayError`].
     pub fn fits(&self, model: &Model) -> Result<bool, ReplayError> {
         let mut heap = Heap::new(model)?;
-        Ok(self.run(&mut heap, &mut Steps::default(), ControlFlow::Break(()))?.is_continue())
+        Ok(self.run(&mut heap, &mut Steps::new(model.requests), ControlFlow::Break(()))?.is_continue())
     }
 
     /// Replays all events and returns the outcome, as [`replay()`](crate::replay()) does for a trace.
@@ -30,7 +30,7 @@ impl Recording {
     /// # Errors
     /// [`ReplayError`].
     pub fn replay(&self, model: &Model) -> Result<Outcome, ReplayError> {
-        let (mut heap, mut steps) = (Heap::new(model)?, Steps::default());
+        let (mut heap, mut steps) = (Heap::new(model)?, Steps::new(model.requests));
         let _ = self.run(&mut heap, &mut steps, ControlFlow::Continue(()))?;
         Ok(outcome(heap.engine(), &steps))
     }

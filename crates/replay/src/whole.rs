@@ -18,7 +18,7 @@ use crate::steps::Steps;
 /// [`ReplayError`]; a damaged trace has an outcome only if it is read [up to the damage](Reader::up_to_damage).
 pub fn replay(trace: &mut Reader<'_>, model: &Model) -> Result<Outcome, ReplayError> {
     let mut heap = Heap::new(model)?;
-    let mut steps = Steps::default();
+    let mut steps = Steps::new(model.requests);
     // One loop per policy, so that the engine is statically dispatched.
     match heap.engine_mut() {
         AnyEngine::First(engine) => run(engine, &mut steps, trace),

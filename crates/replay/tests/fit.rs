@@ -4,6 +4,7 @@ use std::fs::File;
 
 use heapwright_placement::{PolicyKind, Rules};
 use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Heaps, Model, Recording, Says};
+use heapwright_rules::RuleSet;
 use heapwright_trace::{About, Event, Kind, Writer};
 
 /// The parameters of a random trace.
@@ -67,7 +68,8 @@ fn exhaustive_search_finds_the_shortest_region() {
             let recording = Recording::of(random_events(seed, mix));
             let model = Model { seed, ..Model::with(policy, rules(seed)) };
             let granule = u64::from(model.rules.granule);
-            let least = Demand::of(&recording, &model.rules).unwrap().least_region(policy, &model.rules);
+            let least =
+                Demand::of(&recording, &model.rules, &model.requests).unwrap().least_region(policy, &model.rules);
             let Some(scanned) = Fit::search(&recording, &model, Effort::Exhaustive, |_| ()).unwrap() else {
                 // Under buddies with headers, no payload has an alignment above that of the header.
                 assert!(
@@ -103,7 +105,7 @@ fn every_fit_succeeds_from_always_enough_on() {
         for mix in mixes() {
             let recording = Recording::of(random_events(seed, mix));
             let rules = rules(seed);
-            let enough = Demand::of(&recording, &rules).unwrap().always_enough;
+            let enough = Demand::of(&recording, &rules, &RuleSet::SIMULATED.requests).unwrap().always_enough;
             for policy in PolicyKind::ALL.into_iter().filter(|&policy| Heaps::Fits.includes(policy)) {
                 let model = Model { seed, ..Model::with(policy, rules) };
                 for more in [0, 1, 2, 5, 40] {
@@ -120,7 +122,7 @@ fn no_trace_exceeds_the_upper_bounds() {
     for seed in 0..200 {
         let recording = Recording::of(random_events(seed, PLAIN));
         let rules = Rules::default();
-        let demand = Demand::of(&recording, &rules).unwrap();
+        let demand = Demand::of(&recording, &rules, &RuleSet::SIMULATED.requests).unwrap();
         assert!(Bound::premises_hold(&demand, &rules));
         for policy in [PolicyKind::First, PolicyKind::Best, PolicyKind::Worst, PolicyKind::Buddy] {
             let fit =

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use heapwright_placement::PolicyKind;
 use heapwright_replay::history::{Census, Detail, History, Moment};
-use heapwright_replay::{Outcome, replay};
+use heapwright_replay::{Model, Outcome, replay};
 
 use super::data::{Bins, Lines, Map, Policy, State, Trace};
 use super::line::{Clock, Line};
@@ -15,7 +14,7 @@ use super::sites::{self, Sites};
 use heapwright_host::parallel;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
-use heapwright_simulate::choice::{RuleArguments, open};
+use heapwright_simulate::choice::open;
 
 /// The simulation of a policy.
 pub struct Simulated {
@@ -68,29 +67,22 @@ pub fn read(path: &Path) -> Result<Read> {
     Ok(Read { census, trace, sites, detail })
 }
 
-/// Simulates each policy, in parallel; returns the results in the order of `policies`.
-pub fn simulate(
-    path: &Path,
-    read: &Read,
-    rules: &RuleArguments,
-    policies: &[PolicyKind],
-    progress: &Progress,
-) -> Result<Vec<Simulated>> {
-    parallel::collect(parallel::cores(), 0..policies.len(), |at| {
-        progress.at(policies[at].name());
-        let simulated = simulate_one(path, read, rules, policies[at])?;
+/// Simulates each policy, in parallel; returns the results in the order of the models.
+pub fn simulate(path: &Path, read: &Read, models: &[Model], progress: &Progress) -> Result<Vec<Simulated>> {
+    parallel::collect(parallel::cores(), 0..models.len(), |at| {
+        progress.at(models[at].policy.name());
+        let simulated = simulate_one(path, read, &models[at])?;
         progress.step();
         Ok(simulated)
     })
 }
 
-fn simulate_one(path: &Path, read: &Read, rules: &RuleArguments, policy: PolicyKind) -> Result<Simulated> {
-    let model = rules.model(policy);
-    let context = || format!("{} under {}", path.display(), policy.name());
-    let outcome = replay(&mut open(path)?, &model).with_context(context)?;
+fn simulate_one(path: &Path, read: &Read, model: &Model) -> Result<Simulated> {
+    let context = || format!("{} under {}", path.display(), model.policy.name());
+    let outcome = replay(&mut open(path)?, model).with_context(context)?;
     let trace = open(path)?;
     let mut trace = if read.sites.is_some() { trace.with_sites() } else { trace };
-    let history = History::of(&mut trace, &model, &outcome, &read.census, &read.detail).with_context(context)?;
+    let history = History::of(&mut trace, model, &outcome, &read.census, &read.detail).with_context(context)?;
     let lines =
         Lines { heap: Line::from(&history.heap), live: Line::from(&history.live), holes: Line::from(&history.holes) };
     Ok(Simulated { outcome, lines, levels: Planes::levels(&history.map), peak: history.peak, end: history.end })

@@ -21,8 +21,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_placement::PolicyKind;
-use heapwright_replay::Outcome;
+use heapwright_placement::{Growth, PolicyKind};
+use heapwright_replay::{Model, Outcome};
 
 use self::data::{Report, RuleFigures, Trace};
 use self::planes::Planes;
@@ -37,7 +37,7 @@ use heapwright_real::Threads;
 use heapwright_recording::source::{self, Source};
 use heapwright_show::number;
 use heapwright_show::progress::Progress;
-use heapwright_simulate::choice::{RuleArguments, chosen};
+use heapwright_simulate::choice::HeapArguments;
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -105,7 +105,7 @@ pub struct Arguments {
 
     /// The rules of the simulated heap.
     #[command(flatten)]
-    pub rules: RuleArguments,
+    pub heap: HeapArguments,
 
     /// A program and its arguments, instead of a trace: it is recorded, and the trace is not kept.
     #[arg(last = true, value_name = "PROGRAM")]
@@ -121,19 +121,19 @@ impl Arguments {
     }
 
     /// How allocators are compared by real replays.
-    fn plan(&self, policies: &[PolicyKind]) -> Plan {
+    fn plan(&self, models: &[Model]) -> Plan {
         let course = Course {
             pace: Pace { rounds: self.rounds, budget: self.budget },
             threads: Threads::AsRecorded,
             latencies: Latencies::Off,
-            seed: self.rules.seed,
+            seed: self.heap.seed,
         };
         Plan {
-            policies: policies.iter().map(|policy| policy.name()).collect(),
+            policies: models.iter().map(|model| model.policy.name()).collect(),
             allocators: self.allocator.clone(),
             program: None,
             course: (!self.no_real).then_some(course),
-            seed: self.rules.seed,
+            seed: self.heap.seed,
         }
     }
 }
@@ -164,10 +164,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The report, and the finest map of each policy.
 fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
-    let policies = chosen(&arguments.policy);
-    let progress = Progress::new("report", policies.len());
+    let models = arguments.heap.models(&arguments.policy)?;
+    let progress = Progress::new("report", models.len());
     let read = gather::read(path)?;
-    let mut simulated = gather::simulate(path, &read, &arguments.rules, &policies, &progress)?;
+    let mut simulated = gather::simulate(path, &read, &models, &progress)?;
     let peaks: Vec<_> = simulated.iter().map(|simulated| simulated.peak.as_ref()).collect();
     let pins = pins::read(path, &peaks)?;
     let heaps: Vec<u64> = simulated.iter().map(|simulated| simulated.outcome.peak_heap).collect();
@@ -176,11 +176,11 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
     let finest = simulated.iter_mut().filter_map(|simulated| simulated.levels.drain(..).next()).collect();
     drop(progress);
     let outcomes: Vec<&Outcome> = simulated.iter().map(|simulated| &simulated.outcome).collect();
-    let real = resident::compare(path, &outcomes, &arguments.plan(&policies))?;
+    let real = resident::compare(path, &outcomes, &arguments.plan(&models))?;
     let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&read.census);
     let parts = simulated.into_iter().zip(pins).zip(maps);
     let policies = parts.map(|((simulated, pins), map)| gather::policy(simulated, pins, map)).collect();
-    let rules = &arguments.rules;
+    let rules = &models[0].rules;
     let report = Report {
         schema: 1,
         title: arguments.title.clone().unwrap_or_else(|| title(&read.trace)),
@@ -189,7 +189,7 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
             granule: rules.granule,
             header: rules.header,
             min_remainder: rules.min_remainder,
-            region: rules.region,
+            region: (rules.growth == Growth::Fixed).then_some(models[0].capacity),
         },
         sizes,
         lifetimes,

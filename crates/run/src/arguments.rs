@@ -6,14 +6,18 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use heapwright_allocators::policy;
+use heapwright_allocators::rules::RuleArguments;
 
 /// Arguments of `run`.
 #[derive(Args)]
 pub struct RunArgs {
-    /// Placement policy.
-    #[arg(long, short, value_name = "POLICY", default_value = policy::CACHED,
-          value_parser = PossibleValuesParser::new(policy::drop_in()))]
-    pub policy: String,
+    /// Placement policy [default: cached; first, or that of the rules, where rules are named].
+    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::drop_in()))]
+    pub policy: Option<String>,
+
+    /// The rules of the heap.
+    #[command(flatten)]
+    pub rules: RuleArguments,
 
     /// Format of the statistics.
     #[arg(long, value_name = "FORM", default_value = "text")]
@@ -58,6 +62,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   heapwright run -- ls -l                            the default malloc, a table at exit
   heapwright run --policy worst -- python3 job.py    under worst fit
+  heapwright run --rules report000 -p best --stats report -- ./test
+                                                     as a published allocator places blocks (docs/policies.md)
   heapwright run --stats json -o heap.json -- make   for a program to read
   heapwright run -p random --seed 7 -- sort big.txt  random, but repeatable
   heapwright run --harden -- ./server                guard pages, quarantine, canaries, ...
@@ -75,6 +81,8 @@ pub enum Stats {
     Text,
     /// One JSON object: {"schema": 1, "results": [ ... ]}, a row per process.
     Json,
+    /// The nine statistics of report 000, in its order.
+    Report,
 }
 
 /// Reaction when a program frees an address that is not a live block.

@@ -22,6 +22,7 @@ use heapwright_allocators::policy;
 use heapwright_allocators::preload;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::temporary::Folder;
+use heapwright_rules::{Only, PolicyKind, RuleSet};
 
 /// Exit code of a failure of heapwright itself, as in `env` and shells: distinct from the usual codes of programs.
 pub const FAILED: u8 = 125;
@@ -77,18 +78,38 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
     let mut command = Command::new(&args.program);
     command.args(&args.args);
     command.env(preload::LD_PRELOAD, in_front(&preload::library(args.library.as_deref())?));
-    command.env(preload::POLICY, &args.policy).env(preload::STATS, report);
+    let policy = chosen_policy(args, &mut command)?;
+    command.env(preload::POLICY, &policy).env(preload::STATS, report);
     if let Some(seed) = args.seed {
         command.env(preload::SEED, seed.to_string());
     }
     if let Some(measures) = &args.harden {
-        ensure!(args.policy == policy::CACHED, "--harden requires the policy {}: leave out --policy", policy::CACHED);
+        ensure!(policy == policy::CACHED, "--harden requires the policy {}: leave out --policy", policy::CACHED);
         command.env(preload::HARDEN, measures.join(","));
     }
     if let Some(reaction) = args.on_bad_free {
         command.env(preload::ON_BAD_FREE, reaction.name());
     }
     Ok(command)
+}
+
+/// Hands the rules on to the drop-in library, and returns the policy that goes with them.
+fn chosen_policy(args: &RunArgs, command: &mut Command) -> Result<String> {
+    if !args.rules.are_given() {
+        return Ok(args.policy.clone().unwrap_or_else(|| policy::CACHED.to_owned()));
+    }
+    let set = args.rules.over(RuleSet::USUAL)?;
+    command.env(preload::RULES, set.to_string());
+    let only = set.only.map(Only::name);
+    let policy = args.policy.as_deref().or(only).unwrap_or(PolicyKind::First.name());
+    match only {
+        Some(only) => ensure!(policy == only, "these rules belong to the policy {only}: leave out --policy"),
+        None => ensure!(
+            PolicyKind::from_name(policy).is_some(),
+            "{policy} has no rules to choose: give a policy, as in --policy first"
+        ),
+    }
+    Ok(policy.to_owned())
 }
 
 /// Returns the list of libraries to preload: `library`, then those that the caller preloads already.

@@ -89,6 +89,7 @@ pub fn write(out: &mut impl Write, gathered: &Gathered, form: Stats) -> io::Resu
     match form {
         Stats::Json => results::write(out, &gathered.all().collect::<Vec<_>>()),
         Stats::Text => write_text(out, gathered),
+        Stats::Report => gathered.all().try_for_each(|report| report.write_as_published(out)),
     }
 }
 
@@ -205,7 +206,36 @@ impl Program<'_> {
     }
 }
 
+/// The statistics of report 000 in its order: the name there, and the counter.
+const PUBLISHED: [(&str, &str); 9] = [
+    ("mallocs", "mallocs"),
+    ("frees", "frees"),
+    ("reuses", "reuses"),
+    ("grows", "grows"),
+    ("splits", "splits"),
+    ("coalesces", "coalesces"),
+    ("blocks", "blocks"),
+    ("requested", "rounded"),
+    ("max heap", "most_payload"),
+];
+
 impl Report {
+    /// Writes the statistics of report 000. Its maximum heap is without headers; where blocks have none, it is the
+    /// length of the heap.
+    fn write_as_published(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "heapwright: {} [{}] under {}", self.program, self.pid, self.policy)?;
+        for (name, key) in PUBLISHED {
+            let key = if key == "most_payload" && self.figure(key).is_none() { "peak_heap_size" } else { key };
+            let value = self.figure(key).map_or_else(|| "-".to_owned(), |value| value.to_string());
+            writeln!(out, "{name:<10} {value}")?;
+        }
+        Ok(())
+    }
+
+    fn figure(&self, key: &str) -> Option<u64> {
+        self.counters.get(key).and_then(Value::as_u64)
+    }
+
     fn shown(&self, key: &str, kind: Kind) -> String {
         let value = self.counters.get(key);
         let shown = match kind {

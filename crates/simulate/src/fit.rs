@@ -13,7 +13,7 @@ use heapwright_placement::{PolicyKind, Rules};
 use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Model, Recording, Says};
 use serde::Serialize;
 
-use crate::choice::{RuleArguments, chosen};
+use crate::choice::HeapArguments;
 use heapwright_allocators::policy;
 use heapwright_host::parallel;
 use heapwright_show::number;
@@ -54,7 +54,7 @@ pub struct Arguments {
 
     /// The rules of the simulated heap.
     #[command(flatten)]
-    pub rules: RuleArguments,
+    pub heap: HeapArguments,
 
     /// Number of seeds for random fit, from `--seed` on.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -105,15 +105,15 @@ const ROOM: usize = 256 << 20;
 /// Searches, and prints the results.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
-        arguments.rules.region.is_none(),
+        arguments.heap.rules.region.is_none(),
         "--region is what fit searches: leave it out, or use `heapwright replay`"
     );
     let name = arguments.trace.display();
     let recording = Recording::open(&arguments.trace, ROOM).with_context(|| name.to_string())?;
-    let models = models(arguments);
-    let rules = models[0].rules;
+    let models = models(arguments)?;
+    let (rules, requests) = (models[0].rules, models[0].requests);
     warn_of_damage(&arguments.trace, recording.damage());
-    let demand = Demand::of(&recording, &rules).with_context(|| name.to_string())?;
+    let demand = Demand::of(&recording, &rules, &requests).with_context(|| name.to_string())?;
     let watch = Watch::new(models.len());
     let search = |at: usize| {
         let start = Instant::now();
@@ -138,13 +138,12 @@ fn effort(arguments: &Arguments) -> Effort {
 }
 
 /// What is searched for: one heap per policy, one per seed of random fit.
-fn models(arguments: &Arguments) -> Vec<Model> {
-    let of = |policy| {
-        let model = arguments.rules.model(policy);
-        let seeds = if policy == PolicyKind::Random { arguments.seeds } else { 1 };
+fn models(arguments: &Arguments) -> Result<Vec<Model>> {
+    let of = |model: Model| {
+        let seeds = if model.policy == PolicyKind::Random { arguments.seeds } else { 1 };
         (0..seeds).map(move |more| Model { seed: model.seed.wrapping_add(more), ..model })
     };
-    chosen(&arguments.policy).into_iter().flat_map(of).collect()
+    Ok(arguments.heap.models_of_any_length(&arguments.policy)?.into_iter().flat_map(of).collect())
 }
 
 impl Row {

@@ -3,6 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::slice;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -12,7 +13,7 @@ use heapwright_placement::PolicyKind;
 use heapwright_replay::{Lives, Minimized, Model, Recording};
 use heapwright_trace::{About, Event, Writer};
 
-use crate::choice::{RuleArguments, open};
+use crate::choice::{HeapArguments, open};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::interruption::{self, Interruption};
 use heapwright_host::temporary::Folder;
@@ -55,7 +56,7 @@ pub struct Arguments {
 
     /// The rules of the simulated heap.
     #[command(flatten)]
-    pub rules: RuleArguments,
+    pub heap: HeapArguments,
 
     /// Look for a peak heap of at least this ratio to the peak of the bytes in blocks, rounding and headers included.
     #[arg(long, value_name = "X", conflicts_with_all = ["region", "command"])]
@@ -136,9 +137,10 @@ enum Test {
 
 impl Condition {
     fn of(arguments: &Arguments) -> Result<Condition> {
-        let policy = PolicyKind::from_name(&arguments.policy).context("there is no such policy")?;
-        let model = arguments.rules.model(policy);
-        let (text, test) = match (arguments.ratio, &arguments.command, arguments.rules.region) {
+        let models = arguments.heap.models(slice::from_ref(&arguments.policy))?;
+        let model = *models.first().context("there is no such policy")?;
+        let policy = model.policy;
+        let (text, test) = match (arguments.ratio, &arguments.command, arguments.heap.rules.region) {
             (Some(ratio), ..) => {
                 ensure!(
                     ratio > 1.0,

@@ -54,4 +54,4 @@ pub enum Event {
 }
 
 /// The alignment in bytes of a block whose request names none.
-pub(crate) const DEFAULT_ALIGN: u64 = 16;
+pub const DEFAULT_ALIGN: u64 = 16;

@@ -48,7 +48,7 @@ mod writer;
 
 pub use about::About;
 pub use error::{ReadError, WriteError};
-pub use event::{Event, Kind};
+pub use event::{DEFAULT_ALIGN, Event, Kind};
 pub use reader::Reader;
 pub use samples::Sample;
 pub use sites::SiteId;

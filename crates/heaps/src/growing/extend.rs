@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 
 use heapwright_os::{Refused, page_size};
-use heapwright_placement::{Engine, PolicyKind, Reach};
+use heapwright_placement::{Engine, Growth, PolicyKind, Reach};
 
 use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
@@ -43,11 +43,16 @@ impl<P: Policy> GrowingHeap<P> {
     fn end_with(&self, layout: Layout) -> Option<usize> {
         let engine = &self.placement.engine;
         if P::kind(self.design.choice) == PolicyKind::Buddy {
-            let length = layout.size().max(layout.align()).max(self.granule).checked_next_power_of_two()?;
+            let bytes = layout.size().checked_add(self.design.rules.header as usize)?;
+            let length = bytes.max(layout.align()).max(self.granule).checked_next_power_of_two()?;
             return engine.heap_size().checked_next_multiple_of(length)?.checked_add(length);
         }
         let base = self.region.base().addr().get();
-        let start = base.checked_add(engine.top())?.checked_next_multiple_of(layout.align())? - base;
+        let rules = &self.design.rules;
+        // A block that is appended begins behind the last hole, not in it.
+        let behind = if rules.growth == Growth::Append { engine.heap_size() } else { engine.top() };
+        let start = base.checked_add(behind)?.checked_add(rules.header as usize)?;
+        let start = start.checked_next_multiple_of(layout.align())? - base;
         start.checked_add(layout.size())?.checked_next_multiple_of(self.granule)
     }
 

@@ -8,8 +8,6 @@ use heapwright_process as heap;
 
 use super::runtime::{next_handler, thrower};
 
-const ALIGN: usize = 16;
-
 /// `operator new(size_t)`. The calls in the last lines of the functions here are jumps (a test checks that), so that no
 /// frame of Rust is left when a handler throws.
 #[unsafe(no_mangle)]
@@ -25,7 +23,7 @@ pub extern "C" fn _Znwm(size: usize) -> *mut u8 {
 extern "C" fn allocate_medium(size: usize) -> *mut u8 {
     match heap::take_medium(size) {
         Some(block) => block.as_ptr(),
-        None => allocate_or_throw(size, ALIGN),
+        None => allocate_or_throw(size, heap::ANY),
     }
 }
 
@@ -36,9 +34,9 @@ pub extern "C" fn _ZnwmSt11align_val_t(size: usize, align: usize) -> *mut u8 {
     allocate_or_throw(size, align)
 }
 
-/// Allocates, or returns null.
+/// Allocates, or returns null. Even nothing gets a block of its own, whatever the rules say of `malloc`.
 extern "C" fn attempt(size: usize, align: usize) -> *mut u8 {
-    heap::allocate_aligned(align, size)
+    heap::allocate_aligned(align, size.max(1))
 }
 
 /// Allocates; as long as that fails, calls the new-handler; without one, throws.

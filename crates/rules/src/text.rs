@@ -1,0 +1,243 @@
+//! The text form: names and `key=value`, separated by commas or ends of lines; `#` begins a comment.
+
+use core::fmt::{self, Display, Formatter};
+
+use heapwright_placement::Growth;
+
+use crate::{Invalid, NAMES, Only, RuleSet, Zero, named};
+
+/// What is wrong with a text of rules, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextError<'t> {
+    /// The line, from 1.
+    pub line: usize,
+    /// The item as it was written; empty if all of them together are wrong.
+    pub item: &'t str,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+/// What is wrong with an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is no name and no rule.
+    Unknown,
+    /// The rule has no such value.
+    Value {
+        /// The values that it has.
+        valid: &'static str,
+    },
+    /// The rules are invalid together.
+    Invalid(Invalid),
+}
+
+impl Display for TextError<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.line > 1 {
+            write!(f, "line {}: ", self.line)?;
+        }
+        match self.reason {
+            Reason::Unknown => {
+                write!(f, "{} is no rule: there are {} and {}", self.item, Names(&NAMES), Names(&KEYS))
+            }
+            Reason::Value { valid } => write!(f, "{}: the value must be {valid}", self.item),
+            Reason::Invalid(invalid) => invalid.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for TextError<'_> {}
+
+/// Names with commas between them.
+struct Names<'n>(&'n [&'n str]);
+
+impl Display for Names<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.0.iter().enumerate() {
+            write!(f, "{}{name}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// The rules, as they are written.
+const KEYS: [&str; 8] = ["granule=", "header=", "align=", "min-remainder=", "growth=", "least=", "zero=", "limit="];
+
+impl RuleSet {
+    /// Reads rules that differ from `base`. A name replaces all that comes before it.
+    ///
+    /// # Errors
+    /// The first item that is wrong, or that the rules are invalid together.
+    pub fn from_text(text: &str, base: RuleSet) -> Result<RuleSet, TextError<'_>> {
+        let set = RuleSet::read(text, base)?;
+        match set.validate() {
+            Ok(()) => Ok(set),
+            Err(invalid) => Err(TextError { line: 1, item: "", reason: Reason::Invalid(invalid) }),
+        }
+    }
+
+    /// As [`RuleSet::from_text`], without the check that the rules are valid together: more may follow.
+    ///
+    /// # Errors
+    /// The first item that is wrong.
+    pub fn read(text: &str, base: RuleSet) -> Result<RuleSet, TextError<'_>> {
+        let mut set = base;
+        for (at, line) in text.lines().enumerate() {
+            let rules = line.split('#').next().unwrap_or_default();
+            for item in rules.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+                set.take(item).map_err(|reason| TextError { line: at + 1, item, reason })?;
+            }
+        }
+        Ok(set)
+    }
+
+    /// Takes over an item.
+    fn take(&mut self, item: &str) -> Result<(), Reason> {
+        const SIZE: &str = "a number of bytes, or of KiB, MiB, GiB, as in 64KiB";
+        let Some((key, value)) = item.split_once('=') else {
+            *self = named(item).ok_or(Reason::Unknown)?;
+            return Ok(());
+        };
+        let value = value.trim();
+        let short = || size(value).and_then(|bytes| u32::try_from(bytes).ok()).ok_or(Reason::Value { valid: SIZE });
+        match key.trim() {
+            "granule" => self.rules.granule = short()?,
+            "header" => self.rules.header = short()?,
+            "align" => self.requests.align = short()?,
+            "min-remainder" => self.rules.min_remainder = short()?,
+            "least" => self.requests.least = short()?,
+            "limit" => self.limit = Some(size(value).ok_or(Reason::Value { valid: SIZE })?),
+            "growth" => self.rules.growth = growth(value)?,
+            "zero" => {
+                self.requests.zero = match value {
+                    "null" => Zero::Null,
+                    "block" => Zero::Block,
+                    _ => return Err(Reason::Value { valid: "null or block" }),
+                }
+            }
+            _ => return Err(Reason::Unknown),
+        }
+        Ok(())
+    }
+}
+
+/// Reads a rule of growth.
+fn growth(value: &str) -> Result<Growth, Reason> {
+    let pages = || value.strip_prefix("pages:").and_then(size).and_then(|bytes| u32::try_from(bytes).ok());
+    match value {
+        "append" => Ok(Growth::Append),
+        "extend" => Ok(Growth::Extend),
+        "fixed" => Ok(Growth::Fixed),
+        _ => pages().map(Growth::Pages).ok_or(Reason::Value { valid: "append, extend, fixed or pages:BYTES" }),
+    }
+}
+
+/// Reads a number of bytes.
+fn size(value: &str) -> Option<u64> {
+    let digits = value.len() - value.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (number, unit) = value.split_at(digits);
+    let power = match unit.trim() {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << power)
+}
+
+impl Display for RuleSet {
+    /// Writes all rules, so that [`RuleSet::from_text`] reads them over any base without a limit; a policy that they
+    /// belong to by the name of its set.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let first = match self.only {
+            None => "",
+            Some(Only::Policy(_)) => "report002,",
+            Some(Only::Mapped) => "report004,",
+        };
+        let rules = &self.rules;
+        let requests = &self.requests;
+        write!(f, "{first}granule={},header={},align={}", rules.granule, rules.header, requests.align)?;
+        write!(f, ",min-remainder={},growth=", rules.min_remainder)?;
+        match rules.growth {
+            Growth::Fixed => f.write_str("fixed")?,
+            Growth::Append => f.write_str("append")?,
+            Growth::Extend => f.write_str("extend")?,
+            Growth::Pages(bytes) => write!(f, "pages:{bytes}")?,
+        }
+        write!(f, ",least={},zero={}", requests.least, if requests.zero == Zero::Null { "null" } else { "block" })?;
+        self.limit.map_or(Ok(()), |limit| write!(f, ",limit={limit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+    use crate::Requests;
+    use crate::published::REPORT003;
+
+    #[test]
+    fn every_named_set_is_read_back_from_its_own_text() {
+        for name in NAMES {
+            let set = RuleSet::read(name, RuleSet::USUAL).unwrap();
+            let text = set.to_string();
+            assert_eq!(RuleSet::read(&text, RuleSet::SIMULATED), Ok(set), "{text}");
+        }
+        for set in [RuleSet::USUAL, RuleSet::SIMULATED] {
+            assert_eq!(
+                RuleSet::from_text(&set.to_string(), named("report003").unwrap()).map(|read| read.rules),
+                Ok(set.rules)
+            );
+        }
+    }
+
+    #[test]
+    fn files_have_lines_comments_and_spaces() {
+        let text = "# a pool\nreport003\n  header = 8   # shorter\n\ngrowth=pages:4KiB, limit = 2 MiB\n";
+        let set = RuleSet::from_text(text, RuleSet::USUAL).unwrap();
+        assert_eq!(set.rules.header, 8);
+        assert_eq!(set.rules.growth, Growth::Pages(4096));
+        assert_eq!((set.rules.granule, set.limit), (REPORT003.rules.granule, Some(2 << 20)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, message) in [
+            (
+                "report005",
+                "report005 is no rule: there are report000, report001, report002, report003, report004 and \
+                granule=, header=, align=, min-remainder=, growth=, least=, zero=, limit=",
+            ),
+            (
+                "granule=4\nheader=x",
+                "line 2: header=x: the value must be a number of bytes, or of KiB, MiB, GiB, as in 64KiB",
+            ),
+            ("growth=slow", "growth=slow: the value must be append, extend, fixed or pages:BYTES"),
+            ("growth=pages:", "growth=pages:: the value must be append, extend, fixed or pages:BYTES"),
+            ("zero=1", "zero=1: the value must be null or block"),
+            ("report001", "a heap that does not grow needs a length: limit=BYTES"),
+            ("align=24", "the alignment must be a power of two up to 4096"),
+            (
+                "limit=99999999999GiB",
+                "limit=99999999999GiB: the value must be a number of bytes, or of KiB, MiB, GiB, as in 64KiB",
+            ),
+        ] {
+            assert_eq!(RuleSet::from_text(text, RuleSet::USUAL).unwrap_err().to_string(), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_of_nothing_and_of_little() {
+        let null = named("report000").unwrap();
+        let null = null.requests;
+        assert_eq!((null.bytes(0), null.bytes(1), null.bytes(500)), (None, Some(1), Some(500)));
+        let least = named("report002").unwrap();
+        let least = least.requests;
+        assert_eq!((least.bytes(1), least.bytes(200)), (Some(112), Some(200)));
+        assert_eq!((least.align(1), Requests { align: 8, ..least }.align(1)), (1, 8));
+        assert_eq!(RuleSet::USUAL.requests.bytes(0), Some(0));
+    }
+}
