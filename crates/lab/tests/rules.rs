@@ -1,0 +1,160 @@
+//! Programs under the published rules: every statistic, and the place of every block against the reference.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{compiled, heapwright};
+use heapwright_placement::{Engine, PolicyKind};
+use heapwright_rules::{RuleSet, named};
+use heapwright_testkit::Oracle;
+
+/// Report 000's program: sizes and frees from `rand`, and the buffer of its output.
+const REPORTED: &str = r#"
+#include <stdlib.h>
+static void *blocks[100001];
+int main(void) {
+    srand(0);
+    for (int i = 0; i < 50000; i++)
+        blocks[i] = malloc(rand() % 10 + 1 <= 4 ? 1024 : rand() % 5120 + 1024);
+    for (int i = 0; i < 50000; i++)
+        if (rand() % 10 + 1 > 6) free(blocks[i]);
+    for (int i = 0; i < 50001; i++) blocks[50000 + i] = malloc(1024);
+    return malloc(0) != NULL;
+}
+"#;
+
+/// Allocates and frees as its arguments say, and writes where each block lies behind the first.
+const PLACES: &str = r#"
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+static char *live[64];
+static int64_t places[100000];
+int main(int count, char **arguments) {
+    uint64_t state = 88172645463325252u;
+    int steps = atoi(arguments[1]), longest = atoi(arguments[2]), written = 0;
+    char *first = NULL;
+    for (int step = 0; step < steps; step++) {
+        state ^= state << 13; state ^= state >> 7; state ^= state << 17;
+        char **slot = &live[state % 64];
+        if (*slot) { free(*slot); *slot = NULL; continue; }
+        *slot = malloc(1 + (state >> 20) % longest);
+        if (!first) first = *slot;
+        places[written++] = *slot ? *slot - first : -1;
+    }
+    int file = open(arguments[3], O_WRONLY | O_CREAT, 0600);
+    return write(file, places, written * sizeof *places) != (ssize_t) (written * sizeof *places);
+}
+"#;
+
+fn run(rules: &[&str], policy: &str, program: &Path, arguments: &[&str]) -> String {
+    let output = heapwright()
+        .args(["run", "--stats", "report", "--policy", policy])
+        .args(rules)
+        .arg("--")
+        .arg(program)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{rules:?} {policy}: {text}");
+    text
+}
+
+#[test]
+fn report_000s_program_counts_what_was_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "reported", REPORTED, &["-O1", "-fno-builtin"]);
+    for policy in ["first", "next", "best", "worst"] {
+        let text = run(&["--rules", "report000"], policy, &program, &[]);
+        let figures: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+        // Coalesces: blocks = grows + splits - coalesces. Worst fit as defined counts what the others do.
+        let published = ["100001", "19958", "45256", "54745", "41585", "7961", "88369", "179258508", "132109388"];
+        assert_eq!(figures, published, "{policy}: {text}");
+    }
+}
+
+/// Where the reference puts the blocks of the same requests.
+fn reference(policy: PolicyKind, set: &RuleSet, steps: usize, longest: u64) -> Vec<i64> {
+    let capacity = set.limit.unwrap_or(1 << 30) as usize;
+    let mut heap = Oracle::create(policy, capacity, &set.rules).unwrap();
+    let (mut live, mut places, mut first, mut state) = ([None; 64], Vec::new(), None, 88_172_645_463_325_252_u64);
+    for _ in 0..steps {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let slot = &mut live[(state % 64) as usize];
+        if let Some(offset) = slot.take() {
+            heap.deallocate(offset).unwrap();
+            continue;
+        }
+        let bytes = set.requests.bytes(1 + ((state >> 20) % longest) as usize).unwrap();
+        *slot = heap.allocate(bytes, 1).ok();
+        first = first.or(*slot);
+        places.push(slot.map_or(-1, |offset| offset as i64 - first.unwrap() as i64));
+    }
+    places
+}
+
+fn written(file: &PathBuf) -> Vec<i64> {
+    let bytes = fs::read(file).unwrap();
+    fs::remove_file(file).unwrap();
+    bytes.as_chunks().0.iter().map(|place| i64::from_le_bytes(*place)).collect()
+}
+
+#[test]
+fn every_block_lies_where_the_reference_puts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "places", PLACES, &["-O1", "-fno-builtin"]);
+    let file = folder.path().join("places.bin");
+    let mine = folder.path().join("mine.rules");
+    fs::write(&mine, "# a file of one's own\nreport000\nheader = 8\nmin-remainder = 64, growth = extend\n").unwrap();
+    let of_file = RuleSet::from_text(&fs::read_to_string(&mine).unwrap(), RuleSet::USUAL).unwrap();
+    let region = |bytes| RuleSet { limit: Some(bytes), ..named("report001").unwrap() };
+    let sets: [(&[&str], RuleSet, u64); 5] = [
+        (&["--rules", "report000"], named("report000").unwrap(), 2000),
+        (&["--rules", "report001", "--region", "20000"], region(20_000), 1500),
+        (
+            &["--rules", "report003", "--region", "16KiB"],
+            RuleSet { limit: Some(16 << 10), ..named("report003").unwrap() },
+            700,
+        ),
+        (&["--rules", mine.to_str().unwrap()], of_file, 2000),
+        (&["--rules", "report003"], named("report003").unwrap(), 60),
+    ];
+    for (rules, set, longest) in &sets {
+        for policy in [PolicyKind::First, PolicyKind::Next, PolicyKind::Best, PolicyKind::Worst, PolicyKind::Random] {
+            let arguments = ["20000", &longest.to_string(), file.to_str().unwrap()];
+            run(rules, policy.name(), &program, &arguments);
+            let (ours, expected) = (written(&file), reference(policy, set, 20_000, *longest));
+            let different = ours.iter().zip(&expected).position(|(ours, expected)| ours != expected);
+            assert_eq!((different, ours.len()), (None, expected.len()), "{rules:?} {policy:?}");
+            let refused = expected.iter().filter(|place| **place < 0).count();
+            assert!(set.limit.is_none() || refused > 0, "{rules:?} {policy:?}: nothing was refused");
+        }
+    }
+    run(&["--rules", "report002"], "buddy", &program, &["20000", "4096", file.to_str().unwrap()]);
+    assert_eq!(written(&file), reference(PolicyKind::Buddy, &named("report002").unwrap(), 20_000, 4096));
+}
+
+#[test]
+fn rules_that_contradict_are_refused_with_what_to_do() {
+    for (arguments, message) in [
+        (&["--rules", "report001"][..], "these rules have a fixed region: give its length, as in --region 64KiB"),
+        (&["--rules", "report002", "-p", "best"], "these rules belong to the policy buddy: leave out --policy"),
+        (&["--rules", "report009"], "--rules report009: no such file, and no set of rules: there are report000,"),
+        (&["--granule", "8", "-p", "cached"], "cached has no rules to choose: give a policy, as in --policy first"),
+        (&["--granule", "3"], "granule"),
+        (&["--growth", "slowly"], "the value must be append, extend, fixed or pages:BYTES"),
+        (&["--rules", "/dev/null/x"], "no such file"),
+        (&["--rules", "/"], "/ cannot be read"),
+    ] {
+        let output = heapwright().arg("run").args(arguments).args(["--", "true"]).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), text.contains(message)), (Some(125), true), "{arguments:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}
