@@ -143,12 +143,23 @@ impl<'m, P: Choose> Fit<'m, P> {
     #[inline(always)]
     fn choose(&mut self, need: &Need) -> Choice {
         let heap = &mut self.heap;
-        if heap.map.has_summary() {
-            heap.settle_pending();
-            P::choose(&heap.index, &heap.map, heap.state, need)
-        } else {
-            P::scan(&heap.map, heap.state, need)
+        if !heap.map.has_summary() {
+            return P::scan(&heap.map, heap.state, need);
         }
+        if !P::WEIGHS_PENDING {
+            heap.settle_pending();
+            return P::choose(&heap.index, &heap.map, heap.state, need);
+        }
+        let pending = heap.map.pending();
+        let choice = P::choose(&heap.index, &heap.map, heap.state, need);
+        if pending.len == 0 {
+            return choice;
+        }
+        if need.fits(pending.start, pending.len) && P::takes_pending(pending, choice, heap.state) {
+            return Choice::Hole(pending);
+        }
+        heap.settle_pending();
+        choice
     }
 
     fn choose_soon(&mut self, need: &Need) -> Choice {

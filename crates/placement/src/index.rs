@@ -108,6 +108,17 @@ pub trait Choose {
         Self::choose(index, map, state, need)
     }
 
+    /// Whether the pending hole can be compared with the choice among the others, [`Choose::takes_pending`]. Otherwise
+    /// it is inserted into the index before each choice.
+    const WEIGHS_PENDING: bool = false;
+
+    /// Returns whether the policy takes the pending hole, which fits, rather than `choice`, which [`Choose::choose`]
+    /// returned while the index did not contain that hole.
+    #[inline(always)]
+    fn takes_pending(_pending: Hole, _choice: Choice, _state: &State) -> bool {
+        false
+    }
+
     /// Chooses the same place by a scan of every hole, where there is no index.
     fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice;
 }

@@ -312,11 +312,12 @@ impl<'m> BlockMap<'m> {
         self.words
     }
 
-    /// Returns the pending hole: the one that the last free changed and that is not yet in the index; 0 granules long
+    /// Returns the pending hole: the one that changed last and that is not yet in the index; 0 granules long
     /// when there is none. A map without a summary, and thus a heap without an index, has no room for one.
     ///
     /// Blocks are often freed in address order. Such a run of frees extends the same hole, and the index is updated
-    /// once: before a hole is removed from it and before a place is chosen.
+    /// once: before a hole is removed from it and before another hole is taken. First and best fit compare the pending
+    /// hole with those in the index, so that a block that is freed and allocated in turns never enters it.
     #[inline(always)]
     pub(crate) fn pending(&self) -> Hole {
         let at = 2 * (self.words + GUARDS);

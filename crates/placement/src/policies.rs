@@ -64,6 +64,17 @@ impl Choose for FirstFit {
         }
     }
 
+    const WEIGHS_PENDING: bool = true;
+
+    #[inline(always)]
+    fn takes_pending(pending: Hole, choice: Choice, _: &State) -> bool {
+        match choice {
+            // The choice can be the pending hole itself: a search finds it in the map when it passes that word.
+            Choice::Hole(hole) => pending.start <= hole.start,
+            Choice::Wilderness | Choice::Nowhere => true,
+        }
+    }
+
     fn choose_soon<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         let mut candidate = index.first(map, state.height, 0, need.len);
         for _ in 0..TRIES {
@@ -141,6 +152,17 @@ impl Choose for BestFit {
             index.smallest_fitting(map, state.height, need)
         };
         scan::weigh_smallest(best, state, need)
+    }
+
+    const WEIGHS_PENDING: bool = true;
+
+    #[inline(always)]
+    fn takes_pending(pending: Hole, choice: Choice, state: &State) -> bool {
+        match choice {
+            Choice::Hole(hole) => (pending.len, pending.start) < (hole.len, hole.start),
+            Choice::Wilderness => pending.len <= state.wilderness(),
+            Choice::Nowhere => true,
+        }
     }
 
     fn scan(map: &BlockMap<'_>, state: &mut State, need: &Need) -> Choice {

@@ -9,8 +9,8 @@ use crate::noted::Change;
 use crate::state::Need;
 
 impl<'m, I: Index<'m>> Heap<'m, I> {
-    /// Cuts the block that `need` describes from `hole`, which fits it, and returns its start and end. No hole is
-    /// pending: the choice settled it.
+    /// Cuts the block that `need` describes from `hole`, which fits it, and returns its start and end. If a hole
+    /// is pending, it is this one: the choice settled any other.
     ///
     /// ```text
     ///   |         hole          |          |           hole           |
@@ -28,7 +28,11 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
         if self.map.has_summary() {
             let rest = if split { end } else { hole.start };
             let rest = Hole { start: rest, len: hole.end() - end };
-            self.index.moved(&mut self.map, self.state.height, hole, rest);
+            if self.map.pending().len == 0 {
+                self.index.moved(&mut self.map, self.state.height, hole, rest);
+            } else {
+                self.map.set_pending(if split { rest } else { Hole::NONE });
+            }
         }
         self.map.mark_taken(hole.start);
         if split {
