@@ -10,6 +10,7 @@ pub mod growth;
 pub mod image;
 pub mod mappings;
 pub mod memory;
+mod page;
 pub mod picture;
 mod shown;
 pub mod threads;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::memory::budget;
 use heapwright_host::target::Target;
 use heapwright_show::{results, usage};
@@ -56,6 +58,9 @@ pub struct Arguments {
         conflicts_with = "core"
     )]
     watch: Option<Duration>,
+    /// Write a page with heap maps to this file.
+    #[arg(short, long, value_name = "FILE.html", conflicts_with_all = ["watch", "json"])]
+    output: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -68,6 +73,7 @@ Examples:
   heapwright inspect --stop 4711              exact: the process is stopped while it is read
   heapwright inspect --watch=10 4711          what grows, and what stays?
   heapwright inspect --core core.4711         a process that has ended
+  heapwright inspect 4711 -o memory.html      a page with heap maps
   heapwright inspect --json 4711              the same as JSON";
 
 /// What the process does while it is read.
@@ -85,12 +91,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let (Some(pause), Some(pid)) = (arguments.watch, arguments.pid) {
         return watch(arguments, pid, meanwhile, pause);
     }
+    let sources = arguments.core.as_deref();
+    let output = arguments.output.as_deref().map(|place| Destination::of(place, Contents::Other, sources.as_slice()));
+    let output = output.transpose()?;
     let picture = match (&arguments.core, arguments.pid) {
         (Some(file), _) => picture_of_core(file)?,
         (None, Some(pid)) => picture_of(pid, meanwhile, Listing::Counted)?,
         (None, None) => usage::refuse("a process or --core FILE is needed"),
     };
-    if arguments.json {
+    if let Some(output) = output {
+        output.write(page::html(&picture).as_bytes())?;
+        heapwright_show::print!("{}", shown::paragraph(&picture));
+    } else if arguments.json {
         results::print(&[picture])?;
     } else {
         heapwright_show::print!("{}", shown::text(&picture));

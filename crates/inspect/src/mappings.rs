@@ -19,6 +19,8 @@ pub struct Mapping {
     pub shared: u64,
     /// Bytes in swap.
     pub swap: u64,
+    /// Bytes in memory that the program has released by `MADV_FREE`: the kernel takes them when it needs memory.
+    pub purgeable: u64,
 }
 
 impl Mapping {
@@ -62,6 +64,7 @@ pub fn parse(smaps: &str) -> Vec<Mapping> {
             "Pss" => mapping.pss = bytes,
             "Shared_Clean" | "Shared_Dirty" => mapping.shared = mapping.shared.saturating_add(bytes),
             "Swap" => mapping.swap = bytes,
+            "LazyFree" => mapping.purgeable = bytes,
             _ => {}
         }
     }
@@ -85,6 +88,7 @@ Pss:                   4 kB
 Shared_Clean:          2 kB
 Shared_Dirty:          1 kB
 Swap:                 12 kB
+LazyFree:              4 kB
 VmFlags: rd wr
 4000-5000 r--p 00000000 fe:00 18500                      /a file: with (deleted)
 6000-7000 rw-p 00000000 00:00 0
@@ -93,7 +97,7 @@ VmFlags: rd wr
         let names: Vec<&str> = mappings.iter().map(|mapping| mapping.name.as_str()).collect();
         assert_eq!(names, ["[heap]", "/a file: with (deleted)", ""]);
         let heap = &mappings[0];
-        assert_eq!((heap.rss, heap.pss, heap.shared, heap.swap), (8192, 4096, 3072, 12288));
+        assert_eq!((heap.rss, heap.pss, heap.shared, heap.swap, heap.purgeable), (8192, 4096, 3072, 12288, 4096));
         assert!(mappings[2].is_plain() && !heap.is_plain());
         assert!(parse("x\n-:\n9-1 r\nRss: 9999999999999999999 kB").is_empty());
     }

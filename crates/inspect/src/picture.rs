@@ -29,6 +29,8 @@ pub struct Origin {
     pub shared: u64,
     /// Bytes in swap.
     pub swap: u64,
+    /// Bytes in memory that were released by `MADV_FREE`: the kernel takes them when it needs memory.
+    pub purgeable: u64,
 }
 
 /// An arena of glibc's malloc. Bytes are those of whole chunks, headers included.
@@ -398,6 +400,7 @@ fn origins(
         entry.pss += left.pss;
         entry.shared += left.shared;
         entry.swap += left.swap;
+        entry.purgeable += left.purgeable;
     }
     let named = found.into_iter().map(|(name, origin)| Origin { name, ..origin });
     let mut all: Vec<Origin> = named.filter(|origin| origin.rss + origin.swap > 0).collect();

@@ -13,7 +13,12 @@ const ROWS: usize = 12;
 
 /// Returns the picture as text.
 pub fn text(picture: &Picture) -> String {
-    let mut parts = vec![paragraph(picture), origins(picture)];
+    format!("{}\n{}", paragraph(picture), tables(picture))
+}
+
+/// Returns its tables.
+pub fn tables(picture: &Picture) -> String {
+    let mut parts = vec![origins(picture)];
     if let Some(glibc) = &picture.glibc {
         parts.push(arenas(glibc));
         parts.extend(threads(glibc));
@@ -26,7 +31,8 @@ pub fn text(picture: &Picture) -> String {
     parts.join("\n")
 }
 
-fn paragraph(picture: &Picture) -> String {
+/// Returns its verdict.
+pub fn paragraph(picture: &Picture) -> String {
     let mut text = format!("{} [{}]: {} in memory. ", picture.program, picture.pid, bytes(picture.rss));
     match &picture.glibc {
         Some(glibc) => text += &verdict(picture, glibc),
@@ -77,9 +83,9 @@ fn without_glibc(picture: &Picture) -> String {
 }
 
 fn origins(picture: &Picture) -> String {
-    let mut table = Table::new(["origin", "resident", "proportional", "shared", "swapped", "mapped"]);
+    let mut table = Table::new(["origin", "resident", "purgeable", "proportional", "shared", "swapped", "mapped"]);
     for origin in picture.origins.iter().take(ROWS) {
-        let figures = [origin.rss, origin.pss, origin.shared, origin.swap, origin.mapped];
+        let figures = [origin.rss, origin.purgeable, origin.pss, origin.shared, origin.swap, origin.mapped];
         table.row([origin.name.clone()].into_iter().chain(figures.map(bytes)));
     }
     table.to_string()

@@ -213,6 +213,15 @@ fn a_trim_gives_back_what_was_predicted() {
 }
 
 #[test]
+fn a_heap_that_grows_and_shrinks_meanwhile_is_always_found() {
+    let subject = Subject::start(&["1", "1048576", "breathe"]);
+    for _ in 0..20 {
+        let picture = picture_of(subject.child.id(), Meanwhile::Runs, Listing::Counted).unwrap();
+        assert_eq!(glibc(&picture).arenas.len(), subject.arenas.len());
+    }
+}
+
+#[test]
 fn blocks_that_were_made_after_the_first_picture_and_stay_are_shown() {
     let mut subject = Subject::start(&["1", "1048576", "leak"]);
     let mut history = History::default();

@@ -106,6 +106,12 @@ int main(int count, char **arguments) {
     printf("%zu %zu %zu %zu\n", all.arena, all.uordblks, all.fordblks, all.hblkhd), fflush(stdout);
     malloc_info(0, stdout), fflush(stdout), puts("end"), fflush(stdout);
     if (count > 3 && strcmp(arguments[3], "abort") == 0) abort();
+    /* The top moves up and down by megabytes. */
+    while (count > 3 && strcmp(arguments[3], "breathe") == 0) {
+        static void *blocks[100];
+        for (index = 0; index < 100; index++) memset(blocks[index] = malloc(100000), 1, 100000);
+        for (index = 0; index < 100; index++) free(blocks[index]);
+    }
     if (count > 3 && strcmp(arguments[3], "leak") == 0)
         for (; read(0, line, sizeof line) > 0; puts("made"), fflush(stdout))
             for (index = 0; index < 100; index++) memset(malloc(776), 1, 776);

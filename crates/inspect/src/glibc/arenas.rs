@@ -104,7 +104,11 @@ pub fn ranges(memory: &impl Memory, mappings: &[Mapping]) -> Vec<Range<u64>> {
     let mut ranges = found.data;
     for arena in found.arenas {
         ranges.push(arena.address..arena.address.saturating_add(BINS_AT[0] + END));
-        ranges.extend(arena.segments.into_iter().map(|segment| segment.range));
+        for Segment { range, .. } in arena.segments {
+            // While the program runs, the top may move on within the mapping.
+            let mapping = mappings.iter().find(|mapping| mapping.range.contains(&range.start));
+            ranges.push(range.start..mapping.map_or(range.end, |mapping| mapping.range.end.max(range.end)));
+        }
     }
     ranges
 }
@@ -179,7 +183,7 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
     let possible_bins = pair_counts(words.len(), may_be_bin);
     let ring_of = |start: usize| {
         let bins = range.start + start as u64 * 8;
-        top(memory, bins)?;
+        memory.word(bins - TOP).filter(|top| *top != 0 && top.is_multiple_of(ALIGN))?;
         BINS_AT.into_iter().find_map(|bins_at| ring(memory, bins.checked_sub(bins_at)?, bins_at))
     };
     let starts = 0..words.len().saturating_sub((END / 8) as usize);
@@ -282,11 +286,18 @@ fn main_segment(
     bins: u64,
     parameters: Option<&Parameters>,
 ) -> Option<Segment> {
-    let top = top(memory, bins)?;
-    let heap = mappings.iter().find(|mapping| mapping.range.contains(&top.start))?.range.clone();
+    let top = top(memory, bins);
+    let is_heap = |mapping: &&Mapping| match &top {
+        Some(top) => mapping.range.contains(&top.start),
+        // While the program runs, the top may have moved to where nothing was read.
+        None => mapping.name == "[heap]",
+    };
+    let heap = mappings.iter().find(is_heap)?.range.clone();
     let start = parameters.map_or(heap.start, |parameters| parameters.heap_start.max(heap.start));
     let start = align_up(start, ALIGN);
-    (start <= top.start).then(|| Segment { range: start..top.end.min(heap.end), top: Some(top.start) })
+    let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
+    let segment = Segment { range: start..end, top: top.map(|top| top.start) };
+    (start <= segment.top.unwrap_or(end)).then_some(segment)
 }
 
 /// Returns the heaps of an arena other than the main one: the heap with the top, and those in front of it.
