@@ -25,7 +25,7 @@ pub struct Header {
     pub version: u32,
     /// The length of the header in the file: where the buffers begin.
     pub buffers_at: u32,
-    /// Where the table of [`Paths`] begins; 0 when there is none.
+    /// Where the table of [`Paths`](crate::Paths) begins; 0 when there is none.
     pub paths_at: u32,
     /// The process, as [`heapwright_os::Identity::word`] packs it.
     pub process: u64,
