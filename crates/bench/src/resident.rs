@@ -45,7 +45,8 @@ mod tests {
         let during = resident.anonymous().unwrap();
         heap.free(block);
         let after = resident.anonymous().unwrap();
-        assert!((32 << 20..36 << 20).contains(&(during - before)), "{before} {during}");
+        // Tests beside this one allocate and free up to 4 MiB meanwhile.
+        assert!((28 << 20..36 << 20).contains(&(during - before)), "{before} {during}");
         assert!(after < before + (4 << 20), "{before} {after}");
     }
 }
