@@ -130,10 +130,14 @@ impl Battle {
         let ledger = Ledger::new(&file).map_err(|error| error.to_string())?;
         let workers = [Pid::from_raw(0); WORKERS];
         let mut battle = Battle { place, heap, ledger, workers, rng: Rng::with_seed(seed), tally: Tally::default() };
-        for number in 0..WORKERS {
-            battle.hire(number);
-        }
+        battle.hire_all();
         Ok(battle)
+    }
+
+    /// Puts a worker in every place and waits until all have begun: from then on one at most is taking over from the dead.
+    fn hire_all(&mut self) {
+        (0..WORKERS).for_each(|number| self.hire(number));
+        self.wait_for_beginners();
     }
 
     fn hire(&mut self, number: usize) {
@@ -155,7 +159,7 @@ impl Battle {
         self.hire(number);
     }
 
-    /// Any worker; but one that is just taking over from the dead goes first, as it would reclaim the blocks of a
+    /// Any worker; but the one that is just taking over from the dead goes first, as it would reclaim the blocks of a
     /// second dead one before they have been looked at.
     fn victim(&mut self) -> usize {
         let pages = self.ledger.pages();
@@ -238,8 +242,8 @@ impl Battle {
             for entry in &self.ledger.pages()[number].entries {
                 entry.set(Stage::Empty);
             }
-            self.hire(number);
         }
+        self.hire_all();
         Ok(())
     }
 
