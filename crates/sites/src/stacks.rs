@@ -58,52 +58,89 @@ impl Stacks {
     }
 }
 
+/// What a frame is in a stack.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A function of an allocator or a standard library.
+    Internal,
+    /// A function of the Python interpreter.
+    Interpreter,
+    /// A function of a Python program.
+    Python,
+    Other,
+}
+
+impl Kind {
+    fn of(frame: &Frame) -> Kind {
+        match frame {
+            _ if frame.is_python() => Kind::Python,
+            _ if is_internal(&frame.function) => Kind::Internal,
+            _ if frame.is_interpreter() => Kind::Interpreter,
+            _ => Kind::Other,
+        }
+    }
+}
+
 /// Frames by number, while stacks are read.
 #[derive(Default)]
 struct Frames {
     all: Vec<Frame>,
+    kinds: Vec<Kind>,
     numbers: HashMap<Frame, u32>,
-    /// The numbers of the frames of each text of the trace.
-    known: HashMap<String, Vec<u32>>,
+    /// The numbers of the frames of each text of the trace, by the text's number; empty while it was not met.
+    known: Vec<Vec<u32>>,
 }
 
 impl Frames {
     fn number(&mut self, frame: Frame) -> u32 {
         let next = self.all.len() as u32;
         *self.numbers.entry(frame).or_insert_with_key(|frame| {
+            self.kinds.push(Kind::of(frame));
             self.all.push(frame.clone());
             next
         })
     }
 
+    fn kind(&self, number: u32) -> Kind {
+        self.kinds[number as usize]
+    }
+
     /// Puts the frames of Python functions, which are behind the native ones, in the place of the interpreter's loop and
     /// of what called it.
     fn join_python(&self, stack: &mut Vec<u32>) {
-        let frame = |&number: &u32| &self.all[number as usize];
-        let Some(python) = stack.iter().position(|number| frame(number).is_python()) else { return };
-        let is_loop = |number: &u32| frame(number).function.starts_with("_PyEval_EvalFrame");
+        let Some(python) = stack.iter().position(|&number| self.kind(number) == Kind::Python) else { return };
+        let is_loop = |&number: &u32| self.all[number as usize].function.starts_with("_PyEval_EvalFrame");
         let native = stack[..python].iter().position(is_loop).unwrap_or(python);
         stack.drain(native..python);
     }
 
+    /// Returns the numbers of the frames that a text of the trace stands for.
+    fn of_text(&mut self, trace: &Reader<'_>, number: u32) -> &[u32] {
+        let at = number as usize;
+        if self.known.get(at).is_none_or(Vec::is_empty) {
+            let text = trace.frame_text(number);
+            let frames = Frame::of(text, trace.frame_name(text));
+            let numbers = frames.into_iter().map(|frame| self.number(frame)).collect();
+            self.known.resize_with(self.known.len().max(at + 1), Vec::new);
+            self.known[at] = numbers;
+        }
+        &self.known[at]
+    }
+
     fn stack(&mut self, trace: &Reader<'_>, site: SiteId, kept: Kept) -> Vec<u32> {
         let mut stack = Vec::new();
-        for text in trace.site_frames(site) {
-            if !self.known.contains_key(text) {
-                let frames = Frame::of(text, trace.frame_name(text));
-                let numbers = frames.into_iter().map(|frame| self.number(frame)).collect();
-                self.known.insert(text.to_owned(), numbers);
-            }
-            stack.extend(&self.known[text]);
+        for &number in trace.site_frame_numbers(site) {
+            stack.extend(self.of_text(trace, number));
         }
         self.join_python(&mut stack);
         if kept == Kept::Callers {
-            let is_python = stack.iter().any(|&number| self.all[number as usize].is_python());
-            let internal = |&number: &u32| {
-                let frame = &self.all[number as usize];
-                is_internal(&frame.function) || is_python && frame.is_interpreter()
+            let is_python = stack.iter().any(|&number| self.kind(number) == Kind::Python);
+            let is_caller = |&number: &u32| match self.kind(number) {
+                Kind::Internal => false,
+                Kind::Interpreter => !is_python,
+                Kind::Python | Kind::Other => true,
             };
-            let callers = stack.iter().position(|number| !internal(number)).unwrap_or(0);
+            let callers = stack.iter().position(is_caller).unwrap_or(0);
             stack.drain(..callers);
         }
         stack

@@ -170,6 +170,17 @@ impl<'r> Reader<'r> {
         self.side.iter().flat_map(move |side| side.table.frames(site))
     }
 
+    /// Returns the numbers of the stack frames of a site, the innermost first; none if the site is not defined. Frames
+    /// are numbered from 0 over the whole trace, and those of the same text have the same number.
+    pub fn site_frame_numbers(&self, site: SiteId) -> &[u32] {
+        self.side.as_ref().map_or(&[], |side| side.table.frame_numbers(site))
+    }
+
+    /// Returns the text of the stack frame of this number; empty if there is none.
+    pub fn frame_text(&self, number: u32) -> &str {
+        self.side.as_ref().map_or("", |side| side.table.text(number))
+    }
+
     /// Returns the name of a stack frame: function, file, line. Names are stored at the end of a trace.
     pub fn frame_name(&self, frame: &str) -> Option<&str> {
         self.side.as_ref()?.table.name(frame)

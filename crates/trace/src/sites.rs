@@ -142,10 +142,17 @@ pub(crate) struct SiteTable {
 impl SiteTable {
     /// Returns the texts of the site's stack frames, the innermost first; none if the site is not defined.
     pub(crate) fn frames(&self, site: SiteId) -> impl Iterator<Item = &str> {
-        self.sites.get(site.0 as usize).unwrap_or_default().iter().map(|&frame| self.text(frame))
+        self.frame_numbers(site).iter().map(|&frame| self.text(frame))
     }
 
-    fn text(&self, number: u32) -> &str {
+    /// Returns the numbers of the texts of the site's stack frames, the innermost first; none if the site is not
+    /// defined.
+    pub(crate) fn frame_numbers(&self, site: SiteId) -> &[u32] {
+        self.sites.get(site.0 as usize).unwrap_or_default()
+    }
+
+    /// Returns the text of this number; empty if there is none.
+    pub(crate) fn text(&self, number: u32) -> &str {
         let text = self.texts.get(number as usize).unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
     }
