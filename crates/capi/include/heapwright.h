@@ -325,6 +325,31 @@ size_t hw_shared_usable_size_offset(const hw_shared *heap, uint64_t offset);
 /* Resizes a block to `size` bytes in place, or fails with HW_NO_ROOM. */
 hw_status hw_shared_resize_in_place(hw_shared *heap, uint64_t offset, size_t size);
 
+/* Blocks that a word of the segment shows. The word is eight bytes of another used block, aligned to eight, and contains
+ * the offset of a block or 0. The word changes in the same step as the heap: wherever the process is killed, the
+ * survivors find both done or neither, and nothing leaks. Processes change the word only by these calls; they may read
+ * it at any time. The callbacks run under the heap's lock: they should be short and must not use the heap, but for
+ * hw_shared_pointer_of. Where there is no such word, all return HW_NOT_A_BLOCK; in a heap made with slabs,
+ * HW_BAD_OPTIONS. `offset` may be null. */
+
+/* Fills a new block before the word shows it. `old` is what the word contained: the next node of a list, for example. */
+typedef void (*hw_shared_filler)(void *block, uint64_t old, void *context);
+
+/* Allocates `size` bytes, has `fill` fill them (null: leaves them as they are) and stores the offset in the word. */
+hw_status hw_shared_allocate_into(hw_shared *heap, uint64_t word, size_t size, hw_shared_filler fill, void *context,
+                                  uint64_t *offset);
+
+/* Resizes the block that the word shows; it may move, and the word follows it. Contents are copied under the lock. */
+hw_status hw_shared_resize_into(hw_shared *heap, uint64_t word, size_t size, uint64_t *offset);
+
+/* Returns what a word will contain that showed a block which is about to be freed: the link to the next, or 0. */
+typedef uint64_t (*hw_shared_successor)(const void *block, void *context);
+
+/* Frees the block that the word shows and stores what `next` returns (null: 0) in the word. `offset` gets where the
+ * block was; 0, and nothing happens, when the word contains 0. */
+hw_status hw_shared_free_from(hw_shared *heap, uint64_t word, hw_shared_successor next, void *context,
+                              uint64_t *offset);
+
 /* Convert an offset to an address in this process, and back. Null and 0 stand for each other, and are returned for
  * what does not lie in the segment. Neither checks whether a block starts there. No lock is taken. */
 void *hw_shared_pointer_of(const hw_shared *heap, uint64_t offset);
@@ -451,6 +476,19 @@ typedef struct hw_shared_reclaimed {
 /* Frees the blocks of processes that are not attached any more, except blocks that a root points at. Blocks that are
  * reachable only from other blocks are freed too: adopt them first. `reclaimed` may be null. */
 hw_status hw_shared_reclaim(hw_shared *heap, unsigned whose, hw_shared_reclaimed *reclaimed);
+
+/* Reports to the library an offset that a block contains. */
+typedef void (*hw_shared_reporter)(uint64_t offset, void *library);
+
+/* Calls `report` for each offset that the block contains; any number that is no offset of a block is ignored. */
+typedef void (*hw_shared_tracer)(const void *block, size_t size, hw_shared_reporter report, void *library,
+                                 void *context);
+
+/* As hw_shared_reclaim, but keeps every block that a root leads to: `trace` is called once for each of these, under the
+ * heap's lock, and must not use the heap. Links that processes store themselves must not change meanwhile. Blocks of
+ * attached processes are kept. */
+hw_status hw_shared_reclaim_unreachable(hw_shared *heap, unsigned whose, hw_shared_tracer trace, void *context,
+                                        hw_shared_reclaimed *reclaimed);
 
 /* Counts the recoveries: how often a process repaired the heap after another one had died in an operation. */
 hw_status hw_shared_recoveries(const hw_shared *heap, uint64_t *recoveries);

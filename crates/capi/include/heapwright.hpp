@@ -233,6 +233,34 @@ public:
         detail::require(hw_shared_try_allocate(heap_, bytes, alignment, &block));
         return block;
     }
+    /* Allocates, fills and publishes in one step: `word`, in a block of the segment, contains the block's offset
+     * afterwards. `fill(void *block, std::uint64_t old)` runs under the heap's lock and must not throw. Returns the
+     * block's address. See hw_shared_allocate_into. */
+    template <typename Fill> void *allocate_into(std::uint64_t &word, std::size_t bytes, Fill fill) {
+        std::uint64_t offset = 0;
+        auto call = [](void *block, std::uint64_t old, void *context) { (*static_cast<Fill *>(context))(block, old); };
+        detail::require(hw_shared_allocate_into(heap_, offset_of_word(word), bytes, call, &fill, &offset));
+        return hw_shared_pointer_of(heap_, offset);
+    }
+    /* Resizes the block that `word` shows; the word follows it. Returns its address. */
+    void *resize_into(std::uint64_t &word, std::size_t bytes) {
+        std::uint64_t offset = 0;
+        detail::require(hw_shared_resize_into(heap_, offset_of_word(word), bytes, &offset));
+        return hw_shared_pointer_of(heap_, offset);
+    }
+    /* Frees the block that `word` shows, which contains what `next(const void *block)` returned afterwards. Returns
+     * whether there was one. */
+    template <typename Next> bool free_from(std::uint64_t &word, Next next) {
+        std::uint64_t offset = 0;
+        auto call = [](const void *block, void *context) -> std::uint64_t {
+            return (*static_cast<Next *>(context))(block);
+        };
+        detail::require(hw_shared_free_from(heap_, offset_of_word(word), call, &next, &offset));
+        return offset != 0;
+    }
+    bool free_from(std::uint64_t &word) {
+        return free_from(word, [](const void *) { return std::uint64_t{0}; });
+    }
     void deallocate(void *block) { detail::require(hw_shared_free(heap_, block)); }
 
     /* Allocates and constructs a value. A process that is killed here leaves a block that reclaiming finds. */
@@ -282,6 +310,7 @@ public:
     template <class T> heapwright::allocator<T> allocator() const noexcept;
 
 private:
+    std::uint64_t offset_of_word(const std::uint64_t &word) const { return hw_shared_offset_of(heap_, &word); }
     explicit shared_heap(hw_shared *heap) : heap_(heap) {
         try {
             detail::open_heaps::add(heap);

@@ -7,5 +7,6 @@ pub(crate) mod failure;
 pub(crate) mod inspect;
 pub(crate) mod mutex;
 pub(crate) mod operate;
+pub(crate) mod publish;
 pub(crate) mod roots;
 pub(crate) mod types;

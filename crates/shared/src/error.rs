@@ -16,7 +16,7 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The settings make no sense.
+    /// The settings make no sense, or those of the heap exclude the call.
     BadSettings {
         /// Which, and what they may be.
         why: &'static str,
@@ -122,6 +122,11 @@ pub enum Error {
         /// The offset that was given.
         offset: u64,
     },
+    /// No word of a used block that could show where a block lies is there.
+    NotAWord {
+        /// The offset that was given.
+        offset: u64,
+    },
     /// The offset lies in a hole: freed before, or never allocated.
     AlreadyFree {
         /// The offset that was given.
@@ -160,7 +165,7 @@ impl fmt::Display for Error {
         use Error as E;
         match self {
             E::BadName { why } => write!(f, "this cannot be the name of a segment: {why}"),
-            E::BadSettings { why } => write!(f, "the segment cannot be made like that: {why}"),
+            E::BadSettings { why } => write!(f, "the settings do not allow this: {why}"),
             E::Exists { place } => write!(f, "{place} exists already; open it, remove it or choose another name"),
             E::NotFound { place } => write!(f, "there is no {place}; create it first"),
             E::NotOurs { place, owner } => {
@@ -213,6 +218,10 @@ impl fmt::Display for Error {
                 write!(f, "an alignment of {align} is not possible here: a power of two up to {most} is")
             }
             E::NotABlock { offset } => write!(f, "no block starts at {offset:#x}; it was never allocated here"),
+            E::NotAWord { offset } => write!(
+                f,
+                "{offset:#x} is no word that could show where a block lies: eight bytes, aligned, of another used block"
+            ),
             E::AlreadyFree { offset } => write!(f, "what lies at {offset:#x} is free already; it was freed twice"),
             E::NoRoom { bytes } => write!(f, "the block cannot have {bytes} bytes where it is; let it move"),
             E::BeyondMaximum { bytes, most } => {

@@ -6,9 +6,10 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
 use heapwright_os::{Deaths, SharedLock, pid_namespace};
-use heapwright_placement::PolicyKind;
+use heapwright_placement::{Change, PolicyKind};
 
 use crate::layout::{Layout, Plan};
+use crate::publication::Publication;
 use crate::record::Record;
 use crate::settings::SmallBlocks;
 
@@ -16,7 +17,7 @@ use crate::settings::SmallBlocks;
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
 
 /// The version of all that lies in a segment.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
@@ -41,6 +42,9 @@ pub(crate) struct Header {
     seal_complement: AtomicU64,
     _line: [AtomicU64; 5],
     pub(crate) live: Live,
+    /// Takes precedence over [`Live::record`] while it is pending.
+    pub(crate) publication: Publication,
+    _rest: [AtomicU64; 2],
 }
 
 /// What changes while the segment is used, under the lock.
@@ -119,13 +123,24 @@ impl Header {
         compiler_fence(SeqCst);
     }
 
+    /// The change that is under way.
+    pub(crate) fn pending_change(&self) -> Option<Change> {
+        self.publication.change().or_else(|| self.live.record.read())
+    }
+
+    /// Nothing is under way any more. The record is cleared first: what it would undo, the publication has made final.
+    pub(crate) fn clear_pending(&self) {
+        self.live.record.clear();
+        self.publication.clear();
+    }
+
     /// From now on the segment is used in the namespace of the calling process.
     pub(crate) fn set_our_namespace(&self) {
         self.namespace.store(pid_namespace().unwrap_or(0), Relaxed);
     }
 }
 
-const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, live) == 192);
+const _: () = assert!(size_of::<Header>() == 320 && std::mem::offset_of!(Header, live) == 192);
 
 /// The fixed part, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -206,7 +206,7 @@ mod tests {
                 for max_size in [None, Some(1 << 22), Some(1 << 36)] {
                     let layout = layout(Settings { policy, granule, max_size, ..Settings::default() });
                     let Plan { processes, roots, max_size, .. } = layout.plan;
-                    assert_eq!(layout.slots, 256);
+                    assert_eq!(layout.slots, 320);
                     assert_eq!(layout.roots - layout.slots, processes * 16);
                     assert!(layout.owners - layout.roots >= roots * 48);
                     assert!(layout.metadata - layout.owners >= max_size / granule as usize);

@@ -21,10 +21,10 @@
 //! # Ok::<(), heapwright_shared::Error>(())
 //! ```
 //!
-//! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record` (what lies in
+//! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record`, `publication` (what lies in
 //! a segment); `sections`, `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
-//! `recover`, `view`; `slabs` (small blocks without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `grow`, `roots`,
-//! `mutex`, `reclaim`, `inspect` (what handles do); `snapshot`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
+//! `recover`, `view`; `slabs` (small blocks without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `publish`, `grow`, `roots`,
+//! `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `snapshot`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
 mod close;
 mod condition;
@@ -44,6 +44,9 @@ mod operate;
 mod owners;
 mod place;
 mod processes;
+mod publication;
+mod publish;
+mod reachable;
 mod reclaim;
 mod record;
 mod recover;
@@ -66,6 +69,7 @@ pub use mutex::{Mutex, MutexGuard, RawMutex};
 pub use offset::{Offset, Relocatable};
 pub use place::Place;
 pub use processes::{Owner as BlockOwner, ProcessState};
+pub use reachable::Traced;
 pub use reclaim::{Leavers, Reclaimed};
 pub use repair::{Repaired, Strangers};
 pub use roots::{LONGEST_NAME, Root};

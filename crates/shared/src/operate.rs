@@ -119,12 +119,12 @@ impl SharedHeap {
             let holds = section.usable_size(offset)?.min(bytes);
             let moved = section.allocate(bytes, 1)?;
             if holds <= COPIED_UNDER_THE_LOCK {
-                self.copy(offset, moved, holds);
+                self.mapping.copy_block(offset, moved, holds);
                 return section.deallocate(offset).map(|()| moved);
             }
             (moved, holds)
         };
-        self.copy(offset, moved, holds);
+        self.mapping.copy_block(offset, moved, holds);
         let mut section = self.enter()?;
         match section.deallocate(offset) {
             Ok(()) => Ok(moved),
@@ -139,19 +139,11 @@ impl SharedHeap {
             return Ok(offset);
         }
         let moved = self.allocate(bytes)?;
-        self.copy(offset, moved, had);
+        self.mapping.copy_block(offset, moved, had);
         match self.deallocate(offset) {
             Ok(()) => Ok(moved),
             Err(refused) => self.deallocate(moved).and(Err(refused)),
         }
-    }
-
-    /// Copies the first `bytes` of one block to another.
-    fn copy(&self, from: Offset, to: Offset, bytes: usize) {
-        let base = self.mapping.segment.base();
-        // SAFETY: both were used blocks of the heap under the lock, and so within the segment and apart; each holds as
-        // much. No other thread uses the new one, and the caller may have the old one read.
-        unsafe { base.add(to.get() as usize).copy_from_nonoverlapping(base.add(from.get() as usize), bytes) };
     }
 
     /// How many bytes the block at `offset` holds: what was asked for, rounded up.
@@ -239,7 +231,7 @@ impl Section<'_> {
         Ok(())
     }
 
-    fn resize(&mut self, offset: Offset, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn resize(&mut self, offset: Offset, bytes: usize) -> Result<(), Error> {
         let place = self.place_of(offset)?;
         let had = self.usable_size(offset)?;
         let record = self.record();
@@ -251,14 +243,14 @@ impl Section<'_> {
         })
     }
 
-    fn usable_size(&mut self, offset: Offset) -> Result<usize, Error> {
+    pub(crate) fn usable_size(&mut self, offset: Offset) -> Result<usize, Error> {
         let place = self.place_of(offset)?;
         self.engine().usable_size(place).ok_or(Error::NotABlock { offset: offset.get() })
     }
 }
 
 #[cold]
-fn refused_free(refused: FreeError, offset: Offset) -> Error {
+pub(crate) fn refused_free(refused: FreeError, offset: Offset) -> Error {
     match refused {
         FreeError::AlreadyFree => Error::AlreadyFree { offset: offset.get() },
         _ => Error::NotABlock { offset: offset.get() },

@@ -123,14 +123,14 @@ impl Section<'_> {
         Ok(Some(place))
     }
 
-    fn reclaim_block(&mut self, block: Block) -> Result<(), Error> {
+    pub(crate) fn reclaim_block(&mut self, block: Block) -> Result<(), Error> {
         let offset = self.offset_at(block.offset).get();
         self.release(block.offset).map_err(|_| Error::NotABlock { offset })
     }
 }
 
 impl Leavers {
-    fn include(self, state: ProcessState) -> bool {
+    pub(crate) fn include(self, state: ProcessState) -> bool {
         match state {
             ProcessState::Attached => false,
             ProcessState::Closed => self == Leavers::DeadAndClosed,

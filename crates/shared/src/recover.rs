@@ -23,11 +23,28 @@ pub(crate) fn recover(sections: &Sections) -> Result<Placer, Error> {
 
 /// Lays out the engine's metadata for the segment's capacity, and puts it in order.
 pub(crate) fn lay_out(sections: &Sections) -> Result<Placer, Error> {
-    let live = &sections.header().live;
-    let engine = engine::recover(sections, live.record.read()).inspect_err(|_| live.set_broken())?;
+    let header = sections.header();
+    let engine = complete(sections).inspect_err(|_| header.live.set_broken())?;
     slabs::reconcile(sections, &engine);
-    live.begin_epoch();
-    live.record.clear();
+    header.live.begin_epoch();
+    header.clear_pending();
+    Ok(engine)
+}
+
+/// Completes or undoes the change that is under way, and the word that it publishes in.
+fn complete(sections: &Sections) -> Result<Placer, Error> {
+    let (header, data) = (sections.header(), sections.layout.data);
+    let published = header.publication.read();
+    if published.is_some_and(|published| !published.is_plausible(data, sections.layout.length())) {
+        return Err(Error::Corrupted { what: "the word on record is none", offset: 0 });
+    }
+    let engine = engine::recover(sections, header.pending_change())?;
+    if let Some(published) = published {
+        if !published.is_plausible(data, data + engine.heap_size()) {
+            return Err(Error::Corrupted { what: "the word on record is none", offset: published.word });
+        }
+        sections.publish(published);
+    }
     Ok(engine)
 }
 

@@ -79,10 +79,10 @@ fn has_strangers(mapping: &Mapping) -> bool {
 
 /// Derives anew all that is derived, and makes the segment one of this namespace.
 fn rebuild(mapping: &Mapping) -> Result<Placer, Error> {
-    let (header, live) = (mapping.header(), &mapping.header().live);
+    let header = mapping.header();
     if matches!(header.seal(), Seal::Set(_)) {
         // Nothing was under way when the segment was sealed, whatever the record says now.
-        live.record.clear();
+        header.clear_pending();
     }
     header.break_seal();
     header.set_our_namespace();
@@ -93,7 +93,7 @@ fn rebuild(mapping: &Mapping) -> Result<Placer, Error> {
 
 /// Lays out the metadata as if nothing had been under way: the last resort when the record contradicts the map.
 fn without_record(mapping: &Mapping) -> Result<Placer, Error> {
-    mapping.header().live.record.clear();
+    mapping.header().clear_pending();
     lay_out(mapping)
 }
 

@@ -2,11 +2,13 @@
 
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Release, Ordering::SeqCst, compiler_fence};
 
 use crate::header::Header;
 use crate::layout::Layout;
+use crate::offset::Offset;
 use crate::processes::ProcessSlot;
+use crate::publication::Published;
 use crate::roots::RootSlot;
 use crate::slabs::{Flight, SLAB, Slab};
 
@@ -97,6 +99,30 @@ impl Sections {
         let start: NonNull<AtomicU64> = self.at(self.layout.slabs + unit * stride);
         // SAFETY: as above.
         Some(Slab::at(unsafe { slice::from_raw_parts(start.as_ptr(), stride / 8) }, shape))
+    }
+
+    /// Stores a value in a word of the data.
+    #[inline(always)]
+    pub(crate) fn publish(&self, published: Published) {
+        compiler_fence(SeqCst);
+        // Release: who reads the word without the lock sees the contents of the block.
+        self.word(published.word).store(published.value, Release);
+        compiler_fence(SeqCst);
+    }
+
+    /// The word at an offset that was found to be one of the heap's.
+    #[inline(always)]
+    pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
+        // SAFETY: the offset is a multiple of 8 within the data, which is backed, and the word is used through atomics only.
+        unsafe { self.at(offset as usize).as_ref() }
+    }
+
+    /// Copies the first `bytes` of one block to another.
+    pub(crate) fn copy_block(&self, from: Offset, to: Offset, bytes: usize) {
+        let base = self.base;
+        // SAFETY: both were used blocks of the heap under the lock, and so within the segment and apart; each holds as
+        // much. No other thread uses the new one, and the caller may have the old one read.
+        unsafe { base.add(to.get() as usize).copy_from_nonoverlapping(base.add(from.get() as usize), bytes) };
     }
 
     pub(crate) fn metadata(&self) -> NonNull<u64> {

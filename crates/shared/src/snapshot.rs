@@ -159,7 +159,6 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
         return Err(error.clone());
     }
     let sections = &copy.sections;
-    let live = &sections.header().live;
     let seal = seal::judge(sections, taken)?;
     if let Some(checksum) = seal {
         seal::verify_copy(sections, &copy.held, checksum)?;
@@ -170,7 +169,7 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
         }
         Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
             engine::believe_claim(sections, copy.allocated)?;
-            let engine = engine::recover(sections, live.record.read())?;
+            let engine = engine::recover(sections, sections.header().pending_change())?;
             slabs::reconcile(sections, &engine);
             processes::count_anew(sections, &engine);
             engine

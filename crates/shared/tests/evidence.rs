@@ -119,7 +119,7 @@ fn a_flipped_bit_of_a_free_lock_is_no_holder() {
 
 /// How many entries of the process table, of 16 bytes each, are not free.
 fn listed(place: &Place, processes: u64) -> usize {
-    (0..processes).filter(|number| word_at(place, 256 + number * 16) != 0).count()
+    (0..processes).filter(|number| word_at(place, 320 + number * 16) != 0).count()
 }
 
 #[test]

@@ -8,8 +8,9 @@ use heapwright_shared::{Counters, RawMutex, SharedHeap};
 use crate::handle::{Handle, take_shared, with_shared};
 use crate::out::{store, store_handle, store_if_wanted, text_of};
 use crate::shared::failure::{Failure, last, reported, value_or};
+use crate::shared::publish::{Fill, Next, Trace};
 use crate::shared::types::{SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot, SharedSettings};
-use crate::shared::{create, inspect, mutex, operate, roots};
+use crate::shared::{create, inspect, mutex, operate, publish, roots};
 use crate::types::{Holes, Status, Violation, Visit};
 
 export! {
@@ -63,6 +64,22 @@ export! {
     }
     hw_shared_free_offset(heap: *mut Handle, offset: u64) -> Status {
         reported(with_shared(heap, |heap| operate::free_offset(heap, offset)))
+    }
+    hw_shared_allocate_into(
+        heap: *mut Handle, word: u64, size: usize, fill: Option<Fill>, context: *mut c_void, offset: *mut u64
+    ) -> Status {
+        let block = with_shared(heap, |heap| publish::allocate_into(heap, word, size, fill, context));
+        reported(block.map(|block| store_if_wanted(offset, block)))
+    }
+    hw_shared_resize_into(heap: *mut Handle, word: u64, size: usize, offset: *mut u64) -> Status {
+        let block = with_shared(heap, |heap| publish::resize_into(heap, word, size));
+        reported(block.map(|block| store_if_wanted(offset, block)))
+    }
+    hw_shared_free_from(
+        heap: *mut Handle, word: u64, next: Option<Next>, context: *mut c_void, offset: *mut u64
+    ) -> Status {
+        let block = with_shared(heap, |heap| publish::free_from(heap, word, next, context));
+        reported(block.map(|block| store_if_wanted(offset, block)))
     }
     hw_shared_usable_size(heap: *const Handle, block: *const c_void) -> usize {
         value_or(0, with_shared(heap, |heap| operate::usable_size(heap, block)))
@@ -141,6 +158,12 @@ export! {
     }
     hw_shared_reclaim(heap: *mut Handle, whose: u32, reclaimed: *mut SharedReclaimed) -> Status {
         let outcome = with_shared(heap, |heap| inspect::reclaim(heap, whose));
+        reported(outcome.map(|outcome| store_if_wanted(reclaimed, outcome)))
+    }
+    hw_shared_reclaim_unreachable(
+        heap: *mut Handle, whose: u32, trace: Option<Trace>, context: *mut c_void, reclaimed: *mut SharedReclaimed
+    ) -> Status {
+        let outcome = with_shared(heap, |heap| publish::reclaim_unreachable(heap, whose, trace, context));
         reported(outcome.map(|outcome| store_if_wanted(reclaimed, outcome)))
     }
     hw_shared_recoveries(heap: *const Handle, recoveries: *mut u64) -> Status {

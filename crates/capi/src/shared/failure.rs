@@ -47,7 +47,7 @@ impl From<&Error> for Status {
             Error::NoSpace { .. } => Status::OutOfMemory,
             Error::Full { .. } => Status::Full,
             Error::BadAlignment { .. } => Status::BadAlignment,
-            Error::NotABlock { .. } => Status::NotABlock,
+            Error::NotABlock { .. } | Error::NotAWord { .. } => Status::NotABlock,
             Error::AlreadyFree { .. } => Status::AlreadyFree,
             Error::NoRoom { .. } => Status::NoRoom,
             Error::BeyondMaximum { .. } => Status::BeyondMaximum,

@@ -95,10 +95,14 @@ pub(crate) unsafe fn check(heap: &SharedHeap, out: *mut Violation) -> Result<(),
 }
 
 pub(crate) fn reclaim(heap: &SharedHeap, whose: u32) -> Result<SharedReclaimed, Failure> {
-    let whose = match whose {
-        0 => Leavers::Dead,
-        1 => Leavers::DeadAndClosed,
-        _ => return Err(Status::BadOptions.into()),
-    };
-    Ok(heap.reclaim(whose)?.into())
+    Ok(heap.reclaim(leavers(whose)?)?.into())
+}
+
+/// Decodes `HW_RECLAIM_*`.
+pub(crate) fn leavers(whose: u32) -> Result<Leavers, Status> {
+    match whose {
+        0 => Ok(Leavers::Dead),
+        1 => Ok(Leavers::DeadAndClosed),
+        _ => Err(Status::BadOptions),
+    }
 }

@@ -206,6 +206,48 @@ static void growth(unsigned policy) {
     removed(heap);
 }
 
+static void link_to(void *block, uint64_t old, void *context) {
+    ((uint64_t *)block)[0] = old;
+    ((uint64_t *)block)[1] = *(uint64_t *)context;
+}
+
+static uint64_t link_of(const void *block, void *context) {
+    *(uint64_t *)context = ((const uint64_t *)block)[1];
+    return ((const uint64_t *)block)[0];
+}
+
+static void report_link(const void *block, size_t size, hw_shared_reporter report, void *library, void *context) {
+    CHECK(size >= sizeof(uint64_t));
+    ++*(int *)context;
+    report(*(const uint64_t *)block, library);
+}
+
+static void by_word(hw_shared *heap) {
+    uint64_t word = 0, block = 0, value = 0;
+    CHECK(hw_shared_allocate_offset(heap, 8, 8, &word) == HW_OK);
+    uint64_t *head = (uint64_t *)hw_shared_pointer_of(heap, word);
+    *head = 0;
+    CHECK(hw_shared_free_from(heap, word, NULL, NULL, &block) == HW_OK && block == 0);
+    for (value = 1; value <= 3; ++value) {
+        CHECK(hw_shared_allocate_into(heap, word, 16, link_to, &value, &block) == HW_OK && *head == block);
+    }
+    CHECK(hw_shared_resize_into(heap, word, 7000, &block) == HW_OK && *head == block);
+    int traced = 0;
+    hw_shared_reclaimed reclaimed;
+    CHECK(hw_shared_set_root(heap, "word", word, NULL) == HW_OK);
+    CHECK(hw_shared_reclaim_unreachable(heap, HW_RECLAIM_DEAD, report_link, &traced, &reclaimed) == HW_OK);
+    CHECK(traced >= 4 && reclaimed.blocks == 0);
+    CHECK(hw_shared_reclaim_unreachable(heap, HW_RECLAIM_DEAD, NULL, NULL, NULL) == HW_NULL_POINTER);
+    for (uint64_t expected = 3; expected >= 1; --expected) {
+        CHECK(hw_shared_free_from(heap, word, link_of, &value, NULL) == HW_OK && value == expected);
+    }
+    CHECK(*head == 0);
+    CHECK(hw_shared_allocate_into(heap, word + 4, 16, NULL, NULL, NULL) == HW_NOT_A_BLOCK && SAYS("no word"));
+    CHECK(hw_shared_resize_into(heap, word, 16, NULL) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_free_from(heap, 0, NULL, NULL, NULL) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_remove_root(heap, "word", NULL) == HW_OK && hw_shared_free_offset(heap, word) == HW_OK);
+}
+
 static void exercise(unsigned policy) {
     hw_shared_settings settings = settings_of(policy);
     hw_shared *heap = created(&settings);
@@ -214,6 +256,7 @@ static void exercise(unsigned policy) {
     CHECK(hw_shared_overhead(heap) > 0 && hw_shared_overhead(heap) < 64 << 10);
     by_address(heap);
     by_offset(heap);
+    by_word(heap);
     what_is_there(heap);
     refuse_what_is_no_block(heap);
     roots(heap);

@@ -111,12 +111,34 @@ static void mutexes_tell_of_a_dead_holder() {
     shared_heap::unlink(name);
 }
 
+static void a_list_is_changed_with_its_blocks() {
+    struct node {
+        std::uint64_t next, value;
+    };
+    auto heap = heapwright::shared_heap::create(name);
+    auto &head = *static_cast<std::uint64_t *>(heap.allocate(sizeof(std::uint64_t)));
+    head = 0;
+    for (std::uint64_t value = 0; value < 10; ++value) {
+        heap.allocate_into(head, sizeof(node), [&](void *block, std::uint64_t old) { new (block) node{old, value}; });
+    }
+    CHECK(static_cast<node *>(heap.resize_into(head, 3000))->value == 9);
+    std::uint64_t sum = 0;
+    while (heap.free_from(head, [&](const void *block) {
+        sum += static_cast<const node *>(block)->value;
+        return static_cast<const node *>(block)->next;
+    })) {
+    }
+    CHECK(sum == 45 && head == 0 && !heap.free_from(head));
+    heapwright::shared_heap::unlink(name);
+}
+
 int main() {
     name = segment_name("cplusplus");
     pointers_keep_their_targets();
     vectors_mean_the_same_at_two_addresses();
     failures_are_thrown_with_their_text();
     mutexes_tell_of_a_dead_holder();
+    a_list_is_changed_with_its_blocks();
     puts("shared_cplusplus: ok");
     return 0;
 }

@@ -24,7 +24,7 @@ pub const EPOCH: u64 = 192 + 7;
 /// What that byte is when somebody found the heap broken.
 pub const BROKEN: u8 = 0x80;
 /// The first root of a segment with room for 64 processes: its offset.
-pub const FIRST_ROOT: u64 = 256 + 64 * 16;
+pub const FIRST_ROOT: u64 = 320 + 64 * 16;
 /// Bytes that the heap's metadata, in a segment of 64 KiB, certainly has.
 pub const METADATA: RangeInclusive<u64> = 4096..=4600;
 

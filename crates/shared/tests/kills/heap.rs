@@ -5,16 +5,23 @@ use std::path::Path;
 
 use heapwright_shared::{Access, Error, Offset, Place, PolicyKind, Settings, SharedHeap, SmallBlocks, Strangers};
 
-use crate::census::{Census, fill};
+use crate::census::{Census, fill, verify};
 use crate::child;
 use crate::fates::{Fate, Fates, empty};
-use crate::scenario::{Action, Piece, Scenario};
+use crate::scenario::{Action, Piece, Scenario, WORD};
 use crate::subject::Subject;
 use crate::words;
 
 /// Where the redo record lies in a segment's header (`record`, in `live`). Were it elsewhere, erasing this would break
 /// nothing, and a test would say so.
 const RECORD: Range<usize> = 200..232;
+
+/// What a block is filled with that the operation allocates into a word.
+const NEW: u64 = 99;
+
+fn word_of(piece: Offset) -> Result<Offset<Option<Offset>>, String> {
+    Offset::new(piece.get() + WORD).ok_or_else(|| "a word at offset 0".into())
+}
 
 /// One scenario under one policy. Dropping it removes its segment.
 pub struct HeapOperation {
@@ -61,8 +68,10 @@ impl HeapOperation {
         });
         live.map(|(index, block, bytes)| {
             let after = match self.scenario.action {
-                Action::Free(freed) if freed == index => None,
-                Action::Resize { block: resized, bytes: new } if resized == index => {
+                Action::Free(freed) | Action::FreeFrom(freed) if freed == index => None,
+                Action::Resize { block: resized, bytes: new } | Action::ResizeInto { block: resized, bytes: new }
+                    if resized == index =>
+                {
                     Some((moved.unwrap_or(block), new))
                 }
                 _ => Some((block, bytes)),
@@ -104,6 +113,12 @@ impl HeapOperation {
         if let Some(target) = root.and_then(|piece| blocks[piece]) {
             heap.set_root("root", target).map_err(words("set_root"))?;
         }
+        if let Some(linked) = self.scenario.action.linked() {
+            let target = linked.and_then(|piece| blocks[piece]).map_or(0, Offset::get);
+            let word = word_of(blocks[0].ok_or("no piece for the word")?)?;
+            // SAFETY: the word lies in the first piece, which nobody else uses yet.
+            unsafe { heap.pointer(word.cast::<u64>()).write(target) };
+        }
         if size > heap.size().map_err(words("size"))? {
             heap.grow(size).map_err(words("grow"))?;
         }
@@ -143,6 +158,33 @@ impl HeapOperation {
         self.blocks.get(piece).copied().flatten().ok_or_else(|| format!("piece {piece} is not a used block"))
     }
 
+    /// Buddies are aligned as their data's start is, at the least to 64.
+    fn possible(&self, align: usize) -> usize {
+        if self.policy == PolicyKind::Buddy { align.min(64) } else { align }
+    }
+
+    fn word(&self) -> Result<Offset<Option<Offset>>, String> {
+        word_of(self.block(0)?)
+    }
+
+    /// Nothing leaks: the word shows the block before the operation or after it, and no block is there that it should show.
+    fn allow_word(&self, heap: &SharedHeap) -> Result<(), String> {
+        let Some(linked) = self.scenario.action.linked() else { return Ok(()) };
+        let found = Census::take(heap)?;
+        // SAFETY: the word lies in the first piece, and the victim is dead.
+        let shown = unsafe { *heap.get(self.word()?.cast::<u64>()) };
+        let before = linked.map_or(Ok(0), |piece| self.block(piece).map(Offset::get))?;
+        let expected = if shown == before { &self.fates.before } else { &self.fates.after };
+        if found.used.keys().ne(expected.used.keys()) {
+            return Err(format!("the word shows {shown:#x}, and the used blocks are {:x?}", found.used.keys()));
+        }
+        match Offset::new(shown) {
+            Some(block) if !found.used.contains_key(&shown) => Err(format!("the word shows {block:?}, which is free")),
+            Some(block) if before == 0 => verify(heap, block, 128, NEW),
+            _ => Ok(()),
+        }
+    }
+
     /// Does the operation; says where a block went, if it moved one.
     fn act(&self, handle: &mut Option<SharedHeap>) -> Result<Option<Offset>, String> {
         if let Action::Open = self.scenario.action {
@@ -155,7 +197,7 @@ impl HeapOperation {
         }
         let heap = handle.as_ref().ok_or("nobody is attached")?;
         match self.scenario.action {
-            Action::Allocate { bytes, align } => match heap.allocate_aligned(bytes, align) {
+            Action::Allocate { bytes, align } => match heap.allocate_aligned(bytes, self.possible(align)) {
                 Err(Error::Full { .. }) if self.scenario.gain == 0 => {}
                 other => drop(other.map_err(words("allocate"))?),
             },
@@ -163,6 +205,14 @@ impl HeapOperation {
             Action::Resize { block, bytes } => {
                 return heap.resize(self.block(block)?, bytes).map(Some).map_err(words("resize"));
             }
+            Action::AllocateInto(bytes) => {
+                let fill_in = |block, _| fill(heap, heap.offset_of(block).expect("a block of the heap"), 128, NEW);
+                heap.allocate_into(self.word()?, bytes, fill_in).map_err(words("allocate_into"))?;
+            }
+            Action::ResizeInto { bytes, .. } => {
+                return heap.resize_into(self.word()?, bytes).map(Some).map_err(words("resize_into"));
+            }
+            Action::FreeFrom(_) => drop(heap.free_from(self.word()?, |_| None).map_err(words("free_from"))?),
             Action::Grow(bytes) => heap.grow(bytes).map_err(words("grow"))?,
             Action::SetRoot { name, block } => {
                 heap.set_root(name, self.block(block)?).map_err(words("set_root"))?;
@@ -260,6 +310,7 @@ impl HeapOperation {
         }
         heap.check().map_err(words("check"))?;
         self.fates.allow(heap)?;
+        self.allow_word(heap)?;
         empty(heap)
     }
 }

@@ -25,6 +25,13 @@ pub enum Action {
         block: usize,
         bytes: usize,
     },
+    /// Through the word of the first piece behind its contents, which shows the block.
+    AllocateInto(usize),
+    ResizeInto {
+        block: usize,
+        bytes: usize,
+    },
+    FreeFrom(usize),
     Grow(usize),
     SetRoot {
         name: &'static str,
@@ -47,6 +54,20 @@ pub enum Action {
     ReclaimDead,
     Repair,
 }
+
+impl Action {
+    /// The piece that the word of the first piece shows before the operation, if the operation is one on a word.
+    pub fn linked(self) -> Option<Option<usize>> {
+        match self {
+            Action::AllocateInto(_) => Some(None),
+            Action::ResizeInto { block, .. } | Action::FreeFrom(block) => Some(Some(block)),
+            _ => None,
+        }
+    }
+}
+
+/// Where the word lies in the first piece.
+pub const WORD: u64 = 56;
 
 /// An operation and the heap that it finds.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +151,26 @@ pub const SCENARIOS: &[Scenario] = &[
         &[Block(5000), Block(64)],
         Action::Resize { block: 0, bytes: 9000 },
         0,
+    ),
+    fixed("allocate into a word", &[Block(56)], Action::AllocateInto(128), 1),
+    fixed("allocate a part of a hole into a word", &[Block(56), Hole(512), Block(64)], Action::AllocateInto(192), 1),
+    Scenario {
+        most: 256 << 10,
+        ..fixed("grow to allocate into a word", &[Block(56)], Action::AllocateInto(70 << 10), 1)
+    },
+    fixed("resize into a word", &[Block(56), Block(128)], Action::ResizeInto { block: 1, bytes: 1000 }, 0),
+    fixed(
+        "resize into a word by moving",
+        &[Block(56), Hole(8192), Block(64), Hole(64), Block(128), Block(64)],
+        Action::ResizeInto { block: 4, bytes: 4000 },
+        0,
+    ),
+    fixed("free from a word", &[Block(56), Hole(192), Block(128)], Action::FreeFrom(2), -1),
+    fixed(
+        "free from a word between holes",
+        &[Block(56), Hole(192), Block(128), Hole(64), Block(64)],
+        Action::FreeFrom(2),
+        -1,
     ),
     growing("grow within the capacity", 96 << 10, Action::Grow(112 << 10), 0),
     growing("grow beyond the capacity", 64 << 10, Action::Grow(100 << 10), 0),

@@ -92,8 +92,17 @@ impl<'s, S: Subject> Trial<'s, S> {
 
     /// Has every state judged that the file passes through: those in which a kill at any instruction leaves it.
     pub fn judge_every_state(&self, record: Record) -> Result<Findings, String> {
+        self.judge_frames(self.film.frames.iter(), record)
+    }
+
+    /// Has every `stride`-th of them judged, and the last.
+    pub fn judge_states(&self, stride: usize) -> Result<Findings, String> {
+        self.judge_frames(self.film.frames.iter().rev().step_by(stride), Record::Kept)
+    }
+
+    fn judge_frames<'f>(&self, frames: impl Iterator<Item = &'f Frame>, record: Record) -> Result<Findings, String> {
         let mut findings = Findings::default();
-        for frame in &self.film.frames {
+        for frame in frames {
             self.rewind()?;
             put(self.subject, &frame.image, record)?;
             let verdict = self.witness.judge();

@@ -18,8 +18,8 @@ use crate::toy::Toy;
 const BOTH: [Survivor; 2] = [Survivor::Attached, Survivor::Newcomer];
 const SHORT: [PolicyKind; 2] = [PolicyKind::Buddy, PolicyKind::Best];
 
-const SHORT_STRIDES: Strides = Strides { attached: 997, newcomer: 1499 };
-const FULL_STRIDES: Strides = Strides { attached: 1, newcomer: 10 };
+const SHORT_STRIDES: Strides = Strides { states: 31, attached: 2999, newcomer: 4999 };
+const FULL_STRIDES: Strides = Strides { states: 1, attached: 1, newcomer: 10 };
 /// In the short form, so many states of an operation get recoverers that are killed.
 const RECOVERED_STATES: usize = 2;
 
@@ -36,13 +36,11 @@ pub fn all() -> Vec<Test> {
 fn short_form(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("{}: {what}", policy.name());
     vec![
-        Test::test(named("every state of every operation"), move || operations(policy, SCENARIOS, SHORT_STRIDES)),
-        Test::test(named("every state of creating, opening first and closing last"), move || {
-            alone(policy, SHORT_STRIDES)
-        }),
+        Test::test(named("states of every operation"), move || operations(policy, SCENARIOS, SHORT_STRIDES)),
+        Test::test(named("states of creating, opening first and closing last"), move || alone(policy, SHORT_STRIDES)),
         Test::test(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
         Test::test(named("without the record the steps do break"), move || erased_record(policy)),
-        Test::test(named("300 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 300)),
+        Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 100)),
         Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
         Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 1000)),
     ]
@@ -52,8 +50,8 @@ fn short_form(policy: PolicyKind) -> Vec<Test> {
 fn short_form_with_slabs(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("with slabs, {}: {what}", policy.name());
     vec![
-        Test::test(named("every state of every operation"), move || operations(policy, SLAB_SCENARIOS, SHORT_STRIDES)),
-        Test::test(named("300 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 300)),
+        Test::test(named("states of every operation"), move || operations(policy, SLAB_SCENARIOS, SHORT_STRIDES)),
+        Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 100)),
         Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Slabs, 1000)),
     ]
 }
@@ -125,6 +123,8 @@ fn each_operation(
 /// What to do with an operation: a real kill at one of so many instructions, by who judges it.
 #[derive(Clone, Copy)]
 struct Strides {
+    /// Every so many states that the file passes through are judged.
+    states: usize,
     attached: usize,
     newcomer: usize,
 }
@@ -133,10 +133,10 @@ struct Strides {
 fn every_state(subject: &impl Subject, strides: Strides) -> Result<Findings, String> {
     let mut trial = Trial::prepare(subject, Survivor::Attached)?;
     let mut findings = Findings { instructions: trial.instructions(), ..Findings::default() };
-    findings.add(trial.judge_every_state(Record::Kept)?);
+    findings.add(trial.judge_states(strides.states)?);
     findings.add(trial.kill_at_moments(strides.attached)?);
     trial.dismiss()?;
-    findings.add(trial.judge_every_state(Record::Kept)?);
+    findings.add(trial.judge_states(strides.states)?);
     findings.add(trial.kill_at_moments(strides.newcomer)?);
     Ok(findings)
 }
@@ -145,7 +145,7 @@ fn every_state(subject: &impl Subject, strides: Strides) -> Result<Findings, Str
 fn every_state_alone(subject: &impl Subject, strides: Strides) -> Result<Findings, String> {
     let trial = Trial::prepare(subject, Survivor::Newcomer)?;
     let mut findings = Findings { instructions: trial.instructions(), ..Findings::default() };
-    findings.add(trial.judge_every_state(Record::Kept)?);
+    findings.add(trial.judge_states(strides.states)?);
     findings.add(trial.kill_at_moments(strides.newcomer)?);
     Ok(findings)
 }
