@@ -1,8 +1,9 @@
 //! Kills processes in the middle of operations on a shared heap and sees whether the others can go on.
 //!
-//! `cargo test --package heapwright-shared --test kills` judges a sample of the states that every operation passes through,
-//! for buddy and best fit, with real kills at samples. `.ci/kills` runs the full form: all policies, every state, a real
-//! SIGKILL at every instruction, 10,000 kills among busy processes, 100,000 damaged segments, and the time that recovery takes.
+//! `cargo test --package heapwright-shared --test kills` judges a sample of the states that a third of the operations
+//! pass through (which third, is drawn in each run) for buddy and best fit, with real kills at samples. `.ci/kills`
+//! runs the full form: all policies, every state, a real SIGKILL at every instruction, 10,000 kills among busy processes,
+//! 100,000 damaged segments, and the time that recovery takes.
 //!
 //! Stepping needs x86-64: on other processors a stop between the two halves of an atomic operation makes it begin again, for
 //! ever, and breakpoints are other instructions.
