@@ -47,6 +47,22 @@ pub struct RuleArguments {
     #[arg(long, value_name = "RESULT", value_parser = PossibleValuesParser::new(["block", "null"]))]
     pub zero: Option<String>,
 
+    /// Which neighbours a freed block merges with [default: both].
+    #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(["both", "forward", "deferred"]))]
+    pub merging: Option<String>,
+
+    /// Which end of a hole a block is cut from [default: low].
+    #[arg(long, value_name = "END", value_parser = PossibleValuesParser::new(["low", "high"]))]
+    pub split: Option<String>,
+
+    /// The rover of next fit [default: wraps].
+    #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(["wraps", "never-wraps", "freed"]))]
+    pub rover: Option<String>,
+
+    /// The holes that worst fit takes [default: largest].
+    #[arg(long, value_name = "HOLES", value_parser = PossibleValuesParser::new(["largest", "never-exact"]))]
+    pub worst: Option<String>,
+
     /// Length of a fixed region in bytes, in which requests may fail, instead of a heap that grows.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub region: Option<usize>,
@@ -56,7 +72,7 @@ impl RuleArguments {
     /// Returns whether any rule was named.
     #[must_use]
     pub fn are_given(&self) -> bool {
-        let texts = self.rules.is_some() || self.growth.is_some() || self.zero.is_some() || self.region.is_some();
+        let texts = self.rules.is_some() || self.region.is_some() || self.texts().next().is_some();
         texts || [self.granule, self.header, self.align, self.min_remainder].iter().any(Option::is_some)
     }
 
@@ -79,13 +95,9 @@ impl RuleArguments {
     /// As [`RuleArguments::over`].
     pub fn of_any_length(&self, base: RuleSet) -> Result<RuleSet> {
         let mut set = self.rules.as_deref().map_or(Ok(base), |named| read(named, base))?;
-        if let Some(growth) = &self.growth {
-            let text = format!("growth={growth}");
-            set = RuleSet::read(&text, set).map_err(|error| anyhow!("--growth {growth}: {error}"))?;
-        }
-        if let Some(zero) = &self.zero {
-            let text = format!("zero={zero}");
-            set = RuleSet::read(&text, set).map_err(|error| anyhow!("--zero {zero}: {error}"))?;
+        for (key, value) in self.texts() {
+            let text = format!("{key}={value}");
+            set = RuleSet::read(&text, set).map_err(|error| anyhow!("--{key} {value}: {error}"))?;
         }
         let RuleSet { rules, requests, .. } = &mut set;
         rules.granule = self.granule.unwrap_or(rules.granule);
@@ -101,6 +113,32 @@ impl RuleArguments {
             Err(invalid) => Err(anyhow!("{invalid}")),
         }
     }
+}
+
+impl RuleArguments {
+    /// Returns the options whose values are those of the text form.
+    fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("growth", &self.growth),
+            ("zero", &self.zero),
+            ("merging", &self.merging),
+            ("split", &self.split),
+            ("rover", &self.rover),
+            ("worst", &self.worst),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| value.as_deref().map(|value| (key, value)))
+    }
+}
+
+/// Refuses rules that the fast engine does not have, for a command that has no other.
+///
+/// # Errors
+/// The rule, and the command that has an engine for it.
+pub fn refuse_odd(set: &RuleSet) -> Result<()> {
+    set.odd.reason().map_or(Ok(()), |reason| {
+        Err(anyhow!("{reason}: only heapwright replay has an engine for this rule (the reference engine)"))
+    })
 }
 
 /// Reads the set of a name, or a file.
@@ -125,15 +163,23 @@ pub fn policies(set: &RuleSet, names: &[String]) -> Result<Vec<PolicyKind>> {
     match set.only {
         Some(Only::Mapped) => bail!("these rules map every block by itself: there is no placement to simulate"),
         Some(Only::Policy(policy)) => {
+            ensure!(set.odd.reason_under(policy).is_none(), "{} has no such rules: leave them out", policy.name());
             let other = names.iter().find(|name| *name != policy.name());
             ensure!(other.is_none(), "these rules belong to the policy {}: leave out --policy", policy.name());
             Ok(vec![policy])
         }
         None => {
+            let is_odd = set.odd.reason_under(PolicyKind::Buddy).is_some();
+            let buddy = PolicyKind::Buddy.name();
+            ensure!(
+                !is_odd || !names.iter().any(|name| name == buddy),
+                "buddies have no such rules: leave out -p buddy"
+            );
             let is_mapped = |name: &String| name == policy::MAPPED;
             ensure!(!names.iter().any(is_mapped), "mapped has no placement to simulate: add --real");
             let chosen: Vec<PolicyKind> = names.iter().filter_map(|name| PolicyKind::from_name(name)).collect();
-            Ok(if chosen.is_empty() { PolicyKind::ALL.to_vec() } else { chosen })
+            let all = PolicyKind::ALL.into_iter().filter(|policy| !is_odd || *policy != PolicyKind::Buddy);
+            Ok(if chosen.is_empty() { all.collect() } else { chosen })
         }
     }
 }

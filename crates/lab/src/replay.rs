@@ -24,6 +24,7 @@ Examples:
   heapwright replay gcc.hwt                         every policy
   heapwright replay gcc.hwt -p first -p best        two of them
   heapwright replay gcc.hwt --rules report000       under the rules of a published allocator (docs/policies.md)
+  heapwright replay gcc.hwt --merging deferred      by the slow reference engine, which has every rule
   heapwright replay gcc.hwt --granule 8 --json      other rules, for a program to read
   heapwright replay gcc.hwt --region 16777216       in a fixed region of 16 MiB
 
@@ -62,6 +63,10 @@ struct Row {
     #[serde(flatten)]
     outcome: Outcome,
     seconds: f64,
+    /// The engine that placed the blocks: `fast` or `reference`.
+    engine: &'static str,
+    /// Why the reference engine did.
+    because: Option<&'static str>,
     /// Why only a part of the trace was replayed.
     damage: Option<String>,
 }
@@ -71,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.real.real {
         return arguments.real.run(&arguments.trace, &arguments.policy, arguments.json);
     }
-    let models = arguments.heap.models(&arguments.policy)?;
+    let models = arguments.heap.models_of_any_engine(&arguments.policy)?;
     let progress = Progress::new("replay", models.len());
     let mut rows = Vec::new();
     for model in models {
@@ -85,7 +90,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         if rows.is_empty() {
             warn_of_damage(&arguments.trace, trace.damage());
         }
-        rows.push(Row { outcome, seconds, damage: trace.damage().map(ToString::to_string) });
+        let because = model.odd.reason_under(policy);
+        let engine = if because.is_some() { "reference" } else { "fast" };
+        rows.push(Row { outcome, seconds, engine, because, damage: trace.damage().map(ToString::to_string) });
         progress.step();
     }
     drop(progress);
@@ -121,6 +128,11 @@ fn print(rows: &[Row]) {
             number::grouped(outcome.events),
             number::bytes(outcome.peak_requested)
         );
+    }
+    for Row { outcome, because, .. } in rows {
+        if let Some(reason) = because {
+            heapwright_show::println!("{}: reference engine, because {reason}", outcome.policy.name());
+        }
     }
     for Row { outcome, .. } in rows.iter().filter(|row| row.outcome.refused + row.outcome.unknown > 0) {
         heapwright_show::println!(

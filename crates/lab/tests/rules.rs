@@ -158,3 +158,23 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 }
+
+#[test]
+fn odd_rules_select_the_reference_engine_which_only_replay_has() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/lua.hwt");
+    let replay = |rules: &[&str]| {
+        let output = heapwright().args(["replay", trace]).args(rules).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr))
+    };
+    let (succeeded, text) = replay(&["-p", "next", "-p", "first", "--rover", "freed"]);
+    assert!(succeeded && text.contains("next: reference engine, because the rover moves to freed holes"), "{text}");
+    assert!(!text.contains("first: reference engine"), "{text}");
+    let (succeeded, text) = replay(&["-p", "buddy", "--merging", "forward"]);
+    assert!(!succeeded && text.contains("buddies have no such rules: leave out -p buddy"), "{text}");
+    let only = "merging is forward only: only heapwright replay has an engine for this rule";
+    for command in [&["run", "--merging", "forward", "--", "true"][..], &["fit", trace, "--merging", "forward"]] {
+        let output = heapwright().args(command).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains(only), "{command:?}: {text}");
+    }
+}

@@ -180,7 +180,11 @@ fn rules(value: &[u8]) -> Option<RuleSet> {
         exit_at_once(2)
     };
     let Ok(text) = str::from_utf8(value) else { refuse(&"it is not UTF-8") };
-    Some(RuleSet::from_text(text, RuleSet::USUAL).unwrap_or_else(|error| refuse(&error)))
+    let set = RuleSet::from_text(text, RuleSet::USUAL).unwrap_or_else(|error| refuse(&error));
+    if let Some(reason) = set.odd.reason() {
+        refuse(&format_args!("{reason}: only heapwright replay has an engine for this rule"));
+    }
+    Some(set)
 }
 
 /// Returns the policy to which rules apply: the one that they belong to, or the one that was requested, first fit if

@@ -1,7 +1,7 @@
 //! The heap to simulate.
 
 use heapwright_placement::{Growth, MAX_GRANULES, PolicyKind, Rules};
-use heapwright_rules::{Requests, RuleSet};
+use heapwright_rules::{Odd, Requests, RuleSet};
 use heapwright_trace::DEFAULT_ALIGN;
 
 /// The heap to simulate: its policy, its rules and its capacity.
@@ -24,6 +24,8 @@ pub struct Model {
     pub rules: Rules,
     /// How requests are read.
     pub requests: Requests,
+    /// The rules that only the reference engine has. Only [`replay()`](crate::replay()) heeds them.
+    pub odd: Odd,
     /// The limit of the heap in bytes; its length if the rules do not let it grow.
     pub capacity: usize,
     /// The seed of random fit; unused by the other policies.
@@ -46,7 +48,7 @@ impl Model {
     pub fn with(policy: PolicyKind, rules: Rules) -> Model {
         let longest = MAX_GRANULES.saturating_mul(rules.granule as usize);
         let requests = RuleSet::SIMULATED.requests;
-        Model { policy, rules, requests, capacity: Self::USUAL_CAPACITY.min(longest), seed: 1 }
+        Model { policy, rules, requests, odd: Odd::USUAL, capacity: Self::USUAL_CAPACITY.min(longest), seed: 1 }
     }
 }
 
@@ -56,7 +58,7 @@ impl Model {
     pub fn of_set(policy: PolicyKind, set: &RuleSet) -> Model {
         let usual = Model::with(policy, set.rules);
         let capacity = set.limit.map_or(usual.capacity, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        Model { capacity, requests: set.requests, ..usual }
+        Model { capacity, requests: set.requests, odd: set.odd, ..usual }
     }
 }
 

@@ -73,7 +73,7 @@ impl Simulation {
 }
 
 /// Returns the outcome of the events applied so far.
-pub(crate) fn outcome(engine: &AnyEngine<'_>, steps: &Steps) -> Outcome {
+pub(crate) fn outcome(engine: &impl Engine, steps: &Steps) -> Outcome {
     let counters = engine.counters().unwrap_or_default();
     Outcome {
         policy: engine.policy(),

@@ -20,10 +20,12 @@
 #[cfg(test)]
 extern crate std;
 
+mod odd;
 mod published;
 mod text;
 
 pub use heapwright_placement::{Growth, PolicyKind, Rules, RulesError, Statistics};
+pub use odd::{Merging, Odd, Rover, Split, Worst};
 pub use published::{NAMES, REPORT000, REPORT001, REPORT002, REPORT003, REPORT004, named};
 pub use text::{Reason, TextError};
 
@@ -98,6 +100,8 @@ pub struct RuleSet {
     pub limit: Option<u64>,
     /// The policy that these rules belong to, if they belong to one.
     pub only: Option<Only>,
+    /// The rules that only the reference engine has in all their values.
+    pub odd: Odd,
 }
 
 impl RuleSet {
@@ -114,6 +118,7 @@ impl RuleSet {
         requests: Requests { align: 1, least: 0, zero: Zero::Block },
         limit: None,
         only: None,
+        odd: Odd::USUAL,
     };
 
     /// The rules of simulations if none are named: as [`RuleSet::USUAL`], but the heap grows by what is missing.

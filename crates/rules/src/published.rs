@@ -26,6 +26,7 @@ pub const REPORT002: RuleSet = RuleSet {
     requests: Requests { least: 112, ..RuleSet::USUAL.requests },
     limit: Some(256 << 10),
     only: Some(Only::Policy(PolicyKind::Buddy)),
+    ..RuleSet::USUAL
 };
 
 /// Report 003, five fits in a pool of 1 KiB: headers of 16 bytes, sizes rounded up to 2, a remainder of at most 16 bytes

@@ -61,7 +61,20 @@ impl Display for Names<'_> {
 }
 
 /// The rules, as they are written.
-const KEYS: [&str; 8] = ["granule=", "header=", "align=", "min-remainder=", "growth=", "least=", "zero=", "limit="];
+const KEYS: [&str; 12] = [
+    "granule=",
+    "header=",
+    "align=",
+    "min-remainder=",
+    "growth=",
+    "least=",
+    "zero=",
+    "limit=",
+    "merging=",
+    "split=",
+    "rover=",
+    "worst=",
+];
 
 impl RuleSet {
     /// Reads rules that differ from `base`. A name replaces all that comes before it.
@@ -115,7 +128,10 @@ impl RuleSet {
                     _ => return Err(Reason::Value { valid: "null or block" }),
                 }
             }
-            _ => return Err(Reason::Unknown),
+            key => {
+                let reason = |valid: Option<_>| valid.map_or(Reason::Unknown, |valid| Reason::Value { valid });
+                return self.odd.take(key, value).map_err(reason);
+            }
         }
         Ok(())
     }
@@ -167,6 +183,7 @@ impl Display for RuleSet {
             Growth::Pages(bytes) => write!(f, "pages:{bytes}")?,
         }
         write!(f, ",least={},zero={}", requests.least, if requests.zero == Zero::Null { "null" } else { "block" })?;
+        write!(f, "{}", self.odd)?;
         self.limit.map_or(Ok(()), |limit| write!(f, ",limit={limit}"))
     }
 }
@@ -195,6 +212,23 @@ mod tests {
     }
 
     #[test]
+    fn every_odd_rule_is_read_back_from_its_own_text() {
+        for merging in ["both", "forward", "deferred"] {
+            for split in ["low", "high"] {
+                for rover in ["wraps", "never-wraps", "freed"] {
+                    for worst in ["largest", "never-exact"] {
+                        let text = std::format!("merging={merging},split={split},rover={rover},worst={worst}");
+                        let set = RuleSet::from_text(&text, RuleSet::USUAL).unwrap();
+                        assert_eq!(RuleSet::from_text(&set.to_string(), RuleSet::USUAL), Ok(set), "{text}");
+                        let usual = text == "merging=both,split=low,rover=wraps,worst=largest";
+                        assert_eq!(set.odd.reason().is_none(), usual, "{text}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn files_have_lines_comments_and_spaces() {
         let text = "# a pool\nreport003\n  header = 8   # shorter\n\ngrowth=pages:4KiB, limit = 2 MiB\n";
         let set = RuleSet::from_text(text, RuleSet::USUAL).unwrap();
@@ -209,7 +243,7 @@ mod tests {
             (
                 "report005",
                 "report005 is no rule: there are report000, report001, report002, report003, report004 and \
-                granule=, header=, align=, min-remainder=, growth=, least=, zero=, limit=",
+                granule=, header=, align=, min-remainder=, growth=, least=, zero=, limit=, merging=, split=, rover=, worst=",
             ),
             (
                 "granule=4\nheader=x",
@@ -218,6 +252,10 @@ mod tests {
             ("growth=slow", "growth=slow: the value must be append, extend, fixed or pages:BYTES"),
             ("growth=pages:", "growth=pages:: the value must be append, extend, fixed or pages:BYTES"),
             ("zero=1", "zero=1: the value must be null or block"),
+            ("merging=back", "merging=back: the value must be both, forward or deferred"),
+            ("split=", "split=: the value must be low or high"),
+            ("rover=1", "rover=1: the value must be wraps, never-wraps or freed"),
+            ("worst=best", "worst=best: the value must be largest or never-exact"),
             ("report001", "a heap that does not grow needs a length: limit=BYTES"),
             ("align=24", "the alignment must be a power of two up to 4096"),
             (

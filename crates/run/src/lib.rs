@@ -20,6 +20,7 @@ use self::statistics::Gathered;
 use crate::arguments::RunArgs;
 use heapwright_allocators::policy;
 use heapwright_allocators::preload;
+use heapwright_allocators::rules;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::temporary::Folder;
 use heapwright_rules::{Only, PolicyKind, RuleSet};
@@ -99,6 +100,7 @@ fn chosen_policy(args: &RunArgs, command: &mut Command) -> Result<String> {
         return Ok(args.policy.clone().unwrap_or_else(|| policy::CACHED.to_owned()));
     }
     let set = args.rules.over(RuleSet::USUAL)?;
+    rules::refuse_odd(&set)?;
     command.env(preload::RULES, set.to_string());
     let only = set.only.map(Only::name);
     let policy = args.policy.as_deref().or(only).unwrap_or(PolicyKind::First.name());

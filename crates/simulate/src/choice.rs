@@ -25,11 +25,22 @@ pub struct HeapArguments {
 }
 
 impl HeapArguments {
-    /// The heaps that the arguments describe, one per policy: those of these names, or all.
+    /// The heaps that the arguments describe, one per policy: those of these names, or all. Refuses rules that the fast
+    /// engine does not have.
     ///
     /// # Errors
     /// What is wrong with the rules, or that they exclude a policy.
     pub fn models(&self, policies: &[String]) -> Result<Vec<Model>> {
+        let models = self.models_of_any_engine(policies)?;
+        rules::refuse_odd(&self.rules.over(RuleSet::SIMULATED)?)?;
+        Ok(models)
+    }
+
+    /// As [`HeapArguments::models`], for a command that has the reference engine, too.
+    ///
+    /// # Errors
+    /// What is wrong with the rules, or that they exclude a policy.
+    pub fn models_of_any_engine(&self, policies: &[String]) -> Result<Vec<Model>> {
         let set = self.rules.over(RuleSet::SIMULATED)?;
         Ok(rules::policies(&set, policies)?.into_iter().map(|policy| self.model_of(&set, policy)).collect())
     }
@@ -40,6 +51,7 @@ impl HeapArguments {
     /// As [`HeapArguments::models`].
     pub fn models_of_any_length(&self, policies: &[String]) -> Result<Vec<Model>> {
         let set = RuleSet { limit: None, ..self.rules.of_any_length(RuleSet::SIMULATED)? };
+        rules::refuse_odd(&set)?;
         Ok(rules::policies(&set, policies)?.into_iter().map(|policy| self.model_of(&set, policy)).collect())
     }
 

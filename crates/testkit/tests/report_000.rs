@@ -1,7 +1,8 @@
 //! Report 000, Figure 8: the oracle reproduces the published counts, for worst fit with the defect of its program.
 
 use heapwright_placement::{Engine, Growth, PolicyKind, Rules};
-use heapwright_testkit::{Defect, GnuRandom, Oracle};
+use heapwright_rules::{Odd, Worst};
+use heapwright_testkit::{GnuRandom, Oracle};
 
 const HEADER: u64 = 24;
 
@@ -122,6 +123,6 @@ fn worst_fit_without_the_defect_has_the_figures_of_the_others() {
 #[test]
 fn worst_fit_that_refuses_exact_fits_is_as_published() {
     let mut program = ReportedProgram::start(PolicyKind::Worst);
-    program.heap = program.heap.with_defect(Defect::WorstRefusesExactFit);
+    program.heap = program.heap.under(Odd { worst: Worst::NeverExact, ..Odd::USUAL });
     assert_eq!(program.run(), PUBLISHED_WORST);
 }

@@ -1,7 +1,8 @@
 //! Report 003: the oracle reproduces the published table, for next fit with the defect of its program.
 
 use heapwright_placement::{BlockState, Engine, HoleStats, PolicyKind, Rules};
-use heapwright_testkit::{Defect, Oracle};
+use heapwright_rules::{Odd, Rover};
+use heapwright_testkit::Oracle;
 
 const HEADER: usize = 16;
 
@@ -86,7 +87,7 @@ fn first_fit_is_as_published() {
 
 #[test]
 fn next_fit_that_never_wraps_is_as_published() {
-    let pool = pool(PolicyKind::Next).with_defect(Defect::NextNeverWraps);
+    let pool = pool(PolicyKind::Next).under(Odd { rover: Rover::NeverWraps, ..Odd::USUAL });
     assert_eq!(evaluate(pool), row(2, 22, 72, "47.0000", "25.0000", 2));
 }
 

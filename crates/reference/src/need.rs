@@ -1,6 +1,6 @@
 //! The requirements of a request on a hole.
 
-use super::{Oracle, Run};
+use super::{Reference, Run};
 
 /// The requirements of a request: the length of its block, and its alignment.
 pub(super) struct Need {
@@ -15,7 +15,7 @@ pub(super) struct Need {
 }
 
 impl Need {
-    pub(super) fn new(heap: &Oracle, granules: usize, align: usize) -> Need {
+    pub(super) fn new(heap: &Reference, granules: usize, align: usize) -> Need {
         let granule = heap.rules.granule as usize;
         Need {
             len: granules.saturating_add(heap.header()),

@@ -3,18 +3,19 @@
 use std::cmp::Reverse;
 
 use heapwright_placement::{Generator, PolicyKind};
+use heapwright_rules::{Odd, Rover, Worst};
 
-use super::{Defect, Need, Oracle, Run};
+use super::{Need, Reference, Run};
 
-impl Oracle {
+impl Reference {
     /// Returns the index of the hole that the policy selects.
     pub(super) fn choose(&mut self, need: &Need) -> Option<usize> {
-        match (self.policy, self.defect) {
+        match (self.policy, self.odd) {
             (PolicyKind::First, _) => self.fitting(need).next(),
-            (PolicyKind::Next, Some(Defect::NextNeverWraps)) => self.next_without_wrap(need),
+            (PolicyKind::Next, Odd { rover: Rover::NeverWraps, .. }) => self.next_without_wrap(need),
             (PolicyKind::Next, _) => self.next(need),
             (PolicyKind::Best, _) => self.fitting(need).min_by_key(|&at| self.runs[at].len),
-            (PolicyKind::Worst, Some(Defect::WorstRefusesExactFit)) => {
+            (PolicyKind::Worst, Odd { worst: Worst::NeverExact, .. }) => {
                 self.largest().filter(|&at| need.fits(&self.runs[at]) && self.runs[at].len > need.len)
             }
             (PolicyKind::Worst, _) => {
@@ -78,8 +79,8 @@ impl Oracle {
     pub(super) fn move_rover(&mut self, index: usize) {
         let placed = self.runs[index];
         let was_split = self.runs.get(index + 1).is_some_and(Run::is_hole);
-        self.rover = match self.defect {
-            Some(Defect::NextNeverWraps) if !was_split => placed.start,
+        self.rover = match self.odd.rover {
+            Rover::NeverWraps if !was_split => placed.start,
             _ => placed.end(),
         };
     }

@@ -2,9 +2,9 @@
 
 use heapwright_placement::{Growth, PolicyKind};
 
-use super::{Oracle, Run};
+use super::{Reference, Run};
 
-impl Oracle {
+impl Reference {
     /// Resizes the block at `index` to hold `bytes`; returns its new length, or `None` without any change.
     ///
     /// Moving the boundary to an existing hole is neither a split nor a coalesce. Creating a hole after the block is a
@@ -43,7 +43,11 @@ impl Oracle {
     /// Returns the end of the heap if it grows so that the block at `index`, which must be the last, can reach
     /// `wanted`.
     fn extend_for_resize(&self, index: usize, wanted: usize) -> Option<usize> {
-        let is_last = self.runs[index + 1..].iter().all(Run::is_hole);
+        let is_last = match &self.runs[index + 1..] {
+            [] => true,
+            [last] => last.is_hole(),
+            _ => false,
+        };
         if !is_last || self.rules.growth == Growth::Append {
             return None;
         }

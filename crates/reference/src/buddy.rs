@@ -2,9 +2,9 @@
 
 use heapwright_placement::Growth;
 
-use super::{Need, Oracle, Run};
+use super::{Need, Reference, Run};
 
-impl Oracle {
+impl Reference {
     /// Places a block: takes the lowest of the smallest sufficient free blocks and halves it, keeping the low half,
     /// until it is as short as the request allows.
     pub(super) fn place_buddy(&mut self, need: &Need) -> Option<Run> {

@@ -1,13 +1,14 @@
 //! Placement and freeing for all policies but buddy: splits holes, and merges freed blocks with their neighbours.
 
 use heapwright_placement::{Growth, PolicyKind};
+use heapwright_rules::{Merging, Rover, Split};
 
-use super::{Need, Oracle, Run};
+use super::{Need, Reference, Run};
 
-impl Oracle {
+impl Reference {
     /// Places a block in the hole that the policy selects, or in the space that the heap grows by.
     pub(super) fn place(&mut self, need: &Need) -> Option<Run> {
-        let hole = match self.choose(need) {
+        let hole = match self.choose(need).or_else(|| self.choose_after_merging(need)) {
             Some(hole) => hole,
             None => self.grow(need)?,
         };
@@ -20,11 +21,40 @@ impl Oracle {
         Some(run)
     }
 
+    /// Where merging is deferred, merges all adjacent holes and searches again.
+    fn choose_after_merging(&mut self, need: &Need) -> Option<usize> {
+        if self.odd.merging != Merging::Deferred {
+            return None;
+        }
+        for index in (1..self.runs.len()).rev() {
+            if self.runs[index].is_hole() && self.runs[index - 1].is_hole() {
+                self.merge(index - 1);
+            }
+        }
+        self.choose(need)
+    }
+
+    /// Returns the distance from the start of a hole to the block that is cut from it.
+    fn distance(&self, hole: Run, need: &Need) -> usize {
+        let low = need.gap(hole.start);
+        match self.odd.split {
+            Split::Low => low,
+            Split::High => {
+                let latest = hole.end() - need.len;
+                let start = latest.saturating_sub(latest.wrapping_add(need.first_payload) % need.align);
+                match start.checked_sub(hole.start) {
+                    Some(distance) if distance >= need.min_gap => distance,
+                    _ => low,
+                }
+            }
+        }
+    }
+
     /// Splits the hole at `index` into a gap (if alignment requires one), a used block and a remainder (if it is long
     /// enough to be a hole); returns the index of the used block.
     fn cut(&mut self, mut index: usize, need: &Need) -> usize {
         let hole = self.runs[index];
-        let gap = need.gap(hole.start);
+        let gap = self.distance(hole, need);
         if gap != 0 {
             self.split(index, gap);
             index += 1;
@@ -53,7 +83,11 @@ impl Oracle {
 
     /// Merges a front gap with the hole before it, which occurs at the end of a heap that grows by appending.
     fn join_touching_holes(&mut self, placed: usize) {
-        if placed >= 2 && self.runs[placed - 1].is_hole() && self.runs[placed - 2].is_hole() {
+        if self.odd.merging == Merging::Both
+            && placed >= 2
+            && self.runs[placed - 1].is_hole()
+            && self.runs[placed - 2].is_hole()
+        {
             self.merge(placed - 2);
         }
     }
@@ -61,7 +95,8 @@ impl Oracle {
     /// Grows the heap for a request; returns the index of the hole that fits it.
     fn grow(&mut self, need: &Need) -> Option<usize> {
         let end = self.end();
-        let tail = self.runs.last().copied().filter(Run::is_hole);
+        // A last hole that fits and was not selected, as some rovers do, is not extended: the heap grows behind it.
+        let tail = self.runs.last().copied().filter(|tail| tail.is_hole() && !need.fits(tail));
         let start = match (self.rules.growth, tail) {
             (Growth::Extend | Growth::Pages(_), Some(tail)) => tail.start,
             _ => end,
@@ -93,17 +128,22 @@ impl Oracle {
         }
     }
 
-    /// Frees the block at `index` and merges it with its free neighbours; returns the resulting hole.
+    /// Frees the block at `index` and merges it with its free neighbours as the rules say; returns the resulting hole.
     pub(super) fn free_block(&mut self, index: usize) -> Run {
         let run = self.runs[index];
         self.runs[index] = Run::hole(run.start, run.len);
-        if self.runs.get(index + 1).is_some_and(Run::is_hole) {
+        let merging = self.odd.merging;
+        if merging != Merging::Deferred && self.runs.get(index + 1).is_some_and(Run::is_hole) {
             self.merge(index);
         }
-        if index > 0 && self.runs[index - 1].is_hole() {
-            self.merge(index - 1);
-            return self.runs[index - 1];
+        let mut hole = index;
+        if merging == Merging::Both && index > 0 && self.runs[index - 1].is_hole() {
+            hole = index - 1;
+            self.merge(hole);
         }
-        self.runs[index]
+        if self.odd.rover == Rover::Freed {
+            self.rover = self.runs[hole].start;
+        }
+        self.runs[hole]
     }
 }

@@ -1,12 +1,15 @@
-//! Reference implementation of every policy: one list of blocks in address order, walked from end to end.
+//! The reference engine: every policy on one list of blocks in address order, which is walked from end to end.
 //!
-//! It follows the definitions in the documentation of the engine and shares none of its data structures: no bitmaps, no
+//! It is slow and short enough to be verified by reading. The tests compare the fast engine with it. Simulations use it
+//! for the rules that the fast engine does not have ([`Odd`]). It follows the definitions in the documentation of the engine and shares none of its data structures: no bitmaps, no
 //! index, no separate wilderness. Positions and lengths are in granules.
 
 use heapwright_placement::{
     AllocateError, Block, BlockState, Counters, Engine, FreeError, Freed, Growth, PolicyKind, ResizeError, Rules,
     RulesError, Violation,
 };
+
+use heapwright_rules::Odd;
 
 mod buddy;
 mod choose;
@@ -15,17 +18,6 @@ mod need;
 mod resize;
 
 use need::Need;
-
-/// A defect of a program behind published figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
-    /// Worst fit compares remainders with a strict `>`, starting at 0, and therefore never takes a hole that fits
-    /// exactly.
-    WorstRefusesExactFit,
-    /// Next fit starts at the block after the rover (at the first block if the rover is the last) and searches to the
-    /// end without wrapping. Its rover is the remainder of a split, else the block taken.
-    NextNeverWraps,
-}
 
 /// A run of granules, used or free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +49,14 @@ impl Run {
 ///
 /// ```
 /// use heapwright_placement::{Engine, PolicyKind, Rules};
-/// let mut heap = heapwright_testkit::Oracle::create(PolicyKind::Best, 1 << 16, &Rules::default()).unwrap();
+/// let mut heap = heapwright_reference::Reference::create(PolicyKind::Best, 1 << 16, &Rules::default()).unwrap();
 /// assert_eq!(heap.allocate(100, 16), Ok(0));
 /// assert_eq!(heap.allocate(100, 16), Ok(112));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Oracle {
+pub struct Reference {
     policy: PolicyKind,
-    defect: Option<Defect>,
+    odd: Odd,
     rules: Rules,
     capacity: usize,
     runs: Vec<Run>,
@@ -76,20 +68,20 @@ pub struct Oracle {
     history: Counters,
 }
 
-impl Oracle {
+impl Reference {
     /// Creates a heap over a region of `capacity` bytes, rounded down to granules.
     ///
     /// # Errors
     /// The errors of the engine of the same policy.
-    pub fn create(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<Oracle, RulesError> {
+    pub fn create(policy: PolicyKind, capacity: usize, rules: &Rules) -> Result<Reference, RulesError> {
         rules.validate()?;
         let granules = capacity / rules.granule as usize;
         if !(heapwright_placement::MIN_GRANULES..=policy.most_granules()).contains(&granules) {
             return Err(RulesError::Capacity);
         }
-        let mut oracle = Oracle {
+        let mut reference = Reference {
             policy,
-            defect: None,
+            odd: Odd::USUAL,
             rules: *rules,
             capacity: granules,
             runs: Vec::new(),
@@ -99,19 +91,19 @@ impl Oracle {
         };
         if rules.growth == Growth::Fixed {
             if policy == PolicyKind::Buddy {
-                oracle.append_buddies(granules);
+                reference.append_buddies(granules);
             } else {
-                oracle.runs.push(Run::hole(0, granules));
+                reference.runs.push(Run::hole(0, granules));
             }
         }
-        oracle.record_heap_size();
-        Ok(oracle)
+        reference.record_heap_size();
+        Ok(reference)
     }
 
-    /// Returns the heap with a defect, which affects the policy that it names.
+    /// Returns the heap under these rules. Buddies are not affected.
     #[must_use]
-    pub fn with_defect(self, defect: Defect) -> Oracle {
-        Oracle { defect: Some(defect), ..self }
+    pub fn under(self, odd: Odd) -> Reference {
+        Reference { odd, ..self }
     }
 
     /// Sets the seed of random fit.
@@ -158,9 +150,8 @@ impl Oracle {
 
     /// Returns the index of the used block whose payload is at `offset`.
     fn find_used(&self, offset: usize) -> Option<usize> {
-        self.runs
-            .iter()
-            .position(|run| run.state == BlockState::Used && self.bytes(run.start + self.header()) == offset)
+        let index = self.runs.binary_search_by_key(&offset, |run| self.bytes(run.start + self.header())).ok()?;
+        (self.runs[index].state == BlockState::Used).then_some(index)
     }
 
     fn diagnose(&self, offset: usize) -> FreeError {
@@ -201,7 +192,7 @@ impl Oracle {
     }
 }
 
-impl Engine for Oracle {
+impl Engine for Reference {
     fn policy(&self) -> PolicyKind {
         self.policy
     }
@@ -261,7 +252,8 @@ impl Engine for Oracle {
     }
 
     fn block_containing(&self, offset: usize) -> Option<Block> {
-        self.walk().find(|block| block.offset <= offset && offset - block.offset < block.size)
+        let index = self.runs.partition_point(|run| self.bytes(run.end()) <= offset);
+        self.runs.get(index).map(|run| self.as_block(run))
     }
 
     fn heap_size(&self) -> usize {
