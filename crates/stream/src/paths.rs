@@ -15,8 +15,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapwright_os::Place;
 
-/// The most frames of a path.
-pub const PATH: usize = 28;
+/// The most frames of a path: 24 of the program, and before them up to 8 of the recorder's own.
+pub const PATH: usize = 32;
 
 /// The base-2 logarithms of the numbers of places, for rules and for numbers of paths.
 const LOG2_RULES: u32 = 15;
