@@ -23,7 +23,7 @@ const FULL_STRIDES: Strides = Strides { states: 1, attached: 1, newcomer: 10 };
 /// In the short form, so many states of an operation get recoverers that are killed.
 const RECOVERED_STATES: usize = 2;
 /// In the short form, one operation of so many is stepped through; which, is drawn in each run.
-const SHORT_SHARE: usize = 3;
+const SHORT_SHARE: usize = 8;
 
 type Outcome = Result<(), Failed>;
 
@@ -38,7 +38,7 @@ pub fn all() -> Vec<Test> {
 fn short_form(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("{}: {what}", policy.name());
     vec![
-        Test::test(named("states of one operation in three"), move || some_operations(policy, SCENARIOS)),
+        Test::test(named("states of one operation in eight"), move || some_operations(policy, SCENARIOS)),
         Test::test(named("states of creating, opening first and closing last"), move || alone(policy, SHORT_STRIDES)),
         Test::test(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
         Test::test(named("without the record the steps do break"), move || erased_record(policy)),
@@ -52,7 +52,7 @@ fn short_form(policy: PolicyKind) -> Vec<Test> {
 fn short_form_with_slabs(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("with slabs, {}: {what}", policy.name());
     vec![
-        Test::test(named("states of one operation in three"), move || some_operations(policy, SLAB_SCENARIOS)),
+        Test::test(named("states of one operation in eight"), move || some_operations(policy, SLAB_SCENARIOS)),
         Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 100)),
         Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Slabs, 1000)),
     ]
@@ -156,7 +156,7 @@ fn operations(policy: PolicyKind, scenarios: &[Scenario], strides: Strides) -> O
     each_operation(policy, scenarios, |_| true, |operation| every_state(operation, strides))
 }
 
-/// A sample of the operations: every third from one that is drawn.
+/// A sample of the operations: every eighth from one that is drawn.
 fn some_operations(policy: PolicyKind, scenarios: &[Scenario]) -> Outcome {
     let first = fastrand::usize(..SHORT_SHARE);
     println!("from \"{}\" on", scenarios[first].name);
