@@ -1,6 +1,5 @@
 //! Names of functions and source lines, from debug information where it is installed.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -9,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use addr2line::{Frame, Loader, demangle_auto, gimli};
+use addr2line::{Frame, Loader, gimli};
+use heapwright_names::function as demangled;
 use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
 use object::{Endianness, Object, ReadCache};
@@ -21,9 +21,6 @@ const DEBUG: &str = "/usr/lib/debug";
 
 /// The most functions of one instruction, all but the last inlined there.
 const INLINED: usize = 8;
-
-/// The longest name of a function in bytes; names of template instances can be far longer than is readable.
-const LONGEST: usize = 200;
 
 /// An instruction in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,26 +97,19 @@ fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
 /// `function file.c:10`.
 fn described<R: gimli::Reader>(frame: &Frame<'_, R>) -> Option<String> {
     let function = frame.function.as_ref()?;
-    let name = shortened(function.demangle().or_else(|_| function.raw_name()).ok()?);
+    let name = demangled(&function.raw_name().ok()?);
     let location = frame.location.as_ref();
     let file = location.and_then(|location| location.file).and_then(|file| file.rsplit('/').next());
     Some(match (file, location.and_then(|location| location.line)) {
         (Some(file), Some(line)) => format!("{name} {file}:{line}"),
         (Some(file), None) => format!("{name} {file}"),
-        _ => name.into_owned(),
+        _ => name,
     })
 }
 
 fn by_symbol(loader: &Loader, address: u64) -> Option<String> {
     let symbol = loader.find_symbol_info(address)?;
-    Some(shortened(demangle_auto(Cow::Borrowed(symbol.name()), None)).into_owned())
-}
-
-fn shortened(name: Cow<'_, str>) -> Cow<'_, str> {
-    match name.char_indices().nth(LONGEST) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &name[..end])),
-        None => name,
-    }
+    Some(demangled(symbol.name()))
 }
 
 /// Returns readers of the file's debug information and of its symbols.

@@ -1,0 +1,151 @@
+//! Names of functions and classes, demangled and short.
+//!
+//! A mangled C++ name of a few hundred bytes can stand for one of gigabytes, because it refers to its own parts. Here
+//! only as much of a name is written as is shown.
+
+use std::fmt::{self, Write};
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+/// Characters of the longest name; what is longer ends with `…`.
+pub const LONGEST: usize = 200;
+
+/// The longest mangled name that is read; longer ones are shown as they are.
+const LONGEST_MANGLED: usize = 64 << 10;
+
+/// Returns the name of the function with this symbol, of Rust, C++ or C.
+///
+/// # Examples
+/// ```
+/// use heapwright_names::function;
+///
+/// assert_eq!(function("_ZN3foo3barEi"), "foo::bar(int)");
+/// assert_eq!(function("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"), "core::fmt::Write::write_fmt");
+/// assert_eq!(function("malloc"), "malloc");
+/// ```
+pub fn function(symbol: &str) -> String {
+    rust(symbol).or_else(|| cplusplus(symbol, "")).unwrap_or_else(|| Short::of(symbol))
+}
+
+/// Returns the C++ class with this name in its type information.
+///
+/// # Examples
+/// ```
+/// use heapwright_names::class;
+///
+/// assert_eq!(class("N6shapes6CircleE").as_deref(), Some("shapes::Circle"));
+/// assert_eq!(class("Circle"), None);
+/// ```
+pub fn class(type_name: &str) -> Option<String> {
+    cplusplus(&format!("_ZTI{type_name}"), "typeinfo for ")
+}
+
+fn rust(symbol: &str) -> Option<String> {
+    let name = rustc_demangle::try_demangle(symbol).ok().filter(|_| symbol.len() <= LONGEST_MANGLED)?;
+    let mut short = Short::behind("");
+    // Without the hash. It fails when there is no room for more.
+    let _ = write!(short, "{name:#}");
+    short.finish()
+}
+
+/// Returns what stands behind `prefix` in a demangled name.
+fn cplusplus(symbol: &str, prefix: &str) -> Option<String> {
+    let symbol = Symbol::new(symbol).ok().filter(|_| symbol.len() <= LONGEST_MANGLED)?;
+    let mut short = Short::behind(prefix);
+    let written = symbol.structured_demangle(&mut short, &DemangleOptions::default());
+    if written.is_err() && short.room > 0 {
+        return None;
+    }
+    short.finish()
+}
+
+/// The start of a name.
+struct Short<'p> {
+    text: String,
+    prefix: &'p str,
+    /// Characters that may follow.
+    room: usize,
+}
+
+impl Short<'_> {
+    /// Returns a name that will be written behind `prefix`, which must be ASCII.
+    fn behind(prefix: &str) -> Short<'_> {
+        Short { text: String::new(), prefix, room: prefix.len() + LONGEST + 1 }
+    }
+
+    fn of(name: &str) -> String {
+        let mut short = Short::behind("");
+        let _ = short.write_str(name);
+        short.finish().unwrap_or_default()
+    }
+
+    fn finish(self) -> Option<String> {
+        let name = self.text.strip_prefix(self.prefix)?;
+        Some(match name.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{}…", &name[..end]),
+            None => name.to_owned(),
+        })
+    }
+}
+
+impl Write for Short<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for letter in part.chars() {
+            self.room = self.room.checked_sub(1).ok_or(fmt::Error)?;
+            self.text.push(letter);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function whose arguments' types are pairs of the one before, so that each name is twice as long.
+    fn doubling(steps: usize) -> String {
+        // S_ is std::pair's name, S0_ the first type, S1_ the second, ...
+        let number = |step: usize| char::from_digit(step as u32, 36).unwrap().to_ascii_uppercase();
+        let doubled = |step: usize| format!("S_IS{0}_S{0}_E", number(step));
+        format!("_Z1fSt4pairIiiE{}", (0..steps).map(doubled).collect::<String>())
+    }
+
+    #[test]
+    fn names_that_stand_for_gigabytes_are_cut() {
+        assert_eq!(
+            function(&doubling(2)),
+            "f(std::pair<int, int>, std::pair<std::pair<int, int>, std::pair<int, int> >, \
+             std::pair<std::pair<std::pair<int, int>, std::pair<int, int> >, std::pair<std::pair<int, int>, \
+             std::pair<int, int> > >)"
+        );
+        // Written out, 23 steps are 550 million characters.
+        for steps in [23, 35] {
+            assert_eq!(function(&doubling(steps)).chars().count(), LONGEST + 1);
+        }
+    }
+
+    #[test]
+    fn names_of_all_languages() {
+        for (symbol, expected) in [
+            ("_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int, std::allocator<int> >::push_back(int&&)"),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+            ("_Z", "_Z"),
+            ("", ""),
+            ("PyObject_Malloc", "PyObject_Malloc"),
+        ] {
+            assert_eq!(function(symbol), expected);
+        }
+        assert_eq!(class("N12_GLOBAL__N_13FooE").as_deref(), Some("(anonymous namespace)::Foo"));
+        for none in ["", "not mangled", "999999999999a", "\u{1b}[2J", &"N".repeat(100_000)] {
+            assert_eq!(class(none), None);
+        }
+    }
+
+    #[test]
+    fn long_names_end_with_an_ellipsis() {
+        let name = "ü".repeat(LONGEST + 1);
+        assert_eq!(function(&name), "ü".repeat(LONGEST) + "…");
+        assert_eq!(function(&name[..LONGEST * 2]), "ü".repeat(LONGEST));
+        assert_eq!(class(&format!("300{}", "x".repeat(300))).unwrap().chars().count(), LONGEST + 1);
+    }
+}
