@@ -8,8 +8,8 @@ use crate::pages::{Refused, granted, refuse_call_if_told};
 use crate::platform::{is_unsupported, platform};
 
 /// Advice of Linux 6.13 and later: guard pages without a mapping of their own.
-const MADV_GUARD_INSTALL: i32 = 102;
-const MADV_GUARD_REMOVE: i32 = 103;
+pub(crate) const MADV_GUARD_INSTALL: i32 = 102;
+pub(crate) const MADV_GUARD_REMOVE: i32 = 103;
 
 /// Whether pages were ever guarded by advice.
 static ADVISED: AtomicBool = AtomicBool::new(false);
@@ -51,7 +51,7 @@ pub unsafe fn guard(start: NonNull<u8>, length: usize) -> Result<Guarded, Refuse
 /// As [`guard`].
 unsafe fn guard_by_advice(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     let known = platform().guard_advice();
-    if !known.is_worth_a_call() {
+    if !platform().can_guard_by_advice() {
         return Err(Refused);
     }
     refuse_call_if_told()?;

@@ -28,6 +28,7 @@ pub mod arch;
 mod arena;
 mod background;
 mod barrier;
+mod effect;
 mod errno;
 mod file_error;
 mod file_mapping;

@@ -153,13 +153,16 @@ pub unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Result<NonNul
 /// afterwards.
 ///
 /// # Errors
-/// [`Refused`] when the pages are locked in memory. Nothing has changed then.
+/// [`Refused`] when the pages are locked in memory, or the system only says that it purges. Nothing has changed then.
 ///
 /// # Safety
 /// Start and length are multiples of the page size. The range is private anonymous memory that the caller owns, and its
 /// contents are not needed any more.
 pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     refuse_call_if_told()?;
+    if !platform().can_purge() {
+        return Err(Refused);
+    }
     // SAFETY: the range is page-aligned memory of the caller's whose contents are not needed, as this function
     // requires.
     granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))

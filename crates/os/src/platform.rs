@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::barrier::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
+use crate::effect::Discarding;
 use crate::errno::errno;
 use crate::pages::page_size;
 
@@ -15,6 +17,8 @@ pub struct Platform {
     no_guard_advice: Unsupported,
     no_page_advice: Unsupported,
     no_purge_by_vectors: Unsupported,
+    guarding: Discarding,
+    purging: Discarding,
     protected: AtomicUsize,
 }
 
@@ -23,6 +27,8 @@ static PLATFORM: Platform = Platform {
     no_guard_advice: Unsupported::new(),
     no_page_advice: Unsupported::new(),
     no_purge_by_vectors: Unsupported::not_allowed(),
+    guarding: Discarding::new(MADV_GUARD_INSTALL, MADV_GUARD_REMOVE),
+    purging: Discarding::new(libc::MADV_DONTNEED, libc::MADV_DONTNEED),
     protected: AtomicUsize::new(0),
 };
 
@@ -50,7 +56,7 @@ impl Platform {
     /// Whether pages can be guarded without a mapping for each range (Linux 6.13), as far as is known.
     #[must_use]
     pub fn can_guard_by_advice(&self) -> bool {
-        self.no_guard_advice.is_worth_a_call()
+        self.no_guard_advice.is_worth_a_call() && !self.guarding.is_pretended()
     }
 
     /// Returns the number of guarded ranges that are mappings of their own now; at most 8192.
@@ -65,6 +71,11 @@ impl Platform {
 
     pub(crate) fn guard_advice(&self) -> &Unsupported {
         &self.no_guard_advice
+    }
+
+    /// Whether pages can be purged, as far as is known.
+    pub(crate) fn can_purge(&self) -> bool {
+        !self.purging.is_pretended()
     }
 
     pub(crate) fn page_advice(&self) -> &Unsupported {
@@ -156,6 +167,8 @@ mod tests {
             no_guard_advice: Unsupported::new(),
             no_page_advice: Unsupported::new(),
             no_purge_by_vectors: Unsupported::new(),
+            guarding: Discarding::new(MADV_GUARD_INSTALL, MADV_GUARD_REMOVE),
+            purging: Discarding::new(libc::MADV_DONTNEED, libc::MADV_DONTNEED),
             protected: AtomicUsize::new(MOST_PROTECTED - 1),
         };
         assert!(platform.count_protected() && !platform.count_protected());

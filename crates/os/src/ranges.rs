@@ -60,7 +60,7 @@ pub unsafe fn purge_all(ranges: &[PageRange], mut purged: impl FnMut(usize)) {
 /// As [`purge_all`].
 unsafe fn purge_by_vectors(ranges: &[PageRange]) -> usize {
     let calls = platform().purge_by_vectors();
-    if !calls.is_worth_a_call() || refuse_call_if_told().is_err() {
+    if !calls.is_worth_a_call() || !platform().can_purge() || refuse_call_if_told().is_err() {
         return 0;
     }
     let mut bytes = 0;

@@ -3,6 +3,9 @@
  *
  *   populate   MADV_POPULATE_WRITE fails with EINVAL and is counted (before Linux 5.14)
  *   guard      MADV_GUARD_INSTALL fails with EINVAL and is counted (before Linux 6.13)
+ *   pretends   madvise does nothing and says that it did, as emulators of other processors do for advice that they do
+ *              not know: old ones for all of it
+ *   pretends_guard   the same of MADV_GUARD_INSTALL and MADV_GUARD_REMOVE only
  *   hint       MAP_FIXED_NOREPLACE is not understood, so that the address is a hint (before Linux 4.17); one hint in
  *              three is not followed
  *   pages      mincore writes one byte per page of the program, as a kernel does whose pages are as long; an emulator
@@ -50,6 +53,8 @@ void *mmap64(void *, size_t, int, int, int, off_t) __attribute__((alias("mmap"))
 
 int madvise(void *at, size_t length, int advice)
 {
+    if (is("pretends")) return 0;
+    if ((advice == GUARD_INSTALL || advice == GUARD_REMOVE) && is("pretends_guard")) return 0;
     if ((advice == POPULATE_WRITE && is("populate")) ||
         ((advice == GUARD_INSTALL || advice == GUARD_REMOVE) && is("guard"))) {
         __atomic_fetch_add(&shim_calls, 1, __ATOMIC_RELAXED);

@@ -169,6 +169,18 @@ pub const CASES: &[Case] = &[
         ..EXERCISE
     },
     Case {
+        name: "advice_without_effect",
+        holds: "where madvise does nothing and says that it did, calloc's blocks are zero all the same",
+        shim: Some("pretends"),
+        ..EXERCISE
+    },
+    Case {
+        name: "guards_without_effect",
+        holds: "the same of guards only, as under emulators of other processors",
+        shim: Some("pretends_guard"),
+        ..EXERCISE
+    },
+    Case {
         name: "hints_are_not_followed",
         holds: "a mapping at another address than the one asked for is not taken for the one asked for",
         shim: Some("hint"),

@@ -40,7 +40,7 @@ tests! {
     locked_memory locked_memory_within_a_limit core_is_short_and_whole little_writable_memory
     huge_pages_always
     without_populate populate_is_tried_a_few_times without_guard guard_is_tried_a_few_times mappings_are_left
-    hints_are_not_followed without_collapse without_mremap without_getrandom without_membarrier without_rseq
+    advice_without_effect guards_without_effect hints_are_not_followed without_collapse without_mremap without_getrandom without_membarrier without_rseq
     without_prctl madvise_refused process_madvise_refused sandbox_without_files
     without_proc read_only_sys closed_streams without_environment
     threads_in_a_row threads_at_once first_thread_leaves small_stacks alternate_stack
