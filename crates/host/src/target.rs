@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::ptr::without_provenance_mut;
 
 mod stopped;
@@ -99,6 +99,14 @@ impl Target {
         let mut head = [0; 20];
         self.program()?.read_exact_at(&mut head, 0).ok()?;
         Some(head)
+    }
+
+    /// Opens a file that it has mapped, in its container; `None` when it is there no longer, or is no plain file.
+    pub fn mapped_file(&self, name: &str) -> Option<File> {
+        let path = format!("/proc/{}/root{name}", self.pid);
+        // A pipe that now has this name must not be waited for.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+        file.metadata().ok()?.is_file().then_some(file)
     }
 
     /// Returns where `count` pages are, from the page that contains `address` on.

@@ -165,6 +165,33 @@ impl Memory for Image {
     }
 }
 
+/// A copy, and the memory that it was made of for what it does not contain whole.
+pub struct Backed<'m, M> {
+    image: &'m Image,
+    memory: &'m M,
+}
+
+impl<'m, M> Backed<'m, M> {
+    /// Returns the memory behind `image`, a copy of parts of `memory`.
+    pub fn new(image: &'m Image, memory: &'m M) -> Backed<'m, M> {
+        Backed { image, memory }
+    }
+
+    fn is_copied(&self, address: u64) -> bool {
+        self.image.part(address).is_some_and(|part| matches!(part.contents, Contents::Whole(_)))
+    }
+}
+
+impl<M: Memory> Memory for Backed<'_, M> {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        if self.is_copied(address) { self.image.read(address, bytes) } else { self.memory.read(address, bytes) }
+    }
+
+    fn pages(&self, address: u64, count: usize) -> Vec<PageState> {
+        if self.is_copied(address) { self.image.pages(address, count) } else { self.memory.pages(address, count) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

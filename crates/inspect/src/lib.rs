@@ -11,6 +11,7 @@ pub mod image;
 pub mod mappings;
 pub mod memory;
 mod page;
+pub mod peek;
 pub mod picture;
 mod shown;
 pub mod threads;
@@ -31,7 +32,8 @@ use serde::Serialize;
 use self::core_file::Core;
 use self::glibc::Listing;
 use self::growth::{Growth, History};
-use self::image::Image;
+use self::image::{Backed, Image};
+use self::peek::MappedFiles;
 use self::picture::{Picture, Subject, Times};
 use self::threads::Threads;
 
@@ -58,6 +60,9 @@ pub struct Arguments {
         conflicts_with = "core"
     )]
     watch: Option<Duration>,
+    /// Look into blocks: which C++ classes they are objects of, and texts. Their contents may be private.
+    #[arg(long, conflicts_with = "watch")]
+    peek: bool,
     /// Write a page with heap maps to this file.
     #[arg(short, long, value_name = "FILE.html", conflicts_with_all = ["watch", "json"])]
     output: Option<PathBuf>,
@@ -73,6 +78,7 @@ Examples:
   heapwright inspect --stop 4711              exact: the process is stopped while it is read
   heapwright inspect --watch=10 4711          what grows, and what stays?
   heapwright inspect --core core.4711         a process that has ended
+  heapwright inspect --peek 4711              which classes and texts fill the blocks?
   heapwright inspect 4711 -o memory.html      a page with heap maps
   heapwright inspect --json 4711              the same as JSON";
 
@@ -85,18 +91,36 @@ pub enum Meanwhile {
     IsStopped,
 }
 
+/// What is wanted of the blocks of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Their numbers and bytes.
+    Totals,
+    /// Each one's address and size, too.
+    Blocks,
+    /// What they contain, too.
+    Contents,
+}
+
+impl Wanted {
+    fn listing(self) -> Listing {
+        if self == Wanted::Totals { Listing::Counted } else { Listing::Listed }
+    }
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let meanwhile = if arguments.stop { Meanwhile::IsStopped } else { Meanwhile::Runs };
     if let (Some(pause), Some(pid)) = (arguments.watch, arguments.pid) {
         return watch(arguments, pid, meanwhile, pause);
     }
+    let wanted = if arguments.peek { Wanted::Contents } else { Wanted::Totals };
     let sources = arguments.core.as_deref();
     let output = arguments.output.as_deref().map(|place| Destination::of(place, Contents::Other, sources.as_slice()));
     let output = output.transpose()?;
     let picture = match (&arguments.core, arguments.pid) {
-        (Some(file), _) => picture_of_core(file)?,
-        (None, Some(pid)) => picture_of(pid, meanwhile, Listing::Counted)?,
+        (Some(file), _) => picture_of_core(file, wanted)?,
+        (None, Some(pid)) => picture_of(pid, meanwhile, wanted)?,
         (None, None) => usage::refuse("a process or --core FILE is needed"),
     };
     if let Some(output) = output {
@@ -115,7 +139,7 @@ fn watch(arguments: &Arguments, pid: u32, meanwhile: Meanwhile, pause: Duration)
     let mut history = History::default();
     let mut is_first = true;
     loop {
-        let picture = match picture_of(pid, meanwhile, Listing::Listed) {
+        let picture = match picture_of(pid, meanwhile, Wanted::Blocks) {
             Ok(picture) => picture,
             Err(error) if is_first || Target::open(pid).is_ok() => return Err(error),
             Err(_) => {
@@ -147,7 +171,7 @@ struct Watched<'a> {
 ///
 /// # Errors
 /// When it has ended, may not be read, or is no 64-bit program.
-pub fn picture_of(pid: u32, meanwhile: Meanwhile, listing: Listing) -> Result<Picture> {
+pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Picture> {
     let target = Target::open(pid)?;
     if target.program_head().is_some_and(|head| head.starts_with(b"\x7fELF\x01")) {
         bail!("process {pid} is a 32-bit program: its heap has another layout, which is not supported");
@@ -166,7 +190,9 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, listing: Listing) -> Result<Pi
         bail!("{reason}");
     }
     let threads = Threads::find(&target, &mappings, &target.threads());
-    let subject = Subject { pid, program: target.name(), stopped: stopping.is_some(), threads, linked, listing };
+    let (program, listing) = (target.name(), wanted.listing());
+    let subject = Subject { pid, program, stopped: stopping.is_some(), threads, linked, listing };
+    let statics = MappedFiles::new(&target, &mappings);
     let start = Instant::now();
     let copy = Image::copy(&target, &mappings, budget().unwrap_or(0) as u64);
     let copying = start.elapsed().as_secs_f64();
@@ -180,10 +206,17 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, listing: Listing) -> Result<Pi
     let (mut picture, times) = match copy {
         Some((image, copied)) => {
             let times = Times { stopped: go_on(), copying, copied };
-            (Picture::take(subject, &image, &mappings), times)
+            let mut picture = Picture::take(subject, &image, &mappings);
+            if wanted == Wanted::Contents {
+                picture.peek(&Backed::new(&image, &target), &mappings, &statics);
+            }
+            (picture, times)
         }
         None => {
-            let picture = Picture::take(subject, &target, &mappings);
+            let mut picture = Picture::take(subject, &target, &mappings);
+            if wanted == Wanted::Contents {
+                picture.peek(&target, &mappings, &statics);
+            }
             (picture, Times { stopped: go_on(), copying: 0.0, copied: 0 })
         }
     };
@@ -195,7 +228,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, listing: Listing) -> Result<Pi
 ///
 /// # Errors
 /// When it is no core file of a supported machine, or is damaged.
-pub fn picture_of_core(file: &Path) -> Result<Picture> {
+pub fn picture_of_core(file: &Path, wanted: Wanted) -> Result<Picture> {
     let core = Core::open(file)?;
     let mappings = core.mappings();
     let threads = Threads::find(&core, &mappings, &core.threads);
@@ -205,7 +238,11 @@ pub fn picture_of_core(file: &Path) -> Result<Picture> {
         stopped: true,
         threads,
         linked: None,
-        listing: Listing::Counted,
+        listing: wanted.listing(),
     };
-    Ok(Picture { missing: core.missing, ..Picture::take(subject, &core, &mappings) })
+    let mut picture = Picture { missing: core.missing, ..Picture::take(subject, &core, &mappings) };
+    if wanted == Wanted::Contents {
+        picture.peek(&core, &mappings, &core);
+    }
+    Ok(picture)
 }

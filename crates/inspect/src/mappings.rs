@@ -9,6 +9,8 @@ pub struct Mapping {
     pub range: Range<u64>,
     /// Its access, as in `rw-p`.
     pub access: String,
+    /// Where in its file it begins.
+    pub offset: u64,
     /// The file, or the name that the kernel gives; empty when it has none.
     pub name: String,
     /// Bytes in memory.
@@ -38,7 +40,8 @@ impl Mapping {
         let (range, rest) = line.split_once(' ')?;
         let (start, end) = range.split_once('-')?;
         let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
-        let access = rest.split_ascii_whitespace().next()?;
+        let mut fields = rest.split_ascii_whitespace();
+        let (access, offset) = (fields.next()?, fields.next().and_then(|text| u64::from_str_radix(text, 16).ok()));
         // Behind access, offset, device and inode: a name that may contain spaces.
         let mut name = rest;
         for _ in 0..4 {
@@ -46,7 +49,7 @@ impl Mapping {
         }
         let is_forward = range.start <= range.end;
         let (access, name) = (access.to_owned(), name.trim().to_owned());
-        is_forward.then(|| Mapping { range, access, name, ..Mapping::default() })
+        is_forward.then(|| Mapping { range, access, name, offset: offset.unwrap_or(0), ..Mapping::default() })
     }
 }
 
@@ -90,7 +93,7 @@ Shared_Dirty:          1 kB
 Swap:                 12 kB
 LazyFree:              4 kB
 VmFlags: rd wr
-4000-5000 r--p 00000000 fe:00 18500                      /a file: with (deleted)
+4000-5000 r--p 0000a000 fe:00 18500                      /a file: with (deleted)
 6000-7000 rw-p 00000000 00:00 0
 ";
         let mappings = parse(text);
@@ -98,6 +101,7 @@ VmFlags: rd wr
         assert_eq!(names, ["[heap]", "/a file: with (deleted)", ""]);
         let heap = &mappings[0];
         assert_eq!((heap.rss, heap.pss, heap.shared, heap.swap, heap.purgeable), (8192, 4096, 3072, 12288, 4096));
+        assert_eq!((mappings[0].offset, mappings[1].offset), (0, 0xa000));
         assert!(mappings[2].is_plain() && !heap.is_plain());
         assert!(parse("x\n-:\n9-1 r\nRss: 9999999999999999999 kB").is_empty());
     }

@@ -9,6 +9,7 @@ use crate::allocators::allocator;
 use crate::glibc::{self, Arena, ArenaMap, Block, Cache, Cached, Listing, Parameters, SizeClass, Walked};
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState};
+use crate::peek::{self, Contents, Statics};
 use crate::threads::{ThreadFacts, Threads};
 
 /// `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD` where the program has not changed them and they have not grown.
@@ -123,7 +124,7 @@ pub struct Glibc {
     pub mmap_threshold_estimate: u64,
     /// Bytes in memory that compaction could give back at best.
     pub compaction_bound: u64,
-    /// The program's blocks in arenas by address, when they are listed.
+    /// The program's blocks by address, when they are listed.
     #[serde(skip)]
     pub blocks: Vec<Block>,
 }
@@ -160,6 +161,8 @@ pub struct Picture {
     pub allocator: String,
     /// glibc's malloc, where its structure was found.
     pub glibc: Option<Glibc>,
+    /// What its blocks contain, when it was asked for.
+    pub contents: Option<Contents>,
 }
 
 /// What makes the picture's title.
@@ -202,7 +205,14 @@ impl Picture {
             allocator: allocator(mappings, subject.linked, arenas.is_some()).to_owned(),
             glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject)),
             program: subject.program,
+            contents: None,
         }
+    }
+
+    /// Looks into its blocks, which are listed and lie in `memory`.
+    pub fn peek(&mut self, memory: &impl Memory, mappings: &[Mapping], statics: &dyn Statics) {
+        let blocks = self.glibc.as_ref().map(|glibc| glibc.blocks.as_slice());
+        self.contents = blocks.map(|blocks| peek::look(memory, blocks, mappings, statics));
     }
 }
 
@@ -235,6 +245,11 @@ impl Glibc {
         for (number, (walked, cached)) in walked.into_iter().zip(cached).enumerate() {
             all.add(number, found.arenas[number].system_bytes, walked, cached);
         }
+        let own_blocks = own.iter().map(|range| Block { address: range.start + 16, bytes: range.end - range.start });
+        let own_blocks: Vec<Block> = own_blocks.collect();
+        if subject.listing == Listing::Listed {
+            all.blocks.extend(&own_blocks);
+        }
         all.blocks.sort_unstable_by_key(|block| block.address);
         let is_cached: HashSet<u64> =
             caches.iter().flat_map(|cache| &cache.lists).flat_map(|list| &list.blocks).copied().collect();
@@ -245,10 +260,9 @@ impl Glibc {
             class.bytes = class.bytes.saturating_sub(list.bytes());
         }
         all.arena_max_bounds = arena_max_bounds(&all.arenas);
-        for mapping in own {
-            let bytes = mapping.end - mapping.start;
-            add(&mut all.sizes, bytes.next_power_of_two(), SizeClass { blocks: 1, bytes });
-            all.largest.push(Block { address: mapping.start + 16, bytes });
+        for block in own_blocks {
+            add(&mut all.sizes, block.bytes.next_power_of_two(), SizeClass { blocks: 1, bytes: block.bytes });
+            all.largest.push(block);
         }
         all.largest.sort_by_key(|block| std::cmp::Reverse(block.bytes));
         all.largest.truncate(10);

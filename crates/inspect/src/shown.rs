@@ -3,6 +3,7 @@
 use heapwright_show::number::{bytes, grouped};
 use heapwright_show::table::{Cell, Side, Table};
 
+use crate::peek::{Contents, Figures};
 use crate::picture::{Glibc, Picture};
 
 /// The share of memory from which on it counts as the cause.
@@ -27,6 +28,10 @@ pub fn tables(picture: &Picture) -> String {
         parts.push(sizes(glibc));
         parts.extend(holes(glibc));
         parts.extend(largest(glibc));
+    }
+    if let Some(contents) = &picture.contents {
+        parts.push(kinds(contents));
+        parts.extend(texts(contents));
     }
     parts.join("\n")
 }
@@ -193,4 +198,34 @@ fn largest(glibc: &Glibc) -> Option<String> {
         table.row([format!("{:#x}", block.address), grouped(block.bytes)]);
     }
     (!glibc.largest.is_empty()).then(|| table.to_string())
+}
+
+/// Rows of what blocks contain.
+const KINDS: usize = 24;
+
+fn kinds(contents: &Contents) -> String {
+    let mut text = contents_table("contents of blocks", &contents.kinds, KINDS);
+    if contents.looked_at < contents.blocks {
+        let (looked_at, blocks) = (grouped(contents.looked_at), grouped(contents.blocks));
+        text += &format!("\nEstimated: {looked_at} of {blocks} blocks were looked at.\n");
+    }
+    text
+}
+
+fn texts(contents: &Contents) -> Option<String> {
+    (!contents.texts.is_empty()).then(|| contents_table("texts that begin with", &contents.texts, ROWS))
+}
+
+fn contents_table(heading: &str, figures: &[Figures], rows: usize) -> String {
+    let mut table = Table::aligned([(heading, Side::Left), ("number", Side::Right), ("bytes", Side::Right)]);
+    for figures in figures.iter().take(rows) {
+        table.row([figures.name.clone(), grouped(figures.size.blocks), bytes(figures.size.bytes)]);
+    }
+    if figures.len() > rows {
+        let rest = &figures[rows..];
+        let (blocks, all) =
+            rest.iter().fold((0, 0), |(blocks, all), one| (blocks + one.size.blocks, all + one.size.bytes));
+        table.row([format!("{} others", grouped(rest.len() as u64)), grouped(blocks), bytes(all)]);
+    }
+    table.to_string()
 }

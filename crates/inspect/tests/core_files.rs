@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use heapwright_inspect::picture::Picture;
-use heapwright_inspect::{core_file::Core, picture_of_core};
+use heapwright_inspect::{Wanted, core_file::Core, picture_of_core};
 
 /// A folder with a core file of a program that has printed what glibc says of its heap.
 struct Made {
@@ -62,7 +62,7 @@ fn assert_is_what_malloc_reported(picture: &Picture, total: &[u64]) {
 #[test]
 fn a_core_file_is_what_the_process_was() {
     let Some(made) = NATIVE.as_ref() else { return eprintln!("skipped: this system writes no core files here") };
-    let picture = picture_of_core(&made.core()).unwrap();
+    let picture = picture_of_core(&made.core(), Wanted::Contents).unwrap();
     assert_is_what_malloc_reported(&picture, &made.total);
     let glibc = picture.glibc.unwrap();
     assert_eq!(glibc.threads.len(), 2);
@@ -77,7 +77,7 @@ fn a_core_file_is_what_the_process_was() {
 fn a_core_file_of_aarch64_is_what_the_process_was() {
     let made = make("aarch64-linux-gnu-gcc", &["-static"], &["qemu-aarch64"]);
     let Some(made) = made else { return eprintln!("skipped: no cross compiler, no emulator, or no core files") };
-    let picture = picture_of_core(&made.core()).unwrap();
+    let picture = picture_of_core(&made.core(), Wanted::Contents).unwrap();
     assert_is_what_malloc_reported(&picture, &made.total);
 }
 
@@ -89,14 +89,14 @@ fn a_truncated_core_file_is_read_as_far_as_it_goes_or_refused() {
     let path = folder.path().join("core");
     let error = |length: usize| {
         fs::write(&path, &bytes[..length]).unwrap();
-        format!("{:#}", picture_of_core(&path).err().unwrap())
+        format!("{:#}", picture_of_core(&path, Wanted::Contents).err().unwrap())
     };
     assert!(error(0).ends_with("no core file: it is shorter than the header of one"));
     assert!(error(63).ends_with("no core file: it is shorter than the header of one"));
     assert!(error(100).contains("truncated: it has no table of segments"));
     for part in 1..20 {
         fs::write(&path, &bytes[..bytes.len() / 20 * part]).unwrap();
-        if let Ok(picture) = picture_of_core(&path) {
+        if let Ok(picture) = picture_of_core(&path, Wanted::Contents) {
             assert!(picture.missing > 0);
         }
     }
@@ -104,7 +104,7 @@ fn a_truncated_core_file_is_read_as_far_as_it_goes_or_refused() {
 
 #[test]
 fn other_files_are_refused_with_the_reason() {
-    let reason = |path: &str| format!("{:#}", picture_of_core(Path::new(path)).err().unwrap());
+    let reason = |path: &str| format!("{:#}", picture_of_core(Path::new(path), Wanted::Contents).err().unwrap());
     assert_eq!(reason("/proc/self/exe"), "/proc/self/exe: no core file: it is a program or a library");
     assert!(reason("/etc/passwd").ends_with("no core file: it does not begin as ELF files do"));
     assert!(reason("/nowhere/core").starts_with("cannot read /nowhere/core"));
@@ -131,7 +131,7 @@ fn damaged_core_files_are_read_without_a_crash_or_a_hang() {
         damaged[..head.len()].copy_from_slice(&head);
         fs::write(&path, &damaged).unwrap();
         refused += u32::from(Core::open(&path).is_err());
-        let _ = picture_of_core(&path);
+        let _ = picture_of_core(&path, Wanted::Contents);
     }
     assert!(refused < tries);
 }

@@ -12,7 +12,7 @@ use heapwright_inspect::image::Image;
 use heapwright_inspect::mappings::{self, Mapping};
 use heapwright_inspect::picture::{Glibc, Picture};
 use heapwright_inspect::threads::Threads;
-use heapwright_inspect::{Meanwhile, picture_of};
+use heapwright_inspect::{Meanwhile, Wanted, picture_of};
 
 /// The compiled test program. `HEAPWRIGHT_INSPECT_LIBC` names a folder with another C library for it.
 static PROGRAM: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
@@ -140,7 +140,7 @@ fn programs() -> Vec<(&'static str, &'static str)> {
 fn a_stopped_process_is_what_its_own_malloc_reports() {
     for (threads, bytes) in programs() {
         let subject = Subject::start(&[threads, bytes]);
-        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Listing::Counted).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Wanted::Totals).unwrap();
         let case = format!("{threads} threads, {bytes} bytes: {picture:#?}");
         assert_eq!(sum(&picture, |arena| arena.inconsistencies), 0, "{case}");
         assert_eq!(sum(&picture, |arena| arena.system_bytes), subject.total[0], "{case}");
@@ -174,7 +174,7 @@ fn a_stopped_process_is_what_its_own_malloc_reports() {
 fn a_process_that_runs_is_what_its_own_malloc_reports_within_a_hundredth() {
     for (threads, bytes) in programs() {
         let subject = Subject::start(&[threads, bytes]);
-        let picture = picture_of(subject.child.id(), Meanwhile::Runs, Listing::Counted).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::Runs, Wanted::Totals).unwrap();
         assert_eq!(glibc(&picture).arenas.len(), subject.arenas.len());
         for (arena, own) in glibc(&picture).arenas.iter().zip(&subject.arenas) {
             let free = own.fast + own.rest;
@@ -189,7 +189,7 @@ fn a_process_that_runs_is_what_its_own_malloc_reports_within_a_hundredth() {
 fn a_process_whose_threads_allocate_meanwhile_is_what_its_own_malloc_reported_within_a_hundredth() {
     let subject = Subject::start(&["4", "100000000", "churn"]);
     for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped].into_iter().cycle().take(20) {
-        let picture = picture_of(subject.child.id(), meanwhile, Listing::Counted).unwrap();
+        let picture = picture_of(subject.child.id(), meanwhile, Wanted::Totals).unwrap();
         for (mine, own) in [
             (sum(&picture, |arena| arena.used), subject.total[1]),
             (sum(&picture, |arena| arena.free), subject.total[2]),
@@ -203,7 +203,7 @@ fn a_process_whose_threads_allocate_meanwhile_is_what_its_own_malloc_reported_wi
 fn a_trim_gives_back_what_was_predicted() {
     for (threads, bytes) in [("1", "100000000"), ("1", "3000000"), ("4", "100000000")] {
         let mut subject = Subject::start(&[threads, bytes]);
-        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Listing::Counted).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Wanted::Totals).unwrap();
         subject.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let actual: u64 = subject.line().trim_end().parse().unwrap();
         let predicted = glibc(&picture).trim;
@@ -216,7 +216,7 @@ fn a_trim_gives_back_what_was_predicted() {
 fn a_heap_that_grows_and_shrinks_meanwhile_is_always_found() {
     let subject = Subject::start(&["1", "1048576", "breathe"]);
     for _ in 0..20 {
-        let picture = picture_of(subject.child.id(), Meanwhile::Runs, Listing::Counted).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::Runs, Wanted::Totals).unwrap();
         assert_eq!(glibc(&picture).arenas.len(), subject.arenas.len());
     }
 }
@@ -226,7 +226,7 @@ fn blocks_that_were_made_after_the_first_picture_and_stay_are_shown() {
     let mut subject = Subject::start(&["1", "1048576", "leak"]);
     let mut history = History::default();
     let mut next = || {
-        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Listing::Listed).unwrap();
+        let picture = picture_of(subject.child.id(), Meanwhile::IsStopped, Wanted::Blocks).unwrap();
         subject.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();
         subject.out.read_line(&mut line).unwrap();

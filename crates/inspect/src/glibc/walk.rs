@@ -60,7 +60,7 @@ impl SizeClass {
 pub enum Listing {
     /// Blocks are counted.
     Counted,
-    /// Each is listed, in 8 bytes.
+    /// Each is listed, in 16 bytes.
     Listed,
 }
 
