@@ -159,8 +159,8 @@ fn everything_is_drawn_and_answers() {
     let seen = looking.look("", &DESK);
     assert_eq!(seen["title"], "</script><b>torn</b>");
     assert_eq!(seen["injected"], Value::Array(vec![]));
-    // Two plots, the map, and a small map per policy; one histogram per policy, and four of blocks.
-    assert_eq!(numbers(&seen["canvases"]).len(), 6);
+    // Three plots, the map, and a small map per policy; one histogram per policy, and four of blocks.
+    assert_eq!(numbers(&seen["canvases"]).len(), 7);
     assert!(numbers(&seen["canvases"]).iter().all(|&colours| colours > 8), "{}", seen["canvases"]);
     assert_eq!(numbers(&seen["bars"]).len(), 7);
     assert!(numbers(&seen["bars"]).iter().all(|&bars| bars > 2), "{}", seen["bars"]);
@@ -181,6 +181,17 @@ fn everything_is_drawn_and_answers() {
     assert_eq!(seen["sites"], serde_json::json!(["other ← outside", "<b>torn</b> ← main ← outside"]));
     assert_eq!(seen["unnamed"], 0);
     flames_are_drawn(&seen);
+    moments_are_chosen(&seen);
+}
+
+/// A click on a plot over time changes what the icicle shows.
+fn moments_are_chosen(seen: &Value) {
+    let moments: Vec<&str> = seen["moments"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(moments[0].starts_with("Held at the peak, after event "), "{moments:?}");
+    assert!(moments[1].starts_with("Held after event 209, "), "{moments:?}");
+    assert!(moments[2].contains("after event 20,000, "), "{moments:?}");
+    assert_ne!(seen["firstFlames"], seen["flames"], "shares differ");
+    assert_eq!(seen["peakFlames"], seen["flames"]);
 }
 
 /// The icicle of two functions that a third one calls.
@@ -215,5 +226,5 @@ fn without_its_unpacker_the_rest_is_there() {
     let Some(looking) = Looking::at_a_report() else { return };
     let seen = looking.look("delete globalThis.DecompressionStream;", &DESK);
     assert_eq!(seen["fallback"].as_array().unwrap().len(), 1);
-    assert_eq!(numbers(&seen["canvases"]).len(), 2);
+    assert_eq!(numbers(&seen["canvases"]).len(), 3);
 }

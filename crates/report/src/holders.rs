@@ -1,12 +1,15 @@
 //! Which functions hold the memory: the stacks of a trace as a tree, its functions and its threads, each with all
-//! measures.
+//! measures, and what the stacks hold at several moments.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
 use heapwright_sites::{Analysis, Group, Measure, Query, Split, Tally};
+use heapwright_trace::SiteId;
 use serde::Serialize;
+
+use super::moments::{Moments, Times};
 
 /// The values of all measures, in the order of [`Measure::ALL`].
 type Values = [u64; Measure::ALL.len()];
@@ -34,6 +37,7 @@ pub struct Holders {
     /// The sums of all blocks, exact in sampled traces too.
     totals: Values,
     tree: Tree,
+    moments: Moments,
     functions: Vec<Row>,
     /// By thread, exact in sampled traces too.
     threads: Vec<Row>,
@@ -56,21 +60,27 @@ struct Row {
     values: Values,
 }
 
-/// Returns what the page shows of a trace with call sites.
+/// Returns what the page shows of a trace with call sites and this number of events.
 ///
 /// # Errors
 /// When the trace cannot be read.
-pub fn read(trace: &Path) -> Result<Holders> {
-    let analysis = Analysis::read(trace, Query::default())?;
-    let by_thread = Analysis::read(trace, Query { split: Split::Thread, ..Query::default() })?;
+pub fn read(trace: &Path, events: u64) -> Result<Holders> {
+    // One reading for sites and threads: the sums of a site are those of its threads.
+    let analysis = Analysis::read(trace, Query { split: Split::Thread, ..Query::default() })?;
+    let at_event = analysis.ledger.moment.0;
+    let stacks = Nodes::of(&analysis);
+    let mut moments = Moments::read(trace, Times { events, peak: at_event }, &stacks)?;
+    let (tree, numbers) = Tree::of(&analysis, &stacks, &moments);
+    moments.renumber(&numbers);
     Ok(Holders {
         measures: Measure::ALL.map(Measure::name).to_vec(),
         every: analysis.every,
-        at_event: analysis.ledger.moment.0,
+        at_event,
         totals: values(&analysis.ledger.total),
-        tree: Tree::of(&analysis),
+        tree,
+        moments,
         functions: functions(&analysis),
-        threads: threads(&by_thread),
+        threads: threads(&analysis),
     })
 }
 
@@ -98,6 +108,15 @@ fn threads(analysis: &Analysis) -> Vec<Row> {
     rows.map(|row| Row { values: values(&row.tally), name: row.name }).collect()
 }
 
+/// All stacks of a trace as nodes, the root first; a parent precedes its children.
+pub struct Nodes {
+    all: Vec<Node>,
+    /// The node of each site's whole stack.
+    ends: HashMap<Option<SiteId>, u32>,
+    /// The sampling period.
+    pub every: u64,
+}
+
 /// A node while the tree is built.
 struct Node {
     parent: u32,
@@ -105,20 +124,70 @@ struct Node {
     values: Values,
 }
 
+impl Nodes {
+    fn of(analysis: &Analysis) -> Nodes {
+        let mut all = vec![Node { parent: 0, frame: 0, values: Values::default() }];
+        let mut known: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut ends = HashMap::new();
+        for (site, tally) in analysis.sites() {
+            let added = values(&tally);
+            let mut at = 0;
+            add(&mut all[0].values, &added);
+            for &frame in analysis.stacks.numbers(site).iter().rev() {
+                let next = all.len() as u32;
+                let parent = at;
+                at = *known.entry((parent, frame)).or_insert(next);
+                if at == next {
+                    all.push(Node { parent, frame, values: Values::default() });
+                }
+                add(&mut all[at as usize].values, &added);
+            }
+            ends.insert(site, at);
+        }
+        Nodes { all, ends, every: analysis.every }
+    }
+
+    /// Returns the sum of each node, of the value of each site.
+    pub fn sums(&self, value_of: impl Fn(Option<SiteId>) -> u64) -> Vec<u64> {
+        let mut sums = vec![0_u64; self.all.len()];
+        for (&site, &end) in &self.ends {
+            let value = value_of(site).saturating_mul(self.every);
+            sums[end as usize] = sums[end as usize].saturating_add(value);
+        }
+        for at in (1..sums.len()).rev() {
+            let parent = self.all[at].parent as usize;
+            sums[parent] = sums[parent].saturating_add(sums[at]);
+        }
+        sums
+    }
+
+    /// Returns the nodes below the root that have a share of the whole in any measure. Those above such a node have as
+    /// much.
+    fn large(&self, share: f64) -> BTreeSet<u32> {
+        let whole = &self.all[0].values;
+        let is_large = |node: &Node| {
+            let mut shares = node.values.iter().zip(whole);
+            shares.any(|(&value, &whole)| value > 0 && value as f64 >= whole as f64 * share)
+        };
+        (1..self.all.len()).filter(|&at| is_large(&self.all[at])).map(|at| at as u32).collect()
+    }
+}
+
 impl Tree {
-    fn of(analysis: &Analysis) -> Tree {
-        let nodes = all_nodes(analysis);
+    /// Returns the tree of the nodes that are large in some measure or at some moment, and the number in it of each.
+    fn of(analysis: &Analysis, nodes: &Nodes, moments: &Moments) -> (Tree, HashMap<u32, u32>) {
         let mut share = LEAST_SHARE;
-        let mut kept = large(&nodes, share);
+        let mut kept = nodes.large(share);
         while kept.len() > MOST_NODES {
             share *= 2.0;
-            kept = large(&nodes, share);
+            kept = nodes.large(share);
         }
+        kept.extend(moments.nodes());
         let (mut numbers, mut frames) = (HashMap::from([(0, 0)]), HashMap::new());
-        let mut tree = Tree { frames: Vec::new(), parents: vec![0], names: vec![0], values: vec![nodes[0].values] };
+        let mut tree = Tree { frames: Vec::new(), parents: vec![0], names: vec![0], values: vec![nodes.all[0].values] };
         for at in kept {
-            let Node { parent, frame, values } = nodes[at];
-            numbers.insert(at as u32, tree.parents.len() as u32);
+            let Node { parent, frame, values } = nodes.all[at as usize];
+            numbers.insert(at, tree.parents.len() as u32);
             let name = *frames.entry(frame).or_insert_with(|| {
                 tree.frames.push(analysis.stacks.frame(frame).to_string());
                 tree.frames.len() as u32 - 1
@@ -127,43 +196,12 @@ impl Tree {
             tree.names.push(name);
             tree.values.push(values);
         }
-        tree
+        (tree, numbers)
     }
-}
-
-/// Returns the nodes of all stacks, the root first; a parent precedes its children.
-fn all_nodes(analysis: &Analysis) -> Vec<Node> {
-    let mut nodes = vec![Node { parent: 0, frame: 0, values: Values::default() }];
-    let mut known: HashMap<(u32, u32), u32> = HashMap::new();
-    for (site, tally) in analysis.sites() {
-        let added = values(&tally);
-        let mut at = 0;
-        add(&mut nodes[0].values, &added);
-        for &frame in analysis.stacks.numbers(site).iter().rev() {
-            let next = nodes.len() as u32;
-            let parent = at;
-            at = *known.entry((parent, frame)).or_insert(next);
-            if at == next {
-                nodes.push(Node { parent, frame, values: Values::default() });
-            }
-            add(&mut nodes[at as usize].values, &added);
-        }
-    }
-    nodes
 }
 
 fn add(values: &mut Values, added: &Values) {
     values.iter_mut().zip(added).for_each(|(value, added)| *value = value.saturating_add(*added));
-}
-
-/// Returns the indices of the nodes below the root that have a share of the whole in any measure. Those above such a
-/// node have as much.
-fn large(nodes: &[Node], share: f64) -> Vec<usize> {
-    let is_large = |node: &Node| {
-        let shares = node.values.iter().zip(&nodes[0].values);
-        shares.into_iter().any(|(&value, &whole)| value > 0 && value as f64 >= whole as f64 * share)
-    };
-    (1..nodes.len()).filter(|&at| is_large(&nodes[at])).collect()
 }
 
 #[cfg(test)]
@@ -185,7 +223,7 @@ mod tests {
             }
         }
         writer.finish().unwrap();
-        let Holders { tree, functions, threads, totals, .. } = read(&path).unwrap();
+        let Holders { tree, functions, threads, totals, .. } = read(&path, 6001).unwrap();
         assert_eq!((totals[0], tree.values[0][0]), (4_500_000, 4_500_000));
         assert_eq!(tree.frames, ["main", "f", "g"], "what is tiny in every measure is left out");
         assert_eq!(tree.parents, [0, 0, 1, 2]);
@@ -195,6 +233,36 @@ mod tests {
         );
         assert_eq!(functions[0].name, "f");
         assert_eq!((threads.len(), threads[0].values[3]), (1, 6001));
+    }
+
+    #[test]
+    fn a_stack_that_is_large_at_one_moment_only_is_in_the_tree_and_at_that_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.hwt");
+        let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), &About::default()).unwrap();
+        let [brief, busy] = [["brief", "main"], ["busy", "main"]].map(|frames| writer.define_site(&frames).unwrap());
+        writer.from_site(brief).unwrap();
+        let block = writer.allocate(Kind::Malloc, 64, 16).unwrap();
+        for event in 0..20_000 {
+            writer.from_site(busy).unwrap();
+            let size = if event == 15_000 { 1 << 20 } else { 32 };
+            let other = writer.allocate(Kind::Malloc, size, 16).unwrap();
+            writer.free(other).unwrap();
+            if event == 5000 {
+                writer.free(block).unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let Holders { tree, moments, at_event, .. } = read(&path, 40_002).unwrap();
+        assert_eq!(tree.frames, ["main", "brief", "busy"]);
+        let json = serde_json::to_value(&moments).unwrap();
+        let rows = json["rows"].as_array().unwrap();
+        assert_eq!(rows[0], serde_json::json!({"event": 417, "held": 64, "nodes": [1, 2], "bytes": [64, 64]}));
+        let peak = &rows[json["peak"].as_u64().unwrap() as usize];
+        let expected =
+            serde_json::json!({"event": at_event, "held": 1 << 20, "nodes": [1, 3], "bytes": [1 << 20, 1 << 20]});
+        assert_eq!(*peak, expected);
+        assert_eq!(rows.last().unwrap()["event"], 40_002);
     }
 
     #[test]
@@ -208,7 +276,7 @@ mod tests {
             writer.allocate(Kind::Malloc, if number == 7 { 1 << 30 } else { 100 }, 16).unwrap();
         }
         writer.finish().unwrap();
-        let tree = read(&path).unwrap().tree;
-        assert!(tree.parents.len() <= MOST_NODES + 1 && tree.frames.iter().any(|frame| frame == "f7"));
+        let tree = read(&path, 20_000).unwrap().tree;
+        assert!(tree.parents.len() <= 2 * MOST_NODES && tree.frames.iter().any(|frame| frame == "f7"));
     }
 }

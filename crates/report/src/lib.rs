@@ -5,6 +5,7 @@ mod data;
 mod gather;
 mod holders;
 mod line;
+mod moments;
 mod page;
 mod pins;
 mod planes;
@@ -184,7 +185,6 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
     let report = Report {
         schema: 1,
         title: arguments.title.clone().unwrap_or_else(|| title(&read.trace)),
-        trace: read.trace,
         rules: RuleFigures {
             granule: rules.granule,
             header: rules.header,
@@ -194,7 +194,8 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
         sizes,
         lifetimes,
         lifetimes_in_bytes,
-        holders: read.sites.is_some().then(|| holders::read(path)).transpose()?,
+        holders: read.sites.is_some().then(|| holders::read(path, read.trace.events)).transpose()?,
+        trace: read.trace,
         sites: read.sites,
         policies,
         real,

@@ -1,7 +1,7 @@
 //! `heapwright sites`: which call sites hold the memory of a program; `heapwright diff`: what changed between two.
 //!
 //! From the bottom up: `frame` (names of stack frames taken apart), `internal` (frames of allocators and standard
-//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `pinned` (holes, by simulation), `rows`
+//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `live` (what is live at several moments), `pinned` (holes, by simulation), `rows`
 //! (groups of sites), `tree` (trees and folded lines), `analysis` (all of it for one trace), `table` (what is printed),
 //! `arguments`, `condition` (of `--fail-if`), `diff` (two recordings compared),
 //! `pprof` (an export).
@@ -13,6 +13,7 @@ pub mod diff;
 mod frame;
 mod internal;
 mod ledger;
+mod live;
 mod pinned;
 pub mod pprof;
 mod rows;
@@ -34,6 +35,7 @@ pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::frame::Frame;
 pub use self::internal::is_internal;
 pub use self::ledger::{Key, Ledger, Moment, Split};
+pub use self::live::Live;
 pub use self::rows::{Group, JsonAmount, JsonRow, Row};
 pub use self::stacks::{Kept, Stacks};
 pub use self::tally::{Amount, Measure, Tally};

@@ -58,13 +58,14 @@ function drawAxisX(context, box, place, marks) {
 /**
  * Lets a stage be read and zoomed. `tools.box()` is the inner rectangle, `tools.point(x, y)` is called with the place of
  * the pointer or of the arrow keys (or null), `tools.select(left, right, top, bottom)` with the area that was dragged over,
- * `tools.key(name)` with other keys.
+ * `tools.pick(x, y)`, if there is one, with the place of a click or of Enter, `tools.key(name)` with other keys.
  */
 function interact(stage, tools) {
   const selection = element("div", { class: "selection", hidden: true });
   stage.append(selection);
   let start = null;
   let cursor = null;
+  let wasDragged = false;
   const at = (event) => {
     const bounds = stage.getBoundingClientRect();
     const box = tools.box();
@@ -83,6 +84,7 @@ function interact(stage, tools) {
     selection.hidden = right - left < 3;
   };
   stage.addEventListener("pointerdown", (event) => {
+    wasDragged = false;
     if (event.button !== 0 || event.pointerType === "touch") return;
     start = at(event);
     stage.setPointerCapture(event.pointerId);
@@ -97,8 +99,10 @@ function interact(stage, tools) {
     const { left, right, top, bottom } = area(at(event));
     start = null;
     selection.hidden = true;
-    if (right - left >= 6) tools.select(left, right, top, bottom);
+    wasDragged = right - left >= 6;
+    if (wasDragged) tools.select(left, right, top, bottom);
   });
+  stage.addEventListener("click", (event) => { if (!wasDragged) tools.pick?.(...at(event)); });
   stage.addEventListener("pointercancel", () => { start = null; selection.hidden = true; });
   stage.addEventListener("pointerleave", () => { if (!start) tools.point(null); });
   stage.addEventListener("blur", () => tools.point(null));
@@ -112,6 +116,8 @@ function interact(stage, tools) {
       const [x, y] = cursor ?? [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
       cursor = [Math.min(box.right, Math.max(box.left, x + move[0])), Math.min(box.bottom, Math.max(box.top, y + move[1]))];
       tools.point(...cursor);
+    } else if (event.key === "Enter" && cursor) {
+      tools.pick?.(...cursor);
     } else if (!tools.key(event.key)) {
       return;
     }

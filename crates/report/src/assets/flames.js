@@ -1,6 +1,6 @@
-// Which functions hold the memory: all stacks as an icicle, functions and threads as tables, by any measure.
+// Which functions hold the memory: all stacks as an icicle, at any moment, functions and threads as tables, by any measure.
 
-/** How each measure is named and shown. */
+/** How each measure is named and shown. What is held is shown first, because a moment can be chosen for it. */
 const MEASURES = {
   held: ["Held at peak", bytes],
   leaked: ["Never freed", bytes],
@@ -13,14 +13,14 @@ const MEASURES = {
 /** Narrower parts of an icicle are not drawn, as a share of its width. */
 const NARROWEST = 0.0015;
 
-/** Nodes from the outermost function on: { name, values, parent, next }. */
+/** Nodes from the outermost function on, the root first: { name, values, parent, next }. */
 function stacksFromOutside({ frames, parents, names, values }) {
-  const nodes = parents.map((_, at) => ({ name: at === 0 ? "all" : frames[names[at]], values: values[at], parent: null, next: [] }));
+  const nodes = parents.map((_, at) => ({ name: at === 0 ? "all" : frames[names[at]], values: [...values[at]], parent: null, next: [] }));
   for (let at = 1; at < nodes.length; at += 1) {
     nodes[at].parent = nodes[parents[at]];
     nodes[parents[at]].next.push(nodes[at]);
   }
-  return nodes[0];
+  return nodes;
 }
 
 /** The same from the functions that request memory to their callers. */
@@ -50,8 +50,34 @@ function found(node, text) {
   return node.next.flatMap((next) => found(next, text));
 }
 
-function holders(place, data) {
-  const roots = { outside: stacksFromOutside(data.tree) };
+/** The row of the moments that is nearest to an event. */
+function nearestMoment({ rows }, event) {
+  const distance = (at) => Math.abs(rows[at].event - event);
+  return rows.reduce((nearest, _, at) => (distance(at) < distance(nearest) ? at : nearest), 0);
+}
+
+/** Gives the nodes what they held at a moment; at the peak that is known of all. */
+function holdAt(nodes, data, at) {
+  const { rows, peak } = data.moments;
+  nodes.forEach((node, number) => { node.values[0] = at === peak ? data.tree.values[number][0] : 0; });
+  if (at === peak) return;
+  nodes[0].values[0] = rows[at].held;
+  rows[at].nodes.forEach((number, index) => { nodes[number].values[0] = rows[at].bytes[index]; });
+}
+
+/** The buttons that go from moment to moment. */
+function momentButtons(view, moments) {
+  const button = (label, text, at) => element("button", { type: "button", class: "quiet", "aria-label": label, onclick: () => {
+    view.pick(moments.rows[Math.min(moments.rows.length - 1, Math.max(0, at(nearestMoment(moments, view.moment))))].event);
+  } }, text);
+  return element("span", { class: "choice", role: "group", "aria-label": "Moment" }, "Moment ",
+    button("The moment before", "←", (at) => at - 1), button("The next moment", "→", (at) => at + 1),
+    button("The peak", "peak", () => moments.peak), button("The end", "end", () => moments.rows.length - 1));
+}
+
+function holders(place, data, view) {
+  const nodes = stacksFromOutside(data.tree);
+  const roots = { outside: nodes[0] };
   const state = { measure: 0, direction: "outside", zoom: roots.outside, text: "" };
   const form = () => MEASURES[data.measures[state.measure]][1];
   const value = (node) => node.values[state.measure];
@@ -121,7 +147,21 @@ function holders(place, data) {
     if (data.threads.length > 1) tables.append(element("h3", {}, "By thread"), table("By thread", "Thread", data.threads, (row) => `thread ${row.name}`));
   }
 
-  const measures = choice("Measure", data.measures.map((name, at) => [at, MEASURES[name][0]]), 0, (at) => { state.measure = at; draw(); fillTables(); });
+  /** Shows what was held at the chosen moment. */
+  function showMoment() {
+    const at = nearestMoment(data.moments, view.moment);
+    const { event, held } = data.moments.rows[at];
+    const isPeak = at === data.moments.peak;
+    holdAt(nodes, data, at);
+    delete roots.inside;
+    if (state.direction === "inside") roots.inside = stacksFromInside(roots.outside);
+    if (state.direction === "inside" || value(state.zoom) === 0) state.zoom = roots[state.direction];
+    moment.textContent = `Held ${isPeak ? "at the peak, " : ""}after ${view.say(event)}: ${bytes(held)}`;
+    if (state.measure === 0) draw();
+    else measures.querySelector("button").click();
+  }
+
+  const measures = choice("Measure", data.measures.map((name, at) => [at, at === 0 ? "Held" : MEASURES[name][0]]), 0, (at) => { state.measure = at; draw(); fillTables(); });
   const directions = choice("From", [["outside", "main"], ["inside", "allocating function"]], "outside", (direction) => {
     roots.inside ??= stacksFromInside(roots.outside);
     Object.assign(state, { direction, zoom: roots[direction] });
@@ -130,7 +170,10 @@ function holders(place, data) {
   const search = element("input", { type: "search", placeholder: "Search functions", "aria-label": "Search functions", oninput: () => { state.text = search.value.trim().toLowerCase(); draw(); } });
   const whole = element("button", { type: "button", class: "quiet", onclick: () => { state.zoom = roots[state.direction]; draw(); } }, "Show all");
   stage.addEventListener("pointerleave", summarize);
-  place.replaceChildren(element("div", { class: "bar" }, measures, directions, search, whole), element("div", { class: "plot" }, docked, stage), tables);
-  draw();
+  const moment = element("p", { class: "moment", "aria-live": "polite" });
+  place.replaceChildren(element("div", { class: "bar" }, measures, directions, search, whole),
+    element("div", { class: "plot" }, element("div", { class: "plot-head" }, moment, momentButtons(view, data.moments)), docked, stage), tables);
   fillTables();
+  view.onPick(showMoment);
+  view.pick(data.moments.rows[data.moments.peak].event);
 }

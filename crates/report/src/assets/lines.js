@@ -57,6 +57,7 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     context.rect(box.left, 0, box.right - box.left, tall);
     context.clip();
     for (const line of lines) if (shown.get(line.name)) drawLine(context, line);
+    if (view.moment !== null) drawMoment(context);
     if (pointed !== null) drawCrosshair(context);
     context.restore();
     if (wide) drawEnds(context);
@@ -96,6 +97,18 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     context.stroke();
   }
 
+  /** Where the chosen moment is. */
+  function drawMoment(context) {
+    const x = Math.round(place.x(view.at(view.moment)));
+    context.fillStyle = colour("accent");
+    context.fillRect(x - 1, box.top, 2, box.bottom - box.top);
+    context.beginPath();
+    context.moveTo(x - 6, box.top);
+    context.lineTo(x + 6, box.top);
+    context.lineTo(x, box.top + 8);
+    context.fill();
+  }
+
   /** The names of the lines where they end, none on another. */
   function drawEnds(context) {
     const ends = lines.filter((line) => shown.get(line.name)).map(({ line, label, colour: name }) => {
@@ -132,8 +145,10 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     box: () => box,
     point,
     select: (left, right) => view.show(place.x.invert(left), place.x.invert(right)),
+    pick: (x) => { if (view.moment !== null) view.pick(view.event(place.x.invert(x))); },
     key: (key) => timeKey(view, key, pointed ?? undefined),
   });
   view.onChange(draw);
+  view.onPick(draw);
   keepDrawn(draw);
 }

@@ -71,6 +71,8 @@ function comparison() {
   }));
 }
 
+const askedLine = { name: "asked", label: "asked for", colour: "area", dash: [], line: data.trace.requested, area: true };
+
 function overTime() {
   const width = data.trace.requested.width;
   byId("time-note").textContent = (width > 1
@@ -79,9 +81,8 @@ function overTime() {
   byId("time-axis").replaceChildren(...axisChoice(view));
   const perPolicy = (quantity) => data.policies.map((policy) =>
     ({ name: policy.policy, label: policy.policy, colour: `line-${policy.policy}`, dash: dashes(policy.policy), line: policy.lines[quantity] }));
-  const asked = { name: "asked", label: "asked for", colour: "area", dash: [], line: data.trace.requested, area: true };
-  linePlot(byId("plot-heap"), { title: "Heap size", lines: [asked, ...perPolicy("heap")], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 340 });
-  if (measured.length) linePlot(byId("plot-resident"), { title: "Resident memory, measured", lines: [asked, ...measured.map(allocatorLine)], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 300 });
+  linePlot(byId("plot-heap"), { title: "Heap size", lines: [askedLine, ...perPolicy("heap")], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 340 });
+  if (measured.length) linePlot(byId("plot-resident"), { title: "Resident memory, measured", lines: [askedLine, ...measured.map(allocatorLine)], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 300 });
   linePlot(byId("plot-holes"), { title: "Number of holes", lines: perPolicy("holes"), view, form: count, markForm: count, marks: ticks, height: 240 });
 }
 
@@ -157,7 +158,11 @@ function whoHolds() {
   byId("holders-note").textContent = `The stacks of all requests, each as wide as its share of the measure. Held at peak is what was live after event ${
     grouped(event)}, ${bytes(totals[0])} in all. Blocks never freed may still be reachable. Temporary blocks were freed by their thread before it requested another. ${
     every > 1 ? `One request in ${every} has a stack: figures of functions are estimates. ` : ""}Click a function to zoom.`;
-  holders(byId("held"), data.holders);
+  const { least_share: least, rows } = data.holders.moments;
+  byId("moments-note").textContent = `Click the plot, or any plot over time, to see what was held at another moment. The page has ${
+    plural(rows.length, "moment")}, the peak and the end among them; except at the peak, stacks that held less than ${trimmed(100 * least)} % are left out.`;
+  holders(byId("held"), data.holders, view);
+  linePlot(byId("plot-asked"), { title: "Memory requested", lines: [askedLine], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 150 });
 }
 
 /** A trace without events has nothing to draw. */

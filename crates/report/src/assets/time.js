@@ -70,11 +70,14 @@ const momentOf = (time) => (isLong(time) ? longTime(time) : seconds(time / SECON
 /** The part of a run that all plots over time show. Places on its axis are events, or nanoseconds. */
 class View {
   #listeners = [];
+  #pickers = [];
 
   constructor(events, clock) {
     this.events = Math.max(1, events);
     this.clock = clock;
     this.axis = "events";
+    /** The event that was chosen; null where none can be. */
+    this.moment = null;
     [this.from, this.to] = this.#ends();
   }
 
@@ -110,6 +113,16 @@ class View {
     this.axis = axis;
     if (wasWhole) this.showAll();
     else this.show(...shown.map((event) => this.at(event)));
+  }
+
+  /** Chooses an event. */
+  pick(event) {
+    this.moment = Math.min(this.events, Math.max(0, Math.round(event)));
+    for (const listener of this.#pickers) listener();
+  }
+
+  onPick(listener) {
+    this.#pickers.push(listener);
   }
 
   onChange(listener) {

@@ -1,0 +1,108 @@
+//! What the blocks of each call site take at several moments of a trace.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use foldhash::fast::RandomState;
+use heapwright_simulate::choice::open;
+use heapwright_trace::{Event, Reader, SiteId};
+
+/// Live requested bytes by call site.
+#[derive(Default)]
+pub struct Live {
+    /// By [`slot`].
+    bytes: Vec<u64>,
+    /// The slot and the size of each live block.
+    blocks: HashMap<u64, (u32, u64), RandomState>,
+}
+
+/// Returns the index of a site: 0 is that of blocks without one.
+fn slot(site: Option<SiteId>) -> usize {
+    site.map_or(0, |site| site.index() as usize + 1)
+}
+
+impl Live {
+    /// Returns the live bytes of a site.
+    pub fn of(&self, site: Option<SiteId>) -> u64 {
+        self.bytes.get(slot(site)).copied().unwrap_or(0)
+    }
+
+    /// Reads a trace and calls `take` with the index of each moment and what is live then. Moments are numbers of
+    /// events, in ascending order; those behind the end of the trace are left out. Takes time that is linear in the
+    /// number of events, and memory that is linear in the number of live blocks.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    pub fn at_each(path: &Path, moments: &[u64], mut take: impl FnMut(usize, &Live)) -> Result<()> {
+        let mut trace = open(path)?.with_sites();
+        Live::follow(&mut trace, moments, &mut take).with_context(|| path.display().to_string())
+    }
+
+    fn follow(trace: &mut Reader<'_>, moments: &[u64], take: &mut impl FnMut(usize, &Live)) -> Result<()> {
+        let mut live = Live::default();
+        for (at, &moment) in moments.iter().enumerate() {
+            while trace.events_read() < moment {
+                let Some(event) = trace.next_event()? else { return Ok(()) };
+                live.change(&event, trace.site());
+            }
+            take(at, &live);
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, event: &Event, site: Option<SiteId>) {
+        match *event {
+            Event::Allocate { block, size, .. } => self.add(block, size, site),
+            Event::Resize { block, becomes, size } => {
+                self.remove(block);
+                self.add(becomes, size, site);
+            }
+            Event::Free { block } => self.remove(block),
+            Event::Failed { .. } | Event::Thread { .. } => {}
+        }
+    }
+
+    fn add(&mut self, block: u64, size: u64, site: Option<SiteId>) {
+        let at = slot(site);
+        if self.bytes.len() <= at {
+            self.bytes.resize(at + 1, 0);
+        }
+        // Only absurd sizes of damaged traces wrap.
+        self.bytes[at] = self.bytes[at].wrapping_add(size);
+        self.blocks.insert(block, (at as u32, size));
+    }
+
+    fn remove(&mut self, block: u64) {
+        if let Some((at, size)) = self.blocks.remove(&block) {
+            self.bytes[at as usize] = self.bytes[at as usize].wrapping_sub(size);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwright_trace::{About, Kind, Writer};
+
+    use super::*;
+
+    #[test]
+    fn each_moment_has_what_was_live_after_its_events() {
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file, &About::default()).unwrap();
+        let [f, g] = ["f", "g"].map(|name| writer.define_site(&[name]).unwrap());
+        writer.from_site(f).unwrap();
+        let first = writer.allocate(Kind::Malloc, 10, 16).unwrap();
+        writer.allocate(Kind::Malloc, 7, 16).unwrap();
+        writer.from_site(g).unwrap();
+        let moved = writer.resize(first, 30).unwrap();
+        writer.free(moved).unwrap();
+        writer.finish().unwrap();
+        let mut trace = Reader::new(&file[..]).unwrap().with_sites();
+        let mut found = Vec::new();
+        let take = &mut |at: usize, live: &Live| found.push((at, live.of(Some(f)), live.of(Some(g)), live.of(None)));
+        Live::follow(&mut trace, &[0, 1, 2, 3, 4, 9], take).unwrap();
+        let expected = [(0, 0, 0, 0), (1, 10, 0, 0), (2, 10, 0, 7), (3, 0, 30, 7), (4, 0, 0, 7)];
+        assert_eq!(found, expected, "the last moment is behind the end");
+    }
+}
