@@ -62,7 +62,7 @@ pub use self::pace::Pace;
 pub use self::program::Predicted;
 pub use self::recorded::Recorded;
 pub use self::rounds::Course;
-pub use self::row::{Row, Sample};
+pub use self::row::{Parts, Row, Sample};
 pub use heapwright_stats::Estimate;
 
 /// The exit code when a condition of `--fail-if` holds.

@@ -189,6 +189,8 @@ fn real_replays_have_lines_too() {
         let most = figures["line"]["max"].as_array().unwrap().iter().filter_map(Value::as_u64).max();
         assert_eq!(most.map(|most| most as f64), figures["peak_rss"].as_f64());
         assert!(most > data["trace"]["peak_requested"].as_u64().map(|bytes| bytes / 2));
+        let parts = ["asked", "rounding", "holes", "kept"].map(|part| figures["parts"][part].as_f64().unwrap_or(0.0));
+        assert_eq!(Some(parts.iter().sum()), figures["peak_rss"].as_f64(), "{parts:?}");
     }
     // One round says nothing, and the page says so.
     assert_eq!((data["real"]["rounds"].as_u64(), &data["real"]["noise"]), (Some(1), &Value::Null));

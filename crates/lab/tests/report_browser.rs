@@ -180,8 +180,20 @@ fn everything_is_drawn_and_answers() {
     assert_eq!(seen["recoloured"], both);
     assert_eq!(seen["sites"], serde_json::json!(["other ← outside", "<b>torn</b> ← main ← outside"]));
     assert_eq!(seen["unnamed"], 0);
+    parts_are_drawn(&seen);
     flames_are_drawn(&seen);
     moments_are_chosen(&seen);
+}
+
+/// A bar for each policy; the longest is as wide as there is room.
+fn parts_are_drawn(seen: &Value) {
+    let parts: Vec<&str> = seen["parts"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(parts.len(), 3);
+    assert!(parts[0].starts_with("first, ") && parts[0].contains(" asked for, ") && parts[0].contains(" holes"));
+    let widths = seen["partWidths"].as_array().unwrap().iter().map(|bar| numbers(bar).iter().sum::<u64>());
+    assert!((98..=102).contains(&widths.max().unwrap()), "{}", seen["partWidths"]);
+    assert_eq!(seen["nextStep"], serde_json::json!(["heapwright compare torn.hwt"]));
+    assert_eq!(seen["badges"], serde_json::json!([]), "nothing was measured");
 }
 
 /// A click on a plot over time changes what the icicle shows.

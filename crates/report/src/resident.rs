@@ -10,6 +10,7 @@ use super::line::Line;
 use heapwright_compare::Comparison;
 use heapwright_compare::Estimate;
 use heapwright_compare::Metric;
+use heapwright_compare::Parts;
 use heapwright_compare::Plan;
 use heapwright_compare::Recommendation;
 use heapwright_compare::Row;
@@ -52,6 +53,8 @@ pub struct Figures {
     pub time_over_system: Option<Estimate>,
     pub faults: f64,
     pub refused: Option<u64>,
+    /// Of the peak.
+    pub parts: Option<Parts>,
     /// Of the first replay.
     pub line: Line,
 }
@@ -87,6 +90,7 @@ impl Figures {
             time_over_system: row.figures.get(&Metric::TimeOverSystem).copied(),
             faults: row.median(Metric::Faults)?,
             refused: row.refused,
+            parts: row.parts,
             line: line(&row.samples, events),
         })
     }

@@ -45,10 +45,15 @@
     press(stage, "0");
     seen.back = [reset.hidden, canvas.toDataURL() === whole];
     press(stage, "ArrowRight");
-    seen.readout = stage.querySelector(".readout").textContent;
+    seen.readout = document.querySelector("#plot-heap .readout").textContent;
     stage.dispatchEvent(new Event("blur"));
     document.querySelector("#plot-heap .legend button").click();
     seen.toggled = canvas.toDataURL() !== whole;
+
+    seen.parts = all(".parts-row").map((row) => row.getAttribute("aria-label"));
+    seen.partWidths = all(".parts-row").map((row) => all("i", row).map((part) => Math.round(parseFloat(part.style.width))));
+    seen.nextStep = texts("#next-step:not([hidden]) code");
+    seen.badges = texts(".badge:not([hidden])");
 
     const map = document.querySelector("#heap-map .stage canvas");
     const axes = ["#time-axis", "#heap-map .plot-head"].map((place) => all(`${place} [aria-label=Against] button`));
@@ -60,7 +65,7 @@
     // Half of the time is behind nine tenths of the events.
     const { left, width } = canvas.getBoundingClientRect();
     stage.dispatchEvent(new PointerEvent("pointermove", { clientX: left + width / 2, clientY: 0, bubbles: true }));
-    seen.timedReadout = stage.querySelector(".readout").textContent;
+    seen.timedReadout = document.querySelector("#plot-heap .readout").textContent;
     stage.dispatchEvent(new Event("blur"));
     axes[0][0]?.click();
     seen.untimed = pictures().map((picture, at) => picture === againstEvents[at]);

@@ -18,7 +18,17 @@ function fit(canvas, height) {
 function innerBox(context, labels, width, height) {
   const [left, right] = width >= 640 ? [64, 68] : [54, 6];
   const widest = Math.max(...labels.map((label) => context.measureText(label).width));
-  return { left: Math.max(left, widest + 12), right: width - right, end: width, top: 8, bottom: height - 26 };
+  return { left: Math.max(left, widest + 12), right: width - right, end: width, top: 22, bottom: height - 42 };
+}
+
+/** What the axes show, and in which unit. */
+function drawAxisTitles(context, box, across, upwards) {
+  context.fillStyle = colour("muted");
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  context.fillText(upwards, 0, 2);
+  context.textAlign = "center";
+  context.fillText(across, (box.left + box.right) / 2, box.bottom + 25);
 }
 
 /** Lines across, with what they stand for. */
@@ -123,13 +133,6 @@ function interact(stage, tools) {
     }
     event.preventDefault();
   });
-}
-
-/** Puts the readout next to the point, on the side where there is room. */
-function placeReadout(readout, stage, x) {
-  const width = stage.clientWidth;
-  readout.style.left = x < width / 2 ? `${x + 14}px` : "auto";
-  readout.style.right = x < width / 2 ? "auto" : `${width - x + 14}px`;
 }
 
 /** Buttons to zoom without dragging. */

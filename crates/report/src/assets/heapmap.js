@@ -89,8 +89,8 @@ function heapMap(host, { policies, view, height, layers }) {
   let addresses = null;
 
   const canvas = element("canvas", { role: "img" });
-  const readout = element("div", { class: "readout", hidden: true, "aria-live": "polite" });
-  const stage = element("div", { class: "stage", tabindex: 0, "aria-label": "Heap map: arrow keys read cells, plus and minus zoom, 0 shows all" }, canvas, readout);
+  const readout = element("div", { class: "readout", "aria-live": "polite" }, HINT);
+  const stage = element("div", { class: "stage", tabindex: 0, "aria-label": "Heap map: arrow keys read cells, plus and minus zoom, 0 shows all" }, canvas);
   const { reset, tools } = zoomButtons(view, showAll);
   const name = element("h3");
   const legend = element("div", { class: "legend", role: "group", "aria-label": "Classes: press one to see it alone" });
@@ -98,7 +98,7 @@ function heapMap(host, { policies, view, height, layers }) {
   const thumbs = element("div", { class: "thumbs", role: "group", "aria-label": "Policy shown" });
   const colouring = choice("Colour by", [...layers.keys()].map((key) => [key, key]), layer, (chosen) => { layer = chosen; only = null; repaint(); });
   host.replaceChildren(thumbs, element("div", { class: "plot" },
-    element("div", { class: "plot-head" }, name, colouring, ...axisChoice(view), tools), stage, element("div", { class: "bar" }, legend), cell));
+    element("div", { class: "plot-head" }, name, colouring, ...axisChoice(view), tools), stage, readout, element("div", { class: "bar" }, legend), cell));
 
   function showAll() {
     addresses = null;
@@ -153,6 +153,7 @@ function heapMap(host, { policies, view, height, layers }) {
     const [low, high] = addresses ?? [0, heapOf(policy)];
     const guides = byteTicks(low, high, CHART.marks.upwards);
     box = innerBox(context, guides.map(roundBytes), width, tall);
+    drawAxisTitles(context, box, view.title, "address, from the heap's start");
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(low, high, box.bottom, box.top) };
     const { row_bytes: rowBytes, rows } = policy.map;
     const [bottom, top] = [rows - low / rowBytes, rows - high / rowBytes];
@@ -177,8 +178,10 @@ function heapMap(host, { policies, view, height, layers }) {
   }
 
   function point(x, y) {
-    readout.hidden = x === null || !image;
-    if (readout.hidden) return;
+    if (x === null || !image) {
+      readout.replaceChildren(HINT);
+      return;
+    }
     const { rows, columns, row_bytes: rowBytes, column_events: columnEvents } = policy.map;
     const column = Math.min(columns - 1, Math.floor(view.event(place.x.invert(x)) / columnEvents));
     const row = Math.min(rows - 1, Math.max(0, Math.floor(place.y.invert(y) / rowBytes)));
@@ -188,10 +191,9 @@ function heapMap(host, { policies, view, height, layers }) {
     const kind = layers.get(layer)[data[rows * columns * (1 + policy.map.layers.indexOf(layer)) + row * columns + column]];
     readout.replaceChildren(
       element("b", {}, share),
-      ...(shade === 0 ? [] : [square(kind.paint), `mostly ${layer === "site" ? "by " : ""}${kind.name}`, element("br")]),
-      `${bytes(row * rowBytes)} – ${bytes((row + 1) * rowBytes)}`, element("br"),
-      `${view.say(column * columnEvents)}`, element("br"), `– ${view.say(Math.min(view.events, (column + 1) * columnEvents))}`);
-    placeReadout(readout, stage, x);
+      ...(shade === 0 ? [] : [element("span", {}, square(kind.paint), `mostly ${layer === "site" ? "by " : ""}${kind.name}`)]),
+      element("span", {}, `${bytes(row * rowBytes)} – ${bytes((row + 1) * rowBytes)}`),
+      element("span", {}, `${view.say(column * columnEvents)} – ${view.say(Math.min(view.events, (column + 1) * columnEvents))}`));
   }
 
   interact(stage, {

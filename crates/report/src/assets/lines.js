@@ -1,5 +1,8 @@
 // Quantities over time: a line per policy, with the least and the most of each bucket as a band.
 
+/** What the readout of a plot says before anything is pointed at. */
+const HINT = "Point at the plot to read values.";
+
 /** The buckets of a line that lie in the view: their first and last index. */
 function visible(line, view) {
   const last = line.max.length - 1;
@@ -9,19 +12,22 @@ function visible(line, view) {
 
 /**
  * A plot. `lines`: { name, label, colour (a name in the style sheet), dash, line, area } ; `form` writes a value and
- * `markForm` a mark of the axis, `marks(from, to, about)` chooses marks.
+ * `markForm` a mark of the axis, `unit` is the title of that axis, `marks(from, to, about)` chooses marks.
  */
-function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
+function linePlot(host, { title, unit, lines, view, form, markForm, marks, height }) {
   const canvas = element("canvas", { role: "img", "aria-label": `${title} over time, a line each for ${lines.map((line) => line.label).join(", ")}` });
-  const readout = element("div", { class: "readout", hidden: true, "aria-live": "polite" });
-  const stage = element("div", { class: "stage", tabindex: 0, "aria-label": `${title}: arrow keys read values, plus and minus zoom, 0 shows all` }, canvas, readout);
+  const readout = element("div", { class: "readout", "aria-live": "polite" });
+  const stage = element("div", { class: "stage", tabindex: 0, "aria-label": `${title}: arrow keys read values, plus and minus zoom, 0 shows all` }, canvas);
+  const far = new Set(outliers(lines, ({ line }) => line.max.reduce((most, value) => Math.max(most, value), 0)));
   const shown = new Map(lines.map((line) => [line.name, true]));
+  let scalesToAll = false;
+  const scaleChoice = outlierToggle(far.size, (all) => { scalesToAll = all; draw(); });
   const { reset, tools } = zoomButtons(view, () => view.showAll());
   const legend = element("div", { class: "legend", role: "group", "aria-label": "Lines" }, ...lines.map((line) =>
     element("button", { type: "button", "aria-pressed": "true", onclick: (event) => toggle(line.name, event.currentTarget) },
       line.area ? square(line.colour) : swatch(line.colour, line.dash, line.name === "best" ? 3 : 2), line.label)));
   host.replaceChildren(element("div", { class: "plot" },
-    element("div", { class: "plot-head" }, element("h3", {}, title), tools), stage, element("div", { class: "bar" }, legend)));
+    element("div", { class: "plot-head" }, element("h3", {}, title), ...scaleChoice, tools), stage, readout, element("div", { class: "bar" }, legend)));
   let box = null;
   let place = null;
   let pointed = null;
@@ -34,8 +40,9 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
 
   function most() {
     let top = 0;
-    for (const { name, line } of lines) {
-      if (!shown.get(name)) continue;
+    const common = lines.filter(({ name }) => shown.get(name));
+    const near = common.filter((line) => !far.has(line));
+    for (const { line } of scalesToAll || near.length === 0 ? common : near) {
       const [first, last] = visible(line, view);
       for (let at = first; at <= last; at += 1) top = Math.max(top, line.max[at]);
     }
@@ -49,12 +56,13 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     const high = top * CHART.headroom;
     const guides = marks(0, high, CHART.marks.upwards);
     box = innerBox(context, guides.map(markForm), width, tall);
+    drawAxisTitles(context, box, view.title, unit);
     place = { x: scale(view.from, view.to, box.left, box.right), y: scale(0, high, box.bottom, box.top) };
     drawAxisY(context, box, place.y, guides, markForm);
     drawAxisX(context, box, place.x, view.marks(wide ? CHART.marks.across : CHART.marks.across_narrow));
     context.save();
     context.beginPath();
-    context.rect(box.left, 0, box.right - box.left, tall);
+    context.rect(box.left, box.top, box.right - box.left, box.bottom - box.top + 2);
     context.clip();
     for (const line of lines) if (shown.get(line.name)) drawLine(context, line);
     if (view.moment !== null) drawMoment(context);
@@ -113,7 +121,7 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
   function drawEnds(context) {
     const ends = lines.filter((line) => shown.get(line.name)).map(({ line, label, colour: name }) => {
       const [, last] = visible(line, view);
-      return { label, name, y: place.y(line.max[last]) };
+      return { label, name, y: Math.max(box.top, place.y(line.max[last])) };
     }).sort((a, b) => a.y - b.y);
     ends.forEach((end, at) => { if (at > 0) end.y = Math.max(end.y, ends[at - 1].y + 13); });
     const over = ends.length ? ends[ends.length - 1].y - box.bottom : 0;
@@ -128,15 +136,14 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
 
   function point(x) {
     pointed = x === null ? null : place.x.invert(x);
-    readout.hidden = pointed === null;
-    if (pointed !== null) {
+    if (pointed === null) readout.replaceChildren(HINT);
+    else {
       const event = view.event(pointed);
       const rows = lines.filter((line) => shown.get(line.name)).map((line) => ({ ...line, at: Math.min(line.line.max.length - 1, Math.max(0, Math.floor(event / line.line.width))) }))
         .sort((a, b) => b.line.max[b.at] - a.line.max[a.at])
-        .map(({ label, line, at, colour: name, dash, area }) => element("tr", {}, element("td", {}, area ? square(name) : swatch(name, dash), label),
-          element("td", {}, line.min[at] === line.max[at] ? form(line.max[at]) : `${form(line.min[at])} – ${form(line.max[at])}`)));
-      readout.replaceChildren(element("b", {}, view.say(event)), element("table", {}, ...rows));
-      placeReadout(readout, stage, x);
+        .map(({ label, line, at, colour: name, dash, area }) => element("span", {}, area ? square(name) : swatch(name, dash), `${label} `, element("b", {},
+          line.min[at] === line.max[at] ? form(line.max[at]) : `${form(line.min[at])} – ${form(line.max[at])}`)));
+      readout.replaceChildren(element("b", {}, view.say(event)), ...rows);
     }
     draw();
   }
@@ -148,6 +155,7 @@ function linePlot(host, { title, lines, view, form, markForm, marks, height }) {
     pick: (x) => { if (view.moment !== null) view.pick(view.event(place.x.invert(x))); },
     key: (key) => timeKey(view, key, pointed ?? undefined),
   });
+  readout.replaceChildren(HINT);
   view.onChange(draw);
   view.onPick(draw);
   keepDrawn(draw);

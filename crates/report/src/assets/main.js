@@ -14,7 +14,11 @@ function head() {
   byId(first).className = "verdict";
   byId(second).className = "evidence";
   byId("head").insertBefore(byId(first), byId(second));
-  if (recommendation !== null) byId("verdict").append(...sentences(recommendation.text, isKnown));
+  if (recommendation !== null) {
+    byId("verdict").append(...sentences(recommendation.text, isKnown));
+    showNextStep(recommendation);
+  }
+  warnOfNoise(data.real);
   byId("simulated").append(...needs());
   byId("measured").textContent = measurement();
   const figure = (name, value, more) => element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, more)));
@@ -25,10 +29,50 @@ function head() {
     figure("Never freed", bytes(data.trace.never_freed_bytes), plural(data.trace.never_freed, "block")));
 }
 
-/** A recommendation; the first sentence, if it recommends something, stands out. */
+/** A recommendation; the first sentence, if it recommends something, stands out. What stands between back-ticks is code. */
 function sentences(text, isKnown) {
   const end = isKnown ? text.search(/\.( |$)/) + 1 : 0;
-  return [element("strong", {}, text.slice(0, end)), text.slice(end)];
+  const coded = (part) => part.split("`").map((piece, at) => (at % 2 === 1 ? element("code", {}, piece) : piece));
+  return [element("strong", {}, ...coded(text.slice(0, end))), ...coded(text.slice(end))];
+}
+
+/** The command that acts on the recommendation, else the one that its text names. */
+function nextStep({ command, text }) {
+  const named = command ?? text.match(/`(heapwright [^`]*)`/)?.[1];
+  // What the text leaves open is this trace.
+  return named?.replace(/ \.\.\.$/, ` ${data.trace.file}`);
+}
+
+/** A button that copies a command; where that is not allowed, the command is selected. */
+function copyButton(code) {
+  const button = element("button", { type: "button", class: "quiet", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected: press Ctrl+C";
+    }
+  } }, "Copy");
+  return button;
+}
+
+function showNextStep(recommendation) {
+  const command = nextStep(recommendation);
+  if (command === undefined) return;
+  const code = element("code", {}, command);
+  byId("next-step").hidden = false;
+  byId("next-step").replaceChildren(element("span", {}, "Next step"), code, copyButton(code));
+}
+
+/** With more noise than this, nothing is recommended: docs/compare.md. */
+const MOST_NOISE = 0.1;
+
+function warnOfNoise({ noise, rows }) {
+  if (rows.length === 0 || (noise !== null && noise <= MOST_NOISE)) return;
+  byId("noise").hidden = false;
+  byId("noise").textContent = noise === null ? "Noise unknown: too few rounds to judge times"
+    : `High noise, ${percent(noise)}: times of the same allocator differ by more than ${percent(MOST_NOISE)}; repeat on a quiet machine`;
 }
 
 /** What the policies need. */
@@ -81,9 +125,9 @@ function overTime() {
   byId("time-axis").replaceChildren(...axisChoice(view));
   const perPolicy = (quantity) => data.policies.map((policy) =>
     ({ name: policy.policy, label: policy.policy, colour: `line-${policy.policy}`, dash: dashes(policy.policy), line: policy.lines[quantity] }));
-  linePlot(byId("plot-heap"), { title: "Heap size", lines: [askedLine, ...perPolicy("heap")], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 340 });
-  if (measured.length) linePlot(byId("plot-resident"), { title: "Resident memory, measured", lines: [askedLine, ...measured.map(allocatorLine)], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 300 });
-  linePlot(byId("plot-holes"), { title: "Number of holes", lines: perPolicy("holes"), view, form: count, markForm: count, marks: ticks, height: 240 });
+  linePlot(byId("plot-heap"), { title: "Heap size", unit: "bytes", lines: [askedLine, ...perPolicy("heap")], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 340 });
+  if (measured.length) linePlot(byId("plot-resident"), { title: "Resident memory, measured", unit: "resident bytes", lines: [askedLine, ...measured.map(allocatorLine)], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 300 });
+  linePlot(byId("plot-holes"), { title: "Number of holes", unit: "holes", lines: perPolicy("holes"), view, form: count, markForm: count, marks: ticks, height: 240 });
 }
 
 const measured = data.real.rows.filter((row) => row.figures !== null);
@@ -162,19 +206,20 @@ function whoHolds() {
   byId("moments-note").textContent = `Click the plot, or any plot over time, to see what was held at another moment. The page has ${
     plural(rows.length, "moment")}, the peak and the end among them; except at the peak, stacks that held less than ${trimmed(100 * least)} % are left out.`;
   holders(byId("held"), data.holders, view);
-  linePlot(byId("plot-asked"), { title: "Memory requested", lines: [askedLine], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 150 });
+  linePlot(byId("plot-asked"), { title: "Memory requested", unit: "bytes requested", lines: [askedLine], view, form: bytes, markForm: roundBytes, marks: byteTicks, height: 150 });
 }
 
 /** A trace without events has nothing to draw. */
 function nothing() {
   byId("verdict").textContent = "This trace holds no events.";
-  for (const id of ["simulated", "measured", "figures", "policies", "time", "map", "pins", "holes", "blocks"]) byId(id).remove();
+  for (const id of ["simulated", "measured", "figures", "policies", "parts", "time", "map", "pins", "holes", "blocks"]) byId(id).remove();
 }
 
 async function everything() {
   head();
   whoHolds();
   comparison();
+  parts(byId("heap-parts"), data.policies, data.real.rows);
   real();
   pinned(byId("pinned"), data.policies, data.trace.events);
   holeSizes(byId("hole-sizes"), data.policies);

@@ -85,6 +85,11 @@ class View {
     return [this.at(0), this.at(this.events)];
   }
 
+  /** The title of the axis. */
+  get title() {
+    return this.axis === "time" ? "time since the first event" : "events so far";
+  }
+
   /** Where on the axis an event is. */
   at(event) {
     return this.axis === "time" ? this.clock.at(event) : event;
