@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => heapwright_inspect::run(&arguments),
         Command::Report(arguments) => heapwright_report::run(&arguments),
         Command::Sites(arguments) => heapwright_sites::run(&arguments),
-        Command::Diff(arguments) => heapwright_sites::diff::run(&arguments),
+        Command::Diff(arguments) => heapwright_sites::diff::run(&arguments, heapwright_report::changes::html),
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Fit(arguments) => heapwright_simulate::fit::run(&arguments),

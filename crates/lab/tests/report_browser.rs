@@ -142,6 +142,28 @@ fn the_page_runs_without_console_messages() {
 }
 
 #[test]
+fn the_page_of_two_recordings_runs_without_console_messages() {
+    let Some(looking) = Looking::at_a_report() else { return };
+    let (before, after, page) = (looking.write("a.hwt", ""), looking.folder.path().join("torn.hwt"), "diff.html");
+    fs::write(&before, recording_of("old")).unwrap();
+    let mut diff = assert_cmd::Command::new(assert_cmd::cargo_bin!("heapwright"));
+    diff.arg("diff").args([&before, &after]).arg("-o").arg(looking.folder.path().join(page)).assert().success();
+    let (dom, console) = looking.open(&looking.folder.path().join(page), false);
+    assert!(dom.contains("data-ready") && console.is_empty(), "{console:?}");
+    assert!(dom.contains("aria-label=\"old: 1.00 KiB → 0 B, −1.00 KiB, gone\""));
+    assert!(dom.contains("&lt;b&gt;torn&lt;/b&gt; ← main: 0 B → "), "what is new has no markup of its own");
+}
+
+/// A trace in which a function requests 1 KiB.
+fn recording_of(function: &str) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+    let site = writer.define_site(&[function]).unwrap();
+    writer.from_site(site).unwrap();
+    writer.allocate(Kind::Malloc, 1024, 16).unwrap();
+    writer.finish().unwrap()
+}
+
+#[test]
 fn nearly_empty_traces_have_pages_that_run() {
     let empty = Writer::new(Vec::new(), &About::default()).unwrap();
     let mut one = Writer::new(Vec::new(), &About::default()).unwrap();

@@ -255,7 +255,29 @@ fn two_recordings_are_compared() {
         "{message}"
     );
     assert_eq!(diff(&["--fail-if", "leaked > +10000"]).2, Some(0));
+    let page = folder.path().join("changes.html");
+    let (printed, _, code) = diff(&["--fail-if", "peak > +1", "-o", page.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(printed.contains("leaks p.c:4"), "the table is printed, too");
+    changes_are_in_the_page(&std::fs::read_to_string(page).unwrap());
+    assert!(diff(&["-o", "-"]).0.starts_with("<!doctype html>"));
+    assert_ne!(diff(&["-o", before.to_str().unwrap()]).2, Some(0), "a recording is not replaced");
     assert_eq!(diff(&["--fail-if", "leaks > 5"]).2, Some(2));
+}
+
+/// One file that loads nothing, with both recordings, all measures and what is new.
+fn changes_are_in_the_page(page: &str) {
+    let (_, data) = page.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    assert!(page.contains("default-src 'none'") && page.contains("<title>a.hwt → b.hwt"));
+    assert_eq!((&data["before"]["totals"][1], &data["after"]["totals"][1]), (&10_500.into(), &20_500.into()));
+    let row = |name: &str| {
+        let mut rows = data["rows"].as_array().unwrap().iter();
+        rows.find(|row| row["name"].as_str().unwrap().starts_with(name)).unwrap()
+    };
+    assert_eq!((&row("leaks")["before"][1], &row("leaks")["after"][1]), (&10_000.into(), &20_000.into()));
+    assert_eq!((&row("comes")["state"], &row("leaks")["state"]), (&"new".into(), &"".into()));
+    assert_eq!(data["failures"].as_array().unwrap().len(), 1);
 }
 
 /// Go's own tool reads an exported profile, and its totals are those of the trace.

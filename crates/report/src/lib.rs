@@ -1,5 +1,6 @@
-//! `heapwright report`: one page that shows a program's heap under each policy.
+//! `heapwright report`: one page that shows a program's heap under each policy; and the page of `heapwright diff`.
 
+pub mod changes;
 mod choice;
 mod data;
 mod gather;
@@ -147,7 +148,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| options.sites = Some(SAMPLED))?;
     let (report, maps) = gather(&source.trace, arguments)?;
-    let page = page::html(&report)?;
+    let page = page::REPORT.html(&report.title, &report)?;
     destination.write(page.as_bytes())?;
     if !destination.is_open_already() {
         heapwright_show::println!("{}: {}", destination.path().display(), number::bytes(page.len() as u64));

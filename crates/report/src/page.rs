@@ -1,47 +1,71 @@
-//! The page: one file that needs nothing else.
+//! Pages: one file each that needs nothing else.
 
 use anyhow::Result;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::data::Report;
-
-const TEMPLATE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/style.css");
-/// One module: what stands in one file is known in all that follow.
-const SCRIPT: &str = concat!(
-    "// The constants of charts, which pictures have in common with the page.\nconst CHART = ",
-    include_str!("assets/chart.json"),
-    ";\n",
-    include_str!("assets/text.js"),
-    include_str!("assets/scales.js"),
-    include_str!("assets/time.js"),
-    include_str!("assets/colours.js"),
-    include_str!("assets/canvas.js"),
-    include_str!("assets/outliers.js"),
-    include_str!("assets/lines.js"),
-    include_str!("assets/heapmap.js"),
-    include_str!("assets/bars.js"),
-    include_str!("assets/parts.js"),
-    include_str!("assets/table.js"),
-    include_str!("assets/pins.js"),
-    include_str!("assets/flames.js"),
-    include_str!("assets/main.js"),
-);
 
-/// The whole page.
-pub fn html(report: &Report) -> Result<String> {
-    let (style, script) = (block(STYLE), block(SCRIPT));
-    let data = json_in_script(&serde_json::to_string(report)?);
-    let parts = [
-        ("policy", policy_of(&style, &script)),
-        ("title", text(&report.title)),
-        ("style", style),
-        ("data", data),
-        ("script", script),
-    ];
-    Ok(fill(TEMPLATE, &parts))
+/// A kind of page: its template, and its script. The script is one module: what stands in one file is known in all that
+/// follow.
+pub struct Page {
+    template: &'static str,
+    script: &'static str,
+}
+
+/// The page of `heapwright report`.
+pub const REPORT: Page = Page {
+    template: include_str!("assets/page.html"),
+    script: concat!(
+        "// The constants of charts, which pictures have in common with the page.\nconst CHART = ",
+        include_str!("assets/chart.json"),
+        ";\n",
+        include_str!("assets/text.js"),
+        include_str!("assets/scales.js"),
+        include_str!("assets/time.js"),
+        include_str!("assets/colours.js"),
+        include_str!("assets/canvas.js"),
+        include_str!("assets/outliers.js"),
+        include_str!("assets/lines.js"),
+        include_str!("assets/heapmap.js"),
+        include_str!("assets/bars.js"),
+        include_str!("assets/parts.js"),
+        include_str!("assets/table.js"),
+        include_str!("assets/pins.js"),
+        include_str!("assets/measures.js"),
+        include_str!("assets/flames.js"),
+        include_str!("assets/main.js"),
+    ),
+};
+
+/// The page of `heapwright diff`.
+pub const CHANGES: Page = Page {
+    template: include_str!("assets/changes.html"),
+    script: concat!(
+        include_str!("assets/text.js"),
+        include_str!("assets/colours.js"),
+        include_str!("assets/table.js"),
+        include_str!("assets/measures.js"),
+        include_str!("assets/changes.js"),
+    ),
+};
+
+impl Page {
+    /// Returns the whole page with its data.
+    pub fn html(&self, title: &str, data: &impl Serialize) -> Result<String> {
+        let (style, script) = (block(STYLE), block(self.script));
+        let data = json_in_script(&serde_json::to_string(data)?);
+        let parts = [
+            ("policy", policy_of(&style, &script)),
+            ("title", text(title)),
+            ("style", style),
+            ("data", data),
+            ("script", script),
+        ];
+        Ok(fill(self.template, &parts))
+    }
 }
 
 /// Puts each part in place of its `{{name}}`; what a part holds is not looked at again.

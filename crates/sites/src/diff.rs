@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use heapwright_host::destination::{Contents, Destination};
 use heapwright_show::number::{bytes, grouped};
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::table::{Cell, Side, Table};
@@ -26,6 +27,7 @@ Examples:
   heapwright diff old.hwt new.hwt                    which functions hold more or less at the peak?
   heapwright diff old.hwt new.hwt --by leaked        ... never free more or less?
   heapwright diff old.hwt new.hwt --group stack      a row per call stack
+  heapwright diff old.hwt new.hwt -o changes.html    a page with all measures
   heapwright diff old.hwt new.hwt --fail-if 'leaked > +1MiB' --fail-if 'peak > +5%'
                                                      for CI: exit code 1 when one of them holds
 
@@ -59,6 +61,10 @@ pub struct Arguments {
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     pub fail_if: Vec<Condition>,
 
+    /// Also write a page of all measures into this file.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
     /// Print one object with all rows.
     #[arg(long)]
     pub json: bool,
@@ -68,23 +74,73 @@ pub struct Arguments {
     pub limit: usize,
 }
 
+/// Two recordings and what differs.
+pub struct Comparison {
+    /// The earlier recording.
+    pub before: Analysis,
+    /// The later recording.
+    pub after: Analysis,
+    /// The rows that changed, the largest change first.
+    pub changes: Vec<Change>,
+    /// What the rows are, as a heading.
+    pub rows: &'static str,
+    /// The measure by whose change rows are sorted.
+    pub by: Measure,
+    /// The conditions that hold.
+    pub failures: Vec<String>,
+}
+
+impl Comparison {
+    /// Reads both recordings.
+    ///
+    /// # Errors
+    /// When a trace cannot be read or has no call sites.
+    pub fn read(arguments: &Arguments) -> Result<Comparison> {
+        let query = Query { moment: Moment::Peak, split: arguments.group.split(), kept: Kept::Callers };
+        let read = |path: &Path| -> Result<Analysis> {
+            let analysis = Analysis::read(path, query)?;
+            warn_of_damage(path, analysis.damage.as_ref());
+            Ok(analysis)
+        };
+        let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
+        let changes = changes(&before, &after, arguments);
+        let (old, new) = (&before.ledger.total, &after.ledger.total);
+        let failures = arguments.fail_if.iter().filter_map(|condition| condition.holds(old, new)).collect();
+        Ok(Comparison { before, after, changes, rows: arguments.group.heading(), by: arguments.by, failures })
+    }
+}
+
 /// A row in both recordings.
 #[derive(Default)]
-struct Change {
-    name: String,
-    before: Tally,
-    after: Tally,
-    /// The sum of the squared standard deviations of both; 0 unless a trace is sampled.
-    variance: f64,
+pub struct Change {
+    /// What the blocks have in common.
+    pub name: String,
+    /// The sums of the earlier recording.
+    pub before: Tally,
+    /// The sums of the later recording.
+    pub after: Tally,
+    /// For each of [`Measure::ALL`] the sum of the squared standard deviations of both; 0 unless a trace is sampled.
+    variances: [f64; Measure::ALL.len()],
 }
 
 impl Change {
+    /// Returns the standard deviation of the change of each of [`Measure::ALL`]; 0 unless a trace is sampled.
+    pub fn deviations(&self) -> [f64; Measure::ALL.len()] {
+        self.variances.map(f64::sqrt)
+    }
+
+    fn deviation(&self, measure: Measure) -> f64 {
+        let at = Measure::ALL.iter().position(|&other| other == measure);
+        at.map_or(0.0, |at| self.deviations()[at])
+    }
+
     /// Returns how much the measure has grown.
     fn of(&self, measure: Measure) -> i128 {
         i128::from(measure.of(&self.after)) - i128::from(measure.of(&self.before))
     }
 
-    fn state(&self) -> &'static str {
+    /// Returns "new" or "gone" where only one recording has the row.
+    pub fn state(&self) -> &'static str {
         match (self.before.churn.blocks, self.after.churn.blocks) {
             (0, _) => "new",
             (_, 0) => "gone",
@@ -93,37 +149,48 @@ impl Change {
     }
 }
 
-/// Prints what changed, and fails if a condition holds.
+/// Prints what changed, writes the page that `page` makes of it if one is asked for, and fails if a condition holds.
 ///
 /// # Errors
-/// When a trace cannot be read or has no call sites.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let query = Query { moment: Moment::Peak, split: arguments.group.split(), kept: Kept::Callers };
-    let read = |path: &Path| -> Result<Analysis> {
-        let analysis = Analysis::read(path, query)?;
-        warn_of_damage(path, analysis.damage.as_ref());
-        Ok(analysis)
-    };
-    let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
-    let mut changes = changes(&before, &after, arguments);
-    let all = changes.len();
-    if arguments.limit > 0 {
-        changes.truncate(arguments.limit);
+/// When a trace cannot be read or has no call sites, or the page cannot be written.
+pub fn run(arguments: &Arguments, page: impl FnOnce(&Comparison) -> Result<String>) -> Result<ExitCode> {
+    let sources = [arguments.before.as_path(), arguments.after.as_path()];
+    let place =
+        arguments.output.as_deref().map(|place| Destination::of(place, Contents::Other, &sources)).transpose()?;
+    let comparison = Comparison::read(arguments)?;
+    match &place {
+        Some(place) if place.is_open_already() => place.write(page(&comparison)?.as_bytes())?,
+        Some(place) => {
+            let page = page(&comparison)?;
+            place.write(page.as_bytes())?;
+            print(&comparison, arguments)?;
+            heapwright_show::eprintln!("heapwright: {}: {}", place.path().display(), bytes(page.len() as u64));
+        }
+        None => print(&comparison, arguments)?,
     }
+    let failures = &comparison.failures;
+    failures.iter().for_each(|failure| heapwright_show::eprintln!("heapwright: {failure}"));
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints what changed.
+fn print(comparison: &Comparison, arguments: &Arguments) -> Result<()> {
+    let Comparison { before, after, changes, failures, .. } = comparison;
+    let all = changes.len();
+    let changes = if arguments.limit > 0 { &changes[..all.min(arguments.limit)] } else { &changes[..] };
     let (old, new) = (&before.ledger.total, &after.ledger.total);
-    let failures: Vec<String> = arguments.fail_if.iter().filter_map(|condition| condition.holds(old, new)).collect();
     if arguments.json {
         let json = Json {
             schema: 1,
-            before: Recording::of(&before, old),
-            after: Recording::of(&after, new),
+            before: Recording::of(before, old),
+            after: Recording::of(after, new),
             results: changes.iter().map(JsonChange::of).collect(),
-            failures: &failures,
+            failures,
         };
         heapwright_show::println!("{}", serde_json::to_string_pretty(&json)?);
     } else {
         heapwright_show::println!("{}", totals(old, new));
-        heapwright_show::print!("{}", table(&changes, arguments));
+        heapwright_show::print!("{}", table(changes, arguments));
         if changes.len() < all {
             heapwright_show::println!(
                 "\n{} more rows changed: `--limit 0` shows all.",
@@ -131,8 +198,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             );
         }
     }
-    failures.iter().for_each(|failure| heapwright_show::eprintln!("heapwright: {failure}"));
-    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(())
 }
 
 /// Returns the rows that changed, the largest change first.
@@ -143,7 +209,9 @@ fn changes(before: &Analysis, after: &Analysis, arguments: &Arguments) -> Vec<Ch
         for Row { key, name, tally, sampled, .. } in analysis.rows(group, by) {
             let change = changes.entry(key).or_default();
             tally_of(change).merge(&tally);
-            change.variance += by.deviation(&sampled, analysis.every).map_or(0.0, |deviation| deviation * deviation);
+            for (variance, measure) in change.variances.iter_mut().zip(Measure::ALL) {
+                *variance += measure.deviation(&sampled, analysis.every).map_or(0.0, |deviation| deviation.powi(2));
+            }
             change.name = name;
         }
     };
@@ -205,7 +273,7 @@ fn table(changes: &[Change], arguments: &Arguments) -> Table {
     let mut table = Table::aligned(columns).named_by(0);
     let width = width_of_names();
     for change in changes {
-        let deviation = change.variance.sqrt();
+        let deviation = change.deviation(by);
         let mut row: Vec<Cell> = vec![
             show(by, by.of(&change.before)).into(),
             show(by, by.of(&change.after)).into(),

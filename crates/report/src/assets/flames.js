@@ -1,15 +1,5 @@
 // Which functions hold the memory: all stacks as an icicle, at any moment, functions and threads as tables, by any measure.
 
-/** How each measure is named and shown. What is held is shown first, because a moment can be chosen for it. */
-const MEASURES = {
-  held: ["Held at peak", bytes],
-  leaked: ["Never freed", bytes],
-  temporary: ["Temporary blocks", grouped],
-  calls: ["Requests", grouped],
-  churn: ["Requested bytes", bytes],
-  rounding: ["Rounding", bytes],
-};
-
 /** Narrower parts of an icicle are not drawn, as a share of its width. */
 const NARROWEST = 0.0015;
 
