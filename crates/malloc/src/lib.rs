@@ -11,7 +11,10 @@ mod c;
 mod cplusplus;
 mod glibc;
 
+use heapwright_os::{export_dlopen, find_next_dlopen};
 use heapwright_process::{finish, start};
+
+export_dlopen!();
 
 /// Runs `start`, and the look-up of the program's operators, when the library is loaded.
 #[used]
@@ -19,6 +22,7 @@ use heapwright_process::{finish, start};
 static START: extern "C" fn() = {
     extern "C" fn run() {
         cplusplus::look_up_forms();
+        find_next_dlopen();
         start();
     }
     run

@@ -27,15 +27,20 @@ const WEAK: [&str; 7] =
 /// `dlsym`, which `operator new` calls when there is no memory, while they hold no lock.
 const NEEDED: &str = "
     __errno_location __register_atfork _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
-    getcwd getpid getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
+    dladdr getcwd getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
     program_invocation_short_name __progname pthread_key_create pthread_key_delete pthread_setspecific
     pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create
     nanosleep pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard
     getauxval";
 
+/// What else the library is in front of: blocks of libraries that are loaded with `RTLD_DEEPBIND`.
+const LOADING: &str = "dlopen";
+
 #[test]
-fn exactly_the_malloc_family_is_exported() {
-    assert_eq!(library().exports(), words(FAMILY));
+fn exactly_the_malloc_family_and_the_loader_are_exported() {
+    let mut names = words(FAMILY);
+    names.extend(words(LOADING));
+    assert_eq!(library().exports(), names);
 }
 
 #[test]

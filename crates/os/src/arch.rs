@@ -1,5 +1,6 @@
 //! What depends on the processor: registers, its counter of time, thread-local storage. All assembly of Heapwright is
-//! here, but for the sections that define thread-local words (see [`thread_slot`](crate::thread_slot)).
+//! here, but for the sections that define thread-local words (see [`thread_slot`](crate::thread_slot)) and a jump (see
+//! [`loading`](crate::loading)).
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 #[path = "arch/x86_64.rs"]

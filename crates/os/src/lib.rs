@@ -15,6 +15,7 @@
 //!   program or library at an address.
 //! - [`own_usage`], [`usage_of`]: memory, page faults and processor time of a process.
 //! - [`MemoryGroups`]: the memory limits of control groups. [`start_background`]: a thread of the library's own.
+//! - [`export_dlopen`]: libraries loaded later call the same malloc.
 //! - [`here`], [`copy_stack`]: the calling thread's registers and stack, to be unwound elsewhere.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
 //!   `malloc`.
@@ -28,6 +29,7 @@ pub mod arch;
 mod arena;
 mod background;
 mod barrier;
+mod clock;
 mod effect;
 mod errno;
 mod file_error;
@@ -36,6 +38,8 @@ mod foreign;
 mod forks;
 mod groups;
 mod identity;
+#[doc(hidden)]
+pub mod loading;
 mod lock;
 mod mappings;
 mod objects;
@@ -65,12 +69,14 @@ mod window;
 pub use arch::{Place, prefetch};
 pub use background::{sleep_for, start_background, thread_count};
 pub use barrier::{Guarded, forbid, guard, permit, unguard};
+pub use clock::trust_the_clock_of_the_c_library;
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
 pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, hold_across_forks};
 pub use groups::{GroupMemory, MemoryGroups};
 pub use identity::{Deaths, Identity, Life, life, pid_namespace};
+pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
 pub use objects::{Object, are_in_one_object, next_symbol, object_at, symbol};

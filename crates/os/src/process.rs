@@ -57,11 +57,12 @@ pub fn exit_at_once(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Returns the number of this process.
+/// Returns the number of this process, from the system: others put functions that allocate in the place of the C
+/// library's `getpid`.
 #[must_use]
 pub fn process_id() -> u32 {
     // SAFETY: the call has no preconditions.
-    unsafe { libc::getpid() as u32 }
+    unsafe { libc::syscall(libc::SYS_getpid) as u32 }
 }
 
 /// Returns the system's number of the calling thread. The system reuses it after the thread's end.
@@ -76,7 +77,7 @@ pub fn thread_id() -> u32 {
 pub fn has_thread(id: u32) -> bool {
     errno_kept(|| {
         // SAFETY: the system only checks whether the thread exists: signal 0 is not delivered.
-        let found = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id as libc::pid_t, 0) };
+        let found = unsafe { libc::syscall(libc::SYS_tgkill, process_id(), id as libc::pid_t, 0) };
         found == 0 || errno() != libc::ESRCH
     })
 }

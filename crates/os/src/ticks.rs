@@ -1,6 +1,7 @@
 //! Time: the processor's counter, and the system's clock.
 
 use crate::arch::{counter, counter_in_order};
+use crate::clock::nanoseconds_of;
 
 /// Returns a counter of time that runs at a constant rate, which is measured against [`now_nanoseconds`]. Costs one
 /// instruction. The same on all processors of a machine, if the processors guarantee that, as nearly all do.
@@ -29,13 +30,6 @@ pub fn now_nanoseconds() -> u64 {
 #[must_use]
 pub fn coarse_nanoseconds() -> u64 {
     nanoseconds_of(libc::CLOCK_MONOTONIC_COARSE)
-}
-
-fn nanoseconds_of(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written to a local variable. These clocks exist on every system, so the call does not fail.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_cached as cached;
 use heapwright_os::{
-    ForkPass, HeldAcrossForks, Lock, Locked, Output, Refused, abort, has_variable_with, hold_across_forks, uncancelled,
+    ForkPass, HeldAcrossForks, Lock, Locked, Output, Refused, abort, has_variable_with, hold_across_forks,
+    trust_the_clock_of_the_c_library, uncancelled,
 };
 
 use crate::beacon;
@@ -105,6 +106,7 @@ pub(crate) fn end(line: &[u8]) -> ! {
 /// otherwise a program that allocates nothing creates no heap.
 pub fn start() {
     register_fork_handlers();
+    trust_the_clock_of_the_c_library();
     if has_variable_with(b"HEAPWRIGHT_") {
         begin();
     }

@@ -23,6 +23,8 @@ mod system;
 mod timing;
 mod usage;
 
+heapwright_os::export_dlopen!();
+
 /// Starts recording when the library is loaded, so that a process that never allocates has a stream too.
 #[used]
 #[unsafe(link_section = ".init_array")]

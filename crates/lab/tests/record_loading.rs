@@ -1,0 +1,27 @@
+//! `heapwright record` hears libraries that are loaded with `RTLD_DEEPBIND`.
+
+mod common;
+
+use std::fs::{copy, create_dir};
+
+use common::{compiled, heapwright};
+
+#[test]
+fn blocks_of_libraries_that_prefer_their_own_dependencies_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../testkit/c");
+    let source = include_str!("../../malloc/tests/programs/deepbound.c");
+    let program = compiled(folder.path(), "deepbound", source, &["-ldl", check]);
+    let source = include_str!("../../malloc/tests/programs/deepbound_library.c");
+    let library = compiled(folder.path(), "outer", source, &["-shared", "-fPIC", "-Wl,-rpath,$ORIGIN/inner"]);
+    create_dir(folder.path().join("inner")).unwrap();
+    copy(&library, folder.path().join("inner/libinner.so")).unwrap();
+    let trace = folder.path().join("t.hwt");
+    let mut command = heapwright();
+    command.args(["record", "-o"]).arg(&trace).arg("--").arg(program).arg(library);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"exchanged\n"[..]), "{said}");
+    // No block was made or freed where the recorder did not hear it.
+    assert!(trace.exists() && !said.contains("by other means"), "{said}");
+}
