@@ -90,15 +90,16 @@ mod tests {
         let board = shared.get_mut();
         board.task = Task { events: 10, stride: 1, allowance: u64::MAX, ..board.task };
         let mut sampler = Sampler::start(&board.task).unwrap();
-        let held = Lazy::<u8>::committed(32 << 20).unwrap();
+        // Much more than what other tests of this process take and give back meanwhile.
+        let held = Lazy::<u8>::committed(256 << 20).unwrap();
         for (at, spent) in [(1, Duration::ZERO), (2, Duration::from_secs(3600))] {
             sampler.spent = spent;
             assert!(sampler.sample_if_due(at, Duration::ZERO, &mut board.report).unwrap());
         }
-        assert_eq!((board.report.sampled, held.len()), (2, 32 << 20));
+        assert_eq!((board.report.sampled, held.len()), (2, 256 << 20));
         for (sample, event) in board.report.samples.iter().zip([1, 2]) {
             assert_eq!(sample.event, event);
-            assert!((30 << 20..48 << 20).contains(&sample.rss), "{sample:?}");
+            assert!((192 << 20..320 << 20).contains(&sample.rss), "{sample:?}");
         }
     }
 }
