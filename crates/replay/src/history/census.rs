@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use heapwright_trace::{Event, ReadError, Reader, SiteId};
 
 use super::extents::blocks_of;
@@ -48,7 +49,7 @@ struct Birth {
 /// The state while a trace is read.
 struct Counting {
     census: Census,
-    births: HashMap<u64, Birth>,
+    births: HashMap<u64, Birth, RandomState>,
     times: Series,
     sites: SiteUses,
     live: u64,
@@ -90,7 +91,7 @@ impl Counting {
             sites: Vec::new(),
         };
         let times = Series::new(4 * Census::BUCKETS);
-        Counting { census, births: HashMap::new(), times, sites: SiteUses::default(), live: 0, clock: 0 }
+        Counting { census, births: HashMap::default(), times, sites: SiteUses::default(), live: 0, clock: 0 }
     }
 
     fn count(&mut self, event: &Event, site: Option<SiteId>) {
@@ -157,7 +158,7 @@ pub struct Life {
 /// [`ReadError`].
 pub fn lives(trace: &mut Reader<'_>, blocks: impl IntoIterator<Item = u64>) -> Result<HashMap<u64, Life>, ReadError> {
     let unborn = Life { born: u64::MAX, died: None, site: None };
-    let mut lives: HashMap<u64, Life> = blocks.into_iter().map(|block| (block, unborn)).collect();
+    let mut lives: HashMap<u64, Life, RandomState> = blocks.into_iter().map(|block| (block, unborn)).collect();
     let mut now = 0;
     while let Some(event) = trace.next_event()? {
         let (removed, added) = blocks_of(&event);
@@ -169,6 +170,5 @@ pub fn lives(trace: &mut Reader<'_>, blocks: impl IntoIterator<Item = u64>) -> R
         }
         now += 1;
     }
-    lives.retain(|_, life| life.born != u64::MAX);
-    Ok(lives)
+    Ok(lives.into_iter().filter(|(_, life)| life.born != u64::MAX).collect())
 }

@@ -1,7 +1,5 @@
 //! Memory use by call site.
 
-use std::collections::HashMap;
-
 use heapwright_trace::SiteId;
 
 use super::grid::Classes;
@@ -56,12 +54,16 @@ impl SiteUses {
     }
 }
 
+/// The class of a site in no group, while groups are added.
+const OTHER: u8 = u8::MAX;
+
 /// The classes by which a map distinguishes call sites: one per group of sites, one for all other sites, and the last
 /// for blocks without a site. The last one is the class of a cell only if the cell has nothing else, because a sampled
 /// trace has sites for few blocks.
 #[derive(Clone, Debug, Default)]
 pub struct SiteClasses {
-    classes: HashMap<SiteId, u8>,
+    /// The class of each site, by its index; [`OTHER`] of those in no group.
+    classes: Vec<u8>,
     groups: u8,
 }
 
@@ -71,16 +73,26 @@ impl SiteClasses {
     pub fn new<G: IntoIterator<Item = SiteId>>(groups: impl IntoIterator<Item = G>) -> SiteClasses {
         let mut classes = SiteClasses::default();
         for group in groups.into_iter().take(usize::from(u8::MAX) - 1) {
-            classes.classes.extend(group.into_iter().map(|site| (site, classes.groups)));
+            group.into_iter().for_each(|site| classes.set(site));
             classes.groups += 1;
         }
         classes
     }
 
+    /// Puts a site into the latest group.
+    fn set(&mut self, site: SiteId) {
+        let at = site.index() as usize;
+        if self.classes.len() <= at {
+            self.classes.resize(at + 1, OTHER);
+        }
+        self.classes[at] = self.groups;
+    }
+
     /// Returns the class of a site.
     #[must_use]
     pub fn of(&self, site: Option<SiteId>) -> u8 {
-        site.map_or(self.unknown(), |site| self.classes.get(&site).copied().unwrap_or(self.groups))
+        let Some(site) = site else { return self.unknown() };
+        self.classes.get(site.index() as usize).map_or(self.groups, |&class| class.min(self.groups))
     }
 
     /// Returns the class of blocks without a site.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use heapwright_placement::{Engine, Growth};
 use heapwright_trace::{Reader, SiteId};
 
@@ -117,7 +118,7 @@ struct Observer<'t> {
     census: &'t Census,
     sites: &'t SiteClasses,
     /// The classes of the live blocks with a site, by number.
-    site_of: HashMap<u64, u8>,
+    site_of: HashMap<u64, u8, RandomState>,
     growth: Growth,
     heap: Series,
     live: Series,
@@ -142,7 +143,7 @@ impl<'t> Observer<'t> {
             outcome,
             census,
             sites: &detail.sites,
-            site_of: HashMap::new(),
+            site_of: HashMap::default(),
             growth: model.rules.growth,
             heap: series(),
             live: series(),
