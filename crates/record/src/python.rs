@@ -108,11 +108,29 @@ pub(crate) fn find() {
     }
     // SAFETY: CPython defines this constant of the type `unsigned long`.
     let version = unsafe { version.read() } >> 16;
+    if version >= PUBLISHED_FROM && !is_with_lock() {
+        return;
+    }
     STATE_OF_THREAD.store(state, Ordering::Relaxed);
     CODE_TYPE.store(code, Ordering::Relaxed);
     if let Some((_, layout)) = LAYOUTS.iter().find(|(known, _)| *known == version) {
         LAYOUT.store(core::ptr::from_ref(layout).cast_mut(), Ordering::Release);
     }
+}
+
+/// The first version that publishes its layout, at the beginning of `_PyRuntime` (`_Py_DebugOffsets`).
+const PUBLISHED_FROM: u64 = 0x030d;
+
+/// Returns whether the interpreter has its global lock. Free-threaded builds have the same version, and objects, code
+/// objects and frames of another layout.
+fn is_with_lock() -> bool {
+    let published = symbol(c"_PyRuntime").cast::<[u64; 3]>();
+    if published.is_null() {
+        return false;
+    }
+    // SAFETY: CPython defines this variable, which is aligned and far longer. Its first part never changes.
+    let [cookie, _version, free_threaded] = unsafe { published.read() };
+    cookie.to_ne_bytes() == *b"xdebugpy" && free_threaded == 0
 }
 
 /// A frame of a Python function.
