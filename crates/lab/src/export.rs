@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_trace::export::{self, Exported, Extent};
+use heapwright_trace::export::{self, Clock, Exported, Extent, Timeline};
 use heapwright_trace::import::Format;
 
 use heapwright_host::destination::{Contents, Destination};
@@ -22,6 +22,7 @@ Examples:
   heapwright export --to csv gcc.hwt | head          op,id,size,align,thread
   heapwright export --to rep gcc.hwt -o gcc.rep      for CS:APP's malloc lab
   heapwright export --to pprof t.hwt -o t.pb.gz      call sites, for `go tool pprof` and its like
+  heapwright export --to perfetto t.hwt -o t.json    counters over time, for Perfetto and Chrome
   heapwright export --to memory-replay gcc.hwt -o gcc.txt
 
 What a format cannot express (threads, alignments, zeroed blocks, refused requests) is counted on standard error.
@@ -48,9 +49,12 @@ pub struct Arguments {
 /// The format of call sites.
 const PPROF: &str = "pprof";
 
+/// The format of counters over time.
+const PERFETTO: &str = "perfetto";
+
 /// Returns the names of all formats.
 fn formats() -> impl Iterator<Item = &'static str> {
-    export::FORMATS.map(Format::name).into_iter().chain([PPROF])
+    export::FORMATS.map(Format::name).into_iter().chain([PPROF, PERFETTO])
 }
 
 /// Exports the call sites of a trace as a profile of pprof.
@@ -64,11 +68,34 @@ fn export_profile(trace: &Path, destination: &Destination) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Exports a trace as counters over time.
+fn export_timeline(trace: &Path, destination: &Destination) -> Result<ExitCode> {
+    let name = || trace.display().to_string();
+    let mut reader = open(trace)?.with_times();
+    Extent::of(&mut reader).with_context(name)?;
+    warn_of_damage(trace, reader.damage());
+    let timeline = Timeline::of(&reader, open(trace)?).with_context(name)?;
+    let mut draft = destination.draft()?;
+    let points = export::export_timeline(&timeline, open(trace)?, BufWriter::new(&mut draft)).with_context(name)?;
+    draft.keep()?;
+    heapwright_show::eprintln!("heapwright: {} points as {PERFETTO}", number::grouped(points));
+    let note = match timeline.clock() {
+        Clock::Recorded => return Ok(ExitCode::SUCCESS),
+        Clock::Sampled => "times between two samples of the process are interpolated; `record --times` records them",
+        Clock::Events => "the trace has no times: one event is shown as 1 us",
+    };
+    heapwright_show::eprintln!("  {note}");
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Exports a trace and prints what the format could not express.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { to, trace, output } = arguments;
     if to == PPROF {
         return export_profile(trace, &Destination::of(output, Contents::Other, &[trace])?);
+    }
+    if to == PERFETTO {
+        return export_timeline(trace, &Destination::of(output, Contents::Other, &[trace])?);
     }
     let format = Format::from_name(to).context("there is no such format")?;
     let name = || trace.display().to_string();

@@ -27,6 +27,9 @@ use crate::import::Format;
 use crate::reader::Reader;
 
 mod lines;
+mod timeline;
+
+pub use self::timeline::{Clock, Timeline, export_timeline};
 
 /// The formats that traces can be exported to.
 pub const FORMATS: [Format; 4] = [Format::Csv, Format::Rep, Format::MemoryReplay, Format::Mtrace];
