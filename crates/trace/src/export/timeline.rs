@@ -118,7 +118,7 @@ pub fn export_timeline(timeline: &Timeline, reader: Reader<'_>, out: impl Write)
         Clock::Sampled => "between samples",
         Clock::Events => "events",
     };
-    write!(points.out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"times\":\"{unit}\"}},\"traceEvents\":[\n")?;
+    writeln!(points.out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"times\":\"{unit}\"}},\"traceEvents\":[")?;
     let program = escaped(&timeline.program);
     write!(points.out, "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{{\"name\":\"{program}\"}}}}")?;
     write_events(timeline, reader.with_times(), &mut points)?;
