@@ -146,6 +146,18 @@ impl SharedLock {
         }
     }
 
+    /// Returns a copy of a lock whose word was `word`, to ask for its holder. It excludes nobody.
+    #[must_use]
+    pub fn copy_of(word: u64) -> SharedLock {
+        SharedLock { word: AtomicU64::new(word) }
+    }
+
+    /// Returns whether a thread may be asleep until the holder releases the lock.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & WAITERS != 0
+    }
+
     /// As [`SharedLock::acquire`], for a lock that was not free a moment ago.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //!   [`Settings`] and opened with [`Access`].
 //! - [`Offset`]: a pointer that means the same in every process, to what is [`Relocatable`].
 //! - [`Snapshot`]: a segment looked at from outside, whatever its condition.
+//! - [`Observer`]: a segment in use, read without its lock from a file opened for reading only.
 //! - Named roots, by which processes find each other's data; the owner of every block, and what dead ones left behind.
 //!
 //! ```
@@ -24,10 +25,11 @@
 //! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record`, `publication` (what lies in
 //! a segment); `sections`, `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
 //! `recover`, `view`; `slabs` (small blocks without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `publish`, `grow`, `roots`,
-//! `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `snapshot`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
+//! `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `copy`, `snapshot`, `observer`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
 mod close;
 mod condition;
+mod copy;
 mod create;
 mod engine;
 mod error;
@@ -38,6 +40,7 @@ mod inspect;
 mod layout;
 mod mapping;
 mod mutex;
+mod observer;
 mod offset;
 mod open;
 mod operate;
@@ -66,6 +69,7 @@ pub use heapwright_os::FileError;
 pub use heapwright_placement::{BlockState, Counters, HoleStats, PolicyKind};
 pub use inspect::{BlockInfo, ProcessInfo, Walk};
 pub use mutex::{Mutex, MutexGuard, RawMutex};
+pub use observer::{LockView, ObservedProcess, Observer, Picture};
 pub use offset::{Offset, Relocatable};
 pub use place::Place;
 pub use processes::{Owner as BlockOwner, ProcessState};

@@ -50,16 +50,22 @@ impl SharedHeap {
 pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Mapping, FileStatus), Error> {
     let refused = |reason| Error::refused(place, 0, reason);
     let file = SegmentFile::open(place.c_path()).map_err(refused)?;
-    let status = file.status().map_err(refused)?;
-    trust(place, owner, &file, &status)?;
-    let (fixed, layout) = read_fixed(place, &file)?;
-    if status.length != fixed.length() {
-        return Err(Error::WrongLength { place: place.clone(), expected: fixed.length(), found: status.length });
-    }
+    let (status, layout) = examine(place, owner, &file)?;
     let segment = file.map(layout.length()).map_err(refused)?;
     let mapping = Mapping::of(place, segment, layout);
     mapping.back_again(&[(0, layout.owners)])?;
     Ok((mapping, status))
+}
+
+/// Examines the file at `place`: who owns it, and where the sections of the segment in it lie.
+pub(crate) fn examine(place: &Place, owner: Owner, file: &SegmentFile) -> Result<(FileStatus, Layout), Error> {
+    let status = file.status().map_err(|reason| Error::refused(place, 0, reason))?;
+    trust(place, owner, file, &status)?;
+    let (fixed, layout) = read_fixed(place, file)?;
+    if status.length != fixed.length() {
+        return Err(Error::WrongLength { place: place.clone(), expected: fixed.length(), found: status.length });
+    }
+    Ok((status, layout))
 }
 
 /// In a user namespace, all users that have no number in it appear under the same one, which therefore proves nothing.

@@ -8,12 +8,13 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use crc32fast::Hasher;
-use heapwright_os::Taken;
+use heapwright_os::{SegmentFile, Taken};
 
 use crate::engine;
 use crate::error::Error;
 use crate::header::{Header, Seal};
 use crate::mapping::Mapping;
+use crate::place::Place;
 use crate::sections::Sections;
 
 /// How much is read at a time, in bytes.
@@ -21,7 +22,9 @@ const STEP: usize = 1 << 16;
 
 /// Sets the seal, under the lock, when nobody else is attached.
 pub(crate) fn set(mapping: &Mapping) -> Result<(), Error> {
-    let checksum = checksum(mapping, &held_and_sealed(mapping)?, |at, buffer| read(mapping, at, buffer))?;
+    let checksum = checksum(mapping, &held_and_sealed(mapping)?, |at, buffer| {
+        read(&mapping.place, mapping.segment.file(), at, buffer)
+    })?;
     mapping.header().set_seal(checksum);
     Ok(())
 }
@@ -40,7 +43,12 @@ pub(crate) fn judge(sections: &Sections, taken: Taken) -> Result<Option<u32>, Er
 
 /// Says whether the segment is as it was when the seal was set.
 pub(crate) fn verify(mapping: &Mapping, expected: u32) -> Result<(), Error> {
-    compare(checksum(mapping, &held_and_sealed(mapping)?, |at, buffer| read(mapping, at, buffer))?, expected)
+    compare(
+        checksum(mapping, &held_and_sealed(mapping)?, |at, buffer| {
+            read(&mapping.place, mapping.segment.file(), at, buffer)
+        })?,
+        expected,
+    )
 }
 
 /// Says whether a copy, made of what a file `held`, is of a segment as it was when the seal was set.
@@ -109,13 +117,13 @@ fn pass_over(hasher: &mut Hasher, zeros: usize) {
 }
 
 /// What the file holds of some ranges, in order; all else in them is zero.
-pub(crate) fn held(mapping: &Mapping, ranges: &[(usize, usize)]) -> Result<Vec<Range<usize>>, Error> {
-    let refused = |reason| Error::refused(&mapping.place, 0, reason);
+pub(crate) fn held(place: &Place, file: &SegmentFile, ranges: &[(usize, usize)]) -> Result<Vec<Range<usize>>, Error> {
+    let refused = |reason| Error::refused(place, 0, reason);
     let mut held = Vec::new();
     for &(from, to) in ranges {
         let mut next = from;
         while next < to {
-            let found = mapping.segment.file().next_data(next as u64).map_err(refused)?;
+            let found = file.next_data(next as u64).map_err(refused)?;
             let Some((start, end)) = found.filter(|&(start, _)| start < to as u64) else { break };
             next = usize::try_from(end).unwrap_or(to).min(to);
             held.push(start as usize..next);
@@ -125,13 +133,13 @@ pub(crate) fn held(mapping: &Mapping, ranges: &[(usize, usize)]) -> Result<Vec<R
 }
 
 fn held_and_sealed(mapping: &Mapping) -> Result<Vec<Range<usize>>, Error> {
-    held(mapping, &mapping.layout.sealed(engine::capacity(mapping)?)?)
+    held(&mapping.place, mapping.segment.file(), &mapping.layout.sealed(engine::capacity(mapping)?)?)
 }
 
 /// Reads from the file; what lies behind the end of one that was cut is as good as nothing.
-pub(crate) fn read(mapping: &Mapping, at: usize, buffer: &mut [u8]) -> Result<(), Error> {
-    let read = mapping.segment.file().read_at(at as u64, buffer);
-    let read = read.map_err(|reason| Error::refused(&mapping.place, buffer.len(), reason))?;
+pub(crate) fn read(place: &Place, file: &SegmentFile, at: usize, buffer: &mut [u8]) -> Result<(), Error> {
+    let read = file.read_at(at as u64, buffer);
+    let read = read.map_err(|reason| Error::refused(place, buffer.len(), reason))?;
     buffer[read..].fill(0);
     Ok(())
 }

@@ -1,23 +1,19 @@
 //! A segment as it is at one moment, looked at without touching it and without believing anything of it.
 
-use std::ops::Range;
-use std::ptr::NonNull;
-
-use heapwright_os::{Deaths, Identity, Reservation, Taken, round_to_pages};
+use heapwright_os::{Deaths, Identity, Taken};
 use heapwright_placement::{Counters, Engine, HoleStats, PolicyKind};
 
 use crate::condition::Condition;
+use crate::copy::Copy;
 use crate::engine::{self, Placer};
 use crate::error::Error;
 use crate::inspect::{BlockInfo, ProcessInfo, describe_blocks, listed};
-use crate::mapping::Mapping;
 use crate::open::map;
 use crate::owners::{Owners, Tally, count_blocks};
 use crate::place::Place;
 use crate::processes;
 use crate::roots::{self, Root};
 use crate::seal;
-use crate::sections::Sections;
 use crate::settings::{Access, SmallBlocks};
 use crate::slabs;
 
@@ -106,7 +102,7 @@ impl Snapshot {
             return Err(Error::OtherNamespace { place: place.clone() });
         }
         let (held, taken) = mapping.lock(Identity::mine(), access.patience)?;
-        let copied = Copy::of(&mapping);
+        let copied = Copy::of(&mapping.place, mapping.segment.file(), mapping.layout);
         match taken {
             Taken::Clean => drop(held),
             Taken::FromTheDead(dead) => held.return_to(dead),
@@ -180,47 +176,4 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
     slabs::check(sections, &engine)?;
     processes::check_counts(sections, &engine)?;
     Ok(engine)
-}
-
-/// A private copy of all that lies below the data.
-struct Copy {
-    sections: Sections,
-    /// What was copied: what the file holds. All else is zero.
-    held: Vec<Range<usize>>,
-    /// How many bytes the system holds for the file.
-    allocated: u64,
-    /// Why only the header and the tables could be copied.
-    unreadable: Option<Error>,
-    /// What the sections lie in.
-    _memory: Reservation,
-}
-
-impl Copy {
-    /// Copies from the file, not from the mapping, which a file that is cut meanwhile does not back.
-    fn of(mapping: &Mapping) -> Result<Copy, Error> {
-        let layout = mapping.layout;
-        let no_space = Error::NoSpace { bytes: layout.data as u64 };
-        let length = round_to_pages(layout.data).ok_or(no_space.clone())?;
-        let memory = Reservation::sparse(length).map_err(|_| no_space)?;
-        copy_ranges(mapping, memory.base(), &[(0, layout.owners)])?;
-        // SAFETY: all below the data is there, zero where nothing was copied to, and nobody else's.
-        let sections = unsafe { Sections::at_base(memory.base(), layout) };
-        let ranges = engine::capacity(&sections).and_then(|capacity| layout.sealed(capacity));
-        let (held, unreadable) = match ranges {
-            Ok(ranges) => (copy_ranges(mapping, memory.base(), &ranges)?, None),
-            Err(error) => (Vec::new(), Some(error)),
-        };
-        Ok(Copy { sections, held, allocated: mapping.allocated()?, unreadable, _memory: memory })
-    }
-}
-
-/// Copies what the file holds of some ranges, and returns which parts those are.
-fn copy_ranges(mapping: &Mapping, base: NonNull<u8>, ranges: &[(usize, usize)]) -> Result<Vec<Range<usize>>, Error> {
-    let held = seal::held(mapping, ranges)?;
-    for part in &held {
-        // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and nobody else's.
-        let target = unsafe { std::slice::from_raw_parts_mut(base.add(part.start).as_ptr(), part.len()) };
-        seal::read(mapping, part.start, target)?;
-    }
-    Ok(held)
 }

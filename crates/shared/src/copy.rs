@@ -1,0 +1,61 @@
+//! A private copy of a segment, made from its file.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use heapwright_os::{Reservation, SegmentFile, round_to_pages};
+
+use crate::engine;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::place::Place;
+use crate::seal;
+use crate::sections::Sections;
+
+/// A private copy of all that lies below the data.
+pub(crate) struct Copy {
+    pub(crate) sections: Sections,
+    /// What was copied: what the file holds. All else is zero.
+    pub(crate) held: Vec<Range<usize>>,
+    /// How many bytes the system holds for the file.
+    pub(crate) allocated: u64,
+    /// Why only the header and the tables could be copied.
+    pub(crate) unreadable: Option<Error>,
+    /// What the sections lie in.
+    _memory: Reservation,
+}
+
+impl Copy {
+    /// Copies from the file, not from a mapping, which a file that is cut meanwhile does not back.
+    pub(crate) fn of(place: &Place, file: &SegmentFile, layout: Layout) -> Result<Copy, Error> {
+        let no_space = Error::NoSpace { bytes: layout.data as u64 };
+        let length = round_to_pages(layout.data).ok_or(no_space.clone())?;
+        let memory = Reservation::sparse(length).map_err(|_| no_space)?;
+        copy_ranges(place, file, memory.base(), &[(0, layout.owners)])?;
+        // SAFETY: all below the data is there, zero where nothing was copied to, and nobody else's.
+        let sections = unsafe { Sections::at_base(memory.base(), layout) };
+        let ranges = engine::capacity(&sections).and_then(|capacity| layout.sealed(capacity));
+        let (held, unreadable) = match ranges {
+            Ok(ranges) => (copy_ranges(place, file, memory.base(), &ranges)?, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let status = file.status().map_err(|reason| Error::refused(place, 0, reason))?;
+        Ok(Copy { sections, held, allocated: status.allocated, unreadable, _memory: memory })
+    }
+}
+
+/// Copies what the file holds of some ranges, and returns which parts those are.
+fn copy_ranges(
+    place: &Place,
+    file: &SegmentFile,
+    base: NonNull<u8>,
+    ranges: &[(usize, usize)],
+) -> Result<Vec<Range<usize>>, Error> {
+    let held = seal::held(place, file, ranges)?;
+    for part in &held {
+        // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and nobody else's.
+        let target = unsafe { std::slice::from_raw_parts_mut(base.add(part.start).as_ptr(), part.len()) };
+        seal::read(place, file, part.start, target)?;
+    }
+    Ok(held)
+}
