@@ -199,7 +199,7 @@ fn usage_errors_exit_with_2() {
 
 #[test]
 fn help_has_examples() {
-    for command in ["create", "inspect", "check", "repair", "reclaim", "remove"] {
+    for command in ["create", "inspect", "check", "repair", "reclaim", "remove", "top"] {
         shm(&[command, "--help"]).says(0, &["Examples:", &format!("heapwright shm {command}")]);
     }
 }
@@ -222,4 +222,23 @@ fn several_are_checked_at_once() {
     assert_eq!((&rows[0]["ok"], &rows[1]["ok"]), (&true.into(), &false.into()));
     assert_eq!(rows[0]["problems"].as_array().unwrap().len(), 0);
     assert!(rows[1]["problems"][0]["message"].as_str().unwrap().contains("there is no"));
+}
+
+#[test]
+fn top_shows_who_has_what_without_the_lock() {
+    let (spot, dead) = Spot::abandoned("top");
+    let before = spot.bytes();
+    let text = spot.run("top", &["--once", "--every", "50ms"]);
+    text.says(0, &[&spot.name, "0 operations/s", "lock: held in 0 %", &dead.to_string(), "dead"]);
+    assert!(!text.out.contains('\u{1b}'));
+    let row = spot.run("top", &["--once", "--every", "50ms", "--json"]).json()[0].clone();
+    assert_eq!((&row["processes"][0]["pid"], &row["processes"][0]["blocks"]), (&dead.into(), &10.into()));
+    assert_eq!((&row["lock"]["looks"], &row["torn"]), (&50.into(), &false.into()));
+    assert_eq!(spot.bytes(), before);
+
+    let lines = spot.run("top", &["--seconds", "1", "--every", "300ms", "--json"]);
+    assert!(lines.out.lines().count() >= 2, "{lines:?}");
+    assert!(lines.out.lines().all(|line| serde_json::from_str::<Value>(line).unwrap()["schema"] == 1));
+    Spot::new("top-missing").run("top", &["--once"]).says(1, &["there is no"]);
+    shm(&["top", &spot.name, "--every", "0"]).says(2, &["at least 10ms"]);
 }

@@ -1,12 +1,14 @@
 //! The arguments of `heapwright shm`.
 
+use std::time::Duration;
+
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Args, Subcommand};
 use heapwright_placement::PolicyKind;
 use heapwright_shared::{Access, Owner, Place, Settings};
 
 use heapwright_allocators::policy;
-use heapwright_show::number::parse_bytes;
+use heapwright_show::number::{parse_bytes, parse_duration};
 
 /// Examples for the help.
 pub const EXAMPLES: &str = "\
@@ -15,6 +17,7 @@ Examples:
   heapwright shm list                                        which there are
   heapwright shm inspect orders                              a map, owners, holes, counters
   heapwright shm check orders                                is every invariant in order?
+  heapwright shm top orders                                  who allocates, who waits for the lock?
   heapwright shm reclaim orders --dry-run                    what did dead processes leave?
 
 A name without a slash is a POSIX shared-memory object (/dev/shm/NAME), one with a slash the path of a file.
@@ -49,6 +52,9 @@ pub enum Command {
     /// Remove a segment.
     #[command(visible_alias = "rm", after_help = REMOVE_EXAMPLES)]
     Remove(RemoveArgs),
+    /// Show what segments in use are doing: operations per second, waits for the lock, blocks and bytes by process.
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
 }
 
 /// The arguments of `create`.
@@ -171,6 +177,33 @@ pub struct RemoveArgs {
     pub force: bool,
 }
 
+/// The arguments of `top`.
+#[derive(Args)]
+pub struct TopArgs {
+    /// The segment; without it, all of yours in /dev/shm.
+    #[arg(value_name = "NAME", value_parser = place())]
+    pub place: Option<Place>,
+
+    #[command(flatten)]
+    pub trust: Trust,
+
+    /// Time between pictures, at least 10 ms.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_interval)]
+    pub every: Duration,
+
+    /// End after this many seconds; without this, at Ctrl-C.
+    #[arg(long, value_name = "N", conflicts_with = "once")]
+    pub seconds: Option<u64>,
+
+    /// Print one picture, after the time between pictures.
+    #[arg(long)]
+    pub once: bool,
+
+    /// Print one JSON object per picture and line: {"schema": 1, "results": [ ... ]}, a row per segment.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// One segment.
 #[derive(Args)]
 pub struct Name {
@@ -204,6 +237,12 @@ fn policy() -> ValueParser {
     PossibleValuesParser::new(engines)
         .try_map(|name| PolicyKind::from_name(&name).ok_or("no engine has this policy"))
         .into()
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text)?;
+    let long = interval >= Duration::from_millis(10);
+    long.then_some(interval).ok_or_else(|| "the time between pictures is at least 10ms".to_owned())
 }
 
 fn parse_mode(text: &str) -> Result<u32, &'static str> {
@@ -258,6 +297,18 @@ Examples:
 
 Blocks that a root points at are kept. Blocks that only other blocks point at are freed: the heap
 has no record of such pointers.";
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  heapwright shm top                             all your segments, every second, until Ctrl-C
+  heapwright shm top orders --once               one picture, after a second
+  heapwright shm top orders --json --seconds 60  a line of JSON per second, for a minute
+
+The lock is not taken and the segment is not written to: permission to read it suffices. A picture that
+was read while the heap changed is marked as torn; its numbers may not fit together. Operations by
+process are counted in heaps with slabs only.
+
+Exit code: 0; 1 when the segment cannot be read, or is removed meanwhile.";
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:

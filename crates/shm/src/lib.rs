@@ -1,7 +1,7 @@
 //! `heapwright shm`: creates, inspects, checks, repairs and removes segments of shared memory.
 //!
 //! The output comes from a [`Snapshot`](heapwright_shared::Snapshot), which changes nothing and is safe to read
-//! whatever the segment contains. Only `create`, `repair`, `reclaim` and `remove` change anything.
+//! whatever the segment contains, or, for `top`, from an [`Observer`](heapwright_shared::Observer), which takes no lock. Only `create`, `repair`, `reclaim` and `remove` change anything.
 
 mod arguments;
 mod check;
@@ -14,6 +14,7 @@ mod map;
 mod reclaim;
 mod remove;
 mod repair;
+mod top;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
         Command::Repair(args) => repair::run(args),
         Command::Reclaim(args) => reclaim::run(args),
         Command::Remove(args) => remove::run(args),
+        Command::Top(args) => top::run(args),
     }
 }
 

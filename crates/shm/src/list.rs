@@ -15,7 +15,7 @@ use heapwright_show::results;
 use heapwright_show::table::{Cell, Side, Table};
 
 /// Where shared-memory objects are.
-const FOLDER: &str = "/dev/shm";
+pub(super) const FOLDER: &str = "/dev/shm";
 
 /// How long a segment's lock is waited for: the others should be listed, too.
 const PATIENCE: Duration = Duration::from_millis(200);
