@@ -1,4 +1,4 @@
-//! `heapwright record` hears libraries that are loaded with `RTLD_DEEPBIND`.
+//! `heapwright record` and what is loaded or linked beside its library: extensions, and other mallocs.
 
 mod common;
 
@@ -24,4 +24,17 @@ fn blocks_of_libraries_that_prefer_their_own_dependencies_are_recorded() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"exchanged\n"[..]), "{said}");
     // No block was made or freed where the recorder did not hear it.
     assert!(trace.exists() && !said.contains("by other means"), "{said}");
+}
+
+#[test]
+fn programs_with_a_malloc_of_their_own_run_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../testkit/c");
+    let source = include_str!("../../malloc/tests/programs/own_realloc.c");
+    let program = compiled(folder.path(), "own_realloc", source, &["-fno-builtin", check]);
+    let mut command = heapwright();
+    command.args(["record", "-o"]).arg(folder.path().join("t.hwt")).arg("--").arg(program);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
 }

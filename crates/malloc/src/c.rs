@@ -1,6 +1,7 @@
 //! The exported names of C and POSIX.
 // In every function here, the program must keep the contract of the C library's manual.
 
+use heapwright_os::export_reallocarray;
 use heapwright_process as heap;
 
 /// Allocates as in C; aligned to 16.
@@ -100,17 +101,7 @@ pub extern "C" fn pvalloc(size: usize) -> *mut u8 {
     heap::allocate_whole_pages(size)
 }
 
-/// Resizes to `count * size` bytes as in POSIX.
-///
-/// # Safety
-/// `block` is null or a live block; after success the program does not use its old address or the bytes above the new
-/// size.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(block: *mut u8, count: usize, size: usize) -> *mut u8 {
-    // SAFETY: as POSIX requires of `reallocarray`, the program uses neither the old block after success nor its bytes
-    // above the new size.
-    unsafe { heap::reallocate_array(block, count, size) }
-}
+export_reallocarray!(heap::refuse);
 
 /// Returns the number of bytes that the program may use in a block.
 #[unsafe(no_mangle)]

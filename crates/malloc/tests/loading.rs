@@ -39,3 +39,13 @@ fn functions_of_the_c_library_may_be_others_that_allocate() {
         assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{heap:?}");
     }
 }
+
+/// `reallocarray`, which a program need not replace with the rest, ends in the program's `realloc`.
+#[test]
+fn a_program_with_a_malloc_of_its_own_gets_no_block_of_another() {
+    let program = compile("own_realloc.c", &["-fno-builtin"]);
+    for heap in heaps() {
+        let output = run_for(60, &program, &[], &heap);
+        assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{heap:?}");
+    }
+}

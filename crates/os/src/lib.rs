@@ -15,7 +15,7 @@
 //!   program or library at an address.
 //! - [`own_usage`], [`usage_of`]: memory, page faults and processor time of a process.
 //! - [`MemoryGroups`]: the memory limits of control groups. [`start_background`]: a thread of the library's own.
-//! - [`export_dlopen`]: libraries loaded later call the same malloc.
+//! - [`export_dlopen`]: libraries loaded later call the same malloc. [`export_reallocarray`]: ends in the program's.
 //! - [`here`], [`copy_stack`]: the calling thread's registers and stack, to be unwound elsewhere.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
 //!   `malloc`.
@@ -38,6 +38,7 @@ mod foreign;
 mod forks;
 mod groups;
 mod identity;
+mod interposed;
 #[doc(hidden)]
 pub mod loading;
 mod lock;

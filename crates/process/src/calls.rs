@@ -266,6 +266,11 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     }
 }
 
+/// Returns null, with `ENOMEM`: the answer to a request that is too long to be made.
+pub extern "C" fn refuse() -> *mut u8 {
+    fail(ENOMEM)
+}
+
 /// `reallocarray`.
 ///
 /// # Safety

@@ -176,15 +176,9 @@ unsafe fn reallocate_by(block: *mut u8, size: usize, real: impl FnOnce(*mut u8) 
     }
 }
 
-/// # Safety
-/// As for C's `realloc`: the block is null or was allocated by this family. When it has moved, its old address is not
-/// used.
-pub(crate) unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize) -> *mut u8 {
-    match count.checked_mul(size) {
-        // SAFETY: for the block as `reallocate` requires, which this function requires too.
-        Some(size) => unsafe { reallocate(block, size) },
-        None => refused(usize::MAX, ENOMEM),
-    }
+/// Records a request for more bytes than a number has bits for.
+pub(crate) extern "C" fn refuse() -> *mut u8 {
+    refused(usize::MAX, ENOMEM)
 }
 
 /// As glibc's `memalign`, which rounds the alignment up to a power of two.

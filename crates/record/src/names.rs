@@ -1,6 +1,8 @@
 //! The exported names. Functions that inspect the heap stay glibc's, except `malloc_usable_size`: in a program that is
 //! linked with another malloc, that name would lead to the other malloc.
 
+use heapwright_os::export_reallocarray;
+
 use crate::calls;
 
 macro_rules! names {
@@ -22,7 +24,6 @@ names! {
     malloc(size: usize) -> *mut u8 => allocate(size);
     calloc(count: usize, size: usize) -> *mut u8 => allocate_zeroed(count, size);
     realloc(block: *mut u8, size: usize) -> *mut u8 => reallocate(block, size);
-    reallocarray(block: *mut u8, count: usize, size: usize) -> *mut u8 => reallocate_array(block, count, size);
     free(block: *mut u8) => free(block);
     cfree(block: *mut u8) => free(block);
     free_sized(block: *mut u8, _size: usize) => free(block);
@@ -34,3 +35,5 @@ names! {
     pvalloc(size: usize) -> *mut u8 => allocate_whole_pages(size);
     malloc_usable_size(block: *mut u8) -> usize => usable_size(block);
 }
+
+export_reallocarray!(calls::refuse);

@@ -22,15 +22,27 @@ pub struct Block {
     pub size: u64,
 }
 
-/// Blocks by address. Each operation takes constant time. Memory: a quarter of the process's pages of 16 KiB in which
-/// blocks start, and 16 bytes per block.
+/// Blocks by address. Each operation takes constant time, amortised. Memory: 16 bytes per block, and a quarter of the
+/// pages of 16 KiB in which blocks start, at most doubled by those in which none starts any more; both at their peak.
 #[derive(Default)]
 pub struct Blocks {
-    pages: HashMap<u64, Box<Page>, BuildHasherDefault<PageHasher>>,
+    /// Where the pages are in `pages`, by number.
+    places: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
+    pages: Vec<Box<Page>>,
+    /// Pages that `places` does not name, all zero.
+    spare: Vec<u32>,
+    /// How many of the pages that `places` names are empty. They stay for a while: a program that frees its only block
+    /// of a page and allocates it again, in turns, does not make the page each time.
+    empty: usize,
+    /// The page that was used last, and its place.
+    last: Option<(u64, u32)>,
     /// Those in use, and those that are not and whose places `unused` lists.
     blocks: Vec<Block>,
     unused: Vec<u32>,
 }
+
+/// The number of empty pages that stay in any case.
+const MOST_EMPTY: usize = 64;
 
 /// The blocks that start in one page.
 struct Page {
@@ -44,8 +56,12 @@ impl Blocks {
     /// further ones are dropped.
     #[inline]
     pub fn insert(&mut self, address: u64, block: Block) -> Option<Block> {
-        let (page, granule) = place(address);
-        let page = self.pages.entry(page).or_insert_with(|| Box::new(Page { used: 0, starts: [0; GRANULES] }));
+        let (number, granule) = place(address);
+        let page = match self.find(number) {
+            Some(page) => page,
+            None => self.add(number),
+        };
+        let page = &mut self.pages[page as usize];
         if let Some(index) = page.starts[granule].checked_sub(1) {
             return Some(std::mem::replace(&mut self.blocks[index as usize], block));
         }
@@ -61,14 +77,16 @@ impl Blocks {
             }
         };
         page.starts[granule] = index + 1;
+        self.empty -= usize::from(page.used == 0);
         page.used += 1;
         None
     }
 
     /// Returns the block at `address`.
     pub fn get(&self, address: u64) -> Option<Block> {
-        let (page, granule) = place(address);
-        let index = self.pages.get(&page)?.starts[granule].checked_sub(1)?;
+        let (number, granule) = place(address);
+        let page = *self.places.get(&number)?;
+        let index = self.pages[page as usize].starts[granule].checked_sub(1)?;
         Some(self.blocks[index as usize])
     }
 
@@ -76,15 +94,58 @@ impl Blocks {
     #[inline]
     pub fn remove(&mut self, address: u64) -> Option<Block> {
         let (number, granule) = place(address);
-        let page = self.pages.get_mut(&number)?;
+        let page = self.find(number)?;
+        let page = &mut self.pages[page as usize];
         let index = page.starts[granule].checked_sub(1)?;
         page.starts[granule] = 0;
         page.used -= 1;
         if page.used == 0 {
-            self.pages.remove(&number);
+            self.empty += 1;
+            if self.empty > MOST_EMPTY.max(self.places.len() / 2) {
+                self.drop_empty();
+            }
         }
         self.unused.push(index);
         Some(self.blocks[index as usize])
+    }
+
+    /// Returns the place of the page with this number.
+    #[inline]
+    fn find(&mut self, number: u64) -> Option<u32> {
+        match self.last {
+            Some((last, page)) if last == number => Some(page),
+            _ => {
+                let page = *self.places.get(&number)?;
+                self.last = Some((number, page));
+                Some(page)
+            }
+        }
+    }
+
+    /// Adds an empty page.
+    fn add(&mut self, number: u64) -> u32 {
+        let page = self.spare.pop().unwrap_or_else(|| {
+            self.pages.push(Box::new(Page { used: 0, starts: [0; GRANULES] }));
+            (self.pages.len() - 1) as u32
+        });
+        self.places.insert(number, page);
+        self.empty += 1;
+        page
+    }
+
+    /// Forgets which pages the empty ones were. There are at least as many as pages in use, or [`MOST_EMPTY`], and each
+    /// had been emptied since the last time.
+    #[cold]
+    fn drop_empty(&mut self) {
+        let Blocks { places, pages, spare, .. } = self;
+        places.retain(|_, page| {
+            let is_used = pages[*page as usize].used > 0;
+            if !is_used {
+                spare.push(*page);
+            }
+            is_used
+        });
+        (self.empty, self.last) = (0, None);
     }
 }
 
@@ -121,6 +182,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pages_of_freed_blocks_are_used_again() {
+        let mut blocks = Blocks::default();
+        for number in 0..100_000 {
+            let address = 0x7f00_0000_0000 + number * 16 * GRANULES as u64;
+            assert_eq!(blocks.insert(address, Block { number, size: 1 }), None);
+            assert_eq!(blocks.remove(address).map(|block| block.number), Some(number));
+        }
+        assert!(blocks.pages.len() <= MOST_EMPTY + 1 && blocks.blocks.len() == 1);
+    }
+
+    #[test]
     fn blocks_are_found_by_their_addresses_as_in_a_map() {
         let mut state = 1_u64;
         let mut random = |below: u64| {
@@ -141,6 +213,9 @@ mod tests {
         for (address, block) in map {
             assert_eq!(blocks.remove(address), Some(block));
         }
-        assert!(blocks.pages.is_empty() && blocks.unused.len() == blocks.blocks.len());
+        assert_eq!((blocks.empty, blocks.unused.len()), (blocks.places.len(), blocks.blocks.len()));
+        assert_eq!(blocks.places.len() + blocks.spare.len(), blocks.pages.len());
+        blocks.drop_empty();
+        assert!(blocks.places.is_empty());
     }
 }

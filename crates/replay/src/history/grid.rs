@@ -29,21 +29,13 @@ impl Sums {
         Sums { classes, bytes: vec![0; rows * classes.count] }
     }
 
-    /// Returns the bytes of a class in a row. A class beyond the last counts as the last.
-    #[inline]
-    pub(super) fn of(&mut self, row: usize, class: u8) -> &mut u64 {
-        &mut self.bytes[row * self.classes.count + usize::from(class).min(self.classes.count - 1)]
-    }
-
     fn rows(&self) -> impl Iterator<Item = &[u64]> {
         self.bytes.chunks(self.classes.count)
     }
 
-    /// Sets each sum to the bytes of `other` times `events`.
-    pub(super) fn fill_with(&mut self, other: &Sums, events: u64) {
-        for (sum, bytes) in self.bytes.iter_mut().zip(&other.bytes) {
-            *sum = bytes * events;
-        }
+    /// Replaces all sums.
+    pub(super) fn set(&mut self, sums: impl Iterator<Item = u64>) {
+        self.bytes.iter_mut().zip(sums).for_each(|(old, new)| *old = new);
     }
 
     /// Adds two rows of `finer` to each row.

@@ -4,13 +4,48 @@ use std::ops::Range;
 
 use super::grid::{Classes, Coarser, Grid, Sums};
 
+/// The bytes of a class in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    /// The used bytes now.
+    used: u64,
+    /// The used bytes summed over the events of the current column, assuming no further change until its end.
+    sum: u64,
+}
+
 /// One colouring of a map: a classification of blocks by size, age or call site.
 #[derive(Clone, Debug)]
 struct Layer {
-    /// The used bytes now.
-    used: Sums,
-    /// The used bytes summed over the events of the current column, assuming no further change until its end.
+    /// The cells of the current column, row after row.
+    cells: Vec<Cell>,
+    classes: usize,
+    /// The sums of the current column at its end.
     sums: Sums,
+}
+
+impl Layer {
+    fn new(rows: usize, classes: Classes) -> Layer {
+        Layer {
+            cells: vec![Cell::default(); rows * classes.count],
+            classes: classes.count,
+            sums: Sums::new(rows, classes),
+        }
+    }
+
+    /// Returns the cell of a class in a row. A class beyond the last counts as the last.
+    #[inline]
+    fn cell(&mut self, row: usize, class: u8) -> &mut Cell {
+        &mut self.cells[row * self.classes + usize::from(class).min(self.classes - 1)]
+    }
+
+    /// Begins a column of `events` events.
+    fn begin_column(&mut self, events: u64) {
+        self.cells.iter_mut().for_each(|cell| cell.sum = cell.used * events);
+    }
+
+    fn end_column(&mut self) {
+        self.sums.set(self.cells.iter().map(|cell| cell.sum));
+    }
 }
 
 /// A map of a heap at several resolutions, in one or more colourings.
@@ -42,13 +77,12 @@ impl HeapMap {
         let row_bytes = heap.div_ceil(rows.max(1) as u64).next_multiple_of(granule).max(granule);
         let rows = heap.div_ceil(row_bytes).max(1) as usize;
         let column_events = events.div_ceil(columns.max(1) as u64).max(1);
-        let empty = |&classes: &Classes| Layer { used: Sums::new(rows, classes), sums: Sums::new(rows, classes) };
         let finest = Grid::new(rows, row_bytes, column_events, events, classes.len());
         let mut coarser: Vec<Coarser> = Vec::new();
         while coarser.len() + 1 < Self::LEVELS {
             coarser.push(Coarser::than(coarser.last().map_or(&finest, |level| &level.grid), classes));
         }
-        let layers = classes.iter().map(empty).collect();
+        let layers = classes.iter().map(|&classes| Layer::new(rows, classes)).collect();
         HeapMap { now: 0, column_end: column_events.min(events), events, last_row: rows - 1, layers, finest, coarser }
     }
 
@@ -81,9 +115,9 @@ impl HeapMap {
             let end = bytes.end.min((row + 1) * row_bytes);
             let row = (row as usize).min(self.last_row);
             for (layer, &class) in self.layers.iter_mut().zip(classes) {
-                let (used, sum) = (layer.used.of(row, class), layer.sums.of(row, class));
-                *used = change(*used, end - start);
-                *sum = change(*sum, (end - start) * left);
+                let cell = layer.cell(row, class);
+                cell.used = change(cell.used, end - start);
+                cell.sum = change(cell.sum, (end - start) * left);
             }
             start = end;
         }
@@ -102,6 +136,7 @@ impl HeapMap {
     fn close_column(&mut self) {
         let next = self.finest.column_events().min(self.events.saturating_sub(self.column_end));
         let HeapMap { finest, coarser, layers, .. } = self;
+        layers.iter_mut().for_each(Layer::end_column);
         finest.push_column(layers.iter().map(|layer| &layer.sums));
         let is_last = next == 0;
         let mut done: Option<&Coarser> = None;
@@ -115,9 +150,7 @@ impl HeapMap {
             }
             done = Some(level);
         }
-        for layer in layers {
-            layer.sums.fill_with(&layer.used, next);
-        }
+        layers.iter_mut().for_each(|layer| layer.begin_column(next));
         self.column_end += next;
     }
 }

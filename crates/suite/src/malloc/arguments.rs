@@ -13,8 +13,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   bench/peers/make                                    once: builds other mallocs to measure against
   heapwright bench malloc --quick                     a first impression, in a minute
-  heapwright bench malloc                             everything, in three minutes on two processors
-  heapwright bench malloc --full                      five rounds of all the work
+  heapwright bench malloc                             everything, in some four minutes with eight peers
+  heapwright bench malloc --full                      six rounds of all the work
   heapwright bench malloc --only 'pair/1*,server/8'   some workloads, by name or kind
   heapwright bench malloc --under cached,mimalloc3    some allocators
   heapwright bench malloc --instructions              instructions of malloc and free, by valgrind
@@ -38,7 +38,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub selection: Selection,
 
-    /// Number of measurement rounds [default: 3, 5 with --full, 1 with --quick].
+    /// Number of measurement rounds [default: 3, 6 with --full, 1 with --quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub rounds: Option<u16>,
 
