@@ -218,15 +218,18 @@ const fn fewest(class: usize) -> u16 {
     blocks_in(1 << 10, class, 2, 32)
 }
 
-/// Returns the greatest capacity of a class's list.
+/// Returns the greatest capacity of a class's list. A program that replaces blocks at random fills and empties a list of
+/// four blocks every few calls: 16 KiB would be too little for longer ones.
 const fn most(class: usize) -> u16 {
-    blocks_in(16 << 10, class, 2, 256)
+    let bytes = if class < SMALL_CLASSES { 16 << 10 } else { 64 << 10 };
+    blocks_in(bytes, class, 2, 256)
 }
 
 /// Returns the most blocks that an empty list is filled with: those of one page if they are small, so that few
 /// untouched pages are used.
 const fn most_at_once(class: usize) -> u16 {
-    if class < SMALL_CLASSES { blocks_in(PAGE, class, 1, 256) } else { most(class) }
+    let bytes = if class < SMALL_CLASSES { PAGE } else { 16 << 10 };
+    blocks_in(bytes, class, 1, 256)
 }
 
 /// Returns the number of blocks of a class in `bytes`, at least `least` and at most `most`.

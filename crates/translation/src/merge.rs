@@ -44,6 +44,13 @@ pub struct Call<'b> {
     pub thread: u32,
     /// The function and its arguments.
     pub record: Record,
+    /// What else is recorded of it; most calls have nothing.
+    pub more: Option<More<'b>>,
+}
+
+/// What is recorded of some calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct More<'b> {
     /// Time in ticks of the process's counter, if times are recorded.
     pub ticks: Option<u64>,
     /// The stack of the thread, if it is recorded as a copy.
@@ -99,12 +106,21 @@ struct Cursor {
     read: u32,
     base: u64,
     thread: u32,
+    /// The next call, if it has been found.
+    call: Option<Record>,
+    /// What precedes the next call, if anything does.
+    ahead: Option<Ahead>,
+}
+
+/// What precedes a call in its buffer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ahead {
     ticks: Option<u64>,
-    /// The slot of the next call's stack.
+    /// The slot of the stack.
     stack: Option<u32>,
-    /// The slot of the next call's path.
+    /// The slot of the path.
     path: Option<u32>,
-    /// The slot of the next call's Python functions.
+    /// The slot of the Python functions.
     python: Option<u32>,
     usage: Option<Usage>,
 }
@@ -229,38 +245,65 @@ impl Merge {
 impl Cursor {
     /// Returns the ticket of the next call among the first `count` slots, if there is one. Passes whatever precedes it
     /// to `take`.
+    #[inline]
     fn next(&mut self, buffer: &Buffer, count: u32, take: &mut impl FnMut(Item) -> Result<()>) -> Result<Option<u64>> {
         while self.read < count.min(SLOTS) {
             let entry = entry(buffer, self.read)?;
-            match entry {
-                Entry::Call { since_base, .. } => return Ok(Some(self.base.saturating_add(since_base))),
-                Entry::Base(base) => self.base = base,
-                Entry::Thread(thread) => self.thread = thread,
-                Entry::Time(ticks) => self.ticks = Some(ticks),
-                Entry::Path(_) | Entry::Calls { .. } => self.path = Some(self.read),
-                Entry::Python(_) | Entry::PythonFrames { .. } => self.python = Some(self.read),
-                Entry::PythonName { hash, line, .. } => {
-                    let (function, file) = buffer.python_name(self.read).context(DAMAGED)?;
-                    take(Item::PythonName(PythonName { hash, line, function, file }))?;
-                }
-                Entry::Stack { .. } => self.stack = Some(self.read),
-                Entry::Usage { .. } => self.usage = buffer.usage(self.read),
-                Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
+            if let Entry::Call { record, since_base } = entry {
+                self.call = Some(record);
+                return Ok(Some(self.base.saturating_add(since_base)));
             }
+            self.note(buffer, entry, take)?;
             self.read = self.read.saturating_add(entry.slots());
         }
         Ok(None)
     }
 
+    /// Notes an entry that is no call, or passes it to `take`.
+    #[inline(never)]
+    fn note(&mut self, buffer: &Buffer, entry: Entry, take: &mut impl FnMut(Item) -> Result<()>) -> Result<()> {
+        match entry {
+            Entry::Call { .. } => {}
+            Entry::Base(base) => self.base = base,
+            Entry::Thread(thread) => self.thread = thread,
+            Entry::Time(ticks) => self.ahead().ticks = Some(ticks),
+            Entry::Path(_) | Entry::Calls { .. } => self.ahead().path = Some(self.read),
+            Entry::Python(_) | Entry::PythonFrames { .. } => self.ahead().python = Some(self.read),
+            Entry::PythonName { hash, line, .. } => {
+                let (function, file) = buffer.python_name(self.read).context(DAMAGED)?;
+                take(Item::PythonName(PythonName { hash, line, function, file }))?;
+            }
+            Entry::Stack { .. } => self.ahead().stack = Some(self.read),
+            Entry::Usage { .. } => self.ahead().usage = buffer.usage(self.read),
+            Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
+        }
+        Ok(())
+    }
+
+    fn ahead(&mut self) -> &mut Ahead {
+        self.ahead.get_or_insert_default()
+    }
+
     /// Takes the call that `next` found.
+    #[inline]
     fn take<'b>(&mut self, buffer: &'b Buffer) -> Result<Call<'b>> {
-        let Entry::Call { record, .. } = entry(buffer, self.read)? else { bail!(DAMAGED) };
+        let Some(record) = self.call.take() else { bail!(DAMAGED) };
         self.read += 1;
-        let stack = self.stack.take().map(|at| buffer.stack(at).context(DAMAGED)).transpose()?;
-        let path = self.path.take().map(|at| CallPath::at(buffer, at).context(DAMAGED)).transpose()?;
-        let python = self.python.take().map(|at| Python::at(buffer, at).context(DAMAGED)).transpose()?;
-        let (ticks, usage) = (self.ticks.take(), self.usage.take());
-        Ok(Call { thread: self.thread, record, ticks, stack, path, python, usage })
+        let more = self.ahead.take().map(|ahead| ahead.read(buffer)).transpose()?;
+        Ok(Call { thread: self.thread, record, more })
+    }
+}
+
+impl Ahead {
+    fn read(self, buffer: &Buffer) -> Result<More<'_>> {
+        let Ahead { ticks, stack, path, python, usage } = self;
+        Ok(More {
+            ticks,
+            stack: stack.map(|at| buffer.stack(at).context(DAMAGED)).transpose()?,
+            path: path.map(|at| CallPath::at(buffer, at).context(DAMAGED)).transpose()?,
+            python: python.map(|at| Python::at(buffer, at).context(DAMAGED)).transpose()?,
+            usage,
+        })
     }
 }
 

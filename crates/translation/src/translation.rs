@@ -120,17 +120,10 @@ impl Translation {
 
     /// Writes the events of one call.
     fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record, ticks, stack, path, python, usage } = call;
-        if let Some(usage) = usage {
-            self.sample(&usage)?;
-        }
-        self.site = match (path, stack) {
-            (Some(path), _) => self.site_of_path(path, python)?,
-            (None, Some(stack)) => self.site_of(&stack, python)?,
-            (None, None) => None,
-        };
-        if let (Some(ticks), Some(clock)) = (ticks, &self.clock) {
-            self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
+        let merge::Call { thread, record, more } = call;
+        match more {
+            Some(more) => self.take_more(&more)?,
+            None => self.site = None,
         }
         let Record { call, log2_align, size, address } = record;
         let align = 1 << log2_align;
@@ -154,6 +147,23 @@ impl Translation {
             Call::Failed => self.fail(thread, size, align),
             Call::Resident => self.count_pages(&record),
         }
+    }
+
+    /// Takes what is recorded of a call besides its arguments: it belongs to the events that follow.
+    #[inline(never)]
+    fn take_more(&mut self, more: &merge::More<'_>) -> Result<(), WriteError> {
+        if let Some(usage) = more.usage {
+            self.sample(&usage)?;
+        }
+        self.site = match (more.path, more.stack) {
+            (Some(path), _) => self.site_of_path(path, more.python)?,
+            (None, Some(stack)) => self.site_of(&stack, more.python)?,
+            (None, None) => None,
+        };
+        if let (Some(ticks), Some(clock)) = (more.ticks, &self.clock) {
+            self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
+        }
+        Ok(())
     }
 
     /// Records a mapping of code.
@@ -338,7 +348,7 @@ mod tests {
 
     const fn call(call: Call, size: u64, address: u64) -> merge::Call<'static> {
         let record = Record { call, log2_align: 4, size, address };
-        merge::Call { thread: 0, record, ticks: None, stack: None, path: None, python: None, usage: None }
+        merge::Call { thread: 0, record, more: None }
     }
 
     fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {
@@ -373,7 +383,10 @@ mod tests {
     #[test]
     fn what_the_process_used_belongs_before_its_call() {
         let usage = |nanoseconds| Usage { nanoseconds, resident: nanoseconds, faults: 0, processor_nanoseconds: 0 };
-        let with = |call: merge::Call<'static>, nanoseconds| merge::Call { usage: Some(usage(nanoseconds)), ..call };
+        let with = |call: merge::Call<'static>, nanoseconds| {
+            let more = merge::More { usage: Some(usage(nanoseconds)), ..merge::More::default() };
+            merge::Call { more: Some(more), ..call }
+        };
         let mut file = tempfile::tempfile().unwrap();
         let writer = Writer::new(file.try_clone().unwrap(), &About::default()).unwrap();
         let mut translation = Translation::to(writer, 100, None, None);

@@ -2,7 +2,7 @@
 //!
 //! Blocks in a list keep their pages in memory, and only the list's thread can flush it: a thread that sleeps keeps
 //! what its lists hold. Each thread may use [`OWN`] bytes; what it needs above is of one budget for all threads.
-//! Programs with up to some twenty threads never reach it.
+//! Programs with up to some dozen threads never reach it.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
