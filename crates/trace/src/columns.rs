@@ -30,6 +30,7 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Adds an event; `next` is the number of the next block to be created, before and after this event.
+    #[inline]
     pub(crate) fn push(&mut self, event: Event, next: &mut u64) {
         match event {
             Event::Allocate { kind, size, align, .. } => {
@@ -66,10 +67,12 @@ impl Columns {
         }
     }
 
+    #[inline]
     pub(crate) fn events(&self) -> usize {
         self.opcodes.len()
     }
 
+    #[inline]
     pub(crate) fn length(&self) -> usize {
         self.all().iter().map(|column| column.len()).sum()
     }

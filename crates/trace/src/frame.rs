@@ -22,8 +22,9 @@ pub(crate) const HEADER: usize = 40;
 /// The longest contents of a frame before compression, in bytes. Bounds the memory of a reader.
 pub(crate) const LONGEST: usize = 4 << 20;
 
-/// The zstd level: higher levels gain little, and this one keeps up with a recording.
-const LEVEL: i32 = 6;
+/// The zstd level: one that keeps up with a recording. Level 6 took a quarter more time in all, and files were 3 %
+/// shorter.
+const LEVEL: i32 = 3;
 
 /// The kind of contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

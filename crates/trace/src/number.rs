@@ -4,6 +4,7 @@
 const LONGEST: usize = 10;
 
 /// Appends the encoding of `value`.
+#[inline]
 pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);

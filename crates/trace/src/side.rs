@@ -42,6 +42,7 @@ impl SideColumns {
     }
 
     /// Adds the time and site of an event; `before` events precede it in its frame.
+    #[inline]
     pub(crate) fn push(&mut self, event: &Event, before: usize) {
         if let Some(now) = self.now {
             // Events before the first known time count as happening at the beginning.
@@ -64,6 +65,7 @@ impl SideColumns {
     }
 
     /// Returns the length of the longer stream, in bytes.
+    #[inline]
     pub(crate) fn length(&self) -> usize {
         self.times.len().max(self.sites.len())
     }

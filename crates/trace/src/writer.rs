@@ -136,6 +136,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`WriteError::BadAlignment`], [`WriteError::LimitReached`], [`WriteError::Io`].
+    #[inline]
     pub fn allocate(&mut self, kind: Kind, size: u64, align: u64) -> Result<u64, WriteError> {
         if !align.is_power_of_two() {
             return Err(WriteError::BadAlignment { align });
@@ -149,6 +150,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`WriteError::NoSuchBlock`], [`WriteError::LimitReached`], [`WriteError::Io`].
+    #[inline]
     pub fn resize(&mut self, block: u64, size: u64) -> Result<u64, WriteError> {
         self.require(block)?;
         let becomes = self.next;
@@ -160,6 +162,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`WriteError::NoSuchBlock`], [`WriteError::LimitReached`], [`WriteError::Io`].
+    #[inline]
     pub fn free(&mut self, block: u64) -> Result<(), WriteError> {
         self.require(block)?;
         self.push(Event::Free { block })
@@ -349,10 +352,12 @@ impl<W: Write> Writer<W> {
         if self.text_bytes <= limit { Ok(()) } else { Err(WriteError::TooMuch { what: "texts", limit }) }
     }
 
+    #[inline]
     fn require(&self, block: u64) -> Result<(), WriteError> {
         if block < self.next { Ok(()) } else { Err(WriteError::NoSuchBlock { block }) }
     }
 
+    #[inline]
     fn push(&mut self, event: Event) -> Result<(), WriteError> {
         if self.columns.events() == 0 {
             self.begin_frame(&event)?;
@@ -362,6 +367,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a frame whose first event this is.
+    #[inline(never)]
     fn begin_frame(&mut self, event: &Event) -> Result<(), WriteError> {
         if self.room < LEAST_ROOM {
             return Err(WriteError::LimitReached { limit: self.limit });
@@ -373,12 +379,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    #[inline]
     fn put_into_columns(&mut self, event: Event) {
         self.side.push(&event, self.columns.events());
         self.columns.push(event, &mut self.next);
         self.events += 1;
     }
 
+    #[inline(never)]
     fn put_events(&mut self) -> Result<(), WriteError> {
         if self.columns.events() == 0 {
             return Ok(());

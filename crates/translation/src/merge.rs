@@ -14,14 +14,25 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The error of a stream that cannot be decoded.
 pub const DAMAGED: &str = "the stream is damaged: the program has overwritten it";
 
-/// One item of a process's stream.
-pub enum Item<'b> {
-    /// A call, and its ticket.
-    Call(Call<'b>, u64),
-    /// A mapping of code. Delivered as soon as it is read, before the calls of other buffers.
-    Mapping(Mapping<'b>),
-    /// The name of a frame of a Python function. Delivered as a mapping.
-    PythonName(PythonName<'b>),
+/// What takes the items of a process's stream.
+pub trait Sink {
+    /// Takes a call of which nothing else is recorded.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn take(&mut self, call: Call) -> Result<()>;
+
+    /// Takes a call, and what else is recorded of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn take_with(&mut self, call: Call, more: &More<'_>) -> Result<()>;
+
+    /// Takes a mapping of code. Delivered as soon as it is read, before the calls of other buffers.
+    fn add_mapping(&mut self, mapping: &Mapping<'_>);
+
+    /// Takes the name of a frame of a Python function. Delivered as a mapping.
+    fn add_python_name(&mut self, name: &PythonName<'_>);
 }
 
 /// The name of a frame of a Python function.
@@ -39,13 +50,11 @@ pub struct PythonName<'b> {
 
 /// A call, and the thread that made it.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'b> {
+pub struct Call {
     /// The thread's number.
     pub thread: u32,
     /// The function and its arguments.
     pub record: Record,
-    /// What else is recorded of it; most calls have nothing.
-    pub more: Option<More<'b>>,
 }
 
 /// What is recorded of some calls.
@@ -135,6 +144,8 @@ pub struct Merge {
     waiting: Vec<u32>,
     /// The ticket of the next call.
     next: u64,
+    /// Number of calls that were made after the recording had ended. They are passed to nobody.
+    late: u64,
     /// Since when this call has been missing while later ones are there.
     stuck: Option<Instant>,
 }
@@ -151,7 +162,7 @@ impl Merge {
     /// Creates a merge whose first call has ticket `first`.
     pub fn from(first: u64) -> Merge {
         let (cursors, ready, waiting) = (Vec::new(), BinaryHeap::new(), Vec::new());
-        Merge { cursors, ready, waiting, next: first, stuck: None }
+        Merge { cursors, ready, waiting, next: first, late: 0, stuck: None }
     }
 
     /// Adds a buffer that a thread has begun.
@@ -164,9 +175,15 @@ impl Merge {
         self.waiting.push(buffer);
     }
 
-    /// Passes the next calls to `take`, up to a few thousand. Returns whether there were any.
-    pub fn read(&mut self, buffers: &impl Buffers, mut take: impl FnMut(Item) -> Result<()>) -> Result<bool> {
-        self.look_again(buffers, &mut take)?;
+    /// Returns the number of calls so far that were made after the recording had ended.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Passes the next calls whose tickets are below `end` to `sink`, up to a few thousand. Returns whether there were
+    /// any calls.
+    pub fn read(&mut self, buffers: &impl Buffers, end: u64, sink: &mut impl Sink) -> Result<bool> {
+        self.look_again(buffers, sink)?;
         let mut any = false;
         while let Some(&Reverse((ticket, buffer))) = self.ready.peek() {
             if ticket > self.next {
@@ -174,7 +191,7 @@ impl Merge {
             }
             self.ready.pop();
             any = true;
-            self.read_run(buffers, buffer, ticket, &mut take)?;
+            self.read_run(buffers, (ticket, buffer), end, sink)?;
         }
         self.stuck = if any || self.ready.is_empty() { None } else { self.stuck.or_else(|| Some(Instant::now())) };
         Ok(any)
@@ -193,14 +210,14 @@ impl Merge {
     }
 
     /// Looks again at the buffers that had nothing.
-    fn look_again(&mut self, buffers: &impl Buffers, take: &mut impl FnMut(Item) -> Result<()>) -> Result<()> {
+    fn look_again(&mut self, buffers: &impl Buffers, sink: &mut impl Sink) -> Result<()> {
         let mut at = 0;
         while at < self.waiting.len() {
             let number = self.waiting[at];
             let buffer = buffers.buffer(number);
             // Loaded first: nothing is added after this state.
             let over = buffer.state() == State::Full;
-            match self.cursors[number as usize].next(buffer, buffer.count(), take)? {
+            match self.cursors[number as usize].next(buffer, buffer.count(), sink)? {
                 Some(ticket) => self.ready.push(Reverse((ticket, number))),
                 None if over => buffers.release(number),
                 None => {
@@ -213,55 +230,61 @@ impl Merge {
         Ok(())
     }
 
-    /// Takes the call with this ticket from a buffer, and the calls that follow it there as long as they are next.
+    /// Passes the call with this ticket on from its buffer, and the calls that follow it there as long as they are next.
     fn read_run(
         &mut self,
         buffers: &impl Buffers,
-        number: u32,
-        mut ticket: u64,
-        take: &mut impl FnMut(Item) -> Result<()>,
+        (mut ticket, number): (u64, u32),
+        end: u64,
+        sink: &mut impl Sink,
     ) -> Result<()> {
         let buffer = buffers.buffer(number);
         let count = buffer.count();
-        let cursor = &mut self.cursors[number as usize];
-        loop {
-            take(Item::Call(cursor.take(buffer)?, ticket))?;
-            self.next = self.next.max(ticket + 1);
-            match cursor.next(buffer, count, take)? {
-                Some(next) if next <= self.next => ticket = next,
-                Some(next) => {
-                    self.ready.push(Reverse((next, number)));
-                    return Ok(());
-                }
-                None => {
-                    self.waiting.push(number);
-                    return Ok(());
-                }
+        // A copy, whose fields stay in registers meanwhile.
+        let mut cursor = self.cursors[number as usize];
+        let mut next = self.next;
+        let following = loop {
+            if ticket < end {
+                cursor.pass_on(buffer, sink)?;
+            } else {
+                self.late += 1;
+                cursor.pass_over();
             }
+            next = next.max(ticket + 1);
+            match cursor.next(buffer, count, sink)? {
+                Some(following) if following <= next => ticket = following,
+                following => break following,
+            }
+        };
+        (self.cursors[number as usize], self.next) = (cursor, next);
+        match following {
+            Some(ticket) => self.ready.push(Reverse((ticket, number))),
+            None => self.waiting.push(number),
         }
+        Ok(())
     }
 }
 
 impl Cursor {
     /// Returns the ticket of the next call among the first `count` slots, if there is one. Passes whatever precedes it
-    /// to `take`.
+    /// to `sink`.
     #[inline]
-    fn next(&mut self, buffer: &Buffer, count: u32, take: &mut impl FnMut(Item) -> Result<()>) -> Result<Option<u64>> {
+    fn next(&mut self, buffer: &Buffer, count: u32, sink: &mut impl Sink) -> Result<Option<u64>> {
         while self.read < count.min(SLOTS) {
             let entry = entry(buffer, self.read)?;
             if let Entry::Call { record, since_base } = entry {
                 self.call = Some(record);
                 return Ok(Some(self.base.saturating_add(since_base)));
             }
-            self.note(buffer, entry, take)?;
+            self.note(buffer, entry, sink)?;
             self.read = self.read.saturating_add(entry.slots());
         }
         Ok(None)
     }
 
-    /// Notes an entry that is no call, or passes it to `take`.
+    /// Notes an entry that is no call, or passes it to `sink`.
     #[inline(never)]
-    fn note(&mut self, buffer: &Buffer, entry: Entry, take: &mut impl FnMut(Item) -> Result<()>) -> Result<()> {
+    fn note(&mut self, buffer: &Buffer, entry: Entry, sink: &mut impl Sink) -> Result<()> {
         match entry {
             Entry::Call { .. } => {}
             Entry::Base(base) => self.base = base,
@@ -271,11 +294,11 @@ impl Cursor {
             Entry::Python(_) | Entry::PythonFrames { .. } => self.ahead().python = Some(self.read),
             Entry::PythonName { hash, line, .. } => {
                 let (function, file) = buffer.python_name(self.read).context(DAMAGED)?;
-                take(Item::PythonName(PythonName { hash, line, function, file }))?;
+                sink.add_python_name(&PythonName { hash, line, function, file });
             }
             Entry::Stack { .. } => self.ahead().stack = Some(self.read),
             Entry::Usage { .. } => self.ahead().usage = buffer.usage(self.read),
-            Entry::Mapping { .. } => take(Item::Mapping(buffer.mapping(self.read).context(DAMAGED)?))?,
+            Entry::Mapping { .. } => sink.add_mapping(&buffer.mapping(self.read).context(DAMAGED)?),
         }
         Ok(())
     }
@@ -284,14 +307,28 @@ impl Cursor {
         self.ahead.get_or_insert_default()
     }
 
-    /// Takes the call that `next` found.
+    /// Passes the call on that `next` found.
     #[inline]
-    fn take<'b>(&mut self, buffer: &'b Buffer) -> Result<Call<'b>> {
-        let Some(record) = self.call.take() else { bail!(DAMAGED) };
+    fn pass_on(&mut self, buffer: &Buffer, sink: &mut impl Sink) -> Result<()> {
+        let Some(record) = self.call else { bail!(DAMAGED) };
+        let call = Call { thread: self.thread, record };
         self.read += 1;
-        let more = self.ahead.take().map(|ahead| ahead.read(buffer)).transpose()?;
-        Ok(Call { thread: self.thread, record, more })
+        match self.ahead.take() {
+            None => sink.take(call),
+            Some(ahead) => pass_on_with(call, ahead, buffer, sink),
+        }
     }
+
+    /// Passes over the call that `next` found.
+    fn pass_over(&mut self) {
+        self.ahead = None;
+        self.read += 1;
+    }
+}
+
+#[inline(never)]
+fn pass_on_with(call: Call, ahead: Ahead, buffer: &Buffer, sink: &mut impl Sink) -> Result<()> {
+    sink.take_with(call, &ahead.read(buffer)?)
 }
 
 impl Ahead {

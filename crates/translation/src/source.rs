@@ -10,7 +10,7 @@ use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header, Paths};
 use memmap2::{MmapMut, MmapOptions};
 
 use super::mappings::{Mappings, Maps};
-use super::merge::{Buffers, DAMAGED, Item, Merge};
+use super::merge::{Buffers, DAMAGED, Merge, Sink};
 
 /// A stream while it is read.
 pub struct Source {
@@ -23,8 +23,6 @@ pub struct Source {
     begun: u64,
     /// Number of buffers that the file is long enough for.
     buffers: u32,
-    /// Number of calls that are in the stream but were made after the recording had ended.
-    late: u64,
 }
 
 impl Source {
@@ -36,7 +34,7 @@ impl Source {
         let merge = Merge::from(stream.header().first_ticket);
         let pid = Identity::from_word(stream.header().process).pid;
         let maps = Arc::new(Maps::of(pid, stream.map.as_ptr().addr()));
-        Ok(Source { path: path.to_owned(), stream, maps, merge, begun: 0, buffers: 0, late: 0 })
+        Ok(Source { path: path.to_owned(), stream, maps, merge, begun: 0, buffers: 0 })
     }
 
     /// Returns the header of the stream.
@@ -71,7 +69,7 @@ impl Source {
 
     /// Returns the number of calls made after the recording had ended.
     pub fn lost(&self) -> u64 {
-        self.header().lost() + self.late
+        self.header().lost() + self.merge.late()
     }
 
     /// Returns whether the stream is complete: the process is dead or runs another program.
@@ -90,19 +88,12 @@ impl Source {
         self.header().close();
     }
 
-    /// Reads a batch of what is there now and passes it to `take`. Returns whether there was anything. When the process
+    /// Reads a batch of what is there now and passes it to `sink`. Returns whether there was anything. When the process
     /// is `over`, records that it began and did not finish are skipped.
-    pub(crate) fn read(&mut self, over: bool, mut take: impl FnMut(Item) -> Result<()>) -> Result<bool> {
+    pub(crate) fn read(&mut self, over: bool, sink: &mut impl Sink) -> Result<bool> {
         self.see_new_buffers()?;
         let end = self.header().end();
-        let late = &mut self.late;
-        let any = self.merge.read(&*self.stream, |item| match item {
-            Item::Call(_, ticket) if ticket >= end => {
-                *late += 1;
-                Ok(())
-            }
-            _ => take(item),
-        })?;
+        let any = self.merge.read(&*self.stream, end, sink)?;
         Ok(any || self.merge.pass_over(over))
     }
 

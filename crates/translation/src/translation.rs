@@ -9,7 +9,7 @@ use heapwright_trace::{Kind, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
 use super::clock::Rate;
-use super::merge::{self, CallPath, Item, Python};
+use super::merge::{self, CallPath, More, Python, PythonName, Sink};
 use super::samples::Samples;
 use super::sites::{Sampled, Sites};
 use super::source::Source;
@@ -105,26 +105,13 @@ impl Translation {
     /// # Errors
     /// When the stream is damaged or the trace cannot be written.
     pub fn read(&mut self, source: &mut Source, over: bool) -> Result<bool> {
-        source.read(over, |item| match item {
-            Item::Call(call, _) => Ok(self.take(call)?),
-            Item::Mapping(mapping) => {
-                self.add_mapping(&mapping);
-                Ok(())
-            }
-            Item::PythonName(name) => {
-                self.sites.iter_mut().for_each(|sites| sites.add_python_name(&name));
-                Ok(())
-            }
-        })
+        source.read(over, self)
     }
 
     /// Writes the events of one call.
-    fn take(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record, more } = call;
-        match more {
-            Some(more) => self.take_more(&more)?,
-            None => self.site = None,
-        }
+    #[inline]
+    fn write(&mut self, call: merge::Call) -> Result<(), WriteError> {
+        let merge::Call { thread, record } = call;
         let Record { call, log2_align, size, address } = record;
         let align = 1 << log2_align;
         match call {
@@ -150,8 +137,7 @@ impl Translation {
     }
 
     /// Takes what is recorded of a call besides its arguments: it belongs to the events that follow.
-    #[inline(never)]
-    fn take_more(&mut self, more: &merge::More<'_>) -> Result<(), WriteError> {
+    fn note(&mut self, more: &More<'_>) -> Result<(), WriteError> {
         if let Some(usage) = more.usage {
             self.sample(&usage)?;
         }
@@ -164,13 +150,6 @@ impl Translation {
             self.writer.at(clock.rate.nanoseconds(clock.start, ticks));
         }
         Ok(())
-    }
-
-    /// Records a mapping of code.
-    fn add_mapping(&mut self, mapping: &Mapping<'_>) {
-        if let Some(sites) = &mut self.sites {
-            sites.add_mapping(mapping);
-        }
     }
 
     fn site_of(&mut self, stack: &Stack<'_>, python: Option<Python<'_>>) -> Result<Option<SiteId>, WriteError> {
@@ -326,6 +305,27 @@ impl Translation {
     }
 }
 
+impl Sink for Translation {
+    #[inline]
+    fn take(&mut self, call: merge::Call) -> Result<()> {
+        self.site = None;
+        Ok(self.write(call)?)
+    }
+
+    fn take_with(&mut self, call: merge::Call, more: &More<'_>) -> Result<()> {
+        self.note(more)?;
+        Ok(self.write(call)?)
+    }
+
+    fn add_mapping(&mut self, mapping: &Mapping<'_>) {
+        self.sites.iter_mut().for_each(|sites| sites.add_mapping(mapping));
+    }
+
+    fn add_python_name(&mut self, name: &PythonName<'_>) {
+        self.sites.iter_mut().for_each(|sites| sites.add_python_name(name));
+    }
+}
+
 /// Returns how many pages of a block the program touched, of which `before` were resident when it began and `after`
 /// when it ended; `None` when it touched all of them, for all that is known.
 ///
@@ -346,9 +346,9 @@ mod tests {
 
     use super::*;
 
-    const fn call(call: Call, size: u64, address: u64) -> merge::Call<'static> {
+    const fn call(call: Call, size: u64, address: u64) -> merge::Call {
         let record = Record { call, log2_align: 4, size, address };
-        merge::Call { thread: 0, record, more: None }
+        merge::Call { thread: 0, record }
     }
 
     fn translated(calls: &[merge::Call]) -> (Vec<Event>, Figures) {
@@ -383,17 +383,14 @@ mod tests {
     #[test]
     fn what_the_process_used_belongs_before_its_call() {
         let usage = |nanoseconds| Usage { nanoseconds, resident: nanoseconds, faults: 0, processor_nanoseconds: 0 };
-        let with = |call: merge::Call<'static>, nanoseconds| {
-            let more = merge::More { usage: Some(usage(nanoseconds)), ..merge::More::default() };
-            merge::Call { more: Some(more), ..call }
-        };
+        let with = |nanoseconds| More { usage: Some(usage(nanoseconds)), ..More::default() };
         let mut file = tempfile::tempfile().unwrap();
         let writer = Writer::new(file.try_clone().unwrap(), &About::default()).unwrap();
         let mut translation = Translation::to(writer, 100, None, None);
         let other = merge::Call { thread: 1, ..call(Call::Malloc, 30, 0x300) };
-        for call in [call(Call::Malloc, 10, 0x100), with(call(Call::Free, 0, 0x100), 150), with(other, 160)] {
-            translation.take(call).unwrap();
-        }
+        translation.take(call(Call::Malloc, 10, 0x100)).unwrap();
+        translation.take_with(call(Call::Free, 0, 0x100), &with(150)).unwrap();
+        translation.take_with(other, &with(160)).unwrap();
         translation.sample(&usage(170)).unwrap();
         translation.write_end().unwrap();
         file.rewind().unwrap();
