@@ -30,7 +30,7 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Adds an event; `next` is the number of the next block to be created, before and after this event.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, event: Event, next: &mut u64) {
         match event {
             Event::Allocate { kind, size, align, .. } => {

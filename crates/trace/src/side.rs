@@ -42,15 +42,10 @@ impl SideColumns {
     }
 
     /// Adds the time and site of an event; `before` events precede it in its frame.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, event: &Event, before: usize) {
         if let Some(now) = self.now {
-            // Events before the first known time count as happening at the beginning.
-            if self.times.is_empty() {
-                (self.times, self.last) = (vec![0; before], 0);
-            }
-            number::put(&mut self.times, now - self.last);
-            self.last = now;
+            self.push_time(now, before);
         }
         if is_request(event) {
             match (self.site.take(), self.sites.is_empty()) {
@@ -62,6 +57,15 @@ impl SideColumns {
                 }
             }
         }
+    }
+
+    fn push_time(&mut self, now: u64, before: usize) {
+        // Events before the first known time count as happening at the beginning.
+        if self.times.is_empty() {
+            (self.times, self.last) = (vec![0; before], 0);
+        }
+        number::put(&mut self.times, now - self.last);
+        self.last = now;
     }
 
     /// Returns the length of the longer stream, in bytes.

@@ -136,7 +136,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`WriteError::BadAlignment`], [`WriteError::LimitReached`], [`WriteError::Io`].
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&mut self, kind: Kind, size: u64, align: u64) -> Result<u64, WriteError> {
         if !align.is_power_of_two() {
             return Err(WriteError::BadAlignment { align });
@@ -162,7 +162,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`WriteError::NoSuchBlock`], [`WriteError::LimitReached`], [`WriteError::Io`].
-    #[inline]
+    #[inline(always)]
     pub fn free(&mut self, block: u64) -> Result<(), WriteError> {
         self.require(block)?;
         self.push(Event::Free { block })
@@ -357,7 +357,7 @@ impl<W: Write> Writer<W> {
         if block < self.next { Ok(()) } else { Err(WriteError::NoSuchBlock { block }) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, event: Event) -> Result<(), WriteError> {
         if self.columns.events() == 0 {
             self.begin_frame(&event)?;
@@ -379,7 +379,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_into_columns(&mut self, event: Event) {
         self.side.push(&event, self.columns.events());
         self.columns.push(event, &mut self.next);

@@ -54,7 +54,7 @@ struct Page {
 impl Blocks {
     /// Records a block at `address` and returns the block that was recorded there before. Beyond 2³² live blocks,
     /// further ones are dropped.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, address: u64, block: Block) -> Option<Block> {
         let (number, granule) = place(address);
         let page = match self.find(number) {
@@ -91,7 +91,7 @@ impl Blocks {
     }
 
     /// Removes and returns the block at `address`.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, address: u64) -> Option<Block> {
         let (number, granule) = place(address);
         let page = self.find(number)?;
@@ -110,7 +110,7 @@ impl Blocks {
     }
 
     /// Returns the place of the page with this number.
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, number: u64) -> Option<u32> {
         match self.last {
             Some((last, page)) if last == number => Some(page),

@@ -268,7 +268,7 @@ impl Merge {
 impl Cursor {
     /// Returns the ticket of the next call among the first `count` slots, if there is one. Passes whatever precedes it
     /// to `sink`.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, buffer: &Buffer, count: u32, sink: &mut impl Sink) -> Result<Option<u64>> {
         while self.read < count.min(SLOTS) {
             let entry = entry(buffer, self.read)?;
@@ -308,7 +308,7 @@ impl Cursor {
     }
 
     /// Passes the call on that `next` found.
-    #[inline]
+    #[inline(always)]
     fn pass_on(&mut self, buffer: &Buffer, sink: &mut impl Sink) -> Result<()> {
         let Some(record) = self.call else { bail!(DAMAGED) };
         let call = Call { thread: self.thread, record };

@@ -109,7 +109,7 @@ impl Translation {
     }
 
     /// Writes the events of one call.
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, call: merge::Call) -> Result<(), WriteError> {
         let merge::Call { thread, record } = call;
         let Record { call, log2_align, size, address } = record;
@@ -161,6 +161,7 @@ impl Translation {
     }
 
     /// Writes the site of the request that follows, if the current call has one.
+    #[inline(always)]
     fn write_site(&mut self) -> Result<(), WriteError> {
         self.site.take().map_or(Ok(()), |site| self.writer.from_site(site))
     }
@@ -226,6 +227,7 @@ impl Translation {
         }
     }
 
+    #[inline(always)]
     fn allocate(&mut self, thread: u32, address: u64, kind: Kind, size: u64, align: u64) -> Result<(), WriteError> {
         self.in_thread(thread)?;
         self.write_site()?;
@@ -234,6 +236,7 @@ impl Translation {
         self.appear(address, Block { number, size })
     }
 
+    #[inline(always)]
     fn free(&mut self, thread: u32, block: Block) -> Result<(), WriteError> {
         self.in_thread(thread)?;
         self.figures.frees += 1;
@@ -280,6 +283,7 @@ impl Translation {
     }
 
     /// Records a block at `address`.
+    #[inline(always)]
     fn appear(&mut self, address: u64, block: Block) -> Result<(), WriteError> {
         if let Some(old) = self.blocks.insert(address, block) {
             self.figures.unseen_frees += 1;
@@ -293,10 +297,16 @@ impl Translation {
     }
 
     /// Writes the thread of the events that follow, if it changes.
+    #[inline(always)]
     fn in_thread(&mut self, thread: u32) -> Result<(), WriteError> {
         if self.thread.is_some_and(|(last, _)| last == thread) {
             return Ok(());
         }
+        self.switch_to(thread)
+    }
+
+    #[inline(never)]
+    fn switch_to(&mut self, thread: u32) -> Result<(), WriteError> {
         let next = self.threads.len() as u64;
         let number = *self.threads.entry(thread).or_insert(next);
         self.figures.threads = self.threads.len() as u64;
