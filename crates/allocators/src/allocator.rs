@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use heapwright_rules::RuleSet;
+
 use crate::peers::{self, Peer};
 use crate::policy;
 use crate::preload;
@@ -21,6 +23,8 @@ pub enum Allocator {
     System,
     /// The drop-in library under the policy with this name.
     Heapwright(&'static str),
+    /// The drop-in library under the policy with this name and these rules.
+    Ruled(&'static str, RuleSet),
     /// Another allocator's library.
     Peer(Peer),
     /// No allocator: measures the cost of measuring.
@@ -42,7 +46,7 @@ impl Allocator {
     pub fn name(&self) -> &str {
         match self {
             Allocator::System => "system",
-            Allocator::Heapwright(policy) => policy,
+            Allocator::Heapwright(policy) | Allocator::Ruled(policy, _) => policy,
             Allocator::Peer(peer) => &peer.name,
             Allocator::NoOp => "no-op",
         }
@@ -55,7 +59,7 @@ impl Allocator {
     pub fn library(&self) -> Result<Option<PathBuf>> {
         match self {
             Allocator::System | Allocator::NoOp => Ok(None),
-            Allocator::Heapwright(_) => preload::library(None).map(Some),
+            Allocator::Heapwright(_) | Allocator::Ruled(..) => preload::library(None).map(Some),
             Allocator::Peer(peer) => {
                 let path = preload::listed(&peer.library);
                 path.map(Some).with_context(|| format!("cannot use the library {}", peer.library.display()))
@@ -91,6 +95,9 @@ impl Allocator {
                 env::var_os(preload::HARDEN).map(|measures| (preload::HARDEN.into(), measures)).into_iter().collect()
             }
             Allocator::Heapwright(name) => vec![(preload::POLICY.into(), name.into())],
+            Allocator::Ruled(name, rules) => {
+                vec![(preload::POLICY.into(), name.into()), (preload::RULES.into(), rules.to_string().into())]
+            }
             Allocator::Peer(peer) => peer.settings(),
         }
     }

@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
 use heapwright_rules::{Growth, Invalid, NAMES, Only, RuleSet};
 use heapwright_show::number::{parse_bytes, parse_short_bytes};
+use heapwright_show::shell::quoted;
 
 use crate::policy;
 
@@ -43,6 +44,14 @@ pub struct RuleArguments {
     #[arg(long, value_name = "RULE")]
     pub growth: Option<String>,
 
+    /// A request for fewer bytes is one for this many [default: 0].
+    #[arg(long, value_name = "BYTES", value_parser = parse_short_bytes)]
+    pub least: Option<u32>,
+
+    /// The most that the heap grows to, in bytes.
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "region")]
+    pub limit: Option<usize>,
+
     /// What a request of 0 bytes gets [default: block].
     #[arg(long, value_name = "RESULT", value_parser = PossibleValuesParser::new(["block", "null"]))]
     pub zero: Option<String>,
@@ -72,8 +81,10 @@ impl RuleArguments {
     /// Returns whether any rule was named.
     #[must_use]
     pub fn are_given(&self) -> bool {
-        let texts = self.rules.is_some() || self.region.is_some() || self.texts().next().is_some();
-        texts || [self.granule, self.header, self.align, self.min_remainder].iter().any(Option::is_some)
+        let texts = self.rules.is_some() || self.texts().next().is_some();
+        let lengths = self.region.is_some() || self.limit.is_some();
+        let sizes = [self.granule, self.header, self.align, self.min_remainder, self.least];
+        texts || lengths || sizes.iter().any(Option::is_some)
     }
 
     /// Returns these rules; those that are not named are those of `base`.
@@ -104,14 +115,65 @@ impl RuleArguments {
         rules.header = self.header.unwrap_or(rules.header);
         rules.min_remainder = self.min_remainder.unwrap_or(rules.min_remainder);
         requests.align = self.align.unwrap_or(requests.align);
-        if let Some(region) = self.region {
+        requests.least = self.least.unwrap_or(requests.least);
+        if self.region.is_some() {
             rules.growth = Growth::Fixed;
-            set.limit = Some(region as u64);
         }
+        let length = self.region.or(self.limit).map(|length| length as u64);
+        set.limit = length.or(set.limit);
         match set.validate() {
             Ok(()) | Err(Invalid::NoLimit) => Ok(set),
             Err(invalid) => Err(anyhow!("{invalid}")),
         }
+    }
+}
+
+/// The rules of a command that simulates heaps and runs programs under their policies, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenRules {
+    /// The rules of simulations.
+    pub simulated: RuleSet,
+    /// The rules of programs under a policy; `None` for those of the drop-in library, if none was named.
+    pub of_programs: Option<RuleSet>,
+    /// The options that name them, as they are typed; empty if none was named.
+    pub options: String,
+}
+
+impl ChosenRules {
+    /// The rules if none are named.
+    pub const USUAL: ChosenRules =
+        ChosenRules { simulated: RuleSet::SIMULATED, of_programs: None, options: String::new() };
+}
+
+impl RuleArguments {
+    /// Returns these rules for simulations and for programs.
+    ///
+    /// # Errors
+    /// As [`RuleArguments::over`].
+    pub fn chosen(&self) -> Result<ChosenRules> {
+        if !self.are_given() {
+            return Ok(ChosenRules::USUAL);
+        }
+        let (simulated, of_programs) = (self.over(RuleSet::SIMULATED)?, Some(self.over(RuleSet::USUAL)?));
+        Ok(ChosenRules { simulated, of_programs, options: self.options() })
+    }
+
+    /// Returns the options as they are typed.
+    fn options(&self) -> String {
+        let named = self.rules.as_ref().map(|named| ("rules", named.clone()));
+        let sizes = [
+            ("granule", self.granule),
+            ("header", self.header),
+            ("align", self.align),
+            ("min-remainder", self.min_remainder),
+            ("least", self.least),
+        ];
+        let sizes = sizes.into_iter().filter_map(|(key, size)| Some((key, size?.to_string())));
+        let lengths = [("limit", self.limit), ("region", self.region)];
+        let lengths = lengths.into_iter().filter_map(|(key, length)| Some((key, length?.to_string())));
+        let texts = self.texts().map(|(key, text)| (key, text.to_owned()));
+        let all = named.into_iter().chain(sizes).chain(texts).chain(lengths);
+        all.map(|(key, value)| format!("--{key} {}", quoted(&value))).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -131,13 +193,35 @@ impl RuleArguments {
     }
 }
 
-/// Refuses rules that the fast engine does not have, for a command that has no other.
+/// Returns the policy and the rules of a program that is to run under the drop-in library: the policy of that name, or
+/// that of the rules, or first fit.
 ///
 /// # Errors
-/// The rule, and the command that has an engine for it.
+/// That the rules belong to another policy, or that no program can run by them.
+pub fn of_program(arguments: &RuleArguments, policy: Option<&str>) -> Result<(String, RuleSet)> {
+    let set = arguments.over(RuleSet::USUAL)?;
+    refuse_odd(&set)?;
+    let only = set.only.map(Only::name);
+    let policy = policy.or(only).unwrap_or(PolicyKind::First.name());
+    match only {
+        Some(only) => ensure!(policy == only, "these rules belong to the policy {only}: leave out --policy"),
+        None => ensure!(
+            PolicyKind::from_name(policy).is_some(),
+            "{policy} has no rules to choose: give a policy, as in --policy first"
+        ),
+    }
+    Ok((policy.to_owned(), set))
+}
+
+/// Refuses rules that the fast engine does not have: programs have no other.
+///
+/// # Errors
+/// The rule.
 pub fn refuse_odd(set: &RuleSet) -> Result<()> {
     set.odd.reason().map_or(Ok(()), |reason| {
-        Err(anyhow!("{reason}: only heapwright replay has an engine for this rule (the reference engine)"))
+        Err(anyhow!(
+            "{reason}: no program can run by this rule, only simulations can (the reference engine makes them)"
+        ))
     })
 }
 

@@ -1,13 +1,18 @@
 //! The commands that a verdict ends with.
 
+use super::comparison::Comparison;
 use super::row::{Kind, Row};
 use super::trace::Trace;
+use heapwright_show::shell::quoted;
 
 /// Returns the command that runs the program under the allocator or policy of `row`; `None` for the system's malloc.
-pub fn under(row: &Row, trace: &Trace) -> Option<String> {
-    let program = program(trace);
+pub fn under(row: &Row, comparison: &Comparison) -> Option<String> {
+    let program = program(&comparison.trace);
     match (row.kind, &row.library) {
-        (Kind::Policy, _) => Some(format!("heapwright run --policy {} -- {program}", row.name)),
+        (Kind::Policy, _) => {
+            let rules = comparison.settings.options_before();
+            Some(format!("heapwright run --policy {} {rules}-- {program}", row.name))
+        }
         (Kind::Allocator, Some(library)) => Some(format!("LD_PRELOAD={} {program}", quoted(library))),
         (Kind::Allocator, None) => Some(format!("heapwright run -- {program}")),
         _ => None,
@@ -15,8 +20,10 @@ pub fn under(row: &Row, trace: &Trace) -> Option<String> {
 }
 
 /// Returns the command that runs the program itself, where it is known which one.
-pub fn confirm(trace: &Trace) -> Option<String> {
-    trace.program.as_ref().map(|_| format!("heapwright compare --confirm -- {}", program(trace)))
+pub fn confirm(comparison: &Comparison) -> Option<String> {
+    let Comparison { trace, settings, .. } = comparison;
+    let rules = settings.options_before();
+    trace.program.as_ref().map(|_| format!("heapwright compare --confirm {rules}-- {}", program(trace)))
 }
 
 /// Returns the command for this number of rounds.
@@ -32,35 +39,29 @@ fn program(trace: &Trace) -> String {
     }
 }
 
-/// Returns a word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::synthetic::Synthetic;
     use super::*;
 
     #[test]
     fn every_choice_has_the_command_that_acts_on_it() {
-        let trace = Trace { program: Some("jq".to_owned()), arguments: Some(".a".to_owned()), ..Trace::default() };
+        let mut comparison = Synthetic::beside([]).build();
         let peer = Row { library: Some("/opt/my lib.so".to_owned()), ..Row::new("mine", Kind::Allocator) };
-        assert_eq!(under(&peer, &trace).unwrap(), "LD_PRELOAD='/opt/my lib.so' jq ...");
-        let row = |name: &str, kind| under(&Row::new(name, kind), &Trace::default());
+        let best = Row::new("best", Kind::Policy);
+        comparison.trace = Trace::default();
+        let row = |name: &str, kind| under(&Row::new(name, kind), &comparison);
         assert_eq!(row("best", Kind::Policy).unwrap(), "heapwright run --policy best -- PROGRAM");
         assert_eq!(row("cached", Kind::Allocator).unwrap(), "heapwright run -- PROGRAM");
         assert_eq!(row("system", Kind::System), None);
-        assert_eq!(confirm(&trace).unwrap(), "heapwright compare --confirm -- jq ...");
-        assert_eq!(confirm(&Trace::default()), None);
-    }
-
-    #[test]
-    fn what_a_shell_would_read_otherwise_is_quoted() {
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted("/usr/lib/libx.so.2"), "/usr/lib/libx.so.2");
+        assert_eq!(confirm(&comparison), None);
+        comparison.trace.program = Some("jq".to_owned());
+        comparison.trace.arguments = Some(".a".to_owned());
+        assert_eq!(under(&peer, &comparison).unwrap(), "LD_PRELOAD='/opt/my lib.so' jq ...");
+        assert_eq!(confirm(&comparison).unwrap(), "heapwright compare --confirm -- jq ...");
+        comparison.settings.rule_options = Some("--rules 'my file' --header 8".to_owned());
+        let command = "heapwright run --policy best --rules 'my file' --header 8 -- jq ...";
+        assert_eq!(under(&best, &comparison).unwrap(), command);
+        assert!(confirm(&comparison).unwrap().contains("--confirm --rules 'my file' --header 8 -- jq"));
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -18,7 +18,9 @@ use super::rounds::Course;
 use super::source::Source;
 use heapwright_allocators::peers::Peer;
 use heapwright_allocators::policy;
+use heapwright_allocators::rules::{self, ChosenRules, RuleArguments};
 use heapwright_host::destination::{Contents, Destination, STANDARD_OUTPUT};
+use heapwright_placement::PolicyKind;
 use heapwright_real::Latencies;
 use heapwright_real::Threads;
 use heapwright_show::number::parse_duration;
@@ -32,6 +34,7 @@ Examples:
   heapwright compare gcc.hwt                        an existing trace
   heapwright compare                                a trace that is part of the command
   heapwright compare gcc.hwt --policies-only        simulations alone: quick, and the same on every machine
+  heapwright compare gcc.hwt --rules report000      the policies by the rules of a published allocator
   heapwright compare gcc.hwt --allocator mine=./libmine.so
   heapwright compare gcc.hwt --json base.json       keeps all figures ...
   heapwright compare gcc.hwt --baseline base.json --fail-if 'peak > 1.05x'
@@ -109,6 +112,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// The rules of the policies' heaps, simulated and real.
+    #[command(flatten)]
+    rules: RuleArguments,
+
     /// The columns to show, separated by commas: program-time, program-time/system, program-peak, program-peak/system,
     /// time, time/system, peak, peak/asked, average, faults, p50, p99, p9999, max, heap, heap/asked, external,
     /// external-mean, internal, internal-mean, holes, holes-mean, splits, coalesces, moved.
@@ -157,22 +164,39 @@ impl Arguments {
     }
 
     /// Returns what is compared, and how.
-    pub fn plan(&self) -> Plan {
-        let is_chosen = |name: &&str| self.policy.iter().any(|chosen| chosen == name);
-        let chosen: Vec<&'static str> = policy::names().filter(is_chosen).collect();
+    ///
+    /// # Errors
+    /// What is wrong with the rules, or that they exclude a policy or programs.
+    pub fn plan(&self) -> Result<Plan> {
+        let rules = self.rules.chosen()?;
+        if !self.policies_only {
+            rules::refuse_odd(&rules.simulated).context("add --policies-only, or leave this rule out")?;
+        }
         let course = Course {
             pace: Pace { rounds: self.rounds, budget: self.budget },
             threads: if self.one_thread { Threads::One } else { Threads::AsRecorded },
             latencies: if self.no_latencies { Latencies::Off } else { Latencies::On },
             seed: self.seed,
         };
-        Plan {
-            policies: if chosen.is_empty() { Plan::usual().policies } else { chosen },
+        Ok(Plan {
+            policies: self.policies(&rules)?,
             allocators: self.allocator.clone(),
             program: None,
             course: (!self.policies_only).then_some(course),
             seed: self.seed,
+            rules,
+        })
+    }
+
+    /// Returns the policies that are compared.
+    fn policies(&self, rules: &ChosenRules) -> Result<Vec<&'static str>> {
+        if rules.of_programs.is_some() {
+            let policies = rules::policies(&rules.simulated, &self.policy)?;
+            return Ok(policies.into_iter().map(PolicyKind::name).collect());
         }
+        let is_chosen = |name: &&str| self.policy.iter().any(|chosen| chosen == name);
+        let chosen: Vec<&'static str> = policy::names().filter(is_chosen).collect();
+        Ok(if chosen.is_empty() { Plan::usual().policies } else { chosen })
     }
 
     /// Returns the program to be run itself; `elapsed` is how long it took when it was recorded.

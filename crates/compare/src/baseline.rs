@@ -66,6 +66,10 @@ pub fn differences(now: &Comparison, before: &Comparison) -> Vec<String> {
         let (events, earlier) = (now.trace.events, before.trace.events);
         differences.push(format!("The baseline is of another trace ({earlier} events; now {events})."));
     }
+    if now.settings.rules != before.settings.rules {
+        let rules = before.settings.rules.as_deref().unwrap_or("the usual ones");
+        differences.push(format!("The baseline's policies had other rules: {rules}."));
+    }
     differences
 }
 

@@ -57,6 +57,19 @@ pub struct Settings {
     pub interrupted: bool,
     /// How long the replays took, in seconds.
     pub seconds: f64,
+    /// The rules of the simulated heaps, in the text form; `None` for the usual ones.
+    #[serde(default)]
+    pub rules: Option<String>,
+    /// The options that name them.
+    #[serde(default)]
+    pub rule_options: Option<String>,
+}
+
+impl Settings {
+    /// Returns the options that name the rules, with a space behind them; nothing if there are none.
+    pub fn options_before(&self) -> String {
+        self.rule_options.as_ref().map_or_else(String::new, |options| format!("{options} "))
+    }
 }
 
 /// What to do.

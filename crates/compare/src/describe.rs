@@ -40,7 +40,20 @@ impl Comparison {
              give back after a while is not given back here."
                 .to_owned()
         });
-        missing.chain(refused).chain(cut).chain(timeless).chain(interrupted).collect()
+        let ruled = self.settings.rules.as_ref().map(|rules| format!("The policies' rules: {rules}."));
+        let slow = self.rows.iter().filter_map(|row| {
+            let reason = row.reference_engine.as_ref()?;
+            Some(format!("{}: reference engine, because {reason}", row.name))
+        });
+        ruled
+            .into_iter()
+            .chain(slow)
+            .chain(missing)
+            .chain(refused)
+            .chain(cut)
+            .chain(timeless)
+            .chain(interrupted)
+            .collect()
     }
 
     /// How to read the tables.

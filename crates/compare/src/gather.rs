@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use heapwright_placement::PolicyKind;
-use heapwright_replay::Outcome;
+use heapwright_replay::{Model, Outcome};
 
 use super::comparison::{Comparison, Fidelity, SCHEMA, Settings};
 use super::confirm::Program;
@@ -19,6 +19,7 @@ use super::simulate::simulate;
 use super::subject::Subject;
 use super::trace::Trace;
 use heapwright_allocators::peers::Peer;
+use heapwright_allocators::rules::ChosenRules;
 use heapwright_host::interruption::Interruption;
 use heapwright_host::machine::Machine;
 use heapwright_real::Latencies;
@@ -40,6 +41,8 @@ pub struct Plan {
     pub course: Option<Course>,
     /// The seed of random fit.
     pub seed: u64,
+    /// The rules of the policies' heaps.
+    pub rules: ChosenRules,
 }
 
 impl Plan {
@@ -57,14 +60,15 @@ impl Plan {
             program: None,
             course: Some(course),
             seed: 1,
+            rules: ChosenRules::USUAL,
         }
     }
 
     /// Returns what is compared.
     pub fn subjects(&self) -> Vec<Subject> {
         match self.course {
-            Some(_) => Subject::all(&self.policies, &self.allocators),
-            None => Subject::policies(&self.policies),
+            Some(_) => Subject::all(&self.policies, self.rules.of_programs, &self.allocators),
+            None => Subject::policies(&self.policies, self.rules.of_programs),
         }
     }
 }
@@ -110,7 +114,12 @@ fn begin(trace: &Path, plan: &Plan, subjects: &[Subject], until: &Interruption) 
         heapwright: env!("CARGO_PKG_VERSION").to_owned(),
         trace: Trace::read(trace, until)?,
         machine: Machine::this(),
-        settings: Settings { seed: plan.seed, ..Settings::default() },
+        settings: Settings {
+            seed: plan.seed,
+            rules: plan.rules.of_programs.map(|_| plan.rules.simulated.to_string()),
+            rule_options: plan.rules.of_programs.map(|_| plan.rules.options.clone()),
+            ..Settings::default()
+        },
         recorded: Recorded::default(),
         fidelity: None,
         confirmation: None,
@@ -143,8 +152,9 @@ fn finish(
 
 fn simulate_all(comparison: &mut Comparison, trace: &Path, plan: &Plan, until: &Interruption) -> Result<()> {
     let mut rows: Vec<&mut Row> = comparison.rows.iter_mut().filter(|row| row.policy().is_some()).collect();
-    let policies: Vec<PolicyKind> = rows.iter().filter_map(|row| row.policy()).collect();
-    let outcomes = simulate(trace, &policies, plan.seed, until).with_context(|| trace.display().to_string())?;
+    let model = |policy| Model { seed: plan.seed, ..Model::of_set(policy, &plan.rules.simulated) };
+    let models: Vec<Model> = rows.iter().filter_map(|row| row.policy().map(model)).collect();
+    let outcomes = simulate(trace, &models, until).with_context(|| trace.display().to_string())?;
     for (row, outcome) in rows.iter_mut().zip(&outcomes) {
         outcome.fill(row);
     }
@@ -174,7 +184,7 @@ fn measure_all(
         timed_rounds,
         threads: course.threads == Threads::AsRecorded && script.threads() > 1,
         seconds: start.elapsed().as_secs_f64(),
-        ..comparison.settings
+        ..comparison.settings.clone()
     };
     comparison.fidelity = Fidelity::of(script.recorded_peak(), system_peak);
     comparison.settle();

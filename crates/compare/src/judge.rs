@@ -236,7 +236,7 @@ mod tests {
             allocator: Allocator::Peer(Peer { name: name.to_owned(), library: "/l.so".into() }),
         };
         let mut subjects = vec![Subject { kind: Kind::System, allocator: Allocator::System }, peer("mine")];
-        subjects.extend(Subject::policies(&["first", "best"]));
+        subjects.extend(Subject::policies(&["first", "best"], None));
         subjects
     }
 

@@ -70,7 +70,7 @@ const FAILED: u8 = 1;
 
 /// Compares, prints what came of it, and judges.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut plan = arguments.plan();
+    let mut plan = arguments.plan()?;
     let before = arguments.baseline.as_deref().map(baseline::read).transpose()?;
     if let Some(before) = before.as_ref().filter(|_| plan.course.is_some() && !arguments.baseline_of_another_machine) {
         baseline::ensure_of_this_machine(before)?;

@@ -174,7 +174,7 @@ fn of_time(rivals: &[Rival]) -> String {
 }
 
 fn change<'a>(comparison: &'a Comparison, best: &Rival<'a>) -> Conclusion<'a> {
-    let command = act::under(best.row, &comparison.trace);
+    let command = act::under(best.row, comparison);
     let act = command.as_ref().map(|command| format!("To use it: `{command}`"));
     Conclusion {
         verdict: Verdict::Change,
@@ -188,7 +188,7 @@ fn change<'a>(comparison: &'a Comparison, best: &Rival<'a>) -> Conclusion<'a> {
 
 fn depends<'a>(comparison: &'a Comparison, offers: &[&Rival]) -> Conclusion<'a> {
     let words: Vec<String> = offers.iter().map(|rival| rival.offer()).collect();
-    let commands = offers.iter().filter_map(|rival| act::under(rival.row, &comparison.trace));
+    let commands = offers.iter().filter_map(|rival| act::under(rival.row, comparison));
     let commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
     Conclusion {
         verdict: Verdict::Depends,
@@ -275,7 +275,7 @@ impl Comparison {
 
     /// Returns how to measure the program itself; empty where it is not known which one it is.
     pub fn to_measure_the_program(&self) -> String {
-        let command = act::confirm(&self.trace);
+        let command = act::confirm(self);
         command.map_or_else(String::new, |command| format!("To measure the program itself: `{command}`."))
     }
 }

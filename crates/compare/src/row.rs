@@ -55,6 +55,9 @@ pub struct Row {
     pub refused: Option<u64>,
     /// Why figures are missing.
     pub note: Option<String>,
+    /// Why the reference engine simulated the policy, if it did.
+    #[serde(default)]
+    pub reference_engine: Option<String>,
     /// The raw figures of the rounds; every row has the same rounds, or none.
     pub rounds: Vec<Round>,
     /// The raw figures of the rounds in which every call was timed.
@@ -180,6 +183,7 @@ impl Row {
             figures: Default::default(),
             refused: None,
             note: None,
+            reference_engine: None,
             rounds: Vec::new(),
             timed_rounds: Vec::new(),
             samples: Vec::new(),

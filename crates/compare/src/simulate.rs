@@ -4,7 +4,6 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use heapwright_placement::PolicyKind;
 use heapwright_replay::{Model, Outcome, Profile, profile, replay};
 use heapwright_trace::Reader;
 
@@ -22,23 +21,23 @@ const MOMENTS: u64 = 256;
 pub struct Simulated {
     outcome: Outcome,
     profile: Profile,
+    odd_reason: Option<&'static str>,
 }
 
-/// Simulates all `policies`, in parallel; returns the results in the order of the policies.
-pub fn simulate(trace: &Path, policies: &[PolicyKind], seed: u64, until: &Interruption) -> Result<Vec<Simulated>> {
-    let progress = Progress::new("simulate", policies.len());
-    parallel::collect(parallel::cores(), 0..policies.len(), |at| {
-        let simulated = simulate_one(trace, policies[at], seed, until).with_context(|| policies[at].name())?;
+/// Simulates all `models`, in parallel; returns the results in their order.
+pub fn simulate(trace: &Path, models: &[Model], until: &Interruption) -> Result<Vec<Simulated>> {
+    let progress = Progress::new("simulate", models.len());
+    parallel::collect(parallel::cores(), 0..models.len(), |at| {
+        let simulated = simulate_one(trace, &models[at], until).with_context(|| models[at].policy.name())?;
         progress.step();
         Ok(simulated)
     })
 }
 
-fn simulate_one(trace: &Path, policy: PolicyKind, seed: u64, until: &Interruption) -> Result<Simulated> {
-    let model = Model { seed, ..Model::usual(policy) };
-    let outcome = replay(&mut open(trace, until)?, &model)?;
-    let profile = profile(&mut open(trace, until)?, &model, &outcome, MOMENTS)?;
-    Ok(Simulated { outcome, profile })
+fn simulate_one(trace: &Path, model: &Model, until: &Interruption) -> Result<Simulated> {
+    let outcome = replay(&mut open(trace, until)?, model)?;
+    let profile = profile(&mut open(trace, until)?, model, &outcome, MOMENTS)?;
+    Ok(Simulated { outcome, profile, odd_reason: model.odd_reason() })
 }
 
 fn open(trace: &Path, until: &Interruption) -> Result<Reader<'static>> {
@@ -53,7 +52,7 @@ impl Simulated {
 
     /// Writes the figures into the policy's row.
     pub fn fill(&self, row: &mut Row) {
-        let Simulated { outcome, profile } = self;
+        let Simulated { outcome, profile, odd_reason } = self;
         let at_peak = profile.at_peak.as_ref();
         let mut set = |metric, figure: Option<f64>| row.set(metric, figure.map(Estimate::exact));
         set(Metric::Heap, Some(outcome.peak_heap as f64));
@@ -68,6 +67,7 @@ impl Simulated {
         set(Metric::Coalesces, Some(outcome.coalesces as f64));
         set(Metric::Moved, Some(outcome.moved as f64));
         row.refused = Some(outcome.refused);
+        row.reference_engine = odd_reason.map(str::to_owned);
         row.at_peak = at_peak.map(|moment| AtPeak {
             asked: moment.requested,
             rounding: moment.live.saturating_sub(moment.requested),

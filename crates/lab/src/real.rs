@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use heapwright_allocators::allocator::{self, Allocator};
 use heapwright_allocators::peers::Peer;
+use heapwright_allocators::rules::{self, ChosenRules};
 use heapwright_real::{Latencies, Latency, Payload, Run, Script, Settings, Threads, run};
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
@@ -51,22 +52,39 @@ pub struct Arguments {
 
 impl Arguments {
     /// Replays the trace and prints the results.
-    pub fn run(&self, trace: &Path, policies: &[String], json: bool) -> Result<ExitCode> {
+    pub fn run(&self, trace: &Path, policies: &[String], rules: &ChosenRules, json: bool) -> Result<ExitCode> {
         let settings = Settings {
             payload: self.payload,
             threads: if self.one_thread { Threads::One } else { Threads::AsRecorded },
             latencies: if self.latencies { Latencies::On } else { Latencies::Off },
         };
-        replay(&Request { trace, policies, given: &self.allocator, settings, json })
+        let allocators = self.allocators(policies, rules)?;
+        replay(&Request { trace, allocators: &allocators, settings, json })
+    }
+
+    /// Returns the allocators to replay on: of the policies those of these names, if any are named, under the rules if
+    /// any are named.
+    fn allocators(&self, policies: &[String], rules: &ChosenRules) -> Result<Vec<Allocator>> {
+        let mut all = allocator::all(&self.allocator);
+        // Its blocks overlap, so a full payload cannot be checked.
+        all.retain(|allocator| *allocator != Allocator::NoOp || self.payload != Payload::Full);
+        let Some(set) = rules.of_programs else {
+            let is_wanted = |policy: &str| policies.is_empty() || policies.iter().any(|name| name == policy);
+            all.retain(|allocator| !matches!(allocator, Allocator::Heapwright(policy) if !is_wanted(policy)));
+            return Ok(all);
+        };
+        rules::refuse_odd(&set)?;
+        all.retain(|allocator| !matches!(allocator, Allocator::Heapwright(_)));
+        let ruled = rules::policies(&set, policies)?.into_iter().map(|policy| Allocator::Ruled(policy.name(), set));
+        all.extend(ruled);
+        Ok(all)
     }
 }
 
 /// What is replayed, and how.
 struct Request<'a> {
     trace: &'a Path,
-    /// Policies by name; empty for all.
-    policies: &'a [String],
-    given: &'a [Peer],
+    allocators: &'a [Allocator],
     settings: Settings,
     json: bool,
 }
@@ -95,11 +113,9 @@ struct Row {
 fn replay(request: &Request<'_>) -> Result<ExitCode> {
     let script = Script::compile(request.trace)?;
     warn_of_damage(request.trace, script.damage());
-    let allocators: Vec<Allocator> =
-        allocator::all(request.given).into_iter().filter(|allocator| request.wants(allocator)).collect();
-    let progress = Progress::new("replay", allocators.len() + 1);
+    let progress = Progress::new("replay", request.allocators.len() + 1);
     let mut rows = Vec::new();
-    for allocator in &allocators {
+    for allocator in request.allocators {
         progress.at(allocator.name());
         rows.push(Row::of(&script, allocator, &request.settings));
         progress.step();
@@ -113,19 +129,6 @@ fn replay(request: &Request<'_>) -> Result<ExitCode> {
     }
     ensure!(rows.iter().any(|row| row.run.is_some()), "no allocator could be measured");
     Ok(ExitCode::SUCCESS)
-}
-
-impl Request<'_> {
-    fn wants(&self, allocator: &Allocator) -> bool {
-        match allocator {
-            Allocator::Heapwright(policy) => {
-                self.policies.is_empty() || self.policies.iter().any(|name| name == policy)
-            }
-            // Its blocks overlap, so a full payload cannot be checked.
-            Allocator::NoOp => self.settings.payload != Payload::Full,
-            _ => true,
-        }
-    }
 }
 
 impl Row {

@@ -74,9 +74,10 @@ struct Row {
 /// Replays a trace and prints the outcome.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.real.real {
-        return arguments.real.run(&arguments.trace, &arguments.policy, arguments.json);
+        let rules = arguments.heap.rules.chosen()?;
+        return arguments.real.run(&arguments.trace, &arguments.policy, &rules, arguments.json);
     }
-    let models = arguments.heap.models_of_any_engine(&arguments.policy)?;
+    let models = arguments.heap.models(&arguments.policy)?;
     let progress = Progress::new("replay", models.len());
     let mut rows = Vec::new();
     for model in models {
@@ -90,8 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         if rows.is_empty() {
             warn_of_damage(&arguments.trace, trace.damage());
         }
-        let because = model.odd.reason_under(policy);
-        let engine = if because.is_some() { "reference" } else { "fast" };
+        let (engine, because) = (model.engine_name(), model.odd_reason());
         rows.push(Row { outcome, seconds, engine, because, damage: trace.damage().map(ToString::to_string) });
         progress.step();
     }

@@ -112,7 +112,7 @@ fn an_impossible_search_is_an_error_with_a_reason() {
         assert!(text.contains(says), "{text}");
     };
     let trace = trace.to_str().unwrap();
-    fails(&["--region", "4096", trace], "leave it out");
+    fails(&["--region", "4096", trace], "leave out --region");
     fails(&["--granule", "3", trace], "power of two");
     fails(&["no-such.hwt"], "no-such.hwt");
 

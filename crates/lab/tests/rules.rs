@@ -159,20 +159,106 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
     }
 }
 
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/ripgrep.hwt");
+
+fn output(arguments: &[&str]) -> (bool, String) {
+    let output = heapwright().args(arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = heapwright().args(arguments).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Every command that simulates has the figures of replay, under rules of all kinds.
 #[test]
-fn odd_rules_select_the_reference_engine_which_only_replay_has() {
-    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/lua.hwt");
-    let replay = |rules: &[&str]| {
-        let output = heapwright().args(["replay", trace]).args(rules).output().unwrap();
-        (output.status.success(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr))
+fn compare_and_fit_and_watch_simulate_what_replay_does() {
+    for rules in [&["--rules", "report000"][..], &["--merging", "deferred", "--split", "high"], &["--least", "200"]] {
+        let replayed = json(&[&["replay", TRACE, "--json", "-p", "best"], rules].concat());
+        let replayed = &replayed["results"][0];
+        let compared = json(&[&["compare", TRACE, "--policies-only", "--json", "-p", "best"], rules].concat());
+        let row = &compared["results"][0];
+        assert_eq!(row["figures"]["heap"]["median"].as_f64(), replayed["peak_heap"].as_f64(), "{rules:?}");
+        assert_eq!(row["reference_engine"].is_string(), replayed["engine"] == "reference", "{rules:?}");
+        let text = compared["settings"]["rules"].as_str().unwrap();
+        let set = RuleSet::from_text(text, RuleSet::SIMULATED).unwrap();
+        assert_ne!(set, RuleSet::SIMULATED, "{text}");
+        let (_, watched) = output(&[&["watch", "--once", TRACE, "-p", "best"], rules].concat());
+        let heap = heapwright_show::number::bytes(replayed["heap"].as_u64().unwrap());
+        assert!(watched.contains(&format!("heap {heap},")), "{rules:?} {heap}: {watched}");
+    }
+    let fitted = json(&["fit", TRACE, "--json", "-p", "first", "--merging", "deferred", "--samples", "1"]);
+    let row = &fitted["results"][0];
+    assert_eq!((&row["engine"], &row["premises_hold"]), (&"reference".into(), &false.into()));
+    let region = row["region"].as_u64().unwrap();
+    for (bytes, refused) in [(region, false), (region - 16, true)] {
+        let region = bytes.to_string();
+        let row = json(&["replay", TRACE, "--json", "-p", "first", "--merging", "deferred", "--region", &region]);
+        assert_eq!(row["results"][0]["refused"] != 0, refused, "{region}");
+    }
+}
+
+/// Real replays run the policies by the rules.
+#[test]
+fn real_replays_have_the_rules() {
+    let peak = |rules: &[&str]| {
+        let replayed = json(&[&["replay", "--real", "--one-thread", TRACE, "--json", "-p", "first"], rules].concat());
+        let rows = replayed["results"].as_array().unwrap().clone();
+        let row = rows.iter().find(|row| row["allocator"] == "first").unwrap().clone();
+        assert!(row["error"].is_null(), "{row}");
+        assert!(rows.iter().all(|row| row["allocator"] != "best"), "{rows:?}");
+        row["heap_rss"].as_u64().or(row["peak_rss"].as_u64()).unwrap_or_else(|| panic!("{row}"))
     };
+    // A header of a page makes every block one.
+    assert!(peak(&["--granule", "4096", "--header", "4096"]) > 4 * peak(&["--granule", "16"]));
+    let (succeeded, text) = output(&["replay", "--real", TRACE, "--merging", "forward"]);
+    assert!(!succeeded && text.contains("no program can run by this rule"), "{text}");
+}
+
+#[test]
+fn what_belongs_to_no_program_is_said_before_anything_runs() {
+    for command in [&["compare", TRACE][..], &["compare", "--", "true"]] {
+        let (front, program) = command.split_at(command.iter().position(|word| *word == "--").unwrap_or(command.len()));
+        let (succeeded, text) = output(&[front, &["--rover", "freed"], program].concat());
+        assert!(!succeeded && text.contains("add --policies-only, or leave this rule out: the rover"), "{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let report = ["report", TRACE, "-o", page.to_str().unwrap(), "--worst", "never-exact", "-p", "worst"];
+    let (succeeded, text) = output(&report);
+    assert!(!succeeded && text.contains("add --no-real, or leave this rule out: worst fit"), "{text}");
+    let (succeeded, text) = output(&[&report[..], &["--no-real"]].concat());
+    assert!(succeeded, "{text}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("worst: worst fit never takes an exact hole"));
+}
+
+#[test]
+fn programs_are_watched_by_their_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "places", PLACES, &["-O1", "-fno-builtin"]);
+    let file = folder.path().join("places.bin");
+    let program = ["--", program.to_str().unwrap(), "20000", "2000", file.to_str().unwrap()];
+    let (succeeded, text) =
+        output(&[&["watch", "--once", "--after", "60s", "--rules", "report000", "-p", "best"], &program[..]].concat());
+    assert!(succeeded, "{text}");
+    assert_eq!(written(&file), reference(PolicyKind::Best, &named("report000").unwrap(), 20_000, 2000));
+}
+
+#[test]
+fn odd_rules_select_the_reference_engine_for_simulations_only() {
+    let replay = |rules: &[&str]| output(&[&["replay", TRACE], rules].concat());
     let (succeeded, text) = replay(&["-p", "next", "-p", "first", "--rover", "freed"]);
     assert!(succeeded && text.contains("next: reference engine, because the rover moves to freed holes"), "{text}");
     assert!(!text.contains("first: reference engine"), "{text}");
     let (succeeded, text) = replay(&["-p", "buddy", "--merging", "forward"]);
     assert!(!succeeded && text.contains("buddies have no such rules: leave out -p buddy"), "{text}");
-    let only = "merging is forward only: only heapwright replay has an engine for this rule";
-    for command in [&["run", "--merging", "forward", "--", "true"][..], &["fit", trace, "--merging", "forward"]] {
+    let only = "merging is forward only: no program can run by this rule, only simulations can";
+    for command in
+        [&["run", "--merging", "forward", "--", "true"][..], &["watch", "--once", "--merging", "forward", "--", "true"]]
+    {
         let output = heapwright().args(command).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && text.contains(only), "{command:?}: {text}");

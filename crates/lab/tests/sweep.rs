@@ -177,6 +177,53 @@ fn files_of_other_sweeps_are_left_alone() {
 }
 
 #[test]
+fn every_rule_is_a_column_and_agrees_with_replay() {
+    let folder = TempDir::new().unwrap();
+    let trace = trace(&folder, "a.hwt", 30);
+    let mine = folder.path().join("mine.rules");
+    fs::write(&mine, "report000\nleast = 40, zero = block\n").unwrap();
+    let sets = format!("report000,report003,{}", mine.display());
+    let lists = ["--rules", &sets, "--merging", "both,deferred", "--split", "low,high", "-p", "next,worst,good"];
+    let odd = ["--rover", "wraps,freed", "--worst", "largest,never-exact", "--align", "1,64"];
+    let (output, _) = sweep(&folder, "all.csv", &[&lists[..], &odd].concat());
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 3 * 3 * 2 * 2 * 2 * 2 * 2);
+    for row in rows.iter().step_by(7) {
+        let mut replay = heapwright();
+        replay.args(["replay", "--json", "-p", &row["policy"]]);
+        for option in
+            ["granule", "header", "align", "min_remainder", "least", "zero", "merging", "split", "rover", "worst"]
+        {
+            replay.arg(format!("--{}", option.replace('_', "-"))).arg(&row[option]);
+        }
+        match row["growth"].as_str() {
+            "fixed" => replay.arg("--region").arg(&row["region"]),
+            growth => replay.arg("--growth").arg(growth),
+        };
+        let done = replay.arg(&trace).assert().success();
+        let results: Value = serde_json::from_slice(&done.get_output().stdout).unwrap();
+        let result = &results["results"][0];
+        for figure in ["refused", "peak_requested", "peak_heap", "splits", "coalesces", "holes", "live"] {
+            assert_eq!(row[figure], result[figure].to_string(), "{figure} of {row:?}");
+        }
+        assert_eq!(row["engine"], result["engine"].as_str().unwrap());
+    }
+    assert!(rows.iter().any(|row| row["engine"] == "fast") && rows.iter().any(|row| row["engine"] == "reference"));
+}
+
+#[test]
+fn rules_of_one_policy_are_swept_under_that_policy() {
+    let folder = TempDir::new().unwrap();
+    trace(&folder, "a.hwt", 10);
+    let (output, _) = sweep(&folder, "own.csv", &["--rules", "report002"]);
+    let own: Vec<_> = rows(&output).into_iter().map(|row| (row["policy"].clone(), row["rules"].clone())).collect();
+    assert_eq!(own, [("buddy".to_owned(), "report002".to_owned())]);
+    let (output, said) = sweep(&folder, "other.csv", &["--rules", "report002", "-p", "best"]);
+    assert!(said.contains("1 points were not simulated: these rules belong to the policy buddy"), "{said}");
+    assert_eq!(rows(&output)[0]["peak_heap"], "");
+}
+
+#[test]
 fn invalid_rules_have_rows_with_the_reason() {
     let folder = TempDir::new().unwrap();
     trace(&folder, "a.hwt", 10);

@@ -95,7 +95,7 @@ fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<T
         source: match allocator {
             Allocator::System => source::SYSTEM,
             Allocator::NoOp => source::NO_OP,
-            Allocator::Heapwright(_) | Allocator::Peer(_) => source::LIBRARY,
+            Allocator::Heapwright(_) | Allocator::Ruled(..) | Allocator::Peer(_) => source::LIBRARY,
         },
         payload: match settings.payload {
             Payload::None => worker::payload::NONE,

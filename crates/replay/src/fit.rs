@@ -161,7 +161,8 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
     fn find_enough(&mut self) -> Result<Option<u64>, ReplayError> {
         let rules = Rules { growth: Growth::Extend, statistics: Statistics::Kept, ..self.model.rules };
         let usual = Model::with(self.model.policy, rules);
-        let grown = Model { seed: self.model.seed, requests: self.model.requests, ..usual };
+        let Model { seed, requests, odd, .. } = self.model;
+        let grown = Model { seed, requests, odd, ..usual };
         let outcome = self.recording.replay(&grown)?;
         let longest = (grown.capacity as u64 / self.granule).min(MAX_GRANULES as u64);
         if outcome.refused > 0 || self.least > longest {
@@ -201,6 +202,7 @@ impl<'r, W: FnMut(Trial)> Search<'r, W> {
         } else if self.model.policy == PolicyKind::First
             && self.demand.resizes == 0
             && rules.min_remainder <= rules.granule
+            && self.model.odd_reason().is_none()
         {
             Some(Certainty::FirstFit)
         } else {

@@ -20,8 +20,8 @@
 //! # Ok::<(), heapwright_replay::ReplayError>(())
 //! ```
 //!
-//! Modules from the bottom up: `blocks` (the live blocks by number), `model` (the simulated heap), `heap` (the engine
-//! and its metadata), `steps` (applies events), `simulation` (event by event), `whole` (a trace at once); `recording`
+//! Modules from the bottom up: `blocks` (the live blocks by number), `model` (the simulated heap), `engine` (fast or
+//! reference), `heap` (the engine and its metadata), `steps` (applies events), `simulation` (event by event), `whole` (a trace at once); `recording`
 //! (events for many replays), `until` (replay up to the first failure), `demand` (policy-independent requirements of a
 //! trace), `bounds` (worst cases in theory), `fit` (the shortest region), `minimize` (the smallest trace with a
 //! property), `profile` (a replay with samples), `history` (a replay with time series and maps).
@@ -29,6 +29,7 @@
 mod blocks;
 mod bounds;
 mod demand;
+mod engine;
 mod error;
 mod fit;
 mod heap;
@@ -46,6 +47,7 @@ mod whole;
 pub use blocks::Placed;
 pub use bounds::{Bound, Heaps, Says};
 pub use demand::Demand;
+pub use engine::SimulatedEngine;
 pub use error::ReplayError;
 pub use fit::{Certainty, Effort, Fit, Trial};
 pub use minimize::{Lives, Minimized};

@@ -24,7 +24,7 @@ pub struct Model {
     pub rules: Rules,
     /// How requests are read.
     pub requests: Requests,
-    /// The rules that only the reference engine has. Only [`replay()`](crate::replay()) heeds them.
+    /// The rules that only the reference engine has in all their values.
     pub odd: Odd,
     /// The limit of the heap in bytes; its length if the rules do not let it grow.
     pub capacity: usize,
@@ -59,6 +59,19 @@ impl Model {
         let usual = Model::with(policy, set.rules);
         let capacity = set.limit.map_or(usual.capacity, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         Model { capacity, requests: set.requests, odd: set.odd, ..usual }
+    }
+
+    /// Returns why the reference engine places the blocks, whose operations take time proportional to the number of
+    /// blocks; `None` if the fast engine does.
+    #[must_use]
+    pub fn odd_reason(&self) -> Option<&'static str> {
+        self.odd.reason_under(self.policy)
+    }
+
+    /// Returns the name of the engine that places the blocks: `fast` or `reference`.
+    #[must_use]
+    pub fn engine_name(&self) -> &'static str {
+        if self.odd_reason().is_some() { "reference" } else { "fast" }
     }
 }
 

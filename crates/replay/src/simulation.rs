@@ -1,9 +1,10 @@
 //! Replays a trace event by event.
 
-use heapwright_placement::{AnyEngine, Engine};
+use heapwright_placement::Engine;
 use heapwright_trace::Event;
 
 use crate::blocks::Placed;
+use crate::engine::SimulatedEngine;
 use crate::error::ReplayError;
 use crate::heap::Heap;
 use crate::model::Model;
@@ -36,7 +37,7 @@ impl Simulation {
     /// Returns the engine, for its counters, blocks and holes.
     #[inline]
     #[must_use]
-    pub fn engine(&self) -> &AnyEngine<'static> {
+    pub fn engine(&self) -> &SimulatedEngine {
         self.heap.engine()
     }
 

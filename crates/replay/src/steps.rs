@@ -107,14 +107,15 @@ impl Steps {
             self.unknown += 1;
             return Effect::Unknown;
         };
-        let (bytes, align) = ((size as usize).max(self.requests.least as usize), self.requests.align(1));
-        let effect = if engine.resize(old.offset, old.size, bytes).is_ok() {
-            Effect::Resized { old, new: Placed { offset: old.offset, size: bytes } }
+        let (bytes, align) = (self.raised(size as usize), self.requests.align(1));
+        let at = |offset| Placed { offset, size: size as usize };
+        let effect = if engine.resize(old.offset, self.raised(old.size), bytes).is_ok() {
+            Effect::Resized { old, new: at(old.offset) }
         } else if let Ok(offset) = engine.allocate(bytes, align) {
-            let freed = engine.deallocate_sized(old.offset, old.size);
+            let freed = engine.deallocate_sized(old.offset, self.raised(old.size));
             debug_assert!(freed.is_ok());
             self.moved += 1;
-            Effect::Moved { old, new: Placed { offset, size: bytes } }
+            Effect::Moved { old, new: at(offset) }
         } else {
             self.blocks.insert(becomes, old);
             self.refused += 1;
@@ -137,10 +138,16 @@ impl Steps {
             self.unknown += 1;
             return Effect::Unknown;
         };
-        let freed = engine.deallocate_sized(block.offset, block.size);
+        let freed = engine.deallocate_sized(block.offset, self.raised(block.size));
         debug_assert!(freed.is_ok());
         self.requested -= block.size as u64;
         Effect::Freed(block)
+    }
+
+    /// Returns the bytes that were requested of the engine for a block of a program's `size`.
+    #[inline(always)]
+    fn raised(&self, size: usize) -> usize {
+        size.max(self.requests.least as usize)
     }
 
     #[inline(always)]

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use heapwright_placement::{AnyEngine, Engine};
+use heapwright_placement::Engine;
 
+use crate::engine::Task;
 use crate::error::ReplayError;
 use crate::heap::Heap;
 use crate::model::Model;
@@ -36,25 +37,23 @@ impl Recording {
     }
 
     fn run(&self, heap: &mut Heap, steps: &mut Steps, after: AfterFailure) -> Result<ControlFlow<()>, ReplayError> {
-        // One loop per policy, so that the engine is statically dispatched.
-        match heap.engine_mut() {
-            AnyEngine::First(engine) => self.run_in(engine, steps, after),
-            AnyEngine::Next(engine) => self.run_in(engine, steps, after),
-            AnyEngine::Best(engine) => self.run_in(engine, steps, after),
-            AnyEngine::Worst(engine) => self.run_in(engine, steps, after),
-            AnyEngine::Random(engine) => self.run_in(engine, steps, after),
-            AnyEngine::Buddy(engine) => self.run_in(engine, steps, after),
-            AnyEngine::Good(engine) => self.run_in(engine, steps, after),
-        }
+        heap.engine_mut().run(Events { recording: self, steps, after })
     }
+}
 
-    fn run_in(
-        &self,
-        engine: &mut impl Engine,
-        steps: &mut Steps,
-        after: AfterFailure,
-    ) -> Result<ControlFlow<()>, ReplayError> {
-        self.try_for_each(|event| match steps.apply(engine, event) {
+/// The events of a recording, to be applied to a heap.
+struct Events<'r> {
+    recording: &'r Recording,
+    steps: &'r mut Steps,
+    after: AfterFailure,
+}
+
+impl Task for Events<'_> {
+    type Outcome = Result<ControlFlow<()>, ReplayError>;
+
+    fn run(self, engine: &mut impl Engine) -> Self::Outcome {
+        let Events { recording, steps, after } = self;
+        recording.try_for_each(|event| match steps.apply(engine, event) {
             Effect::Refused { .. } => after,
             _ => ControlFlow::Continue(()),
         })

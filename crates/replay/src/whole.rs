@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use heapwright_placement::{AnyEngine, Engine};
-use heapwright_reference::Reference;
+use heapwright_placement::Engine;
 use heapwright_trace::Reader;
 
+use crate::engine::Task;
 use crate::error::ReplayError;
 use crate::heap::Heap;
 use crate::model::Model;
@@ -20,31 +20,26 @@ use crate::steps::Steps;
 /// # Errors
 /// [`ReplayError`]; a damaged trace has an outcome only if it is read [up to the damage](Reader::up_to_damage).
 pub fn replay(trace: &mut Reader<'_>, model: &Model) -> Result<Outcome, ReplayError> {
-    let mut steps = Steps::new(model.requests);
-    if model.odd.reason_under(model.policy).is_some() {
-        let mut engine = Reference::create(model.policy, model.capacity, &model.rules)?.under(model.odd);
-        engine.seed(model.seed);
-        run(&mut engine, &mut steps, trace)?;
-        return Ok(outcome(&engine, &steps));
-    }
-    let mut heap = Heap::new(model)?;
-    // One loop per policy, so that the engine is statically dispatched.
-    match heap.engine_mut() {
-        AnyEngine::First(engine) => run(engine, &mut steps, trace),
-        AnyEngine::Next(engine) => run(engine, &mut steps, trace),
-        AnyEngine::Best(engine) => run(engine, &mut steps, trace),
-        AnyEngine::Worst(engine) => run(engine, &mut steps, trace),
-        AnyEngine::Random(engine) => run(engine, &mut steps, trace),
-        AnyEngine::Buddy(engine) => run(engine, &mut steps, trace),
-        AnyEngine::Good(engine) => run(engine, &mut steps, trace),
-    }?;
+    let (mut heap, mut steps) = (Heap::new(model)?, Steps::new(model.requests));
+    heap.engine_mut().run(Trace { trace, steps: &mut steps })?;
     Ok(outcome(heap.engine(), &steps))
 }
 
-fn run(engine: &mut impl Engine, steps: &mut Steps, trace: &mut Reader<'_>) -> Result<(), ReplayError> {
-    let _ = trace.try_for_each_event(|event| {
-        steps.apply(engine, event);
-        ControlFlow::Continue(())
-    })?;
-    Ok(())
+/// A trace, to be applied to a heap.
+struct Trace<'t, 'r> {
+    trace: &'t mut Reader<'r>,
+    steps: &'t mut Steps,
+}
+
+impl Task for Trace<'_, '_> {
+    type Outcome = Result<(), ReplayError>;
+
+    fn run(self, engine: &mut impl Engine) -> Self::Outcome {
+        let Trace { trace, steps } = self;
+        let _ = trace.try_for_each_event(|event| {
+            steps.apply(engine, event);
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    }
 }

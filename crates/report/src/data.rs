@@ -54,6 +54,10 @@ pub struct RuleFigures {
     pub min_remainder: u32,
     /// `None` for a heap that grows.
     pub region: Option<usize>,
+    /// All rules in their text form; `None` for the usual ones.
+    pub named: Option<String>,
+    /// Policies whose heaps the reference engine simulated, each with the reason.
+    pub reference_engines: Vec<String>,
 }
 
 /// Things by powers of two.

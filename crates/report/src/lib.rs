@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::{Growth, PolicyKind};
@@ -29,6 +29,7 @@ use heapwright_replay::{Model, Outcome};
 use self::data::{Report, RuleFigures, Trace};
 use self::planes::Planes;
 use heapwright_allocators::peers::Peer;
+use heapwright_allocators::rules::{self, ChosenRules};
 use heapwright_compare::Course;
 use heapwright_compare::Pace;
 use heapwright_compare::Plan;
@@ -123,7 +124,7 @@ impl Arguments {
     }
 
     /// How allocators are compared by real replays.
-    fn plan(&self, models: &[Model]) -> Plan {
+    fn plan(&self, models: &[Model], rules: ChosenRules) -> Plan {
         let course = Course {
             pace: Pace { rounds: self.rounds, budget: self.budget },
             threads: Threads::AsRecorded,
@@ -136,6 +137,7 @@ impl Arguments {
             program: None,
             course: (!self.no_real).then_some(course),
             seed: self.heap.seed,
+            rules,
         }
     }
 }
@@ -166,7 +168,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The report, and the finest map of each policy.
 fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
-    let models = arguments.heap.models(&arguments.policy)?;
+    let (models, chosen) = (arguments.heap.models(&arguments.policy)?, arguments.heap.rules.chosen()?);
+    if !arguments.no_real {
+        rules::refuse_odd(&chosen.simulated).context("add --no-real, or leave this rule out")?;
+    }
     let progress = Progress::new("report", models.len());
     let read = gather::read(path)?;
     let mut simulated = gather::simulate(path, &read, &models, &progress)?;
@@ -178,7 +183,7 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
     let finest = simulated.iter_mut().filter_map(|simulated| simulated.levels.drain(..).next()).collect();
     drop(progress);
     let outcomes: Vec<&Outcome> = simulated.iter().map(|simulated| &simulated.outcome).collect();
-    let real = resident::compare(path, &outcomes, &arguments.plan(&models))?;
+    let real = resident::compare(path, &outcomes, &arguments.plan(&models, chosen.clone()))?;
     let [sizes, lifetimes, lifetimes_in_bytes] = gather::bins(&read.census);
     let parts = simulated.into_iter().zip(pins).zip(maps);
     let policies = parts.map(|((simulated, pins), map)| gather::policy(simulated, pins, map)).collect();
@@ -191,6 +196,8 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
             header: rules.header,
             min_remainder: rules.min_remainder,
             region: (rules.growth == Growth::Fixed).then_some(models[0].capacity),
+            named: chosen.of_programs.map(|_| chosen.simulated.to_string()),
+            reference_engines: models.iter().filter_map(reference_engine).collect(),
         },
         sizes,
         lifetimes,
@@ -202,6 +209,11 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
         real,
     };
     Ok((report, finest))
+}
+
+/// The policy of a heap that the reference engine simulates, and why.
+fn reference_engine(model: &Model) -> Option<String> {
+    model.odd_reason().map(|reason| format!("{}: {reason}", model.policy.name()))
 }
 
 /// The name of the program, or of the trace.

@@ -27,7 +27,7 @@ mod text;
 pub use heapwright_placement::{Growth, PolicyKind, Rules, RulesError, Statistics};
 pub use odd::{Merging, Odd, Rover, Split, Worst};
 pub use published::{NAMES, REPORT000, REPORT001, REPORT002, REPORT003, REPORT004, named};
-pub use text::{Reason, TextError};
+pub use text::{GrowthText, Reason, TextError};
 
 /// What a request of 0 bytes gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,17 @@ pub enum Zero {
     Block,
     /// Null: no block, and nothing is counted.
     Null,
+}
+
+impl Zero {
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Zero::Block => "block",
+            Zero::Null => "null",
+        }
+    }
 }
 
 /// The only allocator that a set of rules belongs to.

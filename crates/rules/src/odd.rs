@@ -90,6 +90,23 @@ impl Odd {
         }
     }
 
+    /// Returns the rules and their values, as they are written.
+    ///
+    /// ```
+    /// use heapwright_rules::Odd;
+    /// let usual = [("merging", "both"), ("split", "low"), ("rover", "wraps"), ("worst", "largest")];
+    /// assert_eq!(Odd::USUAL.entries(), usual);
+    /// ```
+    #[must_use]
+    pub fn entries(&self) -> [(&'static str, &'static str); 4] {
+        [
+            ("merging", name(&self.merging, &MERGINGS)),
+            ("split", name(&self.split, &SPLITS)),
+            ("rover", name(&self.rover, &ROVERS)),
+            ("worst", name(&self.worst, &WORSTS)),
+        ]
+    }
+
     /// Sets the rule `key` to `value`.
     ///
     /// # Errors
@@ -109,12 +126,7 @@ impl Odd {
 impl core::fmt::Display for Odd {
     /// Writes the rules that are not the usual ones, each with a comma before it.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for (key, value, usual) in [
-            ("merging", name(&self.merging, &MERGINGS), "both"),
-            ("split", name(&self.split, &SPLITS), "low"),
-            ("rover", name(&self.rover, &ROVERS), "wraps"),
-            ("worst", name(&self.worst, &WORSTS), "largest"),
-        ] {
+        for ((key, value), (_, usual)) in self.entries().into_iter().zip(Odd::USUAL.entries()) {
             if value != usual {
                 write!(f, ",{key}={value}")?;
             }

@@ -163,6 +163,21 @@ fn size(value: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << power)
 }
 
+/// A rule of growth as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrowthText(pub Growth);
+
+impl Display for GrowthText {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Growth::Fixed => f.write_str("fixed"),
+            Growth::Append => f.write_str("append"),
+            Growth::Extend => f.write_str("extend"),
+            Growth::Pages(bytes) => write!(f, "pages:{bytes}"),
+        }
+    }
+}
+
 impl Display for RuleSet {
     /// Writes all rules, so that [`RuleSet::from_text`] reads them over any base without a limit; a policy that they
     /// belong to by the name of its set.
@@ -175,14 +190,8 @@ impl Display for RuleSet {
         let rules = &self.rules;
         let requests = &self.requests;
         write!(f, "{first}granule={},header={},align={}", rules.granule, rules.header, requests.align)?;
-        write!(f, ",min-remainder={},growth=", rules.min_remainder)?;
-        match rules.growth {
-            Growth::Fixed => f.write_str("fixed")?,
-            Growth::Append => f.write_str("append")?,
-            Growth::Extend => f.write_str("extend")?,
-            Growth::Pages(bytes) => write!(f, "pages:{bytes}")?,
-        }
-        write!(f, ",least={},zero={}", requests.least, if requests.zero == Zero::Null { "null" } else { "block" })?;
+        write!(f, ",min-remainder={},growth={}", rules.min_remainder, GrowthText(rules.growth))?;
+        write!(f, ",least={},zero={}", requests.least, requests.zero.name())?;
         write!(f, "{}", self.odd)?;
         self.limit.map_or(Ok(()), |limit| write!(f, ",limit={limit}"))
     }

@@ -23,7 +23,6 @@ use heapwright_allocators::preload;
 use heapwright_allocators::rules;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::temporary::Folder;
-use heapwright_rules::{Only, PolicyKind, RuleSet};
 
 /// Exit code of a failure of heapwright itself, as in `env` and shells: distinct from the usual codes of programs.
 pub const FAILED: u8 = 125;
@@ -99,19 +98,9 @@ fn chosen_policy(args: &RunArgs, command: &mut Command) -> Result<String> {
     if !args.rules.are_given() {
         return Ok(args.policy.clone().unwrap_or_else(|| policy::CACHED.to_owned()));
     }
-    let set = args.rules.over(RuleSet::USUAL)?;
-    rules::refuse_odd(&set)?;
+    let (policy, set) = rules::of_program(&args.rules, args.policy.as_deref())?;
     command.env(preload::RULES, set.to_string());
-    let only = set.only.map(Only::name);
-    let policy = args.policy.as_deref().or(only).unwrap_or(PolicyKind::First.name());
-    match only {
-        Some(only) => ensure!(policy == only, "these rules belong to the policy {only}: leave out --policy"),
-        None => ensure!(
-            PolicyKind::from_name(policy).is_some(),
-            "{policy} has no rules to choose: give a policy, as in --policy first"
-        ),
-    }
-    Ok(policy.to_owned())
+    Ok(policy)
 }
 
 /// Returns the list of libraries to preload: `library`, then those that the caller preloads already.

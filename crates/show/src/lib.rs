@@ -4,6 +4,7 @@ pub mod number;
 pub mod output;
 pub mod progress;
 pub mod results;
+pub mod shell;
 pub mod table;
 pub mod terminal;
 pub mod usage;

@@ -25,24 +25,12 @@ pub struct HeapArguments {
 }
 
 impl HeapArguments {
-    /// The heaps that the arguments describe, one per policy: those of these names, or all. Refuses rules that the fast
-    /// engine does not have.
+    /// The heaps that the arguments describe, one per policy: those of these names, or all.
     ///
     /// # Errors
     /// What is wrong with the rules, or that they exclude a policy.
     pub fn models(&self, policies: &[String]) -> Result<Vec<Model>> {
-        let models = self.models_of_any_engine(policies)?;
-        rules::refuse_odd(&self.rules.over(RuleSet::SIMULATED)?)?;
-        Ok(models)
-    }
-
-    /// As [`HeapArguments::models`], for a command that has the reference engine, too.
-    ///
-    /// # Errors
-    /// What is wrong with the rules, or that they exclude a policy.
-    pub fn models_of_any_engine(&self, policies: &[String]) -> Result<Vec<Model>> {
-        let set = self.rules.over(RuleSet::SIMULATED)?;
-        Ok(rules::policies(&set, policies)?.into_iter().map(|policy| self.model_of(&set, policy)).collect())
+        self.models_under(&self.rules.over(RuleSet::SIMULATED)?, policies)
     }
 
     /// As [`HeapArguments::models`], for a command that finds the length of the heap itself.
@@ -50,9 +38,11 @@ impl HeapArguments {
     /// # Errors
     /// As [`HeapArguments::models`].
     pub fn models_of_any_length(&self, policies: &[String]) -> Result<Vec<Model>> {
-        let set = RuleSet { limit: None, ..self.rules.of_any_length(RuleSet::SIMULATED)? };
-        rules::refuse_odd(&set)?;
-        Ok(rules::policies(&set, policies)?.into_iter().map(|policy| self.model_of(&set, policy)).collect())
+        self.models_under(&RuleSet { limit: None, ..self.rules.of_any_length(RuleSet::SIMULATED)? }, policies)
+    }
+
+    fn models_under(&self, set: &RuleSet, policies: &[String]) -> Result<Vec<Model>> {
+        Ok(rules::policies(set, policies)?.into_iter().map(|policy| self.model_of(set, policy)).collect())
     }
 
     fn model_of(&self, set: &RuleSet, policy: PolicyKind) -> Model {
@@ -65,4 +55,13 @@ pub fn open(path: &Path) -> Result<Reader<'static>> {
     let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
     let reader = Reader::new(BufReader::new(file)).with_context(|| path.display().to_string())?;
     Ok(reader.up_to_damage())
+}
+
+/// Prints which of the heaps the reference engine simulates, and why.
+pub fn print_engines(models: &[Model]) {
+    for model in models {
+        if let Some(reason) = model.odd_reason() {
+            heapwright_show::println!("{}: reference engine, because {reason}", model.policy.name());
+        }
+    }
 }

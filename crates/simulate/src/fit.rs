@@ -13,7 +13,7 @@ use heapwright_placement::{PolicyKind, Rules};
 use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Model, Recording, Says};
 use serde::Serialize;
 
-use crate::choice::HeapArguments;
+use crate::choice::{HeapArguments, print_engines};
 use heapwright_allocators::policy;
 use heapwright_host::parallel;
 use heapwright_show::number;
@@ -94,6 +94,8 @@ struct Row {
     worst_cases: Vec<Bound>,
     /// Whether the theorems are about programs like this one.
     premises_hold: bool,
+    /// The engine that placed the blocks: `fast` or `reference`.
+    engine: &'static str,
     seconds: f64,
     /// Why only a part of the trace was replayed.
     damage: Option<String>,
@@ -105,8 +107,8 @@ const ROOM: usize = 256 << 20;
 /// Searches, and prints the results.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
-        arguments.heap.rules.region.is_none(),
-        "--region is what fit searches: leave it out, or use `heapwright replay`"
+        arguments.heap.rules.region.is_none() && arguments.heap.rules.limit.is_none(),
+        "the length of the region is what fit searches: leave out --region and --limit, or use `heapwright replay`"
     );
     let name = arguments.trace.display();
     let recording = Recording::open(&arguments.trace, ROOM).with_context(|| name.to_string())?;
@@ -129,6 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         results::print(&rows)?;
     } else {
         print(&rows, &demand, &rules);
+        print_engines(&unseeded(&models));
     }
     Ok(if rows.iter().all(|row| row.fit.is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -146,6 +149,11 @@ fn models(arguments: &Arguments) -> Result<Vec<Model>> {
     Ok(arguments.heap.models_of_any_length(&arguments.policy)?.into_iter().flat_map(of).collect())
 }
 
+/// The models, one for each policy.
+fn unseeded(models: &[Model]) -> Vec<Model> {
+    models.chunk_by(|a, b| a.policy == b.policy).map(|same| same[0]).collect()
+}
+
 impl Row {
     fn new(model: &Model, fit: Option<Fit>, demand: &Demand, start: Instant) -> Row {
         let mut worst_cases = Bound::all(demand, &model.rules);
@@ -157,7 +165,8 @@ impl Row {
             lower_bound: demand.least_region(model.policy, &model.rules),
             demand: *demand,
             worst_cases,
-            premises_hold: Bound::premises_hold(demand, &model.rules),
+            premises_hold: Bound::premises_hold(demand, &model.rules) && model.odd_reason().is_none(),
+            engine: model.engine_name(),
             seconds: start.elapsed().as_secs_f64(),
             damage: None,
         }

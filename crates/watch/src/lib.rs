@@ -40,6 +40,8 @@ use self::live::{End, Live};
 use self::program::{Output, Plan, Program, Session};
 use self::terminal::Terminal;
 use heapwright_allocators::policy;
+use heapwright_allocators::rules::{self, RuleArguments};
+use heapwright_rules::RuleSet;
 use heapwright_run::{failed, launch, program as file};
 use heapwright_show::number::parse_duration;
 use heapwright_show::output::failure;
@@ -51,6 +53,7 @@ Examples:
   heapwright watch -p worst -- g++ -c big.cpp        finds the compiler that g++ starts
   heapwright watch --pid 4711                        a process, for example of `heapwright run`
   heapwright watch gcc.hwt -p first -p best          explains a trace under two policies
+  heapwright watch gcc.hwt --rules report000         by the rules of a published allocator
   heapwright watch --once --after 2 -- python3 x.py  one picture after two seconds, as text
 
 Keys: q quit, z and Z zoom, up, down, PgUp and PgDn move, 0 the whole heap, Tab another process (another
@@ -73,6 +76,10 @@ pub struct Arguments {
     /// policies side by side.
     #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::drop_in()))]
     pub policy: Vec<String>,
+
+    /// The rules of the heap.
+    #[command(flatten)]
+    pub rules: RuleArguments,
 
     /// Start after this event of the trace, paused.
     #[arg(long, value_name = "EVENT", requires = "trace")]
@@ -114,10 +121,11 @@ pub struct Arguments {
 /// Watches the given program, process or trace.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.trace {
-        let Arguments { policy, at, once, .. } = arguments;
-        return trace::run(&trace::Plan { path, policies: policy, at: *at, once: *once });
+        let Arguments { policy, rules, at, once, .. } = arguments;
+        return trace::run(&trace::Plan { path, policies: policy, rules, at: *at, once: *once });
     }
     if let Some(pid) = arguments.pid {
+        ensure!(!arguments.rules.are_given(), "process {pid} has its rules already: leave them out");
         return watch_process(arguments, pid);
     }
     if arguments.program.is_empty() {
@@ -145,10 +153,12 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
 }
 
 fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
+    let (policy, rules) = chosen_policy(arguments)?;
     // Taken before the program starts: if it fails, the program need not run.
     let mut terminal = if arguments.once { None } else { Some(Terminal::take()?) };
     let plan = Plan {
-        policy: arguments.policy.first().map_or(policy::CACHED, String::as_str),
+        policy: &policy,
+        rules,
         seed: arguments.seed,
         output: match &arguments.output {
             Some(path) => Output::File(path),
@@ -169,6 +179,16 @@ fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
         End::Left => ExitCode::SUCCESS,
         End::Signal(signal) => launch::end_by(signal),
     })
+}
+
+/// Returns the policy of the program, and its rules if any were named.
+fn chosen_policy(arguments: &Arguments) -> Result<(String, Option<RuleSet>)> {
+    let named = arguments.policy.first().map(String::as_str);
+    if !arguments.rules.are_given() {
+        return Ok((named.unwrap_or(policy::CACHED).to_owned(), None));
+    }
+    let (policy, set) = rules::of_program(&arguments.rules, named)?;
+    Ok((policy, Some(set)))
 }
 
 /// Interval between samples before the picture is printed.

@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use super::log::Log;
 use heapwright_allocators::preload;
+use heapwright_rules::RuleSet;
 use heapwright_run::{NotStarted, in_front};
 
 /// How long a program may take to end after SIGTERM before it is killed.
@@ -50,6 +51,8 @@ pub enum Session {
 pub struct Plan<'p> {
     /// The policy's name.
     pub policy: &'p str,
+    /// The rules of its heap; `None` for the usual ones.
+    pub rules: Option<RuleSet>,
     /// The seed of random fit.
     pub seed: Option<u64>,
     /// Where its output goes.
@@ -85,6 +88,9 @@ impl Program {
         command.args(&plan.command[1..]);
         command.env(preload::LD_PRELOAD, in_front(&preload::library(None)?));
         command.env(preload::POLICY, plan.policy).env(preload::WATCH, states.path());
+        if let Some(rules) = &plan.rules {
+            command.env(preload::RULES, rules.to_string());
+        }
         if let Some(seed) = plan.seed {
             command.env(preload::SEED, seed.to_string());
         }

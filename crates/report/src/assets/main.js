@@ -185,11 +185,14 @@ async function map() {
 
 function making() {
   const { rules } = data;
-  const region = rules.region === null ? "grows by what is missing" : `is a fixed region of ${bytes(rules.region)}`;
+  const growth = rules.named === null ? "grows by what is missing" : "grows by its rule";
+  const region = rules.region === null ? growth : `is a fixed region of ${bytes(rules.region)}`;
+  const named = rules.named === null ? "" : ` All rules: ${rules.named}.`;
+  const reference = rules.reference_engines.map((policy) => ` The reference engine placed the blocks of ${policy}.`).join("");
   byId("blocks-note").textContent = `${plural(data.trace.blocks, "block")}; a resized block counts as one that goes and one that appears. ${
     plural(data.trace.never_freed, "block")} of ${bytes(data.trace.never_freed_bytes)} in all were never freed and have no lifetime.`;
   byId("making").replaceChildren(
-    element("p", {}, `The trace ${data.trace.file} was replayed by heapwright's engine under each policy, without any memory being allocated. The result is exact, and the same on every machine. Granules have ${rules.granule} bytes, headers ${rules.header}; the heap ${region}.`),
+    element("p", {}, `The trace ${data.trace.file} was replayed by heapwright's engine under each policy, without any memory being allocated. The result is exact, and the same on every machine. Granules have ${rules.granule} bytes, headers ${rules.header}; the heap ${region}.${named}${reference}`),
     element("p", {}, "Quantities over time are down-sampled by joining neighbours: every least and every most is kept. Cells of the maps are exact sums over all events of their column, rounded to 1/255."),
     element("dl", { class: "making" }, ...data.trace.about.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])));
 }

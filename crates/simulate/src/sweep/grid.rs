@@ -4,25 +4,26 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use heapwright_placement::{Growth, PolicyKind, Rules};
+use heapwright_allocators::rules;
+use heapwright_placement::PolicyKind;
 use heapwright_replay::Model;
+use heapwright_rules::RuleSet;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::lists::NamedSet;
+
 /// The version of the form of rows.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What is combined with what.
 #[derive(Clone, Debug, Serialize)]
 pub struct Grid {
     /// The traces: names and hashes, no paths, so that shards may run on different machines.
     pub traces: Vec<TraceName>,
-    /// By name.
+    /// By name; empty for all that a set of rules allows.
     pub policies: Vec<String>,
-    pub granules: Vec<u32>,
-    pub headers: Vec<u32>,
-    pub min_remainders: Vec<u32>,
-    pub shapes: Vec<Shape>,
+    pub sets: Vec<NamedSet>,
     /// Of random fit; the other policies are tried once.
     pub seeds: Vec<u64>,
 }
@@ -35,85 +36,60 @@ pub struct TraceName {
     pub hash: String,
 }
 
-/// How long a heap is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Shape {
-    /// As long as it needs to be, growing by a rule.
-    Append,
-    Extend,
-    Pages(u32),
-    /// A fixed region; its length in bytes.
-    Region(usize),
-}
-
 /// One combination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Which of the traces.
     pub trace: usize,
-    pub shape: Shape,
+    /// Which of the sets of rules.
+    pub set: usize,
     pub model: Model,
-}
-
-impl Shape {
-    /// The growth rule, as it is typed.
-    pub fn growth(self) -> String {
-        match self {
-            Shape::Append => "append".to_owned(),
-            Shape::Extend => "extend".to_owned(),
-            Shape::Pages(bytes) => format!("pages:{bytes}"),
-            Shape::Region(_) => "fixed".to_owned(),
-        }
-    }
-
-    /// The length of a fixed region.
-    pub fn region(self) -> Option<usize> {
-        if let Shape::Region(bytes) = self { Some(bytes) } else { None }
-    }
-
-    fn rule(self) -> Growth {
-        match self {
-            Shape::Append => Growth::Append,
-            Shape::Extend => Growth::Extend,
-            Shape::Pages(bytes) => Growth::Pages(bytes),
-            Shape::Region(_) => Growth::Fixed,
-        }
-    }
+    /// Why there can be no such heap.
+    pub refusal: Option<String>,
 }
 
 impl Grid {
-    /// All points, in their order: by trace, policy, granule, header, minimum remainder, shape and seed.
+    /// All points, in their order: by trace, policy, rules and seed.
     pub fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
-        for (trace, policy) in
-            (0..self.traces.len()).flat_map(|trace| self.policies.iter().map(move |name| (trace, name)))
-        {
-            let Some(policy) = PolicyKind::from_name(policy) else { continue };
-            let seeds = if policy == PolicyKind::Random { &self.seeds[..] } else { &[1] };
-            for &granule in &self.granules {
-                for &header in &self.headers {
-                    for &min_remainder in &self.min_remainders {
-                        for &shape in &self.shapes {
-                            let rules =
-                                Rules { granule, header, min_remainder, growth: shape.rule(), ..Rules::default() };
-                            let usual = Model::with(policy, rules);
-                            let capacity = shape.region().unwrap_or(usual.capacity);
-                            let of = |&seed: &u64| Point { trace, shape, model: Model { capacity, seed, ..usual } };
-                            points.extend(seeds.iter().map(of));
-                        }
+        for trace in 0..self.traces.len() {
+            for policy in PolicyKind::ALL.into_iter().filter(|policy| self.names(*policy)) {
+                let seeds = if policy == PolicyKind::Random { &self.seeds[..] } else { &[1] };
+                for (set, named) in self.sets.iter().enumerate() {
+                    let refusal = self.refusal(policy, &named.set);
+                    if self.policies.is_empty() && refusal.is_some() && self.allows_another(&named.set) {
+                        continue;
                     }
+                    let model = Model::of_set(policy, &named.set);
+                    let of = |&seed| Point { trace, set, model: Model { seed, ..model }, refusal: refusal.clone() };
+                    points.extend(seeds.iter().map(of));
                 }
             }
         }
         points
     }
 
+    /// Whether a policy is one of the sweep's.
+    fn names(&self, policy: PolicyKind) -> bool {
+        self.policies.is_empty() || self.policies.iter().any(|name| name == policy.name())
+    }
+
+    /// Why these rules are none of this policy, or of none at all.
+    fn refusal(&self, policy: PolicyKind, set: &RuleSet) -> Option<String> {
+        let allowed = rules::policies(set, &[policy.name().to_owned()]).map(|_| ());
+        allowed.and_then(|()| Ok(set.validate()?)).err().map(|error| error.to_string())
+    }
+
+    /// Whether some policy can have these rules: then the others have no rows where none was named.
+    fn allows_another(&self, set: &RuleSet) -> bool {
+        PolicyKind::ALL.iter().any(|policy| self.refusal(*policy, set).is_none())
+    }
+
     /// At least as many points as there are.
     pub fn most_points(&self) -> usize {
-        let lists = [self.traces.len(), self.policies.len(), self.granules.len(), self.headers.len()];
-        let more = [self.min_remainders.len(), self.shapes.len(), self.seeds.len().max(1)];
-        lists.into_iter().chain(more).fold(1, usize::saturating_mul)
+        let policies = PolicyKind::ALL.iter().filter(|policy| self.names(**policy)).count();
+        let lists = [self.traces.len(), policies, self.sets.len(), self.seeds.len().max(1)];
+        lists.into_iter().fold(1, usize::saturating_mul)
     }
 
     /// Returns the identity of this sweep: parameters, contents of traces, version of the program and form of rows.

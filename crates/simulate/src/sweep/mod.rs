@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
@@ -18,13 +18,15 @@ use heapwright_show::progress::Progress;
 
 mod file;
 mod grid;
+mod lists;
 pub mod merge;
 mod parquet;
 mod row;
 mod typed;
 
 use file::Rows;
-use grid::{Grid, Point, Shape, TraceName};
+use grid::{Grid, Point, TraceName};
+use lists::Lists;
 use row::Sweep;
 use typed::Shard;
 
@@ -35,6 +37,7 @@ Examples:
   heapwright sweep *.hwt --granule 8,16 --min-remainder 1,32,64 -o all.parquet
   heapwright sweep gcc.hwt --policy random --seed 1..20 --growth extend,pages:64KiB -o random.csv
   heapwright sweep gcc.hwt --region 8M,12M,16M -o regions.csv                how many requests are refused
+  heapwright sweep gcc.hwt --rules report000,report003 --merging both,deferred -o rules.csv
   heapwright sweep gcc.hwt -o gcc.csv --resume                               go on after an interruption
   heapwright sweep *.hwt --shard $SLURM_ARRAY_TASK_ID/16 -o part-$SLURM_ARRAY_TASK_ID.csv     one of 0 to 15
   heapwright merge part-*.csv -o all.parquet
@@ -57,25 +60,9 @@ pub struct Arguments {
           value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
     pub policy: Vec<String>,
 
-    /// The smallest units of placement, in bytes.
-    #[arg(long, value_name = "SIZES", default_value = "16")]
-    pub granule: String,
-
-    /// Bytes that every block loses in front of its payload.
-    #[arg(long, value_name = "SIZES", default_value = "0")]
-    pub header: String,
-
-    /// Remainders shorter than this stay with the block.
-    #[arg(long, value_name = "SIZES", default_value = "1")]
-    pub min_remainder: String,
-
-    /// How the heap grows: extend, append, pages:BYTES [default: extend, without --region].
-    #[arg(long, value_name = "RULES")]
-    pub growth: Option<String>,
-
-    /// Lengths of fixed regions in bytes, in addition to the heaps that grow.
-    #[arg(long, value_name = "SIZES")]
-    pub region: Option<String>,
+    /// The rules.
+    #[command(flatten)]
+    pub rules: Lists,
 
     /// Seeds of random fit, and ranges of them, as in 1..20.
     #[arg(long, value_name = "SEEDS", default_value = "1")]
@@ -122,18 +109,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let recordings = recordings(arguments)?;
-    let left: Vec<(usize, Point)> = mine[done..].iter().map(|&number| (number, all[number])).collect();
+    let left = &mine[done..];
     let progress = Progress::new("points", left.len());
     let simulate = |at: usize| {
-        let point = &left[at].1;
+        let point = &all[left[at]];
         outcome(&recordings, point).with_context(|| arguments.traces[point.trace].display().to_string())
     };
     let mut reasons = Vec::new();
     parallel::in_order(arguments.jobs.unwrap_or_else(parallel::cores), 0..left.len(), simulate, |at, outcome| {
-        let (number, point) = &left[at];
+        let (number, point) = (left[at], &all[left[at]]);
         reasons.extend(outcome.as_ref().err().cloned());
         progress.step();
-        rows.put(&sweep.row(*number, point, &outcome))
+        rows.put(&sweep.row(number, point, &outcome))
     })?;
     rows.finish()?;
     drop(progress);
@@ -142,24 +129,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn grid(arguments: &Arguments) -> Result<Grid> {
-    let typed = |option: &str, error: String| anyhow::anyhow!("--{option}: {error}");
-    let sizes = |option: &'static str, text: &str| typed::sizes(text).map_err(|error| typed(option, error));
-    let mut shapes = Vec::new();
-    if let Some(growth) = arguments.growth.as_deref().or(arguments.region.is_none().then_some("extend")) {
-        shapes.extend(typed::growths(growth).map_err(|error| typed("growth", error))?);
-    }
-    if let Some(regions) = &arguments.region {
-        shapes.extend(typed::regions(regions).map_err(|error| typed("region", error))?.into_iter().map(Shape::Region));
-    }
-    let every = PolicyKind::ALL.map(|policy| policy.name().to_owned()).to_vec();
     let grid = Grid {
         traces: arguments.traces.iter().map(|path| TraceName::of(path)).collect::<Result<_>>()?,
-        policies: if arguments.policy.is_empty() { every } else { arguments.policy.clone() },
-        granules: sizes("granule", &arguments.granule)?,
-        headers: sizes("header", &arguments.header)?,
-        min_remainders: sizes("min-remainder", &arguments.min_remainder)?,
-        shapes,
-        seeds: typed::seeds(&arguments.seed).map_err(|error| typed("seed", error))?,
+        policies: arguments.policy.clone(),
+        sets: arguments.rules.sets()?,
+        seeds: typed::seeds(&arguments.seed).map_err(|error| anyhow!("--seed: {error}"))?,
     };
     ensure!(grid.most_points() <= MOST_POINTS, "these are more than {MOST_POINTS} points: sweep in parts");
     Ok(grid)
@@ -180,6 +154,9 @@ fn recordings(arguments: &Arguments) -> Result<Vec<Recording>> {
 
 /// What comes of a point, or why there can be no such heap; an error is the trace's.
 fn outcome(recordings: &[Recording], point: &Point) -> Result<Result<Outcome, String>, ReplayError> {
+    if let Some(refusal) = &point.refusal {
+        return Ok(Err(refusal.clone()));
+    }
     match recordings[point.trace].replay(&point.model) {
         Err(ReplayError::Trace(error)) => Err(ReplayError::Trace(error)),
         outcome => Ok(outcome.map_err(|error| error.to_string())),

@@ -1,7 +1,9 @@
 //! A row of a sweep: its columns and its values.
 
 use csv::StringRecord;
+use heapwright_placement::PolicyKind;
 use heapwright_replay::Outcome;
+use heapwright_rules::{Growth, GrowthText, RuleSet};
 
 use super::grid::{Grid, Point, SCHEMA};
 
@@ -14,7 +16,7 @@ pub enum Kind {
 }
 
 /// The columns, in order.
-pub const COLUMNS: [(&str, Kind); 31] = [
+pub const COLUMNS: [(&str, Kind); 41] = [
     ("schema", Kind::Whole),
     ("version", Kind::Text),
     ("sweep", Kind::Text),
@@ -23,12 +25,22 @@ pub const COLUMNS: [(&str, Kind); 31] = [
     ("trace", Kind::Text),
     ("trace_sha256", Kind::Text),
     ("policy", Kind::Text),
+    ("rules", Kind::Text),
     ("granule", Kind::Whole),
     ("header", Kind::Whole),
+    ("align", Kind::Whole),
     ("min_remainder", Kind::Whole),
     ("growth", Kind::Text),
     ("region", Kind::Whole),
+    ("limit", Kind::Whole),
+    ("least", Kind::Whole),
+    ("zero", Kind::Text),
+    ("merging", Kind::Text),
+    ("split", Kind::Text),
+    ("rover", Kind::Text),
+    ("worst", Kind::Text),
     ("seed", Kind::Whole),
+    ("engine", Kind::Text),
     ("not_simulated", Kind::Text),
     ("events", Kind::Whole),
     ("refused", Kind::Whole),
@@ -53,7 +65,7 @@ pub const SWEEP: usize = 2;
 pub const POINTS: usize = 3;
 pub const POINT: usize = 4;
 /// Where rows say why there are no figures.
-pub const NOT_SIMULATED: usize = 14;
+pub const NOT_SIMULATED: usize = 24;
 
 /// The names of the columns.
 pub fn headings() -> StringRecord {
@@ -71,8 +83,11 @@ impl Sweep<'_> {
     /// The row of point `number`: what came of it, or why it cannot be.
     pub fn row(&self, number: usize, point: &Point, outcome: &Result<Outcome, String>) -> StringRecord {
         let trace = &self.grid.traces[point.trace];
-        let model = &point.model;
-        let seed = (model.policy == heapwright_placement::PolicyKind::Random).then_some(model.seed);
+        let (model, named) = (&point.model, &self.grid.sets[point.set]);
+        let RuleSet { rules, requests, limit, odd, .. } = &named.set;
+        let (region, limit) = if rules.growth == Growth::Fixed { (*limit, None) } else { (None, *limit) };
+        let seed = (model.policy == PolicyKind::Random).then_some(model.seed);
+        let [merging, split, rover, worst] = odd.entries().map(|(_, value)| value.to_owned());
         let mut row = StringRecord::new();
         let parameters = [
             SCHEMA.to_string(),
@@ -83,12 +98,22 @@ impl Sweep<'_> {
             trace.name.clone(),
             trace.hash.clone(),
             model.policy.name().to_owned(),
-            model.rules.granule.to_string(),
-            model.rules.header.to_string(),
-            model.rules.min_remainder.to_string(),
-            point.shape.growth(),
-            text(point.shape.region()),
+            named.name.clone(),
+            rules.granule.to_string(),
+            rules.header.to_string(),
+            requests.align.to_string(),
+            rules.min_remainder.to_string(),
+            GrowthText(rules.growth).to_string(),
+            text(region),
+            text(limit),
+            requests.least.to_string(),
+            requests.zero.name().to_owned(),
+            merging,
+            split,
+            rover,
+            worst,
             text(seed),
+            model.engine_name().to_owned(),
         ];
         parameters.iter().for_each(|value| row.push_field(value));
         row.push_field(outcome.as_ref().err().map_or("", String::as_str));

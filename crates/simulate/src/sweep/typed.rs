@@ -1,26 +1,18 @@
 //! Lists of values as they are typed: `8,16,32` or `1..20`.
 
-use super::grid::Shape;
-use heapwright_show::number::{parse_bytes, parse_short_bytes};
+use heapwright_show::number::parse_bytes;
 
-/// Numbers of bytes, separated by commas.
-pub fn sizes(text: &str) -> Result<Vec<u32>, String> {
-    parts(text, |part| parse_short_bytes(part).map_err(|error| format!("{part}: {error}")))
+/// Values, separated by commas.
+pub fn values(text: &str) -> Result<Vec<String>, String> {
+    parts(text, |part| match part {
+        "" => Err("a value is missing between commas".to_owned()),
+        part => Ok(part.to_owned()),
+    })
 }
 
 /// Lengths of regions, separated by commas.
 pub fn regions(text: &str) -> Result<Vec<usize>, String> {
     parts(text, parse_bytes)
-}
-
-/// Growth rules, separated by commas.
-pub fn growths(text: &str) -> Result<Vec<Shape>, String> {
-    parts(text, |part| match part.split_once(':') {
-        None if part == "append" => Ok(Shape::Append),
-        None if part == "extend" => Ok(Shape::Extend),
-        Some(("pages", bytes)) => Ok(Shape::Pages(sizes(bytes)?[0])),
-        _ => Err(format!("{part} is no growth rule: append, extend or pages:BYTES, as in pages:64KiB")),
-    })
 }
 
 /// The most seeds that a range may have.
@@ -71,14 +63,14 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_people_type_them() {
-        assert_eq!(sizes("8, 16,1KiB"), Ok(vec![8, 16, 1024]));
-        assert_eq!(growths("extend,pages:64K"), Ok(vec![Shape::Extend, Shape::Pages(65536)]));
+        assert_eq!(values("8, 16,1KiB"), Ok(["8", "16", "1KiB"].map(str::to_owned).to_vec()));
+        assert_eq!(regions("8, 16,1KiB"), Ok(vec![8, 16, 1024]));
         assert_eq!(seeds("7,1..3"), Ok(vec![7, 1, 2, 3]));
         assert_eq!(shard("2/3"), Ok(Shard { this: 2, of: 3 }));
-        for text in ["", "8,,16", "8G", "-1"] {
-            assert!(sizes(text).is_err(), "{text}");
+        for text in ["", "8,,16", "-1"] {
+            assert!(regions(text).is_err(), "{text}");
         }
-        assert!(growths("fixed").is_err() && growths("pages").is_err() && growths("pages:x").is_err());
+        assert!(values("8,,16").is_err() && values("").is_err());
         assert!(seeds("5..1").is_err() && seeds("0..18446744073709551615").is_err() && seeds("a").is_err());
         assert!(shard("3/3").is_err() && shard("0/0").is_err() && shard("1").is_err() && shard("-1/2").is_err());
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use heapwright_placement::{BlockState, Engine};
+use heapwright_placement::{BlockState, Engine, Rules};
 
 /// A run of free bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +31,16 @@ pub struct Before {
     pub end: usize,
     /// Next fit's rover: the end of the block that was placed last.
     pub rover: usize,
-    /// The block that the event is about, if there is one.
+    /// The block that the event is about, with its header, if there is one.
     pub block: Range<usize>,
 }
 
 impl Before {
-    /// Copies the state of `engine` before something happens to the block at `block`. Time: a walk of the heap.
-    pub fn of(engine: &impl Engine, rover: usize, block: Option<usize>) -> Before {
+    /// Copies the state of `engine` before something happens to the block whose bytes are `block`. Time: a walk of the
+    /// heap.
+    pub fn of(engine: &impl Engine, rover: usize, block: Range<usize>) -> Before {
         let free = engine.blocks().filter(|block| block.state == BlockState::Free);
         let holes = free.map(|block| Hole { start: block.offset, len: block.size }).collect();
-        let block = block.map_or(0..0, |start| start..start + engine.usable_size(start).unwrap_or(0));
         Before { holes, top: engine.top(), end: engine.heap_size(), rover, block }
     }
 
@@ -57,26 +57,42 @@ impl Before {
     }
 }
 
-/// What a block needs of a hole, in bytes: in a heap without headers whose region has every alignment.
+/// What a block needs of a hole, in bytes, in a region that has every alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The block's length, a multiple of the granule.
+    /// The block's length with its header, a multiple of the granule.
     pub len: usize,
-    /// The block starts at a multiple of this.
+    /// The payload starts at a multiple of this.
     pub align: usize,
-    /// The smallest unit of placement, and the shortest hole.
+    /// The smallest unit of placement.
     pub granule: usize,
+    /// The bytes in front of the payload.
+    pub header: usize,
+    /// The shortest hole.
+    pub least_hole: usize,
 }
 
 impl Need {
-    /// Returns the need of a request.
-    pub fn of(size: usize, align: usize, granule: usize) -> Need {
-        Need { len: size.max(1).next_multiple_of(granule), align: align.max(granule), granule }
+    /// Returns the need of a request for `size` bytes of the engine at a multiple of `align`.
+    pub fn of(size: usize, align: usize, rules: &Rules) -> Need {
+        let [granule, header] = [rules.granule, rules.header].map(|bytes| bytes as usize);
+        Need {
+            len: size.max(1).next_multiple_of(granule) + header,
+            align: align.max(granule),
+            granule,
+            header,
+            least_hole: (rules.min_remainder as usize).max(1).next_multiple_of(granule),
+        }
     }
 
-    /// Returns the bytes that alignment leaves free in front of the block in a hole at `start`.
+    /// Returns the bytes that alignment leaves free in front of the block in a hole at `start`: none, or enough for a
+    /// hole.
     pub fn gap(&self, start: usize) -> usize {
-        start.next_multiple_of(self.align) - start
+        let payload = start + self.header;
+        match payload.next_multiple_of(self.align) - payload {
+            0 => 0,
+            gap => gap + self.least_hole.saturating_sub(gap).next_multiple_of(self.align),
+        }
     }
 
     /// Returns whether the block fits the hole.
@@ -86,6 +102,7 @@ impl Need {
 
     /// Returns a length that suffices wherever the hole starts.
     pub fn longest(&self) -> usize {
-        if self.align == self.granule { self.len } else { self.len + self.align }
+        let gap = if self.align == self.granule { 0 } else { self.align + self.least_hole - self.granule };
+        self.len + gap
     }
 }

@@ -6,7 +6,7 @@ use heapwright_replay::{Effect, Model, Simulation};
 use heapwright_trace::Event;
 
 use super::before::Before;
-use super::story::Story;
+use super::story::{Story, range};
 use crate::history::{History, Point};
 
 /// A heap under a policy.
@@ -23,10 +23,14 @@ pub struct Lane {
 
 impl Lane {
     /// Creates an empty heap.
-    pub fn new(policy: PolicyKind) -> Result<Lane> {
-        let model = Model::usual(policy);
+    pub fn new(model: Model) -> Result<Lane> {
         let simulation = Simulation::new(&model)?;
         Ok(Lane { model, simulation, rover: 0, story: None, history: History::default() })
+    }
+
+    /// Returns the heap that is simulated.
+    pub fn model(&self) -> &Model {
+        &self.model
     }
 
     /// Returns its policy.
@@ -69,10 +73,11 @@ impl Lane {
             Event::Free { block } | Event::Resize { block, .. } => Some(block),
             _ => None,
         };
-        let block = number.and_then(|number| self.simulation.live_block(number)).map(|placed| placed.offset);
-        let before = Before::of(self.simulation.engine(), self.rover, block);
+        let block = number.and_then(|number| self.simulation.live_block(number));
+        let engine = self.simulation.engine();
+        let before = Before::of(engine, self.rover, block.map_or(0..0, |block| range(engine, &self.model, block)));
         let effect = self.take(event);
-        self.story = Some(Story::of(event, &effect, &before, self.simulation.engine(), self.granule()));
+        self.story = Some(Story::of(event, &effect, &before, self.simulation.engine(), &self.model));
     }
 
     /// Samples the heap for the history. Time: a walk of the heap.

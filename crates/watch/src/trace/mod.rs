@@ -20,7 +20,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use heapwright_allocators::rules::{self, RuleArguments};
 use heapwright_placement::PolicyKind;
+use heapwright_replay::Model;
+use heapwright_rules::RuleSet;
 
 use self::player::Player;
 use self::show::Show;
@@ -36,6 +39,8 @@ pub struct Plan<'p> {
     pub path: &'p Path,
     /// The names of the policies.
     pub policies: &'p [String],
+    /// The rules of their heaps.
+    pub rules: &'p RuleArguments,
     /// The event to start after, paused.
     pub at: Option<u64>,
     /// Whether to print one picture and exit.
@@ -47,7 +52,12 @@ const MOST: usize = 2;
 
 /// Plays the trace.
 pub fn run(plan: &Plan) -> Result<ExitCode> {
-    let mut player = Player::open(plan.path, &policies(plan.policies)?)?;
+    let set = plan.rules.over(RuleSet::SIMULATED)?;
+    let choices: Vec<Model> =
+        rules::policies(&set, &[])?.into_iter().map(|policy| Model::of_set(policy, &set)).collect();
+    let heaps: Vec<Model> =
+        policies(&set, plan.policies)?.into_iter().map(|policy| Model::of_set(policy, &set)).collect();
+    let mut player = Player::open(plan.path, &heaps, choices)?;
     if let Some(at) = plan.at {
         player.is_paused = true;
         player.seek(at)?;
@@ -60,18 +70,15 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
     Ok(end.map_or(ExitCode::SUCCESS, launch::end_by))
 }
 
-fn policies(names: &[String]) -> Result<Vec<PolicyKind>> {
+/// Returns the policies of these names; the first one that the rules allow if none is named.
+fn policies(set: &RuleSet, names: &[String]) -> Result<Vec<PolicyKind>> {
     ensure!(names.len() <= MOST, "no more than {MOST} policies can be watched at once");
-    let mut policies = Vec::new();
-    for name in names {
-        match PolicyKind::from_name(name) {
-            Some(policy) => policies.push(policy),
-            None => bail!("a trace cannot be replayed under {name}; every other policy works"),
-        }
+    let other = names.iter().find(|name| PolicyKind::from_name(name).is_none());
+    if let Some(name) = other {
+        bail!("a trace cannot be replayed under {name}; every other policy works");
     }
-    if policies.is_empty() {
-        policies.push(PolicyKind::First);
-    }
+    let mut policies = rules::policies(set, names)?;
+    policies.truncate(names.len().max(1));
     Ok(policies)
 }
 
@@ -85,7 +92,8 @@ fn print(player: &mut Player, at: Option<u64>) -> Result<ExitCode> {
     let (at, count) = (number::grouped(player.at), number::grouped(player.count));
     writeln!(out, "{} after {at} of {count} events", player.program())?;
     for lane in &player.lanes {
-        writeln!(out, "\nunder {}", lane.policy().name())?;
+        let engine = lane.model().odd_reason().map(|reason| format!(" (reference engine: {reason})"));
+        writeln!(out, "\nunder {}{}", lane.policy().name(), engine.unwrap_or_default())?;
         if let Some(story) = &lane.story {
             writeln!(out, "  {}\n  {}", story.what, story.why)?;
         }

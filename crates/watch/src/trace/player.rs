@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use heapwright_placement::PolicyKind;
+use heapwright_replay::Model;
 use heapwright_trace::{Event, ReadError, Reader};
 
 use super::lane::Lane;
@@ -32,6 +32,8 @@ pub struct Player {
     reader: Reader<'static>,
     /// The heaps.
     pub lanes: Vec<Lane>,
+    /// The heaps that a lane can change to.
+    choices: Vec<Model>,
     /// Number of events.
     pub count: u64,
     /// Number of events applied.
@@ -49,13 +51,14 @@ pub struct Player {
 }
 
 impl Player {
-    /// Opens the trace at `path`, paused at its start, under each of `policies`.
-    pub fn open(path: &Path, policies: &[PolicyKind]) -> Result<Player> {
+    /// Opens the trace at `path`, paused at its start, with each of these heaps; each can change to any of `choices`.
+    pub fn open(path: &Path, heaps: &[Model], choices: Vec<Model>) -> Result<Player> {
         let (count, damage) = count(path)?;
         Ok(Player {
             path: path.to_owned(),
             reader: open(path)?,
-            lanes: policies.iter().map(|&policy| Lane::new(policy)).collect::<Result<_>>()?,
+            lanes: heaps.iter().map(|&model| Lane::new(model)).collect::<Result<_>>()?,
+            choices,
             count,
             at: 0,
             speed: rounded((count / FIRST_LENGTH).max(1)),
@@ -111,8 +114,9 @@ impl Player {
     /// Gives heap number `lane` the next policy, and replays every event up to here for it.
     pub fn change_policy(&mut self, lane: usize) -> Result<()> {
         let at = self.target.unwrap_or(self.at);
-        let number = PolicyKind::ALL.iter().position(|&policy| policy == self.lanes[lane].policy());
-        let next = PolicyKind::ALL[(number.unwrap_or(0) + 1) % PolicyKind::ALL.len()];
+        let number = self.choices.iter().position(|model| model == self.lanes[lane].model());
+        let next = number.map_or(0, |number| (number + 1) % self.choices.len());
+        let Some(&next) = self.choices.get(next) else { return Ok(()) };
         self.lanes[lane] = Lane::new(next)?;
         self.restart()?;
         self.target = Some(at);
@@ -123,7 +127,7 @@ impl Player {
         self.reader = open(&self.path)?;
         self.at = 0;
         for lane in &mut self.lanes {
-            *lane = Lane::new(lane.policy())?;
+            *lane = Lane::new(*lane.model())?;
         }
         Ok(())
     }

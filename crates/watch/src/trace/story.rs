@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use heapwright_placement::{BlockState, Engine, PolicyKind};
-use heapwright_replay::{Effect, Placed};
-use heapwright_trace::{Event, Kind};
+use heapwright_replay::{Effect, Model, Placed};
+use heapwright_trace::{DEFAULT_ALIGN, Event, Kind};
 
 use super::before::{Before, Hole, Need};
 use super::why::Why;
@@ -24,15 +24,27 @@ pub struct Story {
 
 impl Story {
     /// Explains what `event` did by `effect` to the heap of `engine`, which was as `before`.
-    pub fn of(event: &Event, effect: &Effect, before: &Before, engine: &impl Engine, granule: usize) -> Story {
-        let explainer = Explainer { before, engine, granule };
+    pub fn of(event: &Event, effect: &Effect, before: &Before, engine: &impl Engine, model: &Model) -> Story {
+        let explainer = Explainer { before, engine, model };
         match (*event, *effect) {
             (Event::Allocate { block, kind, align, .. }, Effect::Placed(placed)) => {
-                explainer.placed(&call(kind, placed.size, align), block, placed, align as usize)
+                explainer.placed(&call(kind, placed.size, align), block, placed, align)
             }
             (Event::Allocate { kind, size, align, .. }, Effect::Refused { .. }) => {
                 let what = format!("{}: no room", call(kind, size as usize, align));
                 Story { what, why: "No hole holds it, and the heap may not grow so far.".to_owned(), mark: None }
+            }
+            (Event::Allocate { kind, size, align, .. }, Effect::Nothing) => {
+                let what = format!("{} → null", call(kind, size as usize, align));
+                Story { what, why: "By these rules, a request for nothing gets no block.".to_owned(), mark: None }
+            }
+            (Event::Resize { block, .. }, Effect::Placed(placed)) => {
+                let call = format!("realloc {} of block {}, which is null", placed.size, grouped(block));
+                explainer.placed(&call, block, placed, DEFAULT_ALIGN)
+            }
+            (Event::Free { block }, Effect::Nothing) => {
+                let what = format!("free of block {}, which is null", grouped(block));
+                Story { what, why: "Nothing happens.".to_owned(), mark: None }
             }
             (Event::Resize { block, .. }, Effect::Resized { new, .. }) => explainer.resized(block, new),
             (Event::Resize { block, .. }, Effect::Moved { new, .. }) => explainer.moved(block, new),
@@ -67,11 +79,11 @@ fn call(kind: Kind, size: usize, align: u64) -> String {
 struct Explainer<'t, E> {
     before: &'t Before,
     engine: &'t E,
-    granule: usize,
+    model: &'t Model,
 }
 
 impl<E: Engine> Explainer<'_, E> {
-    fn placed(&self, call: &str, block: u64, placed: Placed, align: usize) -> Story {
+    fn placed(&self, call: &str, block: u64, placed: Placed, align: u64) -> Story {
         let range = self.range(placed);
         Story {
             what: format!("{call} → block {} at {:#x}", grouped(block), placed.offset),
@@ -81,13 +93,20 @@ impl<E: Engine> Explainer<'_, E> {
     }
 
     /// Explains why the block is where it is, and what became of the hole.
-    fn choice(&self, placed: Placed, align: usize, range: &Range<usize>) -> String {
-        let need = Need::of(placed.size, align, self.granule);
-        let chosen = self.before.hole_around(placed.offset);
+    fn choice(&self, placed: Placed, align: u64, range: &Range<usize>) -> String {
+        let Model { rules, requests, .. } = self.model;
+        let named = if align == DEFAULT_ALIGN { 1 } else { align as usize };
+        let size = requests.bytes(placed.size).unwrap_or_default();
+        let need = Need::of(size, requests.align(named), rules);
+        let chosen = self.before.hole_around(range.start);
+        if let Some(reason) = self.model.odd_reason() {
+            let hole = chosen.map_or("The heap grew".to_owned(), |hole| format!("{} is taken", self.name(hole)));
+            return format!("{hole} (reference engine: {reason}).");
+        }
         let why = Why::of(self.engine.policy(), self.before, &need, chosen, self.grown_end());
         match chosen {
             Some(hole) if !matches!(why, Why::Grew { .. }) => {
-                format!("{} is taken: {why}. {}", self.name(hole), self.rest(hole, range))
+                format!("{} is taken: {why}. {}", self.name(hole), self.rest(hole, range, need.len))
             }
             _ => format!("{}.", capitalised(&why.to_string())),
         }
@@ -104,13 +123,16 @@ impl<E: Engine> Explainer<'_, E> {
     }
 
     /// Describes what is left of the hole around the block.
-    fn rest(&self, hole: Hole, block: &Range<usize>) -> String {
+    fn rest(&self, hole: Hole, block: &Range<usize>, need: usize) -> String {
         if self.engine.policy() == PolicyKind::Buddy {
             let sentence = halved(hole.len / block.len().max(1));
             return format!("{}.", capitalised(&sentence));
         }
         let (gap, remainder) = (block.start - hole.start, hole.end() - block.end);
         match (gap, remainder) {
+            (0, 0) if block.len() > need => {
+                format!("It keeps the {} behind it, too few for a hole.", bytes((block.len() - need) as u64))
+            }
             (0, 0) => "It fits exactly.".to_owned(),
             (0, remainder) => format!("Split: {} remain.", bytes(remainder as u64)),
             (gap, 0) => format!("Split: {} remain in front of it for its alignment.", bytes(gap as u64)),
@@ -127,7 +149,12 @@ impl<E: Engine> Explainer<'_, E> {
     fn freed(&self, block: u64) -> Story {
         let range = self.before.block.clone();
         Story {
-            what: format!("free of block {} at {:#x} ({})", grouped(block), range.start, bytes(range.len() as u64)),
+            what: format!(
+                "free of block {} at {:#x} ({})",
+                grouped(block),
+                self.payload(&range),
+                bytes(range.len() as u64)
+            ),
             why: self.joined(&range),
             mark: Some(range),
         }
@@ -189,10 +216,16 @@ impl<E: Engine> Explainer<'_, E> {
     fn moved(&self, block: u64, new: Placed) -> Story {
         let (was, is) = (self.before.block.clone(), self.range(new));
         Story {
-            what: format!("realloc {} of block {} at {:#x} → {:#x}", new.size, grouped(block), was.start, new.offset),
+            what: format!(
+                "realloc {} of block {} at {:#x} → {:#x}",
+                new.size,
+                grouped(block),
+                self.payload(&was),
+                new.offset
+            ),
             why: format!(
                 "No room behind it. {} Then the old one goes. {}",
-                self.choice(new, 1, &is),
+                self.choice(new, DEFAULT_ALIGN, &is),
                 self.joined(&was)
             ),
             mark: Some(is),
@@ -200,9 +233,19 @@ impl<E: Engine> Explainer<'_, E> {
     }
 
     fn range(&self, placed: Placed) -> Range<usize> {
-        let size = self.engine.usable_size(placed.offset).unwrap_or(placed.size);
-        placed.offset..placed.offset + size
+        range(self.engine, self.model, placed)
     }
+
+    /// Returns where the payload of a block begins.
+    fn payload(&self, block: &Range<usize>) -> usize {
+        block.start + self.model.rules.header as usize
+    }
+}
+
+/// Returns the bytes of a block, with its header.
+pub fn range(engine: &impl Engine, model: &Model, placed: Placed) -> Range<usize> {
+    let size = engine.usable_size(placed.offset).unwrap_or(placed.size);
+    placed.offset - model.rules.header as usize..placed.offset + size
 }
 
 /// Describes how a buddy block became shorter by this factor.

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use heapwright_placement::{Engine, Generator, PolicyKind};
+use heapwright_placement::{Engine, Generator, PolicyKind, Rules};
 use heapwright_replay::Model;
+use heapwright_rules::RuleSet;
 use heapwright_testkit::Oracle;
 use heapwright_trace::{About, Event, Kind, Writer};
 use ratatui::Terminal;
@@ -20,24 +21,56 @@ use super::screen;
 use super::show::Show;
 use super::why::Why;
 
-const GRANULE: usize = 16;
-
 /// The textbook heap, with next fit's rover.
 struct Textbook {
+    model: Model,
     oracle: Oracle,
     rover: usize,
 }
 
 impl Textbook {
     fn new(policy: PolicyKind) -> Textbook {
-        let model = Model::usual(policy);
-        let mut oracle = Oracle::create(policy, 1 << 24, &model.rules).unwrap();
+        Textbook::of(Model::usual(policy))
+    }
+
+    fn of(model: Model) -> Textbook {
+        let mut oracle = Oracle::create(model.policy, 1 << 24, &model.rules).unwrap();
         oracle.seed(model.seed);
-        Textbook { oracle, rover: 0 }
+        Textbook { model, oracle, rover: 0 }
+    }
+
+    /// Returns the block's length for a request.
+    fn length(&self, size: usize) -> usize {
+        size.max(1).div_ceil(self.granule()) * self.granule() + self.model.rules.header as usize
+    }
+
+    fn granule(&self) -> usize {
+        self.model.rules.granule as usize
+    }
+
+    /// Returns whether a block of `len` bytes whose payload is at a multiple of `align` fits the hole, by trying every
+    /// place.
+    fn has_room(&self, hole: &Hole, len: usize, align: usize) -> bool {
+        let Rules { header, min_remainder, .. } = self.model.rules;
+        (hole.start..hole.end()).step_by(self.granule()).any(|at| {
+            let gap = at - hole.start;
+            let leaves_a_hole = gap == 0 || gap >= min_remainder as usize;
+            leaves_a_hole && (at + header as usize).is_multiple_of(align) && at + len <= hole.end()
+        })
+    }
+
+    /// Returns the sizes, in bytes, at which good fit's classes begin, as the textbook lists them.
+    fn classes(&self) -> Vec<usize> {
+        let long = (6..20).flat_map(|doubling| (0..8).map(move |eighth| (8 + eighth) << (doubling - 3)));
+        (1..=64).chain([65]).chain(long.skip(1)).map(|granules| granules * self.granule()).collect()
+    }
+
+    fn class_of(&self, len: usize) -> usize {
+        self.classes().into_iter().filter(|&from| from <= len).max().unwrap()
     }
 
     fn before(&self) -> Before {
-        Before::of(&self.oracle, self.rover, None)
+        Before::of(&self.oracle, self.rover, 0..0)
     }
 
     fn allocate(&mut self, size: usize, align: usize) -> usize {
@@ -47,29 +80,14 @@ impl Textbook {
     }
 }
 
-/// Returns whether a block of `len` bytes at a multiple of `align` fits the hole, by trying every place.
-fn has_room(hole: &Hole, len: usize, align: usize) -> bool {
-    (hole.start..hole.end()).step_by(GRANULE).any(|at| at % align == 0 && at + len <= hole.end())
-}
-
-/// Returns the sizes, in bytes, at which good fit's classes begin, as the textbook lists them.
-fn classes() -> Vec<usize> {
-    let long = (6..20).flat_map(|doubling| (0..8).map(move |eighth| (8 + eighth) << (doubling - 3)));
-    (1..=64).chain([65]).chain(long.skip(1)).map(|granules| granules * GRANULE).collect()
-}
-
-fn class_of(len: usize) -> usize {
-    classes().into_iter().filter(|&from| from <= len).max().unwrap()
-}
-
 /// Checks every claim of `why` against the holes that there were.
-fn verify(why: Why, before: &Before, (size, align): (usize, usize), chosen: Option<Hole>) {
-    let len = size.max(1).div_ceil(GRANULE) * GRANULE;
-    let fits = |hole: &&Hole| has_room(hole, len, align);
+fn verify(heap: &Textbook, why: Why, before: &Before, (size, align): (usize, usize), chosen: Option<Hole>) {
+    let len = heap.length(size);
+    let fits = |hole: &&Hole| heap.has_room(hole, len, align);
     let holes = &before.holes;
     let taken = chosen.unwrap_or(Hole { start: usize::MAX, len: 0 });
     let lower: Vec<&Hole> = holes.iter().filter(|hole| hole.start < taken.start).collect();
-    let as_long: Vec<&Hole> = holes.iter().filter(|hole| hole.len == taken.len && has_room(hole, len, align)).collect();
+    let as_long: Vec<&Hole> = holes.iter().filter(|hole| hole.len == taken.len && fits(hole)).collect();
     match why {
         Why::Lowest { lower: count } => assert!(count == lower.len() && !lower.iter().any(&fits)),
         Why::NextUp { rover, between } => {
@@ -101,15 +119,15 @@ fn verify(why: Why, before: &Before, (size, align): (usize, usize), chosen: Opti
             assert_eq!((candidates.len(), candidates[place - 1]), (fitting, &taken));
         }
         Why::Class { from, missed } => {
-            assert!(classes().contains(&from) && taken.len >= from && !before.is_tail(taken));
+            assert!(heap.classes().contains(&from) && taken.len >= from && !before.is_tail(taken));
             let others = holes.iter().filter(|hole| !before.is_tail(**hole));
             let in_reach: Vec<_> = others.clone().filter(|hole| hole.len >= from).collect();
-            let least = in_reach.iter().map(|hole| class_of(hole.len)).min().unwrap();
-            assert_eq!(in_reach.into_iter().find(|hole| class_of(hole.len) == least), Some(&taken));
+            let least = in_reach.iter().map(|hole| heap.class_of(hole.len)).min().unwrap();
+            assert_eq!(in_reach.into_iter().find(|hole| heap.class_of(hole.len) == least), Some(&taken));
             assert_eq!(missed, others.filter(|hole| hole.len < from && fits(hole)).count());
         }
         Why::NoClass { from } => {
-            assert!(before.is_tail(taken) && classes().contains(&from));
+            assert!(before.is_tail(taken) && heap.classes().contains(&from));
             assert!(holes.iter().all(|hole| before.is_tail(*hole) || hole.len < from));
         }
         Why::Order { block, equals } => {
@@ -125,12 +143,12 @@ fn verify(why: Why, before: &Before, (size, align): (usize, usize), chosen: Opti
 }
 
 /// Checks that no hole fits when `why` claims so, policy by policy.
-fn verify_growth(policy: PolicyKind, before: &Before, (size, align): (usize, usize)) {
-    let len = size.max(1).div_ceil(GRANULE) * GRANULE;
+fn verify_growth(heap: &Textbook, before: &Before, (size, align): (usize, usize)) {
+    let (policy, len) = (heap.model.policy, heap.length(size));
     let holds = |hole: &&Hole| match policy {
         PolicyKind::Buddy => hole.len >= len.next_power_of_two().max(align),
-        PolicyKind::Good if !before.is_tail(**hole) => hole.len >= Need::of(size, align, GRANULE).longest(),
-        _ => has_room(hole, len, align),
+        PolicyKind::Good if !before.is_tail(**hole) => hole.len >= Need::of(size, align, &heap.model.rules).longest(),
+        _ => heap.has_room(hole, len, align),
     };
     // Good fit may skip holes that are just long enough, because their class may contain shorter ones.
     let held = before.holes.iter().find(holds);
@@ -138,24 +156,31 @@ fn verify_growth(policy: PolicyKind, before: &Before, (size, align): (usize, usi
 }
 
 #[test]
-fn every_reason_is_true_under_every_policy() {
-    for policy in PolicyKind::ALL {
-        let mut heap = Textbook::new(policy);
+fn every_reason_is_true_under_every_policy_and_rule() {
+    let published = ["report000", "report000,growth=extend,min-remainder=12"].map(|rules| {
+        let set = RuleSet::from_text(rules, RuleSet::SIMULATED).unwrap();
+        PolicyKind::ALL.map(|policy| Model::of_set(policy, &set))
+    });
+    for model in PolicyKind::ALL.map(Model::usual).into_iter().chain(published.into_iter().flatten()) {
+        let (policy, mut heap) = (model.policy, Textbook::of(model));
         let (mut seed, mut live, mut reasons) = (11, Vec::new(), std::collections::HashSet::new());
         for _ in 0..4000 {
             let mut draw = |below| Generator(&mut seed).below(below);
             if draw(100) < 52 || live.is_empty() {
                 let most = 1 << draw(13);
-                let request = (draw(most), if draw(8) == 0 { 16 << draw(5) } else { 16 });
+                let granule = heap.granule();
+                // Behind a header, buddies have no other alignment.
+                let may_align = policy != PolicyKind::Buddy || model.rules.header == 0;
+                let request = (draw(most), if may_align && draw(8) == 0 { granule << draw(5) } else { granule });
                 let before = heap.before();
                 let offset = heap.allocate(request.0, request.1);
-                let chosen = before.hole_around(offset);
-                let need = Need::of(request.0, request.1, GRANULE);
+                let chosen = before.hole_around(offset - model.rules.header as usize);
+                let need = Need::of(request.0, request.1, &model.rules);
                 let why = Why::of(policy, &before, &need, chosen, heap.oracle.heap_size());
                 if let Why::Grew { .. } = why {
-                    verify_growth(policy, &before, request);
+                    verify_growth(&heap, &before, request);
                 }
-                verify(why, &before, request, chosen);
+                verify(&heap, why, &before, request, chosen);
                 reasons.insert(std::mem::discriminant(&why));
                 live.push(offset);
             } else {
@@ -169,7 +194,7 @@ fn every_reason_is_true_under_every_policy() {
 #[test]
 fn a_lane_places_blocks_where_the_textbook_does() {
     for policy in PolicyKind::ALL {
-        let (mut lane, mut heap) = (Lane::new(policy).unwrap(), Textbook::new(policy));
+        let (mut lane, mut heap) = (Lane::new(Model::usual(policy)).unwrap(), Textbook::new(policy));
         let mut offsets = Vec::new();
         for block in 0..200 {
             let size = 1 + block * 37 % 500;
@@ -205,7 +230,8 @@ fn show(policies: &[PolicyKind], at: u64) -> Show {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("demo.hwt");
     write_trace(&path);
-    let mut player = Player::open(&path, policies).unwrap();
+    let heaps: Vec<Model> = policies.iter().map(|&policy| Model::usual(policy)).collect();
+    let mut player = Player::open(&path, &heaps, PolicyKind::ALL.map(Model::usual).to_vec()).unwrap();
     player.is_paused = true;
     player.seek(at).unwrap();
     player.advance(Duration::ZERO).unwrap();
@@ -264,7 +290,7 @@ fn events_are_told_with_what_was_chosen_and_why() {
 #[test]
 fn resizing_is_told_too() {
     let explained = |policy, sizes: &[u64]| {
-        let mut lane = Lane::new(policy).unwrap();
+        let mut lane = Lane::new(Model::usual(policy)).unwrap();
         lane.explain(&Event::Allocate { block: 0, kind: Kind::Malloc, size: sizes[0], align: 16 });
         for (number, &size) in (0..).zip(&sizes[1..]) {
             lane.explain(&Event::Resize { block: number, becomes: number + 1, size });
@@ -288,6 +314,39 @@ fn resizing_is_told_too() {
         explained(buddy, &[200, 300]),
         "No room behind it. There is no hole: the heap grows by 768 B. Then the old one goes. Joined with its buddy: 512 B free at 0x0."
     );
+}
+
+#[test]
+fn headers_null_and_kept_bytes_are_told() {
+    let set = RuleSet::from_text("report000", RuleSet::SIMULATED).unwrap();
+    let mut lane = Lane::new(Model::of_set(PolicyKind::First, &set)).unwrap();
+    let mut told = |event: Event| {
+        lane.explain(&event);
+        let story = lane.story.as_ref().unwrap();
+        format!("{} | {}", story.what, story.why)
+    };
+    let request = |block, size| Event::Allocate { block, kind: Kind::Malloc, size, align: 16 };
+    assert_eq!(told(request(0, 100)), "malloc 100 → block 0 at 0x18 | There is no hole: the heap grows by 124 B.");
+    told(request(1, 10));
+    assert_eq!(told(request(2, 0)), "malloc 0 → null | By these rules, a request for nothing gets no block.");
+    assert_eq!(told(Event::Free { block: 2 }), "free of block 2, which is null | Nothing happens.");
+    assert_eq!(
+        told(Event::Free { block: 0 }),
+        "free of block 0 at 0x18 (124 B) | Used blocks on both sides: a new hole, 124 B free at 0x0."
+    );
+    // 28 bytes remain, too few to be split off.
+    assert_eq!(
+        told(request(3, 72)),
+        "malloc 72 → block 3 at 0x18 | The hole at 0x0 (124 B) is taken: the lowest of all, and it fits. It keeps the 28 B behind it, too few for a hole."
+    );
+}
+
+#[test]
+fn no_reason_is_given_where_the_rules_are_odd() {
+    let set = RuleSet::from_text("merging=forward", RuleSet::SIMULATED).unwrap();
+    let mut lane = Lane::new(Model::of_set(PolicyKind::Best, &set)).unwrap();
+    lane.explain(&Event::Allocate { block: 0, kind: Kind::Malloc, size: 100, align: 16 });
+    assert_eq!(lane.story.as_ref().unwrap().why, "The heap grew (reference engine: merging is forward only).");
 }
 
 /// Returns the screen as text.
@@ -362,7 +421,9 @@ fn keys_step_go_and_change_the_policy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("demo.hwt");
     write_trace(&path);
-    let mut show = Show::of(Player::open(&path, &[PolicyKind::First]).unwrap());
+    let mut show = Show::of(
+        Player::open(&path, &[Model::usual(PolicyKind::First)], PolicyKind::ALL.map(Model::usual).to_vec()).unwrap(),
+    );
     let areas = screen::map_areas(Rect::new(0, 0, 80, 24), 1);
     let press = |show: &mut Show, keys: &[KeyCode]| {
         for &key in keys {
