@@ -70,6 +70,9 @@ pub enum Command {
     /// Merge the shards of a sweep.
     #[command(after_help = heapwright_simulate::sweep::merge::EXAMPLES)]
     Merge(heapwright_simulate::sweep::merge::Arguments),
+    /// Show the shortest calls on which one policy fails and another does not.
+    #[command(after_help = heapwright_simulate::counterexample::EXAMPLES)]
+    Counterexample(heapwright_simulate::counterexample::Arguments),
     /// Convert a trace of another tool to Heapwright's format.
     #[command(after_help = crate::import::EXAMPLES)]
     Import(crate::import::Arguments),

@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         Command::Minimize(arguments) => heapwright_simulate::minimize::run(&arguments),
         Command::Sweep(arguments) => heapwright_simulate::sweep::run(&arguments),
         Command::Merge(arguments) => heapwright_simulate::sweep::merge::run(&arguments),
+        Command::Counterexample(arguments) => heapwright_simulate::counterexample::run(&arguments),
         Command::Reproduce(args) => heapwright_reproduce::run(&args),
         Command::Bench(arguments) => heapwright_suite::run(&arguments),
         Command::Shm(command) => heapwright_shm::run(&command),

@@ -1,8 +1,9 @@
 //! The reference engine: every policy on one list of blocks in address order, which is walked from end to end.
 //!
 //! It is slow and short enough to be verified by reading. The tests compare the fast engine with it. Simulations use it
-//! for the rules that the fast engine does not have ([`Odd`]). It follows the definitions in the documentation of the engine and shares none of its data structures: no bitmaps, no
-//! index, no separate wilderness. Positions and lengths are in granules.
+//! for the rules that the fast engine does not have ([`Odd`]). It follows the definitions in the documentation of the
+//! engine and shares none of its data structures: no bitmaps, no index, no separate wilderness. Positions and lengths
+//! are in granules.
 
 use heapwright_placement::{
     AllocateError, Block, BlockState, Counters, Engine, FreeError, Freed, Growth, PolicyKind, ResizeError, Rules,
@@ -13,6 +14,7 @@ use heapwright_rules::Odd;
 
 mod buddy;
 mod choose;
+pub mod counterexample;
 mod fits;
 mod need;
 mod resize;
