@@ -98,7 +98,7 @@ impl Reader {
             } else {
                 page.stray.extend(self.marker.take().filter(|(_, text)| is_marker(text)).map(|(at, _)| at));
                 if indent(&line) == 0 {
-                    self.in_list = line.starts_with("- ") || line.starts_with(|first: char| first.is_ascii_digit());
+                    self.in_list = is_item(&line);
                 }
                 prose.push((self.at + 1, line));
             }
@@ -155,6 +155,11 @@ impl Reader {
         let text = text.trim().trim_start_matches("<!--").trim_end_matches("-->").trim().to_owned();
         self.marker = Some((start, text));
     }
+}
+
+/// Whether an item of a list begins here: behind a dash, or behind a number and a full stop.
+fn is_item(line: &str) -> bool {
+    line.starts_with("- ") || line.trim_start_matches(|first: char| first.is_ascii_digit()).starts_with(". ")
 }
 
 fn is_marker(comment: &str) -> bool {
