@@ -32,9 +32,8 @@ def header_of(shape, dtype) -> Tuple[bytes, int]:
     shape = tuple(int(length) for length in (shape if hasattr(shape, "__iter__") else (shape,)))
     if any(length < 0 for length in shape):
         raise ValueError("the lengths of an array are not negative")
-    items = 1
-    for length in shape:
-        items *= length
+    # Without memory behind it: NumPy refuses shapes that no array has.
+    items = numpy.broadcast_to(numpy.empty((), dtype), shape).size
     text = json.dumps({"dtype": numpy.lib.format.dtype_to_descr(dtype), "shape": shape}).encode()
     length = -(-(_FIXED.size + len(text)) // _ALIGNMENT) * _ALIGNMENT
     header = _FIXED.pack(MARK, length, len(text)) + text

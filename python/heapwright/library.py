@@ -92,8 +92,24 @@ def require(status: int) -> None:
         raise failure(status, library.hw_shared_last_error().decode("utf-8", "replace"))
 
 
+def unsigned(value: int, kind, what: str) -> int:
+    """Returns a number that fits its type in C, of which ctypes would drop the high bits. Raises `ValueError`."""
+    most = (1 << 8 * ctypes.sizeof(kind)) - 1
+    if not 0 <= value <= most:
+        raise ValueError(f"{what} is {value}; it must be from 0 to {most}")
+    return value
+
+
+def text(name: str) -> bytes:
+    """Returns a name as C expects it. Raises `ValueError` if it contains a NUL, where C would end it."""
+    encoded = os.fsencode(name)
+    if b"\0" in encoded:
+        raise ValueError(f"the name {name!r} contains a NUL")
+    return encoded
+
+
 def opened(function, name: str, argument) -> c_void_p:
     """Calls a function that opens a heap, and returns the handle."""
     handle = c_void_p()
-    require(function(os.fsencode(name), byref(argument), byref(handle)))
+    require(function(text(name), byref(argument), byref(handle)))
     return handle

@@ -2,10 +2,9 @@
 
 import ctypes
 import itertools
-import os
 import threading
 import weakref
-from ctypes import byref, c_uint64
+from ctypes import byref, c_size_t, c_uint32, c_uint64
 from typing import Iterator, Optional
 
 from . import arrays
@@ -21,6 +20,8 @@ from .library import (
     library,
     opened,
     require,
+    text,
+    unsigned,
 )
 
 
@@ -62,7 +63,7 @@ class SharedHeap:
     @staticmethod
     def unlink(name: str) -> None:
         """Removes a heap's name. Processes that have it open keep it."""
-        require(library.hw_shared_unlink(os.fsencode(name)))
+        require(library.hw_shared_unlink(text(name)))
 
     def close(self) -> None:
         """Closes the heap; its blocks stay. Raises `BufferError` while views of its blocks exist in this process."""
@@ -103,13 +104,16 @@ class SharedHeap:
         """Allocates a block of at least `size` bytes, whose contents are arbitrary."""
         if size < 0:
             raise ValueError("the size of a block is not negative")
+        if size >= 1 << 63:
+            raise failure(6, f"no hole has {size} bytes, and no heap can grow to them")
+        unsigned(alignment, c_size_t, "the alignment")
         offset = c_uint64()
         require(library.hw_shared_allocate_offset(self._open_handle(), size, alignment, byref(offset)))
         return Block(self, offset.value)
 
     def block(self, offset: int) -> "Block":
         """Returns the block that starts at an offset, which a process allocated."""
-        return Block(self, offset)
+        return Block(self, unsigned(offset, c_uint64, "the offset"))
 
     def free(self, block: "Block") -> None:
         """Frees a block. Raises `BufferError` while views of it exist in this process."""
@@ -120,7 +124,7 @@ class SharedHeap:
     # Names.
 
     def __setitem__(self, name: str, block: "Block") -> None:
-        require(library.hw_shared_set_root(self._open_handle(), name.encode(), block.offset, None))
+        require(library.hw_shared_set_root(self._open_handle(), text(name), block.offset, None))
 
     def __getitem__(self, name: str) -> "Block":
         offset = self._root(name)
@@ -131,7 +135,7 @@ class SharedHeap:
     def __delitem__(self, name: str) -> None:
         """Removes the name, not the block."""
         old = c_uint64()
-        require(library.hw_shared_remove_root(self._open_handle(), name.encode(), byref(old)))
+        require(library.hw_shared_remove_root(self._open_handle(), text(name), byref(old)))
         if old.value == 0:
             raise KeyError(name)
 
@@ -150,7 +154,7 @@ class SharedHeap:
 
     def set_if_absent(self, name: str, block: "Block") -> bool:
         """Names a block if the name is free; returns whether it was. One of several processes succeeds."""
-        status = library.hw_shared_replace_root(self._open_handle(), name.encode(), 0, block.offset)
+        status = library.hw_shared_replace_root(self._open_handle(), text(name), 0, block.offset)
         if status not in (OK, ROOT_DIFFERS):
             require(status)
         return status == OK
@@ -166,6 +170,7 @@ class SharedHeap:
         block = self.allocate(length)
         try:
             arrays.write(block.buffer, header)
+            arrays.read(block.buffer, name)
             if not self.set_if_absent(name, block):
                 raise failure(15, f"the name {name!r} is taken; open it with array(), or delete it first")
         except BaseException:
@@ -187,13 +192,16 @@ class SharedHeap:
     # Mutexes.
 
     def mutex(self, name: str) -> "Mutex":
-        """Returns the mutex of a name, which is created if there is none."""
+        """Returns the mutex of a name, which is created if there is none. Raises `Error` if it names something else."""
         if name not in self:
-            block = self.allocate(Mutex.SIZE)
-            block.buffer[: Mutex.SIZE] = bytes(Mutex.SIZE)
+            block = self.allocate(Mutex.SIZE + len(Mutex.MARK))
+            block.buffer[: Mutex.SIZE + len(Mutex.MARK)] = bytes(Mutex.SIZE) + Mutex.MARK
             if not self.set_if_absent(name, block):
                 self.free(block)
-        return Mutex(self, self[name])
+        block = self[name]
+        if block.buffer[Mutex.SIZE : Mutex.SIZE + len(Mutex.MARK)] != Mutex.MARK:
+            raise Error(8, f"{name!r} is a block, but not a mutex that mutex() made")
+        return Mutex(self, block)
 
     def reclaim(self) -> int:
         """Frees the blocks of processes that died, except those with names; returns how many were freed."""
@@ -203,7 +211,7 @@ class SharedHeap:
 
     def _root(self, name: str) -> int:
         offset = c_uint64()
-        require(library.hw_shared_get_root(self._open_handle(), name.encode(), byref(offset)))
+        require(library.hw_shared_get_root(self._open_handle(), text(name), byref(offset)))
         return offset.value
 
     def _open_handle(self):
@@ -277,6 +285,9 @@ class Mutex:
     #: Bytes of a mutex in a block.
     SIZE = 16
 
+    #: What follows them in the block of a mutex with a name.
+    MARK = b"HWmutex1"
+
     def __init__(self, heap: SharedHeap, block: Block):
         self._heap = heap
         self._memory = block.buffer
@@ -325,13 +336,13 @@ def _settings(
     if policy is not None and number == 0:
         raise ValueError(f"no such policy: {policy}; there are first, next, best, worst, random, buddy, good")
     return Settings(
-        size=size,
-        max_size=max_size,
-        seed=seed,
+        size=unsigned(size, c_size_t, "size"),
+        max_size=unsigned(max_size, c_size_t, "max_size"),
+        seed=unsigned(seed, c_uint64, "seed"),
         policy=number,
-        mode=mode,
-        granule=granule,
-        processes=processes,
-        roots=roots,
+        mode=unsigned(mode, c_uint32, "mode"),
+        granule=unsigned(granule, c_uint32, "granule"),
+        processes=unsigned(processes, c_uint32, "processes"),
+        roots=unsigned(roots, c_uint32, "roots"),
         patience=_milliseconds(patience),
     )

@@ -34,6 +34,40 @@ class Shared(unittest.TestCase):
     def tearDown(self):
         heapwright.SharedHeap.unlink(self.name)
 
+    def test_numbers_that_c_would_cut_are_refused(self):
+        with self.assertRaises(heapwright.FullError):
+            self.heap.allocate(1 << 64)
+        with self.assertRaises(heapwright.FullError):
+            self.heap.allocate((1 << 64) + 100)
+        for settings in ({"max_size": 1 << 70}, {"granule": 1 << 32}, {"processes": 1 << 32}, {"size": -1}):
+            with self.assertRaises(ValueError):
+                heapwright.SharedHeap.create(self.name + "-cut", **settings)
+
+    def test_an_array_that_cannot_be_leaves_no_name(self):
+        for shape in ((1 << 40, 1 << 40), (1,) * 65, (1 << 50,)):
+            with self.assertRaises((ValueError, heapwright.FullError)):
+                self.heap.create_array("impossible", shape)
+            self.assertNotIn("impossible", self.heap)
+        self.heap.create_array("impossible", 3)
+
+    def test_a_name_with_a_nul_is_refused(self):
+        with self.assertRaises(ValueError):
+            self.heap.create_array("n\0x", 3)
+        with self.assertRaises(ValueError):
+            heapwright.SharedHeap.create(self.name + "\0b")
+        self.assertNotIn("n", self.heap)
+
+    def test_an_array_is_no_mutex(self):
+        array = self.heap.create_array("items", 10, "i8")
+        with self.assertRaises(heapwright.Error):
+            self.heap.mutex("items")
+        self.assertEqual(self.heap.array("items").sum(), array.sum())
+
+    def test_a_mutex_that_is_locked_twice_names_the_mutex(self):
+        with self.heap.mutex("once"):
+            with self.assertRaisesRegex(heapwright.LockTimeoutError, "holds the mutex already"):
+                self.heap.mutex("once").lock()
+
     def test_an_array_is_found_by_name_in_another_process(self):
         prices = self.heap.create_array("prices", (100, 4))
         prices[:] = numpy.arange(400).reshape(100, 4)

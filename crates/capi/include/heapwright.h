@@ -55,7 +55,7 @@ typedef enum hw_status {
     HW_WRONG_LENGTH = 20,       /* the segment's length differs from that in its header */
     HW_OTHER_NAMESPACE = 21,    /* the segment was created in another PID namespace */
     HW_TOO_MANY_PROCESSES = 22, /* the segment's process table is full */
-    HW_TIMED_OUT = 23,          /* waiting for the segment's lock timed out: a living process holds it */
+    HW_TIMED_OUT = 23,          /* waiting for the segment's lock, or a mutex, timed out: a living process holds it */
     HW_NO_ROOM = 24,            /* the block cannot be resized to that size in place */
     HW_BEYOND_MAXIMUM = 25,     /* the size is above the maximum that the segment was created with */
     HW_BAD_ROOT_NAME = 26,      /* a root's name has 1 to 40 bytes of UTF-8 */

@@ -85,6 +85,11 @@ pub enum Error {
         /// The number of the process that holds it, which is alive.
         holder: u32,
     },
+    /// A mutex of the heap's users was held by one process, without an unlock, for longer than the caller's patience.
+    MutexHeld {
+        /// The number of the process that holds it, which is alive; `None` for the calling process.
+        holder: Option<u32>,
+    },
     /// The lock was not free in time. Whether its holder lives is unknown, as is the namespace of process numbers in
     /// which the segment was made.
     HolderUnknown {
@@ -199,6 +204,13 @@ impl fmt::Display for Error {
             E::TimedOut { holder } => write!(
                 f,
                 "process {holder} holds the segment's lock and does not let go of it; continue or end that process"
+            ),
+            E::MutexHeld { holder: Some(holder) } => {
+                write!(f, "process {holder} holds the mutex and does not unlock it; continue or end that process")
+            }
+            E::MutexHeld { holder: None } => f.write_str(
+                "this process holds the mutex already, in this thread or another, and does not unlock it; a mutex is \
+                 not reentrant",
             ),
             E::HolderUnknown { place, holder } => write!(
                 f,

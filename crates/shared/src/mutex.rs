@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use heapwright_os::{SharedLock, Taken, fork_count};
+use heapwright_os::{Identity, SharedLock, Taken, fork_count};
 
 use crate::error::Error;
 use crate::heap::SharedHeap;
@@ -74,7 +74,7 @@ impl SharedHeap {
     /// unlocked it within the heap's patience.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::HolderUnknown`]; in the child of a fork, those of attaching.
+    /// [`Error::MutexHeld`], [`Error::HolderUnknown`]; in the child of a fork, those of attaching.
     ///
     /// # Safety
     /// A `Mutex<T>` lies at `mutex` in a block of this heap, and stays while the guard lives.
@@ -96,7 +96,7 @@ impl SharedHeap {
         let taken = if mutex.lock.try_acquire(me) {
             Taken::Clean
         } else {
-            self.mapping.wait_for(&mutex.lock, me, self.patience)?
+            self.mapping.wait_for(&mutex.lock, me, self.patience).map_err(|error| held_by(error, me))?
         };
         if taken != Taken::Clean {
             mutex.doubtful.store(1, Relaxed);
@@ -132,6 +132,14 @@ impl SharedHeap {
     fn require_held(&self, mutex: &RawMutex) -> Result<(), Error> {
         let me = self.attached()?;
         if mutex.lock.holder() == Some(me) { Ok(()) } else { Err(Error::NotTheHolder) }
+    }
+}
+
+/// The error of a lock, as one of a mutex: its holder holds no lock of the segment.
+fn held_by(error: Error, me: Identity) -> Error {
+    match error {
+        Error::TimedOut { holder } => Error::MutexHeld { holder: (holder != me.pid).then_some(holder) },
+        other => other,
     }
 }
 

@@ -98,9 +98,23 @@ fn a_holder_that_lives_is_waited_for_and_named() {
         SharedHeap::open_with(&spot, &Access { patience: Duration::from_millis(30), ..Access::default() }).unwrap();
     // SAFETY: a mutex of this type, which stays.
     let refused = unsafe { hasty.lock(mutex) }.map(|guard| *guard);
-    assert_eq!(refused, Err(Error::TimedOut { holder: child as u32 }));
+    assert_eq!(refused, Err(Error::MutexHeld { holder: Some(child as u32) }));
     kill(child);
     reap(child);
+}
+
+#[test]
+fn a_mutex_is_not_reentrant_and_says_so() {
+    let spot = Spot::new("mutex-twice");
+    let (_heap, mutex) = made(&spot);
+    let hasty =
+        SharedHeap::open_with(&spot, &Access { patience: Duration::from_millis(30), ..Access::default() }).unwrap();
+    // SAFETY: a mutex of this type, which stays.
+    let guard = unsafe { hasty.lock(mutex) }.unwrap();
+    // SAFETY: as above.
+    let again = unsafe { hasty.lock(mutex) }.map(|guard| *guard);
+    assert_eq!(again, Err(Error::MutexHeld { holder: None }));
+    drop(guard);
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl From<&Error> for Status {
             Error::Corrupted { .. } => Status::Damaged,
             Error::OtherNamespace { .. } => Status::OtherNamespace,
             Error::TooManyProcesses { .. } => Status::TooManyProcesses,
-            Error::TimedOut { .. } => Status::TimedOut,
+            Error::TimedOut { .. } | Error::MutexHeld { .. } => Status::TimedOut,
             Error::HolderUnknown { .. } => Status::HolderUnknown,
             Error::NoSpace { .. } => Status::OutOfMemory,
             Error::Full { .. } => Status::Full,
