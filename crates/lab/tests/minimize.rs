@@ -2,10 +2,14 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use assert_cmd::Command;
 use heapwright_trace::{About, Event, Kind, Reader, Writer};
 use tempfile::TempDir;
+
+/// A command that takes this long hangs.
+const LONG: Duration = Duration::from_secs(60);
 
 fn heapwright() -> Command {
     Command::new(assert_cmd::cargo_bin!("heapwright"))
@@ -68,6 +72,21 @@ fn a_refusal_takes_a_single_block() {
     assert!(said.contains("1 events of 1 blocks") && said.contains("No block more can be left out"), "{said}");
     assert_eq!((about.get("program"), about.get("minimized from")), (Some("long"), Some("long.hwt")));
     assert_eq!(refused(&folder.path().join("small.hwt"), "40000"), 1);
+}
+
+/// The trace is written once it is known to be right, and nothing is read back from a pipe.
+#[test]
+fn standard_output_gets_the_trace_and_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let trace = trace(&folder);
+    for output in ["-", "/dev/stdout"] {
+        let arguments = ["--region", "40000", "-p", "first", "-o", output];
+        let mut command = heapwright();
+        let done = command.arg("minimize").arg(&trace).args(arguments).timeout(LONG).assert().success();
+        let reader = Reader::new(done.get_output().stdout.as_slice()).unwrap();
+        assert_eq!(reader.map(Result::unwrap).count(), 1);
+        assert!(String::from_utf8_lossy(&done.get_output().stderr).contains("1 events of 1 blocks"));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `heapwright minimize`: the smallest part of a trace that still has a property of the whole.
 
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -91,16 +92,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     let blocks = lives.len();
     let small = minimize(lives, &condition, arguments.budget)?;
-    write(&destination, about, &arguments.trace, &condition.text, &small.lives.events())?;
-    let written =
-        Recording::open(&arguments.output, usize::MAX).with_context(|| arguments.output.display().to_string())?;
+    let draft = condition.folder.path().join("small.hwt");
+    write(&draft, about, &arguments.trace, &condition.text, &small.lives.events())?;
     ensure!(
-        condition.holds_of_file(&arguments.output, &written)?,
-        "{}: {} no longer holds of what was written: it does not depend on the trace alone",
+        condition.holds_of_file(&draft)?,
+        "{}: {} no longer holds of what would be written: it does not depend on the trace alone",
         arguments.output.display(),
         condition.text
     );
-    print(arguments, &condition, whole, blocks, &small);
+    destination.write(&fs::read(&draft).with_context(|| draft.display().to_string())?)?;
+    let summary = summary(arguments, &condition, whole, blocks, &small);
+    if destination.is_open_already() {
+        heapwright_show::eprintln!("{summary}");
+    } else {
+        heapwright_show::println!("{summary}");
+    }
     Ok(if interruption::came() { interruption::exit_code() } else { ExitCode::SUCCESS })
 }
 
@@ -174,15 +180,18 @@ impl Condition {
     fn holds(&self, lives: &Lives) -> Result<bool> {
         if let Test::Fails { .. } = self.test {
             let path = self.folder.path().join("trace.hwt");
-            write_events(&Destination::of(&path, Contents::Trace, &[])?, &About::default(), &lives.events())?;
+            write_events(&path, &About::default(), &lives.events())?;
             return self.fails(&path);
         }
         self.holds_of(&Recording::of(lives.events()))
     }
 
-    /// Whether it holds of a trace that was written.
-    fn holds_of_file(&self, path: &Path, recording: &Recording) -> Result<bool> {
-        if let Test::Fails { .. } = self.test { self.fails(path) } else { self.holds_of(recording) }
+    /// Returns whether it holds of the trace in a file.
+    fn holds_of_file(&self, path: &Path) -> Result<bool> {
+        if let Test::Fails { .. } = self.test {
+            return self.fails(path);
+        }
+        self.holds_of(&Recording::open(path, usize::MAX).with_context(|| path.display().to_string())?)
     }
 
     fn holds_of(&self, recording: &Recording) -> Result<bool> {
@@ -216,16 +225,16 @@ impl Condition {
 }
 
 /// Writes the small trace, with the description of the long one and where it comes from.
-fn write(destination: &Destination, mut about: About, source: &Path, condition: &str, events: &[Event]) -> Result<()> {
+fn write(path: &Path, mut about: About, source: &Path, condition: &str, events: &[Event]) -> Result<()> {
     about.set("minimized from", &source.file_name().unwrap_or(source.as_os_str()).to_string_lossy());
     about.set("minimized for", condition);
-    write_events(destination, &about, events)
+    write_events(path, &about, events)
 }
 
-fn write_events(destination: &Destination, about: &About, events: &[Event]) -> Result<()> {
-    let cannot = || format!("{} cannot be written", destination.path().display());
-    let mut file = destination.draft()?;
-    let mut writer = Writer::new(BufWriter::new(&mut file), about).with_context(cannot)?;
+fn write_events(path: &Path, about: &About, events: &[Event]) -> Result<()> {
+    let cannot = || format!("{} cannot be written", path.display());
+    let file = File::create(path).with_context(cannot)?;
+    let mut writer = Writer::new(BufWriter::new(file), about).with_context(cannot)?;
     for event in events {
         match *event {
             Event::Allocate { kind, size, align, .. } => drop(writer.allocate(kind, size, align).with_context(cannot)?),
@@ -234,13 +243,12 @@ fn write_events(destination: &Destination, about: &About, events: &[Event]) -> R
             _ => {}
         }
     }
-    writer.finish().with_context(cannot)?.flush().with_context(cannot)?;
-    file.keep()
+    writer.finish().with_context(cannot)?.flush().with_context(cannot)
 }
 
-fn print(arguments: &Arguments, condition: &Condition, events: usize, blocks: usize, small: &Minimized) {
+fn summary(arguments: &Arguments, condition: &Condition, events: usize, blocks: usize, small: &Minimized) -> String {
     let grouped = |number: usize| number::grouped(number as u64);
-    heapwright_show::println!(
+    let result = format!(
         "{}: {} events of {} blocks; it was {} events of {} blocks. It still holds {}.",
         arguments.output.display(),
         grouped(small.lives.events().len()),
@@ -250,15 +258,12 @@ fn print(arguments: &Arguments, condition: &Condition, events: usize, blocks: us
         condition.text
     );
     let asked = number::grouped(small.asked);
-    if small.is_minimal {
-        heapwright_show::println!(
-            "No block more can be left out: it would not hold any more. {asked} traces were tried."
-        );
+    let end = if small.is_minimal {
+        format!("No block more can be left out: it would not hold any more. {asked} traces were tried.")
     } else if interruption::came() {
-        heapwright_show::println!("It is not minimal: the search was interrupted after {asked} traces.");
+        format!("It is not minimal: the search was interrupted after {asked} traces.")
     } else {
-        heapwright_show::println!(
-            "It is not minimal: there was no time left after {asked} traces. Give it more with --budget."
-        );
-    }
+        format!("It is not minimal: there was no time left after {asked} traces. Give it more with --budget.")
+    };
+    format!("{result}\n{end}")
 }
