@@ -192,11 +192,30 @@ fn real_replays_have_lines_too() {
         let parts = ["asked", "rounding", "holes", "kept"].map(|part| figures["parts"][part].as_f64().unwrap_or(0.0));
         assert_eq!(Some(parts.iter().sum()), figures["peak_rss"].as_f64(), "{parts:?}");
     }
+    assert!(real.iter().all(|row| row["predicted"].is_null()), "this trace knows nothing of its program");
     // One round says nothing, and the page says so.
     assert_eq!((data["real"]["rounds"].as_u64(), &data["real"]["noise"]), (Some(1), &Value::Null));
     let recommendation = &data["real"]["recommendation"];
     assert_eq!(recommendation["verdict"], "unknown");
     assert!(recommendation["text"].as_str().unwrap().contains("so few rounds (1; it takes 6)"), "{recommendation}");
+}
+
+#[test]
+fn a_recording_of_a_whole_program_has_predictions() {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("predicted.html");
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/default.hwt");
+    let report = ["report", "-p", "best", "--rounds", "1", "-o"];
+    heapwright().args(report).arg(&output).arg(trace).assert().success();
+    let data = data(&fs::read_to_string(output).unwrap());
+    let rows = data["real"]["rows"].as_array().unwrap();
+    let median = |name: &str, figure: &str| {
+        let row = rows.iter().find(|row| row["allocator"] == name).unwrap();
+        row["predicted"][figure]["median"].as_f64().unwrap()
+    };
+    assert_eq!((median("system", "time_over_system"), median("system", "peak_over_system")), (1.0, 1.0));
+    assert!(median("best", "peak") > data["trace"]["peak_requested"].as_f64().unwrap());
+    assert!(median("best", "seconds") > 0.0);
 }
 
 #[test]

@@ -40,6 +40,19 @@ pub struct Resident {
     /// Why there are no figures.
     pub error: Option<String>,
     pub figures: Option<Figures>,
+    /// What the whole program would take. `None` where the recording has too little to predict it from.
+    pub predicted: Option<Predicted>,
+}
+
+/// What `heapwright compare` predicts of the whole program. A figure that cannot be predicted is missing.
+#[derive(Serialize)]
+pub struct Predicted {
+    /// Seconds of processor time.
+    pub seconds: Option<Estimate>,
+    pub time_over_system: Option<Estimate>,
+    /// The peak of resident memory, in bytes.
+    pub peak: Option<Estimate>,
+    pub peak_over_system: Option<Estimate>,
 }
 
 /// What came of them: medians. Sizes in bytes of resident memory, the heap's alone.
@@ -77,7 +90,21 @@ impl Resident {
             allocator: row.name.clone(),
             error: row.note.clone(),
             figures: Figures::of(row, comparison.trace.events),
+            predicted: Predicted::of(row),
         }
+    }
+}
+
+impl Predicted {
+    fn of(row: &Row) -> Option<Predicted> {
+        let figure = |metric| row.figures.get(&metric).copied();
+        let predicted = Predicted {
+            seconds: figure(Metric::ProgramTime),
+            time_over_system: figure(Metric::ProgramTimeOverSystem),
+            peak: figure(Metric::ProgramPeak),
+            peak_over_system: figure(Metric::ProgramPeakOverSystem),
+        };
+        (predicted.seconds.is_some() || predicted.peak.is_some()).then_some(predicted)
     }
 }
 
@@ -95,6 +122,7 @@ impl Figures {
         })
     }
 }
+
 /// Samples in buckets of the same width; one without a sample has what was sampled before.
 fn line(samples: &[Sample], events: u64) -> Line {
     let width = events.div_ceil(BUCKETS).max(1);

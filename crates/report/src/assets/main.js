@@ -166,6 +166,36 @@ function real() {
   }));
 }
 
+/** What the whole program would take under each allocator, where the recording has enough to predict it from. */
+function predicted() {
+  const rows = data.real.rows.filter((row) => row.predicted !== null);
+  if (rows.length === 0) return;
+  for (const id of ["predicted-title", "predicted-note", "predicted"]) byId(id).hidden = false;
+  byId("predicted-note").textContent = "Predicted from the recording and from the replays above: what the program does beside its heap is the same under every allocator. Predictions know nothing of the program's caches. Brackets are 95 % intervals; the verdict rests on these figures.";
+  const figure = (name, key, form, more = {}) => ({ name, value: (row) => row.predicted[key]?.median ?? null, show: (row) => orDash(row.predicted[key]?.median ?? null, form), ...more });
+  const ratio = (name, key) => ({
+    name,
+    value: (row) => row.predicted[key]?.median ?? null,
+    show: (row) => {
+      const estimate = row.predicted[key];
+      if (!estimate) return "–";
+      const interval = estimate.interval?.map((end) => end.toFixed(2)).join(", ");
+      return interval ? `${estimate.median.toFixed(2)} [${interval}]` : estimate.median.toFixed(2);
+    },
+  });
+  byId("predicted").replaceChildren(sortable({
+    label: "What the whole program would take",
+    rows,
+    columns: [
+      { name: "Allocator", value: (row) => row.allocator, show: (row) => row.allocator, text: true },
+      figure("Processor time", "seconds", seconds),
+      ratio("Time over the system's", "time_over_system"),
+      figure("Peak resident", "peak", bytes, { measure: true }),
+      ratio("Peak over the system's", "peak_over_system"),
+    ],
+  }));
+}
+
 /** What is to be known of maps by sites, where those of some blocks are known. */
 function sampled() {
   const { blocks } = data.sites.unknown;
@@ -224,6 +254,7 @@ async function everything() {
   comparison();
   parts(byId("heap-parts"), data.policies, data.real.rows);
   real();
+  predicted();
   pinned(byId("pinned"), data.policies, data.trace.events);
   holeSizes(byId("hole-sizes"), data.policies);
   blockSizes(byId("block-sizes"), data);
