@@ -252,9 +252,6 @@ pub(crate) fn trim() {
     }
     long::release_waiting();
     shelf::trim();
-    if let Some(mut shared) = ARENA.lock() {
-        shared.pages.trim();
-    }
 }
 
 /// Takes all locks for a fork.

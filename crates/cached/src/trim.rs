@@ -23,7 +23,7 @@ pub fn trim() -> usize {
         trim_heaps();
         trim_heaps();
         if let Some(mut arena) = ARENA.lock() {
-            arena.pages.trim();
+            arena.trim();
         }
     }
     before.saturating_sub(pages_in_memory())

@@ -142,7 +142,7 @@ pub(crate) fn relieve_refused() -> bool {
 fn relieve() {
     trim_heaps();
     if let Some(mut arena) = ARENA.lock() {
-        arena.pages.trim();
+        arena.trim();
     }
 }
 

@@ -45,6 +45,9 @@ pub trait Policy: sealed::Sealed {
     /// Returns the [`Reach::short`] that the last request would have needed, see [`Fit::missing`].
     fn missing(engine: &mut Self::Engine<'_>) -> usize;
 
+    /// Makes the engine's heap shorter, see [`Fit::retract`].
+    fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool;
+
     /// Creates an engine over zeroed metadata; touches only the metadata in use.
     ///
     /// # Errors
@@ -74,7 +77,7 @@ pub enum Buddies {}
 pub enum Chosen {}
 
 macro_rules! policy {
-    ($Policy:ty, $kind:ident, $Engine:ident $(<$Parameter:ident>)?, $seed:expr) => {
+    ($Policy:ty, $kind:ident, $Engine:ident $(<$Parameter:ident>)?, $seed:expr, $retract:expr) => {
         impl sealed::Sealed for $Policy {}
 
         impl Policy for $Policy {
@@ -107,6 +110,10 @@ macro_rules! policy {
                 engine.missing()
             }
 
+            fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool {
+                $retract(engine, heap_size)
+            }
+
             unsafe fn create_zeroed<'m>(
                 (): (),
                 metadata: NonNull<u64>,
@@ -125,13 +132,13 @@ macro_rules! policy {
     };
 }
 
-policy!(FirstFit, First, Fit<FirstFit>, Fit::seed);
-policy!(NextFit, Next, Fit<NextFit>, Fit::seed);
-policy!(BestFit, Best, Fit<BestFit>, Fit::seed);
-policy!(WorstFit, Worst, Fit<WorstFit>, Fit::seed);
-policy!(RandomFit, Random, Fit<RandomFit>, Fit::seed);
-policy!(GoodFit, Good, Fit<GoodFit>, Fit::seed);
-policy!(Buddies, Buddy, Buddy, |_: &mut Buddy<'_>, _| ());
+policy!(FirstFit, First, Fit<FirstFit>, Fit::seed, Fit::retract);
+policy!(NextFit, Next, Fit<NextFit>, Fit::seed, Fit::retract);
+policy!(BestFit, Best, Fit<BestFit>, Fit::seed, Fit::retract);
+policy!(WorstFit, Worst, Fit<WorstFit>, Fit::seed, Fit::retract);
+policy!(RandomFit, Random, Fit<RandomFit>, Fit::seed, Fit::retract);
+policy!(GoodFit, Good, Fit<GoodFit>, Fit::seed, Fit::retract);
+policy!(Buddies, Buddy, Buddy, |_: &mut Buddy<'_>, _| (), |_: &mut Buddy<'_>, _| false);
 
 impl sealed::Sealed for Chosen {}
 
@@ -174,6 +181,10 @@ impl Policy for Chosen {
         // SAFETY: `metadata` points to a zeroed block of `metadata_cells` cells that only this engine uses and that is
         // valid as far as the heap is allowed to grow, as this function requires.
         unsafe { AnyEngine::create_zeroed(choice, metadata, capacity, rules) }
+    }
+
+    fn retract(engine: &mut AnyEngine<'_>, heap_size: usize) -> bool {
+        engine.retract(heap_size)
     }
 
     fn seed(engine: &mut AnyEngine<'_>, seed: u64) {

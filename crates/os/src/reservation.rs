@@ -77,17 +77,21 @@ impl Reservation {
         let mut chosen = None;
         while tried < TRIES && chosen.is_none() {
             let Some(at) = ARENA.take(length, align) else { break };
-            if is_free(at, length) {
-                chosen = NonNull::new(with_exposed_provenance_mut::<u8>(at));
-            } else {
-                occupied[tried] = at;
-                tried += 1;
-            }
+            let kind = match look_at(at, length) {
+                Sight::Free => Kind::Chosen(pages),
+                Sight::Held => Kind::Mapped,
+                Sight::Occupied => {
+                    occupied[tried] = at;
+                    tried += 1;
+                    continue;
+                }
+            };
+            chosen = NonNull::new(with_exposed_provenance_mut::<u8>(at)).map(|base| (base, kind));
         }
         // Not before: the same range would be handed out again.
         occupied[..tried].iter().for_each(|&at| ARENA.give_back(at, length));
         match chosen {
-            Some(base) => Ok(Reservation { base, length, extent: 0, kind: Kind::Chosen(pages) }),
+            Some((base, kind)) => Ok(Reservation { base, length, extent: 0, kind }),
             None => Self::reserve(length, align),
         }
     }
@@ -321,23 +325,35 @@ fn try_to_map_at(address: usize, length: usize, protection: i32, how: Address) -
     Err(Obstacle::Place)
 }
 
-/// Whether nothing is mapped in the range, by a mapping that lasts for a moment. Where limits do not allow it, only
-/// the first page is looked at.
+/// What was found in a range of addresses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// Nothing is mapped there.
+    Free,
+    /// The mapping by which that was found out: the system did not unmap it, as sandboxes may not.
+    Held,
+    /// Something else is mapped there.
+    Occupied,
+}
+
+/// Finds out what is mapped in the range, by a mapping that lasts for a moment. Where limits do not allow it, only the
+/// first page is looked at.
 ///
 /// The address is only a hint. ThreadSanitizer replaces addresses that it does not support by 0, which the system maps
 /// for privileged processes if it is required to, and ends the program then.
-fn is_free(address: usize, length: usize) -> bool {
+fn look_at(address: usize, length: usize) -> Sight {
     let probe = |length| {
-        let result = map_at(address, length, libc::PROT_NONE, Address::Hinted);
-        if result.is_ok() {
-            // SAFETY: the mapping was just made, and is not used.
-            let _ = errno_kept(|| unsafe { libc::munmap(with_exposed_provenance_mut(address), length) });
-        }
-        result
+        map_at(address, length, libc::PROT_NONE, Address::Hinted)?;
+        // SAFETY: the mapping was just made, and is not used.
+        let is_gone = errno_kept(|| unsafe { libc::munmap(with_exposed_provenance_mut(address), length) }) == 0;
+        Ok(if is_gone { Sight::Free } else { Sight::Held })
     };
     match probe(length) {
-        Ok(()) => true,
-        Err(Obstacle::Limit) => probe(page_size()) != Err(Obstacle::Place),
-        Err(Obstacle::Place) => false,
+        Ok(sight) => sight,
+        Err(Obstacle::Place) => Sight::Occupied,
+        Err(Obstacle::Limit) => match probe(page_size()) {
+            Ok(Sight::Free) | Err(Obstacle::Limit) => Sight::Free,
+            _ => Sight::Occupied,
+        },
     }
 }

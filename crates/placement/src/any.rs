@@ -136,6 +136,19 @@ impl<'m> AnyEngine<'m> {
         each!(self, engine => engine.set_limit(reach));
     }
 
+    /// Makes the heap shorter, as [`Fit::retract`] does. Returns `false` under buddies.
+    pub fn retract(&mut self, heap_size: usize) -> bool {
+        match self {
+            AnyEngine::First(engine) => engine.retract(heap_size),
+            AnyEngine::Next(engine) => engine.retract(heap_size),
+            AnyEngine::Best(engine) => engine.retract(heap_size),
+            AnyEngine::Worst(engine) => engine.retract(heap_size),
+            AnyEngine::Random(engine) => engine.retract(heap_size),
+            AnyEngine::Good(engine) => engine.retract(heap_size),
+            AnyEngine::Buddy(_) => false,
+        }
+    }
+
     /// Returns the [`Reach::short`] that the last request would have needed, as [`Fit::missing`] does.
     pub fn missing(&mut self) -> usize {
         each!(self, engine => engine.missing())

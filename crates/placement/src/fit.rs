@@ -70,9 +70,17 @@ impl<'m, P: Choose> Fit<'m, P> {
 
     /// Lets the heap reach as far as this, and no further; in the beginning, that is its capacity. A request that would
     /// need more is refused as if the region were full, or a resize as if there were no room. No reach is shorter than
-    /// that of an earlier call.
+    /// that of an earlier call, except that its end may be any that the heap does not pass.
     pub fn set_limit(&mut self, reach: Reach) {
         self.heap.set_limit(reach);
+    }
+
+    /// Makes the heap shorter: it ends at `heap_size` bytes from now on. Returns `false`, and changes nothing, unless
+    /// that is above [`Engine::top`] and below [`Engine::heap_size`], or if the heap does not grow. A heap that was made
+    /// shorter may place blocks elsewhere than one that was not, under policies that compare the length of the
+    /// wilderness with that of holes; first fit places them the same.
+    pub fn retract(&mut self, heap_size: usize) -> bool {
+        self.heap.retract(heap_size)
     }
 
     /// Returns the [`Reach::short`] that the last request or resize would have needed, if it was refused for that; else

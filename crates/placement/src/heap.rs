@@ -11,7 +11,7 @@ use crate::error::{FreeError, RulesError, Violation};
 use crate::lookup;
 use crate::map::{self, BlockMap};
 use crate::parts::{Part, Parts, Reach};
-use crate::rules::{PolicyKind, Rules, Statistics};
+use crate::rules::{Growth, PolicyKind, Rules, Statistics};
 use crate::state::State;
 use crate::store::{self, Sections, begin_recovery, state_at};
 
@@ -211,6 +211,16 @@ impl<I: ?Sized> Heap<'_, I> {
             counters.heap_size = size;
             counters.peak_heap_size = counters.peak_heap_size.max(size);
         }
+    }
+
+    /// Moves the heap's end down to `heap_size` bytes, if a part of the wilderness is left; returns whether it did.
+    pub(crate) fn retract(&mut self, heap_size: usize) -> bool {
+        let end = heap_size >> self.state.shift();
+        let is_shorter = (self.state.top + 1..self.state.end).contains(&end) && self.state.growth() != Growth::Fixed;
+        if is_shorter {
+            self.set_end(end);
+        }
+        is_shorter
     }
 
     /// Returns a census of `blocks` blocks, `holes` of them free; `live` granules are in used blocks.

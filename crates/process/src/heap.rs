@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use heapwright_cached as cached;
 use heapwright_heaps::{Counters, CreateError, HoleStats, MappedHeap, PageReturns};
-use heapwright_os::Refused;
+use heapwright_os::{Refused, page_size};
 
 use crate::exact::Exact;
 use crate::ruled::Ruled;
@@ -99,10 +99,10 @@ impl Heap {
         }
     }
 
-    /// Purges the pages that can be purged; returns how many bytes that were.
+    /// Purges the pages that can be purged, and unmaps those behind the last block; returns how many bytes that were.
     pub(crate) fn trim(&mut self) -> usize {
         match self {
-            Heap::Growing(heap) => heap.trim(),
+            Heap::Growing(heap) => heap.retract(page_size()) + heap.trim(),
             Heap::Mapped(_) => 0,
             Heap::Cached => cached::trim(),
         }

@@ -406,6 +406,12 @@ impl ArenaState {
         Ok(placed)
     }
 
+    /// Purges all holes, and unmaps what lies behind the last block.
+    pub fn trim(&mut self) {
+        self.pages.trim();
+        self.pages.retract(PAGE);
+    }
+
     /// Resizes a long block where it is.
     ///
     /// # Errors

@@ -104,10 +104,14 @@ pub(super) fn put(class: usize, blocks: &[FreeBlock]) {
     }
 }
 
-/// Purges idle pages and frees slabs that are not in use; returns how many bytes these were.
+/// Purges idle pages and frees slabs that are not in use, and unmaps what lies behind the last; returns how many bytes
+/// these were.
 pub(super) fn trim() -> usize {
     let trimmed: usize = shelves().iter().map(|shelf| shelf.lock().trim()).sum();
     let spare = core::iter::from_fn(|| stock::take(&mut Draw::Lowest)).map(remove).count();
+    if let Some(mut arena) = ARENA.lock() {
+        arena.trim();
+    }
     trimmed + spare * SLAB
 }
 

@@ -88,6 +88,12 @@ impl DirtyPages {
         Some(start..end)
     }
 
+    /// Removes the marks of the pages from `from` on.
+    pub(super) fn forget_from(&mut self, from: usize) {
+        while self.take_run(from, usize::MAX).is_some() {}
+        self.end = self.end.min(from);
+    }
+
     /// Returns the lowest page at or above `from` and below the end whose bit is set in `view` of its word.
     fn next(&mut self, from: usize, view: fn(u64) -> u64) -> Option<usize> {
         let end = self.end;

@@ -27,6 +27,19 @@ impl<P: Policy> GrowingHeap<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn place_behind(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
+        self.place_in_more(layout).or_else(|OutOfMemory| {
+            // The limit that refuses memory may count what lies behind the last block.
+            if self.retract(page_size()) == 0 {
+                return Err(OutOfMemory);
+            }
+            match self.placement.engine.allocate(layout.size(), layout.align()) {
+                Ok(offset) => Ok(offset),
+                Err(_) => self.place_in_more(layout),
+            }
+        })
+    }
+
+    fn place_in_more(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
         let missing = P::missing(&mut self.placement.engine);
         if (1..=self.region.committed()).contains(&missing) {
             self.extend_short(missing).map_err(|Refused| OutOfMemory)?;

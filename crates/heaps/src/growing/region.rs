@@ -91,6 +91,20 @@ impl Region {
         let _ = unsafe { self.space.retract(end.max(self.frontier)) };
     }
 
+    /// Gives back the memory and the addresses behind `end`; returns how many bytes were accessible there.
+    ///
+    /// # Safety
+    /// No block reaches above `end`.
+    pub(super) unsafe fn retract(&mut self, end: usize) -> usize {
+        let before = self.committed();
+        // SAFETY: what lies above `end` is not used, as this function requires.
+        if unsafe { self.space.retract(end) }.is_err() {
+            return 0;
+        }
+        self.frontier = self.frontier.min(self.committed());
+        before - self.committed()
+    }
+
     /// Purges the whole pages `from..to`; returns how many bytes that were.
     ///
     /// # Safety

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_os::page_size;
-use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed};
+use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed, Reach};
 
 use super::GrowingHeap;
 use crate::policy::Policy;
@@ -106,6 +106,31 @@ impl<P: Policy> GrowingHeap<P> {
             }
             at = end.max(at + page);
         }
+        bytes
+    }
+
+    /// Gives back the pages behind the last block, and their addresses, if they are at least `least` bytes (not 0):
+    /// limits on address space and data no longer count them. Returns how many bytes were given back. The heap is as
+    /// long as before under buddies, and if it does not grow.
+    ///
+    /// Under first fit, blocks are placed as if this had not been called. Other policies compare the wilderness, which
+    /// becomes shorter, with holes.
+    ///
+    /// Time: proportional to the pages behind the last block that came to lie in holes since the last sweep.
+    pub fn retract(&mut self, least: usize) -> usize {
+        let page = page_size();
+        // A part of the wilderness stays.
+        let end = self.placement.engine.top() / page * page + page;
+        let is_worth_it = end.checked_add(least).is_some_and(|enough| enough <= self.region.committed());
+        if !is_worth_it || !P::retract(&mut self.placement.engine, end) && self.placement.engine.heap_size() > end {
+            return 0;
+        }
+        // SAFETY: no block reaches above the top.
+        let bytes = unsafe { self.region.retract(end) };
+        if bytes != 0 {
+            self.dirty.forget_from(end / page);
+        }
+        P::set_limit(&mut self.placement.engine, Reach { end: self.region.committed(), short: self.short });
         bytes
     }
 

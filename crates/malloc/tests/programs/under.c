@@ -39,6 +39,7 @@ static const struct refusal refusals[] = {
     {"madvise", SYS_madvise, ANY_ADVICE, EPERM},
     {"process-madvise", SYS_process_madvise, ANY_ADVICE, EPERM},
     {"mremap", SYS_mremap, ANY_ADVICE, EPERM},
+    {"munmap", SYS_munmap, ANY_ADVICE, EPERM},
     {"getrandom", SYS_getrandom, ANY_ADVICE, ENOSYS},
     {"membarrier", SYS_membarrier, ANY_ADVICE, ENOSYS},
     {"rseq", SYS_rseq, ANY_ADVICE, ENOSYS},

@@ -57,6 +57,47 @@ pub const CASES: &[Case] = &[
         ..EXERCISE
     },
     Case {
+        name: "other_blocks_after_all_were_freed",
+        holds: "what a limit leaves is had again in short blocks after long ones were freed (hardened: half, for leads)",
+        surrounding: &["--as=314572800"],
+        program: Compiled("refill.c", &["100000", "again", "1000"]),
+        bound: OfSystem { plain: 0.9, hardened: 0.35 },
+        ..EXERCISE
+    },
+    Case {
+        name: "shorter_blocks_after_all_were_freed",
+        holds: "the same in blocks of 100 bytes after blocks of 1000 bytes (hardened: half, for canaries)",
+        surrounding: &["--as=314572800"],
+        program: Compiled("refill.c", &["1000", "again", "100"]),
+        bound: OfSystem { plain: 0.9, hardened: 0.35 },
+        ..EXERCISE
+    },
+    Case {
+        name: "data_limit_after_all_were_freed",
+        holds: "the same under a limit on data",
+        surrounding: &["--data=268435456"],
+        program: Compiled("refill.c", &["1000", "again", "100"]),
+        bound: OfSystem { plain: 0.9, hardened: 0.35 },
+        ..EXERCISE
+    },
+    Case {
+        name: "addresses_are_given_back",
+        holds: "a program that has freed all and trimmed can map most of what its limit allows by itself",
+        surrounding: &["--as=314572800"],
+        program: Compiled("refill.c", &["1000", "map"]),
+        bound: OfSystem { plain: 0.9, hardened: 0.75 },
+        ..EXERCISE
+    },
+    Case {
+        name: "addresses_of_long_blocks_are_given_back",
+        holds: "the same after blocks of 1 MB",
+        surrounding: &["--as=314572800"],
+        program: Compiled("refill.c", &["1000000", "map"]),
+        bound: OfSystem { plain: 0.9, hardened: 0.75 },
+        ..EXERCISE
+    },
+    Case { name: "without_munmap", surrounding: &["--refuse=munmap"], ..EXERCISE },
+    Case {
         name: "sort_in_40_mb",
         holds: "sort does its work within 40 MiB of addresses",
         surrounding: &["--as=41943040"],

@@ -36,12 +36,14 @@ macro_rules! tests {
 
 tests! {
     data_limit_long_blocks data_limit_short_blocks address_limit_4_gib
+    other_blocks_after_all_were_freed shorter_blocks_after_all_were_freed data_limit_after_all_were_freed
+    addresses_are_given_back addresses_of_long_blocks_are_given_back without_munmap
     sort_in_40_mb true_in_40_mb ls_in_40_mb null_where_nothing_works lowered_while_running
     locked_memory locked_memory_within_a_limit core_is_short_and_whole little_writable_memory
     huge_pages_always
     without_populate populate_is_tried_a_few_times without_guard guard_is_tried_a_few_times mappings_are_left
-    advice_without_effect guards_without_effect hints_are_not_followed without_collapse without_mremap without_getrandom without_membarrier without_rseq
-    without_prctl madvise_refused process_madvise_refused sandbox_without_files
+    advice_without_effect guards_without_effect hints_are_not_followed
+    without_collapse without_mremap without_getrandom without_membarrier without_rseq without_prctl madvise_refused process_madvise_refused sandbox_without_files
     without_proc read_only_sys closed_streams without_environment
     threads_in_a_row threads_at_once first_thread_leaves small_stacks alternate_stack
     freed_for_a_sleeper freed_for_a_sleeper_and_trimmed batches_on_their_way

@@ -20,6 +20,11 @@ const USED_PART: usize = 8;
 /// The most bytes that are retained because of refaults.
 const MOST_REFAULTED: usize = 256 << 20;
 
+/// The part of the heap that lies behind the last block, at least, when that is unmapped, and the least number of bytes:
+/// it may have to be mapped again.
+const RETRACTED_PART: usize = 4;
+const LEAST_RETRACTED: usize = 4 << 20;
+
 /// Bytes that are retained for each refaulted byte: a program that refaults once does so again.
 const REFAULT_FACTOR: usize = 4;
 
@@ -94,9 +99,11 @@ impl Retention {
         self.unused != 0
     }
 
-    fn observe_purge(&mut self, pages: &GrowingHeap<FirstFit>) {
+    /// What was purged behind the last block need not be mapped: limits on address space and data count it.
+    fn observe_purge(&mut self, pages: &mut GrowingHeap<FirstFit>) {
         let total = pages.returns().bytes;
         if total != self.total {
+            pages.retract((pages.top() / RETRACTED_PART).max(LEAST_RETRACTED));
             self.purged += (total - self.total) as usize;
             self.total = total;
             self.purged_at = coarse_nanoseconds();
