@@ -92,6 +92,7 @@ impl Destination {
                     ensure!(!there.is_dir(), "{name} is a directory: name a file in it");
                     ensure_replaceable(place, there, contents)?;
                 }
+                access(folder_of(path), Access::WRITE_OK | Access::EXEC_OK).with_context(|| cannot(place))?;
                 drop(beside(path).with_context(|| cannot(place))?);
             }
             (Target::Special(path), _) => access(path, Access::WRITE_OK).with_context(|| cannot(place))?,

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
 use crate::destination::cannot;
+use crate::process::end_with_the_reader;
 use crate::temporary::Listed;
 
 /// A file that is written under a temporary name next to its [destination](crate::destination::Destination) until it
@@ -88,7 +89,7 @@ pub(crate) fn folder_of(file: &Path) -> &Path {
 
 impl Write for Draft {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.as_file_mut().write(bytes)
+        self.as_file_mut().write(bytes).inspect_err(end_with_the_reader)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -6,6 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use signal_hook::low_level;
+
+use crate::temporary;
+
 use rustix::process::{Pid, Resource, Rlimit, Signal, geteuid, kill_process, kill_process_group, setrlimit, setsid};
 
 /// Returns the effective user id of this process.
@@ -52,13 +56,26 @@ pub fn start_without_huge_pages(command: &mut Command) {
     }
 }
 
-/// Lets a write to a closed pipe end this process, as it ends any other program. Rust's runtime would return an error
-/// instead.
+/// Makes writes to closed pipes, and beyond the limit on the size of files, fail instead of ending this process by a
+/// signal, so that it can remove its temporary files. Programs that it starts have the default actions.
 ///
-/// Call it before other threads run.
-pub fn end_with_the_reader() {
-    // SAFETY: the default action runs no code of this process.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+/// # Errors
+/// When the system refuses the handlers.
+pub fn let_writes_fail() -> io::Result<()> {
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: the handler does nothing.
+        unsafe { low_level::register(signal, || ()) }?;
+    }
+    Ok(())
+}
+
+/// Ends this process by SIGPIPE if a write failed because the pipe is closed, as that ends any other program. Its
+/// temporary files are removed. Returns after any other error.
+pub fn end_with_the_reader(error: &io::Error) {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        temporary::remove_all();
+        end_by_signal(libc::SIGPIPE);
+    }
 }
 
 /// Ends this process by `signal`, without a core file. Returns only if the signal does not end it.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,13 +22,14 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates a folder whose name begins with `heapwright-`, for `what`.
+    /// Creates a folder whose name begins with `heapwright-`, for `what`. Other users cannot read what lies in it.
     ///
     /// # Errors
     /// When there is no room for it.
     pub fn new(what: &str) -> Result<Folder> {
         let prefix = format!("heapwright-{what}-");
-        let folder = tempfile::Builder::new().prefix(&prefix).tempdir();
+        let private = fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir();
         let folder = folder.context("a temporary folder cannot be created")?;
         let listed = Listed::new(folder.path()).context("cannot listen for signals")?;
         Ok(Folder { folder, _listed: listed })
@@ -67,9 +69,22 @@ fn all<R>(change: impl FnOnce(&mut Vec<PathBuf>) -> R) -> R {
 }
 
 /// Removes everything, before this process ends.
-pub(crate) fn remove_all() {
+pub fn remove_all() {
     // What cannot be removed stays behind: the process ends.
     for path in all(std::mem::take) {
         let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn folders_are_private() {
+        let folder = Folder::new("test").unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
     }
 }

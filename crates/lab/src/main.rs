@@ -38,7 +38,10 @@ fn main() -> ExitCode {
     if let Some(ended) = child::serve(&JOBS) {
         return ended;
     }
-    heapwright_host::process::end_with_the_reader();
+    if let Err(error) = heapwright_host::process::let_writes_fail() {
+        heapwright_show::eprintln!("heapwright: signals cannot be handled: {error}");
+        return ExitCode::from(FAILED);
+    }
     let cli = Cli::try_parse().unwrap_or_else(|error| end_with(&error));
     cli.color.write_global();
     let outcome = match cli.command {

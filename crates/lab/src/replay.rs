@@ -136,7 +136,7 @@ fn print(rows: &[Row]) {
     }
     for Row { outcome, .. } in rows.iter().filter(|row| row.outcome.refused + row.outcome.unknown > 0) {
         heapwright_show::println!(
-            "{}: {} requests failed, {} frees were of blocks that are not live",
+            "{}: requests that failed: {}; frees of blocks that are not live: {}",
             outcome.policy.name(),
             number::grouped(outcome.refused),
             number::grouped(outcome.unknown)

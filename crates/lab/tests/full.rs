@@ -12,7 +12,7 @@ use tempfile::TempDir;
 mod common;
 
 /// Commands that print, by their words.
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 25] = [
     "--help",
     "--version",
     "help compare",
@@ -21,6 +21,8 @@ const COMMANDS: [&str; 23] = [
     "replay t -p first --json",
     "replay t --real -p first",
     "compare t --policies-only",
+    "compare --policies-only -p first -- sort /dev/null",
+    "sites -- sort /dev/null",
     "compare t --policies-only --json",
     "compare t --policies-only --csv -",
     "compare t --policies-only --markdown -",
@@ -83,10 +85,42 @@ fn a_reader_that_ends_early_ends_the_command_quietly() {
         let folder = folder();
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = command(folder.path(), words).stdout(writer).output().unwrap();
+        let temporary = TempDir::new().unwrap();
+        let output = command(folder.path(), words).env("TMPDIR", temporary.path()).stdout(writer).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(SIGPIPE), "{words}: {} {error}", output.status);
         assert!(!error.contains("panicked") && !error.contains("pipe"), "{words}: {error}");
+        let mut left = fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        // The libraries that the command carries stay, for the next time, in a folder of the user's number.
+        let is_of_user = |name: &str| name.strip_prefix("heapwright-").is_some_and(|user| user.parse::<u32>().is_ok());
+        assert_eq!(left.find(|name| !is_of_user(name)), None, "{words}: temporary files stay behind");
+    }
+}
+
+/// The signal for this is the shell's to see where nobody handles it.
+#[test]
+fn a_limit_on_files_is_a_failure_and_leaves_no_file() {
+    for words in ["report t -p first --no-real -o page.html", "export --to csv t -o t.csv"] {
+        let folder = folder();
+        let before = fs::read_dir(&folder).unwrap().count();
+        let heapwright = common::heapwright().get_program().to_owned();
+        let script = format!("ulimit -f 8; exec \"$0\" {words}");
+        let output = Command::new("sh").args(["-c", &script]).arg(heapwright).current_dir(&folder).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {} {error}", output.status);
+        assert!(error.contains("cannot be written") && error.contains("File too large"), "{words}: {error}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), before, "{words}");
+    }
+}
+
+/// What this command does with its own writes is nothing to the programs that it starts.
+#[test]
+fn a_program_ends_with_its_reader_as_ever() {
+    let folder = folder();
+    let script = "yes | head -c 10 > /dev/null; test ${PIPESTATUS[0]} = 141";
+    for words in ["run -p first --", "record -o yes.hwt --"] {
+        let output = command(folder.path(), words).args(["bash", "-c", script]).output().unwrap();
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

@@ -1,16 +1,15 @@
 //! The trace files of a recording: one for the program, and one next to it for every other process.
 
 use std::cmp::Reverse;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use heapwright_host::files::path_for_process;
-use heapwright_host::process::without_signals;
 use tempfile::TempDir;
 
 use super::collector::Recorded;
@@ -194,8 +193,7 @@ impl Stream {
     /// Copies the trace. If that fails, it stays where it is.
     fn receive(&self, path: &Path) -> Result<()> {
         let mut trace = File::open(path)?;
-        // Writing to a pipe without a reader is an error here; SIGPIPE would end the process.
-        let Err(error) = without_signals(|| io::copy(&mut trace, &mut &self.file)) else { return Ok(()) };
+        let Err(error) = io::copy(&mut trace, &mut &self.file) else { return Ok(()) };
         if let Some(folder) = self.folder.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _kept = folder.keep();
         }
@@ -220,7 +218,9 @@ fn open_if_stream(output: &Path) -> Result<Option<Stream>> {
     }
     let file = OpenOptions::new().write(true).open(output)?;
     ensure!(!file.is_terminal(), "it is a terminal");
-    let folder = tempfile::Builder::new().prefix("heapwright-trace-").tempdir()?;
+    // Kept if the trace cannot be copied; no business of other users.
+    let private = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("heapwright-trace-").permissions(private).tempdir()?;
     Ok(Some(Stream { file, folder: Mutex::new(Some(folder)) }))
 }
 

@@ -25,7 +25,11 @@ impl fmt::Display for ReplayError {
         match self {
             ReplayError::Rules(error) => write!(f, "invalid heap: {error}"),
             ReplayError::NoRoom { bytes } => {
-                write!(f, "no address space for {bytes} bytes of heap metadata: simulate a smaller region")
+                write!(
+                    f,
+                    "no address space for {bytes} bytes of heap metadata: raise the limit on address space (ulimit -v), \
+                     or name the most that the heap may grow to, as in --limit 4GiB"
+                )
             }
             ReplayError::Trace(error) => error.fmt(f),
         }

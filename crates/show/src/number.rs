@@ -35,23 +35,32 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} {}", short(bytes as f64 / 1024_f64.powi(power as i32)), UNITS[power - 1])
 }
 
-/// Parses a number of bytes: `4096`, `64KiB`, `1M`. Units are powers of 1024, in upper or lower case.
+/// Parses a number of bytes: `4096`, `64KiB`, `1.5M`, rounded down to whole ones. Units are powers of 1024, in upper or lower case.
 ///
 /// # Errors
 /// A description of the expected form.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let form = || "a size is a number of bytes, KiB, MiB, GiB or TiB, as in 4096, 64KiB or 1.5GiB".to_owned();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
     let power = match unit.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kib" => 1,
         "m" | "mib" => 2,
         "g" | "gib" => 3,
         "t" | "tib" => 4,
-        _ => return Err("a size is a whole number of bytes, KiB, MiB, GiB or TiB, as in 64KiB".to_owned()),
+        _ => return Err(form()),
     };
-    let number: usize =
-        digits.parse().map_err(|_| "a size is a whole number and perhaps a unit, as in 64KiB".to_owned())?;
-    number.checked_mul(1 << (10 * power)).ok_or_else(|| "no machine has that much memory".to_owned())
+    let (whole, part) = match number.split_once('.') {
+        Some((_, "")) => return Err(form()),
+        Some(_) if power == 0 => return Err(form()),
+        Some(parts) => parts,
+        None => (number, ""),
+    };
+    // Digits behind these stand for less than a byte.
+    let part = part.get(..18).unwrap_or(part);
+    let value: u128 = format!("{whole}{part}").parse().ok().filter(|_| !whole.is_empty()).ok_or_else(form)?;
+    let bytes = value.checked_mul(1 << (10 * power)).map(|bytes| bytes / 10_u128.pow(part.len() as u32));
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| "no machine has that much memory".to_owned())
 }
 
 /// Parses a number of bytes below 4 GiB, as [`parse_bytes`] does.
@@ -137,10 +146,27 @@ mod tests {
             ("1 mib", 1 << 20),
             ("3G", 3 << 30),
             ("2t", 2 << 40),
+            ("1.5GiB", 3 << 29),
+            ("0.1KiB", 102),
+            ("1.0000000000000000001K", 1024),
         ] {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
-        for text in ["", "K", "-1", "1.5M", "1KB", "1 K iB", "99999999999999999999", "99999999T", "0x10"] {
+        for text in [
+            "",
+            "K",
+            "-1",
+            "1.5",
+            ".5K",
+            "1.K",
+            "1.2.3K",
+            "1.5B",
+            "1KB",
+            "1 K iB",
+            "99999999999999999999",
+            "99999999T",
+            "0x10",
+        ] {
             assert!(parse_bytes(text).is_err(), "{text}");
         }
     }

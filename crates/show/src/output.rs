@@ -8,7 +8,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process;
 
-/// Exit code when standard output cannot be written. (A closed pipe ends the command by its signal.)
+use heapwright_host::process::end_with_the_reader;
+use heapwright_host::temporary;
+
+/// Exit code when standard output cannot be written. (A closed pipe ends the command by SIGPIPE.)
 const FAILED: i32 = 1;
 
 /// Prints to standard output. A failure ends the process with a message; the standard library would panic.
@@ -61,10 +64,12 @@ pub fn warn_of_damage(trace: &Path, damage: Option<&impl Display>) {
 /// Ends the process because standard output cannot be written.
 pub fn fail(error: &io::Error) -> ! {
     print_error(format_args!("heapwright: {}", failure(error)));
+    temporary::remove_all();
     process::exit(FAILED)
 }
 
-/// Describes why standard output cannot be written.
+/// Describes why standard output cannot be written. Ends the process by SIGPIPE if its reader has ended.
 pub fn failure(error: &io::Error) -> io::Error {
+    end_with_the_reader(error);
     io::Error::new(error.kind(), format!("standard output cannot be written: {error}"))
 }
