@@ -104,6 +104,9 @@ pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfM
 /// Allocates a block in the place of a block of `before` bytes that cannot grow where it is.
 #[inline(never)]
 pub(crate) fn allocate_to_grow(before: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if mode::is_hardened() && size > before {
+        return harden::allocate_to_grow(layout(size, GRAIN)?, adopted());
+    }
     if size <= LARGEST || mode::is_hardened() {
         return allocate(size);
     }

@@ -118,6 +118,14 @@ pub(crate) fn allocate(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8
     allocate_with(layout, Contents::Any, heap)
 }
 
+/// As [`allocate`], for the contents of a shorter block: a long one has room to grow where it is.
+pub(crate) fn allocate_to_grow(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
+    match class_for(layout.size(), layout.align(), measures()) {
+        Some(_) => allocate(layout, heap),
+        None => long::allocate_to_grow(layout).ok_or(OutOfMemory),
+    }
+}
+
 /// As [`allocate`]; the block is zero up to its usable size.
 pub(crate) fn allocate_zeroed(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
     allocate_with(layout, Contents::Zeros, heap)

@@ -54,8 +54,7 @@ pub extern "C" fn mallopt(parameter: i32, value: i32) -> i32 {
     const ARENA_MAX: i32 = -8;
     i32::from(match parameter {
         MXFAST => (0..=160).contains(&value),
-        MMAP_THRESHOLD => (0..=32 << 20).contains(&value),
-        TRIM_THRESHOLD | TOP_PAD | MMAP_MAX | CHECK_ACTION | PERTURB | ARENA_TEST | ARENA_MAX => true,
+        MMAP_THRESHOLD | TRIM_THRESHOLD | TOP_PAD | MMAP_MAX | CHECK_ACTION | PERTURB | ARENA_TEST | ARENA_MAX => true,
         _ => false,
     })
 }
@@ -66,7 +65,8 @@ pub extern "C" fn malloc_stats() {
     heap::print_statistics();
 }
 
-/// Writes a description of the heap to a stream, as XML; returns 0, or -1 with `errno` set. `options` must be 0.
+/// Writes a description of the heap to a stream, as XML; returns 0, or -1 with `errno` set. `options` must be 0: for
+/// others `EINVAL` is returned, as by glibc.
 ///
 /// # Safety
 /// `stream` is null or an open `FILE`.

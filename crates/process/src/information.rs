@@ -23,18 +23,17 @@ const EINVAL: i32 = 22;
 /// Large enough for the description of one heap.
 type Text = Line<{ 16 << 10 }>;
 
-/// `malloc_info`: writes a description of the heap to the stream `file`. Returns 0; or -1, with `errno` set, if
-/// `options` is not 0, there is no stream or the write fails.
-/// does not take it.
+/// `malloc_info`: writes a description of the heap to the stream `file`. Returns 0; `EINVAL`, as glibc does, if `options`
+/// is not 0; or -1, with `errno` set, if there is no stream or the write fails.
 ///
 /// # Safety
 /// `file` is null or an open `FILE`.
 pub unsafe fn write_information(options: i32, file: *mut c_void) -> i32 {
     // SAFETY: `file` is null or an open `FILE`, as this function requires.
-    let stream = unsafe { Stream::over(file) }.filter(|_| options == 0);
-    let Some(stream) = stream else {
+    let stream = unsafe { Stream::over(file) };
+    let Some(stream) = stream.filter(|_| options == 0) else {
         set_errno(EINVAL);
-        return -1;
+        return if options == 0 { -1 } else { EINVAL };
     };
     if write_all(&stream).is_some() { 0 } else { -1 }
 }

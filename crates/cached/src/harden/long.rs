@@ -39,10 +39,30 @@ impl Waiting for LongSpan {
 /// How many bytes of addresses may wait.
 const MOST_WAITING: usize = 4 << 30;
 
+/// The part of a block that has grown by which it can grow once more where it is: a block that grows in small steps is
+/// copied rarely.
+const SPARE_PART: usize = 4;
+
 /// Allocates a block of its own pages.
 pub(super) fn allocate(layout: Layout, contents: Contents) -> Option<NonNull<u8>> {
-    let length = round_to_pages(layout.size().checked_add(canary::room(measures()))?)?;
-    let number = place(length, layout.align())?;
+    let length = length_for(layout.size())?;
+    begin(place(length, 0, layout.align())?, length, layout, contents)
+}
+
+/// Allocates a block of its own pages to which the contents of a shorter one move, with room to grow.
+pub(super) fn allocate_to_grow(layout: Layout) -> Option<NonNull<u8>> {
+    let length = length_for(layout.size())?;
+    let spare = round_to_pages(length / SPARE_PART)?;
+    begin(place(length, spare, layout.align())?, length, layout, Contents::Any)
+}
+
+/// Returns the length of the pages of a block of `size` bytes.
+fn length_for(size: usize) -> Option<usize> {
+    round_to_pages(size.checked_add(canary::room(measures()))?)
+}
+
+/// Begins a block in a span.
+fn begin(number: u32, length: usize, layout: Layout, contents: Contents) -> Option<NonNull<u8>> {
     let block = NonNull::new(ARENA.start_of(number))?;
     let has_canary = measures().have(Measures::CANARY);
     // SAFETY: the span is new, and long enough.
@@ -63,8 +83,9 @@ pub(super) fn allocate(layout: Layout, contents: Contents) -> Option<NonNull<u8>
 }
 
 /// Places a span, if need be after nothing waits any more and no slab is kept for nothing.
-fn place(length: usize, align: usize) -> Option<u32> {
+fn place(length: usize, spare: usize, align: usize) -> Option<u32> {
     if align <= SLAB
+        && spare == 0
         && let Some(number) = ready_spans::take(length)
     {
         // SAFETY: the span is sealed, and not in use.
@@ -73,11 +94,11 @@ fn place(length: usize, align: usize) -> Option<u32> {
             Err(Refused) => remove(number),
         }
     }
-    let placed = span_pages::place(&mut *ARENA.lock()?, length, align);
+    let placed = span_pages::place(&mut *ARENA.lock()?, length, spare, align);
     placed.or_else(|| {
         release_waiting();
         shelf::trim();
-        span_pages::place(&mut *ARENA.lock()?, length, align)
+        span_pages::place(&mut *ARENA.lock()?, length, 0, align)
     })
 }
 
@@ -154,7 +175,7 @@ fn check(number: u32, block: NonNull<u8>) {
     }
 }
 
-/// Makes a block hold `size` bytes where it is, if it has as many pages then.
+/// Makes a block hold `size` bytes where it is, if it has as many pages then, or more of which there is room behind it.
 pub(super) fn resize_in_place(number: u32, block: NonNull<u8>, size: usize) -> Result<(), ResizeError> {
     if span::kind(number) != Kind::Long {
         return Err(ResizeError::NotABlock);
@@ -162,17 +183,32 @@ pub(super) fn resize_in_place(number: u32, block: NonNull<u8>, size: usize) -> R
     let before = usable_size(number);
     check(number, block);
     let span = span::span(number);
-    let length = size.checked_add(canary::room(measures())).and_then(round_to_pages);
-    // SAFETY: whoever has the block asks.
-    if length != Some(unsafe { (*span).length }) {
-        return Err(ResizeError::NoRoom);
+    let length = length_for(size).ok_or(ResizeError::NoRoom)?;
+    // SAFETY: the calling thread has the block.
+    let present = unsafe { (*span).length };
+    if length != present {
+        let mut arena = ARENA.lock().ok_or(ResizeError::NoRoom)?;
+        // SAFETY: as above; if the body becomes shorter, the caller does not use its end any more.
+        let resized = unsafe {
+            if length > present {
+                span_pages::lengthen(&mut arena, number, length)
+            } else {
+                span_pages::shorten(&mut arena, number, length)
+            }
+        };
+        resized.map_err(|Refused| ResizeError::NoRoom)?;
     }
-    if measures().have(Measures::CANARY) {
-        // SAFETY: as above; the pages hold the size and a canary.
-        unsafe {
-            canary::remove(block, (*span).requested);
+    // SAFETY: as above; the pages hold the size and a canary.
+    unsafe {
+        if measures().have(Measures::CANARY) {
+            // An old canary that was cut off is gone.
+            if before + canary::room(measures()) <= length {
+                canary::remove(block, before);
+            }
             canary::put(block, size);
             (*span).requested = size;
+        } else {
+            (*span).requested = length;
         }
     }
     if mode::is_counted() {

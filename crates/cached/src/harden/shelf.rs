@@ -206,7 +206,7 @@ impl Shelf {
         let length = span::length_of_slabs();
         let (number, past) = match stock::take(&mut self.draw) {
             Some(number) => (number, Past::Slab),
-            None => (ARENA.lock().and_then(|mut arena| span_pages::place(&mut arena, length, 1))?, Past::Unused),
+            None => (ARENA.lock().and_then(|mut arena| span_pages::place(&mut arena, length, 0, 1))?, Past::Unused),
         };
         let Some(run) = take_run(class, past) else {
             remove(number);

@@ -13,12 +13,13 @@ use heapwright_slabs::classes::SLAB;
 use heapwright_slabs::mode::measures;
 
 /// Places a span for a slab or block of `length` bytes, whole pages, which are zero if freed blocks are to be; returns
-/// its number.
-pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Option<u32> {
+/// its number. If there is room, `spare` bytes behind it, whole pages, are for [`lengthen`].
+pub(super) fn place(shared: &mut ArenaState, length: usize, spare: usize, align: usize) -> Option<u32> {
     let untouched = shared.pages.untouched_from();
     let drawn = if align <= SLAB { draw_below(4) } else { 0 };
-    let (start, lead, whole) =
-        place_behind(shared, drawn, length, align).or_else(|| place_behind(shared, 0, length, align))?;
+    let (start, lead, whole) = place_behind(shared, drawn, length + spare, align)
+        .or_else(|| place_behind(shared, drawn, length, align))
+        .or_else(|| place_behind(shared, 0, length, align))?;
     // SAFETY: the lead is a part of the span.
     let body = unsafe { start.add(lead * SLAB) };
     let number = ARENA.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
@@ -44,6 +45,68 @@ pub(super) fn place(shared: &mut ArenaState, length: usize, align: usize) -> Opt
         unsafe { (*span(number)).protected = protected };
     }
     Some(number)
+}
+
+/// Makes the body of a span `length` bytes long, whole pages, if its spare pages are enough: they were guarded with what
+/// lies behind the body.
+///
+/// # Errors
+/// [`Refused`]; nothing has changed then.
+///
+/// # Safety
+/// The body is the caller's, and not longer than `length`. The arena is locked.
+pub(super) unsafe fn lengthen(_: &mut ArenaState, number: u32, length: usize) -> Result<(), Refused> {
+    let behind = if measures().have(Measures::GUARD) { page_size() } else { 0 };
+    let record = span(number);
+    // SAFETY: the span is the caller's, and the spare pages lie in it.
+    unsafe {
+        let (before, room) = ((*record).length, (*record).whole - usize::from((*record).lead) * SLAB - behind);
+        if length > room {
+            return Err(Refused);
+        }
+        let spare = NonNull::new(ARENA.start_of(number)).ok_or(Refused)?.add(before);
+        if (*record).protected != 0 {
+            permit(spare, length - before)?;
+        } else if measures().have(Measures::GUARD) {
+            unguard(spare, length - before, 0)?;
+        }
+        (*record).length = length;
+        Ok(())
+    }
+}
+
+/// Makes the body of a span `length` bytes long, whole pages, if that is half of what it was placed for. What is cut off
+/// is as inaccessible as freed blocks are.
+///
+/// # Errors
+/// [`Refused`]; nothing has changed then.
+///
+/// # Safety
+/// The body is the caller's, and not shorter than `length`; its bytes above that are not used any more. The arena is
+/// locked.
+pub(super) unsafe fn shorten(_: &mut ArenaState, number: u32, length: usize) -> Result<(), Refused> {
+    let record = span(number);
+    // SAFETY: the span is the caller's, and what is cut off lies in its body.
+    unsafe {
+        let (before, whole) = ((*record).length, (*record).whole - usize::from((*record).lead) * SLAB);
+        if length < whole / 2 {
+            return Err(Refused);
+        }
+        let cut = NonNull::new(ARENA.start_of(number)).ok_or(Refused)?.add(length);
+        if !measures().have(Measures::GUARD) {
+            if measures().have(Measures::QUARANTINE) {
+                return Err(Refused);
+            }
+            purge(cut, before - length)?;
+        } else if guard(cut, before - length)? == Guarded::ByProtection {
+            // One mapping more for each cut would be too many.
+            unguard(cut, before - length, 1)?;
+            return Err(Refused);
+        }
+        (*record).length = length;
+        (*record).dirty = (*record).dirty.min(length);
+        Ok(())
+    }
 }
 
 /// Places a span whose slab or block lies behind a lead of some slabs.

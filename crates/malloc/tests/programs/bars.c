@@ -8,7 +8,8 @@
  *   bars vectors-2    the same, by the factor 2
  *   bars sleeper      111 MB allocated by a thread that sleeps, freed by others
  *   bars batches      blocks of a few KB handed from one thread to another, until nothing is live
- *   bars moves        how often malloc(10), realloc(12), realloc(14) moves in 1,000 trials, whose blocks stay live */
+ *   bars moves        how often malloc(10), realloc(12), realloc(14) moves in 1,000 trials, whose blocks stay live
+ *   bars steps        how often a block moves that grows to 50 MB and shrinks again, in steps of 64 KiB; contents are kept */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -312,6 +313,33 @@ static void measure_moves(void)
     print("moves", moves);
 }
 
+/* --- steps --- */
+
+static unsigned char byte_at(size_t at)
+{
+    return (unsigned char)(at * 31 + at / 4096);
+}
+
+static void measure_steps(void)
+{
+    enum { STEP = 64 << 10, STEPS = 760 };
+    int moves = 0;
+    unsigned char *block = NULL;
+    for (int i = 1; i < 2 * STEPS; i++) {
+        size_t length = (size_t)STEP * (size_t)(i <= STEPS ? i : 2 * STEPS - i);
+        unsigned char *resized = realloc(block, length);
+        CHECK(resized && malloc_usable_size(resized) >= length);
+        moves += block && resized != block;
+        block = resized;
+        if (i <= STEPS)
+            for (size_t at = length - STEP; at < length; at++) block[at] = byte_at(at);
+        for (size_t at = 0; at < length; at += 4095) CHECK(block[at] == byte_at(at));
+        CHECK(block[length - 1] == byte_at(length - 1));
+    }
+    free(block);
+    print("moves", moves);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc > 1);
@@ -325,6 +353,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "sleeper")) measure_sleeper();
     else if (!strcmp(what, "batches")) measure_batches();
     else if (!strcmp(what, "moves")) measure_moves();
+    else if (!strcmp(what, "steps")) measure_steps();
     else CHECK(!"a figure of the list");
     exit(0); /* the sleeper sleeps on */
 }

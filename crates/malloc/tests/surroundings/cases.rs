@@ -364,6 +364,16 @@ pub const CASES: &[Case] = &[
         ..EXERCISE
     },
     Case {
+        name: "long_blocks_grow_where_they_are",
+        holds: "a block that grows to 50 MB and shrinks again, in 1,519 steps, is copied at most 40 times",
+        program: Compiled("bars.c", &["steps", "moves"]),
+        bound: AtMost(40),
+        // The default moves pages instead of copying, and other heaps as they do.
+        heaps: &[Hardened],
+        today: &[],
+        ..EXERCISE
+    },
+    Case {
         name: "vectors_in_turns_by_half",
         holds: "two vectors that grow by half in turns to 290 MB peak at most 4 MiB above glibc",
         program: Compiled("bars.c", &["vectors-1.5", "peak-bytes"]),

@@ -49,7 +49,7 @@ tests! {
     freed_for_a_sleeper freed_for_a_sleeper_and_trimmed batches_on_their_way
     purging_thread purging_thread_is_refused purging_thread_without_proc purging_thread_ends_last purging_never
     purging_at_once beyond_its_limit short_blocks_do_not_move
-    vectors_in_turns_by_half vectors_in_turns_doubled whole_address_space
+    long_blocks_grow_where_they_are vectors_in_turns_by_half vectors_in_turns_doubled whole_address_space
 }
 
 #[test]
