@@ -75,6 +75,20 @@ struct Column {
     side: Side,
 }
 
+/// How wide a column is, in characters.
+struct Extent {
+    column: usize,
+    text: usize,
+    /// For the marks behind the figures.
+    marks: usize,
+}
+
+impl Extent {
+    fn whole(&self) -> usize {
+        self.text + self.marks
+    }
+}
+
 /// What surrounds the rows of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
@@ -171,23 +185,21 @@ impl Table {
         self.rows.iter().map(move |row| &row[column]).chain([&self.columns[column].heading])
     }
 
-    fn text_width(&self, column: usize) -> usize {
-        self.cells(column).map(|cell| cell.text.width()).max().unwrap_or(0)
-    }
-
-    /// How many characters behind the figures are for marks.
-    fn mark_width(&self, column: usize) -> usize {
-        self.cells(column).map(|cell| cell.mark.width()).max().unwrap_or(0)
+    /// Measures a column. Time: proportional to the number of rows.
+    fn extent(&self, column: usize) -> Extent {
+        let most = |width: fn(&Cell) -> usize| self.cells(column).map(width).max().unwrap_or(0);
+        Extent { column, text: most(|cell| cell.text.width()), marks: most(|cell| cell.mark.width()) }
     }
 
     fn whole_width(&self, column: usize) -> usize {
-        self.text_width(column) + self.mark_width(column)
+        self.extent(column).whole()
     }
 
     /// The names of the rows, and these columns; rows of which none of them is known are left out.
     fn part(&self, figures: &[usize]) -> String {
-        let columns: Vec<usize> = (0..self.names).chain(figures.iter().copied()).collect();
-        let headings: Vec<&Cell> = columns.iter().map(|&column| &self.columns[column].heading).collect();
+        let columns: Vec<Extent> =
+            (0..self.names).chain(figures.iter().copied()).map(|column| self.extent(column)).collect();
+        let headings: Vec<&Cell> = columns.iter().map(|extent| &self.columns[extent.column].heading).collect();
         let mut text = String::new();
         let width = self.line(&mut text, &columns, &headings);
         if self.look == Look::Ruled {
@@ -195,18 +207,18 @@ impl Table {
             text.push('\n');
         }
         for row in self.rows.iter().filter(|row| !figures.iter().all(|&column| row[column].is_missing())) {
-            let cells: Vec<&Cell> = columns.iter().map(|&column| &row[column]).collect();
+            let cells: Vec<&Cell> = columns.iter().map(|extent| &row[extent.column]).collect();
             self.line(&mut text, &columns, &cells);
         }
         text
     }
 
     /// Adds a line without spaces at its end, and returns its width.
-    fn line(&self, text: &mut String, columns: &[usize], cells: &[&Cell]) -> usize {
+    fn line(&self, text: &mut String, columns: &[Extent], cells: &[&Cell]) -> usize {
         let (mut written, mut start) = (0, self.indentation());
-        for (&column, cell) in columns.iter().zip(cells) {
-            let spare = self.text_width(column) - cell.text.width();
-            let at = match self.columns[column].side {
+        for (extent, cell) in columns.iter().zip(cells) {
+            let spare = extent.text - cell.text.width();
+            let at = match self.columns[extent.column].side {
                 Side::Left => start,
                 Side::Right => start + spare,
             };
@@ -215,7 +227,7 @@ impl Table {
                 text.push_str(&format!("{space}{style}{}{mark}{style:#}", cell.text));
                 written = at + cell.text.width() + mark.width();
             }
-            start += self.whole_width(column) + GAP;
+            start += extent.whole() + GAP;
         }
         text.push('\n');
         written
@@ -279,6 +291,15 @@ mod tests {
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
+    }
+
+    /// Would not end if each line took time in proportion to the number of lines.
+    #[test]
+    fn a_table_may_be_long() {
+        let mut table = Table::new(["block", "size"]);
+        (0..300_000).for_each(|row: u32| table.row([row.to_string(), (row * 16).to_string()]));
+        let [part] = &table.parts(80)[..] else { panic!("one part") };
+        assert_eq!(part.lines().count(), 300_002);
     }
 
     #[test]
