@@ -30,6 +30,7 @@ pub use global::GlobalHeap;
 use metadata::{Design, Metadata};
 use region::Region;
 pub use release::PageReturns;
+use release::Sweep;
 
 /// The shortest region that is acceptable when address space is scarce.
 const LEAST_CAPACITY: usize = 1 << 20;
@@ -172,6 +173,7 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     slack: usize,
     keep: usize,
     keep_part: usize,
+    sweep: Sweep,
     /// As far as the engine may place short blocks, see [`Reach::short`].
     short: usize,
     design: Design<P>,
@@ -261,7 +263,21 @@ impl<P: Policy> GrowingHeap<P> {
         let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
         let placement = Placement { engine, base: region.base() };
         let short = reach.short;
-        Ok(GrowingHeap { placement, region, dirty, returns, granule, slack, keep, keep_part, short, design, metadata })
+        let sweep = Sweep::beyond(keep);
+        Ok(GrowingHeap {
+            placement,
+            region,
+            dirty,
+            returns,
+            granule,
+            slack,
+            keep,
+            keep_part,
+            sweep,
+            short,
+            design,
+            metadata,
+        })
     }
 
     /// Allocates a block for `layout`, with a size of at least 1, with unspecified contents.

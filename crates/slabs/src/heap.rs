@@ -15,6 +15,7 @@ mod decay;
 mod dissolving;
 #[cfg(not(loom))]
 mod glance;
+mod idle_pages;
 mod inspect;
 mod reclaim;
 mod registry;

@@ -71,6 +71,11 @@ impl SlabList {
 
     /// Takes a slab of this list out of it.
     pub fn remove(&mut self, number: u32, nodes: &mut impl Nodes) {
+        self.take_out(number, nodes);
+    }
+
+    /// Takes a slab of this list out of it; returns the number of the slab before it, [`NO_SLAB`] if it was the first.
+    pub(crate) fn take_out(&mut self, number: u32, nodes: &mut impl Nodes) -> u32 {
         let Node { next, previous, .. } = core::mem::replace(nodes.node(number), Node::UNLISTED);
         let first = self.0;
         if first == number {
@@ -83,5 +88,11 @@ impl SlabList {
             NO_SLAB => nodes.node(first).previous = previous,
             next => nodes.node(next).previous = previous,
         }
+        if first == number { NO_SLAB } else { previous }
+    }
+
+    /// Returns the number of the slab before one of this list; [`NO_SLAB`] for the first.
+    pub(crate) fn before(&self, number: u32, nodes: &mut impl Nodes) -> u32 {
+        if self.0 == number { NO_SLAB } else { nodes.node(number).previous }
     }
 }

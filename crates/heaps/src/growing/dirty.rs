@@ -12,6 +12,8 @@ use heapwright_placement::Freed;
 /// A set of page numbers.
 pub(super) struct DirtyPages {
     bits: Reservation,
+    /// No page below this one is marked.
+    start: usize,
     /// No page at or above this one is marked.
     end: usize,
     marked: usize,
@@ -22,7 +24,7 @@ impl DirtyPages {
     pub(super) fn new(capacity: usize) -> Result<DirtyPages, Refused> {
         let words = (capacity / page_size()).div_ceil(64);
         let bits = Reservation::claim_table(round_to_pages(words * 8).ok_or(Refused)?)?;
-        Ok(DirtyPages { bits, end: 0, marked: 0 })
+        Ok(DirtyPages { bits, start: 0, end: 0, marked: 0 })
     }
 
     /// Makes room for the pages of the first `end` bytes of the region; no others are marked.
@@ -62,6 +64,7 @@ impl DirtyPages {
             *bits |= mask;
             self.marked += added as usize;
         }
+        self.start = self.start.min(pages.start);
         self.end = self.end.max(pages.end);
         self.marked != before
     }
@@ -75,15 +78,18 @@ impl DirtyPages {
 
     /// Removes and returns the lowest run of marked pages at or above `from`, or the first `most` pages (not 0) of it.
     pub(super) fn take_run(&mut self, from: usize, most: usize) -> Option<Range<usize>> {
-        let start = self.next(from, |bits| bits)?;
+        let start = self.next(from.max(self.start), |bits| bits)?;
         let end = self.next(start, |bits| !bits).unwrap_or(self.end).min(start.saturating_add(most));
         for word in start / 64..end.div_ceil(64) {
             let mask = mask_of(word, &(start..end));
             self.words()[word] &= !mask;
         }
         self.marked -= end - start;
+        if from <= self.start {
+            self.start = end;
+        }
         if self.marked == 0 {
-            self.end = 0;
+            (self.start, self.end) = (usize::MAX, 0);
         }
         Some(start..end)
     }

@@ -20,6 +20,21 @@ pub struct PageReturns {
     pub bytes: u64,
 }
 
+/// How far the pages in holes are purged.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep {
+    /// From this many pending bytes on, a free may have something to purge.
+    from: usize,
+    /// Whether there were more pending bytes than are retained: all are purged, some at a time.
+    is_under_way: bool,
+}
+
+impl Sweep {
+    pub(super) fn beyond(keep: usize) -> Sweep {
+        Sweep { from: keep, is_under_way: false }
+    }
+}
+
 impl<P: Policy> GrowingHeap<P> {
     /// Frees a block that was allocated for `layout`.
     ///
@@ -53,16 +68,23 @@ impl<P: Policy> GrowingHeap<P> {
     /// Marks the pages that a free made part of a hole, and sweeps when many are pending.
     #[inline(always)]
     pub(super) fn note(&mut self, freed: &Freed) {
-        if self.dirty.mark(freed) && self.dirty.bytes() > self.keep {
-            self.sweep_if_worth_it();
+        if self.dirty.mark(freed) && self.dirty.bytes() > self.sweep.from {
+            self.sweep(freed.size);
         }
     }
 
+    /// Purges some of the pending pages, if they are more than are retained; the next frees go on until few are left. The
+    /// work is bounded by the bytes that were freed.
     #[cold]
     #[inline(never)]
-    fn sweep_if_worth_it(&mut self) {
-        if self.dirty.bytes() > self.placement.engine.top() / self.keep_part {
-            self.trim();
+    fn sweep(&mut self, freed: usize) {
+        /// The least number of bytes.
+        const LEAST: usize = 256 << 10;
+        let retained = self.keep.max(self.placement.engine.top() / self.keep_part);
+        if self.sweep.is_under_way || self.dirty.bytes() > retained {
+            self.trim_some(LEAST.max(2 * freed));
+            let is_under_way = self.dirty.bytes() > LEAST;
+            self.sweep = Sweep { from: if is_under_way { LEAST } else { self.keep }, is_under_way };
         }
     }
 
@@ -70,6 +92,7 @@ impl<P: Policy> GrowingHeap<P> {
     ///
     /// Time: proportional to the pages that came to lie in holes since the last sweep.
     pub fn trim(&mut self) -> usize {
+        self.sweep = Sweep::beyond(self.keep);
         self.trim_some(usize::MAX)
     }
 
@@ -122,15 +145,16 @@ impl<P: Policy> GrowingHeap<P> {
         // A part of the wilderness stays.
         let end = self.placement.engine.top() / page * page + page;
         let is_worth_it = end.checked_add(least).is_some_and(|enough| enough <= self.region.committed());
-        if !is_worth_it || !P::retract(&mut self.placement.engine, end) && self.placement.engine.heap_size() > end {
+        if !is_worth_it || !P::retract(&mut self.placement.engine, end) {
             return 0;
         }
         // SAFETY: no block reaches above the top.
         let bytes = unsafe { self.region.retract(end) };
         if bytes != 0 {
             self.dirty.forget_from(end / page);
+            // The heap reached further until now, so that the metadata is mapped and the marks cover it.
+            P::set_limit(&mut self.placement.engine, Reach { end, short: self.short });
         }
-        P::set_limit(&mut self.placement.engine, Reach { end: self.region.committed(), short: self.short });
         bytes
     }
 
@@ -151,6 +175,9 @@ impl<P: Policy> GrowingHeap<P> {
     /// Sets how many bytes of pages in holes are retained, see [`Settings::keep`](super::Settings).
     pub fn set_keep(&mut self, bytes: usize) {
         self.keep = bytes;
+        if !self.sweep.is_under_way {
+            self.sweep.from = bytes;
+        }
     }
 
     /// Returns how much has been purged so far.

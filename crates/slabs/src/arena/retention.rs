@@ -99,11 +99,14 @@ impl Retention {
         self.unused != 0
     }
 
-    /// What was purged behind the last block need not be mapped: limits on address space and data count it.
+    /// What was purged behind the last block need not be mapped: limits on address space and data count it. It is
+    /// unmapped when no more is to be purged there, for that would take long.
     fn observe_purge(&mut self, pages: &mut GrowingHeap<FirstFit>) {
         let total = pages.returns().bytes;
         if total != self.total {
-            pages.retract((pages.top() / RETRACTED_PART).max(LEAST_RETRACTED));
+            if pages.pending() < LEAST {
+                pages.retract((pages.top() / RETRACTED_PART).max(LEAST_RETRACTED));
+            }
             self.purged += (total - self.total) as usize;
             self.total = total;
             self.purged_at = coarse_nanoseconds();

@@ -277,14 +277,16 @@ impl ThreadCache {
 
     #[inline]
     pub(super) fn purge_idle_if_much(&mut self, slabs: &mut Slabs) {
-        if slabs.has_much_idle() {
-            self.purge_idle(slabs);
+        if slabs.purging.is_under_way {
+            slabs.purge_some_idle();
+        } else if slabs.has_much_idle() {
+            self.begin_purging(slabs);
         }
     }
 
-    /// Purges the idle pages of the slabs, after it has flushed most of each list.
+    /// Begins to purge the idle pages of the slabs, after it has flushed most of each list.
     #[cold]
-    pub(super) fn purge_idle(&mut self, slabs: &mut Slabs) {
+    fn begin_purging(&mut self, slabs: &mut Slabs) {
         /// The blocks that stay in each list. A block in a list keeps its pages in memory.
         const LEFT: u32 = 8;
         for class in 0..CLASSES {
@@ -292,7 +294,7 @@ impl ThreadCache {
                 self.shorten(class, LEFT, slabs);
             }
         }
-        slabs.purge_idle(&|| false);
+        slabs.purge_some_idle();
     }
 }
 

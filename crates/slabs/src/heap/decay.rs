@@ -8,15 +8,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use heapwright_os::coarse_nanoseconds;
 
 use super::batch::Batch;
-use super::dissolving::DissolvedSlabs;
 use super::slabs::Slabs;
 use super::{Heap, Owned};
-use crate::arena::ARENA;
-use crate::classes::{CLASSES, PAGE};
 use crate::scarcity;
-
-/// The lists of slabs of a heap.
-const LISTS: usize = CLASSES + DissolvedSlabs::LISTS;
 
 /// Idle pages for which no system call is made.
 const FEW: u32 = 8;
@@ -84,45 +78,12 @@ impl Slabs {
         const SLABS: u32 = 256;
         let unused = self.least_idle;
         if unused > FEW + self.pages.refaulted {
-            let (mut left, mut batch) = (SLABS, Batch::EMPTY);
-            let mut found = 0;
-            for _ in 0..LISTS {
-                if left == 0 || found >= unused {
-                    break;
-                }
-                self.decaying = (self.decaying + 1) % LISTS as u8;
-                found += self.add_last(self.decaying.into(), unused - found, &mut left, &mut batch);
-            }
+            let mut batch = Batch::EMPTY;
+            self.add_some_idle(unused, SLABS, &mut batch);
             self.purge_batch(&mut batch);
             self.record_purged(batch.purged);
         }
         self.pages.refaulted -= self.pages.refaulted.div_ceil(8);
         self.least_idle = self.pages.idle;
-    }
-
-    /// Adds up to `most` idle pages, and the rest of a slab's, to a batch, from the last slabs of a list on; returns
-    /// their number.
-    fn add_last(&mut self, list: usize, most: u32, left: &mut u32, batch: &mut Batch) -> u32 {
-        let list = match list.checked_sub(CLASSES) {
-            None => &self.lists[list],
-            Some(list) => self.dissolved.list(list),
-        };
-        let (Some(first), Some(mut number)) = (list.first(), list.last(&mut self.own)) else { return 0 };
-        let mut found = 0;
-        while *left != 0 && found < most {
-            *left -= 1;
-            found += self.add_idle(number, batch);
-            if number == first {
-                break;
-            }
-            number = self.own.slab(number).node.previous();
-        }
-        found
-    }
-
-    fn record_purged(&mut self, pages: u32) {
-        self.pages.resident -= pages;
-        self.pages.idle = self.pages.idle.saturating_sub(pages);
-        ARENA.record_purge(pages as usize * PAGE);
     }
 }

@@ -168,13 +168,18 @@ impl Slabs {
         let after = DissolvedSlabs::index_of(self.own.slab(number).longest());
         if before != after {
             if let Some(list) = before {
-                self.dissolved.lists[list].remove(number, &mut self.own);
+                self.unlist_dissolved(list, number);
             }
             if let Some(list) = after {
                 self.dissolved.lists[list].push(number, &mut self.own);
             }
         }
         result
+    }
+
+    fn unlist_dissolved(&mut self, list: usize, number: u32) {
+        let before = self.dissolved.lists[list].take_out(number, &mut self.own);
+        self.purging.leave(number, before);
     }
 
     fn record_taken(&mut self, number: u32, class: usize, chain: &Chain) {
@@ -243,7 +248,7 @@ impl Slabs {
             return None;
         }
         ARENA.cover_grain_map(number).ok()?;
-        self.lists[class].remove(number, &mut self.own);
+        self.unlist(class, number);
         let (slab, map, start) = (self.own.slab(number), ARENA.grain_map(number), ARENA.start_of(number));
         let mut dissolved = DissolvedSlab { slab, map, start };
         // SAFETY: the slab begins there, and these are its class's links.
@@ -269,7 +274,7 @@ impl Slabs {
     /// Gives up a dissolved slab of which no block is out.
     fn release_dissolved(&mut self, number: u32) {
         if let Some(list) = DissolvedSlabs::index_of(self.own.slab(number).longest()) {
-            self.dissolved.lists[list].remove(number, &mut self.own);
+            self.unlist_dissolved(list, number);
             self.return_to_arena(number);
         }
     }

@@ -47,8 +47,8 @@ impl Heap {
             let owner_sleeps = self.inbox.tighten_budget() || self.tenancy.is_idle();
             let is_wanted = &|| self.slabs.is_wanted();
             let rest = drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
-            if owner_sleeps && slabs.has_much_idle() {
-                slabs.purge_idle(is_wanted);
+            if owner_sleeps && (slabs.purging.is_under_way || slabs.has_much_idle()) {
+                slabs.purge_some_idle();
             }
             drop(slabs);
             // SAFETY: the blocks were taken from the inbox.

@@ -3,17 +3,14 @@
 use core::ptr::NonNull;
 
 use super::Heap;
-use super::batch::Batch;
 use super::dissolving::{Age, DissolvedSlabs};
-use super::registry::count_made;
+use super::idle_pages::Purging;
 use crate::arena::ARENA;
-use crate::classes::{CLASSES, PAGE, SLAB, is_block, size_of_class};
+use crate::classes::{CLASSES, SLAB, is_block, size_of_class};
 use crate::corruption::corrupted;
 use crate::entry::{DISSOLVED, Entry};
 use crate::links::{Chain, Links};
 use crate::owner_lock::Visitor;
-use crate::platform::is_single_threaded;
-use crate::scarcity;
 use crate::slab::{PageCounts, Slab};
 use crate::slab_list::{Node, Nodes, SlabList};
 
@@ -28,8 +25,8 @@ pub(crate) struct Slabs {
     pub(super) age: Age,
     /// The least number of idle pages since unused ones were purged.
     pub(super) least_idle: u32,
-    /// The class where unused pages were purged last.
-    pub(super) decaying: u8,
+    /// Where pages are purged next.
+    pub(super) purging: Purging,
     count: u32,
     /// The bytes of the blocks that are out.
     pub(super) bytes_out: usize,
@@ -64,7 +61,7 @@ impl Slabs {
             pages: PageCounts { resident: 0, idle: 0, refaulted: 0 },
             age: Age::NEW,
             least_idle: 0,
-            decaying: 0,
+            purging: Purging::NONE,
             count: 0,
             bytes_out: 0,
         }
@@ -94,7 +91,7 @@ impl Slabs {
             ARENA.blocks_out(number).add(chain.count);
             self.bytes_out += chain.count as usize * size_of_class(class);
             if slab.is_exhausted() {
-                self.lists[class].remove(number, &mut self.own);
+                self.unlist(class, number);
             }
             self.record_idle();
             if let Some(first) = NonNull::new(chain.first) {
@@ -144,11 +141,18 @@ impl Slabs {
     /// before a visitor of this one can find blocks of the slab in the inbox.
     fn give_up(&mut self, class: usize, to: u32) -> Option<u32> {
         let number = self.lists[class].first()?;
-        self.lists[class].remove(number, &mut self.own);
+        self.unlist(class, number);
         self.bytes_out -= bytes_out_of(number, class);
         self.subtract(number);
         ARENA.set_entry(number, Entry::new(to, class));
         Some(number)
+    }
+
+    /// Takes a slab out of the list of its class.
+    #[inline]
+    pub(super) fn unlist(&mut self, class: usize, number: u32) {
+        let before = self.lists[class].take_out(number, &mut self.own);
+        self.purging.leave(number, before);
     }
 
     /// Removes a slab that is in no list from the counts.
@@ -163,7 +167,7 @@ impl Slabs {
     #[cold]
     #[inline(never)]
     pub(super) fn release(&mut self, number: u32, class: usize) {
-        self.lists[class].remove(number, &mut self.own);
+        self.unlist(class, number);
         self.return_to_arena(number);
     }
 
@@ -218,63 +222,15 @@ impl Slabs {
     }
 
     /// Returns the first slab of each list.
-    fn firsts(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn firsts(&self) -> impl Iterator<Item = u32> + use<> {
         let lists: [Option<u32>; CLASSES] = core::array::from_fn(|class| self.lists[class].first());
         lists.into_iter().chain(self.dissolved.firsts()).flatten()
     }
 
-    /// Returns whether there are enough idle pages to purge them.
-    #[inline]
-    pub(super) fn has_much_idle(&self) -> bool {
-        /// Idle pages that are always retained: 256 KiB.
-        const LEAST: u32 = 64;
-        if self.pages.idle <= LEAST {
-            return scarcity::purges_at_once() && self.pages.idle > FEWEST;
-        }
-        if scarcity::purges_at_once() {
-            return true;
-        }
-        let pages = self.count * (SLAB / PAGE) as u32;
-        // Purging interrupts the other threads of a process.
-        let part = if is_single_threaded() { 32 } else { 2 };
-        self.pages.idle > LEAST.max(pages / part).min(share_of_idle()) + self.pages.refaulted.min(share_of_idle())
+    /// Returns the number of slabs.
+    pub(super) fn count(&self) -> u32 {
+        self.count
     }
-
-    /// Purges the idle pages, until `is_wanted`.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn purge_idle(&mut self, is_wanted: &dyn Fn() -> bool) {
-        /// The most refaulted pages that count: 16 MiB.
-        const MOST: u32 = 4096;
-        let mut batch = Batch::EMPTY;
-        for first in self.firsts() {
-            let mut next = Some(first);
-            while let Some(number) = next
-                && !is_wanted()
-            {
-                self.add_idle(number, &mut batch);
-                next = self.own.slab(number).node.next();
-            }
-        }
-        if !is_wanted() {
-            self.purge_batch(&mut batch);
-        }
-        let purged = batch.purged;
-        self.pages.resident -= purged;
-        self.pages.idle = if is_wanted() { self.pages.idle.saturating_sub(purged) } else { 0 };
-        self.pages.refaulted = (self.pages.refaulted - self.pages.refaulted / 8).min(MOST);
-        ARENA.record_purge(purged as usize * PAGE);
-    }
-}
-
-/// Idle pages of a heap that stay where free pages are purged at once: fewer are not worth a system call.
-const FEWEST: u32 = 8;
-
-/// Returns the most idle pages of each heap in a process with many threads: they have 64 MiB together.
-fn share_of_idle() -> u32 {
-    const ALL: u32 = 16_384;
-    const LEAST: u32 = 16;
-    (ALL / count_made().max(1)).max(LEAST)
 }
 
 /// Returns the bytes of the blocks of a slab that are out.
