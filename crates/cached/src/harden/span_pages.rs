@@ -65,10 +65,12 @@ pub(super) unsafe fn lengthen(_: &mut ArenaState, number: u32, length: usize) ->
             return Err(Refused);
         }
         let spare = NonNull::new(ARENA.start_of(number)).ok_or(Refused)?.add(before);
-        if (*record).protected != 0 {
-            permit(spare, length - before)?;
-        } else if measures().have(Measures::GUARD) {
+        if measures().have(Measures::GUARD) {
             unguard(spare, length - before, 0)?;
+            if (*record).protected != 0 {
+                // Perhaps it is the lead that is guarded so, and this changes nothing.
+                permit(spare, length - before)?;
+            }
         }
         (*record).length = length;
         Ok(())
