@@ -84,6 +84,10 @@ pub struct Arguments {
     #[arg(long, requires = "program")]
     pub python: bool,
 
+    /// Record only what the program requests within blocks that it marks, such as `with heapwright.record():`.
+    #[arg(long, requires = "program")]
+    pub marked: bool,
+
     /// A program and its arguments, instead of a trace: it is recorded, and the trace is not kept.
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,

@@ -113,7 +113,8 @@ impl Frames {
     /// of what called it.
     fn join_python(&self, stack: &mut Vec<u32>) {
         let Some(python) = stack.iter().position(|&number| self.kind(number) == Kind::Python) else { return };
-        let is_loop = |&number: &u32| LOOPS.iter().any(|loop_of| self.all[number as usize].function.starts_with(loop_of));
+        let is_loop =
+            |&number: &u32| LOOPS.iter().any(|loop_of| self.all[number as usize].function.starts_with(loop_of));
         let native = stack[..python].iter().position(is_loop).unwrap_or(python);
         stack.drain(native..python);
     }
