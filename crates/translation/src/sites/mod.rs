@@ -19,6 +19,8 @@ use std::sync::Arc;
 use heapwright_stream::{Mapping, Stack};
 use heapwright_trace::{SiteId, WriteError, Writer};
 
+pub use self::names::Place;
+
 use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
 use self::python::PythonFrames;
@@ -28,8 +30,8 @@ use crate::source::Table;
 /// Caches that all processes of a recording share, to read each file once.
 #[derive(Clone, Default)]
 pub struct Library {
-    binaries: binary::Binaries,
-    names: names::Names,
+    pub(crate) binaries: binary::Binaries,
+    pub(crate) names: names::Names,
 }
 
 /// Counts of requests with stacks.
