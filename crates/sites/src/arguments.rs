@@ -25,7 +25,8 @@ Examples:
   heapwright sites t.hwt --folded > t.folded      for flame graphs
   heapwright sites t.hwt --json --by churn        for a program to read
 
-A trace has call sites when it was recorded with `record --sites`, better `--sites=1`, or imported from heaptrack.
+A trace has call sites when it was recorded with `record --sites`, better `--sites=1`, or imported from heaptrack,
+memray or jemalloc.
 Rows are named by the innermost function that is not part of an allocator or of a language's standard library;
 --all-frames names it whatever it is. A block that is never freed may still be reachable: a recording does not
 show it. Of a sampled trace all figures of rows are estimates, and ± is their standard deviation.

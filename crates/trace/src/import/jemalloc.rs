@@ -174,7 +174,7 @@ impl Jemalloc {
         (scale(count), scale(bytes))
     }
 
-    /// Returns the places of a stack's calls, without those inside of jemalloc's library but the outermost.
+    /// Returns the places of a stack's calls, without those inside of jemalloc's library.
     fn frames(&self, stack: &Stack) -> Vec<Place> {
         let mut places: Vec<Place> = stack.addresses.iter().map(|&address| self.place(address)).collect();
         let is_own = |place: &Place| match place {
@@ -182,7 +182,7 @@ impl Jemalloc {
             Place::Nowhere(_) => false,
         };
         let own = places.iter().take_while(|place| is_own(place)).count();
-        places.drain(..own.saturating_sub(1));
+        places.drain(..if own < places.len() { own } else { 0 });
         places
     }
 
