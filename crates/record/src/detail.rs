@@ -106,7 +106,8 @@ pub(crate) fn add_mappings(recording: &mut Recording) {
         let lines = core::slice::from_raw_parts_mut(room.as_ptr(), length);
         // Without such a list, the collector reads the mappings itself.
         let _ = each_mapping(lines, |mapping| {
-            if mapping.is_executable && mapping.path.starts_with(b"/") {
+            // Code in no file is that of just-in-time compilers.
+            if mapping.is_executable && (mapping.path.starts_with(b"/") || mapping.path.is_empty()) {
                 recording.add_mapping(thread_number(), &mapping);
             }
         });

@@ -317,7 +317,8 @@ impl Process {
         if marked {
             about.set("marked", "only requests within the blocks that the program marked (--marked)");
         }
-        let sites = every.map(|_| Sites::new(library, looking(source.mappings()), source.paths(), self.redaction));
+        let sites = every
+            .map(|_| Sites::new(source.pid(), library, looking(source.mappings()), source.paths(), self.redaction));
         let file = begun.file.try_clone()?;
         let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
             Some(bytes) => writer.with_limit(bytes),
