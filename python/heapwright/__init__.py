@@ -12,6 +12,11 @@ at any moment: the others go on, and what it stored stays.
     # In another process:
     heap = heapwright.SharedHeap.open("prices")
     print(heap.array("today").mean())
+
+Under `heapwright record --marked`, `record` limits the recording of a program to a block:
+
+    with heapwright.record():
+        work()
 """
 
 from .errors import (
@@ -22,6 +27,7 @@ from .errors import (
     LockTimeoutError,
     NotFoundError,
 )
+from .recording import NotRecordedError, record
 from .shared import Block, Mutex, SharedHeap
 
 __all__ = [
@@ -33,6 +39,8 @@ __all__ = [
     "LockTimeoutError",
     "Mutex",
     "NotFoundError",
+    "NotRecordedError",
     "SharedHeap",
+    "record",
 ]
 __version__ = "0.1.0"

@@ -40,6 +40,8 @@ pub const RECORD_TIMES: &str = "HEAPWRIGHT_RECORD_TIMES";
 pub const RECORD_SITES: &str = "HEAPWRIGHT_RECORD_SITES";
 /// Set when recorded processes record the frames of Python's interpreter with stacks.
 pub const RECORD_PYTHON: &str = "HEAPWRIGHT_RECORD_PYTHON";
+/// Set when recorded processes record only what is requested in the blocks that they mark.
+pub const RECORD_MARKED: &str = "HEAPWRIGHT_RECORD_MARKED";
 /// A drop-in library to use instead of the carried one.
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -14,12 +15,15 @@ use heapwright_trace::{About, Writer};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::path_for_process;
 use heapwright_show::number;
+use heapwright_translation::InstalledFiles;
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright import amptjp.rep -o amptjp.hwt                 the malloc lab's
   heapwright import heaptrack.gcc.1234.zst -o gcc.hwt        heaptrack's, call sites included
+  heapwright import jeprof.1.0.f.heap -o t.hwt               jemalloc's heap profile: what is live, by call site
+  heapwright import peak.csv -o job.hwt                      memray's table: memray transform csv job.bin -o peak.csv
   heapwright import snapshot.pickle --device 1 -o gpu.hwt    PyTorch's, of its second GPU
   heapwright import --from csv trace.txt -o t.hwt            lines like malloc,1,100 and free,1
   heapwright import firefox.log -o firefox.hwt               logalloc's; further processes in firefox.PID.hwt
@@ -92,6 +96,7 @@ fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) ->
         name: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         device: *device,
         process,
+        files: Some(Arc::new(InstalledFiles::default())),
     };
     let mut about = About::default();
     about.set("source", &options.name);
@@ -126,6 +131,12 @@ fn print(summary: &Summary) {
         number::grouped(summary.lines),
         number::grouped(summary.passed_over)
     );
+    if let Some(Format::Memray | Format::Jemalloc) = summary.format {
+        heapwright_show::println!(
+            "it is a snapshot, without order and times: `heapwright sites` shows what is held; what was freed before is \
+             not in it"
+        );
+    }
     if summary.of_other_processes > 0 {
         let lines = number::grouped(summary.of_other_processes);
         heapwright_show::println!("{lines} lines are of other processes");

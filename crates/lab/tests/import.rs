@@ -33,6 +33,8 @@ fn formats_of_samples_are_detected() {
     for (name, format, events) in [
         ("heaptrack.zst", "heaptrack", 52),
         ("heaptrack.raw.zst", "heaptrack", 52),
+        ("memray.csv", "memray", 34),
+        ("jemalloc.heap", "jemalloc", 40),
         ("mtrace.log", "mtrace", 23),
         ("memory-replay.zip", "memory-replay", 7),
         ("short.rep", "rep", 5),
@@ -43,6 +45,18 @@ fn formats_of_samples_are_detected() {
         assert!(said.contains(&format!("{name} is read as {format}\n")), "{said}");
         assert!(said.contains(&format!("{events} events from")), "{said}");
     }
+}
+
+#[test]
+fn a_snapshot_shows_what_is_held_and_says_what_it_cannot_show() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = stdout(&import("memray.csv", &[], folder.path()));
+    assert!(said.contains("it is a snapshot"), "{said}");
+    let sites = heapwright(&["sites", "t.hwt"], folder.path());
+    let table = stdout(&sites);
+    assert!(table.contains("peaked held.py:11") && table.contains("leaked held.py:7"), "{table}");
+    assert!(table.contains("A snapshot: what is held is known"), "{table}");
+    assert!(!table.contains("may still be reachable"), "{table}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn seeds_of_a_rust_program_are_found() {
 #[test]
 fn seeds_of_a_python_program_are_found() {
     if python().is_none() {
-        eprintln!("skipped: python3 is none of 3.11 to 3.13");
+        eprintln!("skipped: python3 is none of 3.11 to 3.14");
         return;
     }
     seeds_are_found(Language::Python);

@@ -3,9 +3,13 @@
 //! A mangled C++ name of a few hundred bytes can stand for one of gigabytes, because it refers to its own parts. Here
 //! only as much of a name is written as is shown.
 
+mod perf_map;
+
 use std::fmt::{self, Write};
 
 use cpp_demangle::{DemangleOptions, Symbol};
+
+pub use self::perf_map::PerfMap;
 
 /// Characters of the longest name; what is longer ends with `…`.
 pub const LONGEST: usize = 200;

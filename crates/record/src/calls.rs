@@ -8,6 +8,7 @@ use heapwright_os::{page_size, set_errno};
 use heapwright_stream::{Call, Timed};
 
 use crate::glibc;
+use crate::marked;
 use crate::residency::{self, is_long, is_long_block};
 use crate::state::{is_to_be_timed, note, take_mark};
 use crate::system;
@@ -171,6 +172,8 @@ unsafe fn reallocate_by(block: *mut u8, size: usize, real: impl FnOnce(*mut u8) 
         }
         if !new.is_null() {
             system::observe(new);
+        } else if size != 0 {
+            marked::restore(block);
         }
         note(Call::ResizeEnds, ALIGN, size, new)
     }

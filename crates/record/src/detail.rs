@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use heapwright_os::{each_mapping, map, page_size, thread_number, ticks, unmap, variable};
 use heapwright_stream::{Buffer, Packed, Paths, Recording, SITES, TIMES};
 
+use crate::marked;
 use crate::python;
 
 /// Whether calls are recorded with their times.
@@ -28,9 +29,9 @@ impl Detail {
     /// Neither a time nor a stack.
     pub(crate) const NONE: Detail = Detail { ticks: None, with_stack: false };
 
-    /// Whether times or stacks are recorded.
+    /// Whether times or stacks are recorded, or marked blocks only: threads take the slower code path then.
     pub(crate) fn is_enabled() -> bool {
-        TIMED.load(Ordering::Relaxed) || EVERY.load(Ordering::Relaxed) != 0
+        TIMED.load(Ordering::Relaxed) || EVERY.load(Ordering::Relaxed) != 0 || marked::is_enabled()
     }
 
     /// Decides on the parts of the next call of the thread that owns this buffer.
@@ -71,6 +72,7 @@ pub(crate) fn read_settings() {
     TIMED.store(variable(TIMES, |_| ()).is_some(), Ordering::Relaxed);
     let every = variable(SITES, |every| every.to_str().ok()?.parse().ok()).flatten();
     EVERY.store(every.unwrap_or(0), Ordering::Relaxed);
+    marked::read_setting();
 }
 
 /// Whether stacks are recorded.
@@ -104,7 +106,8 @@ pub(crate) fn add_mappings(recording: &mut Recording) {
         let lines = core::slice::from_raw_parts_mut(room.as_ptr(), length);
         // Without such a list, the collector reads the mappings itself.
         let _ = each_mapping(lines, |mapping| {
-            if mapping.is_executable && mapping.path.starts_with(b"/") {
+            // Code in no file is that of just-in-time compilers.
+            if mapping.is_executable && (mapping.path.starts_with(b"/") || mapping.path.is_empty()) {
                 recording.add_mapping(thread_number(), &mapping);
             }
         });

@@ -1,4 +1,4 @@
-//! The frames of CPython 3.11 to 3.13: which functions of a Python program the calling thread is in.
+//! The frames of CPython 3.11 to 3.14: which functions of a Python program the calling thread is in.
 //!
 //! A thread reads the frames of its own interpreter state, which only it changes. No object is made, no reference count
 //! changes, nothing is called but a function that returns the state. Names are copied to the stream when the collector
@@ -38,8 +38,11 @@ const LENGTH: usize = 16;
 const STATE: usize = 32;
 const BYTES: usize = 32;
 
+/// The bits of a reference from a frame that are none of the address (`_PyStackRef`, from 3.14 on; 0 before).
+const TAG: usize = 3;
+
 /// Layouts by version.
-static LAYOUTS: [(u64, Layout); 3] = [
+static LAYOUTS: [(u64, Layout); 4] = [
     (
         0x030b,
         Layout {
@@ -78,6 +81,20 @@ static LAYOUTS: [(u64, Layout); 3] = [
             owner: 70,
             first_line: 68,
             instructions: 200,
+            ascii: 40,
+            characters: 56,
+        },
+    ),
+    (
+        0x030e,
+        Layout {
+            frame: &[72],
+            code: 0,
+            previous: 8,
+            foreign: 3,
+            owner: 74,
+            first_line: 68,
+            instructions: 208,
             ascii: 40,
             characters: 56,
         },
@@ -196,7 +213,7 @@ unsafe fn read_frames(layout: &Layout, frames: &mut [Option<Frame>; PYTHON]) -> 
         }
         let mut count = 0;
         while frame != 0 && count < PYTHON {
-            let (code, owner) = (word(frame + layout.code), word(frame + layout.owner) as u8);
+            let (code, owner) = (word(frame + layout.code) & !TAG, word(frame + layout.owner) as u8);
             if owner < layout.foreign && code != 0 && word(code + TYPE) == CODE_TYPE.load(Ordering::Relaxed).addr() {
                 let instruction = word(frame + INSTRUCTION).wrapping_sub(code + layout.instructions) / 2;
                 let (file, name) = (word(code + FILE), word(code + NAME));

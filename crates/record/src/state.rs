@@ -11,6 +11,7 @@ use heapwright_os::{
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
 use crate::detail::{self, Detail};
+use crate::marked;
 use crate::python;
 use crate::residency;
 use crate::system;
@@ -233,6 +234,20 @@ fn note_without_buffer(record: Packed) -> *mut u8 {
         take_mark();
         return note_packed(record);
     }
+    if marked::is_enabled() {
+        return match marked::select(record) {
+            Some(selected) => {
+                note_slowly(selected);
+                block_of(record)
+            }
+            None => block_of(record),
+        };
+    }
+    note_slowly(record)
+}
+
+/// As [`note_without_buffer`], of a call that is recorded and not timed.
+fn note_slowly(record: Packed) -> *mut u8 {
     if thread_word() & AT_REST_DETAILED != 0 && note_in_detail(record) {
         return block_of(record);
     }
@@ -255,7 +270,12 @@ fn note_without_buffer(record: Packed) -> *mut u8 {
     block_of(record)
 }
 
-fn block_of(record: Packed) -> *mut u8 {
+/// Returns whether this process is recorded.
+pub(crate) fn is_on() -> bool {
+    !OFF.load(Ordering::Relaxed) && ENDED.load(Ordering::Relaxed).is_null()
+}
+
+pub(crate) fn block_of(record: Packed) -> *mut u8 {
     with_exposed_provenance_mut(record.address() as usize)
 }
 

@@ -10,6 +10,9 @@ const FAMILY: &str = "
     malloc calloc realloc free posix_memalign aligned_alloc memalign valloc pvalloc reallocarray cfree
     free_sized free_aligned_sized malloc_usable_size";
 
+/// The functions by which a program marks what is recorded of it.
+const MARKS: &str = "heapwright_record_begin heapwright_record_end";
+
 /// The beginnings of names that may be missing.
 const WEAK: [&str; 5] = ["_IO_list_", "_ITM_", "__cxa_finalize", "__gmon_start__", "__libc_single_threaded"];
 
@@ -29,9 +32,10 @@ fn library() -> &'static Library {
 }
 
 #[test]
-fn exactly_what_allocates_and_frees_is_exported() {
+fn exactly_what_allocates_and_frees_and_marks_is_exported() {
     let mut names = words(FAMILY);
     names.extend(words("dlopen"));
+    names.extend(words(MARKS));
     assert_eq!(library().exports(), names);
 }
 

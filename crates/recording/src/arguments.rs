@@ -16,6 +16,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   heapwright record -- sqlite3 a.db .dump            writes sqlite3.hwt
   heapwright record --python -- python3 job.py       Python, with all its objects
+  heapwright record --marked --python -- python3 a.py  only within `with heapwright.record():`
   heapwright record -o build.hwt -- make             make, and all that it runs
   heapwright record --only cc1plus -- g++ -c a.cpp   the compiler only, not its driver
   heapwright record --main-only -o sh.hwt -- sh x.sh the shell alone
@@ -66,6 +67,10 @@ pub struct Arguments {
     #[arg(long)]
     python: bool,
 
+    /// Record only what the program requests within blocks that it marks, such as `with heapwright.record():`.
+    #[arg(long)]
+    marked: bool,
+
     /// Limit the trace of each process to this size, such as 100MiB; the process then continues unrecorded.
     #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     max_size: Option<u64>,
@@ -99,6 +104,7 @@ impl Arguments {
             sites: self.sites,
             least_events: self.min_events,
             python: self.python,
+            marked: self.marked,
             max_size: self.max_size,
             redaction: if self.redact { Redaction::Private } else { Redaction::Nothing },
             printed: Printed::Inherited,

@@ -42,6 +42,8 @@ pub struct Details {
     pub rate: Option<Rate>,
     /// Sampling period of stacks: one request in this many, when sites are recorded.
     pub every: Option<NonZero<u32>>,
+    /// Whether requests outside of marked blocks are left out.
+    pub marked: bool,
     /// Cached facts about files with code.
     pub library: Library,
 }
@@ -70,6 +72,8 @@ pub struct Recorded {
     pub totals: Totals,
     /// Number of requests with stacks, if stacks were requested.
     pub sampled: Option<Sampled>,
+    /// Whether requests outside of marked blocks were left out.
+    pub marked: bool,
     /// The `errno` of the failure that ended the recording before the process ended.
     pub failure: Option<i32>,
     /// Number of calls after that failure.
@@ -275,6 +279,7 @@ impl Process {
             figures: Figures::default(),
             totals: Totals::default(),
             sampled: None,
+            marked: self.details.marked,
             failure: None,
             lost: 0,
             hides_objects: false,
@@ -303,13 +308,17 @@ impl Process {
     }
 
     fn write(self, source: &mut Source, recorded: &mut Recorded, begun: Begun, stop: &AtomicBool) -> Result<()> {
-        let Details { rate, every, library } = self.details;
+        let Details { rate, every, marked, library } = self.details;
         let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
         let mut about = about(source, &recorded.program, self.redaction);
         if let Some(every) = every {
             about.set(sampling::NAME, &sampling::described(every));
         }
-        let sites = every.map(|_| Sites::new(library, looking(source.mappings()), source.paths(), self.redaction));
+        if marked {
+            about.set("marked", "only requests within the blocks that the program marked (--marked)");
+        }
+        let sites = every
+            .map(|_| Sites::new(source.pid(), library, looking(source.mappings()), source.paths(), self.redaction));
         let file = begun.file.try_clone()?;
         let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
             Some(bytes) => writer.with_limit(bytes),

@@ -45,6 +45,8 @@ pub struct Options {
     pub least_events: u64,
     /// Whether Python takes its objects from malloc, so that they are recorded.
     pub python: bool,
+    /// Whether only what is requested within marked blocks is recorded.
+    pub marked: bool,
     /// Limit of the length of each trace in bytes.
     pub max_size: Option<u64>,
     /// What the traces leave out.
@@ -67,6 +69,7 @@ impl Options {
             sites: None,
             least_events: Options::USUAL_LEAST,
             python: false,
+            marked: false,
             max_size: None,
             redaction: Redaction::Nothing,
             printed: Printed::Inherited,
@@ -141,13 +144,16 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     if options.python {
         command.env(python::VARIABLE, python::BY_MALLOC).env(preload::RECORD_PYTHON, "1");
     }
+    if options.marked {
+        command.env(preload::RECORD_MARKED, "1");
+    }
     if rate.is_some() {
         command.env(preload::RECORD_TIMES, "1");
     }
     if let Some(every) = options.sites {
         command.env(preload::RECORD_SITES, every.to_string());
     }
-    let details = Details { rate, every: options.sites, library: Library::default() };
+    let details = Details { rate, every: options.sites, marked: options.marked, library: Library::default() };
     let mut chosen = options.clone();
     chosen.main_only |= traces.is_stream();
 

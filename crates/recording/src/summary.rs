@@ -107,7 +107,7 @@ fn who(one: &Recorded) -> String {
 
 /// Summarizes forked processes that freed blocks of their parents, of which there are often many.
 fn inherited(recorded: &[Recorded]) -> Option<String> {
-    let heirs = recorded.iter().filter(|one| one.forked && one.figures.unknown > 0);
+    let heirs = recorded.iter().filter(|one| one.forked && !one.marked && one.figures.unknown > 0);
     let (count, blocks) = heirs.fold((0, 0), |(count, blocks), heir| (count + 1, blocks + heir.figures.unknown));
     let (heirs, blocks) = (number::grouped(count), number::grouped(blocks));
     (count > 0).then(|| {
@@ -149,7 +149,11 @@ fn remarks(one: &Recorded) -> Vec<String> {
     if one.outlived {
         remarks.push(format!("{who} was still running when the program ended; its trace ends there"));
     }
-    if figures.unknown > 0 && !one.forked {
+    if one.marked && figures.events() == 0 {
+        remarks.push(format!("{who} marked no block in which it requested memory: its trace is empty"));
+    }
+    // Blocks from outside of marked blocks are not missing.
+    if figures.unknown > 0 && !one.forked && !one.marked {
         let count = number::grouped(figures.unknown);
         remarks
             .push(format!("{who} freed or resized {count} blocks whose allocation was not recorded; not in its trace"));

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use heapwright_recording::sampling;
 use heapwright_simulate::choice::open;
 use heapwright_trace::SiteId;
+use heapwright_trace::import::SNAPSHOT;
 use serde::Serialize;
 
 use crate::ledger::{Ledger, Moment, Split};
@@ -35,6 +36,8 @@ pub struct Analysis {
     pub stacks: Stacks,
     /// The sampling period: one request in this many has a stack.
     pub every: u64,
+    /// Whether the trace is a snapshot: the live blocks of one moment, without what was freed before.
+    pub is_snapshot: bool,
     /// Why the trace was read in part only.
     pub damage: Option<String>,
 }
@@ -59,6 +62,7 @@ impl Analysis {
             file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             stacks: Stacks::of(&trace, query.kept),
             every: sampling::period(trace.about()),
+            is_snapshot: trace.about().get(SNAPSHOT).is_some(),
             damage: trace.damage().map(ToString::to_string),
             ledger,
         })

@@ -25,7 +25,8 @@ Examples:
   heapwright sites t.hwt --folded > t.folded      for flame graphs
   heapwright sites t.hwt --json --by churn        for a program to read
 
-A trace has call sites when it was recorded with `record --sites`, better `--sites=1`, or imported from heaptrack.
+A trace has call sites when it was recorded with `record --sites`, better `--sites=1`, or imported from heaptrack,
+memray or jemalloc.
 Rows are named by the innermost function that is not part of an allocator or of a language's standard library;
 --all-frames names it whatever it is. A block that is never freed may still be reachable: a recording does not
 show it. Of a sampled trace all figures of rows are estimates, and ± is their standard deviation.
@@ -83,6 +84,10 @@ pub struct Arguments {
     /// Record the objects of Python, too: sets PYTHONMALLOC=malloc, so that they are blocks of malloc.
     #[arg(long, requires = "program")]
     pub python: bool,
+
+    /// Record only what the program requests within blocks that it marks, such as `with heapwright.record():`.
+    #[arg(long, requires = "program")]
+    pub marked: bool,
 
     /// A program and its arguments, instead of a trace: it is recorded, and the trace is not kept.
     #[arg(last = true, value_name = "PROGRAM")]

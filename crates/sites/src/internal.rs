@@ -26,7 +26,7 @@ const C: [&str; 21] = [
 ];
 
 /// How the names of such functions of C++, Rust and Python begin.
-const PREFIXES: [&str; 24] = [
+const PREFIXES: [&str; 27] = [
     "operator new",
     "std::",
     "__gnu_cxx::",
@@ -39,6 +39,9 @@ const PREFIXES: [&str; 24] = [
     "__rdl_",
     "__rg_",
     "__rustc",
+    "je_",
+    "_rjem_",
+    "prof_backtrace_impl",
     "PyMem_",
     "_PyMem_",
     "PyObject_Malloc",

@@ -49,6 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| {
         options.sites = Some(arguments.every);
         options.python = arguments.python;
+        options.marked = arguments.marked;
         options.times = matches!(arguments.at, Moment::Time(_));
     })?;
     let kept = if arguments.all_frames { Kept::All } else { Kept::Callers };

@@ -58,6 +58,10 @@ impl Stacks {
     }
 }
 
+/// How the names of the functions begin in which CPython runs a program: the loop, or since 3.14 one function per
+/// instruction where the compiler has such calls.
+const LOOPS: [&str; 2] = ["_PyEval_EvalFrame", "_TAIL_CALL_"];
+
 /// What a frame is in a stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -109,7 +113,8 @@ impl Frames {
     /// of what called it.
     fn join_python(&self, stack: &mut Vec<u32>) {
         let Some(python) = stack.iter().position(|&number| self.kind(number) == Kind::Python) else { return };
-        let is_loop = |&number: &u32| self.all[number as usize].function.starts_with("_PyEval_EvalFrame");
+        let is_loop =
+            |&number: &u32| LOOPS.iter().any(|loop_of| self.all[number as usize].function.starts_with(loop_of));
         let native = stack[..python].iter().position(is_loop).unwrap_or(python);
         stack.drain(native..python);
     }

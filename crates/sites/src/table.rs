@@ -120,7 +120,12 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
         let without = grouped(analysis.ledger.requests - analysis.ledger.with_site);
         notes.push(format!("{without} requests have no stack."));
     }
-    if analysis.ledger.total.live.blocks > 0 {
+    if analysis.is_snapshot {
+        notes.push(
+            "A snapshot: what is held is known; never freed, temporary, calls and churn say nothing about the program."
+                .to_owned(),
+        );
+    } else if analysis.ledger.total.live.blocks > 0 {
         notes.push("Blocks never freed may still be reachable; the recording does not show it.".to_owned());
     }
     notes

@@ -69,6 +69,7 @@ pub(crate) const TICKETS: u64 = 1 << 20;
 
 const FREE: u64 = Call::Free as u64;
 const RESIZE_BEGINS: u64 = Call::ResizeBegins as u64;
+const RESIZE_ENDS: u64 = Call::ResizeEnds as u64;
 const RESIDENT: u64 = Call::Resident as u64;
 const BASE: u64 = 8;
 const THREAD: u64 = 9;
@@ -114,6 +115,20 @@ impl Packed {
     #[must_use]
     pub const fn is_request(self) -> bool {
         !matches!(self.what >> 60, FREE | RESIZE_BEGINS | RESIDENT)
+    }
+
+    /// Whether it gives a block back, or begins to resize it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_release(self) -> bool {
+        matches!(self.what >> 60, FREE | RESIZE_BEGINS)
+    }
+
+    /// Whether it is the result of a resize.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_resized(self) -> bool {
+        self.what >> 60 == RESIZE_ENDS
     }
 
     /// Returns the words of the record with its ticket.

@@ -16,7 +16,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::fmt;
 use std::io::{BufRead, Write};
+use std::sync::Arc;
 
 use crate::writer::Writer;
 
@@ -25,20 +27,24 @@ mod detect;
 mod error;
 mod format;
 mod heaptrack;
+mod jemalloc;
 mod ledger;
 mod lines;
 mod logalloc;
 mod memory_replay;
+mod memray;
 mod mtrace;
 mod pickle;
 mod pytorch;
 mod rep;
 mod rmm;
+mod snapshot;
 mod summary;
 mod unpack;
 
 pub use error::ImportError;
 pub use format::Format;
+pub use snapshot::NAME as SNAPSHOT;
 pub use summary::{LeftOut, Summary};
 
 use ledger::Ledger;
@@ -55,6 +61,24 @@ pub struct Options {
     pub device: usize,
     /// The process to import, if the format records several: `None` for the first.
     pub process: Option<u64>,
+    /// The files with the code of the process, for formats whose stacks have addresses only.
+    pub files: Option<Arc<dyn CodeFiles>>,
+}
+
+/// Finds places of code in files.
+pub trait CodeFiles: fmt::Debug + Send + Sync {
+    /// Returns what each file says of the code at an offset in it; `None` where the file cannot be read, or has no code
+    /// there.
+    fn locate(&self, places: &[(&str, u64)]) -> Vec<Option<Located>>;
+}
+
+/// A place of code in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The address in the file, as `addr2line` takes it.
+    pub address: u64,
+    /// Its function, file and line, with those of inlined calls: `inner file.c:7 in outer file.c:20`.
+    pub name: Option<String>,
 }
 
 impl Options {
@@ -90,6 +114,10 @@ pub fn import<W: Write>(
     source: impl BufRead,
     writer: &mut Writer<W>,
 ) -> Result<Summary, ImportError> {
+    let (first, source) = unpack::peeked(source, DETECTION_BYTES)?;
+    if detect::is_memray_capture(&first) {
+        return Err(ImportError::Converted { by: "memray transform csv" });
+    }
     unpack::unpacked(source, |source| {
         let (first, source) = unpack::peeked(source, DETECTION_BYTES)?;
         let format = options.format.or_else(|| Format::detect(&first, &options.name));
@@ -98,7 +126,7 @@ pub fn import<W: Write>(
         ledger.summary.format = Some(format);
         match format {
             Format::PyTorch => pytorch::read(source, options.device, &mut ledger)?,
-            _ => read_lines(format, options.process, source, &mut ledger)?,
+            _ => read_lines(format, options, source, &mut ledger)?,
         }
         Ok(ledger.summary)
     })
@@ -106,14 +134,16 @@ pub fn import<W: Write>(
 
 fn read_lines<W: Write>(
     format: Format,
-    process: Option<u64>,
+    options: &Options,
     source: impl BufRead,
     ledger: &mut Ledger<'_, W>,
 ) -> Result<(), ImportError> {
     let mut lines = Lines::new(source);
-    let mut logalloc = logalloc::Logalloc::of(process);
+    let mut logalloc = logalloc::Logalloc::of(options.process);
     let mut rep = rep::Rep::default();
     let mut heaptrack = heaptrack::Heaptrack::default();
+    let mut memray = memray::Memray::default();
+    let mut jemalloc = jemalloc::Jemalloc::default();
     while let Some((number, line)) = lines.next_line()? {
         ledger.summary.lines = number;
         ledger.at_line(number, line);
@@ -125,6 +155,8 @@ fn read_lines<W: Write>(
             Format::Mtrace => mtrace::read(line, ledger),
             Format::Rmm => rmm::read(line, ledger),
             Format::Heaptrack => heaptrack.read(line, ledger),
+            Format::Memray => memray.read(line, ledger),
+            Format::Jemalloc => jemalloc.read(line, ledger),
             // Not a line format; `import` never calls this function for it.
             Format::PyTorch => Ok(Line::NotUnderstood),
         }?;
@@ -135,5 +167,6 @@ fn read_lines<W: Write>(
             Line::NotUnderstood => ledger.summary.not_understood.add(number, line),
         }
     }
+    jemalloc.finish(options.files.as_deref(), ledger)?;
     heaptrack.finish(ledger)
 }

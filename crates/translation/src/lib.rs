@@ -2,13 +2,15 @@
 //!
 //! From the bottom up: `merge` (threads' buffers in order), `source` (reads the stream of a process), `mappings` (where
 //! the process has code), `blocks` (live blocks by address), `clock` (times), `samples` (the process's memory and
-//! processor time), `sites` (call sites from stacks), `translation` (calls to trace events).
+//! processor time), `sites` (call sites from stacks), `located` (places in files, for imports), `translation` (calls to
+//! trace events).
 //!
 //! Every call of a recorded program passes through here while the program runs, so that this crate is optimised fully,
 //! unlike the rest of the command.
 
 mod blocks;
 mod clock;
+mod located;
 mod mappings;
 mod merge;
 mod samples;
@@ -17,6 +19,7 @@ mod source;
 mod translation;
 
 pub use self::clock::Rate;
+pub use self::located::InstalledFiles;
 pub use self::mappings::{Listed, Mappings};
 pub use self::samples::Samples;
 pub use self::sites::{Library, Look, Redaction, Sampled, Sites};

@@ -201,7 +201,7 @@ impl Translation {
         self.samples.end(&mut self.writer)?;
         // Frames are named for seconds perhaps, and without their names they are worth as much.
         self.writer.flush_frame()?;
-        if let Some(sites) = &self.sites {
+        if let Some(sites) = &mut self.sites {
             sites.name_frames(&mut self.writer)?;
         }
         self.writer.write_end()

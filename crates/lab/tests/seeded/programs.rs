@@ -48,7 +48,7 @@ pub fn program(folder: &Path, language: Language) -> PathBuf {
 
 /// Returns the interpreter that `python3` is, if its frames can be recorded.
 pub fn python() -> Option<String> {
-    let text = "import sys; print(sys.executable if (3, 11) <= sys.version_info < (3, 14) else '')";
+    let text = "import sys; print(sys.executable if (3, 11) <= sys.version_info < (3, 15) else '')";
     let output = Command::new("python3").args(["-c", text]).output().ok()?;
     let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (!path.is_empty()).then_some(path)

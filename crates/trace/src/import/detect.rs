@@ -1,7 +1,7 @@
 //! Detects the format of a source from its first bytes and its name.
 
-use super::Format;
 use super::lines::number;
+use super::{Format, jemalloc, memray};
 
 /// The number of lines that are examined.
 const LINES: usize = 30;
@@ -26,6 +26,11 @@ impl Format {
         let whole = text.rfind('\n').map_or(&*text, |end| &text[..end]);
         let lines = whole.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES);
         let mut lines = lines.peekable();
+        match lines.peek() {
+            Some(line) if *line == memray::HEADING => return Some(Format::Memray),
+            Some(line) if line.starts_with(jemalloc::HEADING) => return Some(Format::Jemalloc),
+            _ => {}
+        }
         if lines.peek().is_some_and(|line| is_heaptrack(line)) {
             return Some(Format::Heaptrack);
         }
@@ -34,6 +39,15 @@ impl Format {
         let first = formats.first().copied().or(by_name)?;
         formats.iter().all(|&format| format == first).then_some(first)
     }
+}
+
+/// Returns whether a source is what memray records: a file that begins with its name, usually in a frame of LZ4.
+pub(super) fn is_memray_capture(first: &[u8]) -> bool {
+    /// How far behind the beginning of a frame its first bytes are at most.
+    const HEADER: usize = 32;
+    let name = b"memray\0";
+    let is_packed = first.starts_with(&[0x04, 0x22, 0x4d, 0x18]);
+    first.starts_with(name) || is_packed && first.windows(name.len()).take(HEADER).any(|window| window == name)
 }
 
 /// Returns the format of a line; `None` if no format or several have such lines.
@@ -51,7 +65,7 @@ fn is_of(format: Format, line: &str) -> bool {
         Format::Mtrace => line == "= Start" || (line.starts_with("@ ") && line.contains(" 0x")),
         Format::Rmm => line.starts_with("Thread,Time,Action,Pointer,Size"),
         // `detect` identifies these by the start of the source.
-        Format::Heaptrack | Format::PyTorch => false,
+        Format::Heaptrack | Format::Memray | Format::Jemalloc | Format::PyTorch => false,
     }
 }
 

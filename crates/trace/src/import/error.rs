@@ -20,6 +20,11 @@ pub enum ImportError {
         /// The program that decompresses it.
         with: &'static str,
     },
+    /// The source is in a format that only the tool that wrote it can read, and that this command of it converts.
+    Converted {
+        /// The command.
+        by: &'static str,
+    },
     /// The zip file contains no file, or one that cannot be read without the directory of the zip file.
     Zip {
         /// The defect, for people.
@@ -61,6 +66,7 @@ impl fmt::Display for ImportError {
             ImportError::Write(error) => error.fmt(f),
             ImportError::UnknownFormat => f.write_str("the format of the source cannot be detected: name it"),
             ImportError::Packed { with } => write!(f, "the source is compressed: decompress it with {with} first"),
+            ImportError::Converted { by } => write!(f, "the source is to be converted first: {by} FILE"),
             ImportError::Zip { what } => write!(f, "the zip file cannot be read ({what}): decompress it first"),
             ImportError::LongLine { line } => {
                 write!(f, "line {line} is longer than 1 MiB: this is not text in that format")

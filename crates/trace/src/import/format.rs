@@ -19,13 +19,17 @@ pub enum Format {
     /// KDE's heaptrack, raw or interpreted. An interpreted file identifies a freed block only by its size and call
     /// site.
     Heaptrack,
+    /// A table of memray: `allocator,num_allocations,size,tid,thread_name,stack_trace`. A snapshot.
+    Memray,
+    /// A heap profile of jemalloc: `heap_v2/524288`. A snapshot.
+    Jemalloc,
     /// A snapshot of PyTorch's CUDA memory, a pickle.
     PyTorch,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 8] = [
+    pub const ALL: [Format; 10] = [
         Format::Csv,
         Format::Rep,
         Format::MemoryReplay,
@@ -33,6 +37,8 @@ impl Format {
         Format::Mtrace,
         Format::Rmm,
         Format::Heaptrack,
+        Format::Memray,
+        Format::Jemalloc,
         Format::PyTorch,
     ];
 
@@ -47,6 +53,8 @@ impl Format {
             Format::Mtrace => "mtrace",
             Format::Rmm => "rmm",
             Format::Heaptrack => "heaptrack",
+            Format::Memray => "memray",
+            Format::Jemalloc => "jemalloc",
             Format::PyTorch => "pytorch",
         }
     }

@@ -113,6 +113,13 @@ impl<'w, W: Write> Ledger<'w, W> {
         Ok(Line::Done)
     }
 
+    /// Adds the allocation of a block that the source never mentions again.
+    pub(super) fn allocate_for_good(&mut self, kind: Kind, size: u64) -> Result<(), ImportError> {
+        self.writer.allocate(kind, size, DEFAULT_ALIGN)?;
+        self.summary.events += 1;
+        Ok(())
+    }
+
     /// Adds an allocation by `malloc`, with the default alignment.
     pub(super) fn malloc(&mut self, name: u64, size: u64) -> Result<Line, ImportError> {
         self.allocate(name, Kind::Malloc, size, DEFAULT_ALIGN)

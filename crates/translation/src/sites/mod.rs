@@ -1,10 +1,11 @@
 //! Call sites: turns the stack of a thread into a site of the trace.
 //!
-//! From the bottom up: `binary` (files with code), `rules` (how the process follows its stacks), `modules` (where
+//! From the bottom up: `binary` (files with code), `made` (code that is in none), `rules` (how the process follows its stacks), `modules` (where
 //! it has mapped files; the unwinder), `numbers` (the paths that it has followed), `names` (functions and lines), and
 //! here the sites of one process.
 
 mod binary;
+mod made;
 mod modules;
 mod names;
 mod numbers;
@@ -19,6 +20,9 @@ use std::sync::Arc;
 use heapwright_stream::{Mapping, Stack};
 use heapwright_trace::{SiteId, WriteError, Writer};
 
+pub use self::names::Place;
+
+use self::made::MadeCode;
 use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
 use self::python::PythonFrames;
@@ -28,8 +32,8 @@ use crate::source::Table;
 /// Caches that all processes of a recording share, to read each file once.
 #[derive(Clone, Default)]
 pub struct Library {
-    binaries: binary::Binaries,
-    names: names::Names,
+    pub(crate) binaries: binary::Binaries,
+    pub(crate) names: names::Names,
 }
 
 /// Counts of requests with stacks.
@@ -68,6 +72,7 @@ pub struct Sites {
     modules: Modules,
     numbers: Numbers,
     python: PythonFrames,
+    made: MadeCode,
     /// Sites by the addresses of their calls.
     known: HashMap<Box<[u64]>, SiteId, foldhash::fast::RandomState>,
     /// Whether the trace can hold no more sites.
@@ -85,9 +90,8 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Creates an empty set of sites; `look` lists the process's mappings, and the process
-    /// follows its stacks by `table`.
-    pub fn new(library: Library, look: Look, table: Option<Table>, redaction: Redaction) -> Sites {
+    /// Creates an empty set of sites of process `pid`; `look` lists its mappings, and it follows its stacks by `table`.
+    pub fn new(pid: u32, library: Library, look: Look, table: Option<Table>, redaction: Redaction) -> Sites {
         let modules = Modules::new(library.binaries.clone());
         let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
         let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
@@ -98,6 +102,7 @@ impl Sites {
             modules,
             numbers,
             python,
+            made: MadeCode::of(pid),
             known,
             is_full,
             frames,
@@ -134,6 +139,9 @@ impl Sites {
             return false;
         }
         let (modules, mut change) = (&mut self.modules, Change::Nothing);
+        if self.made.read(|start, end| change = change.max(modules.add_made(start, end))) {
+            change = change.max(modules.follow_made_code());
+        }
         let looked = (self.look)(&mut |mapping| change = change.max(modules.add(mapping)));
         self.settle(change);
         if looked && change == Change::Nothing && self.pathless.len() < MOST_PATHLESS {
@@ -290,7 +298,9 @@ impl Sites {
         if let Some(text) = self.python.text(call) {
             return text.to_owned();
         }
-        let Some((loaded, address)) = self.modules.place(call) else { return format!("{call:#x}") };
+        let Some((loaded, address)) = self.modules.place(call) else {
+            return if self.modules.is_made(call) { self.made.text(call) } else { format!("{call:#x}") };
+        };
         let file = name_of(&mut self.files, &loaded.path, self.redaction);
         let text = format!("{file}+{address:#x}");
         if !self.frames.contains_key(&text) {
@@ -302,12 +312,14 @@ impl Sites {
     }
 
     /// Writes names for the frames of all sites, where names are found.
-    pub fn name_frames(&self, writer: &mut Writer<File>) -> Result<(), WriteError> {
+    pub fn name_frames(&mut self, writer: &mut Writer<File>) -> Result<(), WriteError> {
         let native = self.library.names.of(&self.frames).into_iter().map(|(text, name)| match self.redaction {
             Redaction::Nothing => (text, name),
             Redaction::Private => (text, without_folders(&name)),
         });
-        for (text, name) in native.chain(self.python.names()) {
+        let made = self.made.names();
+        let made = made.iter().map(|(text, name)| (text.as_str(), without_folders(name)));
+        for (text, name) in native.chain(self.python.names()).chain(made) {
             match writer.name_frame(text, &name) {
                 Err(WriteError::TooMuch { .. } | WriteError::LimitReached { .. }) => return Ok(()),
                 outcome => outcome?,

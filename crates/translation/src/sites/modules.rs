@@ -25,6 +25,10 @@ pub struct Modules {
     binaries: Binaries,
     /// Sorted by address.
     modules: Vec<Loaded>,
+    /// Code that is in no file, as just-in-time compilers make it: ranges of addresses, sorted and apart.
+    made: Vec<(u64, u64)>,
+    /// Whether stacks are followed through it.
+    follows_made: bool,
     unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
     /// Unwinding rules by address. One cache holds about five hundred entries, too few for a program; addresses are
     /// spread over several.
@@ -107,11 +111,52 @@ impl Modules {
     pub fn new(binaries: Binaries) -> Modules {
         let caches = (0..1 << LOG2_CACHES).map(|_| CacheNative::new()).collect();
         let (modules, steps, near) = (Vec::new(), Vec::new(), Vec::new());
-        Modules { binaries, modules, unwinder: UnwinderNative::new(), caches, steps, rules: Rules::default(), near }
+        Modules {
+            binaries,
+            modules,
+            made: Vec::new(),
+            follows_made: false,
+            unwinder: UnwinderNative::new(),
+            caches,
+            steps,
+            rules: Rules::default(),
+            near,
+        }
+    }
+
+    /// Follows stacks through code that is in no file from now on, by frame pointers, which just-in-time compilers keep.
+    pub fn follow_made_code(&mut self) -> Change {
+        let was_followed = std::mem::replace(&mut self.follows_made, true);
+        if was_followed || self.made.is_empty() { Change::Nothing } else { Change::Added }
+    }
+
+    /// Returns whether an address is in code that is in no file, and is followed.
+    pub fn is_made(&self, address: u64) -> bool {
+        let behind = self.made.partition_point(|&(start, _)| start <= address);
+        self.follows_made && behind.checked_sub(1).is_some_and(|before| address < self.made[before].1)
+    }
+
+    /// Adds code that is in no file. It is never forgotten: compilers change the access to their code all the time.
+    /// Whole pages are added: functions are short and many.
+    pub fn add_made(&mut self, start: u64, end: u64) -> Change {
+        const PAGE: u64 = 4096;
+        let (start, end) = (start - start % PAGE, end.checked_next_multiple_of(PAGE).unwrap_or(end));
+        let made = &mut self.made;
+        let first = made.partition_point(|&(_, last)| last < start);
+        let behind = made.partition_point(|&(begin, _)| begin <= end);
+        let joined = made[first..behind].iter().fold((start, end), |(low, high), &(a, b)| (low.min(a), high.max(b)));
+        if made[first..behind] == [joined] || made.len() == MOST {
+            return Change::Nothing;
+        }
+        made.splice(first..behind, [joined]);
+        if self.follows_made { Change::Added } else { Change::Nothing }
     }
 
     /// Adds a mapping.
     pub fn add(&mut self, mapping: &Mapping<'_>) -> Change {
+        if mapping.is_executable && (mapping.path.is_empty() || mapping.path.starts_with(b"[anon")) {
+            return self.add_made(mapping.range.start as u64, mapping.range.end as u64);
+        }
         let is_code = mapping.is_executable && mapping.path.starts_with(b"/") && !mapping.range.is_empty();
         if !is_code || self.modules.len() == MOST || self.modules.iter().any(|one| one.is(mapping)) {
             return Change::Nothing;
@@ -144,14 +189,15 @@ impl Modules {
         };
         for _ in 0..FRAMES + RECORDERS {
             let call = address.address_for_lookup();
-            let Some(module) = index_of(&self.modules, call) else {
+            let module = index_of(&self.modules, call);
+            if module.is_none() && !self.is_made(call) {
                 if frames.len() == FRAMES {
                     break;
                 }
                 self.steps.push(Step { address: address.address(), rule: Some(Rule::End) });
                 return End::Unknown(call);
-            };
-            if frames.len() < FRAMES && (module != recorder || !frames.is_empty()) {
+            }
+            if frames.len() < FRAMES && (module != Some(recorder) || !frames.is_empty()) {
                 frames.push(call);
             }
             if self.steps.len() == PATH {
@@ -176,8 +222,11 @@ impl Modules {
         };
         for (index, &address) in addresses.iter().enumerate() {
             let call = address.saturating_sub(u64::from(index != 0));
-            let Some(module) = self.index_of(call) else { return End::Unknown(call) };
-            if module != recorder || !frames.is_empty() {
+            let module = self.index_of(call);
+            if module.is_none() && !self.is_made(call) {
+                return End::Unknown(call);
+            }
+            if module != Some(recorder) || !frames.is_empty() {
                 frames.push(call);
             }
             if frames.len() == FRAMES {

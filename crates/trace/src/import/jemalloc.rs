@@ -1,0 +1,249 @@
+//! The heap profiles of jemalloc (`MALLOC_CONF=prof:true`), version 2:
+//!
+//! ```text
+//! heap_v2/524288
+//!   t*: 3: 4096 [0: 0]
+//!   t0: 3: 4096 [0: 0]
+//! @ 0x401136 0x401150
+//!   t*: 3: 4096 [0: 0]
+//!   t0: 3: 4096 [0: 0]
+//!
+//! MAPPED_LIBRARIES:
+//! 00400000-00402000 r-xp 00000000 fe:00 42 /bin/program
+//! ```
+//!
+//! A stack (`@`) has return addresses, the innermost first; its lines have the blocks and the bytes that are live, of all
+//! threads (`t*`) and of each. In brackets is what was ever requested, which is left out: the profile does not say when.
+//! The first line has the mean distance of sampled bytes. Figures are scaled by it as jemalloc's own `jeprof` scales
+//! them, so that they estimate all blocks.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use super::ledger::Ledger;
+use super::lines::number;
+use super::snapshot::{Blocks, Snapshot};
+use super::{CodeFiles, ImportError, Line};
+use crate::event::Kind;
+use crate::sites::SiteId;
+
+/// The beginning of the first line.
+pub(super) const HEADING: &str = "heap_v2/";
+
+/// The number of innermost stack frames that are kept.
+const DEEPEST: usize = 128;
+
+/// The memory limit of stacks and mappings, in bytes.
+const LIMIT: usize = 256 << 20;
+
+struct Stack {
+    addresses: Vec<u64>,
+    /// Blocks and bytes by thread; of all threads under `None`.
+    live: Vec<(Option<u64>, u64, u64)>,
+}
+
+/// A file with code in the profiled process.
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: String,
+}
+
+/// The profile read so far.
+#[derive(Default)]
+pub(super) struct Jemalloc {
+    period: f64,
+    stacks: Vec<Stack>,
+    mappings: Vec<Mapping>,
+    has_mappings: bool,
+    retained: usize,
+}
+
+/// A place in a file, or an address that is in none.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Place {
+    File { mapping: usize, offset: u64 },
+    Nowhere(u64),
+}
+
+impl Jemalloc {
+    pub(super) fn read<W: Write>(&mut self, line: &str, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {
+        if self.has_mappings {
+            return self.mapping(line);
+        }
+        if let Some(period) = line.strip_prefix(HEADING) {
+            let Ok(period) = period.parse::<u64>() else { return Ok(Line::NotUnderstood) };
+            self.period = period as f64;
+            Snapshot::describe("jemalloc", ledger)?;
+            return Ok(Line::PassedOver);
+        }
+        if let Some(addresses) = line.strip_prefix('@') {
+            let addresses: Option<Vec<u64>> = addresses.split_whitespace().take(DEEPEST).map(number).collect();
+            let Some(addresses) = addresses else { return Ok(Line::NotUnderstood) };
+            self.retain(addresses.len() * size_of::<u64>())?;
+            self.stacks.push(Stack { addresses, live: Vec::new() });
+            return Ok(Line::PassedOver);
+        }
+        if line == "MAPPED_LIBRARIES:" {
+            self.has_mappings = true;
+            return Ok(Line::PassedOver);
+        }
+        if line.is_empty() {
+            return Ok(Line::PassedOver);
+        }
+        let Some(live) = live(line) else { return Ok(Line::NotUnderstood) };
+        if self.stacks.is_empty() {
+            // The sums of all stacks.
+            return Ok(Line::PassedOver);
+        }
+        self.retain(0)?;
+        self.stacks.last_mut().expect("there is one").live.push(live);
+        Ok(Line::PassedOver)
+    }
+
+    fn retain(&mut self, bytes: usize) -> Result<(), ImportError> {
+        self.retained += bytes + 64;
+        if self.retained > LIMIT { Err(ImportError::TooMuch { what: "stacks" }) } else { Ok(()) }
+    }
+
+    /// Reads a line of `/proc/PID/maps`.
+    fn mapping(&mut self, line: &str) -> Result<Line, ImportError> {
+        let mut fields = line.split_ascii_whitespace();
+        let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+        let range = fields.next().and_then(|range| range.split_once('-'));
+        let range = range.and_then(|(start, end)| Some((hexadecimal(start)?, hexadecimal(end)?)));
+        let (Some((start, end)), Some(rights), Some(offset)) =
+            (range, fields.next(), fields.next().and_then(hexadecimal))
+        else {
+            return Ok(if line.is_empty() { Line::PassedOver } else { Line::NotUnderstood });
+        };
+        let path = line.find('/').map_or("", |at| &line[at..]);
+        if rights.contains('x') && !path.is_empty() && start < end {
+            self.retain(path.len())?;
+            self.mappings.push(Mapping { start, end, offset, path: path.to_owned() });
+        }
+        Ok(Line::PassedOver)
+    }
+
+    /// Writes the blocks of all stacks.
+    pub(super) fn finish<W: Write>(
+        mut self,
+        files: Option<&dyn CodeFiles>,
+        ledger: &mut Ledger<'_, W>,
+    ) -> Result<(), ImportError> {
+        self.mappings.sort_by_key(|mapping| mapping.start);
+        let texts = self.name_frames(files, ledger)?;
+        let mut snapshot = Snapshot::default();
+        for stack in &self.stacks {
+            let frames: Vec<&str> = self.frames(stack).iter().map(|place| texts[place].as_str()).collect();
+            let site = if frames.is_empty() { None } else { ledger.define_site(&frames)? };
+            self.allocate(stack, site, &mut snapshot, ledger)?;
+        }
+        Ok(())
+    }
+
+    /// Allocates the blocks of a stack, thread by thread where the profile has threads.
+    fn allocate<W: Write>(
+        &self,
+        stack: &Stack,
+        site: Option<SiteId>,
+        snapshot: &mut Snapshot,
+        ledger: &mut Ledger<'_, W>,
+    ) -> Result<(), ImportError> {
+        let has_threads = stack.live.iter().any(|(thread, ..)| thread.is_some());
+        for &(thread, count, bytes) in stack.live.iter().filter(|(thread, ..)| thread.is_some() == has_threads) {
+            ledger.in_thread(thread.unwrap_or(0))?;
+            let (count, bytes) = self.scaled(count, bytes);
+            snapshot.add(&Blocks { kind: Kind::Malloc, count, bytes }, site, ledger)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the estimate of all blocks that the sampled ones stand for: a block of `size` bytes is sampled with the
+    /// probability `1 - exp(-size / period)`.
+    fn scaled(&self, count: u64, bytes: u64) -> (u64, u64) {
+        if count == 0 || self.period <= 1.0 {
+            return (count, bytes);
+        }
+        let probability = -(-(bytes as f64 / count as f64) / self.period).exp_m1();
+        if probability <= 0.0 {
+            return (count, bytes);
+        }
+        let scale = |figure: u64| (figure as f64 / probability).round() as u64;
+        (scale(count), scale(bytes))
+    }
+
+    /// Returns the places of a stack's calls, without those inside of jemalloc's library.
+    fn frames(&self, stack: &Stack) -> Vec<Place> {
+        let mut places: Vec<Place> = stack.addresses.iter().map(|&address| self.place(address)).collect();
+        let is_own = |place: &Place| match place {
+            Place::File { mapping, .. } => file_name(&self.mappings[*mapping].path).starts_with("libjemalloc"),
+            Place::Nowhere(_) => false,
+        };
+        let own = places.iter().take_while(|place| is_own(place)).count();
+        places.drain(..if own < places.len() { own } else { 0 });
+        places
+    }
+
+    /// Returns the place of the call that returns to an address.
+    fn place(&self, address: u64) -> Place {
+        let call = address.saturating_sub(1);
+        let behind = self.mappings.partition_point(|mapping| mapping.start <= call);
+        match behind.checked_sub(1).filter(|&before| call < self.mappings[before].end) {
+            Some(mapping) => {
+                let Mapping { start, offset, .. } = self.mappings[mapping];
+                Place::File { mapping, offset: (call - start).saturating_add(offset) }
+            }
+            None => Place::Nowhere(call),
+        }
+    }
+
+    /// Returns the texts of all frames, and adds the names that the files have for them.
+    fn name_frames<W: Write>(
+        &self,
+        files: Option<&dyn CodeFiles>,
+        ledger: &mut Ledger<'_, W>,
+    ) -> Result<HashMap<Place, String>, ImportError> {
+        let mut texts: HashMap<Place, String> = HashMap::new();
+        let (mut places, mut asked) = (Vec::new(), Vec::new());
+        for place in self.stacks.iter().flat_map(|stack| self.frames(stack)) {
+            if texts.contains_key(&place) {
+                continue;
+            }
+            let text = match &place {
+                Place::Nowhere(address) => format!("{address:#x}"),
+                Place::File { mapping, offset } => {
+                    let path = self.mappings[*mapping].path.as_str();
+                    places.push(place.clone());
+                    asked.push((path, *offset));
+                    format!("{}+{offset:#x}", file_name(path))
+                }
+            };
+            texts.insert(place, text);
+        }
+        let located = files.map(|files| files.locate(&asked)).unwrap_or_default();
+        for ((place, (path, _)), located) in places.iter().zip(&asked).zip(located) {
+            let Some(located) = located else { continue };
+            let text = format!("{}+{:#x}", file_name(path), located.address);
+            if let Some(name) = located.name {
+                ledger.name_frame(&text, &name)?;
+            }
+            texts.insert(place.clone(), text);
+        }
+        Ok(texts)
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Reads `t7: 3: 4096 [0: 0]`: the thread, blocks and bytes.
+fn live(line: &str) -> Option<(Option<u64>, u64, u64)> {
+    let (thread, rest) = line.strip_prefix('t')?.split_once(": ")?;
+    let thread = if thread == "*" { None } else { Some(thread.parse().ok()?) };
+    let (figures, _) = rest.split_once('[')?;
+    let (count, bytes) = figures.trim().split_once(": ")?;
+    Some((thread, count.trim().parse().ok()?, bytes.trim().parse().ok()?))
+}

@@ -1,0 +1,8 @@
+//! Imports random bytes as `jemalloc`.
+#![no_main]
+
+use heapwright_fuzz::importing;
+use heapwright_trace::import::{Format, Options};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| importing::check(&Options::of(Format::Jemalloc), bytes));

@@ -1,0 +1,79 @@
+"""A pytest plugin: a limit of memory per test.
+
+    @pytest.mark.heapwright(limit="10MiB")
+    def test_parse(): ...
+
+fails when the live memory of the process grows by more than the limit during the test function (its fixtures are not
+counted). Limits are checked under `heapwright record --marked`, and the trace then has what marked tests requested.
+"""
+
+import re
+
+import pytest
+
+from .recording import is_recorded, record
+
+START = "heapwright record --python --sites=1 --marked -- python3 -m pytest"
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_UNITS.update({"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30})
+_unchecked = pytest.StashKey[int]()
+
+
+def number_of_bytes(limit) -> int:
+    """Returns the bytes that a limit stands for: a number, or a text such as 10MiB, 1.5 GB or 512K."""
+    if isinstance(limit, (int, float)) and not isinstance(limit, bool) and limit >= 0:
+        return int(limit)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", limit) if isinstance(limit, str) else None
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if unit is None:
+        raise pytest.UsageError(f"a limit of heapwright is a size such as 10MiB, not {limit!r}")
+    return int(float(match[1]) * unit)
+
+
+def described(size: int) -> str:
+    """Returns a size as a person reads it."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}" if size < 1000 * unit else f"{size / unit:.0f} {name}"
+    return f"{size} B"
+
+
+def _limit_of(marker):
+    """Returns the limit of a marker in bytes; None without a limit."""
+    if len(marker.args) > 1 or set(marker.kwargs) - {"limit"} or (marker.args and marker.kwargs):
+        raise pytest.UsageError("the marker of heapwright takes one argument: limit")
+    limit = marker.args[0] if marker.args else marker.kwargs.get("limit")
+    return None if limit is None else number_of_bytes(limit)
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "heapwright(limit=None): record the test, and fail it when its live memory grows by more than the limit "
+        f"(under `{START}`)",
+    )
+    config.stash[_unchecked] = 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    marker = item.get_closest_marker("heapwright")
+    if marker is None:
+        return (yield)
+    limit = _limit_of(marker)
+    if not is_recorded():
+        item.config.stash[_unchecked] += limit is not None
+        return (yield)
+    with record() as block:
+        result = yield
+    if limit is not None and block.peak > limit:
+        text = f"memory grew by {described(block.peak)}, and the limit is {described(limit)} (heapwright)"
+        pytest.fail(f"{text}: `heapwright sites` of the trace shows which functions held it", pytrace=False)
+    return result
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    count = config.stash[_unchecked]
+    if count:
+        limits = "1 limit of memory was" if count == 1 else f"{count} limits of memory were"
+        terminalreporter.write_line(f"heapwright: {limits} not checked; to check them: {START}")
