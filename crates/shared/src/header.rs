@@ -17,7 +17,7 @@ use crate::settings::SmallBlocks;
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
 
 /// The version of all that lies in a segment.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
@@ -44,7 +44,6 @@ pub(crate) struct Header {
     pub(crate) live: Live,
     /// Takes precedence over [`Live::record`] while it is pending.
     pub(crate) publication: Publication,
-    _rest: [AtomicU64; 2],
 }
 
 /// What changes while the segment is used, under the lock.
@@ -125,7 +124,10 @@ impl Header {
 
     /// The change that is under way.
     pub(crate) fn pending_change(&self) -> Option<Change> {
-        self.publication.change().or_else(|| self.live.record.read())
+        match self.publication.read() {
+            Some(published) => published.change,
+            None => self.live.record.read(),
+        }
     }
 
     /// Nothing is under way any more. The record is cleared first: what it would undo, the publication has made final.

@@ -12,6 +12,7 @@ use crate::open::map;
 use crate::owners::{Owners, Tally, count_blocks};
 use crate::place::Place;
 use crate::processes;
+use crate::recover::complete_blocks;
 use crate::roots::{self, Root};
 use crate::seal;
 use crate::settings::{Access, SmallBlocks};
@@ -165,7 +166,7 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
         }
         Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
             engine::believe_claim(sections, copy.allocated)?;
-            let engine = engine::recover(sections, sections.header().pending_change())?;
+            let (engine, _) = complete_blocks(sections)?;
             slabs::reconcile(sections, &engine);
             processes::count_anew(sections, &engine);
             engine

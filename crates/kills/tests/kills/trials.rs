@@ -19,6 +19,7 @@ const BOTH: [Survivor; 2] = [Survivor::Attached, Survivor::Newcomer];
 const SHORT: [PolicyKind; 2] = [PolicyKind::Buddy, PolicyKind::Best];
 
 const SHORT_STRIDES: Strides = Strides { states: 31, attached: 2999, newcomer: 4999 };
+const WORD_STRIDES: Strides = Strides { states: 1, attached: 499, newcomer: 1999 };
 const FULL_STRIDES: Strides = Strides { states: 1, attached: 1, newcomer: 10 };
 /// In the short form, so many states of an operation get recoverers that are killed.
 const RECOVERED_STATES: usize = 2;
@@ -53,6 +54,7 @@ fn short_form_with_slabs(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("with slabs, {}: {what}", policy.name());
     vec![
         Test::test(named("states of one operation in eight"), move || some_operations(policy, SLAB_SCENARIOS)),
+        Test::test(named("every state of the operations on words"), move || every_state_of_words(policy)),
         Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 100)),
         Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Slabs, 1000)),
     ]
@@ -162,6 +164,16 @@ fn some_operations(policy: PolicyKind, scenarios: &[Scenario]) -> Outcome {
     println!("from \"{}\" on", scenarios[first].name);
     let some: Vec<Scenario> = scenarios.iter().skip(first).step_by(SHORT_SHARE).copied().collect();
     operations(policy, &some, SHORT_STRIDES)
+}
+
+/// All operations on a word and on blocks of slabs, whose commits are not the engine's.
+fn every_state_of_words(policy: PolicyKind) -> Outcome {
+    each_operation(
+        policy,
+        SLAB_SCENARIOS,
+        |scenario| scenario.action.linked().is_some(),
+        |operation| every_state(operation, WORD_STRIDES),
+    )
 }
 
 /// The first to open breaks the seal, the last to close sets it, and whoever creates is alone.
