@@ -15,6 +15,7 @@ use crate::offset::Offset;
 const NO_CHANGE: usize = usize::MAX;
 
 /// The record as it lies in the header.
+#[cfg_attr(test, derive(Default))]
 #[repr(C)]
 pub(crate) struct Publication {
     record: Record,

@@ -234,7 +234,7 @@ pub const SLAB_SCENARIOS: &[Scenario] = &[
     slabs("resize into a word out of slabs", &[Block(56), Block(128)], Action::ResizeInto { block: 1, bytes: 5000 }, 0),
     slabs(
         "resize into a word outside slabs",
-        &[Block(56), Block(4000), Block(4000)],
+        &[Block(56), Block(2112), Block(2112)],
         Action::ResizeInto { block: 1, bytes: 9000 },
         0,
     ),

@@ -339,3 +339,36 @@ fn being_freed(sections: &Sections, unit: usize, at: usize) -> u64 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SharedHeap;
+    use crate::offset::Offset;
+    use crate::place::Place;
+    use crate::publication::Published;
+    use crate::settings::{Settings, SmallBlocks};
+    use crate::slabs::redo;
+
+    /// Another process died after it had freed a block from a word, before its record was cleared.
+    #[test]
+    fn a_block_whose_free_is_on_record_is_left_alone() {
+        let place = Place::new(format!("heapwright-test-spared-{}", std::process::id())).unwrap();
+        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
+        let heap = SharedHeap::create(&place, &settings).unwrap();
+        SharedHeap::unlink(&place).unwrap();
+        let blocks: Vec<Offset> = (0..16).map(|_| heap.allocate(2048).unwrap()).collect();
+        let (freed, publication) = (blocks[5], &heap.mapping.header().publication);
+        publication.write(Published { freed: freed.get(), ..Published::of(blocks[0].get(), None) });
+        let small = Small::at(&heap.mapping, freed.get() as usize - heap.mapping.layout.data).unwrap().unwrap();
+        small.give().unwrap();
+        let another = heap.allocate(2048).unwrap();
+        assert_ne!(another, freed);
+        redo(&heap.mapping, heap.size().unwrap(), &publication.read().unwrap()).unwrap();
+        assert!(!small.is_live());
+        publication.clear();
+        let next: Vec<Offset> = (0..16).map(|_| heap.allocate(2048).unwrap()).collect();
+        assert!(next.contains(&freed) && !next.contains(&another));
+        heap.check().unwrap();
+    }
+}

@@ -11,6 +11,8 @@ use crate::atomics;
 
 pub(crate) mod bitmap;
 mod classes;
+#[cfg(all(loom, test))]
+mod interleavings;
 mod lane;
 mod operate;
 mod parts;

@@ -239,6 +239,7 @@ pub(crate) enum Waits {
 }
 
 /// What of a process lies in the segment beside its slot in the process table.
+#[cfg_attr(test, derive(Default))]
 #[repr(C)]
 pub(crate) struct Flight {
     /// The redo word: the offset of the block that is being taken from a slab, else 0.
@@ -266,7 +267,7 @@ impl Flight {
     }
 
     /// The block in flight, or 0.
-    pub(crate) fn block(&self) -> u64 {
+    fn block(&self) -> u64 {
         self.block.load(Relaxed)
     }
 
@@ -278,6 +279,22 @@ impl Flight {
         self.begin(offset);
         owner.store(slot, Relaxed);
         words.take(bit);
+        self.end();
+    }
+
+    /// Undoes the allocation in flight, of a process that is dead. `find` returns the words of a block, and its bit in them, if
+    /// the block lies in a slab of that process.
+    ///
+    /// Idempotent: the redo word is cleared when the block is free, and until then no other process owns the slab.
+    pub(crate) fn settle<'s>(&self, find: impl FnOnce(u64) -> Option<(Words<'s>, u64)>) {
+        let block = self.block();
+        if block == 0 {
+            return;
+        }
+        if let Some((words, bit)) = find(block) {
+            // It is not live if the process died before it took the block, or after another one has settled this.
+            let _ = words.put_back(bit);
+        }
         self.end();
     }
 
