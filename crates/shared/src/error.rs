@@ -92,6 +92,8 @@ pub enum Error {
         place: Place,
         /// The number of the process that holds it, in its own namespace.
         holder: u32,
+        /// Why it is unknown.
+        why: &'static str,
     },
     /// Memory or file space of the system is used up, or beyond what the process may use.
     NoSpace {
@@ -200,11 +202,10 @@ impl fmt::Display for Error {
                 f,
                 "process {holder} holds the segment's lock and does not let go of it; continue or end that process"
             ),
-            E::HolderUnknown { place, holder } => write!(
+            E::HolderUnknown { place, holder, why } => write!(
                 f,
-                "process {holder} holds the lock of {place}; whether it lives is unknown, because its namespace of \
-                 processes is; end it, and, when no process uses the segment, run \
-                 `heapwright shm repair --take-over`"
+                "process {holder} holds the lock of {place}; whether it lives is unknown, because {why}; end it, and, \
+                 when no process uses the segment, run `heapwright shm repair --take-over`"
             ),
             E::NoSpace { bytes } => {
                 write!(

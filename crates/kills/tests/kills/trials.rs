@@ -8,7 +8,7 @@ use libtest_mimic::{Failed, Trial as Test};
 use crate::corruption::{Damage, Rest, Specimen};
 use crate::creation::Creation;
 use crate::heap::HeapOperation;
-use crate::random::kill_at_random;
+use crate::random::{Homes, are_homes_permitted, kill_at_random};
 use crate::recovery_time::{self, MOMENTS};
 use crate::scenario::{Action, SCENARIOS, SLAB_SCENARIOS, Scenario};
 use crate::stepping::{Findings, Trial};
@@ -44,6 +44,7 @@ fn short_form(policy: PolicyKind) -> Vec<Test> {
         Test::test(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
         Test::test(named("without the record the steps do break"), move || erased_record(policy)),
         Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 100)),
+        Test::test(named("200 kills at random across namespaces"), move || random_kills_across_namespaces(policy, 200)),
         Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
         Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 1000)),
     ]
@@ -71,6 +72,9 @@ fn full_form(policy: PolicyKind) -> Vec<Test> {
         }),
         Test::test(named("killed recoverers of every state"), move || killed_recoverers(policy, usize::MAX)),
         Test::test(named("10,000 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 10_000)),
+        Test::test(named("10,000 kills at random across namespaces"), move || {
+            random_kills_across_namespaces(policy, 10_000)
+        }),
         Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
         Test::test(named("100,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 100_000)),
         Test::test(named("with slabs, a kill at every instruction of every operation"), move || {
@@ -216,8 +220,22 @@ fn erased_record(policy: PolicyKind) -> Outcome {
 }
 
 fn random_kills(policy: PolicyKind, small: SmallBlocks, kills: usize) -> Outcome {
+    random_kills_of(policy, small, Homes::One, kills)
+}
+
+/// Half with slabs, half without.
+fn random_kills_across_namespaces(policy: PolicyKind, kills: usize) -> Outcome {
+    if !are_homes_permitted() {
+        println!("no namespaces of process numbers are permitted here: nothing is tested");
+        return Ok(());
+    }
+    random_kills_of(policy, SmallBlocks::Placed, Homes::Each, kills / 2)?;
+    random_kills_of(policy, SmallBlocks::Slabs, Homes::Each, kills / 2)
+}
+
+fn random_kills_of(policy: PolicyKind, small: SmallBlocks, homes: Homes, kills: usize) -> Outcome {
     let place = place("random")?;
-    let tally = kill_at_random(policy, small, kills, &place, fastrand::u64(..));
+    let tally = kill_at_random(policy, small, homes, kills, &place, fastrand::u64(..));
     SharedHeap::unlink(&place).map_err(|error| error.to_string())?;
     let tally = tally?;
     println!("\n{tally}");

@@ -19,7 +19,7 @@ const ADOPTED_AT_ONCE: usize = 64;
 /// Whose slabs may be adopted, by the numbers of their slots: all who do not live, and numbers that stand for nobody.
 fn departed(sections: &Sections) -> [bool; 256] {
     let mut departed = [true; 256];
-    let deaths = sections.header().deaths();
+    let deaths = sections.deaths();
     for (slot, departed) in sections.slots().iter().zip(&mut departed) {
         *departed = slot.state(deaths) != Some(ProcessState::Attached);
     }
