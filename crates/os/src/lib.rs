@@ -24,9 +24,9 @@
 #[cfg(any(test, feature = "refusals"))]
 extern crate std;
 
+mod announcement;
 #[doc(hidden)]
-pub mod announcement;
-mod arch;
+pub mod arch;
 mod arena;
 mod background;
 mod barrier;

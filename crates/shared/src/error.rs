@@ -70,7 +70,7 @@ pub enum Error {
         /// Where in the segment, in bytes from its start.
         offset: u64,
     },
-    /// The segment was made in another namespace of process numbers, where one cannot tell which of its processes live.
+    /// The segment was made in another namespace of process numbers, and this process cannot announce itself to its users.
     OtherNamespace {
         /// The segment's place.
         place: Place,
@@ -192,8 +192,9 @@ impl fmt::Display for Error {
             }
             E::OtherNamespace { place } => write!(
                 f,
-                "{place} was made in another namespace of processes; open it there, or, when no process uses it there, \
-                 run `heapwright shm repair --take-over`"
+                "{place} was made in another namespace of processes, and locks on its file do not work here, by which its \
+                 processes would know of this one; open it there, or, when no process uses it there, run \
+                 `heapwright shm repair --take-over`"
             ),
             E::TooManyProcesses { most } => {
                 write!(f, "{most} processes are attached, no more fit; close one, or make the segment for more")

@@ -155,14 +155,12 @@ fn an_idle_child_does_not_hold_its_parents_lock() {
     let (idle, ready) = (shared_word(), shared_word());
     let child = fork(|| {
         let heap = spot.create(&Settings::default());
-        idle.store(
-            fork(|| {
-                loop {
-                    std::thread::sleep(std::time::Duration::from_secs(1));
-                }
-            }) as u64,
-            Ordering::Release,
-        );
+        let waits = || {
+            // Not for ever, if the test fails.
+            std::thread::sleep(std::time::Duration::from_secs(20));
+            true
+        };
+        idle.store(fork(waits) as u64, Ordering::Release);
         ready.store(1, Ordering::Release);
         work_for_ever(&heap)
     });
@@ -320,8 +318,14 @@ fn a_process_that_cannot_announce_itself_stays_in_its_namespace() {
     let spot = Spot::new("no-locks");
     drop(spot.create(&Settings::default()));
     assert!(elsewhere(|| {
+        if !refuse_pidfds_and_locks() {
+            return true;
+        }
         let refused = Err(Error::OtherNamespace { place: (*spot).clone() });
-        !refuse_pidfds_and_locks() || SharedHeap::open(&spot).map(drop) == refused
+        assert_eq!(SharedHeap::open(&spot).map(drop), refused);
+        assert_eq!(Snapshot::read(&spot).map(drop), refused);
+        assert_eq!(SharedHeap::repair(&spot, &hasty(), Strangers::Respect).map(drop), refused);
+        true
     }));
     let child = fork(|| !refuse_pidfds_and_locks() || SharedHeap::open(&spot).is_ok());
     assert_eq!(reap(child), 0);
