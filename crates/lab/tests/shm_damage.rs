@@ -128,10 +128,11 @@ fn a_root_that_points_nowhere_is_found_and_unset() {
 /// Makes the processes of a segment ones that have not announced themselves.
 fn forget_announcements(spot: &Spot) {
     /// Where the process table begins, and the flags of births in its entries.
-    const TABLE: usize = 320;
+    const TABLE: u64 = 320;
     const FLAGS: u8 = 0b110;
-    for entry in (TABLE..TABLE + 8 * 16).step_by(16) {
-        spot.write(entry + 12, &[spot.bytes()[entry + 12] & !FLAGS]);
+    for entry in (TABLE..TABLE + 8 * 16).step_by(16).map(|entry| entry + 12) {
+        let byte = spot.bytes()[entry as usize] & !FLAGS;
+        spot.write(entry, &[byte]);
     }
 }
 
