@@ -53,7 +53,7 @@ typedef enum hw_status {
     HW_NOT_A_SEGMENT = 18,      /* the file is not a segment of this library */
     HW_OTHER_VERSION = 19,      /* the segment was created by another version of this library */
     HW_WRONG_LENGTH = 20,       /* the segment's length differs from that in its header */
-    HW_OTHER_NAMESPACE = 21,    /* the segment was created in another PID namespace */
+    HW_OTHER_NAMESPACE = 21,    /* it is of another PID namespace, and locks on its file do not work */
     HW_TOO_MANY_PROCESSES = 22, /* the segment's process table is full */
     HW_TIMED_OUT = 23,          /* waiting for the segment's lock, or a mutex, timed out: a living process holds it */
     HW_NO_ROOM = 24,            /* the block cannot be resized to that size in place */
@@ -295,7 +295,7 @@ hw_status hw_shared_close(hw_shared *heap);
 hw_status hw_shared_unlink(const char *name);
 
 enum {
-    HW_STRANGERS_RESPECT = 0, /* a segment of another PID namespace is refused: its processes may live */
+    HW_STRANGERS_RESPECT = 0, /* a segment of whose processes it is unknown whether they live is refused */
     HW_STRANGERS_DISPLACE = 1 /* it is taken over; the caller ensures that no process uses it there */
 };
 
@@ -329,8 +329,7 @@ hw_status hw_shared_resize_in_place(hw_shared *heap, uint64_t offset, size_t siz
  * the offset of a block or 0. The word changes in the same step as the heap: wherever the process is killed, the
  * survivors find both done or neither, and nothing leaks. Processes change the word only by these calls; they may read
  * it at any time. The callbacks run under the heap's lock: they should be short and must not use the heap, but for
- * hw_shared_pointer_of. Where there is no such word, all return HW_NOT_A_BLOCK; in a heap made with slabs,
- * HW_BAD_OPTIONS. `offset` may be null. */
+ * hw_shared_pointer_of. Where there is no such word, all return HW_NOT_A_BLOCK. `offset` may be null. */
 
 /* Fills a new block before the word shows it. `old` is what the word contained: the next node of a list, for example. */
 typedef void (*hw_shared_filler)(void *block, uint64_t old, void *context);

@@ -125,29 +125,43 @@ fn a_root_that_points_nowhere_is_found_and_unset() {
     spot.run("check", &[]).says(0, &["ok", "0 roots"]);
 }
 
-#[test]
-fn a_segment_of_another_namespace_is_taken_over_on_request() {
-    let (spot, _) = Spot::abandoned("namespace");
-    spot.write(NAMESPACE, &77_u64.to_ne_bytes());
-    is_refused(&spot, &["FAILED", "namespace"]);
-    assert_eq!(spot.listed().unwrap()["state"], "other namespace");
-    spot.run("repair", &[]).says(1, &["namespace"]);
-    spot.run("repair", &["--take-over"]).says(0, &["another namespace", "in order", "10 blocks"]);
-    assert_eq!(spot.listed().unwrap()["state"], "at rest");
-    SharedHeap::open(&spot.place).unwrap().close().unwrap();
+/// Makes the processes of a segment ones that have not announced themselves.
+fn forget_announcements(spot: &Spot) {
+    /// Where the process table begins, and the flags of births in its entries.
+    const TABLE: u64 = 320;
+    const FLAGS: u8 = 0b110;
+    for entry in (TABLE..TABLE + 8 * 16).step_by(16).map(|entry| entry + 12) {
+        let byte = spot.bytes()[entry as usize] & !FLAGS;
+        spot.write(entry, &[byte]);
+    }
 }
 
-/// Where the namespace is not known, no process counts as dead unless the user says so.
+/// Where it is not known of processes whether they live, none counts as dead unless the user says so.
 #[test]
-fn a_segment_of_an_unknown_namespace_is_taken_over_on_request() {
-    let (spot, _) = Spot::abandoned("unknown");
-    spot.write(NAMESPACE, &0_u64.to_ne_bytes());
-    assert_eq!(spot.listed().unwrap()["state"], "in use");
-    spot.run("repair", &[]).says(1, &["whether they live is unknown", "--take-over"]);
-    spot.run("remove", &[]).says(1, &["--force"]);
-    spot.run("repair", &["--take-over"]).says(0, &["another namespace", "in order", "10 blocks"]);
-    assert_eq!(spot.listed().unwrap()["state"], "at rest");
-    SharedHeap::open(&spot.place).unwrap().close().unwrap();
+fn a_segment_of_another_or_unknown_namespace_is_taken_over_on_request() {
+    for namespace in [0_u64, 77] {
+        let (spot, _) = Spot::abandoned("namespace");
+        spot.write(NAMESPACE, &namespace.to_ne_bytes());
+        forget_announcements(&spot);
+        assert_eq!(spot.listed().unwrap()["state"], "in use");
+        spot.run("repair", &[]).says(1, &["whether they live is unknown", "--take-over"]);
+        spot.run("remove", &[]).says(1, &["--force"]);
+        spot.run("repair", &["--take-over"]).says(0, &["another namespace", "in order", "10 blocks"]);
+        assert_eq!(spot.listed().unwrap()["state"], "at rest");
+        SharedHeap::open(&spot.place).unwrap().close().unwrap();
+    }
+}
+
+/// Processes that announced themselves are known to be dead, in whichever namespace they were.
+#[test]
+fn a_segment_of_another_namespace_is_abandoned_when_its_processes_are_dead() {
+    for namespace in [0_u64, 77] {
+        let (spot, _) = Spot::abandoned("announced");
+        spot.write(NAMESPACE, &namespace.to_ne_bytes());
+        assert_eq!(spot.listed().unwrap()["state"], "abandoned");
+        spot.run("repair", &[]).says(0, &["all its processes died", "10 blocks"]);
+        assert_eq!(spot.listed().unwrap()["state"], "at rest");
+    }
 }
 
 #[test]

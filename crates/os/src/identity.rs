@@ -4,11 +4,13 @@ use core::ffi::CStr;
 use core::fmt::{Arguments, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::announcement::Announcements;
 use crate::errno::{errno, errno_kept};
 use crate::forks::fork_count;
 use crate::output::Line;
 use crate::pidfd::{Described, ProcessDescriptor};
 use crate::process::process_id;
+use crate::secret::secret_word;
 use crate::waiting::sleep_for_a_millisecond;
 
 /// The identity of a process, unique among all that the system has had.
@@ -28,7 +30,7 @@ pub struct Identity {
     pub pid: u32,
     /// A hash of the system's boot and of what distinguishes the process from others with its number: the unique number
     /// of its descriptor (Linux 6.9; then it is odd), or its start time (even). Without `/proc`, a hash of its number.
-    /// Never 0.
+    /// Never 0. Two more of the low bits are flags of [`Identity::announced`].
     pub birth: u32,
 }
 
@@ -41,23 +43,92 @@ pub enum Life {
     Dead,
 }
 
-/// Whether the calling process can tell that others are dead: only if it is in their namespace of process numbers.
+/// Whether process numbers mean the same to the calling process and to those that it asks about: only if it is in their
+/// namespace of process numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deaths {
-    /// It can.
+pub enum Numbers {
+    /// They do.
     Known,
-    /// It cannot: their numbers mean others here, or it is not known in which namespace they are.
+    /// They mean other processes here, or it is not known in which namespace those are.
     Unknown,
 }
 
+/// What the calling process can find out about the deaths of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deaths {
+    /// What their numbers say.
+    Known,
+    /// Nothing.
+    Unknown,
+    /// Of those that announced themselves, whether they still do; and what their numbers say, if the calling process is in
+    /// this [`pid_namespace`].
+    Announced(Announcements, Option<u64>),
+}
+
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Evidence {
+    announcement: Option<Life>,
+    number: Option<Life>,
+}
+
 impl Deaths {
-    /// Returns whether `process` lives: where deaths are unknown it counts as alive, if it is one at all.
+    /// Returns whether `process` lives. It counts as alive where nothing is known of it, if it is one at all, and where
+    /// one thing says that it lives and another that it does not.
     #[must_use]
     pub fn life_of(self, process: Identity) -> Life {
-        match self {
-            Deaths::Known => life(process),
-            Deaths::Unknown if process.is_possible() => Life::Alive,
-            Deaths::Unknown => Life::Dead,
+        if !process.is_possible() {
+            return Life::Dead;
+        }
+        match self.evidence_of(process) {
+            Evidence { announcement: None, number: None } => Life::Alive,
+            Evidence { announcement: Some(Life::Alive), .. } | Evidence { number: Some(Life::Alive), .. } => {
+                Life::Alive
+            }
+            _ => Life::Dead,
+        }
+    }
+
+    /// Returns why it is not certain whether `process` lives, in words that follow "because"; `None` if it is.
+    #[must_use]
+    pub fn doubt_about(self, process: Identity) -> Option<&'static str> {
+        let Evidence { announcement, number } = self.evidence_of(process);
+        match (announcement, number) {
+            _ if !process.is_possible() => None,
+            (None, None) if process.is_announced() => {
+                Some("its number is of another namespace of processes, and its lock on the file cannot be looked up")
+            }
+            (None, None) => Some("its namespace of processes is unknown here"),
+            (Some(Life::Dead), Some(Life::Alive)) => {
+                Some("it runs, but its lock on the file is gone: it has replaced its program or unmapped the file")
+            }
+            (Some(Life::Alive), Some(Life::Dead)) => Some(
+                "it has ended, but its lock on the file is there: a process that it forked, or a debugger, keeps it",
+            ),
+            _ => None,
+        }
+    }
+
+    fn evidence_of(self, process: Identity) -> Evidence {
+        let (announcements, numbers) = match self {
+            Deaths::Known => (None, Numbers::Known),
+            Deaths::Unknown => (None, Numbers::Unknown),
+            Deaths::Announced(announcements, namespace) => (Some(announcements), Numbers::of(namespace)),
+        };
+        let announced = announcements.filter(|_| process.is_announced());
+        let announcement = announced.and_then(|announcements| errno_kept(|| announcements.life_of(process)));
+        let is_comparable = numbers == Numbers::Known && process.birth & STRANGER == 0;
+        Evidence { announcement, number: is_comparable.then(|| life(process)) }
+    }
+}
+
+impl Numbers {
+    /// Returns what the numbers of processes in `namespace` mean here.
+    #[must_use]
+    pub fn of(namespace: Option<u64>) -> Numbers {
+        match namespace.is_some() && namespace == pid_namespace() {
+            true => Numbers::Known,
+            false => Numbers::Unknown,
         }
     }
 }
@@ -76,6 +147,22 @@ impl Identity {
         KNOWN.store(mine.word(), Ordering::Relaxed);
         KNOWN_AT.store(now, Ordering::Release);
         mine
+    }
+
+    /// Returns the identity by which this process announces itself; `numbers` says whether its number means anything to
+    /// those who look. One that has nothing unique but a number, because there is no `/proc`, gets a random birth.
+    #[must_use]
+    pub fn announced(self, numbers: Numbers) -> Identity {
+        let is_unique = self.birth != unknown_birth(self.pid);
+        let birth = if is_unique { self.birth } else { errno_kept(secret_word) as u32 & !FLAGS | LEAST };
+        let stranger = if is_unique && numbers == Numbers::Known { 0 } else { STRANGER };
+        Identity { birth: birth | ANNOUNCED | stranger, ..self }
+    }
+
+    /// Whether it is one that [`Identity::announced`] has returned.
+    #[must_use]
+    pub fn is_announced(self) -> bool {
+        self.birth & ANNOUNCED != 0
     }
 
     /// Whether a process can have it. A word of another content was never written by one.
@@ -109,6 +196,8 @@ impl Identity {
 #[must_use]
 pub fn life(process: Identity) -> Life {
     errno_kept(|| {
+        // What was not announced has the same birth, but for the flags.
+        let process = Identity { birth: process.birth & !(ANNOUNCED | STRANGER), ..process };
         if !process.is_possible() || !number_is_used(process.pid) {
             return Life::Dead;
         }
@@ -160,6 +249,15 @@ fn inode(path: &CStr) -> Option<u64> {
 
 /// Set in births that are hashes of the number of a process's descriptor.
 const EXACT: u32 = 1;
+/// Set in the births of processes that announced themselves in the file that they share.
+const ANNOUNCED: u32 = 2;
+/// Set in the births of those whose number tells nothing: it is of another namespace than the file's, or the birth is
+/// random.
+const STRANGER: u32 = 4;
+/// What is no part of the hash.
+const FLAGS: u32 = EXACT | ANNOUNCED | STRANGER;
+/// The least birth without flags.
+const LEAST: u32 = FLAGS + 1;
 
 /// A start time identifies a process only once its tick is over: until then the process could end, and another one get
 /// its number and start within the same tick.
@@ -181,7 +279,7 @@ fn look_up_mine() -> Identity {
 
 /// `None` without identifiers of the system's boot, after which they repeat, and of processes.
 fn exact_birth(process: &ProcessDescriptor) -> Option<u32> {
-    Some(hash(boot()?, &process.unique_number()?.to_le_bytes()) | EXACT)
+    Some(hash(boot()?, &process.unique_number()?.to_le_bytes()) & !FLAGS | EXACT)
 }
 
 /// The birth of a process of which nothing is known but its number.
@@ -190,7 +288,7 @@ fn unknown_birth(pid: u32) -> u32 {
 }
 
 fn even(hash: u32) -> u32 {
-    (hash & !EXACT).max(2)
+    (hash & !FLAGS).max(LEAST)
 }
 
 /// The time since the system's boot in the unit of start times, which is 10 ms on every Linux.

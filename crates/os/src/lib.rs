@@ -24,6 +24,7 @@
 #[cfg(any(test, feature = "refusals"))]
 extern crate std;
 
+mod announcement;
 #[doc(hidden)]
 pub mod arch;
 mod arena;
@@ -67,6 +68,7 @@ mod usage;
 mod waiting;
 mod window;
 
+pub use announcement::{Announcement, Announcements};
 pub use arch::{Place, prefetch};
 pub use background::{sleep_for, start_background, thread_count};
 pub use barrier::{Guarded, forbid, guard, permit, unguard};
@@ -76,7 +78,7 @@ pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
 pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, hold_across_forks};
 pub use groups::{GroupMemory, MemoryGroups};
-pub use identity::{Deaths, Identity, Life, life, pid_namespace};
+pub use identity::{Deaths, Identity, Life, Numbers, life, pid_namespace};
 pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};

@@ -49,8 +49,16 @@ impl SegmentFile {
         Self::open_with(path, libc::O_RDONLY)
     }
 
+    /// As [`SegmentFile::open_read_only`], through a symbolic link of the system's.
+    pub(crate) fn open_through(link: &CStr) -> Result<SegmentFile, FileError> {
+        Self::open_by(link, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC)
+    }
+
     fn open_with(path: &CStr, access: i32) -> Result<SegmentFile, FileError> {
-        let flags = access | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+        Self::open_by(path, access | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC)
+    }
+
+    fn open_by(path: &CStr, flags: i32) -> Result<SegmentFile, FileError> {
         // SAFETY: a `CStr` ends with a zero.
         let descriptor = retried(|| unsafe { libc::open(path.as_ptr(), flags) })?;
         let file = SegmentFile { descriptor };

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::Ordering;
 
 use common::{Child, Directory, await_word, shared_page, sleep, sleep_for_ever, tell_identity};
-use heapwright_os::{Deaths, Identity, Life, life, pid_namespace};
+use heapwright_os::{Announcement, Deaths, Identity, Life, Numbers, Segment, life, pid_namespace, unlink};
 
 const UNUSED: u32 = (1 << 22) + 1;
 
@@ -21,8 +21,8 @@ fn this_process_lives_and_its_number_is_unique() {
     assert_eq!(Identity::mine(), me);
     assert_eq!(life(me), Life::Alive);
     assert_eq!(life(Identity { birth: 0, ..me }), Life::Dead);
-    assert_eq!(life(Identity { birth: me.birth ^ 2, ..me }), Life::Dead);
-    assert_eq!(Deaths::Unknown.life_of(Identity { birth: me.birth ^ 2, ..me }), Life::Alive);
+    assert_eq!(life(Identity { birth: me.birth ^ 8, ..me }), Life::Dead);
+    assert_eq!(Deaths::Unknown.life_of(Identity { birth: me.birth ^ 8, ..me }), Life::Alive);
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn namespaces_are_told_apart() {
             // This /proc numbers processes otherwise, so that it must not be asked.
             expect!(Identity::mine().pid == 1);
             expect!(life(Identity::mine()) == Life::Alive);
-            expect!(life(Identity { pid: 1, birth: 6 }) == Life::Alive);
-            expect!(life(Identity { pid: 2, birth: 6 }) == Life::Dead);
+            expect!(life(Identity { pid: 1, birth: 8 }) == Life::Alive);
+            expect!(life(Identity { pid: 2, birth: 8 }) == Life::Dead);
             Ok(())
         });
         expect!(grandchild.wait());
@@ -237,7 +237,7 @@ fn a_start_time_is_told_when_its_tick_is_over() {
         await_word(&page.words[2]);
         let identity = Identity::from_word(page.words[0].load(Ordering::Acquire));
         expect!(identity.birth.is_multiple_of(2) && life(identity) == Life::Alive);
-        expect!(life(Identity { birth: identity.birth ^ 2, ..identity }) == Life::Dead);
+        expect!(life(Identity { birth: identity.birth ^ 8, ..identity }) == Life::Dead);
         born.kill();
         expect!(life(identity) == Life::Dead);
         Ok(())
@@ -253,4 +253,43 @@ fn a_start_time_is_told_when_its_tick_is_over() {
     page.words[2].store(1, Ordering::Release);
     assert!(child.wait());
     assert!(told_at > started, "told at {told_at}, born at {started}");
+}
+
+/// What is known of processes that announced themselves in a file, and of what contradicts it.
+#[test]
+fn announcements_last_as_long_as_the_process() {
+    let path = format!("/dev/shm/heapwright-test-announced-{}", std::process::id());
+    let path = std::ffi::CString::new(path).unwrap();
+    let mut segment = Segment::create_unnamed(c"/dev/shm", 0o600, 1 << 16).unwrap();
+    segment.publish(&path).unwrap();
+    let file = segment.file();
+    let deaths = |namespace| Deaths::Announced(file.announcements().unwrap(), namespace);
+    let (page, stranger) = (shared_page(), Numbers::Unknown);
+    let child = Child::run(|| {
+        let announcement = Announcement::default();
+        let me = Identity::mine().announced(stranger);
+        expect!(announcement.make(file, &path, me) == Some(me));
+        expect!(announcement.make(file, &path, Identity::mine()) == Some(me));
+        page.words[0].store(me.word(), Ordering::Release);
+        sleep_for_ever()
+    });
+    let one = Identity::from_word(await_word(&page.words[0]));
+    assert!(one.is_announced());
+    assert_eq!((deaths(None).life_of(one), deaths(None).doubt_about(one)), (Life::Alive, None));
+    // One that cannot look up announcements knows nothing of a stranger.
+    assert_eq!(Deaths::Known.life_of(one), Life::Alive);
+    assert!(Deaths::Known.doubt_about(one).is_some());
+    child.kill();
+    assert_eq!((deaths(None).life_of(one), deaths(None).doubt_about(one)), (Life::Dead, None));
+
+    // This process is known by its number, too, which says that it lives.
+    let me = Identity::mine().announced(Numbers::Known);
+    let announcement = Announcement::default();
+    assert_eq!(announcement.make(file, &path, me), Some(me));
+    assert_eq!(deaths(pid_namespace()).doubt_about(me), None);
+    drop(announcement);
+    assert_eq!(deaths(None).life_of(me), Life::Dead);
+    assert_eq!(deaths(pid_namespace()).life_of(me), Life::Alive);
+    assert!(deaths(pid_namespace()).doubt_about(me).is_some());
+    unlink(&path).unwrap();
 }

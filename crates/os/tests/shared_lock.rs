@@ -125,7 +125,7 @@ fn a_number_that_is_used_again_is_not_the_holder() {
     let me = Identity::mine();
     assert_ne!(me.birth, 0, "this test needs /proc");
     let lock = SharedLock::new();
-    let before = Identity { birth: me.birth ^ 2, ..me };
+    let before = Identity { birth: me.birth ^ 8, ..me };
     assert_eq!(lock.acquire(before, AMPLE, Deaths::Known), Ok(Taken::Clean));
     take_over_at_once(&lock, before);
 }

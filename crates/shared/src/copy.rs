@@ -33,7 +33,7 @@ impl Copy {
         let memory = Reservation::sparse(length).map_err(|_| no_space)?;
         copy_ranges(place, file, memory.base(), &[(0, layout.owners)])?;
         // SAFETY: all below the data is there, zero where nothing was copied to, and nobody else's.
-        let sections = unsafe { Sections::at_base(memory.base(), layout) };
+        let sections = unsafe { Sections::at_base(memory.base(), layout, file) };
         let ranges = engine::capacity(&sections).and_then(|capacity| layout.sealed(capacity));
         let (held, unreadable) = match ranges {
             Ok(ranges) => (copy_ranges(place, file, memory.base(), &ranges)?, None),

@@ -1,6 +1,6 @@
 //! Making segments.
 
-use heapwright_os::{Identity, Segment, fork_count, unlink};
+use heapwright_os::{Segment, fork_count, unlink};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::engine;
@@ -27,12 +27,17 @@ impl SharedHeap {
     /// [`Error::Exists`], [`Error::BadSettings`], [`Error::NoSpace`], or what else the system says.
     pub fn create(place: &Place, settings: &Settings) -> Result<SharedHeap, Error> {
         let layout = Layout::of(&Plan::of(settings)?)?;
-        let (forks, me) = (fork_count(), Identity::mine());
+        let forks = fork_count();
         let refused = |reason| Error::refused(place, layout.length(), reason);
         let segment = Segment::create_unnamed(&place.directory(), settings.mode, layout.length()).map_err(refused)?;
         let mut mapping = Mapping::of(place, segment, layout);
-        let view = furnish(&mapping, settings.seed, me)?;
+        let view = furnish(&mapping, settings.seed)?;
         mapping.segment.publish(place.c_path()).map_err(refused)?;
+        // Where there is no `/proc`, the process can announce itself only now that the file has a name.
+        let me = mapping.identify()?;
+        if let Some(slot) = mapping.slots().get(usize::from(view.slot)) {
+            slot.rename(me);
+        }
         Ok(SharedHeap::new(mapping, settings.patience, forks, me, view))
     }
 
@@ -65,7 +70,7 @@ impl SharedHeap {
 }
 
 /// Fills a new segment, which nobody else can see yet.
-fn furnish(mapping: &Mapping, seed: u64, me: Identity) -> Result<View, Error> {
+fn furnish(mapping: &Mapping, seed: u64) -> Result<View, Error> {
     let layout = &mapping.layout;
     let size = layout.plan.size;
     layout.backed(size, size)?.into_iter().try_for_each(|(from, to)| mapping.back_range(from, to))?;
@@ -75,6 +80,6 @@ fn furnish(mapping: &Mapping, seed: u64, me: Identity) -> Result<View, Error> {
     header.set_our_namespace();
     header.live.set_capacity(size);
     let engine = engine::create(mapping, seed)?;
-    let slot = processes::enter(mapping, &engine, me)?;
+    let slot = processes::enter(mapping, &engine, mapping.identify()?)?;
     Ok(View { engine, epoch: header.live.begin_epoch(), slot })
 }

@@ -70,7 +70,7 @@ pub enum Error {
         /// Where in the segment, in bytes from its start.
         offset: u64,
     },
-    /// The segment was made in another namespace of process numbers, where one cannot tell which of its processes live.
+    /// The segment was made in another namespace of process numbers, and this process cannot announce itself to its users.
     OtherNamespace {
         /// The segment's place.
         place: Place,
@@ -97,6 +97,8 @@ pub enum Error {
         place: Place,
         /// The number of the process that holds it, in its own namespace.
         holder: u32,
+        /// Why it is unknown.
+        why: &'static str,
     },
     /// Memory or file space of the system is used up, or beyond what the process may use.
     NoSpace {
@@ -195,8 +197,9 @@ impl fmt::Display for Error {
             }
             E::OtherNamespace { place } => write!(
                 f,
-                "{place} was made in another namespace of processes; open it there, or, when no process uses it there, \
-                 run `heapwright shm repair --take-over`"
+                "{place} was made in another namespace of processes, and locks on its file do not work here, by which its \
+                 processes would know of this one; open it there, or, when no process uses it there, run \
+                 `heapwright shm repair --take-over`"
             ),
             E::TooManyProcesses { most } => {
                 write!(f, "{most} processes are attached, no more fit; close one, or make the segment for more")
@@ -212,11 +215,10 @@ impl fmt::Display for Error {
                 "this process holds the mutex already, in this thread or another, and does not unlock it; a mutex is \
                  not reentrant",
             ),
-            E::HolderUnknown { place, holder } => write!(
+            E::HolderUnknown { place, holder, why } => write!(
                 f,
-                "process {holder} holds the lock of {place}; whether it lives is unknown, because its namespace of \
-                 processes is; end it, and, when no process uses the segment, run \
-                 `heapwright shm repair --take-over`"
+                "process {holder} holds the lock of {place}; whether it lives is unknown, because {why}; end it, and, \
+                 when no process uses the segment, run `heapwright shm repair --take-over`"
             ),
             E::NoSpace { bytes } => {
                 write!(

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
-use heapwright_os::{Deaths, SharedLock, pid_namespace};
+use heapwright_os::{SharedLock, pid_namespace};
 use heapwright_placement::{Change, PolicyKind};
 
 use crate::layout::{Layout, Plan};
@@ -17,7 +17,7 @@ use crate::settings::SmallBlocks;
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
 
 /// The version of all that lies in a segment.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
@@ -36,7 +36,7 @@ const CAPACITY_CHECK: u32 = 21;
 pub(crate) struct Header {
     pub(crate) fixed: [AtomicU64; FIXED_WORDS],
     pub(crate) lock: SharedLock,
-    /// The namespace of process numbers that users of the segment are in; 0 when its maker did not know.
+    /// The namespace of process numbers that the segment was made in; 0 when its maker did not know.
     namespace: AtomicU64,
     /// The complement of [`Live::seal`] while that is set: damage to either shows.
     seal_complement: AtomicU64,
@@ -44,7 +44,6 @@ pub(crate) struct Header {
     pub(crate) live: Live,
     /// Takes precedence over [`Live::record`] while it is pending.
     pub(crate) publication: Publication,
-    _rest: [AtomicU64; 2],
 }
 
 /// What changes while the segment is used, under the lock.
@@ -82,19 +81,16 @@ impl Header {
         std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal),
     ];
 
-    /// Whether the calling process may use the segment: its users are in the same namespace, or it is not known in
-    /// which.
+    /// Whether the calling process may use the segment without announcing itself: its users are in the same namespace, or
+    /// it is not known in which.
     pub(crate) fn is_of_our_namespace(&self) -> bool {
         let namespace = self.namespace.load(Relaxed);
         namespace == 0 || Some(namespace) == pid_namespace()
     }
 
-    /// Whether the calling process, which may use the segment, can tell which of its users live.
-    pub(crate) fn deaths(&self) -> Deaths {
-        match self.namespace.load(Relaxed) {
-            0 => Deaths::Unknown,
-            _ => Deaths::Known,
-        }
+    /// The namespace in which the numbers of its users mean something, but of those that say that theirs do not.
+    pub(crate) fn namespace(&self) -> Option<u64> {
+        Some(self.namespace.load(Relaxed)).filter(|&namespace| namespace != 0)
     }
 
     pub(crate) fn seal(&self) -> Seal {
@@ -125,7 +121,10 @@ impl Header {
 
     /// The change that is under way.
     pub(crate) fn pending_change(&self) -> Option<Change> {
-        self.publication.change().or_else(|| self.live.record.read())
+        match self.publication.read() {
+            Some(published) => published.change,
+            None => self.live.record.read(),
+        }
     }
 
     /// Nothing is under way any more. The record is cleared first: what it would undo, the publication has made final.

@@ -117,10 +117,7 @@ impl SharedHeap {
     #[cold]
     #[inline(never)]
     fn attach_child(&self) -> Result<(), Error> {
-        let (forks, me) = (fork_count(), Identity::mine());
-        if !self.mapping.header().is_of_our_namespace() {
-            return Err(Error::OtherNamespace { place: self.place().clone() });
-        }
+        let (forks, me) = (fork_count(), self.mapping.identify()?);
         let (_held, taken) = self.mapping.lock(me, self.patience)?;
         if self.forks.load(Relaxed) == forks {
             // Another thread was faster.

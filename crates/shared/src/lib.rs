@@ -22,11 +22,12 @@
 //! # Ok::<(), heapwright_shared::Error>(())
 //! ```
 //!
-//! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record`, `publication` (what lies in
+//! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record`, `publication`, over `atomics` (what lies in
 //! a segment); `sections`, `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
 //! `recover`, `view`; `slabs` (small blocks without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `publish`, `grow`, `roots`,
 //! `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `copy`, `snapshot`, `observer`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
+mod atomics;
 mod close;
 mod condition;
 mod copy;

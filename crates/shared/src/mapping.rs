@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::time::Duration;
 
-use heapwright_os::{Deaths, Identity, Segment, SharedLock, Taken, TimedOut};
+use heapwright_os::{Announcement, Identity, Numbers, Segment, SharedLock, Taken, TimedOut};
 
 use crate::error::Error;
 use crate::layout::Layout;
@@ -14,6 +14,7 @@ use crate::sections::Sections;
 /// A segment of which the fixed part of the header was found in order.
 pub(crate) struct Mapping {
     pub(crate) place: Place,
+    announcement: Announcement,
     pub(crate) segment: Segment,
     sections: Sections,
 }
@@ -31,8 +32,21 @@ impl Mapping {
     /// The segment that `segment`, as long as `layout` says, holds.
     pub(crate) fn of(place: &Place, segment: Segment, layout: Layout) -> Mapping {
         // SAFETY: the sections go with the mapping, and what processes may do to them is the trust that is documented.
-        let sections = unsafe { Sections::at_base(segment.base(), layout) };
-        Mapping { place: place.clone(), segment, sections }
+        let sections = unsafe { Sections::at_base(segment.base(), layout, segment.file()) };
+        Mapping { place: place.clone(), announcement: Announcement::default(), segment, sections }
+    }
+
+    /// Announces this process to the others. Returns its identity.
+    ///
+    /// A process that cannot announce itself is known by its number, and therefore to those of its namespace only.
+    pub(crate) fn identify(&self) -> Result<Identity, Error> {
+        let (header, mine) = (self.header(), Identity::mine());
+        let announced = mine.announced(Numbers::of(header.namespace()));
+        match self.announcement.make(self.segment.file(), self.place.c_path(), announced) {
+            Some(me) => Ok(me),
+            None if header.is_of_our_namespace() => Ok(mine),
+            None => Err(Error::OtherNamespace { place: self.place.clone() }),
+        }
     }
 
     /// Backs all that a heap of `size` bytes within an engine's `capacity` touches, but what one of `had` bytes within
@@ -79,10 +93,10 @@ impl Mapping {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for(&self, lock: &SharedLock, me: Identity, patience: Duration) -> Result<Taken, Error> {
-        let deaths = self.header().deaths();
-        lock.wait(me, patience, deaths).map_err(|TimedOut { holder }| match deaths {
-            Deaths::Known => Error::TimedOut { holder: holder.pid },
-            Deaths::Unknown => Error::HolderUnknown { place: self.place.clone(), holder: holder.pid },
+        let deaths = self.deaths();
+        lock.wait(me, patience, deaths).map_err(|TimedOut { holder }| match deaths.doubt_about(holder) {
+            None => Error::TimedOut { holder: holder.pid },
+            Some(why) => Error::HolderUnknown { place: self.place.clone(), holder: holder.pid, why },
         })
     }
 

@@ -1,6 +1,6 @@
 //! Opening segments that others made: nothing in them is believed before it was looked at.
 
-use heapwright_os::{FileStatus, Identity, SegmentFile, effective_user, fork_count, is_one_user};
+use heapwright_os::{FileStatus, SegmentFile, effective_user, fork_count, is_one_user};
 
 use crate::error::Error;
 use crate::header::{FIXED_WORDS, Fixed, Unfit, VERSION};
@@ -30,15 +30,12 @@ impl SharedHeap {
     /// As [`SharedHeap::open`].
     pub fn open_with(place: &Place, access: &Access) -> Result<SharedHeap, Error> {
         let mapping = map(place, access.owner)?.0;
-        if !mapping.header().is_of_our_namespace() {
-            return Err(Error::OtherNamespace { place: place.clone() });
-        }
         Self::attach(mapping, access)
     }
 
     /// Takes the lock of a segment that may be used here, and a place among its processes.
     fn attach(mapping: Mapping, access: &Access) -> Result<SharedHeap, Error> {
-        let (forks, me) = (fork_count(), Identity::mine());
+        let (forks, me) = (fork_count(), mapping.identify()?);
         let (held, taken) = mapping.lock(me, access.patience)?;
         let view = View::enter(&mapping, taken, me)?;
         drop(held);

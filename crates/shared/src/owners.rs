@@ -108,7 +108,7 @@ impl Owners {
 
     /// Updates the owners of those slots that have changed.
     pub(crate) fn refresh(&mut self, sections: &Sections) {
-        let (slots, deaths) = (sections.slots(), sections.header().deaths());
+        let (slots, deaths) = (sections.slots(), sections.deaths());
         self.by_number.resize_with(slots.len(), Known::default);
         for (known, slot) in self.by_number.iter_mut().zip(slots) {
             let words = slot.words();

@@ -97,6 +97,11 @@ impl ProcessSlot {
         self.set_state(self.state.load(Relaxed) & STATE | (blocks * BLOCK));
     }
 
+    /// From here on the process of this slot is known by another of its identities.
+    pub(crate) fn rename(&self, me: Identity) {
+        self.identity.store(me.word(), Relaxed);
+    }
+
     /// Commits by the store of the state; until then the slot is free.
     pub(crate) fn take(&self, me: Identity) {
         self.vacate();
@@ -125,8 +130,23 @@ impl ProcessSlot {
 
 /// Whether a process is attached that lives, or may live.
 pub(crate) fn any_alive(sections: &Sections) -> bool {
-    let deaths = sections.header().deaths();
+    let deaths = sections.deaths();
     sections.slots().iter().any(|slot| slot.state(deaths) == Some(ProcessState::Attached))
+}
+
+/// Whether it is certain of all processes that have not left whether they live.
+pub(crate) fn are_deaths_known(sections: &Sections) -> bool {
+    let deaths = sections.deaths();
+    let attached = sections.slots().iter().filter(|slot| slot.state.load(Relaxed) & STATE == ATTACHED);
+    attached.map(ProcessSlot::identity).all(|process| deaths.doubt_about(process).is_none())
+}
+
+/// Whether it is certain of a process that has not left, or of the lock's holder, that it lives.
+pub(crate) fn is_any_certain(sections: &Sections) -> bool {
+    let deaths = sections.deaths();
+    let lives = |process| deaths.doubt_about(process).is_none() && deaths.life_of(process) == Life::Alive;
+    let attached = sections.slots().iter().filter(|slot| slot.state.load(Relaxed) & STATE == ATTACHED);
+    attached.map(ProcessSlot::identity).chain(sections.header().lock.holder()).any(lives)
 }
 
 /// Verifies that no slot counts fewer blocks than name it. Time: proportional to the heap.
@@ -179,7 +199,7 @@ pub(crate) fn enter(sections: &Sections, engine: &Placer, me: Identity) -> Resul
 /// Time: constant, or proportional to the heap in the second case, which makes room for several handles.
 #[cold]
 fn vacate(sections: &Sections, engine: &Placer) -> Result<usize, Error> {
-    let (slots, deaths) = (sections.slots(), sections.header().deaths());
+    let (slots, deaths) = (sections.slots(), sections.deaths());
     let has_left = |number: usize| slots[number].state(deaths).filter(|&state| state != ProcessState::Attached);
     let gone: Vec<(usize, ProcessState)> =
         (0..slots.len()).filter_map(|number| has_left(number).map(|state| (number, state))).collect();

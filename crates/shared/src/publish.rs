@@ -6,7 +6,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use heapwright_placement::{AllocateError, BlockState, Change, Engine, Noted};
+use heapwright_placement::{AllocateError, Change, Noted};
 
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
@@ -15,6 +15,7 @@ use crate::operate::refused_free;
 use crate::owners::owner_of;
 use crate::processes::ProcessSlot;
 use crate::publication::Published;
+use crate::slabs::{FreeBlock, NotLive, Outcome, Owned, Small, used_block};
 
 /// A word of a used block that contains the offset of a block, or 0.
 type Link = Offset<Option<Offset>>;
@@ -43,17 +44,14 @@ impl SharedHeap {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotAWord`]; [`Error::BadSettings`] in a heap made with slabs ([`Settings::small`]); and as
-    /// [`SharedHeap::allocate`]. Nothing has changed then.
-    ///
-    /// [`Settings::small`]: crate::Settings::small
+    /// [`Error::NotAWord`]; and as [`SharedHeap::allocate`]. Nothing has changed then.
     pub fn allocate_into(
         &self,
         word: Link,
         bytes: usize,
         fill: impl FnOnce(NonNull<u8>, Option<Offset>),
     ) -> Result<Offset, Error> {
-        self.enter()?.allocate_into(word, bytes, 1, fill)
+        self.allocate_aligned_into(word, bytes, 1, fill)
     }
 
     /// As [`SharedHeap::allocate_into`], for a block that contains the value that `make` returns. `make` gets what
@@ -75,7 +73,23 @@ impl SharedHeap {
             // SAFETY: the block is as long and as aligned as a `T`, and no other process knows it yet.
             unsafe { block.cast().write(value) };
         };
-        Ok(self.enter()?.allocate_into(word.cast(), size_of::<T>(), align, fill)?.cast())
+        Ok(self.allocate_aligned_into(word.cast(), size_of::<T>(), align, fill)?.cast())
+    }
+
+    fn allocate_aligned_into(
+        &self,
+        word: Link,
+        bytes: usize,
+        align: usize,
+        fill: impl FnOnce(NonNull<u8>, Option<Offset>),
+    ) -> Result<Offset, Error> {
+        let mut fill = Some(fill);
+        let mut fill = |block: NonNull<u8>, old: Option<Offset>| {
+            if let Some(fill) = fill.take() {
+                fill(block, old);
+            }
+        };
+        self.publish_by(|publisher| publisher.allocate_into(word, bytes, align, &mut fill))
     }
 
     /// Makes the block whose offset `word` contains hold `bytes`, where it is or, with its contents, elsewhere; `word`
@@ -88,7 +102,7 @@ impl SharedHeap {
     /// [`Error::NotAWord`], also for a word in the block itself; [`Error::NotABlock`] when `word` contains no block's
     /// offset; and as [`SharedHeap::allocate_into`]. Nothing has changed then.
     pub fn resize_into(&self, word: Link, bytes: usize) -> Result<Offset, Error> {
-        self.enter()?.resize_into(word, bytes)
+        self.publish_by(|publisher| publisher.resize_into(word, bytes))
     }
 
     /// Frees the block whose offset `word` contains, and stores in `word` what `next` returns, as one step. Returns the
@@ -98,67 +112,101 @@ impl SharedHeap {
     /// None` empties the word. It runs under the heap's lock, as `fill` of [`SharedHeap::allocate_into`].
     ///
     /// # Errors
-    /// [`Error::NotAWord`], also for a word in the block itself; [`Error::BadSettings`] in a heap made with slabs; and
-    /// as [`SharedHeap::deallocate`].
+    /// [`Error::NotAWord`], also for a word in the block itself; and as [`SharedHeap::deallocate`].
     pub fn free_from(
         &self,
         word: Link,
         next: impl FnOnce(NonNull<u8>) -> Option<Offset>,
     ) -> Result<Option<Offset>, Error> {
-        self.enter()?.free_from(word, next)
+        let mut next = Some(next);
+        self.publish_by(|publisher| match next.take() {
+            Some(next) => publisher.free_from(word, next),
+            None => Ok(None),
+        })
+    }
+
+    /// Does `work` under the lock; once more if the heap was full, and slabs had something that they do not need.
+    fn publish_by<R>(&self, mut work: impl FnMut(&mut Publisher<'_, '_>) -> Result<R, Error>) -> Result<R, Error> {
+        let mut attempt = || {
+            self.attached()?;
+            let mut owned = if self.mapping.layout.shape.is_some() { self.lane.enter() } else { None };
+            let section = self.enter()?;
+            let mut publisher = Publisher { section, owned: owned.as_deref_mut() };
+            let done = work(&mut publisher);
+            self.lane.set_reach(publisher.section.heap_size());
+            done
+        };
+        match attempt() {
+            Err(Error::Full { .. } | Error::NoSpace { .. }) if self.tidy_slabs()? => attempt(),
+            done => done,
+        }
     }
 }
 
-impl Section<'_> {
+/// The critical section, and this process's slabs unless another thread works on them: blocks are the engine's then.
+struct Publisher<'h, 'o> {
+    section: Section<'h>,
+    owned: Option<&'o mut Owned>,
+}
+
+/// The block that a word shows.
+struct Linked<'h> {
+    offset: Offset,
+    place: usize,
+    size: usize,
+    /// Where it lies if it is a slab's.
+    small: Option<Small<'h>>,
+}
+
+/// A block that no word shows yet.
+struct Unlinked<'h> {
+    offset: Offset,
+    /// If it is a slab's: its class, and what makes it live. If it is the engine's, its undoing is on record.
+    small: Option<(usize, FreeBlock<'h>)>,
+}
+
+impl<'h> Publisher<'h, '_> {
     fn allocate_into(
         &mut self,
         word: Link,
         bytes: usize,
         align: usize,
-        fill: impl FnOnce(NonNull<u8>, Option<Offset>),
+        fill: &mut impl FnMut(NonNull<u8>, Option<Offset>),
     ) -> Result<Offset, Error> {
         self.require_word(word)?;
-        let (mapping, record, slot) = (self.mapping(), self.record(), self.view().slot);
+        let mapping = self.section.mapping();
         let old = Offset::new(mapping.word(word.get()).load(Acquire));
-        let mut fill = Some(fill);
-        let place = self.place_with(bytes, align, |change| {
-            let block = (mapping.layout.data + change.used_start) as u64;
-            // A panic of the caller's code, or a kill in it, undoes what the engine may have prepared.
-            record.write(change.undone());
-            if let Some(fill) = fill.take() {
-                // SAFETY: the engine has chosen the block, within the segment; nobody has it yet.
-                fill(unsafe { mapping.base().add(block as usize) }, old);
-            }
-            if let Some(owner) = mapping.owner(change.used_start) {
-                owner.store(slot, Relaxed);
-            }
-            mapping.count_of(slot, ProcessSlot::gain_block);
-            mapping.header().publication.write(change, Published { word: word.get(), value: block });
-        })?;
-        let block = self.offset_at(place);
-        self.publish(word, Some(block));
-        Ok(block)
+        let Some(new) = self.choose_small(bytes, align)? else {
+            return self.section.allocate_into(word, bytes, align, |block| fill(block, old));
+        };
+        // Nothing is on record meanwhile: the block is free, and the caller's own.
+        // SAFETY: the block lies in a slab of this process, within the segment.
+        fill(unsafe { mapping.base().add(new.offset.get() as usize) }, old);
+        let published = new.published_in(word);
+        mapping.header().publication.write(published);
+        self.take(&new);
+        self.section.publish(published);
+        Ok(new.offset)
     }
 
     fn resize_into(&mut self, word: Link, bytes: usize) -> Result<Offset, Error> {
-        let empty = Error::NotABlock { offset: 0 };
-        let old = self.linked(word)?.ok_or(empty)?;
-        match self.resize(old, bytes) {
-            Err(Error::NoRoom { .. }) => {}
-            resized => return resized.map(|()| old),
+        let old = self.linked(word)?.ok_or(Error::NotABlock { offset: 0 })?;
+        match old.small {
+            Some(_) if bytes <= old.size => return Ok(old.offset),
+            Some(_) => {}
+            None => match self.section.resize(old.offset, bytes) {
+                Err(Error::NoRoom { .. }) => {}
+                resized => return resized.map(|()| old.offset),
+            },
         }
-        let holds = self.usable_size(old)?.min(bytes);
-        let (mapping, record, slot) = (self.mapping(), self.record(), self.view().slot);
-        // The undoing stays on record until the publication commits: a new block that no word shows is given back.
-        let place = self.place_with(bytes, 1, |change| record.write(change.undone()))?;
-        let moved = self.offset_at(place);
-        if let Some(owner) = mapping.owner(place) {
-            owner.store(slot, Relaxed);
-        }
-        mapping.count_of(slot, ProcessSlot::gain_block);
-        mapping.copy_block(old, moved, holds);
-        self.release_and_publish(old, word, Some(moved))?;
-        Ok(moved)
+        let new = match self.choose_small(bytes, 1)? {
+            Some(new) => new,
+            None => Unlinked { offset: self.section.place_unlinked(bytes)?, small: None },
+        };
+        self.section.mapping().copy_block(old.offset, new.offset, old.size.min(bytes));
+        let published = new.published_in(word);
+        self.release_and_publish(&old, published, Some(&new))?;
+        Ok(new.offset)
     }
 
     fn free_from(
@@ -168,32 +216,156 @@ impl Section<'_> {
     ) -> Result<Option<Offset>, Error> {
         let Some(block) = self.linked(word)? else { return Ok(None) };
         // SAFETY: a used block starts there, so it lies within the segment.
-        let next = next(unsafe { self.mapping().base().add(block.get() as usize) });
-        self.release_and_publish(block, word, next)?;
-        Ok(Some(block))
+        let next = next(unsafe { self.section.mapping().base().add(block.offset.get() as usize) });
+        self.release_and_publish(&block, Published::of(word.get(), next), None)?;
+        Ok(Some(block.offset))
     }
 
-    /// Frees `block` and stores `value` in `word`.
-    fn release_and_publish(&mut self, block: Offset, word: Link, value: Option<Offset>) -> Result<(), Error> {
-        let (mapping, record, place) = (self.mapping(), self.record(), self.place_of(block)?);
-        let owner = owner_of(mapping, place);
-        let published = Published { word: word.get(), value: value.map_or(0, Offset::get) };
+    /// A free block of this process's slabs, with its owner, for `bytes`; `None` if the engine is to place one.
+    fn choose_small(&mut self, bytes: usize, align: usize) -> Result<Option<Unlinked<'h>>, Error> {
+        let Some(owned) = self.owned.as_deref_mut() else { return Ok(None) };
+        let Some((class, free)) = self.section.choose_small(owned, bytes, align)? else { return Ok(None) };
+        // It means nothing until the block is live.
+        free.set_owner(self.section.view().slot);
+        Ok(Some(Unlinked { offset: self.section.offset_at(free.place), small: Some((class, free)) }))
+    }
+
+    /// Makes a block of a slab live, which is on record.
+    fn take(&mut self, new: &Unlinked<'_>) {
+        let Some((class, free)) = &new.small else { return };
+        free.take();
+        if let Some(owned) = self.owned.as_deref_mut() {
+            owned.classes[*class].count_taken(free);
+        }
+    }
+
+    /// Frees `old` and stores a value in a word: that of `new`, if there is one, which then is a block of its own.
+    fn release_and_publish(
+        &mut self,
+        old: &Linked<'h>,
+        published: Published,
+        new: Option<&Unlinked<'h>>,
+    ) -> Result<(), Error> {
+        let Some(small) = old.small else {
+            let owner = self.section.begin_release(old, published)?;
+            new.into_iter().for_each(|new| self.take(new));
+            self.section.publish(published);
+            self.section.mapping().count_of(owner, ProcessSlot::lose_block);
+            return Ok(());
+        };
+        let published = Published { freed: old.offset.get(), ..published };
+        let (mapping, slot) = (self.section.mapping(), self.section.view().slot);
+        mapping.header().publication.write(published);
+        new.into_iter().for_each(|new| self.take(new));
+        // Looked up again: making room for the new block may have adopted the slab.
+        let is_ours = small.slab.tenure().is_some_and(|tenure| tenure.slot == slot);
+        let freed = match self.owned.as_deref_mut().filter(|_| is_ours) {
+            Some(owned) => owned.classes[small.class()].put_back(small.slab, small.unit, small.index),
+            None => small.give().map(|()| Outcome::Kept),
+        };
+        self.section.publish(published);
+        if let Some(flight) = mapping.flight(slot) {
+            flight.count_freed();
+        }
+        if let (Ok(Outcome::Spare), Some(owned)) = (freed, self.owned.as_deref_mut())
+            && self.section.end_slab(small.unit)?
+        {
+            owned.classes[small.class()].remove(small.unit);
+        }
+        // Another thread has freed it, against the rules.
+        freed.map(drop).map_err(|NotLive| Error::AlreadyFree { offset: old.offset.get() })
+    }
+
+    /// The used block whose offset `word` contains, apart from the block that `word` lies in.
+    fn linked(&mut self, word: Link) -> Result<Option<Linked<'h>>, Error> {
+        let around = self.require_word(word)?;
+        let mapping = self.section.mapping();
+        let Some(offset) = Offset::new(mapping.word(word.get()).load(Acquire)) else { return Ok(None) };
+        let refused = Error::NotABlock { offset: offset.get() };
+        let place = self.section.place_of(offset)?;
+        let used = used_block(mapping, self.section.engine(), place).filter(|used| used.offset == place);
+        let size = used.ok_or(refused.clone())?.size;
+        if place == around {
+            return Err(Error::NotAWord { offset: word.get() });
+        }
+        let small = Small::at(mapping, place).map_err(|NotLive| refused)?;
+        Ok(Some(Linked { offset, place, size, small }))
+    }
+
+    /// Returns the place of the used block in which `word` lies.
+    fn require_word(&mut self, word: Link) -> Result<usize, Error> {
+        let refused = Error::NotAWord { offset: word.get() };
+        let place = self.section.place_of(word.cast()).map_err(|_| refused.clone())?;
+        let around = used_block(self.section.mapping(), self.section.engine(), place);
+        around.filter(|_| place.is_multiple_of(8)).map(|block| block.offset).ok_or(refused)
+    }
+}
+
+impl Unlinked<'_> {
+    /// What is on record while `word` comes to show the block.
+    fn published_in(&self, word: Link) -> Published {
+        let taken = if self.small.is_some() { self.offset.get() } else { 0 };
+        Published { taken, ..Published::of(word.get(), Some(self.offset)) }
+    }
+}
+
+impl Section<'_> {
+    /// Allocates a block of the engine, has it filled, and shows it in `word`.
+    fn allocate_into(
+        &mut self,
+        word: Link,
+        bytes: usize,
+        align: usize,
+        mut fill: impl FnMut(NonNull<u8>),
+    ) -> Result<Offset, Error> {
+        let (mapping, record, slot) = (self.mapping(), self.record(), self.view().slot);
+        let mut published = Published::of(word.get(), None);
+        let place = self.place_with(bytes, align, |change| {
+            let block = (mapping.layout.data + change.used_start) as u64;
+            // A panic of the caller's code, or a kill in it, undoes what the engine may have prepared.
+            record.write(change.undone());
+            // SAFETY: the engine has chosen the block, within the segment; nobody has it yet.
+            fill(unsafe { mapping.base().add(block as usize) });
+            if let Some(owner) = mapping.owner(change.used_start) {
+                owner.store(slot, Relaxed);
+            }
+            mapping.count_of(slot, ProcessSlot::gain_block);
+            published = Published { change: Some(change), value: block, ..published };
+            mapping.header().publication.write(published);
+        })?;
+        self.publish(published);
+        Ok(self.offset_at(place))
+    }
+
+    /// Allocates a block of the engine. Its undoing stays on record until a publication commits: a new block that no word
+    /// shows is given back.
+    fn place_unlinked(&mut self, bytes: usize) -> Result<Offset, Error> {
+        let (mapping, record, slot) = (self.mapping(), self.record(), self.view().slot);
+        let place = self.place_with(bytes, 1, |change| record.write(change.undone()))?;
+        if let Some(owner) = mapping.owner(place) {
+            owner.store(slot, Relaxed);
+        }
+        mapping.count_of(slot, ProcessSlot::gain_block);
+        Ok(self.offset_at(place))
+    }
+
+    /// Frees a block of the engine while `published` is on record. Returns the number of its owner.
+    fn begin_release(&mut self, block: &Linked<'_>, published: Published) -> Result<u8, Error> {
+        let (mapping, record) = (self.mapping(), self.record());
+        let owner = owner_of(mapping, block.place);
         let note = |change: Change| {
-            mapping.header().publication.write(change, published);
+            mapping.header().publication.write(Published { change: Some(change), ..published });
             // From here on only for the end of the section, which looks at it alone.
             record.write(change);
         };
-        self.engine().deallocate_noted(place, note).map_err(|refused| refused_free(refused, block))?;
-        self.publish(word, value);
-        mapping.count_of(owner, ProcessSlot::lose_block);
-        Ok(())
+        self.engine().deallocate_noted(block.place, note).map_err(|refused| refused_free(refused, block.offset))?;
+        Ok(owner)
     }
 
-    /// Stores `value` in `word`, the last store of an operation.
-    fn publish(&mut self, word: Link, value: Option<Offset>) {
-        let mapping = self.mapping();
-        mapping.publish(Published { word: word.get(), value: value.map_or(0, Offset::get) });
-        mapping.header().clear_pending();
+    /// Stores a value in a word, the last store of an operation.
+    fn publish(&mut self, published: Published) {
+        self.mapping().publish(published);
+        self.mapping().header().clear_pending();
     }
 
     /// Places a block; the heap grows for it if it must. `note` is called once.
@@ -208,35 +380,5 @@ impl Section<'_> {
                 Err(Error::BadAlignment { align, most: self.mapping().layout.max_align() })
             }
         }
-    }
-
-    /// The engine's blocks are those of the caller, not slabs.
-    pub(crate) fn require_placed_blocks(&self) -> Result<(), Error> {
-        match self.mapping().layout.shape {
-            None => Ok(()),
-            Some(_) => Err(Error::BadSettings {
-                why: "a heap made with slabs has neither blocks that a word shows nor reclaim_unreachable",
-            }),
-        }
-    }
-
-    /// The used block whose offset `word` contains, apart from the block that `word` lies in.
-    fn linked(&mut self, word: Link) -> Result<Option<Offset>, Error> {
-        let around = self.require_word(word)?;
-        let Some(block) = Offset::new(self.mapping().word(word.get()).load(Acquire)) else { return Ok(None) };
-        self.usable_size(block)?;
-        if self.place_of(block)? == around {
-            return Err(Error::NotAWord { offset: word.get() });
-        }
-        Ok(Some(block))
-    }
-
-    /// Returns the place of the used block in which `word` lies.
-    fn require_word(&mut self, word: Link) -> Result<usize, Error> {
-        self.require_placed_blocks()?;
-        let refused = Error::NotAWord { offset: word.get() };
-        let place = self.place_of(word.cast()).map_err(|_| refused.clone())?;
-        let around = self.engine().block_containing(place).filter(|block| block.state == BlockState::Used);
-        around.filter(|_| place.is_multiple_of(8)).map(|block| block.offset).ok_or(refused)
     }
 }

@@ -7,9 +7,10 @@ use heapwright_placement::{Block, BlockState, Engine};
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
-use crate::owners::{Owners, owner_of};
+use crate::owners::Owners;
 use crate::reclaim::{Leavers, Reclaimed};
 use crate::roots::RootSlot;
+use crate::slabs::{each_part, used_block};
 
 /// A reachable block, as a trace function gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ impl SharedHeap {
     /// not: they may be in flight. A process that takes a block of another out of reach, to keep it,
     /// [adopts](SharedHeap::adopt) it before.
     ///
+    /// In a heap made with slabs, no process may free a block of those who left meanwhile but by
+    /// [`SharedHeap::free_from`] and [`SharedHeap::resize_into`]: as with [`SharedHeap::reclaim_dead`].
+    ///
     /// The heap's lock is held throughout: links that are changed only by [`SharedHeap::allocate_into`],
     /// [`SharedHeap::resize_into`] and [`SharedHeap::free_from`] stay as they are meanwhile. Links that processes store
     /// themselves must not change; hold the mutex that protects them. `trace` must not use the heap but for
@@ -36,17 +40,19 @@ impl SharedHeap {
     /// others wait, up to their patience.
     ///
     /// # Errors
-    /// [`Error::BadSettings`] in a heap made with slabs ([`Settings::small`](crate::Settings::small)), which is not
-    /// changed. Those of every operation: [`Error::TimedOut`], [`Error::Corrupted`]; what was freed stays freed.
+    /// Those of every operation: [`Error::TimedOut`], [`Error::Corrupted`]; what was freed stays freed.
     pub fn reclaim_unreachable(
         &self,
         leavers: Leavers,
         trace: impl FnMut(Traced, &mut dyn FnMut(Offset)),
     ) -> Result<Reclaimed, Error> {
-        let mut section = self.enter()?;
-        section.require_placed_blocks()?;
-        let reachable = section.reachable(trace);
-        section.reclaim_others(leavers, &reachable)
+        let reclaimed = {
+            let mut section = self.enter()?;
+            let reachable = section.reachable(trace);
+            section.reclaim_others(leavers, &reachable)?
+        };
+        self.tidy_slabs()?;
+        Ok(reclaimed)
     }
 }
 
@@ -67,7 +73,7 @@ impl Section<'_> {
     /// Notes the used block that contains `offset`, unless it is noted: `pending` gets each block once.
     fn reach(&mut self, offset: Offset, reached: &mut HashSet<usize>, pending: &mut Vec<Block>) {
         let Ok(place) = self.place_of(offset) else { return };
-        let used = self.engine().block_containing(place).filter(|block| block.state == BlockState::Used);
+        let used = used_block(self.mapping(), self.engine(), place);
         if let Some(block) = used.filter(|block| reached.insert(block.offset)) {
             pending.push(block);
         }
@@ -79,16 +85,18 @@ impl Section<'_> {
         let (mut reclaimed, mut place) = (Reclaimed::default(), 0);
         while let Some(block) = self.engine().block_containing(place) {
             place = block.offset + block.size;
-            if block.state == BlockState::Free || !leavers.include(owners.get(owner_of(mapping, block.offset)).state) {
-                continue;
-            }
-            if reachable.contains(&block.offset) {
-                reclaimed.kept += 1;
-            } else {
-                self.reclaim_block(block)?;
-                reclaimed.blocks += 1;
-                reclaimed.bytes += block.size as u64;
-            }
+            let mut unreachable = Vec::new();
+            each_part(mapping, block, |part, owner| {
+                if part.state == BlockState::Free || !leavers.include(owners.get(owner).state) {
+                    return;
+                }
+                if reachable.contains(&part.offset) {
+                    reclaimed.kept += 1;
+                } else {
+                    unreachable.push(part);
+                }
+            });
+            unreachable.into_iter().try_for_each(|part| self.reclaim_part(part, &mut reclaimed))?;
         }
         Ok(reclaimed)
     }

@@ -109,23 +109,27 @@ impl Section<'_> {
             for part in abandoned {
                 if rooted.contains(&self.offset_at(part.offset)) {
                     reclaimed.kept += 1;
-                } else if is_in_slab(mapping, part.offset) {
-                    let freed = give_back(mapping, part.offset);
-                    reclaimed.blocks += u64::from(freed);
-                    reclaimed.bytes += if freed { part.size as u64 } else { 0 };
                 } else {
-                    self.reclaim_block(part)?;
-                    reclaimed.blocks += 1;
-                    reclaimed.bytes += part.size as u64;
+                    self.reclaim_part(part, reclaimed)?;
                 }
             }
         }
         Ok(Some(place))
     }
 
-    pub(crate) fn reclaim_block(&mut self, block: Block) -> Result<(), Error> {
-        let offset = self.offset_at(block.offset).get();
-        self.release(block.offset).map_err(|_| Error::NotABlock { offset })
+    /// Frees a block, of a slab or not.
+    pub(crate) fn reclaim_part(&mut self, block: Block, reclaimed: &mut Reclaimed) -> Result<(), Error> {
+        if is_in_slab(self.mapping(), block.offset) {
+            if !give_back(self.mapping(), block.offset) {
+                return Ok(());
+            }
+        } else {
+            let offset = self.offset_at(block.offset).get();
+            self.release(block.offset).map_err(|_| Error::NotABlock { offset })?;
+        }
+        reclaimed.blocks += 1;
+        reclaimed.bytes += block.size as u64;
+        Ok(())
     }
 }
 

@@ -5,9 +5,11 @@
 //! held by compiler fences, and nobody looks before they have taken the lock from the dead, which the system orders after all
 //! that the dead one did. So no fence of the processor is needed.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use heapwright_placement::Change;
+
+use super::atomics::{AtomicU64, compiler_fence};
 
 /// The record as it lies in the header; empty while `end` is 0, which no change ends at.
 #[cfg_attr(test, derive(Default))]

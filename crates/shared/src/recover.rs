@@ -5,6 +5,7 @@ use heapwright_placement::Engine;
 use crate::engine::{self, Placer};
 use crate::error::Error;
 use crate::mapping::Mapping;
+use crate::publication::Published;
 use crate::sections::Sections;
 use crate::slabs;
 use crate::view::refuse_broken;
@@ -33,19 +34,30 @@ pub(crate) fn lay_out(sections: &Sections) -> Result<Placer, Error> {
 
 /// Completes or undoes the change that is under way, and the word that it publishes in.
 fn complete(sections: &Sections) -> Result<Placer, Error> {
+    let (engine, published) = complete_blocks(sections)?;
+    if let Some(published) = published {
+        sections.publish(published);
+    }
+    Ok(engine)
+}
+
+/// Completes or undoes the change that is under way, but for the word that it publishes in, which is returned: it lies in the
+/// heap.
+pub(crate) fn complete_blocks(sections: &Sections) -> Result<(Placer, Option<Published>), Error> {
     let (header, data) = (sections.header(), sections.layout.data);
     let published = header.publication.read();
+    let implausible = |offset| Error::Corrupted { what: "the word on record is none", offset };
     if published.is_some_and(|published| !published.is_plausible(data, sections.layout.length())) {
-        return Err(Error::Corrupted { what: "the word on record is none", offset: 0 });
+        return Err(implausible(0));
     }
     let engine = engine::recover(sections, header.pending_change())?;
     if let Some(published) = published {
         if !published.is_plausible(data, data + engine.heap_size()) {
-            return Err(Error::Corrupted { what: "the word on record is none", offset: published.word });
+            return Err(implausible(published.word));
         }
-        sections.publish(published);
+        slabs::redo(sections, engine.heap_size(), &published)?;
     }
-    Ok(engine)
+    Ok((engine, published))
 }
 
 /// As `order`, for a segment that nobody uses and which may be a sparse copy of one: what it touches is backed again before.

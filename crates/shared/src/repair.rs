@@ -1,6 +1,6 @@
 //! Repair: believing what can be believed of a segment that is refused.
 
-use heapwright_os::{Deaths, Identity};
+use heapwright_os::{Identity, Numbers};
 
 use crate::condition::Condition;
 use crate::engine::{self, Placer};
@@ -50,15 +50,14 @@ impl SharedHeap {
     /// [`Error::Corrupted`] when there is nothing to be believed; and as [`SharedHeap::open`].
     pub fn repair(place: &Place, access: &Access, strangers: Strangers) -> Result<Repaired, Error> {
         let mapping = map(place, access.owner)?.0;
-        let displaced = has_strangers(&mapping) && strangers == Strangers::Displace;
-        if !displaced && !mapping.header().is_of_our_namespace() {
-            return Err(Error::OtherNamespace { place: place.clone() });
-        }
+        let me = mapping.identify();
+        let displaced =
+            strangers == Strangers::Displace && has_strangers(&mapping) && !processes::is_any_certain(&mapping);
         let (_held, taken) = if displaced {
             // SAFETY: the caller has made sure that no process that lives uses the segment.
-            unsafe { mapping.seize(Identity::mine()) }
+            unsafe { mapping.seize(me.unwrap_or_else(|_| Identity::mine())) }
         } else {
-            mapping.lock(Identity::mine(), access.patience)?
+            mapping.lock(me?, access.patience)?
         };
         let found = Condition::of(&mapping, taken);
         let in_use = found == Condition::InUse && !displaced;
@@ -73,8 +72,9 @@ impl SharedHeap {
 
 /// Whether it is unknown here which of the segment's processes live.
 fn has_strangers(mapping: &Mapping) -> bool {
-    let header = mapping.header();
-    !header.is_of_our_namespace() || header.deaths() == Deaths::Unknown
+    let holder = mapping.header().lock.holder();
+    let is_doubted = holder.is_some_and(|holder| mapping.deaths().doubt_about(holder).is_some());
+    is_doubted || Numbers::of(mapping.header().namespace()) == Numbers::Unknown
 }
 
 /// Derives anew all that is derived, and makes the segment one of this namespace.

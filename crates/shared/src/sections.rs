@@ -4,6 +4,8 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Release, Ordering::SeqCst, compiler_fence};
 
+use heapwright_os::{Announcements, Deaths, Numbers, SegmentFile};
+
 use crate::header::Header;
 use crate::layout::Layout;
 use crate::offset::Offset;
@@ -16,16 +18,28 @@ use crate::slabs::{Flight, SLAB, Slab};
 pub(crate) struct Sections {
     pub(crate) layout: Layout,
     base: NonNull<u8>,
+    /// The announcements of processes in the segment's file.
+    announcements: Option<Announcements>,
 }
 
 impl Sections {
-    /// The sections that `layout` says lie at `base`, a multiple of the page size.
+    /// The sections that `layout` says lie at `base`, a multiple of the page size, of a segment in `file`.
     ///
     /// # Safety
     /// All that lies below the data is mapped for as long as this is used, and touched by others through atomics or under the
     /// segment's lock only. What the heap's size and capacity say is backed can be touched.
-    pub(crate) unsafe fn at_base(base: NonNull<u8>, layout: Layout) -> Sections {
-        Sections { layout, base }
+    pub(crate) unsafe fn at_base(base: NonNull<u8>, layout: Layout, file: &SegmentFile) -> Sections {
+        Sections { layout, base, announcements: file.announcements() }
+    }
+
+    /// What can be found out here about the deaths of processes.
+    pub(crate) fn deaths(&self) -> Deaths {
+        let namespace = self.header().namespace();
+        match self.announcements {
+            Some(announcements) => Deaths::Announced(announcements, namespace),
+            None if Numbers::of(namespace) == Numbers::Known => Deaths::Known,
+            None => Deaths::Unknown,
+        }
     }
 
     /// The segment's first byte.

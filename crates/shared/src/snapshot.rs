@@ -1,6 +1,6 @@
 //! A segment as it is at one moment, looked at without touching it and without believing anything of it.
 
-use heapwright_os::{Deaths, Identity, Taken};
+use heapwright_os::Taken;
 use heapwright_placement::{Counters, Engine, HoleStats, PolicyKind};
 
 use crate::condition::Condition;
@@ -12,6 +12,7 @@ use crate::open::map;
 use crate::owners::{Owners, Tally, count_blocks};
 use crate::place::Place;
 use crate::processes;
+use crate::recover::complete_blocks;
 use crate::roots::{self, Root};
 use crate::seal;
 use crate::settings::{Access, SmallBlocks};
@@ -98,10 +99,8 @@ impl Snapshot {
     /// As [`Snapshot::read`].
     pub fn read_with(place: &Place, access: &Access) -> Result<Snapshot, Error> {
         let (mapping, status) = map(place, access.owner)?;
-        if !mapping.header().is_of_our_namespace() {
-            return Err(Error::OtherNamespace { place: place.clone() });
-        }
-        let (held, taken) = mapping.lock(Identity::mine(), access.patience)?;
+        let me = mapping.identify()?;
+        let (held, taken) = mapping.lock(me, access.patience)?;
         let copied = Copy::of(&mapping.place, mapping.segment.file(), mapping.layout);
         match taken {
             Taken::Clean => drop(held),
@@ -123,7 +122,7 @@ impl Snapshot {
             max_processes: plan.processes,
             max_roots: plan.roots,
             condition,
-            deaths_known: copy.sections.header().deaths() == Deaths::Known,
+            deaths_known: processes::are_deaths_known(&copy.sections),
             recoveries: copy.sections.header().live.recoveries(),
             roots: roots::list(copy.sections.roots()),
             audit: Ok(()),
@@ -165,7 +164,7 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
         }
         Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
             engine::believe_claim(sections, copy.allocated)?;
-            let engine = engine::recover(sections, sections.header().pending_change())?;
+            let (engine, _) = complete_blocks(sections)?;
             slabs::reconcile(sections, &engine);
             processes::count_anew(sections, &engine);
             engine

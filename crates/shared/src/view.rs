@@ -26,7 +26,7 @@ impl View {
     /// looked through, and all else derived anew.
     pub(crate) fn enter(mapping: &Mapping, taken: Taken, me: Identity) -> Result<View, Error> {
         let header = mapping.header();
-        if !header.is_of_our_namespace() {
+        if !me.is_announced() && !header.is_of_our_namespace() {
             return Err(Error::OtherNamespace { place: mapping.place.clone() });
         }
         refuse_broken(mapping)?;

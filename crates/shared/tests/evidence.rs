@@ -3,91 +3,19 @@
 mod common;
 
 use std::fs;
-use std::mem::{offset_of, zeroed};
+use std::mem::zeroed;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Spot, fork, growing, kill, of, reap};
+use common::{
+    LOCK, Spot, await_at_least, end, fork, growing, hasty, of, reap, shared_word, stop, stop_while_it_holds_the_lock,
+    word_at, work_for_ever,
+};
 use heapwright_shared::{Access, Error, Place, PolicyKind, Settings, SharedHeap, Snapshot, Strangers};
 
-/// Where the lock, the capacity and the process table lie in a segment.
-const LOCK: u64 = 128;
+/// Where the capacity lies in a segment.
 const CAPACITY: u64 = 232;
-
-fn hasty() -> Access {
-    Access { patience: Duration::from_millis(50), ..Access::default() }
-}
-
-fn word_at(place: &Place, at: u64) -> u64 {
-    let mut bytes = [0; 8];
-    fs::File::open(place.path()).unwrap().read_exact_at(&mut bytes, at).unwrap();
-    u64::from_ne_bytes(bytes)
-}
-
-/// One word in memory that children share.
-fn shared_word() -> &'static AtomicU64 {
-    // SAFETY: a new mapping, which is never unmapped, and zero is a value of the word.
-    unsafe {
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        let page = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-        assert_ne!(page, libc::MAP_FAILED);
-        &*page.cast::<AtomicU64>()
-    }
-}
-
-fn await_at_least(word: &AtomicU64, value: u64) {
-    while word.load(Ordering::Acquire) < value {
-        std::thread::sleep(Duration::from_micros(100));
-    }
-}
-
-fn end(child: i32) {
-    kill(child);
-    assert_eq!(reap(child), -libc::SIGKILL);
-}
-
-fn stop(child: i32) {
-    let mut status = 0;
-    // SAFETY: a child of ours; waits until it has stopped.
-    unsafe {
-        libc::kill(child, libc::SIGSTOP);
-        assert_eq!(libc::waitpid(child, &mut status, libc::WUNTRACED), child);
-    }
-    assert!(libc::WIFSTOPPED(status));
-}
-
-fn go_on(child: i32) {
-    // SAFETY: a child of ours.
-    unsafe { libc::kill(child, libc::SIGCONT) };
-}
-
-/// Stops a child that works on the segment until it is stopped while it holds the lock.
-fn stop_while_it_holds_the_lock(child: i32, place: &Place) {
-    for _ in 0..2000 {
-        std::thread::sleep(Duration::from_millis(1));
-        stop(child);
-        if word_at(place, LOCK) != 0 {
-            return;
-        }
-        go_on(child);
-    }
-    panic!("the child was never stopped while it held the lock");
-}
-
-fn work_for_ever(heap: &SharedHeap) -> bool {
-    loop {
-        let block = heap.allocate(100).unwrap();
-        heap.deallocate(block).unwrap();
-    }
-}
-
-/// Moves the calling child's children to a namespace of process numbers of their own; whether that is allowed.
-fn enter_new_pid_namespace() -> bool {
-    // SAFETY: the child is alone.
-    unsafe { libc::unshare(libc::CLONE_NEWPID) == 0 }
-}
 
 #[test]
 fn a_flipped_bit_of_a_free_lock_is_no_holder() {
@@ -260,117 +188,6 @@ fn unmapped_owners_are_not_oneself() {
         true
     });
     assert_eq!(reap(child), 0);
-}
-
-/// Makes `pidfd_open` fail in the calling child, as in kernels and sandboxes without it; whether that is allowed.
-fn refuse_pidfds() -> bool {
-    let load = offset_of!(libc::seccomp_data, nr) as u32;
-    let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    let mut filter = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, load),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_pidfd_open as u32),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the program is a local variable and so are its steps.
-    unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
-    }
-}
-
-/// A folder of shared memory that becomes the root of processes, which have no `/proc` there.
-struct Cell(PathBuf);
-
-impl Cell {
-    fn new(what: &str) -> Cell {
-        let path = PathBuf::from(format!("/dev/shm/heapwright-test-{what}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Cell(path)
-    }
-
-    fn place(&self) -> Place {
-        Place::new(self.0.join("heap")).unwrap()
-    }
-
-    /// Locks the calling child in; whether that is allowed. The segment is at the place returned, then.
-    fn lock_in(&self) -> Option<Place> {
-        std::os::unix::fs::chroot(&self.0).ok()?;
-        std::env::set_current_dir("/").unwrap();
-        Some(Place::new("./heap").unwrap())
-    }
-}
-
-impl Drop for Cell {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
-/// What two processes find out about each other: one without `/proc`, stopped while it holds the lock, and one in
-/// another namespace.
-fn a_holder_without_proc_is_not_robbed(what: &str, prepare: fn() -> bool) {
-    let (cell, ready) = (Cell::new(what), shared_word());
-    let child = fork(|| {
-        let Some(place) = cell.lock_in().filter(|_| prepare()) else {
-            ready.store(2, Ordering::Release);
-            return true;
-        };
-        let heap = SharedHeap::create(&place, &Settings::default()).unwrap();
-        ready.store(1, Ordering::Release);
-        work_for_ever(&heap)
-    });
-    await_at_least(ready, 1);
-    if ready.load(Ordering::Acquire) == 2 {
-        assert_eq!(reap(child), 0);
-        return;
-    }
-    let place = cell.place();
-    stop_while_it_holds_the_lock(child, &place);
-    let held = word_at(&place, LOCK);
-    let stranger = fork(|| {
-        assert!(enter_new_pid_namespace());
-        let inner = fork(|| {
-            let refused = SharedHeap::open_with(&place, &hasty()).map(drop).unwrap_err();
-            let message = refused.to_string();
-            assert!(message.contains("namespace") && message.contains("--take-over"), "{message}");
-            SharedHeap::repair(&place, &hasty(), Strangers::Respect).is_err()
-        });
-        reap(inner) == 0
-    });
-    assert_eq!(reap(stranger), 0);
-    assert_eq!(word_at(&place, LOCK) & !(1 << 31), held & !(1 << 31), "the lock was taken from a living holder");
-    end(child);
-    // The user knows that it has died.
-    SharedHeap::repair(&place, &hasty(), Strangers::Displace).unwrap();
-    SharedHeap::open(&place).unwrap().check().unwrap();
-}
-
-#[test]
-fn a_holder_without_proc_is_not_robbed_from_another_namespace() {
-    a_holder_without_proc_is_not_robbed("no-proc", || true);
-}
-
-#[test]
-fn a_holder_of_no_known_namespace_is_not_robbed() {
-    a_holder_without_proc_is_not_robbed("unknown", refuse_pidfds);
-}
-
-#[test]
-fn a_child_in_another_namespace_does_not_use_the_heap() {
-    let spot = Spot::new("moved-child");
-    let heap = spot.create(&Settings::default());
-    let child = fork(|| {
-        if !enter_new_pid_namespace() {
-            return true;
-        }
-        let refused = Err(Error::OtherNamespace { place: (*spot).clone() });
-        reap(fork(|| heap.allocate(100).map(drop) == refused)) == 0
-    });
-    assert_eq!(reap(child), 0);
-    heap.allocate(100).unwrap();
-    assert_eq!(heap.processes().unwrap().len(), 1);
 }
 
 /// The child of a bare system call, of which no handler hears.

@@ -53,15 +53,22 @@ fn values(heap: &SharedHeap, head: Head) -> Vec<u64> {
     std::iter::successors(first, next).map(|node| unsafe { heap.get(node) }.value).collect()
 }
 
+/// Every policy, without slabs and with them.
+fn kinds(size: usize) -> impl Iterator<Item = Settings> {
+    let both = [SmallBlocks::Placed, SmallBlocks::Slabs];
+    let kind = move |policy| both.map(|small| Settings { small, ..of(policy, size) });
+    PolicyKind::ALL.into_iter().flat_map(kind)
+}
+
 fn used(heap: &SharedHeap) -> usize {
     heap.blocks().unwrap().iter().filter(|block| block.state == BlockState::Used).count()
 }
 
 #[test]
 fn a_list_is_pushed_and_popped() {
-    for policy in PolicyKind::ALL {
+    for settings in kinds(1 << 18) {
         let spot = Spot::new("list");
-        let heap = spot.create(&of(policy, 1 << 16));
+        let heap = spot.create(&settings);
         let head = list(&heap);
         assert_eq!(pop(&heap, head), None);
         (0..100).for_each(|value| _ = push(&heap, head, value));
@@ -76,9 +83,9 @@ fn a_list_is_pushed_and_popped() {
 
 #[test]
 fn the_word_follows_a_block_that_moves() {
-    for policy in PolicyKind::ALL {
+    for settings in kinds(1 << 18) {
         let spot = Spot::new("follow");
-        let heap = spot.create(&of(policy, 1 << 16));
+        let heap = spot.create(&settings);
         let word: Offset<Option<Offset>> = heap.allocate_value(None).unwrap();
         assert_eq!(heap.resize_into(word, 10), Err(Error::NotABlock { offset: 0 }));
         // SAFETY: the block is as long.
@@ -94,6 +101,7 @@ fn the_word_follows_a_block_that_moves() {
             heap.check().unwrap();
         }
         assert_eq!(heap.resize_into(word, 1 << 20), Err(Error::Full { bytes: 1 << 20 }));
+        heap.check().unwrap();
         assert!(heap.free_from(word, |_| None).unwrap().is_some());
         assert_eq!(heap.free_from(word, |_| None), Ok(None));
     }
@@ -124,9 +132,9 @@ fn words_that_are_none_are_refused() {
 
 #[test]
 fn a_panic_while_a_block_is_filled_allocates_nothing() {
-    for policy in PolicyKind::ALL {
+    for settings in kinds(1 << 18) {
         let spot = Spot::new("panic");
-        let heap = spot.create(&of(policy, 1 << 16));
+        let heap = spot.create(&settings);
         let head = list(&heap);
         push(&heap, head, 1);
         let panicked = catch_unwind(AssertUnwindSafe(|| heap.allocate_value_into(head, |_| panic!("no value"))));
@@ -139,10 +147,10 @@ fn a_panic_while_a_block_is_filled_allocates_nothing() {
     }
 }
 
-#[test]
-fn killed_writers_leak_nothing() {
+/// Children push and pop, each also what the other one has pushed, until they are killed.
+fn killed_writers_leak_nothing(small: SmallBlocks) {
     let spot = Spot::new("leaks");
-    let heap = spot.create(&of(PolicyKind::Best, 1 << 20));
+    let heap = spot.create(&Settings { small, ..of(PolicyKind::Best, 1 << 20) });
     let head = list(&heap);
     for round in 0..40 {
         let children: [i32; 2] = std::array::from_fn(|_| {
@@ -164,6 +172,16 @@ fn killed_writers_leak_nothing() {
     heap.check().unwrap();
 }
 
+#[test]
+fn killed_writers_of_placed_blocks_leak_nothing() {
+    killed_writers_leak_nothing(SmallBlocks::Placed);
+}
+
+#[test]
+fn killed_writers_of_blocks_in_slabs_leak_nothing() {
+    killed_writers_leak_nothing(SmallBlocks::Slabs);
+}
+
 fn trace_nodes(heap: &SharedHeap) -> impl FnMut(Traced, &mut dyn FnMut(Offset)) {
     let base = heap.base();
     move |block, found| {
@@ -175,9 +193,9 @@ fn trace_nodes(heap: &SharedHeap) -> impl FnMut(Traced, &mut dyn FnMut(Offset)) 
 
 #[test]
 fn what_no_root_leads_to_is_reclaimed() {
-    for policy in PolicyKind::ALL {
+    for settings in kinds(1 << 20) {
         let spot = Spot::new("unreachable");
-        let heap = spot.create(&of(policy, 1 << 20));
+        let heap = spot.create(&settings);
         let head = list(&heap);
         let in_flight = heap.allocate(48).unwrap();
         let child = fork(|| {
@@ -214,19 +232,60 @@ fn circles_and_wild_offsets_end() {
     assert_eq!(used(&heap), 1);
 }
 
+/// A word shows blocks of slabs and of the engine in turn, and is in either.
 #[test]
-fn a_heap_with_slabs_refuses_and_stays_as_it_is() {
-    let spot = Spot::new("refused");
+fn words_and_blocks_in_slabs_and_outside_them() {
+    let spot = Spot::new("both");
     let heap = spot.create(&Settings { small: SmallBlocks::Slabs, ..of(PolicyKind::Best, 1 << 20) });
-    let (head, long) = (list(&heap), heap.allocate(10_000).unwrap());
-    let before = used(&heap);
-    for word in [head.cast(), long.cast()] {
-        assert!(matches!(heap.allocate_into(word, 16, |_, _| panic!("refused")), Err(Error::BadSettings { .. })));
-        assert!(matches!(heap.resize_into(word, 16), Err(Error::BadSettings { .. })));
-        assert!(matches!(heap.free_from(word, |_| panic!("refused")), Err(Error::BadSettings { .. })));
+    let other = spot.open();
+    let (inside, outside) = (heap.allocate(64).unwrap(), heap.allocate(10_000).unwrap());
+    for word in [inside.cast(), outside.cast()] {
+        // SAFETY: the words are the test's.
+        unsafe { heap.pointer::<Option<Offset>>(word).write(None) };
+        for (step, bytes) in [10, 2000, 5000, 40, 9000].into_iter().enumerate() {
+            let (one, two) = if step % 2 == 0 { (&heap, &other) } else { (&other, &heap) };
+            let filled = |block: std::ptr::NonNull<u8>, old: Option<Offset>| {
+                assert_eq!(old, None);
+                // SAFETY: the block is as long.
+                unsafe { block.write_bytes(9, bytes) };
+            };
+            let at = one.allocate_into(word, bytes, filled).unwrap();
+            assert_eq!(used(&heap), 3);
+            let moved = two.resize_into(word, 3 * bytes).unwrap();
+            // SAFETY: the block holds what was written.
+            assert!((0..bytes).all(|index| unsafe { two.pointer(moved).add(index).read() } == 9));
+            assert_eq!(used(&heap), 3);
+            if moved != at {
+                assert!(matches!(heap.deallocate(at), Err(Error::AlreadyFree { .. } | Error::NotABlock { .. })));
+            }
+            assert_eq!(one.free_from(word, |_| None), Ok(Some(moved)));
+            assert_eq!(used(&heap), 2);
+            heap.check().unwrap();
+        }
     }
-    let reclaimed = heap.reclaim_unreachable(Leavers::Dead, |_, _| panic!("refused"));
-    assert!(matches!(reclaimed, Err(Error::BadSettings { .. })));
-    assert_eq!((values(&heap, head).len(), used(&heap)), (0, before));
-    heap.check().unwrap();
+    // A word in a free block of a slab, and the slab itself, which is no block.
+    let freed = heap.allocate(64).unwrap();
+    heap.deallocate(freed).unwrap();
+    assert_eq!(heap.free_from(freed.cast(), |_| None), Err(Error::NotAWord { offset: freed.get() }));
+    // SAFETY: the word is the test's.
+    unsafe { heap.pointer(inside.cast()).write(Some(freed)) };
+    assert_eq!(heap.free_from(inside.cast(), |_| None), Err(Error::NotABlock { offset: freed.get() }));
+}
+
+/// Room that only slabs have is given back for a block that a word is to show.
+#[test]
+fn a_full_heap_takes_back_what_slabs_do_not_need() {
+    let spot = Spot::new("tidy");
+    let heap = spot.create(&Settings { small: SmallBlocks::Slabs, ..of(PolicyKind::Best, 1 << 20) });
+    let head = heap.allocate(10_000).unwrap();
+    // SAFETY: the word is the test's.
+    unsafe { heap.pointer::<Option<Offset>>(head.cast()).write(None) };
+    let mut blocks = Vec::new();
+    while let Ok(block) = heap.allocate(64) {
+        blocks.push(block);
+    }
+    blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
+    let mut filled = 0;
+    heap.allocate_into(head.cast(), 900_000, |_, _| filled += 1).unwrap();
+    assert_eq!((filled, used(&heap)), (1, 2));
 }

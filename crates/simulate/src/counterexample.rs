@@ -156,7 +156,7 @@ fn print_one(found: &Counterexample, fails: PolicyKind, serves: PolicyKind) -> R
             }
             Step::Free(block) => ("free".to_owned(), block),
         };
-        let picture = |layouts: &Vec<Layout>| layouts.get(at).map_or_else(|| "fails".to_owned(), |layout| draw(layout));
+        let picture = |layouts: &[Layout]| layouts.get(at).map_or_else(|| "fails".to_owned(), draw);
         table.row([call, letter(block).to_string(), picture(&layouts[0]), picture(&layouts[1])]);
     }
     heapwright_show::print!("{table}");

@@ -1,14 +1,18 @@
 //! Processes that a test makes, and how they end.
 
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use nix::libc;
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
+
+use crate::words;
 
 /// What a child process says by ending, beside signals.
 const FAILED: i32 = 101;
@@ -34,6 +38,19 @@ pub fn spawn(work: impl FnOnce() -> Result<(), String>) -> Pid {
             unsafe { libc::_exit(status) }
         }
     }
+}
+
+/// As [`spawn`], in a namespace of process numbers of its own, where it is process 1.
+///
+/// # Errors
+/// Where that is not permitted.
+pub fn spawn_elsewhere(work: impl FnOnce() -> Result<(), String>) -> Result<Pid, String> {
+    let home = File::open("/proc/self/ns/pid").map_err(words("/proc/self/ns/pid"))?;
+    unshare(CloneFlags::CLONE_NEWPID).map_err(words("unshare"))?;
+    let pid = spawn(work);
+    // Children are born here again from now on.
+    setns(home, CloneFlags::CLONE_NEWPID).map_err(words("setns"))?;
+    Ok(pid)
 }
 
 /// Kills a process and waits until it is gone for good, so that nobody takes it for alive.

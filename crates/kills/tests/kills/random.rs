@@ -82,25 +82,41 @@ impl fmt::Display for Tally {
     }
 }
 
+/// Where the workers live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Homes {
+    /// In the namespace of process numbers of the process that kills them.
+    One,
+    /// Each in one of its own, as in containers.
+    Each,
+}
+
 /// Four workers on one segment, and the process that kills them.
 struct Battle {
     place: Place,
     heap: SharedHeap,
     ledger: Ledger,
     workers: [Pid; WORKERS],
+    homes: Homes,
     rng: Rng,
     tally: Tally,
+}
+
+/// Whether [`Homes::Each`] is permitted here.
+pub fn are_homes_permitted() -> bool {
+    child::spawn_elsewhere(|| Ok(())).and_then(child::finish).is_ok()
 }
 
 /// Kills `kills` times one of four busy processes under `policy`.
 pub fn kill_at_random(
     policy: PolicyKind,
     small: SmallBlocks,
+    homes: Homes,
     kills: usize,
     place: &Place,
     seed: u64,
 ) -> Result<Tally, String> {
-    let mut battle = Battle::begin(policy, small, place.clone(), seed)?;
+    let mut battle = Battle::begin(policy, small, homes, place.clone(), seed)?;
     while battle.tally.kills < kills {
         for _ in 0..ROUND {
             battle.kill_one();
@@ -111,7 +127,7 @@ pub fn kill_at_random(
 }
 
 impl Battle {
-    fn begin(policy: PolicyKind, small: SmallBlocks, place: Place, seed: u64) -> Result<Battle, String> {
+    fn begin(policy: PolicyKind, small: SmallBlocks, homes: Homes, place: Place, seed: u64) -> Result<Battle, String> {
         // Four workers have slabs of a dozen classes each, and room is to be short, too.
         let (size, most) = if small == SmallBlocks::Slabs { (512 << 10, 1 << 20) } else { (128 << 10, 256 << 10) };
         let settings = Settings {
@@ -129,7 +145,8 @@ impl Battle {
         file.as_mut_os_string().push(".ledger");
         let ledger = Ledger::new(&file).map_err(|error| error.to_string())?;
         let workers = [Pid::from_raw(0); WORKERS];
-        let mut battle = Battle { place, heap, ledger, workers, rng: Rng::with_seed(seed), tally: Tally::default() };
+        let mut battle =
+            Battle { place, heap, ledger, workers, homes, rng: Rng::with_seed(seed), tally: Tally::default() };
         battle.hire_all();
         Ok(battle)
     }
@@ -144,8 +161,11 @@ impl Battle {
         let page = &self.ledger.pages()[number];
         page.started.store(0, Ordering::Release);
         let seed = self.rng.u64(..);
-        self.workers[number] =
-            child::spawn(|| work(&self.place, number, page, seed).inspect_err(|complaint| page.complain(complaint)));
+        let work = || work(&self.place, number, page, seed).inspect_err(|complaint| page.complain(complaint));
+        self.workers[number] = match self.homes {
+            Homes::One => child::spawn(work),
+            Homes::Each => child::spawn_elsewhere(work).expect("it was permitted before"),
+        };
     }
 
     /// Kills a worker at a random moment, looks after its blocks and puts another one in its place.

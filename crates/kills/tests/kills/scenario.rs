@@ -32,6 +32,8 @@ pub enum Action {
         bytes: usize,
     },
     FreeFrom(usize),
+    /// Allocates a block into the word and frees it from there.
+    Pass(usize),
     Grow(usize),
     SetRoot {
         name: &'static str,
@@ -59,7 +61,7 @@ impl Action {
     /// The piece that the word of the first piece shows before the operation, if the operation is one on a word.
     pub fn linked(self) -> Option<Option<usize>> {
         match self {
-            Action::AllocateInto(_) => Some(None),
+            Action::AllocateInto(_) | Action::Pass(_) => Some(None),
             Action::ResizeInto { block, .. } | Action::FreeFrom(block) => Some(Some(block)),
             _ => None,
         }
@@ -219,6 +221,27 @@ pub const SLAB_SCENARIOS: &[Scenario] = &[
     slabs("resize to another slab", &[Block(128), Block(64)], Action::Resize { block: 0, bytes: 1500 }, 0),
     slabs("resize out of slabs", &[Block(128), Block(64)], Action::Resize { block: 0, bytes: 5000 }, 0),
     slabs("set a root to a block of a slab", &[Block(64)], Action::SetRoot { name: "root", block: 0 }, 0),
+    slabs("allocate into a word from a new slab", &[Block(56)], Action::AllocateInto(128), 1),
+    slabs(
+        "allocate into a word from a slab of the dead",
+        &[Block(56), Orphan(128), Orphan(128)],
+        Action::AllocateInto(128),
+        1,
+    ),
+    slabs("allocate a long block into a word", &[Block(56)], Action::AllocateInto(5000), 1),
+    slabs("resize into a word within slabs", &[Block(56), Block(128)], Action::ResizeInto { block: 1, bytes: 1000 }, 0),
+    slabs("resize into a word within a slab", &[Block(56), Block(64)], Action::ResizeInto { block: 1, bytes: 128 }, 0),
+    slabs("resize into a word out of slabs", &[Block(56), Block(128)], Action::ResizeInto { block: 1, bytes: 5000 }, 0),
+    slabs(
+        "resize into a word outside slabs",
+        &[Block(56), Block(2112), Block(2112)],
+        Action::ResizeInto { block: 1, bytes: 9000 },
+        0,
+    ),
+    slabs("free a block of a slab from a word", &[Block(56), Block(128), Block(128)], Action::FreeFrom(1), -1),
+    slabs("free the only block of a slab from a word", &[Block(56), Block(300)], Action::FreeFrom(1), -1),
+    slabs("free a long block from a word", &[Block(56), Block(5000)], Action::FreeFrom(1), -1),
+    Scenario { passing: 1, ..slabs("allocate into a word and free from it", &[Block(56)], Action::Pass(128), 0) },
     slabs("open where slabs are", &[Block(64), Orphan(64)], Action::Open, 0),
     slabs("open a full table, with slabs", &[Orphan(64); 8], Action::Open, 0),
     slabs("close where slabs are", &[Block(64)], Action::Close, 0),

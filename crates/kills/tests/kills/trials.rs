@@ -8,7 +8,7 @@ use libtest_mimic::{Failed, Trial as Test};
 use crate::corruption::{Damage, Rest, Specimen};
 use crate::creation::Creation;
 use crate::heap::HeapOperation;
-use crate::random::kill_at_random;
+use crate::random::{Homes, are_homes_permitted, kill_at_random};
 use crate::recovery_time::{self, MOMENTS};
 use crate::scenario::{Action, SCENARIOS, SLAB_SCENARIOS, Scenario};
 use crate::stepping::{Findings, Trial};
@@ -19,6 +19,7 @@ const BOTH: [Survivor; 2] = [Survivor::Attached, Survivor::Newcomer];
 const SHORT: [PolicyKind; 2] = [PolicyKind::Buddy, PolicyKind::Best];
 
 const SHORT_STRIDES: Strides = Strides { states: 31, attached: 2999, newcomer: 4999 };
+const WORD_STRIDES: Strides = Strides { states: 1, attached: 499, newcomer: 1999 };
 const FULL_STRIDES: Strides = Strides { states: 1, attached: 1, newcomer: 10 };
 /// In the short form, so many states of an operation get recoverers that are killed.
 const RECOVERED_STATES: usize = 2;
@@ -43,6 +44,7 @@ fn short_form(policy: PolicyKind) -> Vec<Test> {
         Test::test(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
         Test::test(named("without the record the steps do break"), move || erased_record(policy)),
         Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 100)),
+        Test::test(named("200 kills at random across namespaces"), move || random_kills_across_namespaces(policy, 200)),
         Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
         Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 1000)),
     ]
@@ -53,6 +55,7 @@ fn short_form_with_slabs(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("with slabs, {}: {what}", policy.name());
     vec![
         Test::test(named("states of one operation in eight"), move || some_operations(policy, SLAB_SCENARIOS)),
+        Test::test(named("every state of the operations on words"), move || every_state_of_words(policy)),
         Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 100)),
         Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Slabs, 1000)),
     ]
@@ -69,6 +72,9 @@ fn full_form(policy: PolicyKind) -> Vec<Test> {
         }),
         Test::test(named("killed recoverers of every state"), move || killed_recoverers(policy, usize::MAX)),
         Test::test(named("10,000 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 10_000)),
+        Test::test(named("10,000 kills at random across namespaces"), move || {
+            random_kills_across_namespaces(policy, 10_000)
+        }),
         Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
         Test::test(named("100,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 100_000)),
         Test::test(named("with slabs, a kill at every instruction of every operation"), move || {
@@ -164,6 +170,16 @@ fn some_operations(policy: PolicyKind, scenarios: &[Scenario]) -> Outcome {
     operations(policy, &some, SHORT_STRIDES)
 }
 
+/// All operations on a word and on blocks of slabs, whose commits are not the engine's.
+fn every_state_of_words(policy: PolicyKind) -> Outcome {
+    each_operation(
+        policy,
+        SLAB_SCENARIOS,
+        |scenario| scenario.action.linked().is_some(),
+        |operation| every_state(operation, WORD_STRIDES),
+    )
+}
+
 /// The first to open breaks the seal, the last to close sets it, and whoever creates is alone.
 fn alone(policy: PolicyKind, strides: Strides) -> Outcome {
     every_state_alone(&Creation::new(policy, place("creation")?), strides)?.verdict()?;
@@ -204,8 +220,22 @@ fn erased_record(policy: PolicyKind) -> Outcome {
 }
 
 fn random_kills(policy: PolicyKind, small: SmallBlocks, kills: usize) -> Outcome {
+    random_kills_of(policy, small, Homes::One, kills)
+}
+
+/// Half with slabs, half without.
+fn random_kills_across_namespaces(policy: PolicyKind, kills: usize) -> Outcome {
+    if !are_homes_permitted() {
+        println!("no namespaces of process numbers are permitted here: nothing is tested");
+        return Ok(());
+    }
+    random_kills_of(policy, SmallBlocks::Placed, Homes::Each, kills / 2)?;
+    random_kills_of(policy, SmallBlocks::Slabs, Homes::Each, kills / 2)
+}
+
+fn random_kills_of(policy: PolicyKind, small: SmallBlocks, homes: Homes, kills: usize) -> Outcome {
     let place = place("random")?;
-    let tally = kill_at_random(policy, small, kills, &place, fastrand::u64(..));
+    let tally = kill_at_random(policy, small, homes, kills, &place, fastrand::u64(..));
     SharedHeap::unlink(&place).map_err(|error| error.to_string())?;
     let tally = tally?;
     println!("\n{tally}");

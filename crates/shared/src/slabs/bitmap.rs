@@ -3,12 +3,9 @@
 //! A block is live while its bit is set in the first and clear in the second. Only the slab's owner writes to the first
 //! and clears bits of the second; any process sets bits of the second. Each change of a block's state is one store.
 
-#[cfg(not(loom))]
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-#[cfg(loom)]
-use loom::sync::atomic::AtomicU64;
+use super::atomics::AtomicU64;
 
 /// Why a block was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,17 +53,23 @@ impl Words<'_> {
         Ok(())
     }
 
+    /// Takes a block again, after the death of who took it: the slab has no living owner.
+    pub(crate) fn take_again(self, bit: u64) {
+        self.used.fetch_or(bit, Release);
+    }
+
     /// Makes what others have freed free for the owner, who calls this. Returns the blocks that were live until they were
-    /// freed.
+    /// freed. Those that `spared` returns, which is called after it was found what others freed, stay as they are.
     ///
     /// A block counts as freed until it is no longer used: killed in between, the owner leaves bits of the second word
     /// for blocks that are free, which the next owner clears.
     #[inline(always)]
-    pub(crate) fn collect(self) -> u64 {
+    pub(crate) fn collect(self, spared: impl FnOnce() -> u64) -> u64 {
         let freed = self.freed.load(Acquire);
         if freed == 0 {
             return 0;
         }
+        let freed = freed & !spared();
         let used = self.used.load(Relaxed);
         self.used.store(used & !freed, Release);
         self.freed.fetch_and(!freed, Release);

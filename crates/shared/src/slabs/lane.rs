@@ -10,8 +10,9 @@ use std::sync::atomic::{
 
 use heapwright_os::is_single_threaded;
 
-use super::bitmap::NotLive;
-use super::slab::{Shape, Slab, Waits};
+use super::bitmap::{NotLive, Words};
+use super::parts::Small;
+use super::slab::{Flight, SLAB, Shape, Slab, Waits};
 use crate::sections::Sections;
 
 /// How many slabs a search for blocks that others have freed looks at.
@@ -144,6 +145,29 @@ pub(crate) struct OwnedClass {
     empty: usize,
 }
 
+/// A free block of a slab of one's own.
+#[derive(Clone, Copy)]
+pub(crate) struct FreeBlock<'s> {
+    pub(crate) place: usize,
+    bit: u64,
+    slab: Slab<'s>,
+    words: Words<'s>,
+    flight: &'s Flight,
+    owner: &'s AtomicU8,
+}
+
+impl FreeBlock<'_> {
+    /// The block will be that of the process of `slot`.
+    pub(crate) fn set_owner(&self, slot: u8) {
+        self.owner.store(slot, Relaxed);
+    }
+
+    /// Makes the block live, which is on record and has its owner.
+    pub(crate) fn take(&self) {
+        self.words.take(self.bit);
+    }
+}
+
 /// What became of a slab by a free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -173,10 +197,18 @@ impl Owned {
 
 impl OwnedClass {
     /// Takes a block for the process of `slot` and returns its place; `None` when no slab is known to have one.
-    ///
-    /// The redo word is set before the block is taken, and cleared when its owner is known to be this process.
     #[inline(always)]
     pub(crate) fn take(&mut self, sections: &Sections, slot: u8) -> Option<usize> {
+        let free = self.choose(sections, slot)?;
+        let offset = (sections.layout.data + free.place) as u64;
+        free.flight.take(offset, free.words, free.bit, free.owner, slot);
+        self.count_taken(&free);
+        Some(free.place)
+    }
+
+    /// The block that the process of `slot` takes next; `None` when no slab is known to have one.
+    #[inline(always)]
+    pub(crate) fn choose<'s>(&mut self, sections: &'s Sections, slot: u8) -> Option<FreeBlock<'s>> {
         if self.available == 0 && !self.find_room(sections, slot) {
             return None;
         }
@@ -184,14 +216,15 @@ impl OwnedClass {
         let place = self.first + bit.trailing_zeros() as usize * self.size;
         let slab = sections.slab(self.current?)?;
         let (words, flight, owner) = (slab.words(self.word)?, sections.flight(slot)?, sections.owner(place)?);
-        self.available ^= bit;
-        flight.begin((sections.layout.data + place) as u64);
-        owner.store(slot, Relaxed);
-        words.take(bit);
-        flight.end();
-        slab.set_live_hint(slab.live_hint().wrapping_add(1));
-        flight.count_taken();
-        Some(place)
+        Some(FreeBlock { place, bit, slab, words, flight, owner })
+    }
+
+    /// The block that was chosen last is taken.
+    #[inline(always)]
+    pub(crate) fn count_taken(&mut self, taken: &FreeBlock<'_>) {
+        self.available &= !taken.bit;
+        taken.slab.set_live_hint(taken.slab.live_hint().wrapping_add(1));
+        taken.flight.count_taken();
     }
 
     /// Frees the block of this number in a slab of one's own.
@@ -280,16 +313,62 @@ impl OwnedClass {
         let was_empty = self.current != Some(unit) && slab.live_hint() == 0;
         for at in 0..slab.word_count(self.class) {
             let Some(words) = slab.words(at) else { break };
-            let collected = words.collect().count_ones();
+            let collected = words.collect(|| being_freed(sections, unit, at)).count_ones();
             slab.set_live_hint(slab.live_hint().wrapping_sub(u64::from(collected)));
             let free = words.free() & slab.valid(self.class, at);
             if free != 0 {
                 (self.current, self.word, self.available) = (Some(unit), at, free);
-                self.first = unit * super::SLAB + at * 64 * self.size;
+                self.first = unit * SLAB + at * 64 * self.size;
                 self.empty = self.empty.saturating_sub(usize::from(was_empty));
                 return true;
             }
         }
         false
+    }
+}
+
+/// The bit of the block whose free is on record, if a word of a slab's bitmaps has it: recovery may free it once more.
+fn being_freed(sections: &Sections, unit: usize, at: usize) -> u64 {
+    let freed = sections.header().publication.freed();
+    if freed == 0 {
+        return 0;
+    }
+    let place = (freed as usize).wrapping_sub(sections.layout.data);
+    match Small::at(sections, place) {
+        Ok(Some(small)) if small.unit == unit && small.index / 64 == at => 1 << (small.index % 64),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SharedHeap;
+    use crate::offset::Offset;
+    use crate::place::Place;
+    use crate::publication::Published;
+    use crate::settings::{Settings, SmallBlocks};
+    use crate::slabs::redo;
+
+    /// Another process died after it had freed a block from a word, before its record was cleared.
+    #[test]
+    fn a_block_whose_free_is_on_record_is_left_alone() {
+        let place = Place::new(format!("heapwright-test-spared-{}", std::process::id())).unwrap();
+        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
+        let heap = SharedHeap::create(&place, &settings).unwrap();
+        SharedHeap::unlink(&place).unwrap();
+        let blocks: Vec<Offset> = (0..16).map(|_| heap.allocate(2048).unwrap()).collect();
+        let (freed, publication) = (blocks[5], &heap.mapping.header().publication);
+        publication.write(Published { freed: freed.get(), ..Published::of(blocks[0].get(), None) });
+        let small = Small::at(&heap.mapping, freed.get() as usize - heap.mapping.layout.data).unwrap().unwrap();
+        small.give().unwrap();
+        let another = heap.allocate(2048).unwrap();
+        assert_ne!(another, freed);
+        redo(&heap.mapping, heap.size().unwrap(), &publication.read().unwrap()).unwrap();
+        assert!(!small.is_live());
+        publication.clear();
+        let next: Vec<Offset> = (0..16).map(|_| heap.allocate(2048).unwrap()).collect();
+        assert!(next.contains(&freed) && !next.contains(&another));
+        heap.check().unwrap();
     }
 }

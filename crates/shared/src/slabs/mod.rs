@@ -7,15 +7,22 @@
 //! From the bottom up: `classes`, `bitmap`, `slab` (what lies in the segment), `parts` (the blocks in slabs, for those who
 //! look), `lane` (what a process keeps of its slabs), `tenures` (how they begin, end and change hands), `operate`.
 
+use crate::atomics;
+
 pub(crate) mod bitmap;
 mod classes;
+#[cfg(all(loom, test))]
+mod interleavings;
 mod lane;
 mod operate;
 mod parts;
 mod slab;
 mod tenures;
 
-pub(crate) use lane::Lane;
-pub(crate) use parts::{add_counts, check, each_part, give_back, is_in_slab, is_slab, size_of_block, slab_owner};
+pub(crate) use bitmap::NotLive;
+pub(crate) use lane::{FreeBlock, Lane, Outcome, Owned};
+pub(crate) use parts::{
+    Small, add_counts, check, each_part, give_back, is_in_slab, is_slab, redo, size_of_block, slab_owner, used_block,
+};
 pub(crate) use slab::{Flight, LARGEST_GRANULE, SLAB, Shape, Slab};
 pub(crate) use tenures::{reconcile, rename, settle};

@@ -1,10 +1,10 @@
 //! Allocation and free of small blocks.
 
 use super::bitmap::NotLive;
-use super::lane::{Outcome, Owned};
-use super::slab::{SLAB, Slab, Tenure};
+use super::lane::{FreeBlock, Outcome, Owned};
+use super::parts::Small;
 use crate::error::Error;
-use crate::heap::SharedHeap;
+use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
 
 /// Among so many slabs that a process wants, it looks once for those of processes that left.
@@ -17,13 +17,9 @@ impl SharedHeap {
     /// one.
     #[inline(always)]
     pub(crate) fn allocate_small(&self, bytes: usize, align: usize) -> Result<Option<Offset>, Error> {
-        let Some(shape) = self.mapping.layout.shape else { return Ok(None) };
-        // A block lies at a multiple of its length in its slab.
-        let bytes = if align <= self.granule() { bytes } else { bytes.max(1).next_multiple_of(align) };
-        let Some(class) = shape.class_for(bytes) else { return Ok(None) };
-        if align > self.granule() && !shape.size(class).is_multiple_of(align) {
+        let Some(class) = self.mapping.layout.shape.and_then(|shape| shape.class_for(bytes, align)) else {
             return Ok(None);
-        }
+        };
         self.attached()?;
         let Some(mut owned) = self.lane.enter() else { return Ok(None) };
         let slot = self.lane.slot();
@@ -42,34 +38,10 @@ impl SharedHeap {
     #[cold]
     #[inline(never)]
     fn refill(&self, owned: &mut Owned, class: usize) -> Result<bool, Error> {
-        let slot = self.lane.slot();
         let mut section = self.enter()?;
-        owned.refills += 1;
-        if owned.refills % WANTED_PER_SEARCH == 1 {
-            section.adopt_slabs(owned, SEARCHED)?;
-        }
-        if owned.classes[class].find_room(&self.mapping, slot) {
-            return Ok(true);
-        }
-        let unit = match section.begin_slab(class)? {
-            Some(unit) => unit,
-            None => {
-                section.adopt_slabs(owned, SEARCHED)?;
-                section.end_empty_slabs(owned)?;
-                if owned.classes[class].find_room(&self.mapping, slot) {
-                    return Ok(true);
-                }
-                match section.begin_slab(class)? {
-                    Some(unit) => unit,
-                    None => return Ok(false),
-                }
-            }
-        };
+        let has_room = section.refill(owned, class)?;
         self.lane.set_reach(section.heap_size());
-        if let Some(slab) = self.mapping.slab(unit) {
-            owned.classes[class].add(slab, unit, 0);
-        }
-        Ok(true)
+        Ok(has_room)
     }
 
     /// The slab in which `offset` lies, and the number of the block that begins there; `None` when it lies in no slab.
@@ -82,13 +54,7 @@ impl SharedHeap {
         if place >= self.lane.reach() && !self.reaches(place)? {
             return Ok(None);
         }
-        let unit = place / SLAB;
-        let Some(slab) = self.mapping.slab(unit) else { return Ok(None) };
-        let Some(tenure) = slab.tenure() else { return Ok(None) };
-        match slab.shape.index(usize::from(tenure.class), place % SLAB) {
-            Some(index) => Ok(Some(Small { slab, tenure, unit, index })),
-            None => Err(Error::NotABlock { offset: offset.get() }),
-        }
+        Small::at(&self.mapping, place).map_err(|NotLive| Error::NotABlock { offset: offset.get() })
     }
 
     /// Whether the heap, which may have grown, has a place.
@@ -107,18 +73,18 @@ impl SharedHeap {
             return Ok(false);
         }
         self.attached()?;
-        let Some(Small { slab, tenure, unit, index }) = self.small_block(offset)? else { return Ok(false) };
+        let Some(small) = self.small_block(offset)? else { return Ok(false) };
         let slot = self.lane.slot();
-        let owned = if tenure.slot == slot { self.lane.enter() } else { None };
+        let owned = if small.tenure.slot == slot { self.lane.enter() } else { None };
         let freed = match owned {
             Some(mut owned) => {
-                let outcome = owned.classes[usize::from(tenure.class)].put_back(slab, unit, index);
+                let outcome = owned.classes[small.class()].put_back(small.slab, small.unit, small.index);
                 if outcome == Ok(Outcome::Spare) {
-                    self.end_spare(&mut owned, usize::from(tenure.class), unit);
+                    self.end_spare(&mut owned, small.class(), small.unit);
                 }
                 outcome.map(drop)
             }
-            None => slab.words(index / 64).ok_or(NotLive).and_then(|words| words.give(1 << (index % 64))),
+            None => small.give(),
         };
         freed.map_err(|NotLive| Error::AlreadyFree { offset: offset.get() })?;
         if let Some(flight) = self.mapping.flight(slot) {
@@ -145,9 +111,9 @@ impl SharedHeap {
             return Ok(None);
         }
         self.attached()?;
-        let Some(Small { slab, tenure, index, .. }) = self.small_block(offset)? else { return Ok(None) };
-        match slab.is_live(index) {
-            true => Ok(Some(slab.shape.size(usize::from(tenure.class)))),
+        let Some(small) = self.small_block(offset)? else { return Ok(None) };
+        match small.is_live() {
+            true => Ok(Some(small.size())),
             false => Err(Error::NotABlock { offset: offset.get() }),
         }
     }
@@ -178,10 +144,54 @@ impl SharedHeap {
     }
 }
 
-/// A block of a slab, live or not.
-struct Small<'s> {
-    slab: Slab<'s>,
-    tenure: Tenure,
-    unit: usize,
-    index: usize,
+impl<'h> Section<'h> {
+    /// Sees to it that a slab of this process of `class` has a free block. Returns whether one has.
+    pub(crate) fn refill(&mut self, owned: &mut Owned, class: usize) -> Result<bool, Error> {
+        let (mapping, slot) = (self.mapping(), self.view().slot);
+        owned.refills += 1;
+        if owned.refills % WANTED_PER_SEARCH == 1 {
+            self.adopt_slabs(owned, SEARCHED)?;
+        }
+        if owned.classes[class].find_room(mapping, slot) {
+            return Ok(true);
+        }
+        let unit = match self.begin_slab(class)? {
+            Some(unit) => unit,
+            None => {
+                self.adopt_slabs(owned, SEARCHED)?;
+                self.end_empty_slabs(owned)?;
+                if owned.classes[class].find_room(mapping, slot) {
+                    return Ok(true);
+                }
+                match self.begin_slab(class)? {
+                    Some(unit) => unit,
+                    None => return Ok(false),
+                }
+            }
+        };
+        if let Some(slab) = mapping.slab(unit) {
+            owned.classes[class].add(slab, unit, 0);
+        }
+        Ok(true)
+    }
+
+    /// The block that this process takes next for `bytes`; `None` when the request is not for slabs, or the heap has no room
+    /// for one.
+    pub(crate) fn choose_small(
+        &mut self,
+        owned: &mut Owned,
+        bytes: usize,
+        align: usize,
+    ) -> Result<Option<(usize, FreeBlock<'h>)>, Error> {
+        let (mapping, slot) = (self.mapping(), self.view().slot);
+        let Some(class) = mapping.layout.shape.and_then(|shape| shape.class_for(bytes, align)) else { return Ok(None) };
+        loop {
+            if let Some(free) = owned.classes[class].choose(mapping, slot) {
+                return Ok(Some((class, free)));
+            }
+            if !self.refill(owned, class)? {
+                return Ok(None);
+            }
+        }
+    }
 }

@@ -4,11 +4,62 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use heapwright_placement::{Block, BlockState, Counters, Engine};
 
+use super::bitmap::{NotLive, Words};
 use super::slab::{SLAB, Slab, Tenure};
 use crate::engine::Placer;
 use crate::error::Error;
 use crate::owners::owner_of;
+use crate::publication::Published;
 use crate::sections::Sections;
+
+/// A block of a slab, live or not.
+#[derive(Clone, Copy)]
+pub(crate) struct Small<'s> {
+    pub(crate) slab: Slab<'s>,
+    pub(crate) tenure: Tenure,
+    pub(crate) unit: usize,
+    pub(crate) index: usize,
+}
+
+impl<'s> Small<'s> {
+    /// The block that begins at `place`, which lies in the heap; `None` if that lies in no slab.
+    #[inline(always)]
+    pub(crate) fn at(sections: &'s Sections, place: usize) -> Result<Option<Small<'s>>, NotLive> {
+        let unit = place / SLAB;
+        let Some(slab) = sections.slab(unit) else { return Ok(None) };
+        let Some(tenure) = slab.tenure() else { return Ok(None) };
+        match slab.shape.index(usize::from(tenure.class), place % SLAB) {
+            Some(index) => Ok(Some(Small { slab, tenure, unit, index })),
+            None => Err(NotLive),
+        }
+    }
+
+    pub(crate) fn class(&self) -> usize {
+        usize::from(self.tenure.class)
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.slab.shape.size(self.class())
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.slab.is_live(self.index)
+    }
+
+    /// The words of the bitmaps that have it, and its bit.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> Option<(Words<'s>, u64)> {
+        Some((self.slab.words(self.index / 64)?, 1 << (self.index % 64)))
+    }
+
+    /// Frees it as one who does not own the slab.
+    #[inline(always)]
+    pub(crate) fn give(&self) -> Result<(), NotLive> {
+        let (words, bit) = self.words().ok_or(NotLive)?;
+        words.give(bit)
+    }
+}
 
 /// The slab that a block of the engine is, if it is one.
 pub(crate) fn slab_in(sections: &Sections, block: Block) -> Option<(Slab<'_>, Tenure)> {
@@ -32,12 +83,7 @@ pub(crate) fn is_in_slab(sections: &Sections, place: usize) -> bool {
 
 /// Frees the block of a slab that begins at `place`, as one who does not own the slab. Returns whether it was live.
 pub(crate) fn give_back(sections: &Sections, place: usize) -> bool {
-    let found = sections.slab(place / SLAB).and_then(|slab| slab.tenure().map(|tenure| (slab, tenure)));
-    let words = found.and_then(|(slab, tenure)| {
-        let index = slab.shape.index(usize::from(tenure.class), place % SLAB)?;
-        slab.words(index / 64).map(|words| (words, 1 << (index % 64)))
-    });
-    words.is_some_and(|(words, bit)| words.give(bit).is_ok())
+    Small::at(sections, place).is_ok_and(|small| small.is_some_and(|small| small.give().is_ok()))
 }
 
 /// Whether a slab begins at `place` in a heap of `size` bytes.
@@ -78,14 +124,42 @@ pub(crate) fn each_part(sections: &Sections, block: Block, mut pass: impl FnMut(
 
 /// The length of the used block that begins at `place`, in a slab or not.
 pub(crate) fn size_of_block(sections: &Sections, engine: &Placer, place: usize) -> Option<usize> {
-    let slab = if place < engine.heap_size() { sections.slab(place / SLAB) } else { None };
-    match slab.and_then(|slab| slab.tenure().map(|tenure| (slab, usize::from(tenure.class)))) {
-        Some((slab, class)) => {
-            let index = slab.shape.index(class, place % SLAB)?;
-            slab.is_live(index).then(|| slab.shape.size(class))
-        }
+    let small = if place < engine.heap_size() { Small::at(sections, place).ok()? } else { None };
+    match small {
+        Some(small) => small.is_live().then(|| small.size()),
         None => engine.usable_size(place),
     }
+}
+
+/// The used block in which `place` lies, in a slab or not.
+pub(crate) fn used_block(sections: &Sections, engine: &Placer, place: usize) -> Option<Block> {
+    let block = engine.block_containing(place).filter(|block| block.state == BlockState::Used)?;
+    let Some((slab, tenure)) = slab_in(sections, block) else { return Some(block) };
+    let size = slab.shape.size(usize::from(tenure.class));
+    let index = (place - block.offset) / size;
+    let is_one = index < slab.shape.blocks(usize::from(tenure.class)) && slab.is_live(index);
+    is_one.then(|| Block { offset: block.offset + index * size, size, state: BlockState::Used })
+}
+
+/// Makes live and free what an operation on record takes from slabs and gives back. Idempotent: the lock's dead holder owned
+/// the slab from which it took, and the owner of the other leaves the freed block alone while that is on record.
+pub(crate) fn redo(sections: &Sections, size: usize, published: &Published) -> Result<(), Error> {
+    let block = |offset: u64| {
+        let refused = Error::Corrupted { what: "the block on record is none", offset };
+        let place = usize::try_from(offset).unwrap_or(0).wrapping_sub(sections.layout.data);
+        let small = if place < size { Small::at(sections, place).ok().flatten() } else { None };
+        small.and_then(|small| small.words()).ok_or(refused)
+    };
+    if published.taken != 0 {
+        let (words, bit) = block(published.taken)?;
+        words.take_again(bit);
+    }
+    if published.freed != 0 {
+        let (words, bit) = block(published.freed)?;
+        // It is not live if it was freed before.
+        let _ = words.give(bit);
+    }
+    Ok(())
 }
 
 /// Verifies that what is marked as a slab is one, and that its bitmaps say nothing of blocks that it does not have.

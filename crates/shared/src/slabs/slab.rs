@@ -1,9 +1,8 @@
 //! A slab: one stretch of the data that is cut into blocks of one size class, and what the segment says of it.
 
-use std::sync::atomic::{
-    AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, compiler_fence,
-};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
+use super::atomics::{AtomicU8, AtomicU64, compiler_fence};
 use super::bitmap::Words;
 use super::classes::{self, granules_of};
 
@@ -87,10 +86,14 @@ impl Shape {
         self.classes
     }
 
-    /// The class of the shortest blocks of at least so many bytes (0 is taken as 1), if there is one.
+    /// The class of the shortest blocks of at least so many bytes (0 is taken as 1) at multiples of `align`, if there is one.
     #[inline(always)]
-    pub(crate) fn class_for(&self, bytes: usize) -> Option<usize> {
-        (bytes <= classes::LONGEST).then(|| classes::class_of(((bytes.max(1) - 1) >> self.shift) + 1))
+    pub(crate) fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
+        // A block lies at a multiple of its length in its slab.
+        let is_coarse = align > 1 << self.shift;
+        let bytes = if is_coarse { bytes.max(1).next_multiple_of(align) } else { bytes };
+        let class = (bytes <= classes::LONGEST).then(|| classes::class_of(((bytes.max(1) - 1) >> self.shift) + 1))?;
+        (!is_coarse || self.size(class).is_multiple_of(align)).then_some(class)
     }
 
     /// The bytes of a block of `class`.
@@ -213,12 +216,13 @@ impl<'s> Slab<'s> {
         self.words(index / 64).is_some_and(|words| words.live() >> (index % 64) & 1 == 1)
     }
 
-    /// Makes free for the owner, who calls this, what others have freed. Returns the number of live blocks.
+    /// Makes free for the owner, who calls this under the segment's lock, what others have freed. Returns the number of
+    /// live blocks.
     pub(crate) fn collect_all(self, class: usize) -> u64 {
         let mut live = 0;
         for at in 0..self.word_count(class) {
             if let Some(words) = self.words(at) {
-                words.collect();
+                words.collect(|| 0);
                 live += u64::from((!words.free() & self.valid(class, at)).count_ones());
             }
         }
@@ -235,6 +239,7 @@ pub(crate) enum Waits {
 }
 
 /// What of a process lies in the segment beside its slot in the process table.
+#[cfg_attr(test, derive(Default))]
 #[repr(C)]
 pub(crate) struct Flight {
     /// The redo word: the offset of the block that is being taken from a slab, else 0.
@@ -248,7 +253,7 @@ pub(crate) struct Flight {
 impl Flight {
     /// From here on the block is undone if its process dies.
     #[inline(always)]
-    pub(crate) fn begin(&self, offset: u64) {
+    fn begin(&self, offset: u64) {
         self.block.store(offset, Relaxed);
         compiler_fence(SeqCst);
     }
@@ -261,8 +266,36 @@ impl Flight {
         compiler_fence(SeqCst);
     }
 
-    pub(crate) fn block(&self) -> u64 {
+    /// The block in flight, or 0.
+    fn block(&self) -> u64 {
         self.block.load(Relaxed)
+    }
+
+    /// Takes a block of one's own slab, at `offset`, which `words` have at `bit`, for the process of `slot`.
+    ///
+    /// The redo word is set before the block is taken, and cleared when its owner is known to be this process.
+    #[inline(always)]
+    pub(crate) fn take(&self, offset: u64, words: Words<'_>, bit: u64, owner: &AtomicU8, slot: u8) {
+        self.begin(offset);
+        owner.store(slot, Relaxed);
+        words.take(bit);
+        self.end();
+    }
+
+    /// Undoes the allocation in flight, of a process that is dead. `find` returns the words of a block, and its bit in them, if
+    /// the block lies in a slab of that process.
+    ///
+    /// Idempotent: the redo word is cleared when the block is free, and until then no other process owns the slab.
+    pub(crate) fn settle<'s>(&self, find: impl FnOnce(u64) -> Option<(Words<'s>, u64)>) {
+        let block = self.block();
+        if block == 0 {
+            return;
+        }
+        if let Some((words, bit)) = find(block) {
+            // It is not live if the process died before it took the block, or after another one has settled this.
+            let _ = words.put_back(bit);
+        }
+        self.end();
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use heapwright_placement::{AllocateError, Engine, Noted};
 
 use super::lane::Owned;
-use super::parts::slab_in;
+use super::parts::{Small, slab_in};
 use super::slab::{SLAB, Tenure};
 use crate::engine::Placer;
 use crate::error::Error;
@@ -19,28 +19,21 @@ const ADOPTED_AT_ONCE: usize = 64;
 /// Whose slabs may be adopted, by the numbers of their slots: all who do not live, and numbers that stand for nobody.
 fn departed(sections: &Sections) -> [bool; 256] {
     let mut departed = [true; 256];
-    let deaths = sections.header().deaths();
+    let deaths = sections.deaths();
     for (slot, departed) in sections.slots().iter().zip(&mut departed) {
         *departed = slot.state(deaths) != Some(ProcessState::Attached);
     }
     departed
 }
 
-/// Undoes the allocation that the process of `slot`, which is dead, had in flight. Idempotent: the redo word is cleared
-/// when the block is free, and until then no other process owns the slab.
+/// Undoes the allocation that the process of `slot`, which is dead, had in flight.
 pub(crate) fn settle(sections: &Sections, size: usize, slot: u8) {
-    let Some(flight) = sections.flight(slot).filter(|flight| flight.block() != 0) else { return };
-    let place = usize::try_from(flight.block()).unwrap_or(0).wrapping_sub(sections.layout.data);
-    let slab = if place < size { sections.slab(place / SLAB) } else { None };
-    let tenure = slab.and_then(|slab| slab.tenure()).filter(|tenure| tenure.slot == slot);
-    if let (Some(slab), Some(tenure)) = (slab, tenure)
-        && let Some(index) = slab.shape.index(usize::from(tenure.class), place % SLAB)
-        && let Some(words) = slab.words(index / 64)
-    {
-        // It is not live if the process died before it took the block, or after another one has settled this.
-        let _ = words.put_back(1 << (index % 64));
-    }
-    flight.end();
+    let Some(flight) = sections.flight(slot) else { return };
+    flight.settle(|offset| {
+        let place = usize::try_from(offset).unwrap_or(0).wrapping_sub(sections.layout.data);
+        let small = if place < size { Small::at(sections, place).ok()? } else { None };
+        small.filter(|small| small.tenure.slot == slot)?.words()
+    });
 }
 
 /// Makes the marks of slabs agree with the engine's blocks, after the engine was put in order: of a slab that was just

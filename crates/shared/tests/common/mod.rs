@@ -1,10 +1,16 @@
 //! Segments for tests, whose names go when the test ends.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+use std::fs;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
-use heapwright_shared::{Error, Place, PolicyKind, Settings, SharedHeap};
+use heapwright_shared::{Access, Error, Place, PolicyKind, Settings, SharedHeap};
+
+/// Where the lock lies in a segment.
+pub const LOCK: u64 = 128;
 
 /// A place that nobody else uses, unlinked when dropped.
 pub struct Spot(Place);
@@ -77,4 +83,71 @@ pub fn reap(child: i32) -> i32 {
 pub fn kill(child: i32) {
     // SAFETY: a child of ours that was not waited for.
     assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0);
+}
+
+pub fn hasty() -> Access {
+    Access { patience: Duration::from_millis(50), ..Access::default() }
+}
+
+pub fn word_at(place: &Place, at: u64) -> u64 {
+    let mut bytes = [0; 8];
+    fs::File::open(place.path()).unwrap().read_exact_at(&mut bytes, at).unwrap();
+    u64::from_ne_bytes(bytes)
+}
+
+/// One word in memory that children share.
+pub fn shared_word() -> &'static AtomicU64 {
+    // SAFETY: a new mapping, which is never unmapped, and zero is a value of the word.
+    unsafe {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        let page = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        assert_ne!(page, libc::MAP_FAILED);
+        &*page.cast::<AtomicU64>()
+    }
+}
+
+pub fn await_at_least(word: &AtomicU64, value: u64) {
+    while word.load(Ordering::Acquire) < value {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+pub fn end(child: i32) {
+    kill(child);
+    assert_eq!(reap(child), -libc::SIGKILL);
+}
+
+pub fn stop(child: i32) {
+    let mut status = 0;
+    // SAFETY: a child of ours; waits until it has stopped.
+    unsafe {
+        libc::kill(child, libc::SIGSTOP);
+        assert_eq!(libc::waitpid(child, &mut status, libc::WUNTRACED), child);
+    }
+    assert!(libc::WIFSTOPPED(status));
+}
+
+pub fn go_on(child: i32) {
+    // SAFETY: a child of ours.
+    unsafe { libc::kill(child, libc::SIGCONT) };
+}
+
+/// Stops a child that works on the segment until it is stopped while it holds the lock.
+pub fn stop_while_it_holds_the_lock(child: i32, place: &Place) {
+    for _ in 0..2000 {
+        std::thread::sleep(Duration::from_millis(1));
+        stop(child);
+        if word_at(place, LOCK) != 0 {
+            return;
+        }
+        go_on(child);
+    }
+    panic!("the child was never stopped while it held the lock");
+}
+
+pub fn work_for_ever(heap: &SharedHeap) -> bool {
+    loop {
+        let block = heap.allocate(100).unwrap();
+        heap.deallocate(block).unwrap();
+    }
 }
