@@ -88,7 +88,7 @@ pub struct Arguments {
     pub at: Option<u64>,
 
     /// Guess first: before each placement of the trace is shown, choose the hole that the policy will take.
-    #[arg(long, requires = "trace", conflicts_with = "once")]
+    #[arg(long, conflicts_with = "once")]
     pub quiz: bool,
 
     /// The seed of random fit.
@@ -130,6 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let Arguments { policy, rules, at, once, quiz, .. } = arguments;
         return trace::run(&trace::Plan { path, policies: policy, rules, at: *at, once: *once, quiz: *quiz });
     }
+    ensure!(!arguments.quiz, "--quiz asks about the placements of a TRACE: record the program first");
     if let Some(pid) = arguments.pid {
         ensure!(!arguments.rules.are_given(), "process {pid} has its rules already: leave them out");
         return watch_process(arguments, pid);
