@@ -93,16 +93,25 @@ enum {
     HW_STATISTICS_OFF = 1 /* saves 136 bytes of metadata; hw_counters_of returns HW_NO_STATISTICS */
 };
 
-/* Options besides the policy. All zeros is the default, and so is a null pointer. Sizes are in bytes. */
+/* How a growing heap gets longer when no hole fits. */
+enum {
+    HW_GROWTH_STEPS = 0,  /* by what is missing behind the last hole, in whole steps */
+    HW_GROWTH_EXTEND = 1, /* by exactly what is missing behind the last hole */
+    HW_GROWTH_APPEND = 2  /* by exactly the block, behind the last hole */
+};
+
+/* Options besides the policy: the rules of the heap. All zeros is the default, and so is a null pointer. Sizes are in bytes. */
 typedef struct hw_options {
-    uint32_t granule;       /* the smallest unit and the least alignment: a power of two up to 4096; 0 stands for 16,
-                               the only one of growing heaps */
-    uint32_t header;        /* bytes before every block: a multiple of the granule up to 4096; fixed heaps only */
-    uint32_t min_remainder; /* a shorter remainder stays with the block; up to 1 MiB, fixed heaps only */
+    uint32_t granule;       /* the smallest unit and the least alignment: a power of two up to 4096; 0 stands for 16 */
+    uint32_t header;        /* bytes before every block: a multiple of the granule up to 4096 */
+    uint32_t min_remainder; /* a shorter remainder stays with the block; up to 1 MiB */
     uint32_t statistics;    /* HW_STATISTICS_... */
     uint64_t seed;          /* the seed of random fit */
     size_t capacity;        /* address space of a growing heap; 0 stands for 1 TiB, or less where the system grants
                                less; 0 for fixed heaps */
+    uint32_t growth;        /* HW_GROWTH_...; 0 for fixed heaps */
+    uint32_t growth_step;   /* the step of HW_GROWTH_STEPS: a multiple of the granule; 0 stands for 64 KiB, and is the
+                               only one without steps and for fixed heaps */
 } hw_options;
 
 /* Creates a heap in `bytes` bytes of memory at any address, which belong to the heap until it is destroyed: handle,

@@ -5,13 +5,13 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::slice;
 
-use heapwright_heaps::{Chosen, CreateError, FixedHeap, GrowingHeap, PolicyKind, Rules, Settings, Statistics};
+use heapwright_heaps::{Chosen, CreateError, FixedHeap, GrowingHeap, Growth, PolicyKind, Rules, Settings, Statistics};
 
 use crate::handle::{FixedHandle, GrowingHandle, Handle};
 use crate::out::{store_handle, text_of};
 use crate::types::{Options, Status};
 
-/// The default granule in bytes, and the only one of growing heaps.
+/// The default granule in bytes.
 const GRANULE: u32 = 16;
 
 pub(crate) fn policy_of(number: u32) -> Result<PolicyKind, Status> {
@@ -85,16 +85,31 @@ fn place_fixed(
 
 /// The rules of a fixed heap.
 fn rules_of(options: &Options) -> Result<Rules, Status> {
-    if options.capacity != 0 {
+    if options.capacity != 0 || options.growth != 0 || options.growth_step != 0 {
         return Err(Status::BadOptions);
     }
     Ok(Rules {
-        granule: if options.granule == 0 { GRANULE } else { options.granule },
+        granule: granule_of(options),
         header: options.header,
         min_remainder: options.min_remainder,
         statistics: statistics_of(options)?,
         ..Rules::default()
     })
+}
+
+fn granule_of(options: &Options) -> u32 {
+    if options.granule == 0 { GRANULE } else { options.granule }
+}
+
+/// The growth of a growing heap; `usual` where the options leave it open.
+fn growth_of(options: &Options, usual: Growth) -> Result<Growth, Status> {
+    match (options.growth, options.growth_step) {
+        (0, 0) => Ok(usual),
+        (0, step) => Ok(Growth::Pages(step)),
+        (1, 0) => Ok(Growth::Extend),
+        (2, 0) => Ok(Growth::Append),
+        _ => Err(Status::BadOptions),
+    }
 }
 
 /// Memory that belongs to a heap until the heap is destroyed.
@@ -197,12 +212,15 @@ pub(crate) unsafe fn growing(policy: u32, options: *const Options, out: *mut *mu
 }
 
 fn place_growing(policy: PolicyKind, options: &Options) -> Result<*mut Handle, Status> {
-    if !matches!(options.granule, 0 | GRANULE) || options.header != 0 || options.min_remainder != 0 {
-        return Err(Status::BadOptions);
-    }
     let usual = Settings::default();
+    let granule = granule_of(options);
+    let most = policy.most_granules().saturating_mul(granule as usize);
     let settings = Settings {
-        capacity: if options.capacity == 0 { usual.capacity } else { options.capacity },
+        capacity: if options.capacity == 0 { usual.capacity.min(most) } else { options.capacity },
+        granule,
+        header: options.header,
+        min_remainder: options.min_remainder,
+        growth: growth_of(options, usual.growth)?,
         seed: options.seed,
         statistics: statistics_of(options)?,
         ..usual

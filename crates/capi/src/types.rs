@@ -224,6 +224,10 @@ pub struct Options {
     pub seed: u64,
     /// Address space of a growing heap in bytes; 0 stands for 1 TiB.
     pub capacity: usize,
+    /// 0: by steps; 1: by what is missing; 2: by the block. 0 for fixed heaps.
+    pub growth: u32,
+    /// Bytes of a step; 0 stands for 64 KiB.
+    pub growth_step: u32,
 }
 
 /// `hw_block`.

@@ -136,7 +136,9 @@ macro_rules! layout {
 #[test]
 fn the_header_and_the_library_agree() {
     let expected = [
-        layout!("hw_options" = Options { granule, header, min_remainder, statistics, seed, capacity }),
+        layout!(
+            "hw_options" = Options { granule, header, min_remainder, statistics, seed, capacity, growth, growth_step }
+        ),
         layout!("hw_block" = Block { address, size, used }),
         layout!("hw_holes" = Holes { count, total, smallest, largest, mean, deviation, fragmentation, by_doubling }),
         layout!(

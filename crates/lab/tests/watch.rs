@@ -342,3 +342,20 @@ fn unwatchable_processes_are_reported_with_a_remedy() {
     assert!(said(&[], 1).contains("give `-- PROGRAM`"));
     assert!(said(&["--detach", "--", "true"], 2).contains("--output"));
 }
+
+#[test]
+fn a_quiz_that_cannot_be_asked_is_an_error_that_says_why() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/sqlite.hwt");
+    let said = |arguments: &[&str]| {
+        let output = watch(&[&[trace, "--quiz"], arguments].concat());
+        assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}");
+        text(&output.stderr)
+    };
+    assert!(said(&[]).contains("asks on a terminal"));
+    assert!(said(&["--once"]).contains("--once"));
+    assert!(said(&["-p", "random"]).contains("cannot be guessed"));
+    assert!(said(&["-p", "first", "-p", "best"]).contains("one policy"));
+    assert!(said(&["--split", "high"]).contains("reference engine"));
+    let output = watch(&["--quiz", "--", "true"]);
+    assert!(!output.status.success() && text(&output.stderr).contains("TRACE"));
+}

@@ -157,6 +157,22 @@ fn a_program_that_cannot_be_started_is_reported_on_the_restored_terminal() {
 }
 
 #[test]
+fn a_quiz_asks_and_judges_the_guess() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/sqlite.hwt");
+    let mut session = Session::start(&[trace, "-p", "first", "--quiz"]);
+    session.wait_for("first fit take?");
+    // The lowest hole that fits is chosen at first.
+    session.press("\r");
+    session.wait_for("Right.");
+    session.press("\r");
+    session.wait_for("take?");
+    session.press("2\r");
+    session.wait_for("Wrong");
+    session.press("q");
+    assert_eq!(session.end().code(), Some(0));
+}
+
+#[test]
 fn a_trace_is_played_stepped_and_quit() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/sqlite.hwt");
     let mut session = Session::start(&[trace, "-p", "best", "--at", "99"]);

@@ -1,5 +1,10 @@
-//! A lock that never allocates: one word, a short spin, then a futex. The word names the owner, so that a thread that
-//! forks recognises the locks that it holds.
+//! A lock that never allocates: one word, a spin, then a futex. The word names the owner, so that a thread that forks
+//! recognises the locks that it holds.
+//!
+//! A lock that moves to another processor costs more than a short section under it, because the data behind the lock
+//! moves too. Threads that wait therefore look at the word less and less often, so that the owner can take the lock many
+//! times in a row. A thread that has waited long for one owner asks for the lock, and the owner pauses after its next
+//! release. ARCHITECTURE.md ("Threads under a policy") has the figures.
 
 use core::cell::{Cell, UnsafeCell};
 use core::hint::spin_loop;
@@ -23,8 +28,25 @@ const FOR_FORK: u32 = 1 << 30;
 /// A thread may sleep until the lock is free.
 const AWAITED: u32 = 1 << 31;
 
-/// Number of spins before a thread sleeps: about as long as an allocation takes.
-const SPINS: u32 = 100;
+/// A waiting thread has run out of patience: the owner pauses after the release.
+const WANTED: u32 = 1 << 29;
+
+/// Number of spins before a thread sleeps, some 50 µs: waking a thread costs its owner and itself several.
+const SPINS: u32 = 2000;
+
+/// Number of spins for the same owner before a thread asks for the lock: 20 to 30 µs, in which the owner allocates some
+/// 200 blocks.
+const PATIENCE_SPINS: u32 = SPINS / 2;
+
+/// The most spins between two looks at the word.
+const MOST_SPINS_BETWEEN: u32 = 256;
+
+/// The lock is taken when it is free at two looks with this many spins in between. A program that frees a block and
+/// allocates the next one at once has the lock back by then.
+const SPINS_TO_BE_FREE: u32 = 8;
+
+/// The most spins for which the owner pauses: the word reaches another processor several times in between.
+const PAUSE_SPINS: u32 = 16;
 
 /// How long a fork waits for a lock that may never be free, in nanoseconds.
 pub(crate) const PATIENCE: u64 = 20_000_000;
@@ -240,22 +262,54 @@ impl Word {
     #[cold]
     #[inline(never)]
     fn wait(&self) {
-        let me = this_thread();
-        for _ in 0..SPINS {
-            spin_loop();
-            let word = self.0.load(Ordering::Relaxed);
-            if word == FREE && self.try_take(me) || self.is_held_for_own_fork() {
-                return;
-            }
-        }
-        loop {
+        let mut taken = this_thread();
+        while !self.spin(taken) {
+            // Other threads may still sleep.
+            taken |= AWAITED;
             match self.0.load(Ordering::Relaxed) {
-                // Other threads may still sleep.
-                FREE if self.try_take(me | AWAITED) => return,
+                FREE if self.try_take(taken) => return,
                 FREE => {}
                 word => self.sleep_while(word),
             }
         }
+    }
+
+    /// Waits for a bounded time; returns whether the calling thread holds the lock.
+    fn spin(&self, taken: u32) -> bool {
+        let (mut spent, mut between) = (0, 1);
+        let (mut owner, mut owner_since) = (FREE, 0);
+        let mut was_free = false;
+        while spent < SPINS {
+            let spins = if was_free { SPINS_TO_BE_FREE } else { between };
+            (0..spins).for_each(|_| spin_loop());
+            spent += spins;
+            let word = self.0.load(Ordering::Relaxed);
+            let is_patient = spent - owner_since < PATIENCE_SPINS;
+            if word == FREE {
+                if (was_free || !is_patient) && self.try_take(taken) {
+                    return true;
+                }
+                was_free = true;
+                continue;
+            }
+            if self.is_held_for_own_fork() {
+                return true;
+            }
+            was_free = false;
+            if word & OWNER != owner {
+                // Patience begins again: among many threads, too, the lock stays with one for a while.
+                (owner, owner_since) = (word & OWNER, spent);
+            } else if is_patient {
+                between = (2 * between).min(MOST_SPINS_BETWEEN);
+            } else {
+                between = 1;
+                if word & WANTED == 0 {
+                    // Where this fails, the word has changed, and is looked at again.
+                    let _ = self.0.compare_exchange(word, word | WANTED, Ordering::Relaxed, Ordering::Relaxed);
+                }
+            }
+        }
+        false
     }
 
     /// Marks the lock, which has this word, as awaited, and sleeps until it is freed. May return early.
@@ -272,8 +326,17 @@ impl Word {
     #[inline(never)]
     fn let_go_otherwise(&self) {
         // The thread that holds it for a fork has taken it again, and still needs it.
-        if !self.is_held_for_fork() && self.0.swap(FREE, Ordering::Release) & AWAITED != 0 {
+        if self.is_held_for_fork() {
+            return;
+        }
+        let word = self.0.swap(FREE, Ordering::Release);
+        if word & AWAITED != 0 {
             wake(&self.0, 1);
+        } else if word & WANTED != 0 {
+            let mut spins = 0..PAUSE_SPINS;
+            while self.0.load(Ordering::Relaxed) == FREE && spins.next().is_some() {
+                spin_loop();
+            }
         }
     }
 }
@@ -356,5 +419,29 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(10));
         LOCK.word.0.store(FREE, Ordering::Release);
         sleeper.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_long_asks_for_the_lock_and_gets_it_after_the_release() {
+        static LOCK: Lock<u32> = Lock::new(0);
+        LOCK.hold();
+        let waiter = std::thread::spawn(|| *LOCK.lock() += 1);
+        while LOCK.word.0.load(Ordering::Relaxed) & WANTED == 0 {
+            std::thread::yield_now();
+        }
+        // SAFETY: this thread took the lock above.
+        unsafe { LOCK.let_go() };
+        waiter.join().unwrap();
+        assert_eq!(*LOCK.lock(), 1);
+    }
+
+    #[test]
+    fn threads_that_take_the_lock_in_turns_lose_no_change() {
+        static LOCK: Lock<u64> = Lock::new(0);
+        let times = if cfg!(miri) { 50 } else { 50_000 };
+        let threads = [(); 6].map(|()| std::thread::spawn(move || (0..times).for_each(|_| *LOCK.lock() += 1)));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(*LOCK.lock(), 6 * times);
+        assert_eq!(LOCK.word.0.load(Ordering::Relaxed), FREE);
     }
 }

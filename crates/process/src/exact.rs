@@ -7,6 +7,8 @@ use heapwright_heaps::{BlockState, FreeError, MappedHeap, OutOfMemory, ResizeErr
 use heapwright_os::page_size;
 
 use crate::heap::{NotResized, Resized};
+#[cfg(test)]
+use crate::order::{Call, record};
 use crate::ruled::Ruled;
 
 /// A block as an error message describes it.
@@ -25,23 +27,31 @@ pub(crate) enum Exact<'state> {
 impl Exact<'_> {
     #[inline(always)]
     pub(crate) fn allocate(self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        match self {
+        let placed = match self {
             Exact::Growing(heap) => heap.allocate(layout),
             Exact::Mapped(heap) => heap.allocate(layout),
-        }
+        };
+        #[cfg(test)]
+        record(Call::Allocate { layout, placed: placed.ok().map(NonNull::addr) });
+        placed
     }
 
     pub(crate) fn allocate_zeroed(self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        match self {
+        let placed = match self {
             Exact::Growing(heap) => heap.allocate_zeroed(layout),
             Exact::Mapped(heap) => heap.allocate(layout),
-        }
+        };
+        #[cfg(test)]
+        record(Call::Allocate { layout, placed: placed.ok().map(NonNull::addr) });
+        placed
     }
 
     /// # Safety
     /// If a live block starts at `block`, the program does not use it any more.
     #[inline(always)]
     pub(crate) unsafe fn free(self, block: NonNull<u8>) -> Result<(), FreeError> {
+        #[cfg(test)]
+        record(Call::Free { block: block.addr() });
         // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
         // requires.
         unsafe {
@@ -88,6 +98,8 @@ impl Exact<'_> {
                 unsafe { heap.resize(block, before, layout.size()) }.map_err(|OutOfMemory| ResizeError::NoRoom)
             }
         };
+        #[cfg(test)]
+        record(Call::Resize { block: block.addr(), before, after: layout.size(), is_done: resized.is_ok() });
         match resized {
             Ok(block) => Ok(Resized::Done(block)),
             Err(ResizeError::NotABlock) => Err(NotResized::NotABlock),

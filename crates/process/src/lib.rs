@@ -16,6 +16,9 @@
 //! No code here calls a function of the malloc family or allocates.
 #![no_std]
 
+#[cfg(test)]
+extern crate std;
+
 mod beacon;
 mod calls;
 mod classes;
@@ -26,6 +29,8 @@ mod front;
 mod heap;
 mod information;
 mod inspect;
+#[cfg(test)]
+mod order;
 mod ruled;
 mod settings;
 mod state;

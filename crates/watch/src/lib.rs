@@ -54,10 +54,12 @@ Examples:
   heapwright watch --pid 4711                        a process, for example of `heapwright run`
   heapwright watch gcc.hwt -p first -p best          explains a trace under two policies
   heapwright watch gcc.hwt --rules report000         by the rules of a published allocator
+  heapwright watch gcc.hwt -p best --quiz            asks where each block goes before it is shown
   heapwright watch --once --after 2 -- python3 x.py  one picture after two seconds, as text
 
 Keys: q quit, z and Z zoom, up, down, PgUp and PgDn move, 0 the whole heap, Tab another process (another
 policy), space pause. For a trace: left and right step, + and - speed, g go to an event, s other policy.
+With --quiz: left, right and 1 to 9 choose a hole, Enter guesses, and goes on.
 
 The program is not slowed down: its memory is read from outside. Its output is shown below its heap,
 or goes to a file. It reads standard input unless that is the terminal.
@@ -84,6 +86,10 @@ pub struct Arguments {
     /// Start after this event of the trace, paused.
     #[arg(long, value_name = "EVENT", requires = "trace")]
     pub at: Option<u64>,
+
+    /// Guess first: before each placement of the trace is shown, choose the hole that the policy will take.
+    #[arg(long, conflicts_with = "once")]
+    pub quiz: bool,
 
     /// The seed of random fit.
     #[arg(long, value_name = "N")]
@@ -121,9 +127,10 @@ pub struct Arguments {
 /// Watches the given program, process or trace.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.trace {
-        let Arguments { policy, rules, at, once, .. } = arguments;
-        return trace::run(&trace::Plan { path, policies: policy, rules, at: *at, once: *once });
+        let Arguments { policy, rules, at, once, quiz, .. } = arguments;
+        return trace::run(&trace::Plan { path, policies: policy, rules, at: *at, once: *once, quiz: *quiz });
     }
+    ensure!(!arguments.quiz, "--quiz asks about the placements of a TRACE: record the program first");
     if let Some(pid) = arguments.pid {
         ensure!(!arguments.rules.are_given(), "process {pid} has its rules already: leave them out");
         return watch_process(arguments, pid);

@@ -235,6 +235,61 @@ static void short_regions(unsigned policy) {
     CHECK(hw_metadata_bytes(1024, 99, &options) == 0 && hw_least_bytes(99, NULL) == 0);
 }
 
+/* The bytes of a heap's blocks and holes. */
+static uint64_t length_of(hw_heap *heap) {
+    hw_counters counters;
+    CHECK(hw_counters_of(heap, &counters) == HW_OK);
+    return counters.heap_size;
+}
+
+/* Growing heaps by the rules of allocators with headers, and by rules that do not exist. */
+static void rules_of_growth(unsigned policy) {
+    hw_heap *heap = NULL;
+    hw_options options;
+    memset(&options, 0, sizeof options);
+    options.granule = 4;
+    options.header = 24;
+    options.growth = HW_GROWTH_APPEND;
+    CHECK(hw_create_growing(policy, &options, &heap) == HW_OK);
+    char *first = (char *)hw_allocate(heap, 98), *second = (char *)hw_allocate(heap, 10);
+    CHECK(first != NULL && second == first + 100 + 24 && length_of(heap) == 2 * 24 + 100 + 12);
+    CHECK(hw_usable_size(heap, first) == 100 && hw_free(heap, second) == HW_OK);
+    /* Behind the hole, not in it. */
+    CHECK(hw_allocate(heap, 40) == second + 12 + 24 && length_of(heap) == 160 + 24 + 40);
+    CHECK(hw_destroy(heap) == HW_OK);
+
+    options.growth = HW_GROWTH_EXTEND;
+    options.min_remainder = 64;
+    CHECK(hw_create_growing(policy, &options, &heap) == HW_OK);
+    first = (char *)hw_allocate(heap, 100);
+    CHECK(hw_free(heap, first) == HW_OK && hw_allocate(heap, 160) == first && length_of(heap) == 24 + 160);
+    CHECK(hw_free(heap, first) == HW_OK && hw_allocate(heap, 100) == first);
+    /* The 60 bytes behind it are too few for a hole. */
+    CHECK(hw_usable_size(heap, first) == 160 && hw_check(heap, NULL) == HW_OK && hw_destroy(heap) == HW_OK);
+
+    options.growth = HW_GROWTH_STEPS;
+    options.growth_step = 1000;
+    CHECK(hw_create_growing(policy, &options, &heap) == HW_OK);
+    CHECK(hw_allocate(heap, 100) != NULL && length_of(heap) == 1000);
+    CHECK(hw_allocate(heap, 900000) != NULL && length_of(heap) == 901000);
+    CHECK(hw_destroy(heap) == HW_OK);
+
+    options.growth_step = 1002;
+    CHECK(hw_create_growing(policy, &options, &heap) == HW_BAD_OPTIONS && heap == NULL);
+    options.growth_step = 1000;
+    options.growth = HW_GROWTH_EXTEND;
+    CHECK(hw_create_growing(policy, &options, &heap) == HW_BAD_OPTIONS);
+    options.growth = 3;
+    options.growth_step = 0;
+    CHECK(hw_create_growing(policy, &options, &heap) == HW_BAD_OPTIONS);
+    static char memory[16384];
+    options.growth = HW_GROWTH_APPEND;
+    CHECK(hw_create_in(memory, sizeof memory, policy, &options, &heap) == HW_BAD_OPTIONS);
+    CHECK(hw_least_bytes(policy, &options) == 0 && hw_metadata_bytes(1024, policy, &options) == 0);
+    options.growth = 0;
+    CHECK(hw_create_in(memory, sizeof memory, policy, &options, &heap) == HW_OK && hw_destroy(heap) == HW_OK);
+}
+
 int main(void) {
     static char memory[16384];
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {
@@ -252,6 +307,9 @@ int main(void) {
     name_everything();
     small_heap();
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) short_regions(policy);
+    for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {
+        if (policy != HW_BUDDY) rules_of_growth(policy);
+    }
     puts("heapwright: ok");
     return 0;
 }

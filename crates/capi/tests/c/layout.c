@@ -15,6 +15,8 @@ int main(void) {
     FIELD(hw_options, statistics);
     FIELD(hw_options, seed);
     FIELD(hw_options, capacity);
+    FIELD(hw_options, growth);
+    FIELD(hw_options, growth_step);
     SIZE(hw_block);
     FIELD(hw_block, address);
     FIELD(hw_block, size);

@@ -87,14 +87,30 @@ impl<P: Policy> GrowingHeap<P> {
 
     /// Extends the heap to `end` bytes and, if the system has the memory, ahead of that.
     pub(super) fn extend_to(&mut self, end: usize, short: Short) -> Result<(), Refused> {
-        let before = self.region.committed();
-        let least = end.checked_next_multiple_of(page_size()).ok_or(Refused)?;
-        if least > self.design.capacity {
+        let (before, most) = (self.region.committed(), self.design.capacity);
+        if end > most {
             return Err(Refused);
         }
+        let unit = self.unit();
+        let whole = |bytes: usize| bytes.checked_next_multiple_of(unit).unwrap_or(most).min(most);
+        let least = whole(end);
         let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
-        let generous = least.saturating_add(ahead).min(self.design.capacity);
+        let generous = whole(least.saturating_add(ahead));
         self.extend_exactly(before, generous, short).or_else(|Refused| self.extend_exactly(before, least, short))
+    }
+
+    /// Returns the bytes of which the heap's memory is a multiple: whole pages, and whole steps of a heap that grows by
+    /// steps. The engine grows no further than the memory: elsewhere, a step that ends there would be too short, and
+    /// the free tail not what the rule makes of it.
+    fn unit(&self) -> usize {
+        match self.design.rules.growth {
+            Growth::Pages(step) => {
+                let (step, page) = (step as usize, page_size());
+                let shared = 1usize << step.trailing_zeros().min(page.trailing_zeros());
+                step / shared * page
+            }
+            Growth::Fixed | Growth::Append | Growth::Extend => page_size(),
+        }
     }
 
     /// Extends the heap from `before` to `end` bytes, whole pages. Where that is refused, nothing has changed but the
@@ -111,5 +127,26 @@ impl<P: Policy> GrowingHeap<P> {
         self.short = short;
         P::set_limit(&mut self.placement.engine, reach);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::alloc::Layout;
+
+    use super::*;
+    use crate::growing::Settings;
+
+    /// Blocks of odd lengths, each longer than a step, so that memory is committed at each.
+    #[test]
+    fn a_heap_that_grows_by_steps_is_a_multiple_of_the_step() {
+        for step in [48, 4096, 12_288, 64 << 10, 3 << 20] {
+            let settings = Settings { growth: Growth::Pages(step), ..Settings::default() };
+            let mut heap = GrowingHeap::<crate::Chosen>::with(PolicyKind::Worst, &settings).unwrap();
+            for length in (1..200).map(|number| number * 997) {
+                heap.allocate(Layout::from_size_align(length, 1).unwrap()).unwrap();
+                assert!(heap.heap_size().is_multiple_of(step as usize), "{} with {step}", heap.heap_size());
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ impl Hole {
 }
 
 /// A heap before an event.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
     /// All holes in address order, including the free tail.
     pub holes: Vec<Hole>,

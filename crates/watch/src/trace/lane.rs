@@ -3,10 +3,11 @@
 use anyhow::Result;
 use heapwright_placement::{Engine, PolicyKind};
 use heapwright_replay::{Effect, Model, Simulation};
-use heapwright_trace::Event;
+use heapwright_trace::{DEFAULT_ALIGN, Event};
 
-use super::before::Before;
-use super::story::{Story, range};
+use super::before::{Before, Need};
+use super::quiz::Question;
+use super::story::{Story, call, range};
 use crate::history::{History, Point};
 
 /// A heap under a policy.
@@ -78,6 +79,21 @@ impl Lane {
         let before = Before::of(engine, self.rover, block.map_or(0..0, |block| range(engine, &self.model, block)));
         let effect = self.take(event);
         self.story = Some(Story::of(event, &effect, &before, self.simulation.engine(), &self.model));
+    }
+
+    /// Returns the question where `event`, the next one, places its block; `None` if it does not choose between holes.
+    /// Time: a walk of the heap.
+    pub fn question(&self, event: &Event) -> Option<Question> {
+        let Event::Allocate { kind, size, align, .. } = *event else { return None };
+        let Model { rules, requests, policy, .. } = &self.model;
+        let named = if align == DEFAULT_ALIGN { 1 } else { align as usize };
+        let mut need = Need::of(requests.bytes(size as usize)?, requests.align(named), rules);
+        if *policy == PolicyKind::Buddy {
+            need.len = need.len.max(need.align).checked_next_power_of_two()?;
+        }
+        let before = Before::of(self.simulation.engine(), self.rover, 0..0);
+        let holes: Vec<_> = before.holes.iter().copied().filter(|&hole| need.fits(hole)).collect();
+        (holes.len() > 1).then(|| Question { call: call(kind, size as usize, align), before, holes, chosen: 0 })
     }
 
     /// Samples the heap for the history. Time: a walk of the heap.

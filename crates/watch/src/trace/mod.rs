@@ -1,12 +1,13 @@
 //! `heapwright watch TRACE`: what each event of a trace does to a heap, and why the policy put a block where it did.
 //!
 //! From the bottom up: `before` (a heap before an event), `why` (the reason for a placement), `story` (the explanation
-//! of an event), `lane` (a heap under a policy), `player` (a trace and its heaps in time), `screen` and `show` (the
-//! user interface).
+//! of an event), `lane` (a heap under a policy), `player` (a trace and its heaps in time), `quiz` (guess first),
+//! `screen` and `show` (the user interface).
 
 mod before;
 mod lane;
 mod player;
+mod quiz;
 mod screen;
 mod show;
 mod story;
@@ -14,7 +15,7 @@ mod story;
 mod tests;
 mod why;
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub struct Plan<'p> {
     pub at: Option<u64>,
     /// Whether to print one picture and exit.
     pub once: bool,
+    /// Whether the user guesses each placement before it is shown.
+    pub quiz: bool,
 }
 
 /// The most policies that are shown side by side.
@@ -58,6 +61,9 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
     let heaps: Vec<Model> =
         policies(&set, plan.policies)?.into_iter().map(|policy| Model::of_set(policy, &set)).collect();
     let mut player = Player::open(plan.path, &heaps, choices)?;
+    if plan.quiz {
+        check_quiz(&heaps)?;
+    }
     if let Some(at) = plan.at {
         player.is_paused = true;
         player.seek(at)?;
@@ -66,8 +72,20 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
         warn_of_damage(plan.path, player.damage.as_ref());
         return print(&mut player, plan.at);
     }
-    let end = Show::of(player).run(&mut Terminal::take()?)?;
+    let show = if plan.quiz { Show::asking(player) } else { Show::of(player) };
+    let end = show.run(&mut Terminal::take()?)?;
     Ok(end.map_or(ExitCode::SUCCESS, launch::end_by))
+}
+
+/// Refuses a quiz that cannot be asked or answered.
+fn check_quiz(heaps: &[Model]) -> Result<()> {
+    let [heap] = heaps else { bail!("--quiz asks about one policy: leave the other out") };
+    ensure!(heap.policy != PolicyKind::Random, "--quiz: random fit draws a hole, which cannot be guessed");
+    if let Some(reason) = heap.odd_reason() {
+        bail!("--quiz has no explanations for the reference engine ({reason})");
+    }
+    ensure!(io::stdout().is_terminal(), "--quiz asks on a terminal, and standard output is none");
+    Ok(())
 }
 
 /// Returns the policies of these names; the first one that the rules allow if none is named.

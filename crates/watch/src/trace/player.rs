@@ -10,6 +10,7 @@ use heapwright_replay::Model;
 use heapwright_trace::{Event, ReadError, Reader};
 
 use super::lane::Lane;
+use super::quiz::Question;
 
 /// The longest work between two pictures.
 const BUDGET: Duration = Duration::from_millis(25);
@@ -30,6 +31,8 @@ const FASTEST: u64 = 1_000_000_000;
 pub struct Player {
     path: PathBuf,
     reader: Reader<'static>,
+    /// The next event, if it was read already.
+    ahead: Option<Event>,
     /// The heaps.
     pub lanes: Vec<Lane>,
     /// The heaps that a lane can change to.
@@ -57,6 +60,7 @@ impl Player {
         Ok(Player {
             path: path.to_owned(),
             reader: open(path)?,
+            ahead: None,
             lanes: heaps.iter().map(|&model| Lane::new(model)).collect::<Result<_>>()?,
             choices,
             count,
@@ -125,6 +129,7 @@ impl Player {
 
     fn restart(&mut self) -> Result<()> {
         self.reader = open(&self.path)?;
+        self.ahead = None;
         self.at = 0;
         for lane in &mut self.lanes {
             *lane = Lane::new(*lane.model())?;
@@ -158,20 +163,52 @@ impl Player {
         let (mut explain, every) = (false, (self.count / MOMENTS).max(1));
         while self.at < goal && !explain {
             explain = self.at + 1 == goal || (self.at.is_multiple_of(STRIDE) && start.elapsed() > BUDGET);
-            let Some(event) = next(&mut self.reader).with_context(|| self.path.display().to_string())? else { break };
-            self.at += 1;
-            for lane in &mut self.lanes {
-                if explain {
-                    lane.explain(&event);
-                } else {
-                    lane.apply(&event);
-                }
-                if self.at.is_multiple_of(every) {
-                    lane.note();
-                }
-            }
+            let Some(event) = self.next_event()? else { break };
+            self.apply(&event, if explain { Lane::explain } else { Lane::apply }, every);
         }
         Ok(())
+    }
+
+    /// Applies an event, and samples the heaps every so many events.
+    fn apply(&mut self, event: &Event, by: fn(&mut Lane, &Event), every: u64) {
+        self.at += 1;
+        for lane in &mut self.lanes {
+            by(lane, event);
+            if self.at.is_multiple_of(every) {
+                lane.note();
+            }
+        }
+    }
+
+    /// Applies the next event and explains it.
+    pub fn apply_one(&mut self) -> Result<()> {
+        let every = (self.count / MOMENTS).max(1);
+        if let Some(event) = self.next_event()? {
+            self.apply(&event, Lane::explain, every);
+        }
+        Ok(())
+    }
+
+    /// Applies events until the next one chooses between holes of the first heap, or until the time is over.
+    pub fn advance_to_question(&mut self) -> Result<Option<Question>> {
+        let (start, every) = (Instant::now(), (self.count / MOMENTS).max(1));
+        while start.elapsed() <= BUDGET {
+            let Some(event) = self.next_event()? else { return Ok(None) };
+            let question = self.lanes[0].question(&event);
+            if question.is_some() {
+                self.ahead = Some(event);
+                return Ok(question);
+            }
+            self.apply(&event, Lane::apply, every);
+        }
+        Ok(None)
+    }
+
+    fn next_event(&mut self) -> Result<Option<Event>> {
+        match self.ahead.take() {
+            None => next(&mut self.reader).with_context(|| self.path.display().to_string()),
+            event => Ok(event),
+        }
     }
 }
 

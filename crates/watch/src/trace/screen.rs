@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{LineGauge, Paragraph, Wrap};
 
 use super::lane::Lane;
+use super::quiz::Verdict;
 use super::show::Show;
 use crate::panels::{COUNTERS, FIGURES, Figures, Holes, Past, keys, section};
 use crate::picture::{self, Picture, QUIET, legend};
@@ -92,8 +93,11 @@ fn draw_title(frame: &mut Frame, show: &Show, area: Rect) {
         state,
     ]);
     frame.render_widget(line, area);
-    frame
-        .render_widget(Line::from(format!("{} events a second ", number::grouped(player.speed))).right_aligned(), area);
+    let corner = match &show.quiz {
+        Some(quiz) => quiz.score(),
+        None => format!("{} events a second ", number::grouped(player.speed)),
+    };
+    frame.render_widget(Line::from(corner).right_aligned(), area);
 }
 
 fn draw_lane(frame: &mut Frame, show: &Show, number: usize, area: Rect) {
@@ -108,12 +112,27 @@ fn draw_lane(frame: &mut Frame, show: &Show, number: usize, area: Rect) {
     let block = section(&title);
     let block = if area.width > 60 { block.title_top(legend().right_aligned()) } else { block };
     frame.render_widget(block, area);
-    let mark = lane.story.as_ref().and_then(|story| story.mark.as_ref());
-    frame.render_widget(Picture::new(engine.blocks(), engine.top(), view, shape).marking(mark), map);
-    if let Some(story) = &lane.story {
-        let text = Text::from(vec![Line::from(story.what.as_str()).bold(), Line::from(story.why.as_str())]);
+    let mark = show.mark(number);
+    frame.render_widget(Picture::new(engine.blocks(), engine.top(), view, shape).marking(mark.as_ref()), map);
+    if let Some(text) = explained(show, lane) {
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), explanation);
     }
+}
+
+/// Returns the open question, or the explanation of the last event behind the verdict about the guess.
+fn explained<'s>(show: &'s Show, lane: &'s Lane) -> Option<Text<'s>> {
+    let quiz = show.quiz.as_ref();
+    if let Some(question) = quiz.and_then(|quiz| quiz.question.as_ref()) {
+        let asked = Line::from(question.text(lane.policy())).bold();
+        return Some(Text::from(vec![asked, Line::from(format!("◀ {} ▶", question.choice()))]));
+    }
+    let story = lane.story.as_ref()?;
+    let verdict = quiz.and_then(|quiz| quiz.verdict.as_ref()).map(|verdict| {
+        let color = if *verdict == Verdict::Right { Color::Green } else { Color::Red };
+        Span::styled(verdict.text(), Style::new().fg(color).bold())
+    });
+    let what = Line::from_iter(verdict.into_iter().chain([Span::from(story.what.as_str()).bold()]));
+    Some(Text::from(vec![what, Line::from(story.why.as_str())]))
 }
 
 fn draw_figures(frame: &mut Frame, lane: &Lane, area: Rect) {
@@ -170,6 +189,9 @@ fn footer(show: &Show) -> Line<'static> {
             Span::from(format!("{typed}▏ ")),
             Span::styled("Enter goes, Esc stays", QUIET),
         ]),
+        None if show.quiz.is_some() => {
+            keys(&[("q", "quit"), ("← →", "hole"), ("1-9", "its number"), ("Enter", "guess, go on"), ("z Z", "zoom")])
+        }
         None => keys(&[
             ("q", "quit"),
             ("space", "play"),

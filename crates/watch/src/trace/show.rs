@@ -1,5 +1,6 @@
 //! The user interface of a trace.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -8,6 +9,7 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::Rect;
 
 use super::player::Player;
+use super::quiz::Quiz;
 use super::screen;
 use crate::live::steered;
 use crate::picture;
@@ -30,13 +32,21 @@ pub struct Show {
     pub active: usize,
     /// The number being typed.
     pub typed: Option<String>,
+    /// The quiz, if the user is to guess first.
+    pub quiz: Option<Quiz>,
 }
 
 impl Show {
     /// Shows the trace of `player`.
     pub fn of(player: Player) -> Show {
         let views = vec![View::Whole; player.lanes.len()];
-        Show { player, views, active: 0, typed: None }
+        Show { player, views, active: 0, typed: None, quiz: None }
+    }
+
+    /// The same, with a quiz: before a placement is shown, the user guesses it.
+    pub fn asking(mut player: Player) -> Show {
+        player.is_paused = true;
+        Show { quiz: Some(Quiz::default()), ..Show::of(player) }
     }
 
     /// Runs the user interface until the user quits, or a signal arrives.
@@ -46,6 +56,9 @@ impl Show {
             let now = Instant::now();
             self.player.advance(now - last)?;
             last = now;
+            if let Some(quiz) = &mut self.quiz {
+                quiz.advance(&mut self.player)?;
+            }
             let mut areas = Vec::new();
             terminal.draw(|frame| {
                 areas = screen::map_areas(frame.area(), self.player.lanes.len());
@@ -66,6 +79,11 @@ impl Show {
     pub fn take(&mut self, key: KeyCode, areas: &[Rect]) -> Result<()> {
         if let Some(typed) = self.typed.take() {
             return self.type_on(typed, key);
+        }
+        if let Some(quiz) = &mut self.quiz
+            && quiz.take(key, &mut self.player)?
+        {
+            return Ok(());
         }
         match key {
             KeyCode::Char(' ') => self.player.is_paused = !self.player.is_paused,
@@ -108,13 +126,20 @@ impl Show {
     fn follow(&mut self, areas: &[Rect]) {
         for (number, &area) in areas.iter().enumerate() {
             let frame = self.frame(number, area);
-            let mark = self.player.lanes[number].story.as_ref().and_then(|story| story.mark.as_ref());
+            let mark = self.mark(number);
             if let (View::Part { start, scale }, Some(mark)) = (self.views[number], mark)
                 && !(start..start + frame.columns * frame.rows * scale).contains(&mark.start)
             {
                 self.views[number] = View::around(mark.start, scale, &frame);
             }
         }
+    }
+
+    /// Returns the bytes that are highlighted in heap number `lane`: the chosen hole, or those of the last event.
+    pub fn mark(&self, lane: usize) -> Option<Range<usize>> {
+        let question = self.quiz.as_ref().and_then(|quiz| quiz.question.as_ref());
+        let chosen = question.map(|question| question.hole().start..question.hole().end());
+        chosen.or_else(|| self.player.lanes[lane].story.as_ref().and_then(|story| story.mark.clone()))
     }
 
     fn frame(&self, number: usize, area: Rect) -> Frame {

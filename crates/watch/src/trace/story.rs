@@ -67,7 +67,7 @@ impl Story {
 }
 
 /// Formats a call.
-fn call(kind: Kind, size: usize, align: u64) -> String {
+pub fn call(kind: Kind, size: usize, align: u64) -> String {
     match kind {
         Kind::Malloc => format!("malloc {size}"),
         Kind::Calloc => format!("calloc {size}"),

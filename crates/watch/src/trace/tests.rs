@@ -226,7 +226,7 @@ fn write_trace(path: &Path) {
 }
 
 /// Returns the demonstration after `at` events.
-fn show(policies: &[PolicyKind], at: u64) -> Show {
+pub(super) fn show(policies: &[PolicyKind], at: u64) -> Show {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("demo.hwt");
     write_trace(&path);
@@ -350,7 +350,7 @@ fn no_reason_is_given_where_the_rules_are_odd() {
 }
 
 /// Returns the screen as text.
-fn drawn(show: &Show, width: u16, height: u16) -> Vec<String> {
+pub(super) fn drawn(show: &Show, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen::draw(frame, show)).unwrap();
     let buffer = terminal.backend().buffer();
