@@ -102,7 +102,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// Returns the bytes of which the heap's memory is a multiple: whole pages, and whole steps of a heap that grows by
     /// steps. The engine grows no further than the memory: elsewhere, a step that ends there would be too short, and
     /// the free tail not what the rule makes of it.
-    fn unit(&self) -> usize {
+    pub(super) fn unit(&self) -> usize {
         match self.design.rules.growth {
             Growth::Pages(step) => {
                 let (step, page) = (step as usize, page_size());

@@ -141,9 +141,9 @@ impl<P: Policy> GrowingHeap<P> {
     ///
     /// Time: proportional to the pages behind the last block that came to lie in holes since the last sweep.
     pub fn retract(&mut self, least: usize) -> usize {
-        let page = page_size();
         // A part of the wilderness stays.
-        let end = self.placement.engine.top() / page * page + page;
+        let unit = self.unit();
+        let end = (self.placement.engine.top() / unit + 1).saturating_mul(unit);
         let is_worth_it = end.checked_add(least).is_some_and(|enough| enough <= self.region.committed());
         if !is_worth_it || !P::retract(&mut self.placement.engine, end) {
             return 0;
@@ -151,7 +151,7 @@ impl<P: Policy> GrowingHeap<P> {
         // SAFETY: no block reaches above the top.
         let bytes = unsafe { self.region.retract(end) };
         if bytes != 0 {
-            self.dirty.forget_from(end / page);
+            self.dirty.forget_from(end / page_size());
             // The heap reached further until now, so that the metadata is mapped and the marks cover it.
             P::set_limit(&mut self.placement.engine, Reach { end, short: self.short });
         }
