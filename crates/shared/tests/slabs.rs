@@ -198,6 +198,30 @@ fn a_full_table_makes_room_and_nothing_is_misattributed() {
     assert_eq!(used(&heap).into_keys().collect::<Vec<_>>(), [mine.get()]);
 }
 
+/// A process that left has a block that was placed, and one in a slab that another adopted; then the table is full.
+#[test]
+fn a_slot_that_is_counted_anew_stays_while_blocks_of_slabs_name_it() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&Settings { processes: 4, ..slabs(of(PolicyKind::Best, 1 << 20)) });
+    let [(small, placed), (passing, _)] = [5000, 64].map(|second| {
+        let gone = spot.open();
+        let blocks = (gone.allocate(64).unwrap(), gone.allocate(second).unwrap());
+        gone.close().unwrap();
+        blocks
+    });
+    assert_eq!(heap.reclaim_dead().unwrap().blocks, 0, "their slabs are adopted");
+    let second: Vec<u64> = used(&heap).into_keys().filter(|&at| ![small, placed].iter().any(|b| b.get() == at)).collect();
+    assert!(second.contains(&passing.get()));
+    second.into_iter().for_each(|at| heap.deallocate(Offset::new(at).unwrap()).unwrap());
+    let _attached = [spot.open(), spot.open()];
+    heap.check().unwrap();
+    heap.deallocate(placed).unwrap();
+    heap.check().unwrap();
+    assert!(SharedHeap::open(&spot).is_ok(), "the slot is freed, and its block is known to be of one that closed");
+    heap.check().unwrap();
+    assert_eq!(heap.reclaim(Leavers::DeadAndClosed).unwrap().blocks, 1);
+}
+
 #[test]
 fn threads_share_a_handle() {
     let spot = Spot::new("slabs");
