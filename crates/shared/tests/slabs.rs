@@ -211,7 +211,8 @@ fn a_slot_that_is_counted_anew_stays_while_blocks_of_slabs_name_it() {
         blocks
     });
     assert_eq!(heap.reclaim_dead().unwrap().blocks, 0, "their slabs are adopted");
-    let second: Vec<u64> = used(&heap).into_keys().filter(|&at| ![small, placed].iter().any(|b| b.get() == at)).collect();
+    let second: Vec<u64> =
+        used(&heap).into_keys().filter(|&at| ![small, placed].iter().any(|b| b.get() == at)).collect();
     assert!(second.contains(&passing.get()));
     second.into_iter().for_each(|at| heap.deallocate(Offset::new(at).unwrap()).unwrap());
     let _attached = [spot.open(), spot.open()];
