@@ -5,6 +5,7 @@ and shape. Its length is a multiple of 64.
 """
 
 import json
+import operator
 import struct
 from typing import Tuple
 
@@ -29,7 +30,7 @@ def header_of(shape, dtype) -> Tuple[bytes, int]:
     dtype = numpy.dtype(dtype)
     if dtype.hasobject:
         raise TypeError(f"arrays of {dtype} contain references to objects of one process")
-    shape = tuple(int(length) for length in (shape if hasattr(shape, "__iter__") else (shape,)))
+    shape = tuple(operator.index(length) for length in (shape if hasattr(shape, "__iter__") else (shape,)))
     if any(length < 0 for length in shape):
         raise ValueError("the lengths of an array are not negative")
     # Without memory behind it: NumPy refuses shapes that no array has.

@@ -102,6 +102,8 @@ def unsigned(value: int, kind, what: str) -> int:
 
 def text(name: str) -> bytes:
     """Returns a name as C expects it. Raises `ValueError` if it contains a NUL, where C would end it."""
+    if not isinstance(name, (str, bytes, os.PathLike)):
+        raise TypeError(f"a name is a string, not {type(name).__name__}")
     encoded = os.fsencode(name)
     if b"\0" in encoded:
         raise ValueError(f"the name {name!r} contains a NUL")

@@ -48,7 +48,7 @@ class SharedHeap:
         bytes (64); `processes`, how many attach at a time (64); `roots`, how many names there is room for (32);
         `patience`, seconds that a call waits for a process that holds a lock (10).
         """
-        return cls(opened(library.hw_shared_create, name, _settings(**settings)), name)
+        return cls(opened(library.hw_shared_create, name, _settings("create", settings)), name)
 
     @classmethod
     def open(cls, name: str, *, patience: float = 10.0) -> "SharedHeap":
@@ -58,7 +58,7 @@ class SharedHeap:
     @classmethod
     def open_or_create(cls, name: str, **settings) -> "SharedHeap":
         """Opens a heap, and creates it if there is none of this name. Settings as for `create`."""
-        return cls(opened(library.hw_shared_open_or_create, name, _settings(**settings)), name)
+        return cls(opened(library.hw_shared_open_or_create, name, _settings("open_or_create", settings)), name)
 
     @staticmethod
     def unlink(name: str) -> None:
@@ -66,20 +66,28 @@ class SharedHeap:
         require(library.hw_shared_unlink(text(name)))
 
     def close(self) -> None:
-        """Closes the heap; its blocks stay. Raises `BufferError` while views of its blocks exist in this process."""
+        """Closes the heap; its blocks stay. Raises `BufferError` while views of its blocks exist in this process, or it
+        holds a mutex of the heap."""
         with self._lock:
             if self._handle is None:
                 return
-            if len(self._views) > 0:
-                raise BufferError(f"{len(self._views)} views of blocks of {self.name} exist; delete them first")
+            views = len(self._views)
+            if views > 0:
+                found = "a view of a block" if views == 1 else f"{views} views of blocks"
+                raise BufferError(f"{found} of {self.name}, or a held mutex, exist; delete or unlock them first")
             handle, self._handle = self._handle, None
         require(library.hw_shared_close(handle))
 
     def __enter__(self) -> "SharedHeap":
         return self
 
-    def __exit__(self, *_) -> None:
-        self.close()
+    def __exit__(self, raised, *_) -> None:
+        """Closes the heap. If views exist and the body raised an exception, that is raised, and the heap stays open."""
+        try:
+            self.close()
+        except BufferError:
+            if raised is None:
+                raise
 
     def __del__(self):
         # Views keep the heap alive, hence none exists.
@@ -139,8 +147,8 @@ class SharedHeap:
         if old.value == 0:
             raise KeyError(name)
 
-    def __contains__(self, name: str) -> bool:
-        return self._root(name) != 0
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, (str, bytes)) and self._root(name) != 0
 
     def __iter__(self) -> Iterator[str]:
         names = []
@@ -221,14 +229,18 @@ class SharedHeap:
         return handle
 
     def _view(self, offset: int, size: int) -> memoryview:
-        """Returns the memory of a block. The view keeps the heap open."""
+        """Returns a view of the memory of a block, which keeps the heap open."""
+        return memoryview(self._memory(offset, size)).cast("B")
+
+    def _memory(self, offset: int, size: int) -> ctypes.Array:
+        """Returns the memory of a block. The object keeps the heap open."""
         address = library.hw_shared_base(self._open_handle()) + offset
         memory = (ctypes.c_ubyte * size).from_address(address)
         memory.heap, memory.offset = self, offset
         with self._lock:
             self._open_handle()
             self._views[next(self._numbers)] = memory
-        return memoryview(memory).cast("B")
+        return memory
 
 
 class Block:
@@ -279,7 +291,8 @@ class Mutex:
                 restore_the_totals()
                 ...
 
-    A thread that waits does not hold Python's global lock. The mutex is not reentrant.
+    A thread that waits does not hold Python's global lock. The mutex is not reentrant. It keeps the heap open while a
+    thread waits for it or holds it.
     """
 
     #: Bytes of a mutex in a block.
@@ -290,24 +303,39 @@ class Mutex:
 
     def __init__(self, heap: SharedHeap, block: Block):
         self._heap = heap
-        self._memory = block.buffer
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._block = block
+        #: The memory of the mutex while it is held by this object.
+        self._held: Optional[ctypes.Array] = None
 
     def lock(self) -> bool:
         """Locks the mutex. Returns whether a process died while it held it, and no holder has called `mark_consistent`
         since. Raises `LockTimeoutError` when one holder, which lives, does not unlock it in time."""
-        status = library.hw_shared_lock(self._heap._open_handle(), self._address)
+        memory = self._memory()
+        status = library.hw_shared_lock(self._heap._open_handle(), ctypes.addressof(memory))
+        if status in (OK, PREVIOUS_HOLDER_DIED):
+            self._held = memory
+        # Not for as long as the exception lives.
+        del memory
         if status != PREVIOUS_HOLDER_DIED:
             require(status)
         return status == PREVIOUS_HOLDER_DIED
 
     def unlock(self) -> None:
         """Unlocks the mutex. Raises `Error` if this process does not hold it."""
-        require(library.hw_shared_unlock(self._heap._open_handle(), self._address))
+        memory = self._memory()
+        held, self._held = self._held, None
+        try:
+            require(library.hw_shared_unlock(self._heap._open_handle(), ctypes.addressof(memory)))
+        except BaseException:
+            self._held = held
+            raise
 
     def mark_consistent(self) -> None:
         """Declares the data that the mutex guards consistent. The mutex is held."""
-        require(library.hw_shared_mark_consistent(self._heap._open_handle(), self._address))
+        require(library.hw_shared_mark_consistent(self._heap._open_handle(), ctypes.addressof(self._memory())))
+
+    def _memory(self) -> ctypes.Array:
+        return self._heap._memory(self._block.offset, self.SIZE)
 
     def __enter__(self) -> bool:
         return self.lock()
@@ -320,7 +348,16 @@ def _milliseconds(seconds: float) -> int:
     return max(1, min(round(seconds * 1000), 0xFFFFFFFF))
 
 
-def _settings(
+def _settings(function: str, given: dict) -> Settings:
+    """Returns the settings that a function was called with. Raises `TypeError` if one of them is none."""
+    known = tuple(_encoded.__kwdefaults__)
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() has no setting {name!r}; its settings are {', '.join(known)}")
+    return _encoded(**given)
+
+
+def _encoded(
     *,
     size: int = 0,
     max_size: int = 0,

@@ -50,6 +50,46 @@ class Shared(unittest.TestCase):
             self.assertNotIn("impossible", self.heap)
         self.heap.create_array("impossible", 3)
 
+    def test_an_unknown_setting_is_named_as_one_of_create(self):
+        for make in (heapwright.SharedHeap.create, heapwright.SharedHeap.open_or_create):
+            with self.assertRaisesRegex(TypeError, f"{make.__name__}.*'foo'"):
+                make(self.name + "-no", foo=1)
+
+    def test_a_name_is_a_string(self):
+        self.assertNotIn(3, self.heap)
+        for use in (lambda: self.heap[3], lambda: self.heap.array(3), lambda: self.heap.mutex(3)):
+            with self.assertRaisesRegex(TypeError, "a name is a string, not int"):
+                use()
+        with self.assertRaises(TypeError):
+            heapwright.SharedHeap.open(3)
+
+    def test_a_length_is_an_integer(self):
+        for shape in (2.5, (2, 2.0), "3"):
+            with self.assertRaises(TypeError):
+                self.heap.create_array("fraction", shape)
+        self.assertEqual(self.heap.create_array("whole", numpy.int64(3)).shape, (3,))
+
+    def test_a_mutex_does_not_keep_a_heap_open(self):
+        with heapwright.SharedHeap.open(self.name) as heap:
+            mutex = heap.mutex("m")
+            with mutex:
+                pass
+        with self.assertRaisesRegex(ValueError, "closed"):
+            mutex.lock()
+
+    def test_a_view_at_the_end_does_not_hide_what_the_body_raised(self):
+        with self.assertRaises(ZeroDivisionError):
+            with heapwright.SharedHeap.open(self.name) as heap:
+                view = heap.create_array("viewed", 3)
+                1 / 0
+        view[:] = 7
+        del view
+        heap.close()
+        with self.assertRaisesRegex(BufferError, "a view of a block"):
+            with heapwright.SharedHeap.open(self.name) as heap:
+                view = heap.array("viewed")
+        self.assertEqual(list(view), [7, 7, 7])
+
     def test_a_name_with_a_nul_is_refused(self):
         with self.assertRaises(ValueError):
             self.heap.create_array("n\0x", 3)

@@ -64,7 +64,9 @@ typedef enum hw_status {
     HW_REFUSED = 29,            /* a system call failed; see hw_shared_last_error for the reason */
     HW_HOLDER_UNKNOWN = 30,     /* as HW_TIMED_OUT; whether the holder lives is unknown: see hw_shared_repair */
     HW_PREVIOUS_HOLDER_DIED = 31, /* the mutex is locked; a process died while it held it: see hw_shared_lock */
-    HW_NOT_THE_HOLDER = 32        /* this process does not hold the mutex */
+    HW_NOT_THE_HOLDER = 32,       /* this process does not hold the mutex */
+    HW_OVERLAP = 33,              /* the memory and the metadata of hw_create_beside overlap */
+    HW_IN_USE = 34                /* live processes use the segment: see hw_shared_repair */
 } hw_status;
 
 /* Returns the status in words: never null, valid for ever. */
@@ -121,7 +123,8 @@ hw_status hw_create_in(void *memory, size_t bytes, unsigned policy, const hw_opt
 
 /* Creates a heap of which only the blocks lie in `memory`; the handle and the metadata lie in `metadata`, at any address.
  * If the memory starts at a multiple of the granule and `bytes` is one, hw_capacity returns exactly `bytes`: 1 KiB with
- * granules of 128 bytes is a heap of eight blocks. Both ranges belong to the heap until it is destroyed. */
+ * granules of 128 bytes is a heap of eight blocks. Both ranges belong to the heap until it is destroyed. Ranges that
+ * overlap are refused with HW_OVERLAP. */
 hw_status hw_create_beside(void *memory, size_t bytes, void *metadata, size_t metadata_bytes, unsigned policy,
                            const hw_options *options, hw_heap **heap);
 
@@ -309,7 +312,9 @@ enum {
 };
 
 /* Repairs a segment that is refused as damaged, or as one of another PID namespace. Records of blocks are kept if
- * they are consistent; the contents of blocks are not read. Does not attach to the segment. */
+ * they are consistent; the contents of blocks are not read. Does not attach to the segment. A segment that a live
+ * process uses is refused with HW_IN_USE: processes that use a segment keep it in order themselves. Where it is unknown
+ * which processes live, attached ones count as alive, unless `strangers` is HW_STRANGERS_DISPLACE. */
 hw_status hw_shared_repair(const char *name, const hw_shared_access *access, unsigned strangers);
 
 /* By address in this process: as hw_allocate, hw_allocate_aligned and hw_try_allocate. Alignments are up to 4096. A
@@ -410,7 +415,7 @@ hw_status hw_shared_walk_roots(const hw_shared *heap, int (*visit)(const hw_shar
                                void *context);
 
 /* Grows the heap to at least `bytes` bytes of blocks. Allocations grow it as needed; this takes the memory in
- * advance. */
+ * advance. A heap whose file descriptor the program closed cannot grow: HW_REFUSED. */
 hw_status hw_shared_grow(hw_shared *heap, size_t bytes);
 
 /* Return the bytes of blocks now, used and free, and at most; the granule; the bytes of the segment at its maximum

@@ -132,7 +132,7 @@ fn write_handle(place: HeapMemory, mut heap: FixedHeap<'static, Chosen>, options
 }
 
 /// # Safety
-/// As for [`fixed`], for both ranges, which do not overlap.
+/// As for [`fixed`], for both ranges. Ranges that overlap are refused.
 pub(crate) unsafe fn beside(
     memory: (*mut c_void, usize),
     metadata: (*mut c_void, usize),
@@ -140,11 +140,14 @@ pub(crate) unsafe fn beside(
     options: *const Options,
     out: *mut *mut Handle,
 ) -> Result<(), Status> {
-    // SAFETY: as in `fixed`, for both ranges.
+    // SAFETY: as in `fixed`, for both ranges, which are made slices only if they are apart.
     unsafe {
         store_handle(out, || {
             let options = options.as_ref().copied().unwrap_or_default();
             let (policy, rules) = (policy_of(policy)?, rules_of(&options)?);
+            if overlap(memory, metadata) {
+                return Err(Status::Overlap);
+            }
             let (place, cells) = split_handle(range(metadata)?)?;
             let region = range(memory)?;
             let needed = FixedHeap::<Chosen>::metadata_cells(policy, region.len(), &rules)?;
@@ -155,6 +158,14 @@ pub(crate) unsafe fn beside(
             Ok(write_handle(place, heap, &options))
         })
     }
+}
+
+/// Whether two ranges have a byte in common.
+fn overlap(one: (*mut c_void, usize), other: (*mut c_void, usize)) -> bool {
+    let begins_in = |(start, _): (*mut c_void, usize), (from, bytes): (*mut c_void, usize)| {
+        start.addr().checked_sub(from.addr()).is_some_and(|distance| distance < bytes)
+    };
+    one.1 > 0 && other.1 > 0 && (begins_in(one, other) || begins_in(other, one))
 }
 
 /// The bytes at an address.

@@ -74,11 +74,15 @@ pub enum Status {
     PreviousHolderDied = 31,
     /// This process does not hold the mutex.
     NotTheHolder = 32,
+    /// Ranges of memory overlap that must be apart.
+    Overlap = 33,
+    /// Live processes use the segment.
+    InUse = 34,
 }
 
 impl Status {
     /// Every status, in the order of their numbers.
-    pub const ALL: [Status; 33] = [
+    pub const ALL: [Status; 35] = [
         Status::Ok,
         Status::NullPointer,
         Status::NotAHeap,
@@ -112,6 +116,8 @@ impl Status {
         Status::HolderUnknown,
         Status::PreviousHolderDied,
         Status::NotTheHolder,
+        Status::Overlap,
+        Status::InUse,
     ];
 
     /// The description of the status, in a few words.
@@ -153,6 +159,8 @@ impl Status {
             Status::HolderUnknown => c"waiting for the segment's lock timed out: whether its holder lives is unknown",
             Status::PreviousHolderDied => c"the mutex is locked; a process died while it held it",
             Status::NotTheHolder => c"this process does not hold the mutex",
+            Status::Overlap => c"the memory and the metadata overlap; pass ranges that are apart",
+            Status::InUse => c"live processes use the segment",
         }
     }
 }

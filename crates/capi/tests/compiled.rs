@@ -218,6 +218,8 @@ fn the_header_and_the_library_agree() {
             "HW_HOLDER_UNKNOWN": Status::HolderUnknown,
             "HW_PREVIOUS_HOLDER_DIED": Status::PreviousHolderDied,
             "HW_NOT_THE_HOLDER": Status::NotTheHolder,
+            "HW_OVERLAP": Status::Overlap,
+            "HW_IN_USE": Status::InUse,
             "HW_FIRST": PolicyKind::First,
             "HW_NEXT": PolicyKind::Next,
             "HW_BEST": PolicyKind::Best,

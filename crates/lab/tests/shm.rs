@@ -62,6 +62,17 @@ fn a_name_with_a_slash_is_a_file() {
 }
 
 #[test]
+fn blocks_of_slabs_count_as_blocks() {
+    let spot = Spot::new("slabs");
+    spot.run("create", &["--slabs"]).says(0, &[&spot.name]);
+    let heap = SharedHeap::open(&spot.place).unwrap();
+    allocate(&heap, 1000);
+    heap.close().unwrap();
+    spot.run("check", &[]).says(0, &["1,000 blocks"]);
+    spot.run("repair", &[]).says(0, &["1,000 blocks used"]);
+}
+
+#[test]
 fn inspect_shows_the_contents() {
     let spot = Spot::at_rest("inspect", 40);
     let heap = SharedHeap::open(&spot.place).unwrap();

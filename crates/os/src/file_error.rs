@@ -22,6 +22,8 @@ pub enum FileError {
     TooLong,
     /// The system is short of memory, addresses or descriptors, or a limit of the process on them is reached.
     Refused,
+    /// The program closed the file's descriptor, and its number is that of another file now.
+    Replaced,
     /// Anything else, by the system's error number.
     Other(i32),
 }
@@ -60,6 +62,7 @@ impl FileError {
             FileError::NoSpace => libc::ENOSPC,
             FileError::TooLong => libc::EFBIG,
             FileError::Refused => libc::ENOMEM,
+            FileError::Replaced => libc::EBADF,
             FileError::Other(code) => code,
         }
     }
@@ -76,6 +79,9 @@ impl fmt::Display for FileError {
             FileError::TooLong => "longer than the limit on file sizes allows (`ulimit -f`, or the file system's own)",
             FileError::Refused => {
                 "the system is short of memory, addresses or descriptors, or a limit of the process on them is reached"
+            }
+            FileError::Replaced => {
+                "the program closed the descriptor of the file, and its number is that of another file now"
             }
             FileError::Other(code) => return describe(*code, f),
         })

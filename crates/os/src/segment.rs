@@ -3,16 +3,22 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
-use crate::errno::errno;
+use crate::errno::{errno, errno_kept};
 use crate::file_error::FileError;
 use crate::file_mapping::FileMapping;
 use crate::identity::read_small;
 use crate::unnamed::{TemporaryName, link_descriptor, make_unnamed};
 
 /// An open regular file, closed when dropped.
+///
+/// A program may close descriptors that are not its own, as daemons do when they start, and the system then gives the
+/// number to the next file. Attributes, allocation and closing therefore verify that the descriptor still is this
+/// file's.
 #[derive(Debug)]
 pub struct SegmentFile {
     pub(crate) descriptor: i32,
+    /// The device and the inode of the file.
+    identity: (u64, u64),
 }
 
 /// The attributes of a file.
@@ -60,18 +66,30 @@ impl SegmentFile {
 
     fn open_by(path: &CStr, flags: i32) -> Result<SegmentFile, FileError> {
         // SAFETY: a `CStr` ends with a zero.
-        let descriptor = retried(|| unsafe { libc::open(path.as_ptr(), flags) })?;
-        let file = SegmentFile { descriptor };
+        let file = SegmentFile::of(retried(|| unsafe { libc::open(path.as_ptr(), flags) })?)?;
         match file.system_status()?.st_mode & libc::S_IFMT {
             libc::S_IFREG => Ok(file),
             _ => Err(FileError::NotAFile),
         }
     }
 
+    /// Takes over a descriptor that was just opened.
+    pub(crate) fn of(descriptor: i32) -> Result<SegmentFile, FileError> {
+        match status_of(descriptor) {
+            Ok(found) => Ok(SegmentFile { descriptor, identity: (found.st_dev, found.st_ino) }),
+            Err(error) => {
+                // SAFETY: the descriptor was just opened, and the caller has given it away.
+                unsafe { libc::close(descriptor) };
+                Err(error)
+            }
+        }
+    }
+
     /// Returns the file's attributes.
     ///
     /// # Errors
-    /// [`FileError`], for instance an I/O error of a remote file system.
+    /// [`FileError::Replaced`] when the descriptor is not that of the file any more; other errors of the system, for
+    /// instance an I/O error of a remote file system.
     pub fn status(&self) -> Result<FileStatus, FileError> {
         let found = self.system_status()?;
         Ok(FileStatus {
@@ -120,12 +138,9 @@ impl SegmentFile {
     }
 
     fn system_status(&self) -> Result<libc::stat, FileError> {
-        // SAFETY: a stat buffer consists of integers, for which zeros are valid, and is valid for the call's write.
-        unsafe {
-            let mut found = core::mem::zeroed();
-            retried(|| libc::fstat(self.descriptor, &mut found))?;
-            Ok(found)
-        }
+        let found = status_of(self.descriptor)?;
+        let same = (found.st_dev, found.st_ino) == self.identity;
+        if same { Ok(found) } else { Err(FileError::Replaced) }
     }
 
     /// Fills `buffer` with the bytes from `offset` on and returns their number: fewer than its length only at the
@@ -170,8 +185,21 @@ impl SegmentFile {
 
 impl Drop for SegmentFile {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is owned by this value, which ends here.
-        unsafe { libc::close(self.descriptor) };
+        errno_kept(|| {
+            if self.system_status().is_ok() {
+                // SAFETY: the descriptor is owned by this value, which ends here.
+                unsafe { libc::close(self.descriptor) };
+            }
+        });
+    }
+}
+
+fn status_of(descriptor: i32) -> Result<libc::stat, FileError> {
+    // SAFETY: a stat buffer consists of integers, for which zeros are valid, and is valid for the call's write.
+    unsafe {
+        let mut found = core::mem::zeroed();
+        retried(|| libc::fstat(descriptor, &mut found))?;
+        Ok(found)
     }
 }
 
@@ -197,8 +225,9 @@ impl Drop for SegmentFile {
 /// ```
 #[derive(Debug)]
 pub struct Segment {
-    mapping: FileMapping,
+    /// Dropped before the mapping, which keeps the inode: no other file has its number until the descriptor is closed.
     file: SegmentFile,
+    mapping: FileMapping,
     /// The name of an unpublished file, on file systems that know no files without names.
     temporary: Option<TemporaryName>,
 }
@@ -269,7 +298,8 @@ impl Segment {
     ///
     /// # Errors
     /// [`FileError::NoSpace`], [`FileError::Refused`]; part of the range may be backed then. [`FileError::TooLong`]
-    /// when the range is not within the mapping or a limit on file sizes is in the way.
+    /// when the range is not within the mapping or a limit on file sizes is in the way. [`FileError::Replaced`] when
+    /// the descriptor is not that of the file any more; nothing is done then.
     pub fn back(&self, from: usize, to: usize) -> Result<(), FileError> {
         if to > self.mapping.length() {
             return Err(FileError::TooLong);
@@ -351,6 +381,7 @@ pub(crate) fn stay_within_limit(length: usize) -> Result<(), FileError> {
 }
 
 fn reserve(file: &SegmentFile, from: usize, to: usize) -> Result<(), FileError> {
+    file.system_status()?;
     in_steps(from, to, |from, length| {
         // SAFETY: the call takes a descriptor, which this file owns, and no pointers. Both numbers lie within a
         // mapping, hence below 2⁶³.

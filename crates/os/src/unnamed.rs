@@ -14,7 +14,7 @@ pub(crate) fn make_unnamed(directory: &CStr) -> Result<(SegmentFile, Option<Temp
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
     // SAFETY: a `CStr` ends with a zero.
     match retried(|| unsafe { libc::open(directory.as_ptr(), flags, 0o600 as libc::c_uint) }) {
-        Ok(descriptor) => Ok((SegmentFile { descriptor }, None)),
+        Ok(descriptor) => Ok((SegmentFile::of(descriptor)?, None)),
         // A kernel without the flag refuses to open a directory for writing.
         Err(FileError::Other(libc::EOPNOTSUPP) | FileError::NotAFile) => {
             make_temporary(directory).map(|(file, name)| (file, Some(name)))
@@ -62,7 +62,7 @@ fn make_temporary(directory: &CStr) -> Result<(SegmentFile, TemporaryName), File
     const ATTEMPTS: u32 = 1000;
     let flags = libc::O_DIRECTORY | libc::O_PATH | libc::O_CLOEXEC;
     // SAFETY: a `CStr` ends with a zero.
-    let directory = SegmentFile { descriptor: retried(|| unsafe { libc::open(directory.as_ptr(), flags) })? };
+    let directory = SegmentFile::of(retried(|| unsafe { libc::open(directory.as_ptr(), flags) })?)?;
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_RDWR | libc::O_CLOEXEC;
     for _ in 0..ATTEMPTS {
         let mut name = Line::new();
@@ -70,7 +70,7 @@ fn make_temporary(directory: &CStr) -> Result<(SegmentFile, TemporaryName), File
         let path = c_string(&name).as_ptr();
         // SAFETY: a `CStr` ends with a zero, and the descriptor is that of the open directory.
         match retried(|| unsafe { libc::openat(directory.descriptor, path, flags, 0o600 as libc::c_uint) }) {
-            Ok(descriptor) => return Ok((SegmentFile { descriptor }, TemporaryName { directory, name })),
+            Ok(descriptor) => return Ok((SegmentFile::of(descriptor)?, TemporaryName { directory, name })),
             Err(FileError::Exists) => {}
             Err(error) => return Err(error),
         }

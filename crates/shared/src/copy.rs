@@ -52,7 +52,9 @@ fn copy_ranges(
     ranges: &[(usize, usize)],
 ) -> Result<Vec<Range<usize>>, Error> {
     let held = seal::held(place, file, ranges)?;
-    for part in &held {
+    // From the end, so that owners are read behind slabs, whose owners take blocks meanwhile: the owner of a block is
+    // stored before its bit, and one that was read before the bit may be that of an earlier block.
+    for part in held.iter().rev() {
         // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and nobody else's.
         let target = unsafe { std::slice::from_raw_parts_mut(base.add(part.start).as_ptr(), part.len()) };
         seal::read(place, file, part.start, target)?;

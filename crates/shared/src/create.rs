@@ -24,11 +24,15 @@ impl SharedHeap {
     /// exactly one succeeds. Its memory is taken from the system at once.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::BadSettings`], [`Error::NoSpace`], or what else the system says.
+    /// [`Error::Exists`], [`Error::BadSettings`], [`Error::NoDirectory`], [`Error::NoSpace`], or what else the system
+    /// says.
     pub fn create(place: &Place, settings: &Settings) -> Result<SharedHeap, Error> {
         let layout = Layout::of(&Plan::of(settings)?)?;
         let forks = fork_count();
-        let refused = |reason| Error::refused(place, layout.length(), reason);
+        let refused = |reason| match Error::refused(place, layout.length(), reason) {
+            Error::NotFound { place } => Error::NoDirectory { place },
+            error => error,
+        };
         let segment = Segment::create_unnamed(&place.directory(), settings.mode, layout.length()).map_err(refused)?;
         let mut mapping = Mapping::of(place, segment, layout);
         let view = furnish(&mapping, settings.seed)?;

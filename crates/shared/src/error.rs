@@ -31,6 +31,11 @@ pub enum Error {
         /// Where it was looked for.
         place: Place,
     },
+    /// There is no directory for the segment to be made in.
+    NoDirectory {
+        /// Where the segment was to be.
+        place: Place,
+    },
     /// The segment belongs to a user whom the caller does not trust.
     NotOurs {
         /// The segment's place.
@@ -112,7 +117,20 @@ pub enum Error {
         /// Its reason.
         reason: FileError,
     },
-    /// No hole fits the request, and the heap is as long as it may become.
+    /// The program closed the segment's file descriptor, and its number is that of another file now, which was left
+    /// alone.
+    DescriptorReplaced {
+        /// The segment's place.
+        place: Place,
+    },
+    /// A process uses the segment that lives, or may live.
+    InUse {
+        /// The segment's place.
+        place: Place,
+        /// The number of such a process.
+        by: u32,
+    },
+    /// No hole fits the request, and the heap cannot grow enough.
     Full {
         /// How many bytes were asked for.
         bytes: usize,
@@ -175,6 +193,7 @@ impl fmt::Display for Error {
             E::BadSettings { why } => write!(f, "the settings do not allow this: {why}"),
             E::Exists { place } => write!(f, "{place} exists already; open it, remove it or choose another name"),
             E::NotFound { place } => write!(f, "there is no {place}; create it first"),
+            E::NoDirectory { place } => write!(f, "there is no directory for {place}; make it first"),
             E::NotOurs { place, owner } => {
                 write!(f, "{place} belongs to user {owner}, who is not trusted here; allow that user if it is right")
             }
@@ -227,7 +246,19 @@ impl fmt::Display for Error {
                 )
             }
             E::System { place, reason } => write!(f, "the system refused {place}: {reason}"),
-            E::Full { bytes } => write!(f, "no hole holds {bytes} bytes and the segment may not grow; free something"),
+            E::DescriptorReplaced { place } => write!(
+                f,
+                "the program closed the file descriptor of {place}, whose number is another file's now; close the \
+                 handle, open the segment anew, and leave its descriptor open"
+            ),
+            E::InUse { place, by } => write!(
+                f,
+                "{place} is in use by process {by}, which lives as far as is known; processes that use a segment keep it \
+                 in order themselves: end them to repair it"
+            ),
+            E::Full { bytes } => {
+                write!(f, "no hole holds {bytes} bytes, and the segment cannot grow enough; free something")
+            }
             E::BadAlignment { align, most } => {
                 write!(f, "an alignment of {align} is not possible here: a power of two up to {most} is")
             }
@@ -270,6 +301,7 @@ impl Error {
             FileError::Exists => Error::Exists { place },
             FileError::NotAFile => Error::NotASegment { place, why: "it is not a regular file" },
             FileError::NoSpace => Error::NoSpace { bytes: bytes as u64 },
+            FileError::Replaced => Error::DescriptorReplaced { place },
             reason => Error::System { place, reason },
         }
     }

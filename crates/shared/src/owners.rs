@@ -52,22 +52,25 @@ pub(crate) fn count_blocks(sections: &Sections, engine: &Placer) -> [Tally; 256]
 }
 
 /// How many blocks each of the 256 possible owners must at least be counted to have, so that its slot stays its own:
-/// blocks of the engine, slabs, and one for blocks in slabs of others. Time: proportional to the heap.
+/// blocks of the engine, slabs, and one for all blocks in slabs of others. Time: proportional to the heap.
+///
+/// A free of a block of the engine takes one away whatever else names the slot. Blocks in slabs of others therefore need
+/// one of their own; their frees take none away.
 pub(crate) fn count_names(sections: &Sections, engine: &Placer) -> [u64; 256] {
     let mut names = [0; 256];
-    let mut has_small = [false; 256];
+    let mut has_blocks_elsewhere = [false; 256];
     for block in engine.blocks().filter(|block| block.state == BlockState::Used) {
         match slab_owner(sections, block) {
             None => names[usize::from(owner_of(sections, block.offset))] += 1,
-            Some(owner) => {
-                names[usize::from(owner)] += 1;
+            Some(slab_owner) => {
+                names[usize::from(slab_owner)] += 1;
                 each_part(sections, block, |part, owner| {
-                    has_small[usize::from(owner)] |= part.state == BlockState::Used;
+                    has_blocks_elsewhere[usize::from(owner)] |= part.state == BlockState::Used && owner != slab_owner;
                 });
             }
         }
     }
-    names.iter_mut().zip(has_small).for_each(|(names, small)| *names = (*names).max(u64::from(small)));
+    names.iter_mut().zip(has_blocks_elsewhere).for_each(|(names, elsewhere)| *names += u64::from(elsewhere));
     names
 }
 

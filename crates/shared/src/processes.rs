@@ -130,8 +130,14 @@ impl ProcessSlot {
 
 /// Whether a process is attached that lives, or may live.
 pub(crate) fn any_alive(sections: &Sections) -> bool {
+    one_alive(sections).is_some()
+}
+
+/// Returns the number of a process that is attached and lives, or may live.
+pub(crate) fn one_alive(sections: &Sections) -> Option<u32> {
     let deaths = sections.deaths();
-    sections.slots().iter().any(|slot| slot.state(deaths) == Some(ProcessState::Attached))
+    let alive = sections.slots().iter().find(|slot| slot.state(deaths) == Some(ProcessState::Attached));
+    alive.map(|slot| slot.identity().pid)
 }
 
 /// Whether it is certain of all processes that have not left whether they live.

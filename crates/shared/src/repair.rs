@@ -1,9 +1,9 @@
 //! Repair: believing what can be believed of a segment that is refused.
 
-use heapwright_os::{Identity, Numbers};
+use heapwright_os::{Identity, Numbers, Taken};
 
 use crate::condition::Condition;
-use crate::engine::{self, Placer};
+use crate::engine::Placer;
 use crate::error::Error;
 use crate::header::Seal;
 use crate::heap::SharedHeap;
@@ -41,27 +41,35 @@ pub struct Repaired {
 
 impl SharedHeap {
     /// Puts the segment at `place` in order even if it is refused: when it was changed at rest, when somebody found it broken, and, on
-    /// request, when it is of another namespace. Nobody is attached to it afterwards who was not before.
+    /// request, when it is of another namespace. It is sealed afterwards, and nobody is attached to it.
     ///
     /// What the block map says is believed if it can be true at all; it may have been changed, and blocks with it. The contents of
     /// blocks are not looked at.
     ///
     /// # Errors
-    /// [`Error::Corrupted`] when there is nothing to be believed; and as [`SharedHeap::open`].
+    /// [`Error::InUse`] while a process uses it that lives: that one keeps it in order. [`Error::Corrupted`] when there is
+    /// nothing to be believed; and as [`SharedHeap::open`].
     pub fn repair(place: &Place, access: &Access, strangers: Strangers) -> Result<Repaired, Error> {
         let mapping = map(place, access.owner)?.0;
         let me = mapping.identify();
         let displaced =
             strangers == Strangers::Displace && has_strangers(&mapping) && !processes::is_any_certain(&mapping);
-        let (_held, taken) = if displaced {
+        let (held, taken) = if displaced {
             // SAFETY: the caller has made sure that no process that lives uses the segment.
             unsafe { mapping.seize(me.unwrap_or_else(|_| Identity::mine())) }
         } else {
             mapping.lock(me?, access.patience)?
         };
         let found = Condition::of(&mapping, taken);
-        let in_use = found == Condition::InUse && !displaced;
-        let engine = if in_use { engine::attach(&mapping)? } else { rebuild(&mapping)? };
+        // No process is attached to a segment at rest, whatever its damaged table says.
+        let user = if displaced || found == Condition::AtRest { None } else { processes::one_alive(&mapping) };
+        if let Some(by) = user {
+            if let Taken::FromTheDead(dead) = taken {
+                held.return_to(dead);
+            }
+            return Err(Error::InUse { place: place.clone(), by });
+        }
+        let engine = rebuild(&mapping)?;
         let unset = unset_dangling(&mapping, &engine);
         if !processes::any_alive(&mapping) {
             seal::set(&mapping)?;

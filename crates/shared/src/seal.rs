@@ -119,6 +119,8 @@ fn pass_over(hasher: &mut Hasher, zeros: usize) {
 /// What the file holds of some ranges, in order; all else in them is zero.
 pub(crate) fn held(place: &Place, file: &SegmentFile, ranges: &[(usize, usize)]) -> Result<Vec<Range<usize>>, Error> {
     let refused = |reason| Error::refused(place, 0, reason);
+    // Another file at the descriptor's number would be read otherwise.
+    file.status().map_err(refused)?;
     let mut held = Vec::new();
     for &(from, to) in ranges {
         let mut next = from;

@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use common::{Spot, fork, growing, kill, of, reap};
 use heapwright_shared::{BlockState, Error, Leavers, Offset, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot};
@@ -196,6 +197,54 @@ fn a_full_table_makes_room_and_nothing_is_misattributed() {
     let mine = heap.allocate(64).unwrap();
     assert_eq!(heap.reclaim_dead().unwrap().blocks, 40);
     assert_eq!(used(&heap).into_keys().collect::<Vec<_>>(), [mine.get()]);
+}
+
+/// A process that left has a block that was placed, and one in a slab that another adopted; then the table is full.
+#[test]
+fn a_slot_that_is_counted_anew_stays_while_blocks_of_slabs_name_it() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&Settings { processes: 4, ..slabs(of(PolicyKind::Best, 1 << 20)) });
+    let [(small, placed), (passing, _)] = [5000, 64].map(|second| {
+        let gone = spot.open();
+        let blocks = (gone.allocate(64).unwrap(), gone.allocate(second).unwrap());
+        gone.close().unwrap();
+        blocks
+    });
+    assert_eq!(heap.reclaim_dead().unwrap().blocks, 0, "their slabs are adopted");
+    let second: Vec<u64> =
+        used(&heap).into_keys().filter(|&at| ![small, placed].iter().any(|b| b.get() == at)).collect();
+    assert!(second.contains(&passing.get()));
+    second.into_iter().for_each(|at| heap.deallocate(Offset::new(at).unwrap()).unwrap());
+    let _attached = [spot.open(), spot.open()];
+    heap.check().unwrap();
+    heap.deallocate(placed).unwrap();
+    heap.check().unwrap();
+    assert!(SharedHeap::open(&spot).is_ok(), "the slot is freed, and its block is known to be of one that closed");
+    heap.check().unwrap();
+    assert_eq!(heap.reclaim(Leavers::DeadAndClosed).unwrap().blocks, 1);
+}
+
+/// Slabs change while they are copied, since no lock keeps their owners from taking blocks.
+#[test]
+fn a_snapshot_of_a_busy_heap_finds_no_fault() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&Settings { granule: 16, ..slabs(of(PolicyKind::First, 1 << 20)) });
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    let heap = spot.open();
+                    let blocks: Vec<Offset> = (0..5000).map(|_| heap.allocate(16).unwrap()).collect();
+                    blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
+                }
+            });
+        }
+        let audits: Vec<_> = (0..3000).map(|_| Snapshot::read(&spot).map(|snapshot| snapshot.audit)).collect();
+        done.store(true, Relaxed);
+        assert!(audits.iter().all(|audit| *audit == Ok(Ok(()))), "{audits:?}");
+    });
+    heap.check().unwrap();
 }
 
 #[test]

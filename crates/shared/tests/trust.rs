@@ -20,7 +20,7 @@ fn names() {
     assert_eq!(Place::new("/dev/shm/name").unwrap(), Place::new("name").unwrap());
     let missing = Place::new("/nowhere/at/all").unwrap();
     assert_eq!(SharedHeap::open(&missing).unwrap_err(), Error::NotFound { place: missing.clone() });
-    assert_eq!(SharedHeap::create(&missing, &Settings::default()).unwrap_err(), Error::NotFound { place: missing });
+    assert_eq!(SharedHeap::create(&missing, &Settings::default()).unwrap_err(), Error::NoDirectory { place: missing });
 }
 
 #[test]
@@ -331,8 +331,43 @@ fn repair_unsets_roots_that_point_at_nothing() {
     heap.set_root("kept", kept).unwrap();
     heap.set_root("freed", freed).unwrap();
     heap.deallocate(freed).unwrap();
+    heap.close().unwrap();
     let repaired = SharedHeap::repair(&spot, &Access::default(), Strangers::Respect).unwrap();
-    assert_eq!((repaired.found, repaired.unset), (Condition::InUse, vec!["freed".to_owned()]));
+    assert_eq!((repaired.found, repaired.unset), (Condition::AtRest, vec!["freed".to_owned()]));
+    let heap = spot.open();
     assert_eq!(heap.roots().unwrap().len(), 1);
     assert_eq!(heap.root("kept"), Ok(Some(kept)));
+}
+
+#[test]
+fn a_segment_that_a_live_process_uses_is_not_repaired() {
+    let spot = Spot::new("in-use");
+    let heap = spot.create(&Settings::default());
+    let block = heap.allocate(100).unwrap();
+    heap.set_root("freed", block).unwrap();
+    heap.deallocate(block).unwrap();
+    let refused = Error::InUse { place: (*spot).clone(), by: std::process::id() };
+    for strangers in [Strangers::Respect, Strangers::Displace] {
+        assert_eq!(SharedHeap::repair(&spot, &Access::default(), strangers), Err(refused.clone()));
+    }
+    // Also when another one died in an operation, which the living complete or undo.
+    let died = (0..500).any(|_| {
+        let child = fork(|| {
+            let heap = spot.open();
+            loop {
+                heap.deallocate(heap.allocate(100).unwrap()).unwrap();
+            }
+        });
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        kill(child);
+        assert_eq!(reap(child), -libc::SIGKILL);
+        let interrupted = matches!(Snapshot::read(&spot).unwrap().condition, Condition::Interrupted { .. });
+        assert_eq!(SharedHeap::repair(&spot, &Access::default(), Strangers::Respect), Err(refused.clone()));
+        let after = Snapshot::read(&spot).unwrap().condition;
+        assert_eq!(matches!(after, Condition::Interrupted { .. }), interrupted);
+        heap.check().unwrap();
+        interrupted
+    });
+    assert!(died, "no process was killed in the middle");
+    assert_eq!(heap.root("freed"), Ok(Some(block)));
 }

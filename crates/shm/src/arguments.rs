@@ -286,8 +286,8 @@ Examples:
   heapwright shm repair orders                   complete what a dead process began, rebuild, seal
   heapwright shm repair orders --take-over       one that came from another container
 
-Processes that open a segment repair it themselves after the death of others. This command is for segments that they
-refuse, and for segments that should be repaired before any process opens them.";
+Processes that open a segment repair it themselves after the death of others. This command is for
+segments that they refuse, and for segments that should be repaired before any process opens them.";
 
 const RECLAIM_EXAMPLES: &str = "\
 Examples:
@@ -304,9 +304,9 @@ Examples:
   heapwright shm top orders --once               one picture, after a second
   heapwright shm top orders --json --seconds 60  a line of JSON per second, for a minute
 
-The lock is not taken and the segment is not written to: permission to read it suffices. A picture that
-was read while the heap changed is marked as torn; its numbers may not fit together. Operations by
-process are counted in heaps with slabs only.
+The lock is not taken and the segment is not written to: permission to read it suffices. A picture
+that was read while the heap changed is marked as torn; its numbers may not fit together. Operations
+by process are counted in heaps with slabs only.
 
 Exit code: 0; 1 when the segment cannot be read, or is removed meanwhile.";
 

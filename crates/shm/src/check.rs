@@ -8,7 +8,7 @@ use heapwright_shared::{Access, Condition, Error, Place, Root, Snapshot};
 use serde_json::{Value, json};
 
 use super::arguments::CheckArgs;
-use super::{json, look, plural, used_block};
+use super::{json, look, plural, used_block, used_blocks};
 use heapwright_show::results;
 
 /// Checks the segments, prints their faults, and fails if there are any.
@@ -51,7 +51,7 @@ impl<'a> Checked<'a> {
     fn summary(&self) -> Option<String> {
         let snapshot = self.outcome.as_ref().ok().filter(|snapshot| snapshot.audit.is_ok())?;
         let holes = snapshot.holes.count as u64;
-        let (used, roots) = (snapshot.counters.blocks - snapshot.counters.holes, snapshot.roots.len() as u64);
+        let (used, roots) = (used_blocks(snapshot), snapshot.roots.len() as u64);
         let found =
             [(used, "block"), (holes, "hole"), (roots, "root")].map(|(count, thing)| plural(count, thing)).join(", ");
         Some(match snapshot.condition {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use heapwright_shared::{Error, Settings, SharedHeap, SmallBlocks};
 
 use super::arguments::CreateArgs;
@@ -23,7 +23,6 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
     };
     let heap = match SharedHeap::create(&args.name.place, &settings) {
         Err(Error::BadSettings { why }) => usage::refuse(why),
-        Err(Error::NotFound { place }) => bail!("there is no directory for {place}; make it first"),
         made => made?,
     };
     let (size, most) = (heap.size()? as u64, heap.max_size() as u64);

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::Result;
-use heapwright_shared::{BlockInfo, BlockState, Offset};
+use heapwright_shared::{BlockInfo, BlockState, Offset, Snapshot};
 
 pub use self::arguments::{Command, EXAMPLES};
 
@@ -55,6 +55,11 @@ fn print(text: &str) -> io::Result<()> {
 fn used_block(blocks: &[BlockInfo], offset: Offset) -> Option<&BlockInfo> {
     let at = blocks.binary_search_by_key(&offset.get(), |block| block.offset.get()).ok()?;
     blocks.get(at).filter(|block| block.state == BlockState::Used)
+}
+
+/// Returns the number of used blocks, those of slabs included. The counters count a slab as one.
+fn used_blocks(snapshot: &Snapshot) -> u64 {
+    snapshot.blocks.iter().filter(|block| block.state == BlockState::Used).count() as u64
 }
 
 /// A part of a whole, as in "12.5 %".

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use heapwright_shared::{Condition, Error, ProcessState, SharedHeap, Snapshot, Strangers};
 
 use super::arguments::RepairArgs;
-use super::plural;
+use super::{plural, used_blocks};
 
 /// Repairs a segment, and prints what was found and done.
 pub fn run(args: &RepairArgs) -> Result<ExitCode> {
@@ -21,8 +21,7 @@ pub fn run(args: &RepairArgs) -> Result<ExitCode> {
     for name in &repaired.unset {
         heapwright_show::println!("{place}: the root {name:?} pointed at no block, and is not set any more");
     }
-    let used = after.counters.blocks - after.counters.holes;
-    heapwright_show::println!("{place}: in order and sealed, {} used", plural(used, "block"));
+    heapwright_show::println!("{place}: in order and sealed, {} used", plural(used_blocks(&after), "block"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,14 +9,13 @@ use heapwright_shared::{Access, Error, Place, Settings, SharedHeap, Strangers};
 use super::failure::Failure;
 use super::types::{SharedAccess, SharedSettings};
 use crate::handle::{Handle, SharedHandle};
-use crate::types::Status;
 
 fn place_of(name: &CStr) -> Result<Place, Failure> {
     Ok(Place::new(OsStr::from_bytes(name.to_bytes()))?)
 }
 
-fn access_of(access: Option<&SharedAccess>) -> Result<Access, Status> {
-    access.copied().unwrap_or_default().try_into()
+fn access_of(access: Option<&SharedAccess>) -> Result<Access, Failure> {
+    access.copied().unwrap_or_default().decoded()
 }
 
 fn handle_of(heap: SharedHeap) -> Result<*mut Handle, Failure> {
@@ -29,7 +28,7 @@ pub(crate) fn create(
     name: &CStr,
     settings: Option<&SharedSettings>,
 ) -> Result<*mut Handle, Failure> {
-    let settings = settings.copied().unwrap_or_default().try_into()?;
+    let settings = settings.copied().unwrap_or_default().decoded()?;
     handle_of(make(&place_of(name)?, &settings)?)
 }
 
@@ -46,7 +45,7 @@ pub(crate) fn repair(name: &CStr, access: Option<&SharedAccess>, strangers: u32)
     let strangers = match strangers {
         0 => Strangers::Respect,
         1 => Strangers::Displace,
-        _ => return Err(Status::BadOptions.into()),
+        _ => return Err(Failure::option("strangers is HW_STRANGERS_RESPECT or HW_STRANGERS_DISPLACE")),
     };
     SharedHeap::repair(&place_of(name)?, &access_of(access)?, strangers)?;
     Ok(())

@@ -34,7 +34,7 @@ impl From<&Error> for Status {
             Error::BadName { .. } => Status::BadName,
             Error::BadSettings { .. } => Status::BadOptions,
             Error::Exists { .. } => Status::Exists,
-            Error::NotFound { .. } => Status::NotFound,
+            Error::NotFound { .. } | Error::NoDirectory { .. } => Status::NotFound,
             Error::NotOurs { .. } => Status::NotOurs,
             Error::NotASegment { .. } => Status::NotASegment,
             Error::OtherVersion { .. } => Status::OtherVersion,
@@ -55,6 +55,7 @@ impl From<&Error> for Status {
             Error::RootsFull { .. } => Status::RootsFull,
             Error::RootDiffers { .. } => Status::RootDiffers,
             Error::NotTheHolder => Status::NotTheHolder,
+            Error::InUse { .. } => Status::InUse,
             // Errors of the system, and variants of later versions of the library: the text says which.
             _ => Status::Refused,
         }
@@ -62,6 +63,11 @@ impl From<&Error> for Status {
 }
 
 impl Failure {
+    /// An option, which `why` names, is out of range.
+    pub(crate) fn option(why: &'static str) -> Failure {
+        Failure::Refused(Error::BadSettings { why })
+    }
+
     fn status(&self) -> Status {
         match self {
             Failure::Misuse(status) => *status,
@@ -163,6 +169,7 @@ mod tests {
             Error::BadRootName,
             Error::RootsFull { most: 0 },
             Error::RootDiffers { found: None },
+            Error::InUse { place: Place::new("heapwright-test").expect("a place"), by: 1 },
         ]
     }
 

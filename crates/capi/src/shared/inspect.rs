@@ -99,10 +99,10 @@ pub(crate) fn reclaim(heap: &SharedHeap, whose: u32) -> Result<SharedReclaimed, 
 }
 
 /// Decodes `HW_RECLAIM_*`.
-pub(crate) fn leavers(whose: u32) -> Result<Leavers, Status> {
+pub(crate) fn leavers(whose: u32) -> Result<Leavers, Failure> {
     match whose {
         0 => Ok(Leavers::Dead),
         1 => Ok(Leavers::DeadAndClosed),
-        _ => Err(Status::BadOptions),
+        _ => Err(Failure::option("whose is HW_RECLAIM_DEAD or HW_RECLAIM_DEAD_AND_CLOSED")),
     }
 }

@@ -8,8 +8,9 @@ use heapwright_shared::{
     SmallBlocks,
 };
 
+use super::failure::Failure;
 use crate::create::policy_of;
-use crate::types::{Status, cut};
+use crate::types::cut;
 
 /// `hw_shared_settings`; all zeros is the default.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,10 +47,10 @@ fn patience_of(milliseconds: u32, usual: Duration) -> Duration {
     or_usual(Duration::from_millis(milliseconds.into()), usual)
 }
 
-impl TryFrom<SharedSettings> for Settings {
-    type Error = Status;
-
-    fn try_from(given: SharedSettings) -> Result<Settings, Status> {
+impl SharedSettings {
+    /// The settings, or which of them is out of range.
+    pub(crate) fn decoded(self) -> Result<Settings, Failure> {
+        let given = self;
         let usual = Settings::default();
         Ok(Settings {
             size: or_usual(given.size, usual.size),
@@ -66,9 +67,9 @@ impl TryFrom<SharedSettings> for Settings {
     }
 }
 
-fn small_blocks_of(number: u32) -> Result<SmallBlocks, Status> {
+fn small_blocks_of(number: u32) -> Result<SmallBlocks, Failure> {
     let known = SmallBlocks::ALL.into_iter().find(|&small| small as u32 == number);
-    known.ok_or(Status::BadOptions)
+    known.ok_or(Failure::option("small_blocks is HW_SMALL_PLACED or HW_SMALL_SLABS"))
 }
 
 /// `hw_shared_access`; all zeros is the default.
@@ -83,15 +84,15 @@ pub struct SharedAccess {
     pub user: u32,
 }
 
-impl TryFrom<SharedAccess> for Access {
-    type Error = Status;
-
-    fn try_from(given: SharedAccess) -> Result<Access, Status> {
+impl SharedAccess {
+    /// The access, or what of it is out of range.
+    pub(crate) fn decoded(self) -> Result<Access, Failure> {
+        let given = self;
         let owner = match given.owner {
             0 => Owner::Mine,
             1 => Owner::User(given.user),
             2 => Owner::Anybody,
-            _ => return Err(Status::BadOptions),
+            _ => return Err(Failure::option("owner is HW_OWNER_MINE, HW_OWNER_USER or HW_OWNER_ANYBODY")),
         };
         Ok(Access { patience: patience_of(given.patience, Access::default().patience), owner })
     }

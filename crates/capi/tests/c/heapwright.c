@@ -172,10 +172,10 @@ static void name_everything(void) {
     }
     CHECK(hw_policy_from_name("quickest") == 0 && hw_policy_from_name("") == 0 && hw_policy_from_name(NULL) == 0);
     CHECK(hw_policy_name(0) == NULL && hw_policy_name(8) == NULL);
-    for (int status = HW_OK; status <= HW_HOLDER_UNKNOWN; ++status) {
+    for (int status = HW_OK; status <= HW_IN_USE; ++status) {
         CHECK(strcmp(hw_status_text(status), hw_status_text(-1)) != 0);
     }
-    CHECK(strcmp(hw_status_text(HW_NOT_THE_HOLDER + 1), hw_status_text(-1)) == 0);
+    CHECK(strcmp(hw_status_text(HW_IN_USE + 1), hw_status_text(-1)) == 0);
 }
 
 static void small_heap(void) {
@@ -230,6 +230,15 @@ static void short_regions(unsigned policy) {
     CHECK(hw_allocate(heap, 1) == NULL && hw_check(heap, NULL) == HW_OK && hw_destroy(heap) == HW_OK);
     CHECK(hw_create_beside(region, 1024, beside, 60, policy, &options, &heap) == HW_TOO_SHORT && heap == NULL);
     CHECK(hw_create_beside(region, 127, beside, metadata, policy, &options, &heap) == HW_TOO_SHORT);
+    char *middle = region + 8192;
+    char *overlapping[] = {middle, middle + 512, middle + 1023, middle - metadata + 1};
+    for (int i = 0; i < 4; ++i) {
+        heap = (hw_heap *)middle;
+        CHECK(hw_create_beside(middle, 1024, overlapping[i], metadata, policy, &options, &heap) == HW_OVERLAP);
+        CHECK(heap == NULL);
+    }
+    CHECK(hw_create_beside(middle, 1024, middle - metadata, metadata, policy, &options, &heap) == HW_OK);
+    CHECK(hw_check(heap, NULL) == HW_OK && hw_destroy(heap) == HW_OK);
     CHECK(hw_create_beside(NULL, 1024, beside, metadata, policy, &options, &heap) == HW_NULL_POINTER);
     CHECK(hw_create_beside(region, 1024, NULL, metadata, policy, &options, &heap) == HW_NULL_POINTER);
     CHECK(hw_metadata_bytes(1024, 99, &options) == 0 && hw_least_bytes(99, NULL) == 0);

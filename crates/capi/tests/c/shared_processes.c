@@ -270,7 +270,7 @@ static void mutexes_survive_their_holders(void) {
     CHECK((char *)hw_shared_base(heap) + offset == (char *)guarded && hw_shared_base(NULL) == NULL);
     pid_t holder = child(lock_and_stay, NULL);
     await(&ready);
-    CHECK(hw_shared_lock(heap, &guarded->mutex) == HW_TIMED_OUT && SAYS("does not let go"));
+    CHECK(hw_shared_lock(heap, &guarded->mutex) == HW_TIMED_OUT && SAYS("does not unlock it"));
     CHECK(hw_shared_unlock(heap, &guarded->mutex) == HW_NOT_THE_HOLDER && SAYS("lock it first"));
     CHECK(hw_shared_mark_consistent(heap, &guarded->mutex) == HW_NOT_THE_HOLDER);
     kill_hard(holder);

@@ -40,6 +40,9 @@ static void refuse_bad_settings(void) {
     settings.mode = 01777;
     refused(&settings, HW_BAD_OPTIONS, "mode");
     settings = settings_of_zeros();
+    settings.small_blocks = 2;
+    refused(&settings, HW_BAD_OPTIONS, "small_blocks");
+    settings = settings_of_zeros();
     settings.max_size = 4096;
     refused(&settings, HW_BAD_OPTIONS, "maximum");
     settings = settings_of_zeros();
@@ -71,7 +74,8 @@ static void refuse_bad_names(void) {
     CHECK(hw_shared_open_or_create(name, NULL, NULL) == HW_NULL_POINTER);
     CHECK(hw_shared_open(name, NULL, &heap) == HW_NOT_FOUND && SAYS(name) && SAYS("create it first"));
     CHECK(hw_shared_unlink(name) == HW_NOT_FOUND);
-    CHECK(hw_shared_create("/no/such/directory", NULL, &heap) == HW_NOT_FOUND);
+    CHECK(hw_shared_create("/no/such/directory", NULL, &heap) == HW_NOT_FOUND && SAYS("no directory"));
+    CHECK(hw_shared_open_or_create("/no/such/directory", NULL, &heap) == HW_NOT_FOUND && SAYS("no directory"));
 }
 
 static void names_are_taken_once(void) {
@@ -256,12 +260,46 @@ static void repair(void) {
     overwrite((off_t)overhead - 64, "?", 1);
     CHECK(hw_shared_open(name, NULL, &heap) == HW_DAMAGED && SAYS("repair"));
     CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE + 1) == HW_BAD_OPTIONS);
-    CHECK(hw_shared_repair(name, &access, HW_STRANGERS_RESPECT) == HW_BAD_OPTIONS);
+    CHECK(hw_shared_repair(name, &access, HW_STRANGERS_RESPECT) == HW_BAD_OPTIONS && SAYS("owner"));
     CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_OK);
     CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
     CHECK(hw_shared_get_root(heap, "r", &block) == HW_OK);
     CHECK(strcmp((char *)hw_shared_pointer_of(heap, block), "kept") == 0 && hw_shared_check(heap, NULL) == HW_OK);
-    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE) == HW_OK);
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_IN_USE && SAYS("in use by process"));
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE) == HW_IN_USE);
+    hw_shared_reclaimed reclaimed;
+    CHECK(hw_shared_reclaim(heap, HW_RECLAIM_DEAD_AND_CLOSED + 1, &reclaimed) == HW_BAD_OPTIONS && SAYS("whose"));
+    CHECK(hw_shared_close(heap) == HW_OK);
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_DISPLACE) == HW_OK && hw_shared_unlink(name) == HW_OK);
+}
+
+/* Closes all descriptors from 3 on, as daemons do. Returns that of a new file, whose number may be a segment's. */
+static int close_all_and_open_another(void) {
+    for (int number = 3; number < 256; ++number) {
+        close(number);
+    }
+    int other = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+    CHECK(other >= 0);
+    return other;
+}
+
+/* A file that has the number of the segment's descriptor is neither extended nor closed. */
+static void leave_other_files_alone(void) {
+    hw_shared *heap = NULL;
+    hw_shared_settings settings = settings_of_zeros();
+    settings.max_size = (size_t)64 << 20;
+    CHECK(hw_shared_create(name, &settings, &heap) == HW_OK);
+    void *block = hw_shared_allocate(heap, 100);
+    int other = close_all_and_open_another();
+    struct stat status;
+    CHECK(hw_shared_grow(heap, settings.max_size) == HW_REFUSED && SAYS("closed the file descriptor"));
+    CHECK(hw_shared_allocate(heap, (size_t)32 << 20) == NULL);
+    CHECK(fstat(other, &status) == 0 && status.st_size == 0 && status.st_blocks == 0);
+    CHECK(block != NULL && hw_shared_free(heap, block) == HW_OK && hw_shared_check(heap, NULL) == HW_OK);
+    hw_shared_close(heap);
+    CHECK(fstat(other, &status) == 0 && close(other) == 0);
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_OK && hw_shared_check(heap, NULL) == HW_OK);
+    CHECK(hw_shared_grow(heap, settings.max_size) == HW_OK);
     CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
 }
 
@@ -304,6 +342,7 @@ int main(void) {
     refuse_what_is_no_heap();
     refuse_null_results();
     repair();
+    leave_other_files_alone();
     find_damage();
     errors_are_each_threads_own();
     puts("shared_refusals: ok");

@@ -137,6 +137,8 @@ impl Battle {
             policy,
             seed,
             patience: worker::PATIENCE,
+            // The dead fill the table within a few kills, so that their slots are counted anew.
+            processes: 2 * WORKERS,
             ..Settings::default()
         };
         drop(SharedHeap::unlink(&place));
@@ -206,6 +208,9 @@ impl Battle {
         match done {
             Ok(()) | Err(heapwright_shared::Error::Full { .. }) => {}
             Err(error) => self.tally.count(format!("the survivor: {error}")),
+        }
+        if let Err(error) = self.heap.check() {
+            self.tally.count(format!("check: {error}"));
         }
     }
 
