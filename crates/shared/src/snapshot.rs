@@ -98,6 +98,21 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::read`].
     pub fn read_with(place: &Place, access: &Access) -> Result<Snapshot, Error> {
+        /// Number of copies in which the same fault must be found: slabs are used without the lock, so that one copy of
+        /// them may be torn.
+        const TRIES: u32 = 4;
+        let mut snapshot = Self::read_once(place, access)?;
+        for _ in 1..TRIES {
+            let may_be_torn = snapshot.small == SmallBlocks::Slabs && snapshot.condition == Condition::InUse;
+            if snapshot.audit.is_ok() || !may_be_torn {
+                break;
+            }
+            snapshot = Self::read_once(place, access)?;
+        }
+        Ok(snapshot)
+    }
+
+    fn read_once(place: &Place, access: &Access) -> Result<Snapshot, Error> {
         let (mapping, status) = map(place, access.owner)?;
         let me = mapping.identify()?;
         let (held, taken) = mapping.lock(me, access.patience)?;

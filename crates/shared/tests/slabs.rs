@@ -242,7 +242,7 @@ fn a_snapshot_of_a_busy_heap_finds_no_fault() {
         }
         let audits: Vec<_> = (0..3000).map(|_| Snapshot::read(&spot).map(|snapshot| snapshot.audit)).collect();
         done.store(true, Relaxed);
-        assert!(audits.iter().all(|audit| *audit == Ok(Ok(()))), "{audits:?}");
+        assert_eq!(audits.iter().find(|audit| **audit != Ok(Ok(()))), None);
     });
     heap.check().unwrap();
 }
