@@ -9,7 +9,7 @@ mod mmapped;
 mod walk;
 
 pub use arenas::{Arena, Arenas, Parameters, Segment, find, ranges};
-pub use lists::{Cache, Cached, fast_blocks};
+pub use lists::{Cache, Cached, cache_sized, fast_blocks};
 pub use mmapped::own_mappings;
 pub use walk::{ArenaMap, Block, Listing, MapCell, SizeClass, Walked, walk};
 

@@ -13,7 +13,7 @@ pub mod memory;
 mod page;
 pub mod peek;
 pub mod picture;
-mod shown;
+pub mod shown;
 pub mod threads;
 
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::allocators::allocator;
 use crate::glibc::{self, Arena, ArenaMap, Block, Cache, Cached, Listing, Parameters, SizeClass, Walked};
 use crate::mappings::Mapping;
-use crate::memory::{Memory, PAGE, PageState};
+use crate::memory::{Memory, PAGE, PageState, page_count};
 use crate::peek::{self, Contents, Statics};
 use crate::threads::{ThreadFacts, Threads};
 
@@ -53,10 +53,11 @@ pub struct ArenaPicture {
     pub bins: u64,
     /// Free bytes in fast bins.
     pub fast: u64,
-    /// Free bytes of this arena that lie in thread caches.
-    pub cached: u64,
+    /// Free bytes of this arena that lie in thread caches; `None` where a cache changed while it was read. Then they
+    /// count as live.
+    pub cached: Option<u64>,
     /// Blocks of this arena that lie in thread caches.
-    pub cached_blocks: u64,
+    pub cached_blocks: Option<u64>,
     /// Bytes of the top chunk.
     pub top: u64,
     /// Bytes in memory.
@@ -81,6 +82,8 @@ pub struct ArenaPicture {
     pub inconsistencies: u64,
     /// Bytes of which nothing is known.
     pub unknown: u64,
+    /// Bytes between blocks that the program has from the system itself, by `sbrk`.
+    pub foreign: u64,
 }
 
 /// A thread. What is not known is missing.
@@ -109,6 +112,8 @@ pub struct Glibc {
     pub threads: Vec<ThreadPicture>,
     /// Blocks by the size of their chunks; above 1 KiB, up to each power of two. Thread caches are taken out.
     pub sizes: BTreeMap<u64, SizeClass>,
+    /// Bytes in memory of blocks with mappings of their own.
+    pub own_resident: u64,
     /// Runs of free chunks, up to each power of two.
     pub holes: BTreeMap<u64, SizeClass>,
     /// The longest blocks.
@@ -223,6 +228,7 @@ impl Glibc {
             arenas: Vec::new(),
             threads: Vec::new(),
             sizes: BTreeMap::new(),
+            own_resident: own.iter().map(|range| resident(memory, range)).sum(),
             holes: BTreeMap::new(),
             largest: Vec::new(),
             trim: 0,
@@ -241,18 +247,29 @@ impl Glibc {
         let mut walked: Vec<Walked> = found.arenas.iter().enumerate().map(walk).collect();
         let caches: Vec<Cache> = walked.iter_mut().flat_map(|arena| std::mem::take(&mut arena.caches)).collect();
         let cached = cached_by_arena(&found.arenas, &caches);
-        all.threads = subject.threads.all.iter().map(|thread| thread_picture(thread, found, &caches)).collect();
+        let facts = &subject.threads.all;
+        let own_caches = facts.iter().map(|thread| own_cache(memory, thread, &found.arenas, &caches));
+        let own_caches: Vec<OwnCache> = own_caches.collect();
+        let threads = facts.iter().zip(&own_caches).map(|(thread, cache)| thread_picture(thread, found, *cache));
+        all.threads = threads.collect();
+        // The blocks of a cache are mostly of the arena from which its thread allocates.
+        let torn = all.threads.iter().zip(&own_caches).filter_map(|(thread, cache)| match cache {
+            OwnCache::Torn(arena) => Some(thread.arena.unwrap_or(*arena)),
+            OwnCache::Known(_) | OwnCache::Unknown => None,
+        });
+        let torn: HashSet<usize> = torn.collect();
         for (number, (walked, cached)) in walked.into_iter().zip(cached).enumerate() {
+            let cached = (!torn.contains(&number)).then_some(cached);
             all.add(number, found.arenas[number].system_bytes, walked, cached);
         }
+        let free_lists = caches.iter().flat_map(|cache| &cache.lists);
         let own_blocks = own.iter().map(|range| Block { address: range.start + 16, bytes: range.end - range.start });
         let own_blocks: Vec<Block> = own_blocks.collect();
         if subject.listing == Listing::Listed {
             all.blocks.extend(&own_blocks);
         }
         all.blocks.sort_unstable_by_key(|block| block.address);
-        let is_cached: HashSet<u64> =
-            caches.iter().flat_map(|cache| &cache.lists).flat_map(|list| &list.blocks).copied().collect();
+        let is_cached: HashSet<u64> = free_lists.flat_map(|list| &list.blocks).copied().collect();
         all.blocks.retain(|block| !is_cached.contains(&block.address));
         for list in caches.iter().flat_map(|cache| &cache.lists) {
             let class = all.sizes.entry(exact(list.size)).or_default();
@@ -269,7 +286,7 @@ impl Glibc {
         all
     }
 
-    fn add(&mut self, number: usize, system_bytes: u64, walked: Walked, cached: SizeClass) {
+    fn add(&mut self, number: usize, system_bytes: u64, walked: Walked, cached: Option<SizeClass>) {
         for (&size, class) in &walked.sizes {
             add(&mut self.sizes, size, *class);
         }
@@ -279,7 +296,8 @@ impl Glibc {
         self.largest.extend(&walked.largest);
         self.blocks.extend(&walked.listed);
         let free = walked.free.bytes + walked.fast.bytes + walked.top;
-        let live = walked.used.bytes.saturating_sub(cached.bytes);
+        let known = cached.unwrap_or_default();
+        let live = walked.used.bytes.saturating_sub(known.bytes);
         self.trim += walked.trim;
         self.trim_threshold_bound += walked.resident_top.saturating_sub(DEFAULT_THRESHOLD);
         self.mmap_threshold_estimate += walked.resident_long_holes;
@@ -290,11 +308,11 @@ impl Glibc {
             used: system_bytes.saturating_sub(free),
             free,
             live,
-            blocks: walked.used.blocks.saturating_sub(cached.blocks),
+            blocks: walked.used.blocks.saturating_sub(known.blocks),
             bins: walked.free.bytes,
             fast: walked.fast.bytes,
-            cached: cached.bytes,
-            cached_blocks: cached.blocks,
+            cached: cached.map(|cached| cached.bytes),
+            cached_blocks: cached.map(|cached| cached.blocks),
             top: walked.top,
             resident: walked.resident,
             swapped: walked.swapped,
@@ -307,6 +325,7 @@ impl Glibc {
             before_pin: walked.before_pin,
             inconsistencies: walked.inconsistencies,
             unknown: walked.unknown,
+            foreign: walked.foreign,
         });
     }
 
@@ -314,6 +333,15 @@ impl Glibc {
     pub fn live(&self) -> u64 {
         let in_arenas: u64 = self.arenas.iter().map(|arena| arena.live).sum();
         in_arenas + self.parameters.map_or(0, |parameters| parameters.mmapped_bytes)
+    }
+
+    /// Returns the bytes in memory of blocks that the program has, with headers of arenas. Programs allocate more than
+    /// they touch.
+    pub fn resident_live(&self) -> u64 {
+        let of_arena = |arena: &ArenaPicture| {
+            arena.resident.saturating_sub(arena.resident_free + arena.cached.unwrap_or(0) + arena.foreign)
+        };
+        self.arenas.iter().map(of_arena).sum::<u64>() + self.own_resident
     }
 
     /// Returns the free bytes in memory.
@@ -346,6 +374,44 @@ fn arena_max_bounds(arenas: &[ArenaPicture]) -> BTreeMap<usize, u64> {
     limits.map(|limit| (limit, free[..arenas.len() - limit].iter().sum())).collect()
 }
 
+/// Returns the bytes of `range` that are in memory.
+fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
+    let pages = memory.pages(range.start, page_count(range));
+    pages.iter().filter(|state| **state == PageState::Present).count() as u64 * PAGE
+}
+
+/// What is known of a thread's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnCache {
+    /// Its blocks.
+    Known(SizeClass),
+    /// It changed while it was read; it lies in this arena.
+    Torn(usize),
+    /// Nothing.
+    Unknown,
+}
+
+/// Returns what is known of the cache of `thread`. `caches` are those with blocks.
+fn own_cache(memory: &impl Memory, thread: &ThreadFacts, arenas: &[Arena], caches: &[Cache]) -> OwnCache {
+    let found = thread.points_to(caches.iter().map(|cache| cache.address));
+    if let Some(cache) = caches.iter().find(|cache| Some(cache.address) == found) {
+        let blocks = cache.lists.iter().map(|list| list.blocks.len() as u64).sum();
+        return OwnCache::Known(SizeClass { blocks, bytes: cache.lists.iter().map(Cached::bytes).sum() });
+    }
+    let in_arena = |address: u64| {
+        let has = |arena: &Arena| arena.segments.iter().any(|segment| segment.range.contains(&address));
+        arenas.iter().position(has)
+    };
+    let may_be = |&address: &u64| Some((in_arena(address)?, glibc::cache_sized(memory, address)?));
+    match thread.storage().iter().find_map(may_be) {
+        Some((_, (chunk, size))) if Cache::at(memory, chunk, size, &mut 0).is_some() => {
+            OwnCache::Known(SizeClass::default())
+        }
+        Some((arena, _)) => OwnCache::Torn(arena),
+        None => OwnCache::Unknown,
+    }
+}
+
 /// Returns what of each arena lies in thread caches: a thread caches blocks of any arena.
 fn cached_by_arena(arenas: &[Arena], caches: &[Cache]) -> Vec<SizeClass> {
     let ranges = arenas
@@ -366,17 +432,18 @@ fn cached_by_arena(arenas: &[Arena], caches: &[Cache]) -> Vec<SizeClass> {
     cached
 }
 
-fn thread_picture(thread: &ThreadFacts, found: &glibc::Arenas, caches: &[Cache]) -> ThreadPicture {
+fn thread_picture(thread: &ThreadFacts, found: &glibc::Arenas, cache: OwnCache) -> ThreadPicture {
     let arena = thread.points_to(found.arenas.iter().map(|arena| arena.address));
-    let cache = thread.points_to(caches.iter().map(|cache| cache.address));
-    let cache = caches.iter().find(|one| Some(one.address) == cache);
-    let lists = cache.map(|cache| &cache.lists);
+    let cached = match cache {
+        OwnCache::Known(cached) => Some(cached),
+        OwnCache::Torn(_) | OwnCache::Unknown => None,
+    };
     ThreadPicture {
         id: thread.id,
         name: thread.name.clone(),
         arena: arena.and_then(|address| found.arenas.iter().position(|one| one.address == address)),
-        cached_blocks: lists.map(|lists| lists.iter().map(|list| list.blocks.len() as u64).sum()),
-        cached: lists.map(|lists| lists.iter().map(Cached::bytes).sum()),
+        cached_blocks: cached.map(|cached| cached.blocks),
+        cached: cached.map(|cached| cached.bytes),
     }
 }
 

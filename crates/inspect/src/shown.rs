@@ -9,6 +9,9 @@ use crate::picture::{Glibc, Picture};
 /// The share of memory from which on it counts as the cause.
 const MOST: f64 = 0.7;
 
+/// The share of blocks in memory below which it is shown.
+const TOUCHED: f64 = 0.9;
+
 /// The most sizes and origins that are shown.
 const ROWS: usize = 12;
 
@@ -56,15 +59,22 @@ pub fn paragraph(picture: &Picture) -> String {
 
 fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     let (live, free) = (glibc.live(), glibc.resident_free());
-    let mut text = format!("Its blocks are {}. malloc has {} of free memory in memory. ", bytes(live), bytes(free));
+    let touched = glibc.resident_live();
+    // Headers and rounding are no difference that matters.
+    let of_them = match (touched as f64) < live as f64 * TOUCHED {
+        true => format!(", {} of them in memory", bytes(touched)),
+        false => String::new(),
+    };
+    let mut text =
+        format!("Its blocks are {}{of_them}. malloc has {} of free memory in memory. ", bytes(live), bytes(free));
     let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
     if glibc.trim as f64 >= free as f64 * MOST && share(glibc.trim) > 0.1 {
         text += &format!("malloc_trim(0) would give back {}. ", bytes(glibc.trim));
-    } else if share(live) >= MOST {
+    } else if share(touched) >= MOST {
         text += "Most of this is the program's own live memory: no setting of malloc brings it down. ";
     } else if share(free) > 0.2 {
         text += "Most free memory lies in pages that blocks share: blocks must be freed before it can be given back. ";
-    } else if share(live + free) < 1.0 - MOST {
+    } else if share(touched + free) < 1.0 - MOST {
         text += "Most of it is not malloc's: see the table of origins. ";
     }
     let damaged: u64 = glibc.arenas.iter().map(|arena| arena.inconsistencies).sum();
@@ -72,6 +82,15 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
         let cause = if picture.stopped { "the heap may be damaged" } else { "the program ran meanwhile" };
         let unknown: u64 = glibc.arenas.iter().map(|arena| arena.unknown).sum();
         text += &format!("{} places contradict themselves, {} are not known: {cause}. ", damaged, bytes(unknown));
+    }
+    let foreign: u64 = glibc.arenas.iter().map(|arena| arena.foreign).sum();
+    if foreign > 0 {
+        text += &format!("{} between the blocks are the program's own, from sbrk. ", bytes(foreign));
+    }
+    let torn = glibc.arenas.iter().filter(|arena| arena.cached.is_none()).count();
+    if torn > 0 {
+        let arenas = if torn == 1 { "an arena".to_owned() } else { format!("{torn} arenas") };
+        text += &format!("Thread caches of {arenas} changed while they were read: their blocks count as live. ");
     }
     if picture.allocator != "glibc" {
         text += &format!("{} is loaded too: its own memory is not glibc's. ", picture.allocator);
@@ -102,9 +121,11 @@ fn arenas(glibc: &Glibc) -> String {
     let mut table = Table::new(headings);
     for arena in &glibc.arenas {
         let name = name_of(arena.number);
-        let sizes = [arena.live, arena.bins, arena.fast, arena.cached, arena.top, arena.resident, arena.resident_free];
-        let first = [name, bytes(arena.system_bytes), grouped(arena.blocks)];
-        table.row(first.into_iter().chain(sizes.map(bytes)));
+        let first = [name, bytes(arena.system_bytes), grouped(arena.blocks)].map(Cell::from);
+        let cached = arena.cached.map_or_else(Cell::missing, |cached| bytes(cached).into());
+        let lists = [arena.live, arena.bins, arena.fast].map(|size| bytes(size).into());
+        let rest = [arena.top, arena.resident, arena.resident_free].map(|size| bytes(size).into());
+        table.row(first.into_iter().chain(lists).chain([cached]).chain(rest));
     }
     if let Some(parameters) = glibc.parameters.filter(|parameters| parameters.mmapped_blocks > 0) {
         let own = bytes(parameters.mmapped_bytes);

@@ -1,5 +1,6 @@
 //! Threads of a process: their stacks, and what their thread-local storage points to.
 
+use std::collections::HashSet;
 use std::iter::once;
 use std::ops::Range;
 
@@ -13,6 +14,12 @@ const ID_AT: u64 = 0x2d0;
 
 /// Bytes of thread-local storage that are looked at: in front of a control block on x86-64, behind it on aarch64.
 const STORAGE: u64 = 8192;
+
+/// Where programs have more, the C library's is behind theirs: the most that is looked at.
+const LONGEST_STORAGE: u64 = 1 << 20;
+
+/// The most modules with thread-local storage that are looked at.
+const MODULES: u64 = 1024;
 
 /// Where control blocks are looked for: at the ends of stacks, first in a short part and then in a longer one; at the
 /// ends of other mappings, for that of the main thread, in front of which the kernel may have put blocks; and at the
@@ -39,10 +46,16 @@ pub struct ThreadFacts {
 }
 
 impl ThreadFacts {
+    /// Returns the words of the thread's own storage.
+    pub fn storage(&self) -> &[u64] {
+        &self.storage
+    }
+
     /// Returns the first of `addresses` that the thread's own storage contains.
     pub fn points_to(&self, addresses: impl Iterator<Item = u64>) -> Option<u64> {
         let mut addresses = addresses;
-        addresses.find(|address| self.storage.contains(address))
+        let storage: HashSet<u64> = self.storage.iter().copied().collect();
+        addresses.find(|address| storage.contains(address))
     }
 }
 
@@ -63,7 +76,7 @@ impl Threads {
         let mut found = Threads { all, stacks };
         for (fact, thread) in found.all.iter_mut().zip(threads) {
             if let Some(block) = thread.control_block {
-                fact.storage = memory.words(&(block.saturating_sub(STORAGE)..block.saturating_add(STORAGE)));
+                fact.storage = memory.words(&(storage_start(memory, block)..block.saturating_add(STORAGE)));
             }
         }
         // Since 2.42 stacks have guards that the kernel does not show, and neighbours look like one mapping.
@@ -72,7 +85,7 @@ impl Threads {
             let start = pointer & !63;
             let range = start..stack.end.min(start.saturating_add(ENDS[1]));
             if let Some((block, _)) = control_block(memory, &range).filter(|(_, id)| *id == fact.id_inside) {
-                fact.storage = memory.words(&(block.saturating_sub(STORAGE).max(stack.start)..block));
+                fact.storage = memory.words(&(storage_start(memory, block).max(stack.start)..block));
             }
         }
         for (number, mapping) in mappings.iter().enumerate() {
@@ -83,7 +96,7 @@ impl Threads {
                 found.stacks.push(mapping.range.clone());
             }
             let Some(at) = threads.iter().position(|thread| thread.id_inside == id_inside) else { continue };
-            found.all[at].storage = memory.words(&(block.saturating_sub(STORAGE).max(mapping.range.start)..block));
+            found.all[at].storage = memory.words(&(storage_start(memory, block).max(mapping.range.start)..block));
             if is_stack {
                 found.all[at].stack.get_or_insert(mapping.range.clone());
             }
@@ -108,6 +121,17 @@ fn fact(mappings: &[Mapping], thread: &Thread) -> ThreadFacts {
         stack,
         storage: Vec::new(),
     }
+}
+
+/// Returns where the storage in front of a control block begins. Its second word points to a vector with the place of
+/// each module's storage; the word pair in front of the vector contains the vector's length.
+fn storage_start(memory: &impl Memory, block: u64) -> u64 {
+    let vector = memory.word(block.saturating_add(8)).unwrap_or(0);
+    let length = vector.checked_sub(16).and_then(|at| memory.word(at)).unwrap_or(0).min(MODULES);
+    let places = memory.words(&(vector..vector.saturating_add(16 * (length + 1))));
+    let places = places.into_iter().skip(2).step_by(2);
+    let in_front = places.filter(|place| *place < block && block - place <= LONGEST_STORAGE);
+    in_front.chain([block.saturating_sub(STORAGE)]).min().unwrap_or(block)
 }
 
 /// Whether a mapping without access and name lies in front.

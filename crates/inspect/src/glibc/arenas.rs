@@ -113,7 +113,8 @@ pub fn ranges(memory: &impl Memory, mappings: &[Mapping]) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Finds the arenas of a process; `None` when nothing in its writable data has the structure of an arena.
+/// Finds the arenas of a process; `None` when nothing in its writable data has the structure of an arena, or when they
+/// are empty: under another malloc, a call of `mallinfo` makes an empty one.
 pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
     let data = writable_data(mappings);
     let (arenas_in, ring) = data.iter().find_map(|range| Some((range, main_arena(memory, mappings, range)?)))?;
@@ -128,16 +129,20 @@ pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
     let parameters = heap.and_then(|heap| parameters(memory, arenas_in, heap));
     let all = ring.arenas.iter().enumerate();
     let mut seen = HashSet::new();
-    let arenas = all.map(|(number, &address)| {
-        let bins = address + ring.bins_at;
-        let segments = match number {
-            0 => main_segment(memory, mappings, bins, parameters.as_ref()).into_iter().collect(),
-            _ => heaps(memory, mappings, address, bins, &mut seen),
-        };
-        let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
-        Arena { address, system_bytes: memory.word(bins + SYSTEM_BYTES).unwrap_or(0), fast, segments }
-    });
-    Some(Arenas { arenas: arenas.collect(), parameters, data: vec![arenas_in.clone()] })
+    let arenas: Vec<Arena> = all
+        .map(|(number, &address)| {
+            let bins = address + ring.bins_at;
+            let segments = match number {
+                0 => main_segment(memory, mappings, bins, parameters.as_ref()).into_iter().collect(),
+                _ => heaps(memory, mappings, address, bins, &mut seen),
+            };
+            let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
+            Arena { address, system_bytes: memory.word(bins + SYSTEM_BYTES).unwrap_or(0), fast, segments }
+        })
+        .collect();
+    let has_blocks = parameters.is_some_and(|parameters| parameters.mmapped_blocks > 0);
+    let is_used = has_blocks || arenas.iter().any(|arena| arena.system_bytes > 0 || !arena.segments.is_empty());
+    is_used.then(|| Arenas { arenas, parameters, data: vec![arenas_in.clone()] })
 }
 
 /// Returns the writable data of files, the C library's first. Zeroed data lies in a mapping behind that has no name.
@@ -286,6 +291,10 @@ fn main_segment(
     bins: u64,
     parameters: Option<&Parameters>,
 ) -> Option<Segment> {
+    // Before the first block the arena itself stands for the top.
+    if memory.word(bins - TOP) == Some(bins - HEADER) {
+        return None;
+    }
     let top = top(memory, bins);
     let is_heap = |mapping: &&Mapping| match &top {
         Some(top) => mapping.range.contains(&top.start),

@@ -119,7 +119,7 @@ pub struct Walked {
     pub pin: Option<Block>,
     /// Free bytes between this chunk and the one in use in front of it.
     pub before_pin: u64,
-    /// Thread caches that lie in this arena.
+    /// Thread caches with blocks that lie in this arena.
     pub caches: Vec<Cache>,
     /// Blocks that may still be followed in lists of thread caches.
     list_steps: u64,
@@ -127,6 +127,8 @@ pub struct Walked {
     pub inconsistencies: u64,
     /// Bytes of which nothing is known.
     pub unknown: u64,
+    /// Bytes between chunks that the program has from the system itself, by `sbrk`.
+    pub foreign: u64,
 }
 
 /// Walks the chunks of `arena`. `fast` are those in its fast bins. Only the main arena's top is trimmed.
@@ -236,6 +238,13 @@ impl<M: Memory> Walker<'_, '_, M> {
                 if self.is_fence(at) {
                     break;
                 }
+                if self.is_fence_post(at) {
+                    let found = self.resume(at + 2 * HEADER, stop);
+                    self.end_run();
+                    self.out.foreign += found - at;
+                    at = found;
+                    continue;
+                }
                 self.out.inconsistencies += 1;
                 let found = self.resume(at + ALIGN, stop);
                 self.end_run();
@@ -279,6 +288,12 @@ impl<M: Memory> Walker<'_, '_, M> {
         let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
         let is_last = length(at) == Some(0) && at + HEADER == self.segment.range.end;
         self.segment.top.is_none() && (is_last || length(at) == Some(HEADER) && length(at + HEADER) == Some(0))
+    }
+
+    /// Whether a piece of the main arena ends at `at`: two headers without blocks. The program moved the break itself.
+    fn is_fence_post(&mut self, at: u64) -> bool {
+        let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
+        self.is_main && length(at) == Some(HEADER) && length(at + HEADER) == Some(HEADER)
     }
 
     /// Returns the next place that a few chunks follow, or `stop`.
@@ -326,7 +341,8 @@ impl<M: Memory> Walker<'_, '_, M> {
             self.out.largest.truncate(LARGEST);
         }
         if Cache::may_be(size) {
-            self.out.caches.extend(Cache::at(self.memory, at, size, &mut self.out.list_steps));
+            let cache = Cache::at(self.memory, at, size, &mut self.out.list_steps);
+            self.out.caches.extend(cache.filter(|cache| !cache.lists.is_empty()));
         }
     }
 

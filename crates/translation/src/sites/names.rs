@@ -19,8 +19,11 @@ use super::binary::Version;
 /// Directory of debug information of installed files.
 const DEBUG: &str = "/usr/lib/debug";
 
-/// The most functions of one instruction, all but the last inlined there.
-const INLINED: usize = 8;
+/// The most functions of one instruction, all but the last inlined there: innermost ones, and outermost ones. The
+/// standard libraries of Rust and C++ alone are often ten deep. Without the outermost one, which is the function that
+/// the program calls, its caller would seem to allocate.
+const INNERMOST: usize = 16;
+const OUTERMOST: usize = 16;
 
 /// An instruction in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -87,9 +90,12 @@ impl Source {
 fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
     let mut frames = loader.find_frames(address).ok()?;
     let mut places = Vec::new();
-    while let Some(frame) = frames.next().ok()?.filter(|_| places.len() < INLINED) {
+    while let Some(frame) = frames.next().ok()? {
         let symbol = if places.is_empty() { None } else { by_symbol(loader, address) };
         places.push(described(&frame).or(symbol)?);
+        if places.len() > INNERMOST + OUTERMOST {
+            places.remove(INNERMOST);
+        }
     }
     (!places.is_empty()).then(|| places.join(" in "))
 }
@@ -159,4 +165,56 @@ fn supplement_of(path: &Path) -> Option<PathBuf> {
         let (name, _) = elf.gnu_debugaltlink().ok()??;
         Some(path.parent()?.join(OsStr::from_bytes(name)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+    use std::process::Command;
+
+    use object::ObjectSymbol as _;
+
+    /// Returns the functions of the instruction of `real` at which most calls are inlined, of `depth` in all.
+    fn deepest(depth: usize) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, library) = (folder.path().join("deep.c"), folder.path().join("deep.so"));
+        let mut text = "#define INLINE static inline __attribute__((always_inline))\n".to_owned();
+        text += "volatile int sink;\nINLINE void inlined1(void) { sink++; }\n";
+        for number in 2..=depth {
+            writeln!(text, "INLINE void inlined{number}(void) {{ inlined{}(); }}", number - 1).unwrap();
+        }
+        writeln!(text, "void real(void) {{ inlined{depth}(); }}").unwrap();
+        fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-g", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+        assert!(compiler.status().unwrap().success());
+        let symbol = |elf: &Elf<'_>| {
+            let symbols = elf.dynamic_symbols();
+            symbols
+                .into_iter()
+                .find(|symbol| symbol.name() == Ok("real"))
+                .map(|symbol| symbol.address()..symbol.address() + symbol.size())
+        };
+        let path: Arc<Path> = library.into();
+        let version = Version::of(&path);
+        let place = |address| Place { path: path.clone(), version, address };
+        let places = ask(&path, symbol).unwrap().map(|address| (address.to_string(), place(address))).collect();
+        let names = Names::default().of(&places).into_iter().map(|(_, name)| name);
+        let functions =
+            |name: String| name.split(" in ").map(|one| one.split(' ').next().unwrap().to_owned()).collect();
+        names.map(functions).max_by_key(Vec::len).unwrap()
+    }
+
+    #[test]
+    fn the_outermost_function_is_named_however_many_calls_are_inlined() {
+        for depth in [1, 7, 8, 20, 40] {
+            let functions = deepest(depth);
+            assert_eq!(functions.first().map(String::as_str), Some("inlined1"), "{functions:?}");
+            assert_eq!(functions.last().map(String::as_str), Some("real"), "{functions:?}");
+            assert_eq!(functions.len(), (depth + 1).min(INNERMOST + OUTERMOST), "{functions:?}");
+        }
+        let expected: Vec<String> = (1..=16).chain(26..=40).map(|number| format!("inlined{number}")).collect();
+        assert_eq!(deepest(40)[..31], expected);
+    }
 }

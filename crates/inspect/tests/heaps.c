@@ -1,0 +1,103 @@
+/* Heaps of kinds that are easily misread. Prints "ready", then waits for the end of its input. */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *volatile sink;
+
+static void fill(int count) {
+    for (int index = 0; index < count; index++) memset(sink = malloc(200), 1, 200);
+}
+
+/* A long block that is never touched, and sparse short ones. */
+static void untouched(void) {
+    enum { COUNT = 100000 };
+    static void *blocks[COUNT];
+    sink = malloc(1UL << 30);
+    for (int index = 0; index < COUNT; index++) memset(blocks[index] = malloc(500), 1, 500);
+    for (int index = 0; index < COUNT; index++)
+        if (index % 8 != 0) free(blocks[index]);
+}
+
+/* Memory of the program's own between the blocks. */
+static void breaks(void) {
+    fill(3000);
+    memset(sbrk(1 << 20), 7, 100);
+    fill(3000);
+    memset(sbrk(300001), 7, 100);
+    fill(3000);
+}
+
+#ifdef TLS
+static __thread volatile char storage[TLS];
+#else
+static __thread volatile char storage[16];
+#endif
+
+/* Fills a cache, then allocates all the time and leaves the cache with something in it. */
+static void *churn(void *ready) {
+    void *blocks[4];
+    storage[0] = 1;
+    for (int size = 24; size < 1000; size += 16) {
+        for (int index = 0; index < 4; index++) blocks[index] = malloc((size_t)size);
+        for (int index = 0; index < 4; index++) free(blocks[index]);
+    }
+    if (pthread_barrier_wait(ready) != 0) {}
+    for (unsigned size = 0;; size = (size + 48) % 900) {
+        for (int index = 0; index < 3; index++) sink = blocks[index] = malloc(24 + size);
+        for (int index = 0; index < 3; index++) free(blocks[index]);
+    }
+}
+
+static void *wait_for_end(void *ready) {
+    storage[0] = 1;
+    free(malloc(100));
+    pthread_barrier_wait(ready);
+    pause();
+    return NULL;
+}
+
+static void threads(void *(*function)(void *)) {
+    static pthread_barrier_t ready;
+    pthread_t made;
+    pthread_barrier_init(&ready, NULL, 4);
+    for (int index = 0; index < 3; index++)
+        if (pthread_create(&made, NULL, function, &ready) != 0) abort();
+    free(malloc(100));
+    pthread_barrier_wait(&ready);
+}
+
+#ifdef OWN_MALLOC
+/* Another malloc: nothing reaches glibc's. */
+static char own[16 << 20];
+static size_t taken;
+void *malloc(size_t size) {
+    size_t start = (taken + 31) / 16 * 16;
+    taken = start + size;
+    return taken > sizeof own ? NULL : own + start;
+}
+void free(void *block) { (void)block; }
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *block, size_t size) {
+    char *other = malloc(size);
+    for (size_t index = 0; other && block && index < size && (char *)block + index < own + sizeof own; index++)
+        other[index] = ((char *)block)[index];
+    return other;
+}
+#endif
+
+int main(int count, char **arguments) {
+    const char *kind = count > 1 ? arguments[1] : "";
+    if (strcmp(kind, "untouched") == 0) untouched();
+    if (strcmp(kind, "breaks") == 0) breaks();
+    if (strcmp(kind, "churn") == 0) threads(churn);
+    if (strcmp(kind, "threads") == 0) threads(wait_for_end);
+    if (strcmp(kind, "asked") == 0) fill(100), mallinfo2();
+    char line[16];
+    write(1, "ready\n", 6);
+    while (read(0, line, sizeof line) > 0) {}
+    return 0;
+}
