@@ -2,6 +2,7 @@
 //!
 //! Where namespaces are not permitted, the tests say so and pass.
 
+#[path = "../../shared/tests/common/mod.rs"]
 mod common;
 
 use std::fs;
