@@ -9,7 +9,9 @@ use heapwright_os::refusals;
 fn memory_that_was_freed_serves_longer_blocks_than_the_page_heap_usually_places() {
     const LONG: usize = 40 << 20;
     ready();
-    let blocks: Vec<Filled> = (0..80_000).map(|number| Filled::new(number, 1000)).collect();
+    let mut blocks: Vec<Filled> = (0..80_000).map(|number| Filled::new(number, 1000)).collect();
+    // With nothing behind it, what is freed would be given back to the system, with its addresses.
+    let last = blocks.pop();
     blocks.into_iter().for_each(Filled::free);
     heapwright_cached::trim();
     refusals::everywhere(0..u64::MAX);
@@ -20,4 +22,5 @@ fn memory_that_was_freed_serves_longer_blocks_than_the_page_heap_usually_places(
     let block = block.resize(2 * LONG);
     block.check();
     block.free();
+    last.into_iter().for_each(Filled::free);
 }
