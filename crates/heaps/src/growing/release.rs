@@ -174,10 +174,11 @@ impl<P: Policy> GrowingHeap<P> {
 
     /// Sets how many bytes of pages in holes are retained, see [`Settings::keep`](super::Settings).
     pub fn set_keep(&mut self, bytes: usize) {
-        self.keep = bytes;
-        if !self.sweep.is_under_way {
-            self.sweep.from = bytes;
+        // More is retained where what was purged is needed again.
+        if bytes > self.keep || !self.sweep.is_under_way {
+            self.sweep = Sweep::beyond(bytes);
         }
+        self.keep = bytes;
     }
 
     /// Returns how much has been purged so far.

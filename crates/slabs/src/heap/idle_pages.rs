@@ -28,10 +28,12 @@ pub(super) struct Purging {
     next: u32,
     /// Whether there were more idle pages than are retained: all are purged, some at a time.
     pub(super) is_under_way: bool,
+    /// The refaulted pages when that began.
+    refaulted: u32,
 }
 
 impl Purging {
-    pub(super) const NONE: Purging = Purging { list: 0, next: NO_SLAB, is_under_way: false };
+    pub(super) const NONE: Purging = Purging { list: 0, next: NO_SLAB, is_under_way: false, refaulted: 0 };
 
     /// Goes on with the slab before one that has left the list.
     #[inline]
@@ -77,14 +79,15 @@ impl Slabs {
         const PAGES: u32 = 128;
         const SLABS: u32 = 256;
         if !self.purging.is_under_way {
-            self.purging.is_under_way = true;
             self.forget_refaults();
+            self.purging.refaulted = self.pages.refaulted;
         }
         let mut batch = Batch::EMPTY;
         self.add_some_idle(PAGES, SLABS, &mut batch);
         self.purge_batch(&mut batch);
         self.record_purged(batch.purged);
-        self.purging.is_under_way = self.pages.idle > FEWEST;
+        // It ends where what was purged is needed again.
+        self.purging.is_under_way = self.pages.idle > FEWEST && self.pages.refaulted <= self.purging.refaulted;
     }
 
     /// Purges all idle pages, until `is_wanted`.
