@@ -23,8 +23,9 @@ impl Words<'_> {
     #[inline(always)]
     pub(crate) fn live(self) -> u64 {
         // In this order: what the owner collects disappears from the second word last, and is not found live in between.
+        // Acquired, so that the owner byte of a block that is seen live is seen too: it was stored before the bit.
         let freed = self.freed.load(Acquire);
-        self.used.load(Relaxed) & !freed
+        self.used.load(Acquire) & !freed
     }
 
     /// Takes a block that was found free. The owner only. The store is the commit.
