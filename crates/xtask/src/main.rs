@@ -52,7 +52,7 @@ enum Command {
     /// The invariants of ARCHITECTURE.md that a search of the sources can check (.ci/house)
     #[command(disable_help_flag = true)]
     House(Arguments),
-    /// Kill tests of the shared heap: SIGKILL at every instruction; 15 minutes per policy (.ci/kills)
+    /// Kill tests of the shared heap: SIGKILL at every instruction; half an hour per policy (.ci/kills)
     #[command(disable_help_flag = true)]
     Kills(Arguments),
     /// Stress tests of the cached heap, 30 minutes by default (.ci/soak)
