@@ -164,6 +164,10 @@ fn what_is_missing_is_said_with_what_to_do() {
     fails(&["--group", "thread", "--at", "1s"], "no times");
     let usage = Command::new(assert_cmd::cargo::cargo_bin!("heapwright")).args(["sites"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
+    for of_programs in ["--python", "--marked", "--every=4"] {
+        let refused = heapwright().arg("sites").arg(&trace).arg(of_programs).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{of_programs}");
+    }
 }
 
 /// Returns the bytes of each seeded function in folded lines, by the innermost one of a stack; of others under "".

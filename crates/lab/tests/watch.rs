@@ -356,6 +356,8 @@ fn a_quiz_that_cannot_be_asked_is_an_error_that_says_why() {
     assert!(said(&["-p", "random"]).contains("cannot be guessed"));
     assert!(said(&["-p", "first", "-p", "best"]).contains("one policy"));
     assert!(said(&["--split", "high"]).contains("reference engine"));
-    let output = watch(&["--quiz", "--", "true"]);
-    assert!(!output.status.success() && text(&output.stderr).contains("TRACE"));
+    for of_traces in [&["--quiz", "--", "true"][..], &["--at", "5", "--", "true"], &["--at", "5", "--pid", "1"]] {
+        let output = watch(of_traces);
+        assert!(!output.status.success() && text(&output.stderr).contains("TRACE"), "{of_traces:?}");
+    }
 }

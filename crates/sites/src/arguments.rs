@@ -78,15 +78,15 @@ pub struct Arguments {
     pub all_frames: bool,
 
     /// Record the stack of one request in N of a program, chosen at random: faster, and figures are estimates.
-    #[arg(long, value_name = "N", default_value = "1", requires = "program")]
+    #[arg(long, value_name = "N", default_value = "1", requires = "program", conflicts_with = "trace")]
     pub every: NonZero<u32>,
 
     /// Record the objects of Python, too: sets PYTHONMALLOC=malloc, so that they are blocks of malloc.
-    #[arg(long, requires = "program")]
+    #[arg(long, requires = "program", conflicts_with = "trace")]
     pub python: bool,
 
     /// Record only what the program requests within blocks that it marks, such as `with heapwright.record():`.
-    #[arg(long, requires = "program")]
+    #[arg(long, requires = "program", conflicts_with = "trace")]
     pub marked: bool,
 
     /// A program and its arguments, instead of a trace: it is recorded, and the trace is not kept.

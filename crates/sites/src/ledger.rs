@@ -14,7 +14,7 @@ pub enum Moment {
     /// The first maximum of requested bytes.
     #[default]
     Peak,
-    /// After this many events.
+    /// After this many events; changes of threads do not count.
     Event(u64),
     /// At this time, in nanoseconds since the beginning.
     Time(u64),
@@ -49,7 +49,7 @@ pub struct Ledger {
     pub total: Tally,
     /// The number of events before the moment at which held memory is counted, and its time if the trace has times.
     pub moment: (u64, Option<u64>),
-    /// The number of events.
+    /// The number of events, without changes of threads.
     pub events: u64,
     /// The number of requests that have a site.
     pub with_site: u64,
@@ -65,27 +65,34 @@ impl Ledger {
     pub fn read(trace: &mut Reader<'_>, moment: Moment, split: Split) -> Result<Ledger> {
         let mut reading = Reading::new(split);
         let mut is_marked = false;
+        let mut before = 0;
         while let Some(event) = trace.next_event()? {
             let is_due = match moment {
                 Moment::Peak => false,
-                Moment::Event(events) => trace.events_read() > events,
+                Moment::Event(events) => before >= events && is_call(&event),
                 Moment::Time(time) => trace.time().is_some_and(|now| now > time),
             };
             if is_due && !is_marked {
                 is_marked = true;
-                reading.mark(trace.events_read() - 1, trace.time());
+                reading.mark(before, trace.time());
             }
             reading.take(&event, trace.site());
+            before += u64::from(is_call(&event));
             if moment == Moment::Peak && reading.live > reading.peak {
                 reading.peak = reading.live;
-                reading.mark(trace.events_read(), trace.time());
+                reading.mark(before, trace.time());
             }
         }
         if !is_marked && moment != Moment::Peak {
-            reading.mark(trace.events_read(), trace.time());
+            reading.mark(before, trace.time());
         }
-        Ok(reading.finish(trace.events_read()))
+        Ok(reading.finish(before))
     }
+}
+
+/// Whether an event is one of the program's: a change of threads only says who makes the next call.
+fn is_call(event: &Event) -> bool {
+    !matches!(event, Event::Thread { .. })
 }
 
 /// A live block: its tally, and its requested size.
@@ -331,6 +338,7 @@ mod tests {
         writer.finish().unwrap();
         let mut reader = Reader::new(&file[..]).unwrap().with_sites();
         let ledger = Ledger::read(&mut reader, Moment::Peak, Split::Thread).unwrap();
+        assert_eq!(ledger.events, 4, "changes of threads are no events here");
         let temporary = |part| ledger.tallies.iter().find(|(key, _)| key.part == part).unwrap().1.temporary;
         assert_eq!((temporary(0).bytes, temporary(1).bytes), (10, 0));
         assert_eq!(ledger.total.held, {

@@ -131,6 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return trace::run(&trace::Plan { path, policies: policy, rules, at: *at, once: *once, quiz: *quiz });
     }
     ensure!(!arguments.quiz, "--quiz asks about the placements of a TRACE: record the program first");
+    ensure!(arguments.at.is_none(), "--at names an event of a TRACE: record the program first");
     if let Some(pid) = arguments.pid {
         ensure!(!arguments.rules.are_given(), "process {pid} has its rules already: leave them out");
         return watch_process(arguments, pid);
