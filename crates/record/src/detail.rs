@@ -4,11 +4,10 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use heapwright_os::{each_mapping, map, page_size, thread_number, ticks, unmap, variable};
-use heapwright_stream::{Buffer, Packed, Paths, Recording, SITES, TIMES, Timed};
+use heapwright_stream::{Buffer, Packed, Paths, Recording, SITES, TIMES};
 
 use crate::marked;
 use crate::python;
-use crate::timing;
 
 /// Whether calls are recorded with their times.
 static TIMED: AtomicBool = AtomicBool::new(false);
@@ -50,27 +49,16 @@ impl Detail {
         // SAFETY: the buffer is open and the calling thread may write to it, as this function requires.
         unsafe {
             if self.with_stack {
-                timing::working(Timed::Stacks, || self.append_with_stack(buffer, record))
+                // The paths stay mapped until a child of this process creates a stream of its own, which detaches them
+                // first.
+                let paths = NonNull::new(PATHS.load(Ordering::Acquire)).map(|paths| paths.as_ref());
+                if paths.is_some_and(|paths| !python::add_frames(buffer, paths)) {
+                    return false;
+                }
+                buffer.append_with_stack(record, self.ticks, paths)
             } else {
                 buffer.append_at(record, self.ticks)
             }
-        }
-    }
-
-    /// As [`Detail::append`], with a stack.
-    ///
-    /// # Safety
-    /// As for [`Buffer::append`].
-    #[inline(always)]
-    unsafe fn append_with_stack(self, buffer: &Buffer, record: Packed) -> bool {
-        // SAFETY: the paths stay mapped until a child of this process creates a stream of its own, which detaches them
-        // first. The buffer is open and the calling thread may write to it, as this function requires.
-        unsafe {
-            let paths = NonNull::new(PATHS.load(Ordering::Acquire)).map(|paths| paths.as_ref());
-            if paths.is_some_and(|paths| !python::add_frames(buffer, paths)) {
-                return false;
-            }
-            buffer.append_with_stack(record, self.ticks, paths)
         }
     }
 }

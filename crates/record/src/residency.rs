@@ -7,7 +7,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use heapwright_os::{page_size, resident};
-use heapwright_stream::{Call, Timed};
+use heapwright_stream::Call;
 
 use crate::glibc;
 use crate::state::{add_usage_if_due, note};
@@ -109,7 +109,7 @@ pub(crate) fn end_all() {
 #[cold]
 #[inline(never)]
 fn note_pages(block: *mut u8, size: usize, when: usize) {
-    if let Some(bytes) = timing::working(Timed::Pages, || resident_within(block, size)) {
+    if let Some(bytes) = timing::counting_pages(|| resident_within(block, size)) {
         note(Call::Resident, when, bytes / page_size(), block);
     }
 }

@@ -73,12 +73,6 @@ fn end_writing(rest: usize) {
     set_thread_word(rest);
 }
 
-/// Returns how many calls of this thread were chosen to have a stack, modulo 2³².
-pub(crate) fn stacks_chosen() -> u32 {
-    // SAFETY: the buffer is null, or mapped as long as the thread's second word has its address.
-    unsafe { own_buffer().as_ref() }.map_or(0, |buffer| buffer.sampler().chosen())
-}
-
 /// Whether the next call of this thread is to be timed.
 #[inline(always)]
 pub(crate) fn is_to_be_timed() -> bool {

@@ -6,11 +6,11 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use heapwright_os::{now_nanoseconds, ticks, ticks_in_order};
 use heapwright_stream::{Header, Timed};
 
-use crate::state::{stacks_chosen, take_mark};
+use crate::state::take_mark;
 
 /// The most that a duration counts, in nanoseconds, by kind: a thread that loses its processor in a call is not at work
 /// in it. Calls for long blocks have the system map, clear and unmap memory.
-const MOST: [u64; 5] = [10_000, 10_000_000, 10_000, 100_000, 100_000];
+const MOST: [u64; 4] = [10_000, 10_000_000, 10_000, 100_000];
 
 /// Durations that are below both, in ticks of any processor's counter.
 const SHORT: u64 = 1000;
@@ -34,27 +34,23 @@ pub(crate) fn timed<R>(which: Timed, call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Does some of the recorder's work and counts how long that takes.
-#[inline(always)]
-pub(crate) fn working<R>(which: Timed, work: impl FnOnce() -> R) -> R {
+/// Counts pages, and how long that takes.
+pub(crate) fn counting_pages<R>(work: impl FnOnce() -> R) -> R {
     let before = ticks();
     let result = work();
-    count(which, ticks().saturating_sub(before));
+    count(Timed::Pages, ticks().saturating_sub(before));
     result
 }
 
-/// Notes a call and counts how long that takes, if the call is one of the sample and has no stack, which counts itself.
+/// Notes a call and counts how long that takes, if the call is one of the sample.
 #[inline(always)]
 pub(crate) fn noting<R>(which: Timed, note: impl FnOnce() -> R) -> R {
     if which != Timed::Sampled {
         return note();
     }
-    let (stacks, before) = (stacks_chosen(), ticks_in_order());
+    let before = ticks_in_order();
     let result = note();
-    let taken = ticks_in_order().saturating_sub(before);
-    if stacks_chosen() == stacks {
-        count(Timed::RecorderSampled, taken);
-    }
+    count(Timed::RecorderSampled, ticks_in_order().saturating_sub(before));
     result
 }
 

@@ -59,12 +59,19 @@ pub fn totals(source: &Source, translation: &Translation) -> Totals {
         huge_pages_off: last.is_some_and(|last| last.are_huge_pages_off),
     };
     let recorder = durations.of_recorder(calls);
-    if durations.hide_the_program(processor, recorder) {
+    if translation.sampled().is_some() && hides_the_program(recorder, processor) {
         return Totals { processor_nanoseconds: None, ..totals };
     }
     // Both are estimates, and of the time that there was.
     let rest = processor.map_or(u64::MAX, |time| time.saturating_sub(totals.malloc_nanoseconds(calls).unwrap_or(0)));
     Totals { recorder_nanoseconds: recorder.map(|time| time.min(rest)), ..totals }
+}
+
+/// Whether the recorder, which took stacks, took so much of the processor's time that the program's is not known: what is
+/// left of a long time, of which an estimate from few stacks is subtracted, is mostly the estimate's error.
+fn hides_the_program(recorder: Option<u64>, processor: Option<u64>) -> bool {
+    let (recorder, whole) = (recorder.unwrap_or(0), processor.unwrap_or(u64::MAX));
+    recorder > whole / 2
 }
 
 /// How often something was timed, and how long it took in all, in nanoseconds.
@@ -76,7 +83,6 @@ struct Durations {
     long: Duration,
     recorder_sampled: Duration,
     pages: Duration,
-    stacks: Duration,
     /// The recorder's other work.
     own: u64,
 }
@@ -94,7 +100,6 @@ impl Durations {
             long: of(Timed::Long),
             recorder_sampled: of(Timed::RecorderSampled),
             pages: of(Timed::Pages),
-            stacks: of(Timed::Stacks),
             own: header.own_nanoseconds(),
         }
     }
@@ -112,16 +117,8 @@ impl Durations {
 
     /// Returns the recorder's time, if it was timed.
     fn of_recorder(&self, calls: u64) -> Option<u64> {
-        let without_stack = mean(self.recorder_sampled) * calls.saturating_sub(self.stacks.0) as f64;
-        let is_known = self.recorder_sampled.0 + self.stacks.0 > 0;
-        is_known.then_some(without_stack as u64 + self.stacks.1 + self.pages.1 + self.own)
-    }
-
-    /// Whether stacks took so much of the processor's time that the program's, which is what is left, is not known: the
-    /// error of a small difference between long times.
-    fn hide_the_program(&self, processor: Option<u64>, recorder: Option<u64>) -> bool {
-        let (whole, recorder) = (processor.unwrap_or(u64::MAX), recorder.unwrap_or(0));
-        self.stacks.0 > 0 && recorder > whole / 3 * 2
+        let per_call = mean(self.recorder_sampled) * calls as f64;
+        (self.recorder_sampled.0 > 0).then_some(per_call as u64 + self.pages.1 + self.own)
     }
 }
 
@@ -134,7 +131,7 @@ mod tests {
     use super::*;
 
     fn durations(sampled: Duration, long: Duration) -> Durations {
-        Durations { sampled, long, recorder_sampled: sampled, pages: (1, 3), stacks: (0, 0), own: 4 }
+        Durations { sampled, long, recorder_sampled: sampled, pages: (1, 3), own: 4 }
     }
 
     #[test]
@@ -148,25 +145,16 @@ mod tests {
     }
 
     #[test]
+    fn a_small_rest_beside_the_recorders_time_is_not_the_programs_time() {
+        assert!(hides_the_program(Some(2_900), Some(3_000)));
+        assert!(!hides_the_program(Some(1_400), Some(3_000)));
+        assert!(!hides_the_program(None, Some(3_000)));
+        assert!(!hides_the_program(Some(2_900), None));
+    }
+
+    #[test]
     fn the_recorder_takes_what_it_adds_to_each_call_and_more() {
         assert_eq!(durations((5, 100), (0, 0)).of_recorder(1000), Some(20_007));
         assert_eq!(durations((0, 0), (0, 0)).of_recorder(1000), None);
-    }
-
-    #[test]
-    fn each_stack_counts_for_itself() {
-        let with_stacks = Durations { stacks: (100, 5000), ..durations((5, 100), (0, 0)) };
-        assert_eq!(with_stacks.of_recorder(1000), Some(900 * 20 + 5007));
-        let only_stacks = Durations { stacks: (1000, 50_000), ..durations((0, 0), (0, 0)) };
-        assert_eq!(only_stacks.of_recorder(1000), Some(50_007));
-    }
-
-    #[test]
-    fn a_small_rest_beside_the_time_of_stacks_is_not_the_programs_time() {
-        let with_stacks = Durations { stacks: (100, 5000), ..durations((5, 100), (0, 0)) };
-        assert!(with_stacks.hide_the_program(Some(30_000), Some(23_007)));
-        assert!(!with_stacks.hide_the_program(Some(90_000), Some(23_007)));
-        assert!(!with_stacks.hide_the_program(None, Some(23_007)));
-        assert!(!durations((5, 100), (0, 0)).hide_the_program(Some(30_000), Some(23_007)));
     }
 }

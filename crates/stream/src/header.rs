@@ -8,7 +8,7 @@ use heapwright_os::{Usage, now_nanoseconds, own_usage, thread_usage, ticks};
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 6;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
@@ -91,7 +91,7 @@ struct LastCounts {
 }
 
 /// Number of variants of [`Timed`].
-const KINDS: usize = 5;
+const KINDS: usize = 4;
 
 /// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,13 +100,10 @@ pub enum Timed {
     Sampled = 0,
     /// All calls for long blocks, which often take a thousand times as long.
     Long = 1,
-    /// What the recorder adds to the calls of the sample, but for those with a stack.
+    /// What the recorder adds to the calls of the sample.
     RecorderSampled = 2,
     /// The recorder's counts of the pages of long blocks.
     Pages = 3,
-    /// What the recorder adds to the calls with a stack, of which each is timed: they take long, and are too few among
-    /// the calls of the sample.
-    Stacks = 4,
 }
 
 /// The end of a process that exits.

@@ -20,8 +20,6 @@ pub struct Sampler {
     stack_end: AtomicUsize,
     /// Number of copied stacks outside these bounds.
     outside: AtomicU32,
-    /// Number of requests that were chosen, modulo 2³².
-    chosen: AtomicU32,
 }
 
 impl Sampler {
@@ -40,24 +38,13 @@ impl Sampler {
         self.stack_start.store(last.stack_start.load(Ordering::Relaxed), Ordering::Relaxed);
         self.stack_end.store(last.stack_end.load(Ordering::Relaxed), Ordering::Relaxed);
         self.outside.store(last.outside.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.chosen.store(last.chosen(), Ordering::Relaxed);
     }
 
     /// Decides at random whether a request is sampled: on average one in `every`. Each decision is independent of the
     /// earlier ones, so that a periodic program cannot align with the sampling.
     #[must_use]
     pub fn choose(&self, every: u32) -> bool {
-        let is_chosen = self.below(every) == 0;
-        if is_chosen {
-            self.chosen.store(self.chosen().wrapping_add(1), Ordering::Relaxed);
-        }
-        is_chosen
-    }
-
-    /// Returns how many requests were chosen in this buffer and those before it, modulo 2³².
-    #[must_use]
-    pub fn chosen(&self) -> u32 {
-        self.chosen.load(Ordering::Relaxed)
+        self.below(every) == 0
     }
 
     /// Returns a random number below `limit`.
