@@ -115,7 +115,8 @@ fn locked_memory_is_what_is_used() {
         let mut heap = GrowingHeap::with_policy(policy).unwrap();
         heap.allocate(layout(1000)).unwrap();
         let after = status("VmRSS:");
-        assert!(after < before + 3 * MIB / 2, "{before} {after}");
+        // Of this up to 0.5 MiB is the test's own: its stack and malloc are locked as well. The tables of buddies are 1 MiB.
+        assert!(after < before + 5 * MIB / 2, "{before} {after}");
     });
 }
 
