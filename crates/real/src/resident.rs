@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result};
+use heapwright_host::lazy::Lazy;
 
 /// The file in which the kernel reports resident memory.
 pub struct Resident {
@@ -12,9 +13,12 @@ pub struct Resident {
 }
 
 enum Source {
-    /// Exact: the kernel walks the page tables.
+    /// Takes the same short time for any amount of memory, and is exact: the kernel adds up its counters (Linux 6.16
+    /// and later).
+    Status(File),
+    /// Exact: the kernel walks the page tables, and the caches of the processor are full of them then.
     Rollup(File),
-    /// The fallback. Some kernels lag behind by a few pages.
+    /// The fallback, which may lag behind by some pages.
     Statm(File),
     /// With mapped files: takes no longer for more memory, and lags behind as well.
     Whole(File),
@@ -24,12 +28,25 @@ enum Source {
 /// for their heaps. Mapped files do not count.
 const COUNTED: [&[u8]; 4] = [b"\nAnonymous:", b"\nPss_Shmem:", b"\nShared_Hugetlb:", b"\nPrivate_Hugetlb:"];
 
+/// The same in `status`.
+const COUNTED_IN_STATUS: [&[u8]; 3] = [b"\nRssAnon:", b"\nRssShmem:", b"\nHugetlbPages:"];
+
+/// Number of pages that are touched one by one to see whether a source is exact. Counters that lag behind do so by 32
+/// pages and more.
+const PROBED: usize = 24;
+
 impl Resident {
     /// Opens the best source.
     ///
     /// # Errors
     /// When /proc has none.
     pub fn open() -> Result<Resident> {
+        if let Ok(file) = File::open("/proc/self/status") {
+            let status = Resident { source: Source::Status(file) };
+            if status.is_exact() {
+                return Ok(status);
+            }
+        }
         if let Ok(file) = File::open("/proc/self/smaps_rollup") {
             return Ok(Resident { source: Source::Rollup(file) });
         }
@@ -44,15 +61,26 @@ impl Resident {
         Ok(Resident { source: Source::Whole(open_statm()?) })
     }
 
+    /// Returns whether each page that is touched is seen at once. Other threads must not allocate meanwhile.
+    fn is_exact(&self) -> bool {
+        let page = heapwright_os::page_size();
+        let Ok(mut pages) = Lazy::<u8>::zeroed(PROBED * page) else { return false };
+        let mut before = self.bytes().ok();
+        (0..PROBED).all(|at| {
+            pages[at * page] = 1;
+            let after = self.bytes().ok();
+            let is_seen = before.zip(after).is_some_and(|(before, after)| after == before + page as u64);
+            before = after;
+            is_seen
+        })
+    }
+
     /// Returns the resident bytes that can belong to a heap.
     pub fn bytes(&self) -> Result<u64> {
         let mut buffer = [0; 4096];
         let total = match &self.source {
-            Source::Rollup(file) => {
-                let text = read(file, &mut buffer)?;
-                let kilobytes = COUNTED.iter().map(|name| number_after(text, name).unwrap_or(0)).sum::<u64>();
-                number_after(text, COUNTED[0]).map(|_| kilobytes * 1024)
-            }
+            Source::Status(file) => sum_of(read(file, &mut buffer)?, &COUNTED_IN_STATUS),
+            Source::Rollup(file) => sum_of(read(file, &mut buffer)?, &COUNTED),
             Source::Statm(file) => {
                 let mut numbers = read(file, &mut buffer)?.split(|&byte| byte == b' ').map(leading_number);
                 let (resident, shared) = (numbers.nth(1).flatten(), numbers.next().flatten());
@@ -108,6 +136,12 @@ fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
     Ok(&buffer[..len])
 }
 
+/// Returns the sum of these lines in bytes; `None` without the first of them.
+fn sum_of(text: &[u8], names: &[&[u8]]) -> Option<u64> {
+    number_after(text, names.first()?)?;
+    Some(names.iter().map(|name| number_after(text, name).unwrap_or(0)).sum::<u64>() * 1024)
+}
+
 fn number_after(text: &[u8], name: &[u8]) -> Option<u64> {
     let at = text.windows(name.len()).position(|window| window == name)?;
     leading_number(text[at + name.len()..].trim_ascii_start())
@@ -125,7 +159,25 @@ fn leading_number(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapwright_host::lazy::Lazy;
+
+    fn source(path: &str, source: fn(File) -> Source) -> Resident {
+        Resident { source: source(File::open(path).unwrap()) }
+    }
+
+    #[test]
+    fn the_sources_agree() {
+        let status = source("/proc/self/status", Source::Status).bytes().unwrap();
+        let rollup = source("/proc/self/smaps_rollup", Source::Rollup).bytes().unwrap();
+        // Another test of this process has 32 MiB for a moment.
+        assert!(status.abs_diff(rollup) < 48 << 20 && status > 0, "{status} {rollup}");
+    }
+
+    #[test]
+    fn a_source_that_does_not_see_each_page_is_not_exact() {
+        assert!(!source("/proc/self/status", Source::Rollup).is_exact());
+        let constant = source("/proc/1/status", Source::Status);
+        assert!(!constant.is_exact());
+    }
 
     #[test]
     fn memory_that_is_touched_is_seen() {
