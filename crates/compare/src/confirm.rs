@@ -20,7 +20,7 @@ use heapwright_stats::{Estimate, FEWEST, paired_ratios};
 use serde::{Deserialize, Serialize};
 
 use super::comparison::Comparison;
-use super::pace::{Pace, comparisons};
+use super::pace::{Pace, Stage, comparisons};
 use super::row::{Kind, Row};
 use super::subject::Subject;
 
@@ -145,7 +145,9 @@ impl Program {
         let rivals = finalists.iter().filter(|row| row.kind.is_a_rival()).count();
         let progress = Progress::new("confirm", 0);
         loop {
-            let planned = pace.rounds(comparisons(rivals), confirmation.rounds, start.elapsed(), each);
+            let noise = confirmation.noise(ProgramRun::PROCESSOR);
+            let stage = Stage { done: confirmation.rounds, elapsed: start.elapsed(), each, noise };
+            let planned = pace.rounds(comparisons(rivals), stage);
             progress.expect(planned as usize * subjects.len());
             if confirmation.rounds >= planned {
                 break;

@@ -3,8 +3,14 @@
 use heapwright_stats::{FEWEST, enough_for, fewest_for};
 use std::time::Duration;
 
-/// More rounds add little information, but for very many rivals.
+/// More rounds add little information where there is little noise, but for very many rivals.
 const MOST_ROUNDS: u32 = 30;
+
+/// The same where two replays of the same allocator may differ by more than [`LITTLE_NOISE`].
+const MOST_NOISY_ROUNDS: u32 = 200;
+
+/// The share up to which differences between equals are little noise: half of what is a difference.
+const LITTLE_NOISE: f64 = 0.025;
 
 /// Returns the number of intervals for this number of rivals: each has one of its time and one of its memory.
 pub fn comparisons(rivals: usize) -> usize {
@@ -20,18 +26,34 @@ pub struct Pace {
     pub budget: Duration,
 }
 
+/// How far the rounds are.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    /// Rounds that were made.
+    pub done: u32,
+    /// How long they took, with everything before them.
+    pub elapsed: Duration,
+    /// About how long a further one takes.
+    pub each: Duration,
+    /// By which share the times of one allocator differ, as far as is known.
+    pub noise: Option<f64>,
+}
+
 impl Pace {
-    /// Returns the total number of rounds, at least one. `done` of them took `elapsed`, with everything before them;
-    /// each further one takes about `each`. The number that `comparisons` simultaneous intervals need, or that one
-    /// interval needs, is kept even if it takes twice the budget.
-    pub fn rounds(&self, comparisons: usize, done: u32, elapsed: Duration, each: Duration) -> u32 {
+    /// Returns the total number of rounds, at least one: as many as fit into the budget, up to a number that is larger
+    /// where there is noise. The number that `comparisons` simultaneous intervals need, or that one interval needs, is
+    /// kept even if it takes twice the budget.
+    pub fn rounds(&self, comparisons: usize, stage: Stage) -> u32 {
         if let Some(rounds) = self.rounds {
             return rounds;
         }
+        let Stage { done, elapsed, each, noise } = stage;
+        let is_noisy = noise.is_some_and(|noise| noise > LITTLE_NOISE);
+        let most = if is_noisy { MOST_NOISY_ROUNDS } else { MOST_ROUNDS };
         let goals = [enough_for(comparisons), fewest_for(comparisons), FEWEST].map(|rounds| rounds as u32);
         let within = |budget: Duration| {
             let left = budget.saturating_sub(elapsed).as_secs_f64() / each.as_secs_f64().max(1e-6);
-            done.saturating_add(left as u32).clamp(done.max(1), MOST_ROUNDS.max(goals[0]).max(done))
+            done.saturating_add(left as u32).clamp(done.max(1), most.max(goals[0]).max(done))
         };
         let (rounds, at_most) = (within(self.budget), within(self.budget.saturating_mul(2)));
         let goal = goals.into_iter().find(|&goal| goal <= at_most);
@@ -43,9 +65,23 @@ impl Pace {
 mod tests {
     use super::*;
 
+    fn stage(done: u32, elapsed: u64, each: u64) -> Stage {
+        Stage { done, elapsed: Duration::from_secs(elapsed), each: Duration::from_secs(each), noise: None }
+    }
+
     fn rounds(done: u32, elapsed: u64, each: u64) -> u32 {
         let pace = Pace { rounds: None, budget: Duration::from_secs(60) };
-        pace.rounds(1, done, Duration::from_secs(elapsed), Duration::from_secs(each))
+        pace.rounds(1, stage(done, elapsed, each))
+    }
+
+    #[test]
+    fn noise_is_met_with_rounds() {
+        let pace = Pace { rounds: None, budget: Duration::from_secs(60) };
+        let rounds = |noise| {
+            let each = Duration::from_millis(400);
+            pace.rounds(1, Stage { each, noise, ..stage(30, 12, 0) })
+        };
+        assert_eq!([None, Some(0.02), Some(0.12)].map(rounds), [30, 30, 150]);
     }
 
     #[test]
@@ -59,7 +95,7 @@ mod tests {
     #[test]
     fn many_rivals_take_more_rounds_within_twice_the_budget() {
         let pace = Pace { rounds: None, budget: Duration::from_secs(60) };
-        let rounds = |comparisons, each| pace.rounds(comparisons, 0, Duration::ZERO, Duration::from_secs(each));
+        let rounds = |comparisons, each| pace.rounds(comparisons, stage(0, 0, each));
         assert_eq!([6, 8, 10, 12, 16, 30].map(|each| rounds(26, each)), [14, 14, 11, 6, 6, 2]);
         assert_eq!(rounds(1, 10), 9);
     }
@@ -76,6 +112,6 @@ mod tests {
     #[test]
     fn who_says_how_many_gets_them() {
         let pace = Pace { rounds: Some(3), budget: Duration::ZERO };
-        assert_eq!(pace.rounds(26, 0, Duration::from_secs(1), Duration::from_secs(1)), 3);
+        assert_eq!(pace.rounds(26, stage(0, 1, 1)), 3);
     }
 }

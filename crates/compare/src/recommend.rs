@@ -4,14 +4,12 @@ use super::act;
 use super::basis::{Basis, Evidence, percent};
 use super::comparison::{Comparison, Recommendation, Verdict};
 use super::confirm::ProgramRun;
+use super::figures::EQUAL;
 use super::fragmentation::fragmentation;
 use super::pace::comparisons;
-use super::rival::Rival;
+use super::rival::{MOST_NOISE, Rival};
 use super::row::Row;
 use heapwright_stats::{FEWEST, fewest_for};
-
-/// Figures of one allocator that differ by more than this share are too noisy to compare others.
-const MOST_NOISE: f64 = 0.10;
 
 /// A verdict and its reasons.
 struct Conclusion<'a> {
@@ -54,18 +52,20 @@ fn conclude(comparison: &Comparison) -> Conclusion<'_> {
         return change(comparison, best);
     }
     let offers = offers(&rivals);
-    let open: Vec<&Rival> = rivals.iter().filter(|rival| !rival.is_out()).collect();
-    match (offers.is_empty(), open.is_empty()) {
-        (false, _) => depends(comparison, &offers),
-        (true, true) => keep(comparison),
-        (true, false) => undecided(comparison, &open),
+    if !offers.is_empty() {
+        return depends(comparison, &offers);
     }
+    if let Some((why, next)) = noisy(comparison) {
+        return Conclusion::unknown(format!("Nothing can be said: {why}."), next);
+    }
+    let open: Vec<&Rival> = rivals.iter().filter(|rival| !rival.is_out()).collect();
+    if open.is_empty() { keep(comparison) } else { undecided(comparison, &open) }
 }
 
 /// Returns why nothing can be said, if that is so whatever the figures are, and what to do about it.
 fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<'a>> {
     if comparison.confirmation.is_some() {
-        let (why, next) = few_rounds(comparison, rivals).or_else(|| noisy(comparison))?;
+        let (why, next) = few_rounds(comparison, rivals)?;
         return Some(Conclusion::unknown(format!("Nothing can be said: {why}."), next));
     }
     let settings = &comparison.settings;
@@ -79,9 +79,10 @@ fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<
                    the others with.";
         return Some(Conclusion::unknown(why, ""));
     }
-    let unreliable = few_rounds(comparison, rivals).or_else(|| comparison.unfaithful()).or_else(|| noisy(comparison));
+    let unreliable = few_rounds(comparison, rivals).or_else(|| comparison.unfaithful());
     if comparison.is_threaded_by_one() {
-        return Some(one_thread(comparison, rivals, unreliable.or_else(|| comparison.doubt_of_memory())));
+        let doubt = unreliable.or_else(|| noisy(comparison)).or_else(|| comparison.doubt_of_memory());
+        return Some(one_thread(comparison, rivals, doubt));
     }
     if let Some((why, next)) = unreliable {
         return Some(Conclusion::unknown(format!("Nothing can be said: {why}."), next));
@@ -135,7 +136,7 @@ fn noisy(comparison: &Comparison) -> Option<(String, String)> {
     let time = is_open(comparison.doubt_of_time()).then(time).flatten();
     let how = time.or_else(|| is_open(comparison.doubt_of_memory()).then(memory).flatten())?;
     let why = format!(
-        "{} the system's malloc {how}; with more than {} % others cannot be compared",
+        "{} the system's malloc {how}; with more than {} % only differences of twice the noise are shown",
         if comparison.confirmation.is_some() { "runs of the program under" } else { "replays of" },
         percent(MOST_NOISE)
     );
@@ -218,21 +219,43 @@ fn undecided<'a>(comparison: &'a Comparison, open: &[&Rival]) -> Conclusion<'a> 
     let rounds = comparison.decisive_rounds();
     let listed: Vec<String> = open.iter().take(LISTED).map(|rival| rival.open_question()).collect();
     let more = if open.len() > LISTED { " and others" } else { "" };
-    let why = format!("{} rounds do not decide whether {}{more} would be better", rounds, listed.join(", "));
-    let next = format!("Four times the rounds halve the intervals: `{}`", act::rounds(4 * rounds));
-    let unknown = Conclusion::unknown(format!("Nothing can be said: {why}."), next);
-    Conclusion { memory: fragmentation(comparison), ..unknown }
+    let question = format!("whether {}{more} would be better", listed.join(", "));
+    let (why, next) = match open.iter().all(|rival| rival.is_beyond_predictions()) {
+        true => {
+            let why = format!("predictions of time, which may be wrong by a tenth, do not decide {question}");
+            (why, comparison.to_measure_the_program())
+        }
+        false => {
+            let next = format!("Four times the rounds halve the intervals: `{}`", act::rounds(4 * rounds));
+            (format!("{rounds} rounds do not decide {question}"), next)
+        }
+    };
+    Conclusion {
+        memory: fragmentation(comparison),
+        ..Conclusion::unknown(format!("Nothing can be said: {why}."), next)
+    }
 }
 
-/// The fastest and the smallest of those that are so at the cost of the other.
+/// Of those that are better at the cost of the other figure: of the faster ones that of the least product of time and
+/// memory, the fastest if it is faster than that by more than a twentieth, and the smallest.
 fn offers<'r, 'a>(rivals: &'r [Rival<'a>]) -> Vec<&'r Rival<'a>> {
     let offers = || rivals.iter().filter(|rival| rival.is_an_offer());
     let by_time = |a: &&Rival, b: &&Rival| a.time.median.total_cmp(&b.time.median);
     let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);
-    let fastest = offers().filter(|rival| rival.is_faster()).min_by(by_time);
+    let by_cost = |a: &&Rival, b: &&Rival| a.cost().total_cmp(&b.cost());
+    let faster = || offers().filter(|rival| rival.is_faster());
+    let cheapest = faster().min_by(by_cost);
+    let is_much_faster =
+        |rival: &&Rival| cheapest.is_some_and(|cheapest| rival.time.median < (1.0 - EQUAL) * cheapest.time.median);
+    let fastest = faster().min_by(by_time).filter(is_much_faster);
     let smallest = offers().filter(|rival| rival.is_smaller()).min_by(by_memory);
-    let is_another = |rival: &&Rival| fastest.is_none_or(|fastest| !std::ptr::eq(fastest, *rival));
-    fastest.into_iter().chain(smallest.filter(is_another)).collect()
+    let mut named: Vec<&Rival> = Vec::new();
+    for rival in [cheapest, fastest, smallest].into_iter().flatten() {
+        if !named.iter().any(|other| std::ptr::eq(*other, rival)) {
+            named.push(rival);
+        }
+    }
+    named
 }
 
 /// Returns what the figures of a verdict are, and how to measure the program itself.

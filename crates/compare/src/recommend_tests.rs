@@ -167,6 +167,39 @@ fn rules() -> Vec<Rule> {
             ],
         ),
         (
+            "a difference of more than twice the noise is one",
+            beside([row("fast", 0.3, 1.0), row("same", 1.0, 1.0)]).noise(0.3).build(),
+            Change,
+            Some("fast"),
+            &["Use fast: 69 %"],
+        ),
+        (
+            "a difference that noise could explain is none, and nor is equality",
+            beside([row("fast", 0.85, 1.0), row("same", 1.0, 1.0)]).noise(0.3).build(),
+            Unknown,
+            None,
+            &["with more than 10 % only differences of twice the noise are shown"],
+        ),
+        (
+            "of several at a price, the best trade is named, and the fastest if it is much faster",
+            beside([row("trade", 0.7, 1.3), row("near", 0.69, 2.9), row("fastest", 0.4, 2.9)]).build(),
+            Depends,
+            Some("system"),
+            &[
+                "at 1.30 times the system's memory, trade takes 30 % less",
+                "; at 2.90 times the system's memory, fastest",
+            ],
+        ),
+        (
+            "of several at a price, one that is hardly faster is not named",
+            beside([row("trade", 0.7, 1.3), row("near", 0.68, 2.9)]).build(),
+            Depends,
+            Some("system"),
+            &[
+                "at 1.30 times the system's memory, trade takes 30 % less time in malloc and free than the system's (95 % interval 30 to 30). Frag",
+            ],
+        ),
+        (
             "an unfaithful replay",
             with(beside(fast()), fidelity(89 << 20)),
             Unknown,
@@ -216,6 +249,13 @@ fn rules() -> Vec<Rule> {
             Keep,
             Some("system"),
             &["malloc and free are 5 % of this program's"],
+        ),
+        (
+            "the program: predictions do not show a twentieth",
+            beside([row("fast", 0.7, 1.0)]).recorded(PROGRAM).build(),
+            Unknown,
+            None,
+            &["predictions of time, which may be wrong by a tenth, do not decide whether fast (time 0.92 to 0.93)"],
         ),
         (
             "the program: half as much heap again is a price",

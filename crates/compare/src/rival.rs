@@ -11,6 +11,12 @@ use heapwright_stats::{Estimate, paired_ratios};
 /// A difference below this share is not shown by any interval, however little noise there is.
 const LEAST: f64 = 0.02;
 
+/// Where figures of one allocator differ by more than this share, only a difference of twice the noise is shown.
+pub const MOST_NOISE: f64 = 0.10;
+
+/// Predictions of the program's time may be wrong by this share (docs/truth.md): one that promises less is no reason.
+const PREDICTED: f64 = 0.10;
+
 /// A difference in memory below this number of bytes does not count.
 const LEAST_BYTES: f64 = 256.0 * 1024.0;
 
@@ -80,14 +86,21 @@ fn is_open(row: &Row, system: &Row) -> bool {
 }
 
 impl Rival<'_> {
-    /// Shown to be faster, and by more than a twentieth as far as is known.
+    /// Shown to be faster, and by more than a twentieth as far as is known; as far as is predicted, by a tenth.
     pub fn is_faster(&self) -> bool {
-        is_less(self.time, self.noise[0])
+        let least = if self.basis.time == Evidence::Prediction { PREDICTED } else { EQUAL };
+        is_less(self.time, self.noise[0]) && self.time.median < 1.0 - least
     }
 
     /// Shown to be smaller, and by more than a twentieth as far as is known.
     pub fn is_smaller(&self) -> bool {
-        is_less(self.memory, self.noise[1]) && !self.is_little()
+        is_less(self.memory, self.noise[1]) && self.memory.median < 1.0 - EQUAL && !self.is_little()
+    }
+
+    /// Predicted to be faster, but by less than predictions may be wrong: more rounds do not decide about it.
+    pub fn is_beyond_predictions(&self) -> bool {
+        let is_faster = is_less(self.time, self.noise[0]) && self.time.median < 1.0 - EQUAL;
+        self.basis.time == Evidence::Prediction && is_faster && !self.is_faster()
     }
 
     /// Shown to be better in one way, and not worse by more than a twentieth in the other.
@@ -193,7 +206,8 @@ impl Rival<'_> {
     }
 }
 
-/// Returns whether a ratio is shown to be below 1 by more than the noise, and its median by more than a twentieth.
+/// Returns whether a ratio is shown to be below 1 by more than the noise.
 fn is_less(ratio: Estimate, noise: f64) -> bool {
-    ratio.is_below(1.0 - noise.max(LEAST)) && ratio.median < 1.0 - EQUAL
+    let least = if noise > MOST_NOISE { 2.0 * noise } else { noise.max(LEAST) };
+    ratio.is_below(1.0 - least)
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use fastrand::Rng;
 
 use super::background::Background;
-use super::pace::{Pace, comparisons};
+use super::pace::{Pace, Stage, comparisons};
 use super::recorded::{Recorded, curve};
 use super::row::{Kind, Round, Row, Sample, TimedRound};
 use super::start::Starter;
@@ -21,6 +21,7 @@ use heapwright_real::Script;
 use heapwright_real::Settings;
 use heapwright_real::Threads;
 use heapwright_show::progress::Progress;
+use heapwright_stats::Estimate;
 
 /// The first round, and every third one after it, is followed by a round that times each call.
 const TIMED_EVERY: u32 = 3;
@@ -114,7 +115,8 @@ impl Rounds<'_> {
         let rivals = self.rows.iter().filter(|row| row.kind.is_a_rival() && row.note.is_none()).count();
         let progress = Progress::new("measure", 0);
         loop {
-            let planned = self.course.pace.rounds(comparisons(rivals), measured.rounds, start.elapsed(), each);
+            let stage = Stage { done: measured.rounds, elapsed: start.elapsed(), each, noise: noise(self.rows) };
+            let planned = self.course.pace.rounds(comparisons(rivals), stage);
             progress.expect(planned as usize * self.steps_per_round());
             if measured.rounds >= planned {
                 break;
@@ -273,6 +275,16 @@ impl Row {
         self.note = Some(format!("{error:#}"));
         (self.rounds, self.timed_rounds, self.starts) = (Vec::new(), Vec::new(), Vec::new());
     }
+}
+
+/// Returns by which share the times of the system's malloc differ from round to round, its own and those of its second
+/// row; `None` before there is an interval.
+fn noise(rows: &[Row]) -> Option<f64> {
+    let times = |kind| {
+        let row = rows.iter().find(|row| row.kind == kind)?;
+        Some(row.rounds.iter().map(|round| round.cpu_seconds).collect::<Vec<f64>>())
+    };
+    Estimate::of_paired_ratios(&times(Kind::SystemAgain)?, &times(Kind::System)?)?.distance_from_one()
 }
 
 fn samples(run: &Run) -> Vec<Sample> {
