@@ -4,7 +4,7 @@ use super::basis::percent;
 use super::comparison::{Comparison, FAITHFUL};
 use super::figures::EQUAL;
 use super::metric::Metric;
-use super::program::SCALES;
+use super::program::ALIKE;
 use heapwright_show::number;
 
 /// What differs by more than this share is explained.
@@ -75,17 +75,16 @@ impl Comparison {
     /// Returns why nothing can be said of the program's time, if the replay's calls do not take as long as the recorded
     /// ones.
     pub fn doubt_of_time(&self) -> Option<(String, String)> {
-        if self.scale_of_predictions().is_some() {
+        if self.are_calls_alike() {
             return None;
         }
-        self.scale()?;
         let why = format!(
             "malloc and free took {} when this was recorded, and {} in the replay of the system's malloc, which is not \
              within {} to {} times",
             number::seconds(self.recorded.malloc_seconds?),
             number::seconds(self.replayed_malloc_seconds()?),
-            1.0 / SCALES[1],
-            1.0 / SCALES[0],
+            1.0 / ALIKE[1],
+            1.0 / ALIKE[0],
         );
         Some((why, self.to_measure_the_program()))
     }

@@ -8,10 +8,9 @@ use heapwright_stats::{Estimate, median, paired_ratios};
 use serde::{Deserialize, Serialize};
 
 /// The least and the greatest ratio of the recorded time of calls to the replayed one with which times are predicted.
-pub const SCALES: [f64; 2] = [0.25, 4.0];
+pub const ALIKE: [f64; 2] = [0.25, 4.0];
 
-/// The share of malloc and free in the program's processor time up to which a ratio beyond these counts as the nearest
-/// of them: what that changes is a small part of the program's time.
+/// The share of malloc and free in the program's processor time up to which that ratio does not matter.
 const SMALL: f64 = 0.05;
 
 /// The predicted figures of the whole program; `None` where the trace does not say enough.
@@ -62,43 +61,41 @@ impl Comparison {
         predicted.unwrap_or_default()
     }
 
-    /// Returns the ratio of the recorded time of the calls to that in replays of the system's malloc; `None` where one
-    /// of them is not known.
-    pub fn scale(&self) -> Option<f64> {
-        let (recorded, replayed) = (self.recorded.malloc_seconds?, self.replayed_malloc_seconds()?);
-        Some(recorded / replayed)
-    }
-
-    /// Returns the ratio with which times are predicted; `None` if it is not known, or out of range where it matters.
-    pub fn scale_of_predictions(&self) -> Option<f64> {
-        let [least, greatest] = SCALES;
-        let scale = self.scale()?;
+    /// Returns whether the recorded calls took about as long as those of replays of the system's malloc, or are a small
+    /// part of the program's time. True where one of them is not known.
+    pub fn are_calls_alike(&self) -> bool {
+        let ratio = || Some(self.recorded.malloc_seconds? / self.replayed_malloc_seconds()?);
         let is_small = self.recorded.malloc_share().is_some_and(|share| share <= SMALL);
-        Some(scale.clamp(least, greatest)).filter(|&clamped| clamped == scale || is_small)
+        is_small || ratio().is_none_or(|ratio| (ALIKE[0]..=ALIKE[1]).contains(&ratio))
     }
 
-    /// Returns the time that the calls of the system's malloc take in replays that touch no blocks, net of the harness.
+    /// Returns the share of malloc and free in the program's processor time: by the recorded calls that were timed, or by
+    /// the replays, whichever is less. Timing a call makes it longer; replays touch the blocks as well.
+    pub fn malloc_share(&self) -> Option<f64> {
+        let replayed = self.replayed_malloc_seconds().unwrap_or(f64::INFINITY) / self.recorded.processor_seconds?;
+        Some(self.recorded.malloc_share()?.min(replayed))
+    }
+
+    /// Returns the processor time of replays of the system's malloc, net of the harness: that of the calls, and of
+    /// touching the blocks.
     pub fn replayed_malloc_seconds(&self) -> Option<f64> {
-        let calls = |row: &Row| row.rounds.iter().map(|round| round.calls_seconds).collect::<Option<Vec<f64>>>();
         let harness = self.rows.iter().find(|row| row.kind == Kind::NoOp)?;
-        let pairs = calls(self.system()?)?.into_iter().zip(calls(harness)?);
-        let net: Vec<f64> = pairs.map(|(calls, harness)| calls - harness).collect();
+        let pairs = self.system()?.rounds.iter().zip(&harness.rounds);
+        let net: Vec<f64> = pairs.map(|(system, harness)| system.cpu_seconds - harness.cpu_seconds).collect();
         median(&net).filter(|&seconds| seconds > 0.0)
     }
 
-    /// Processor time: the recorded one, plus the difference of the replays at the scale of the recorded process, plus
-    /// that of the starts.
+    /// Processor time: the recorded one, plus the difference of the replays, plus that of the starts.
     fn times(&self, row: &Row) -> Option<Vec<f64>> {
-        if self.is_threaded_by_one() {
+        if self.is_threaded_by_one() || !self.are_calls_alike() {
             return None;
         }
         let recorded = self.recorded.processor_seconds?;
-        let scale = self.scale_of_predictions()?;
         let system = self.system()?;
         let start = median_start(row, |start| start.cpu_seconds)? - median_start(system, |start| start.cpu_seconds)?;
         let pairs = row.rounds.iter().zip(&system.rounds);
         let difference = pairs.map(|(own, system)| own.cpu_seconds - system.cpu_seconds);
-        Some(difference.map(|difference| (recorded + scale * difference + start).max(0.0)).collect())
+        Some(difference.map(|difference| (recorded + difference + start).max(0.0)).collect())
     }
 
     /// Peak: the recorded one, plus the rise by the curves of the heaps, plus the difference of the starts.
@@ -174,25 +171,25 @@ mod tests {
     }
 
     #[test]
-    fn time_is_at_the_scale_of_the_recorded_calls() {
+    fn recorded_calls_that_took_much_longer_or_shorter_predict_no_time() {
         let at = |malloc_seconds| {
             let comparison = comparison(Recorded { malloc_seconds: Some(malloc_seconds), ..recorded() });
             figure(&comparison, "mine", Metric::ProgramTime)
         };
-        near(at(2.0), 4.0 - 0.8);
-        near(at(0.25), 4.0 - 0.1);
+        near(at(2.0), 4.0 - 0.4);
+        near(at(0.3), 4.0 - 0.4);
         assert_eq!((at(0.24), at(4.1)), (None, None));
     }
 
     #[test]
-    fn a_scale_out_of_range_does_not_matter_where_calls_are_a_small_part() {
+    fn how_long_calls_took_does_not_matter_where_they_are_a_small_part() {
         let at = |processor_seconds| {
             let processor_seconds = Some(processor_seconds);
             let recorded = Recorded { processor_seconds, malloc_seconds: Some(5.0), ..recorded() };
             figure(&comparison(recorded), "mine", Metric::ProgramTime)
         };
         assert_eq!(at(99.0), None);
-        near(at(101.0), 101.0 - 4.0 * 0.4);
+        near(at(101.0), 101.0 - 0.4);
     }
 
     #[test]
@@ -203,7 +200,7 @@ mod tests {
         };
         assert_eq!(of(recorded()), [true, true]);
         assert_eq!(of(Recorded { processor_seconds: None, ..recorded() }), [false, true]);
-        assert_eq!(of(Recorded { malloc_seconds: None, ..recorded() }), [false, true]);
+        assert_eq!(of(Recorded { malloc_seconds: None, ..recorded() }), [true, true]);
         assert_eq!(of(Recorded { resident_files: None, ..recorded() }), [true, false]);
         assert!(comparison(Recorded::default()).row("mine").unwrap().program.is_none());
     }

@@ -279,7 +279,7 @@ fn about(comparison: &Comparison) -> String {
         }
         _ => "Predictions know nothing of the program's caches.",
     };
-    let share = comparison.recorded.malloc_share().map(|share| {
+    let share = comparison.malloc_share().map(|share| {
         let share = if share < 0.005 { "less than 1".to_owned() } else { percent(share) };
         format!(
             "malloc and free are {share} % of this program's processor time: faster calls cannot save more, though fewer \

@@ -328,7 +328,7 @@ fn rules() -> Vec<Rule> {
         ),
         (
             "the program's memory, and its calls' time",
-            beside([row("both", 0.8, 0.7)]).recorded(Recorded { malloc_seconds: None, ..PROGRAM }).build(),
+            beside([row("both", 0.8, 0.7)]).recorded(Recorded { processor_seconds: None, ..PROGRAM }).build(),
             Change,
             Some("both"),
             &[

@@ -73,18 +73,6 @@ pub struct Extras {
     memory: Option<Vec<Sample>>,
     /// Measures the start of programs, if there is anything to predict.
     starter: Option<Starter>,
-    /// Whether the time of calls alone is of use.
-    calls: Calls,
-}
-
-/// Whether the calls alone are measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Calls {
-    /// In a replay that touches no blocks.
-    Apart,
-    /// Not at all.
-    #[default]
-    Unmeasured,
 }
 
 impl Extras {
@@ -98,10 +86,10 @@ impl Extras {
     /// # Errors
     /// When programs cannot be started.
     pub fn of(script: &Script, recorded: &Recorded) -> Result<Extras> {
-        let has_time = recorded.malloc_share().is_some();
+        let has_time = recorded.processor_seconds.is_some();
         let memory = recorded.peak().map(|_| curve(script));
         let starter = (has_time || memory.is_some()).then(Starter::new).transpose()?;
-        Ok(Extras { memory, starter, calls: if has_time { Calls::Apart } else { Calls::Unmeasured } })
+        Ok(Extras { memory, starter })
     }
 }
 
@@ -155,12 +143,11 @@ impl Rounds<'_> {
     fn round(&mut self, measured: &mut Measured, rng: &mut Rng, progress: &Progress) -> bool {
         let is_timed = self.course.latencies == Latencies::On && measured.rounds.is_multiple_of(TIMED_EVERY);
         let Some(runs) = self.run_all(Latencies::Off, rng, progress) else { return false };
-        let Some(calls) = self.calls_alone() else { return false };
         if !self.start_programs() {
             return false;
         }
         measured.rounds += 1;
-        self.keep(&runs, &calls);
+        self.keep(&runs);
         if !is_timed {
             return true;
         }
@@ -170,8 +157,8 @@ impl Rounds<'_> {
         true
     }
 
-    /// Adds a round to the rows of its runs. `calls` has the times of the calls alone, where they were measured.
-    fn keep(&mut self, runs: &[(usize, Run)], calls: &[(usize, f64)]) {
+    /// Adds a round to the rows of its runs.
+    fn keep(&mut self, runs: &[(usize, Run)]) {
         let system = runs.iter().find(|(at, _)| self.rows[*at].kind == Kind::System).map(|(_, run)| samples(run));
         let memory = self.extras.memory.as_ref().zip(system.as_ref());
         let background = memory.map(|(memory, system)| (Background::of(memory, system), system));
@@ -181,7 +168,6 @@ impl Rounds<'_> {
                 continue;
             }
             row.rounds.push(Round {
-                calls_seconds: calls.iter().find(|(of, _)| of == at).map(|(_, seconds)| *seconds),
                 rise: background.as_ref().map(|(background, system)| background.rise(&samples, system)),
                 ..Round::of(run)
             });
@@ -189,21 +175,6 @@ impl Rounds<'_> {
                 row.samples = samples;
             }
         }
-    }
-
-    /// Measures the calls of the system's malloc and of the harness in replays that touch no blocks, if that is of use;
-    /// `None` when interrupted.
-    fn calls_alone(&mut self) -> Option<Vec<(usize, f64)>> {
-        let is_measured = |row: &Row| matches!(row.kind, Kind::System | Kind::NoOp) && row.note.is_none();
-        let rows: Vec<usize> = match self.extras.calls {
-            Calls::Apart => (0..self.rows.len()).filter(|&at| is_measured(&self.rows[at])).collect(),
-            Calls::Unmeasured => Vec::new(),
-        };
-        let runs: Vec<(usize, f64)> = rows
-            .into_iter()
-            .filter_map(|at| Some((at, self.run(at, Payload::None, Latencies::Off)?.cpu_seconds)))
-            .collect();
-        (!self.until.came()).then_some(runs)
     }
 
     /// Starts a program that does nothing under every subject, if that is of use; `false` when interrupted. A subject
@@ -294,7 +265,7 @@ fn samples(run: &Run) -> Vec<Sample> {
 impl Round {
     fn of(run: &Run) -> Round {
         let Run { seconds, cpu_seconds, peak_rss, average_rss, faults, .. } = *run;
-        Round { seconds, cpu_seconds, peak_rss, average_rss, faults, calls_seconds: None, rise: None }
+        Round { seconds, cpu_seconds, peak_rss, average_rss, faults, rise: None }
     }
 }
 

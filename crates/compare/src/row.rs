@@ -141,10 +141,6 @@ pub struct Round {
     pub average_rss: u64,
     /// Page faults.
     pub faults: u64,
-    /// Processor time of the calls in a replay that touches no blocks; of the system's malloc and the harness, if the
-    /// trace says how long its calls took.
-    #[serde(default)]
-    pub calls_seconds: Option<f64>,
     /// By how many bytes the peak of the program's memory is higher with this heap than with that of the system's
     /// malloc in the same round, libraries left out.
     #[serde(default)]

@@ -208,7 +208,7 @@ mod tests {
         assert!(table.contains("predicted") && !table.contains("replayed"), "{table}");
         let cells = figures(&table);
         assert_eq!((&*cells[4], &*cells[5], &*cells[8]), ("0.90x [0.90, 0.90]", "0.88x", "1.20x"), "{table}");
-        let table = runs_beside(Recorded { malloc_seconds: None, ..known });
+        let table = runs_beside(Recorded { processor_seconds: None, ..known });
         assert!(table.contains("replayed") && table.contains("predicted"), "{table}");
         assert_eq!(figures(&table)[5], "0.50x", "{table}");
     }

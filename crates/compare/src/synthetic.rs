@@ -128,7 +128,6 @@ impl Synthetic {
                 peak_rss: (memory * self.peak) as u64,
                 average_rss: (memory * self.peak / 2.0) as u64,
                 faults: 100,
-                calls_seconds: Some(if kind == Kind::NoOp { 0.0 } else { 1.0 }),
                 rise: Some(((memory - 1.0) * self.peak) as i64),
             }
         };

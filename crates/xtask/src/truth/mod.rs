@@ -53,7 +53,7 @@ pub struct Arguments {
     rounds: u32,
 
     /// About how long the replays of a program may take
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = parse_duration)]
     budget: Duration,
 
     /// The command to judge [default: target/release/heapwright]
