@@ -83,7 +83,7 @@ pub struct Arguments {
     /// Number of measurement rounds. Each round runs every allocator once, in random order [default: as many as the
     /// budget allows, at most 30].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
-          conflicts_with = "policies_only")]
+          conflicts_with_all = ["budget", "policies_only"])]
     rounds: Option<u32>,
 
     /// Time to measure for, approximately.

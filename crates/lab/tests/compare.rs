@@ -267,6 +267,8 @@ fn mistakes_are_reported_before_anything_runs() {
     assert!(err.contains("there is no such program"), "{err}");
     output(compare(&["--baseline", "/none.json"]).arg(&path), 1);
     output(compare(&["--policies-only", "--rounds", "3"]).arg(&path), 2);
+    let (_, err) = output(compare(&["--rounds", "3", "--budget", "1s"]).arg(&path), 2);
+    assert!(err.contains("'--rounds <N>' cannot be used with '--budget <DURATION>'"), "{err}");
 }
 
 /// Whether there is nothing in a folder but shared libraries.

@@ -94,7 +94,7 @@ pub struct Arguments {
     /// Number of rounds of real replays. Each round runs every allocator once, in random order [default: as many as the
     /// budget allows, at most 30].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
-          conflicts_with = "no_real")]
+          conflicts_with_all = ["budget", "no_real"])]
     pub rounds: Option<u32>,
 
     /// Time for real replays, approximately.
