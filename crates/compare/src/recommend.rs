@@ -71,7 +71,7 @@ fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<
     let settings = &comparison.settings;
     if settings.rounds == 0 {
         let why = "There were no real replays, so nothing is known of time.";
-        let next = "To measure, without --policies-only: `heapwright compare ...`";
+        let next = "To measure, with real replays: `heapwright compare ...`";
         return Some(Conclusion { memory: fragmentation(comparison), ..Conclusion::unknown(why, next) });
     }
     if !comparison.system().is_some_and(|system| system.note.is_none() && !system.rounds.is_empty()) {

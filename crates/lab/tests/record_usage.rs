@@ -122,13 +122,30 @@ fn a_forked_child_has_samples_of_its_own() {
 fn the_share_of_malloc_is_estimated() {
     let folder = tempfile::tempdir().unwrap();
     let (pairs, _, said) = recorded(&folder, "pairs");
-    assert!(pairs.share() > 0.2 && pairs.share() < 1.01, "{}", pairs.share());
+    assert!(pairs.share() > 0.1 && pairs.share() < 1.01, "{}", pairs.share());
     let timed = pairs.totals.timed_calls.unwrap();
     assert!((6_000_000 / 700..6_000_000 / 400).contains(&timed), "{timed}");
     assert!(said.contains("in malloc and free"), "{said}");
     let (sums, _, said) = recorded(&folder, "sums");
     assert!(sums.share() < 0.05, "{}", sums.share());
     assert!(said.contains(", less than 1 % of it in malloc and free"), "{said}");
+}
+
+#[test]
+fn the_programs_own_time_is_what_is_left_of_short_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    // The processor overlaps such calls with the work between them. Other jobs of the machine disturb single runs.
+    let mut shares: Vec<f64> = (0..5)
+        .map(|_| {
+            let (used, printed, _) = recorded(&folder, "between");
+            let work: f64 = printed.trim().parse().unwrap();
+            let Used { totals, events, .. } = used;
+            let malloc = totals.malloc_nanoseconds(events).unwrap();
+            totals.program_nanoseconds().unwrap().saturating_sub(malloc) as f64 / work
+        })
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    assert!((0.85..1.3).contains(&shares[2]), "of its real time: {shares:?}");
 }
 
 #[test]

@@ -74,9 +74,42 @@ fn sizes_and_durations_have_units_or_not() {
         .assert()
         .success();
     for budget in ["1", "1s", "1000ms"] {
-        let words = ["compare", "--rounds", "1", "--no-latencies", "-p", "first", "--budget", budget];
+        let words = ["compare", "--no-latencies", "-p", "first", "--budget", budget];
         heapwright().args(words).arg(&path).assert().success();
     }
+}
+
+#[test]
+fn simulations_run_under_limits_on_address_space_with_the_same_figures() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/lua.hwt");
+    let run = |limit: &str, words: &str| {
+        let script = format!("ulimit -v {limit} && exec \"$0\" {words}");
+        Command::new("sh").args(["-c", &script]).arg(assert_cmd::cargo_bin!("heapwright")).output().unwrap()
+    };
+    let figures = |limit: &str, command: &str| {
+        let output = run(limit, &format!("{command} {trace} --json"));
+        assert!(output.status.success(), "{command}, {limit} KiB: {}", String::from_utf8_lossy(&output.stderr));
+        let mut rows = rows(&output.stdout);
+        rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| drop(row.remove("seconds")));
+        rows
+    };
+    for command in ["replay", "compare --policies-only", "fit -p first -p buddy"] {
+        let unlimited = figures("unlimited", command);
+        for limit in ["1000000", "2000000", "8000000"] {
+            assert_eq!(figures(limit, command), unlimited, "{command}, {limit} KiB");
+        }
+    }
+    // A block that a heap without the limit has room for.
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("huge.hwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &About::default()).unwrap();
+    writer.allocate(Kind::Malloc, 512 << 30, 16).unwrap();
+    writer.finish().unwrap();
+    let words = format!("replay -p first --json {}", path.display());
+    assert!(run("unlimited", &words).status.success());
+    let output = run("2000000", &words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("(ulimit -v)"), "{said}");
 }
 
 #[test]

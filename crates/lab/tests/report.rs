@@ -322,3 +322,29 @@ fn an_empty_trace_has_a_page() {
     assert_eq!((&data["title"], &data["trace"]["events"]), (&"empty.hwt".into(), &0.into()));
     assert_eq!(data["policies"][0]["at_peak"], Value::Null);
 }
+
+/// The long options that a text names.
+fn options(text: &str) -> Vec<String> {
+    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-'));
+    words.filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_owned).collect()
+}
+
+/// The help of a command.
+fn help(command: &str) -> String {
+    String::from_utf8(heapwright().args([command, "--help"]).assert().success().get_output().stdout.clone()).unwrap()
+}
+
+#[test]
+fn the_verdict_names_only_options_of_the_command_that_it_speaks_of() {
+    let folder = TempDir::new().unwrap();
+    let data = data(&page(&torn(&folder), &["-p", "first"]));
+    let text = data["real"]["recommendation"]["text"].as_str().unwrap();
+    // What stands between back-ticks are whole commands.
+    for (at, part) in text.split('`').enumerate() {
+        let command = if at % 2 == 1 { part.split(' ').nth(1).unwrap() } else { "report" };
+        let known = options(&help(command));
+        for option in options(part) {
+            assert!(known.contains(&option), "{command} has no option {option}: {text}");
+        }
+    }
+}

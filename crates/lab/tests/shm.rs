@@ -5,6 +5,11 @@ mod common;
 mod segment;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use common::heapwright;
 use heapwright_shared::{Place, SharedHeap};
@@ -163,6 +168,42 @@ fn a_segment_in_use_is_neither_repaired_nor_removed() {
     assert_eq!(spot.listed().unwrap()["attached"], 1);
     spot.run("remove", &["--force"]).says(0, &["removed", "until it ends"]);
     assert!(!spot.path().exists());
+}
+
+/// The word of the lock of a segment while this process holds it, which works on the segment until that is seen.
+fn held_word(spot: &Spot, heap: &SharedHeap) -> [u8; 8] {
+    let file = fs::File::open(spot.path()).unwrap();
+    let is_seen = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_seen.load(Ordering::Relaxed) {
+                heap.deallocate(heap.allocate(100).unwrap()).unwrap();
+            }
+        });
+        let mut word = [0; 8];
+        while word[..4] == [0; 4] {
+            file.read_exact_at(&mut word, LOCK).unwrap();
+        }
+        is_seen.store(true, Ordering::Relaxed);
+        word
+    })
+}
+
+#[test]
+fn a_command_that_waits_for_a_process_names_it() {
+    let spot = Spot::at_rest("waits", 3);
+    let heap = SharedHeap::open(&spot.place).unwrap();
+    let word = held_word(&spot, &heap);
+    spot.write(LOCK, &word);
+    let mut repair = heapwright();
+    repair.args(["shm", "repair", &spot.name]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut repair = repair.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(repair.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    let expected = format!("process {} holds the lock; waiting for it, at most 10 s", std::process::id());
+    assert!(said.contains(&expected), "{said}");
+    spot.write(LOCK, &[0; 8]);
+    Outcome::of(repair.wait_with_output().unwrap()).says(1, &["in use by processes that live"]);
 }
 
 #[test]

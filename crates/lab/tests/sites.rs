@@ -369,3 +369,33 @@ fn pinned_holes_belong_to_the_blocks_between_them() {
     assert_eq!(rows["results"][1]["pinned_bytes"], 0);
     assert!(lines(&trace, &["--by", "pinned"])[4].contains("8.86 KiB"));
 }
+
+#[test]
+fn rows_with_equally_much_are_ordered_by_the_next_columns_then_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.hwt");
+    let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), &About::default()).unwrap();
+    // The first is the peak; only the last is never freed.
+    let functions =
+        [("holds", 1 << 20, 1), ("once", 100, 1), ("twice", 100, 2), ("thrice", 100, 3), ("also_twice", 100, 2)];
+    for (function, size, times) in functions {
+        let site = writer.define_site(&[function]).unwrap();
+        for _ in 0..times {
+            writer.from_site(site).unwrap();
+            let block = writer.allocate(Kind::Malloc, size, 16).unwrap();
+            writer.free(block).unwrap();
+        }
+    }
+    let site = writer.define_site(&["leaks"]).unwrap();
+    writer.from_site(site).unwrap();
+    writer.allocate(Kind::Malloc, 100, 16).unwrap();
+    writer.finish().unwrap();
+    for (measure, expected) in [
+        ("held", ["holds", "leaks", "thrice", "also_twice", "twice", "once"]),
+        ("calls", ["thrice", "also_twice", "twice", "holds", "leaks", "once"]),
+    ] {
+        let rows = json(&path, &["--by", measure])["results"].take();
+        let names: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected, "by {measure}");
+    }
+}

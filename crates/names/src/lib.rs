@@ -7,7 +7,7 @@ mod perf_map;
 
 use std::fmt::{self, Write};
 
-use cpp_demangle::{DemangleOptions, Symbol};
+use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 pub use self::perf_map::PerfMap;
 
@@ -17,7 +17,8 @@ pub const LONGEST: usize = 200;
 /// The longest mangled name that is read; longer ones are shown as they are.
 const LONGEST_MANGLED: usize = 64 << 10;
 
-/// Returns the name of the function with this symbol, of Rust, C++ or C.
+/// Returns the name of the function with this symbol, of Rust, C++ or C. Where the types of a C++ function cannot be
+/// read, they are left out: `std::make_shared<T>`.
 ///
 /// # Examples
 /// ```
@@ -28,7 +29,7 @@ const LONGEST_MANGLED: usize = 64 << 10;
 /// assert_eq!(function("malloc"), "malloc");
 /// ```
 pub fn function(symbol: &str) -> String {
-    rust(symbol).or_else(|| cplusplus(symbol, "")).unwrap_or_else(|| Short::of(symbol))
+    rust(symbol).or_else(|| cplusplus_function(symbol)).unwrap_or_else(|| Short::of(symbol))
 }
 
 /// Returns the C++ class with this name in its type information.
@@ -41,7 +42,9 @@ pub fn function(symbol: &str) -> String {
 /// assert_eq!(class("Circle"), None);
 /// ```
 pub fn class(type_name: &str) -> Option<String> {
-    cplusplus(&format!("_ZTI{type_name}"), "typeinfo for ")
+    let symbol = format!("_ZTI{type_name}");
+    let (symbol, unread) = cplusplus(&symbol)?;
+    if unread.is_empty() { written(&symbol, &DemangleOptions::default(), "typeinfo for ") } else { None }
 }
 
 fn rust(symbol: &str) -> Option<String> {
@@ -52,15 +55,30 @@ fn rust(symbol: &str) -> Option<String> {
     short.finish()
 }
 
+fn cplusplus_function(symbol: &str) -> Option<String> {
+    let (symbol, unread) = cplusplus(symbol)?;
+    let options = DemangleOptions::default();
+    // The library refuses types that GCC mangles as `sr` and a type of `std`, as in the return types of function
+    // templates. The types that precede them were read, but do not stand for all.
+    written(&symbol, &if unread.is_empty() { options } else { options.no_return_type().no_params() }, "")
+}
+
+/// Reads a mangled name; returns it, and the part behind it that could not be read.
+fn cplusplus(symbol: &str) -> Option<(BorrowedSymbol<'_>, &[u8])> {
+    // The library also reads types, which have no prefix: `f` would be `float`.
+    let is_mangled = symbol.starts_with('_') && symbol.len() <= LONGEST_MANGLED;
+    if is_mangled { BorrowedSymbol::with_tail(symbol.as_bytes()).ok() } else { None }
+}
+
 /// Returns what stands behind `prefix` in a demangled name.
-fn cplusplus(symbol: &str, prefix: &str) -> Option<String> {
-    let symbol = Symbol::new(symbol).ok().filter(|_| symbol.len() <= LONGEST_MANGLED)?;
+fn written(symbol: &BorrowedSymbol<'_>, options: &DemangleOptions, prefix: &str) -> Option<String> {
     let mut short = Short::behind(prefix);
-    let written = symbol.structured_demangle(&mut short, &DemangleOptions::default());
+    let written = symbol.structured_demangle(&mut short, options);
     if written.is_err() && short.room > 0 {
         return None;
     }
-    short.finish()
+    // The library writes a comma in front of an empty argument pack.
+    short.finish().map(|name| name.replace(", >", ">"))
 }
 
 /// The start of a name.
@@ -136,6 +154,10 @@ mod tests {
             ("_Z", "_Z"),
             ("", ""),
             ("PyObject_Malloc", "PyObject_Malloc"),
+            // In C++, these are the types `float` and `unsigned long long*`.
+            ("f", "f"),
+            ("Py", "Py"),
+            ("_Z3oneI1TJEEvv", "void one<T>()"),
         ] {
             assert_eq!(function(symbol), expected);
         }
@@ -143,6 +165,35 @@ mod tests {
         for none in ["", "not mangled", "999999999999a", "\u{1b}[2J", &"N".repeat(100_000)] {
             assert_eq!(class(none), None);
         }
+    }
+
+    #[test]
+    fn a_function_whose_types_cannot_be_read_has_its_name() {
+        // As g++ 12 mangles them.
+        for (symbol, expected) in [
+            (
+                "_ZSt11make_sharedI1TJEESt10shared_ptrINSt9enable_ifIXntsrSt8is_arrayIT_E5valueES4_E4typeEDpOT0_",
+                "std::make_shared<T>",
+            ),
+            (
+                "_ZNKSt14default_deleteIA_iEclIiEENSt9enable_ifIXsrSt14is_convertibleIPA_T_PS0_E5valueEvE4typeEPS5_",
+                "std::default_delete<int []>::operator()<int>",
+            ),
+            (
+                "_ZNSt6chrono13duration_castINS_8durationIlSt5ratioILl1ELl1000EEEElS2_ILl1ELl1EEEENSt9enable_ifIXsrNS_\
+                 13__is_durationIT_EE5valueES8_E4typeERKNS1_IT0_T1_EE",
+                "std::chrono::duration_cast<std::chrono::duration<long, std::ratio<(long)1, (long)1000> >, long, \
+                 std::ratio<(long)1, (long)1> >",
+            ),
+            (
+                "_ZSt4swapI1TENSt9enable_ifIXsrSt6__and_IJSt6__not_ISt15__is_tuple_likeIT_EESt21is_move_constructibleI\
+                 S5_ESt18is_move_assignableIS5_EEE5valueEvE4typeERS5_SF_.cold",
+                "std::swap<T>",
+            ),
+        ] {
+            assert_eq!(function(symbol), expected);
+        }
+        assert_eq!(class("N6shapes6CircleEi"), None);
     }
 
     #[test]

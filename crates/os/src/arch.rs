@@ -13,7 +13,7 @@ mod machine;
 mod machine;
 
 pub use machine::prefetch;
-pub(crate) use machine::{counter, counter_in_order, registers, single_threaded_flag, thread_pointer, weak_address};
+pub(crate) use machine::{counter, registers, single_threaded_flag, thread_pointer, weak_address};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 pub use machine::{load_thread_word, load_thread_word_again, store_thread_word};
 

@@ -99,7 +99,7 @@ pub use stack::{copy_stack, here, own_stack};
 pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word};
 pub use thread_slot::ThreadEnd;
 pub use threads::is_single_threaded;
-pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks, ticks_in_order};
+pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks};
 pub use usage::{Usage, are_huge_pages_off, own_usage, resident_files, stat_field, thread_usage, usage_of};
 pub use waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
 pub use window::Window;

@@ -1,6 +1,6 @@
 //! Time: the processor's counter, and the system's clock.
 
-use crate::arch::{counter, counter_in_order};
+use crate::arch::counter;
 use crate::clock::nanoseconds_of;
 
 /// Returns a counter of time that runs at a constant rate, which is measured against [`now_nanoseconds`]. Costs one
@@ -9,14 +9,6 @@ use crate::clock::nanoseconds_of;
 #[must_use]
 pub fn ticks() -> u64 {
     counter().unwrap_or_else(now_nanoseconds)
-}
-
-/// Returns [`ticks`] after everything before this call is done and before anything behind it begins, for durations of a
-/// few instructions. Costs some 20 ns.
-#[inline(always)]
-#[must_use]
-pub fn ticks_in_order() -> u64 {
-    counter_in_order().unwrap_or_else(now_nanoseconds)
 }
 
 /// Returns the time of the system's monotonic clock in nanoseconds.
@@ -40,6 +32,6 @@ mod tests {
     fn ticks_and_nanoseconds_run_forwards() {
         let before = (ticks(), now_nanoseconds());
         std::thread::sleep(std::time::Duration::from_millis(2));
-        assert!(ticks_in_order() > before.0 && ticks() > before.0 && now_nanoseconds() >= before.1 + 2_000_000);
+        assert!(ticks() > before.0 && now_nanoseconds() >= before.1 + 2_000_000);
     }
 }

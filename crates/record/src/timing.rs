@@ -1,9 +1,13 @@
 //! How long calls of glibc's functions take: a sample of all calls, and every call for a long block.
+//!
+//! The counter is read as any instruction is executed. A processor overlaps a short call with the work around it; if the
+//! reading waited for what is under way, the call would count for its whole latency, which is several times as much
+//! as the program loses by it.
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use heapwright_os::{now_nanoseconds, ticks, ticks_in_order};
+use heapwright_os::{now_nanoseconds, ticks};
 use heapwright_stream::{Header, Timed};
 
 use crate::state::take_mark;
@@ -28,9 +32,9 @@ static COST: AtomicU64 = AtomicU64::new(0);
 #[inline(always)]
 pub(crate) fn timed<R>(which: Timed, call: impl FnOnce() -> R) -> R {
     take_mark();
-    let before = ticks_in_order();
+    let before = ticks();
     let result = call();
-    count(which, ticks_in_order().saturating_sub(before));
+    count(which, ticks().saturating_sub(before));
     result
 }
 
@@ -48,9 +52,9 @@ pub(crate) fn noting<R>(which: Timed, note: impl FnOnce() -> R) -> R {
     if which != Timed::Sampled {
         return note();
     }
-    let before = ticks_in_order();
+    let before = ticks();
     let result = note();
-    count(Timed::RecorderSampled, ticks_in_order().saturating_sub(before));
+    count(Timed::RecorderSampled, ticks().saturating_sub(before));
     result
 }
 
@@ -72,8 +76,8 @@ fn most(which: Timed, header: &Header) -> u64 {
 /// Counts calls in this header from now on.
 pub(crate) fn attach(header: &Header) {
     let reading = || {
-        let before = ticks_in_order();
-        ticks_in_order().saturating_sub(before)
+        let before = ticks();
+        ticks().saturating_sub(before)
     };
     COST.store((0..READINGS).map(|_| reading()).min().unwrap_or(0), Ordering::Relaxed);
     HEADER.store(core::ptr::from_ref(header).cast_mut(), Ordering::Release);

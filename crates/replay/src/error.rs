@@ -27,8 +27,8 @@ impl fmt::Display for ReplayError {
             ReplayError::NoRoom { bytes } => {
                 write!(
                     f,
-                    "no address space for {bytes} bytes of heap metadata: raise the limit on address space (ulimit -v), \
-                     or name the most that the heap may grow to, as in --limit 4GiB"
+                    "no address space for the metadata of so long a heap ({bytes} bytes for the longest): raise the limit \
+                     on address space (ulimit -v)"
                 )
             }
             ReplayError::Trace(error) => error.fmt(f),

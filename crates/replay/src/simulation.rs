@@ -20,7 +20,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Returns a simulation with an empty heap.
+    /// Returns a simulation with an empty heap. Under a limit on address space its capacity may be below the model's;
+    /// requests beyond it are refused, which is an error of [`replay()`](crate::replay()).
     ///
     /// # Errors
     /// [`ReplayError::Rules`] and [`ReplayError::NoRoom`].

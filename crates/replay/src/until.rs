@@ -22,8 +22,10 @@ impl Recording {
     /// # Errors
     /// [`ReplayError`].
     pub fn fits(&self, model: &Model) -> Result<bool, ReplayError> {
-        let mut heap = Heap::new(model)?;
-        Ok(self.run(&mut heap, &mut Steps::new(model.requests), ControlFlow::Break(()))?.is_continue())
+        let (mut heap, mut steps) = (Heap::new(model)?, Steps::new(model.requests));
+        let fits = self.run(&mut heap, &mut steps, ControlFlow::Break(()))?.is_continue();
+        heap.ensure_room(steps.refused)?;
+        Ok(fits)
     }
 
     /// Replays all events and returns the outcome, as [`replay()`](crate::replay()) does for a trace.
@@ -33,6 +35,7 @@ impl Recording {
     pub fn replay(&self, model: &Model) -> Result<Outcome, ReplayError> {
         let (mut heap, mut steps) = (Heap::new(model)?, Steps::new(model.requests));
         let _ = self.run(&mut heap, &mut steps, ControlFlow::Continue(()))?;
+        heap.ensure_room(steps.refused)?;
         Ok(outcome(heap.engine(), &steps))
     }
 

@@ -22,6 +22,7 @@ use crate::steps::Steps;
 pub fn replay(trace: &mut Reader<'_>, model: &Model) -> Result<Outcome, ReplayError> {
     let (mut heap, mut steps) = (Heap::new(model)?, Steps::new(model.requests));
     heap.engine_mut().run(Trace { trace, steps: &mut steps })?;
+    heap.ensure_room(steps.refused)?;
     Ok(outcome(heap.engine(), &steps))
 }
 

@@ -94,7 +94,7 @@ fn functions(analysis: &Analysis) -> Vec<Row> {
     let mut chosen = vec![false; rows.len()];
     for measure in Measure::ALL {
         let mut order: Vec<usize> = (0..rows.len()).filter(|&at| measure.of(&rows[at].tally) > 0).collect();
-        order.sort_by_key(|&at| std::cmp::Reverse(measure.of(&rows[at].tally)));
+        order.sort_by(|&one, &other| measure.most_first(&rows[one].tally, &rows[other].tally));
         order.into_iter().take(FUNCTIONS).for_each(|at| chosen[at] = true);
     }
     let mut chosen = chosen.into_iter();

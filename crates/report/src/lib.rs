@@ -91,8 +91,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME=PATH", value_parser = Peer::parse, conflicts_with = "no_real")]
     pub allocator: Vec<Peer>,
 
-    /// Number of rounds of real replays. Each round runs every allocator once, in random order [default: as many as the
-    /// budget allows, at most 30].
+    /// Number of rounds of real replays, whatever the budget. Each round runs every allocator once, in random order
+    /// [default: as many as the budget allows, at most 30, or 200 where there is noise].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
           conflicts_with = "no_real")]
     pub rounds: Option<u32>,

@@ -8,7 +8,7 @@ use heapwright_shared::{Access, Condition, Error, Place, Root, Snapshot};
 use serde_json::{Value, json};
 
 use super::arguments::CheckArgs;
-use super::{json, look, plural, used_block, used_blocks};
+use super::{json, look, plural, used_block, used_blocks, waiting};
 use heapwright_show::results;
 
 /// Checks the segments, prints their faults, and fails if there are any.
@@ -32,7 +32,7 @@ struct Checked<'a> {
 
 impl<'a> Checked<'a> {
     fn of(place: &'a Place, access: &Access) -> Checked<'a> {
-        Checked { place, outcome: Snapshot::read_with(place, access).map(Box::new) }
+        Checked { place, outcome: waiting::read(place, access).map(Box::new) }
     }
 
     /// All that is wrong.

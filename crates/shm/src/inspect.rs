@@ -12,7 +12,7 @@ use heapwright_shared::{BlockOwner, BlockState, Condition, SmallBlocks, Snapshot
 use super::arguments::InspectArgs;
 use super::json::{Listing, Segment};
 use super::map::{Drawing, Ink, Map, Span};
-use super::{look, plural, share, used_block};
+use super::{look, plural, share, used_block, waiting};
 use heapwright_show::number::{self, grouped};
 use heapwright_show::results;
 use heapwright_show::table::{Cell, HEADING, Side, Table, bar_chart};
@@ -27,7 +27,7 @@ const MARGIN: u64 = 16;
 
 /// Shows what is in a segment.
 pub fn run(args: &InspectArgs) -> Result<ExitCode> {
-    let snapshot = Snapshot::read_with(&args.name.place, &args.trust.access())?;
+    let snapshot = waiting::read(&args.name.place, &args.trust.access())?;
     let listing = if args.blocks { Listing::EveryBlock } else { Listing::Summary };
     if args.json {
         results::print(&[Segment::of(&snapshot, listing)])?;

@@ -15,6 +15,7 @@ mod reclaim;
 mod remove;
 mod repair;
 mod top;
+mod waiting;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use heapwright_shared::{BlockInfo, BlockOwner, Leavers, Offset, ProcessState, Reclaimed, SharedHeap, Snapshot};
 
 use super::arguments::ReclaimArgs;
-use super::{look, plural};
+use super::{look, plural, waiting};
 use heapwright_show::number;
 use heapwright_show::table::{Cell, Side, Table};
 
@@ -18,7 +18,7 @@ const LISTED: usize = 20;
 pub fn run(args: &ReclaimArgs) -> Result<ExitCode> {
     let (place, access) = (&args.name.place, args.trust.access());
     let leavers = if args.closed { Leavers::DeadAndClosed } else { Leavers::Dead };
-    let snapshot = Snapshot::read_with(place, &access)?;
+    let snapshot = waiting::read(place, &access)?;
     snapshot.audit.clone()?;
     let left: Vec<Left> = left_behind(&snapshot, leavers).collect();
     if left.is_empty() {

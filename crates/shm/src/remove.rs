@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use heapwright_shared::{Error, SharedHeap, Snapshot};
+use heapwright_shared::{Error, SharedHeap};
 
 use super::arguments::RemoveArgs;
-use super::{look, plural};
+use super::{look, plural, waiting};
 
 /// Removes a segment's name, unless a process uses it.
 pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
     let place = &args.name.place;
-    let attached = match Snapshot::read_with(place, &args.trust.access()) {
+    let attached = match waiting::read(place, &args.trust.access()) {
         Ok(snapshot) => look::living_and_dead(&snapshot).0 as u64,
         // Somebody else's file is never taken for a segment, whatever is forced.
         Err(error @ (Error::NotFound { .. } | Error::NotASegment { .. } | Error::NotOurs { .. })) => {

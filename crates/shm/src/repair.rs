@@ -6,15 +6,21 @@ use anyhow::{Result, bail};
 use heapwright_shared::{Condition, Error, ProcessState, SharedHeap, Snapshot, Strangers};
 
 use super::arguments::RepairArgs;
+use super::waiting::{self, announced};
 use super::{plural, used_blocks};
 
 /// Repairs a segment, and prints what was found and done.
 pub fn run(args: &RepairArgs) -> Result<ExitCode> {
     let (place, access) = (&args.name.place, args.trust.access());
-    let before = Snapshot::read_with(place, &access);
+    let before = waiting::read(place, &access);
     let strangers = if args.take_over { Strangers::Displace } else { Strangers::Respect };
-    before.as_ref().map_or(Ok(()), |snapshot| refuse_in_use(snapshot, strangers))?;
-    let repaired = SharedHeap::repair(place, &access, strangers)?;
+    match &before {
+        Ok(snapshot) => refuse_in_use(snapshot, strangers)?,
+        // Its holder lives, so that the repair would wait for it once more.
+        Err(Error::TimedOut { holder }) => return Err(Error::TimedOut { holder: *holder }.into()),
+        Err(_) => {}
+    }
+    let repaired = announced(place, &access, || SharedHeap::repair(place, &access, strangers))?;
     let after = Snapshot::read_with(place, &access)?;
     after.audit.clone()?;
     heapwright_show::println!("{place}: {}", found(&before, repaired.found));

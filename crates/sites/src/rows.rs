@@ -96,7 +96,7 @@ pub struct Row {
     pub sampled: Tally,
 }
 
-/// Returns the rows of a ledger, those with most of the measure first. `every` is the sampling period of the trace.
+/// Returns the rows of a ledger, as [`Measure::most_first`] orders them, then by name. `every` is the sampling period of the trace.
 pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, every: u64) -> Vec<Row> {
     let by_thread_or_size = group.split() != Split::Nothing;
     // Threads and sizes are known of every block, sampled or not.
@@ -125,7 +125,7 @@ pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, ev
         })
         .collect();
     rows.sort_by(|(one_name, one), (other_name, other)| {
-        measure.of(&other.tally).cmp(&measure.of(&one.tally)).then_with(|| one_name.cmp(other_name))
+        measure.most_first(&one.tally, &other.tally).then_with(|| one_name.cmp(other_name))
     });
     rows.into_iter().map(|(_, row)| row).collect()
 }

@@ -1,5 +1,7 @@
 //! Sums over the blocks of a call site, and the measures that are shown of them.
 
+use std::cmp::Ordering;
+
 use clap::ValueEnum;
 
 /// A number of blocks and what they take.
@@ -164,6 +166,13 @@ impl Measure {
             Measure::Rounding => tally.held.rounding,
             Measure::Pinned => tally.pinned,
         }
+    }
+
+    /// Compares two tallies, the one with more first. Those with equally much are compared by what they hold, what they
+    /// never freed, and their calls.
+    pub fn most_first(self, one: &Tally, other: &Tally) -> Ordering {
+        let values = |tally| [self, Measure::Held, Measure::Leaked, Measure::Calls].map(|measure| measure.of(tally));
+        values(other).cmp(&values(one))
     }
 
     /// Returns the standard deviation of the value's estimate, of an unscaled tally; `None` of a complete trace, and of

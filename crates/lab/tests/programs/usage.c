@@ -36,14 +36,37 @@ static void let_go(int steps) {
     }
 }
 
+static long long processor_time(const struct rusage *use) {
+    long long seconds = use->ru_utime.tv_sec + use->ru_stime.tv_sec;
+    return seconds * 1000000000LL + (use->ru_utime.tv_usec + use->ru_stime.tv_usec) * 1000LL;
+}
+
 static void tell(void) {
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    long long time = (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000000LL;
-    time += (use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1000LL;
+    long long time = processor_time(&use);
     char line[100];
     int length = snprintf(line, sizeof line, "%lld %ld\n", time, use.ru_minflt + use.ru_majflt);
     write(1, line, length);
+}
+
+// The same work without calls and with two calls each; says what the work takes, which is twice what it took alone.
+static void work_between_calls(void) {
+    enum { TIMES = 3000000, WORK = 50 };
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    for (unsigned at = 0; at < TIMES; at++) {
+        compute(WORK);
+    }
+    getrusage(RUSAGE_SELF, &after);
+    for (unsigned at = 0; at < TIMES; at++) {
+        char *volatile block = malloc(16 + at % 7 * 24);
+        compute(WORK);
+        free(block);
+    }
+    char line[100];
+    long long alone = processor_time(&after) - processor_time(&before);
+    write(1, line, snprintf(line, sizeof line, "%lld\n", 2 * alone));
 }
 
 static void work(void) {
@@ -86,6 +109,8 @@ int main(int count, char **arguments) {
             compute(20000);
             free(block);
         }
+    } else if (!strcmp(how, "between")) {
+        work_between_calls();
     } else if (!strcmp(how, "long")) {
         // Few calls, which the system takes long for.
         for (unsigned at = 0; at < 300; at++) {

@@ -51,17 +51,6 @@ pub(crate) fn counter() -> Option<u64> {
     Some(count)
 }
 
-/// The same, read after all instructions before it and before all behind it.
-#[inline(always)]
-pub(crate) fn counter_in_order() -> Option<u64> {
-    let count: u64;
-    // SAFETY: only waits, and reads the counter.
-    unsafe {
-        asm!("isb", "mrs {count}, cntvct_el0", "isb", count = out(reg) count, options(nomem, nostack, preserves_flags));
-    }
-    Some(count)
-}
-
 /// The address of a function or variable with this name in any library that is loaded, null when there is none. Stable
 /// Rust has no weak references, so the address is read from the global offset table.
 macro_rules! weak_address {

@@ -19,10 +19,6 @@ pub(crate) fn counter() -> Option<u64> {
     None
 }
 
-pub(crate) fn counter_in_order() -> Option<u64> {
-    None
-}
-
 pub(crate) fn single_threaded_flag() -> Option<NonNull<u8>> {
     None
 }

@@ -46,18 +46,6 @@ pub(crate) fn counter() -> Option<u64> {
     Some(unsafe { core::arch::x86_64::_rdtsc() })
 }
 
-/// The same, read after all instructions before it and before all behind it.
-#[inline(always)]
-pub(crate) fn counter_in_order() -> Option<u64> {
-    // SAFETY: only waits, and reads the counter. Every processor of this kind has SSE2.
-    unsafe {
-        core::arch::x86_64::_mm_lfence();
-        let count = core::arch::x86_64::_rdtsc();
-        core::arch::x86_64::_mm_lfence();
-        Some(count)
-    }
-}
-
 /// The address of a function or variable with this name in any library that is loaded, null when there is none. Stable
 /// Rust has no weak references, so the address is read from the global offset table.
 macro_rules! weak_address {
