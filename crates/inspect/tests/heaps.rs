@@ -123,3 +123,18 @@ fn names_do_nothing_to_a_terminal() {
     let threads = picture.glibc.unwrap().threads;
     assert_eq!(threads.iter().map(|thread| thread.name.as_str()).collect::<Vec<_>>(), [picture.program]);
 }
+
+#[test]
+fn the_heap_of_a_forked_child_is_walked_as_a_whole() {
+    let subject = Subject::start(&[], "forked");
+    let parent = subject.child.id();
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+        let picture = picture_of(children.trim().parse().unwrap(), meanwhile, Wanted::Totals).unwrap();
+        let arena = &picture.glibc.as_ref().unwrap().arenas[0];
+        assert_eq!((arena.inconsistencies, arena.unknown), (0, 0), "{}", shown::text(&picture));
+        assert!((13_000..13_100).contains(&arena.blocks), "{}", shown::text(&picture));
+        let sum = arena.live + arena.cached.unwrap() + arena.free;
+        assert!(arena.system_bytes.abs_diff(sum) < 4096, "{sum} {}", arena.system_bytes);
+    }
+}
