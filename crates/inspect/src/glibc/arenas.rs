@@ -1,6 +1,7 @@
 //! Where the arenas are.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use serde::Serialize;
@@ -200,12 +201,15 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
     // Neighbours have nearly as many empty bins. The ring of arenas decides.
     with_empty.sort_by_key(|start| (std::cmp::Reverse(empty_bins[*start]), *start));
     with_empty.into_iter().find_map(ring_of).or_else(|| {
-        // All bins of a large heap may have chunks, which point back.
+        // All bins of a large heap may have chunks, which point back. Other mallocs have long tables of pointers, each
+        // of which is a bin of many possible arenas: it is followed once.
+        let followed: RefCell<HashMap<usize, bool>> = RefCell::default();
+        let points_back =
+            |at: usize| words[at].checked_add(24).and_then(|behind| memory.word(behind)) == Some(link(at));
         let is_linked = |start: usize| {
             let bins = (start..).step_by(2).take(BINS);
-            let pointing_back = |at: &usize| {
-                is_empty(*at) || words[*at].checked_add(24).and_then(|at| memory.word(at)) == Some(link(*at))
-            };
+            let pointing_back =
+                |at: &usize| is_empty(*at) || *followed.borrow_mut().entry(*at).or_insert_with(|| points_back(*at));
             bins.filter(pointing_back).count() >= BINS - TORN_BINS
         };
         let mut full = starts.filter(|start| possible_bins[*start] == BINS && is_linked(*start));
@@ -372,8 +376,44 @@ fn first_chunk(memory: &impl Memory, heap: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::image::Image;
+    use crate::memory::PageState;
+
+    /// Counts what is read.
+    struct Counting<'m>(&'m Image, Cell<usize>);
+
+    impl Memory for Counting<'_> {
+        fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+            self.1.set(self.1.get() + 1);
+            self.0.read(address, bytes)
+        }
+
+        fn pages(&self, address: u64, count: usize) -> Vec<PageState> {
+            self.0.pages(address, count)
+        }
+    }
+
+    #[test]
+    fn tables_of_pointers_are_followed_once() {
+        const WORDS: u64 = 10_000;
+        let table: Vec<u8> = (0..WORDS).flat_map(|word| (0x10_0000 + word * 16).to_le_bytes()).collect();
+        let mut image = Image::default();
+        image.push(0x10000, table);
+        image.push(0x10_0000, vec![0; 16 * WORDS as usize]);
+        let mapping = |range: Range<u64>, name: &str| Mapping {
+            range,
+            name: name.to_owned(),
+            access: "rw-p".to_owned(),
+            ..Mapping::default()
+        };
+        let mappings = [mapping(0x10000..0x10000 + WORDS * 8, "/usr/bin/other"), mapping(0x10_0000..0x12_7100, "")];
+        let memory = Counting(&image, Cell::default());
+        assert!(find(&memory, &mappings).is_none());
+        assert!(memory.1.get() <= 2 * WORDS as usize, "{}", memory.1.get());
+    }
 
     #[test]
     fn an_arena_without_any_empty_bin_is_found() {
