@@ -1,10 +1,24 @@
 //! File systems, locks on files, and capabilities of programs.
 
 use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, SeekFrom, StatVfsMountFlags, flock, getxattr, seek, statvfs};
+
+/// Opens a plain file for reading. A pipe that has this name is not waited for.
+///
+/// # Errors
+/// When it cannot be opened, or is no plain file.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is a directory, a pipe or a device, not a plain file"));
+    }
+    Ok(file)
+}
 
 /// Returns the path of a file of `process` beside `path`: `T.PID.hwt` beside `T.hwt`.
 pub fn path_for_process(path: &Path, process: &str) -> PathBuf {

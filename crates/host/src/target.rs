@@ -1,16 +1,22 @@
 //! Another process, read where its memory lies. Nothing in it is changed: pages that are not in memory stay so.
 
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::ptr::without_provenance_mut;
 
+mod ending;
+mod state;
 mod stopped;
 
+pub use ending::Ending;
 pub use stopped::Stopped;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use heapwright_os::{ForeignError, read_foreign};
+
+use self::state::{denied, remedy};
+use crate::files::open_plain;
 
 /// Bytes of a page of the machines whose processes can be read.
 pub const PAGE: u64 = 4096;
@@ -56,6 +62,8 @@ pub enum PageState {
 /// Another process.
 pub struct Target {
     pid: u32,
+    /// The thread by which its memory is reached: the main thread may have ended.
+    reader: u32,
     page_map: File,
 }
 
@@ -63,13 +71,11 @@ impl Target {
     /// Opens process `pid` for reading.
     ///
     /// # Errors
-    /// When it does not exist, or this process is not permitted to read it.
+    /// When it does not exist, has no memory, or this process is not permitted to read it.
     pub fn open(pid: u32) -> Result<Target> {
-        if !fs::exists(format!("/proc/{pid}")).unwrap_or(false) {
-            bail!("there is no process {pid}");
-        }
-        let page_map = File::open(format!("/proc/{pid}/pagemap")).map_err(|error| denied(pid, &error))?;
-        let target = Target { pid, page_map };
+        let reader = state::reader_of(pid)?;
+        let page_map = File::open(format!("/proc/{reader}/pagemap")).map_err(|error| denied(pid, &error))?;
+        let target = Target { pid, reader, page_map };
         target.smaps()?;
         Ok(target)
     }
@@ -79,19 +85,21 @@ impl Target {
     /// # Errors
     /// When it has ended, or this process is not permitted to read it.
     pub fn smaps(&self) -> Result<String> {
-        let bytes = fs::read(format!("/proc/{}/smaps", self.pid)).map_err(|error| denied(self.pid, &error))?;
+        let bytes = fs::read(format!("/proc/{}/smaps", self.reader)).map_err(|error| denied(self.pid, &error))?;
+        if bytes.is_empty() {
+            return Err(state::ended(self.pid));
+        }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Returns the name of its program.
     pub fn name(&self) -> String {
-        let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
-        name.trim_end().to_owned()
+        fs::read(format!("/proc/{}/comm", self.pid)).map_or_else(|_| String::new(), |name| printable(&name))
     }
 
     /// Opens its program's file, in its container.
     pub fn program(&self) -> Option<File> {
-        File::open(format!("/proc/{}/exe", self.pid)).ok()
+        File::open(format!("/proc/{}/exe", self.reader)).ok()
     }
 
     /// Returns the first bytes of its program's file.
@@ -103,10 +111,7 @@ impl Target {
 
     /// Opens a file that it has mapped, in its container; `None` when it is there no longer, or is no plain file.
     pub fn mapped_file(&self, name: &str) -> Option<File> {
-        let path = format!("/proc/{}/root{name}", self.pid);
-        // A pipe that now has this name must not be waited for.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
-        file.metadata().ok()?.is_file().then_some(file)
+        open_plain(Path::new(&format!("/proc/{}/root{name}", self.reader))).ok()
     }
 
     /// Returns where `count` pages are, from the page that contains `address` on.
@@ -144,7 +149,7 @@ impl Target {
         let Ok(start) = usize::try_from(address) else { return false };
         let mut done = 0;
         while done < bytes.len() {
-            match read_foreign(self.pid, start + done, &mut bytes[done..]) {
+            match read_foreign(self.reader, start + done, &mut bytes[done..]) {
                 Ok(more @ 1..) => done += more,
                 _ => return false,
             }
@@ -162,7 +167,7 @@ impl Target {
             let there = |&start: &u64| libc::iovec { iov_base: without_provenance_mut(start as usize), iov_len: HEAD };
             let there: Vec<libc::iovec> = part.iter().map(there).collect();
             let here = libc::iovec { iov_base: heads.as_mut_ptr().cast(), iov_len: HEAD * part.len() };
-            let (pid, count) = (self.pid as libc::pid_t, there.len() as libc::c_ulong);
+            let (pid, count) = (self.reader as libc::pid_t, there.len() as libc::c_ulong);
             // SAFETY: the local range is `heads`; the remote ones are only read, and the system checks them.
             let read = unsafe { libc::process_vm_readv(pid, &raw const here, 1, there.as_ptr(), count, 0) };
             let complete = usize::try_from(read).unwrap_or(0) / HEAD;
@@ -175,35 +180,38 @@ impl Target {
 
     /// Returns the threads of the process.
     pub fn threads(&self) -> Vec<Thread> {
-        self.thread_ids().unwrap_or_default().into_iter().filter_map(|id| self.thread(id)).collect()
+        state::threads(self.pid).unwrap_or_default().into_iter().filter_map(|id| self.thread(id)).collect()
     }
 
-    fn thread(&self, id: i32) -> Option<Thread> {
-        let file = |name: &str| fs::read_to_string(format!("/proc/{}/task/{id}/{name}", self.pid));
-        let name = file("comm").ok()?.trim_end().to_owned();
-        let status = file("status").ok()?;
+    fn thread(&self, id: u32) -> Option<Thread> {
+        // A program may have cut the name of a thread within a character.
+        let file = |name: &str| fs::read(format!("/proc/{}/task/{id}/{name}", self.pid));
+        let text = |name: &str| file(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let name = printable(&file("comm").ok()?);
+        let status = text("status").ok()?;
         let own = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().next_back();
         // The stack pointer is the last word but one, unless the thread runs.
-        let call = file("syscall").unwrap_or_default();
+        let call = text("syscall").unwrap_or_default();
         let pointer = call.split_ascii_whitespace().rev().nth(1).and_then(|word| word.strip_prefix("0x"));
         let stack_pointer = pointer.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        Some(Thread { id: id as u32, id_inside: own?.parse().ok()?, name, stack_pointer, control_block: None })
+        Some(Thread { id, id_inside: own?.parse().ok()?, name, stack_pointer, control_block: None })
     }
 
     /// Returns why the memory at `address` cannot be read, `None` if it can.
     pub fn refusal(&self, address: u64) -> Option<String> {
-        match read_foreign(self.pid, usize::try_from(address).ok()?, &mut [0]) {
+        match read_foreign(self.reader, usize::try_from(address).ok()?, &mut [0]) {
             Err(ForeignError::Denied) => Some(remedy(self.pid)),
-            Err(ForeignError::Gone) => Some(format!("process {} has ended", self.pid)),
+            Err(ForeignError::Gone) => Some(state::ended(self.pid).to_string()),
             _ => None,
         }
     }
+}
 
-    fn thread_ids(&self) -> Result<Vec<i32>> {
-        let folder = fs::read_dir(format!("/proc/{}/task", self.pid))
-            .with_context(|| format!("process {} has ended", self.pid))?;
-        Ok(folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
-    }
+/// Returns a name that a program has given as text that does nothing to a terminal. The newline at its end is the
+/// system's.
+pub fn printable(name: &[u8]) -> String {
+    let name = name.strip_suffix(b"\n").unwrap_or(name);
+    String::from_utf8_lossy(name).chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 
 fn state(entry: u64) -> PageState {
@@ -212,21 +220,6 @@ fn state(entry: u64) -> PageState {
         entry if entry & SWAPPED != 0 => PageState::Swapped,
         _ => PageState::Absent,
     }
-}
-
-fn denied(pid: u32, error: &io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => anyhow::Error::msg(remedy(pid)),
-        io::ErrorKind::NotFound => anyhow::anyhow!("process {pid} has ended"),
-        _ => anyhow::anyhow!("process {pid} cannot be read: {error}"),
-    }
-}
-
-fn remedy(pid: u32) -> String {
-    format!(
-        "the system does not permit reading process {pid}: run this command as root or with CAP_SYS_PTRACE; as the \
-         same user it works where /proc/sys/kernel/yama/ptrace_scope is 0"
-    )
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use heapwright_host::files::next_data;
-use heapwright_host::target::Thread;
+use heapwright_host::files::{next_data, open_plain};
+use heapwright_host::target::{Thread, printable};
 
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState};
@@ -90,7 +90,7 @@ impl Core {
     /// # Errors
     /// When it cannot be read, is no core file, or is one of another kind of machine.
     pub fn open(path: &Path) -> Result<Core> {
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = open_plain(path).with_context(|| format!("cannot read {}", path.display()))?;
         Core::read(file).with_context(|| format!("{}", path.display()))
     }
 
@@ -204,7 +204,7 @@ impl Core {
             PROGRAM if note.len() >= 56 => {
                 self.pid = u32_at(note, 24);
                 let name = note[40..56].split(|byte| *byte == 0).next().unwrap_or_default();
-                self.program = String::from_utf8_lossy(name).into_owned();
+                self.program = printable(name);
             }
             FILES => self.names = files(note).unwrap_or_default(),
             STORAGE_OF_AARCH64 if processor == Processor::Aarch64 && note.len() >= 8 => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use heapwright_show::number::{bytes, grouped};
 use heapwright_show::table::Table;
+use heapwright_show::terminal;
 use serde::Serialize;
 
 use crate::glibc::{Block, SizeClass};
@@ -44,7 +45,7 @@ pub struct History {
 impl History {
     /// Takes the next picture; returns the change since the last one.
     pub fn add(&mut self, picture: Picture) -> Option<Growth> {
-        let growth = self.last.as_ref().and_then(|last| self.growth(last, &picture));
+        let growth = self.last.as_ref().map(|last| self.growth(last, &picture));
         if self.first.is_none() {
             self.first = picture.glibc.as_ref().map(|glibc| glibc.blocks.clone());
         }
@@ -52,18 +53,19 @@ impl History {
         growth
     }
 
-    fn growth(&self, last: &Picture, picture: &Picture) -> Option<Growth> {
-        let (before, now) = (last.glibc.as_ref()?, picture.glibc.as_ref()?);
+    fn growth(&self, last: &Picture, picture: &Picture) -> Growth {
         let mut growth = Growth { rss: difference(picture.rss, last.rss), ..Growth::default() };
-        for size in before.sizes.keys().chain(now.sizes.keys()) {
-            let of = |glibc: &Glibc| glibc.sizes.get(size).copied().unwrap_or_default();
-            let (before, now) = (of(before), of(now));
+        let (sizes_before, sizes) = (last.sizes(), picture.sizes());
+        for size in sizes_before.keys().chain(sizes.keys()) {
+            let of = |sizes: &BTreeMap<u64, SizeClass>| sizes.get(size).copied().unwrap_or_default();
+            let (before, now) = (of(&sizes_before), of(&sizes));
             let change =
                 Change { blocks: difference(now.blocks, before.blocks), bytes: difference(now.bytes, before.bytes) };
             if change != Change::default() {
                 growth.sizes.insert(*size, change);
             }
         }
+        let Some((before, now)) = last.glibc.as_ref().zip(picture.glibc.as_ref()) else { return growth };
         let live = |glibc: &Glibc, number: usize| glibc.arenas.get(number).map_or(0, |arena| arena.live);
         for number in 0..before.arenas.len().max(now.arenas.len()) {
             growth.arenas.insert(number, difference(live(now, number), live(before, number)));
@@ -72,7 +74,7 @@ impl History {
         for block in now.blocks.iter().filter(|block| is_in(&before.blocks, block) && !is_in(first, block)) {
             growth.kept.entry(class_of(block.bytes)).or_default().add(block.bytes);
         }
-        Some(growth)
+        growth
     }
 }
 
@@ -97,10 +99,13 @@ fn signed(change: i64) -> String {
 
 /// Returns a picture and what changed as text.
 pub fn text(picture: &Picture, growth: Option<&Growth>) -> String {
-    let live = picture.glibc.as_ref().map_or(0, Glibc::live);
-    let mut text = format!("{}: {} in memory, blocks {}", picture.program, bytes(picture.rss), bytes(live));
-    let Some(growth) = growth else { return text + "\n" };
-    text += &format!("; in memory {}\n", signed(growth.rss));
+    let live = picture.live().map_or_else(|| "not known".to_owned(), bytes);
+    let mut text = format!("{}: {} in memory, blocks {live}", picture.program, bytes(picture.rss));
+    if let Some(growth) = growth {
+        text += &format!("; in memory {}", signed(growth.rss));
+    }
+    text = terminal::wrapped(&text, terminal::width()) + "\n";
+    let Some(growth) = growth else { return text };
     let mut sizes: Vec<_> = growth.sizes.iter().collect();
     sizes.sort_by_key(|(_, change)| std::cmp::Reverse(change.bytes.unsigned_abs()));
     let mut table = Table::new(["blocks of", "change", "bytes", "new and kept", "bytes"]);

@@ -10,6 +10,7 @@ pub mod growth;
 pub mod image;
 pub mod mappings;
 pub mod memory;
+mod own;
 mod page;
 pub mod peek;
 pub mod picture;
@@ -18,15 +19,15 @@ pub mod threads;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::memory::budget;
-use heapwright_host::target::Target;
+use heapwright_host::target::{Ending, Target};
 use heapwright_show::{results, usage};
+use heapwright_watch::figures::HeapFigures;
 use serde::Serialize;
 
 use self::core_file::Core;
@@ -46,7 +47,8 @@ pub struct Arguments {
     /// Read a core file instead of a process.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "stop"])]
     core: Option<PathBuf>,
-    /// Stop the process while its memory is copied: the picture is exact.
+    /// Stop the process while its memory is copied: the picture is exact. A call of `epoll_wait` in which it waits returns
+    /// `EINTR`, and so do a few others.
     #[arg(long)]
     stop: bool,
     /// Take a picture every few seconds, 5 by default, and show what changed.
@@ -108,6 +110,9 @@ impl Wanted {
     }
 }
 
+/// How long a process that has given back its memory may take to end.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let meanwhile = if arguments.stop { Meanwhile::IsStopped } else { Meanwhile::Runs };
@@ -125,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     if let Some(output) = output {
         output.write(page::html(&picture).as_bytes())?;
-        heapwright_show::print!("{}", shown::paragraph(&picture));
+        heapwright_show::print!("{}", shown::lead(&picture));
     } else if arguments.json {
         results::print(&[picture])?;
     } else {
@@ -136,16 +141,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Takes a picture every `pause` until the process has ended.
 fn watch(arguments: &Arguments, pid: u32, meanwhile: Meanwhile, pause: Duration) -> Result<ExitCode> {
+    if pause.is_zero() {
+        usage::refuse("--watch needs a time between pictures that is above 0");
+    }
     let mut history = History::default();
+    let ending = Ending::of(pid);
     let mut is_first = true;
     loop {
         let picture = match picture_of(pid, meanwhile, Wanted::Blocks) {
             Ok(picture) => picture,
-            Err(error) if is_first || Target::open(pid).is_ok() => return Err(error),
-            Err(_) => {
-                heapwright_show::print!("process {pid} has ended\n");
-                return Ok(ExitCode::SUCCESS);
-            }
+            // A process has no memory before it has ended.
+            Err(_) if !is_first && ending.comes_within(LAST_BREATH) => break,
+            Err(error) => return Err(error),
         };
         is_first = false;
         let seen = picture.clone();
@@ -155,8 +162,13 @@ fn watch(arguments: &Arguments, pid: u32, meanwhile: Meanwhile, pause: Duration)
         } else {
             heapwright_show::print!("{}\n", growth::text(&seen, growth.as_ref()));
         }
-        sleep(pause);
+        if ending.comes_within(pause) {
+            break;
+        }
     }
+    // Standard output may be read by a program.
+    heapwright_show::eprintln!("heapwright: process {pid} has ended");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A picture in the output of `--watch --json`.
@@ -182,9 +194,6 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
         Meanwhile::IsStopped => Some((Instant::now(), target.stop()?)),
     };
     let mappings = mappings::parse(&target.smaps()?);
-    if mappings.is_empty() {
-        bail!("process {pid} has no memory: it has ended, or is a thread of the kernel");
-    }
     let readable = mappings.iter().find(|mapping| mapping.is_data() && mapping.rss > 0);
     if let Some(reason) = readable.and_then(|mapping| target.refusal(mapping.range.start)) {
         bail!("{reason}");
@@ -196,6 +205,8 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
     let start = Instant::now();
     let copy = Image::copy(&target, &mappings, budget().unwrap_or(0) as u64);
     let copying = start.elapsed().as_secs_f64();
+    let own =
+        allocators::may_be_own(&mappings).then(|| HeapFigures::of(pid, |range| picture::resident(&target, &range)));
     let mut go_on = || {
         stopping.take().map_or(0.0, |(start, stopped)| {
             drop(stopped);
@@ -221,6 +232,9 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
         }
     };
     picture.times = Some(times);
+    if let Some(heap) = own {
+        picture.add_own(heap);
+    }
     Ok(picture)
 }
 

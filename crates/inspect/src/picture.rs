@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
+use heapwright_host::target::printable;
+use heapwright_watch::figures::{Class, HeapFigures, Unseen};
 use serde::Serialize;
 
 use crate::allocators::allocator;
@@ -166,6 +168,10 @@ pub struct Picture {
     pub allocator: String,
     /// glibc's malloc, where its structure was found.
     pub glibc: Option<Glibc>,
+    /// The heap of `libheapwright.so`, where the process runs under it.
+    pub heapwright: Option<HeapFigures>,
+    /// Why the heap of its `libheapwright.so` cannot be read.
+    pub unread: Option<String>,
     /// What its blocks contain, when it was asked for.
     pub contents: Option<Contents>,
 }
@@ -190,11 +196,8 @@ impl Picture {
     /// Takes a picture of `memory`.
     pub fn take(subject: Subject, memory: &impl Memory, mappings: &[Mapping]) -> Picture {
         let arenas = glibc::find(memory, mappings);
-        let segments: Vec<Range<u64>> = match &arenas {
-            Some(found) => found.arenas.iter().flat_map(|arena| &arena.segments).map(|one| one.range.clone()).collect(),
-            None => Vec::new(),
-        };
-        let is_plain_block = |mapping: &&Mapping| mapping.is_plain() && !overlaps(&segments, &mapping.range);
+        let heaps = Heaps::of(arenas.as_ref());
+        let is_plain_block = |mapping: &&Mapping| mapping.is_plain() && !heaps.overlap(&mapping.range);
         let plain: Vec<&Mapping> = mappings.iter().filter(is_plain_block).collect();
         let own = match arenas.as_ref().and_then(|found| found.parameters) {
             Some(Parameters { mmapped_blocks: 0, .. }) | None => Vec::new(),
@@ -206,11 +209,44 @@ impl Picture {
             times: None,
             missing: 0,
             rss: mappings.iter().map(|mapping| mapping.rss).sum(),
-            origins: origins(memory, mappings, &subject.threads, &segments, &own),
+            origins: origins(memory, mappings, &subject.threads, &heaps, &own),
             allocator: allocator(mappings, subject.linked, arenas.is_some()).to_owned(),
             glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject)),
+            heapwright: None,
+            unread: None,
             program: subject.program,
             contents: None,
+        }
+    }
+
+    /// Takes the heap of `libheapwright.so` into the picture. Without a heap, its file is another library of this
+    /// project.
+    pub fn add_own(&mut self, heap: Result<HeapFigures, Unseen>) {
+        match heap {
+            Ok(heap) => self.heapwright = Some(heap),
+            Err(Unseen::NoHeap) => return,
+            Err(reason) => self.unread = Some(reason.to_string()),
+        }
+        "Heapwright".clone_into(&mut self.allocator);
+    }
+
+    /// Returns the bytes of blocks that the program has, where they are known.
+    pub fn live(&self) -> Option<u64> {
+        match &self.heapwright {
+            Some(heap) => heap.live,
+            None => self.glibc.as_ref().map(Glibc::live),
+        }
+    }
+
+    /// Returns the program's blocks by size, as far as they are known.
+    pub fn sizes(&self) -> BTreeMap<u64, SizeClass> {
+        let of_class = |class: &Class| {
+            (class.size as u64, SizeClass { blocks: class.used as u64, bytes: class.bytes_used() as u64 })
+        };
+        match (&self.heapwright, &self.glibc) {
+            (Some(heap), _) => heap.classes.iter().map(of_class).collect(),
+            (None, Some(glibc)) => glibc.sizes.clone(),
+            (None, None) => BTreeMap::new(),
         }
     }
 
@@ -361,6 +397,27 @@ fn exact(size: u64) -> u64 {
     if size <= 1024 { size } else { size.next_power_of_two() }
 }
 
+/// Where the arenas of glibc's malloc lie.
+#[derive(Default)]
+struct Heaps {
+    /// Whether there are any.
+    are_known: bool,
+    main: Vec<Range<u64>>,
+    others: Vec<Range<u64>>,
+}
+
+impl Heaps {
+    fn of(arenas: Option<&glibc::Arenas>) -> Heaps {
+        let Some((main, others)) = arenas.and_then(|found| found.arenas.split_first()) else { return Heaps::default() };
+        let ranges = |arena: &Arena| arena.segments.iter().map(|segment| segment.range.clone()).collect::<Vec<_>>();
+        Heaps { are_known: true, main: ranges(main), others: others.iter().flat_map(ranges).collect() }
+    }
+
+    fn overlap(&self, range: &Range<u64>) -> bool {
+        overlaps(&self.main, range) || overlaps(&self.others, range)
+    }
+}
+
 fn overlaps(segments: &[Range<u64>], range: &Range<u64>) -> bool {
     segments.iter().any(|segment| segment.start < range.end && range.start < segment.end)
 }
@@ -374,8 +431,8 @@ fn arena_max_bounds(arenas: &[ArenaPicture]) -> BTreeMap<usize, u64> {
     limits.map(|limit| (limit, free[..arenas.len() - limit].iter().sum())).collect()
 }
 
-/// Returns the bytes of `range` that are in memory.
-fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
+/// Returns the bytes of pages of `range` that are in memory.
+pub(crate) fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
     let pages = memory.pages(range.start, page_count(range));
     pages.iter().filter(|state| **state == PageState::Present).count() as u64 * PAGE
 }
@@ -452,12 +509,12 @@ fn origins(
     memory: &impl Memory,
     mappings: &[Mapping],
     threads: &Threads,
-    segments: &[Range<u64>],
+    heaps: &Heaps,
     own: &[Range<u64>],
 ) -> Vec<Origin> {
     let mut found: BTreeMap<String, Origin> = BTreeMap::new();
     for mapping in mappings {
-        let name = origin(mapping, threads, segments);
+        let name = origin(mapping, threads, heaps);
         let mut left = mapping.clone();
         let inside = own.iter().filter(|one| mapping.range.contains(&one.start));
         for block in inside {
@@ -489,19 +546,23 @@ fn origins(
     all
 }
 
-fn origin(mapping: &Mapping, threads: &Threads, segments: &[Range<u64>]) -> String {
+fn origin(mapping: &Mapping, threads: &Threads, heaps: &Heaps) -> String {
     let name = mapping.name.as_str();
-    if name == "[heap]" {
+    // Core files do not name the program break.
+    if overlaps(&heaps.main, &mapping.range) || (name == "[heap]" && heaps.are_known) {
         return "main arena (program break)".to_owned();
     }
-    if overlaps(segments, &mapping.range) {
+    if name == "[heap]" {
+        return "program break".to_owned();
+    }
+    if overlaps(&heaps.others, &mapping.range) {
         return "other arenas".to_owned();
     }
     if threads.has_stack(mapping) {
         return "stacks".to_owned();
     }
     if name.starts_with("[anon:") || name.starts_with("/memfd:") || name.starts_with("/dev/shm/") {
-        return name.to_owned();
+        return printable(name.as_bytes());
     }
     match name.chars().next() {
         Some('/') => "files".to_owned(),

@@ -2,27 +2,37 @@
 
 use heapwright_show::number::{bytes, grouped};
 use heapwright_show::table::{Cell, Side, Table};
+use heapwright_show::terminal;
 
+use crate::own;
 use crate::peek::{Contents, Figures};
 use crate::picture::{Glibc, Picture};
 
 /// The share of memory from which on it counts as the cause.
-const MOST: f64 = 0.7;
+pub(crate) const MOST: f64 = 0.7;
 
 /// The share of blocks in memory below which it is shown.
 const TOUCHED: f64 = 0.9;
 
 /// The most sizes and origins that are shown.
-const ROWS: usize = 12;
+pub(crate) const ROWS: usize = 12;
 
-/// Returns the picture as text.
+/// Returns the picture as text for the terminal.
 pub fn text(picture: &Picture) -> String {
-    format!("{}\n{}", paragraph(picture), tables(picture))
+    format!("{}\n{}", lead(picture), tables(picture))
+}
+
+/// Returns its verdict for the terminal.
+pub fn lead(picture: &Picture) -> String {
+    terminal::wrapped(&paragraph(picture), terminal::width())
 }
 
 /// Returns its tables.
 pub fn tables(picture: &Picture) -> String {
     let mut parts = vec![origins(picture)];
+    if let Some(heap) = &picture.heapwright {
+        parts.extend(own::tables(heap));
+    }
     if let Some(glibc) = &picture.glibc {
         parts.push(arenas(glibc));
         parts.extend(threads(glibc));
@@ -42,9 +52,10 @@ pub fn tables(picture: &Picture) -> String {
 /// Returns its verdict.
 pub fn paragraph(picture: &Picture) -> String {
     let mut text = format!("{} [{}]: {} in memory. ", picture.program, picture.pid, bytes(picture.rss));
-    match &picture.glibc {
-        Some(glibc) => text += &verdict(picture, glibc),
-        None => text += &without_glibc(picture),
+    match (&picture.heapwright, &picture.glibc) {
+        (Some(heap), _) => text += &own::verdict(picture, heap),
+        (None, Some(glibc)) => text += &verdict(picture, glibc),
+        (None, None) => text += &without_glibc(picture),
     }
     if picture.missing > 0 {
         text += &format!(" The core file is truncated: {} are missing.", bytes(picture.missing));
@@ -68,7 +79,9 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     let mut text =
         format!("Its blocks are {}{of_them}. malloc has {} of free memory in memory. ", bytes(live), bytes(free));
     let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
-    if glibc.trim as f64 >= free as f64 * MOST && share(glibc.trim) > 0.1 {
+    if picture.missing > 0 {
+        text += "What brings it down is not known. ";
+    } else if glibc.trim as f64 >= free as f64 * MOST && share(glibc.trim) > 0.1 {
         text += &format!("malloc_trim(0) would give back {}. ", bytes(glibc.trim));
     } else if share(touched) >= MOST {
         text += "Most of this is the program's own live memory: no setting of malloc brings it down. ";
@@ -81,7 +94,12 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     if damaged > 0 {
         let cause = if picture.stopped { "the heap may be damaged" } else { "the program ran meanwhile" };
         let unknown: u64 = glibc.arenas.iter().map(|arena| arena.unknown).sum();
-        text += &format!("{} places contradict themselves, {} are not known: {cause}. ", damaged, bytes(unknown));
+        let places = if damaged == 1 {
+            "1 place contradicts itself".to_owned()
+        } else {
+            format!("{} places contradict themselves", grouped(damaged))
+        };
+        text += &format!("{places}, {} are not known: {cause}. ", bytes(unknown));
     }
     let foreign: u64 = glibc.arenas.iter().map(|arena| arena.foreign).sum();
     if foreign > 0 {
@@ -94,13 +112,18 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     }
     if picture.allocator != "glibc" {
         text += &format!("{} is loaded too: its own memory is not glibc's. ", picture.allocator);
+        if let Some(reason) = &picture.unread {
+            text += &format!("What it keeps is not known: {reason}. ");
+        }
     }
     text.trim_end().to_owned()
 }
 
 fn without_glibc(picture: &Picture) -> String {
+    if let Some(reason) = &picture.unread {
+        return format!("What its malloc keeps is not known: {reason}.");
+    }
     match picture.allocator.as_str() {
-        "Heapwright" => format!("It runs under libheapwright.so: `heapwright watch {}` shows its heap.", picture.pid),
         "not known" => "No heap of glibc's malloc was found. What its malloc keeps is not known.".to_owned(),
         other => format!("Its malloc is {other}'s, not glibc's. What it keeps is not known."),
     }
@@ -189,7 +212,8 @@ fn remedies(glibc: &Glibc) -> String {
     let mut text = table.to_string();
     if let Some(parameters) = glibc.parameters {
         let (trim, mmap) = (bytes(parameters.trim_threshold), bytes(parameters.mmap_threshold));
-        text += &format!("\nThresholds now: M_TRIM_THRESHOLD {trim}, M_MMAP_THRESHOLD {mmap}.\n");
+        let now = format!("Thresholds now: M_TRIM_THRESHOLD {trim}, M_MMAP_THRESHOLD {mmap}.");
+        text += &format!("\n{}\n", terminal::wrapped(&now, terminal::width()));
     }
     text
 }
@@ -228,7 +252,8 @@ fn kinds(contents: &Contents) -> String {
     let mut text = contents_table("contents of blocks", &contents.kinds, KINDS);
     if contents.looked_at < contents.blocks {
         let (looked_at, blocks) = (grouped(contents.looked_at), grouped(contents.blocks));
-        text += &format!("\nEstimated: {looked_at} of {blocks} blocks were looked at.\n");
+        let estimated = format!("Estimated: {looked_at} of {blocks} blocks were looked at.");
+        text += &format!("\n{}\n", terminal::wrapped(&estimated, terminal::width()));
     }
     text
 }

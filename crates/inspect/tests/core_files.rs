@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use heapwright_inspect::picture::Picture;
-use heapwright_inspect::{Wanted, core_file::Core, picture_of_core};
+use heapwright_inspect::{Wanted, core_file::Core, picture_of_core, shown};
 
 /// A folder with a core file of a program that has printed what glibc says of its heap.
 struct Made {
@@ -64,6 +64,8 @@ fn a_core_file_is_what_the_process_was() {
     let Some(made) = NATIVE.as_ref() else { return eprintln!("skipped: this system writes no core files here") };
     let picture = picture_of_core(&made.core(), Wanted::Contents).unwrap();
     assert_is_what_malloc_reported(&picture, &made.total);
+    let names: Vec<&str> = picture.origins.iter().map(|one| one.name.as_str()).collect();
+    assert!(names.contains(&"main arena (program break)") && names.contains(&"other arenas"), "{names:?}");
     let glibc = picture.glibc.unwrap();
     assert_eq!(glibc.threads.len(), 2);
     assert!(
@@ -98,6 +100,9 @@ fn a_truncated_core_file_is_read_as_far_as_it_goes_or_refused() {
         fs::write(&path, &bytes[..bytes.len() / 20 * part]).unwrap();
         if let Ok(picture) = picture_of_core(&path, Wanted::Contents) {
             assert!(picture.missing > 0);
+            // What is missing may be any part of the heap.
+            let text = shown::paragraph(&picture);
+            assert!(text.contains("are missing") && !text.contains("Most of it"), "{text}");
         }
     }
 }
@@ -108,6 +113,17 @@ fn other_files_are_refused_with_the_reason() {
     assert_eq!(reason("/proc/self/exe"), "/proc/self/exe: no core file: it is a program or a library");
     assert!(reason("/etc/passwd").ends_with("no core file: it does not begin as ELF files do"));
     assert!(reason("/nowhere/core").starts_with("cannot read /nowhere/core"));
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [pipe.as_path(), folder.path()] {
+        let reason = format!("{:#}", picture_of_core(path, Wanted::Totals).err().unwrap());
+        assert!(reason.contains("not a plain file"), "{reason}");
+    }
 }
 
 /// `HEAPWRIGHT_INSPECT_TRIES` sets the number of files.

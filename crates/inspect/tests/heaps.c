@@ -1,9 +1,12 @@
 /* Heaps of kinds that are easily misread. Prints "ready", then waits for the end of its input. */
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void *volatile sink;
@@ -60,6 +63,45 @@ static void *wait_for_end(void *ready) {
     return NULL;
 }
 
+/* The main thread ends, and the others go on. */
+static void leave(void) {
+    for (;;) {
+        char state = 0;
+        FILE *stat = fopen("/proc/self/stat", "r");
+        if (stat == NULL || fscanf(stat, "%*d %*s %c", &state) != 1) abort();
+        fclose(stat);
+        if (state == 'Z') break;
+        usleep(1000);
+    }
+    write(1, "ready\n", 6);
+    pause();
+}
+static void *stay(void *unused) {
+    fill(1000);
+    leave();
+    return unused;
+}
+static void without_main(void) {
+    pthread_t made;
+    if (pthread_create(&made, NULL, stay, NULL) != 0) abort();
+    pthread_exit(NULL);
+}
+
+/* The heap of a child that was forked consists of two mappings once it has grown. */
+static void fork_and_grow(void) {
+    enum { COUNT = 20000 };
+    static void *blocks[COUNT];
+    fill(3000);
+    pid_t child = fork();
+    if (child != 0) {
+        waitpid(child, NULL, 0);
+        exit(0);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int index = 0; index < COUNT; index++) memset(blocks[index] = malloc(500), 1, 500);
+    for (int index = 0; index < COUNT; index += 2) free(blocks[index]);
+}
+
 static void threads(void *(*function)(void *)) {
     static pthread_barrier_t ready;
     pthread_t made;
@@ -95,6 +137,10 @@ int main(int count, char **arguments) {
     if (strcmp(kind, "breaks") == 0) breaks();
     if (strcmp(kind, "churn") == 0) threads(churn);
     if (strcmp(kind, "threads") == 0) threads(wait_for_end);
+    if (strcmp(kind, "forked") == 0) fork_and_grow();
+    if (strcmp(kind, "named") == 0) fill(100), prctl(PR_SET_NAME, "\xc3\x1b[31m\nx");
+    if (strcmp(kind, "own break") == 0) memset(sbrk(1 << 20), 1, 1 << 20);
+    if (strcmp(kind, "without main") == 0) without_main();
     if (strcmp(kind, "asked") == 0) fill(100), mallinfo2();
     char line[16];
     write(1, "ready\n", 6);

@@ -54,7 +54,7 @@ fn blocks_that_were_never_touched_are_not_counted_as_memory() {
 #[test]
 fn memory_that_the_program_takes_by_sbrk_is_no_damage() {
     let picture = Subject::start(&[], "breaks").picture(Meanwhile::IsStopped);
-    let text = shown::text(&picture);
+    let text = shown::paragraph(&picture);
     assert!(!text.contains("damaged"), "{text}");
     assert!(text.contains("1.29 MiB between the blocks are the program's own"), "{text}");
     assert!(picture.glibc.unwrap().arenas[0].blocks >= 9000, "{text}");
@@ -81,7 +81,7 @@ fn caches_that_change_while_they_are_read_are_not_known() {
     let subject = Subject::start(&[], "churn");
     for _ in 0..20 {
         let picture = subject.picture(Meanwhile::Runs);
-        let text = shown::text(&picture);
+        let text = shown::paragraph(&picture);
         let glibc = picture.glibc.unwrap();
         // Each thread has something in its cache at every moment.
         assert!(glibc.arenas.iter().all(|arena| arena.cached.is_none_or(|cached| cached > 0)), "{text}");
@@ -89,5 +89,52 @@ fn caches_that_change_while_they_are_read_are_not_known() {
         assert_eq!(text.contains("count as live"), !is_known, "{text}");
     }
     let picture = subject.picture(Meanwhile::IsStopped);
-    assert!(!shown::text(&picture).contains("count as live"), "{}", shown::text(&picture));
+    let text = shown::paragraph(&picture);
+    assert!(!text.contains("count as live"), "{text}");
+}
+
+#[test]
+fn a_process_whose_main_thread_has_ended_is_read() {
+    let subject = Subject::start(&[], "without main");
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+        let picture = subject.picture(meanwhile);
+        assert!(picture.rss > 0);
+        assert!(picture.glibc.unwrap().arenas.iter().map(|arena| arena.blocks).sum::<u64>() >= 1000);
+    }
+}
+
+#[test]
+fn memory_has_the_names_of_what_it_is_for() {
+    let names = |picture: &Picture| picture.origins.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+    let glibc = names(&Subject::start(&[], "threads").picture(Meanwhile::IsStopped));
+    for name in ["main arena (program break)", "other arenas", "stacks", "files"] {
+        assert!(glibc.iter().any(|one| one == name), "{name}: {glibc:?}");
+    }
+    // A malloc of its own that takes memory by sbrk has no arenas.
+    let other = names(&Subject::start(&["-DOWN_MALLOC"], "own break").picture(Meanwhile::IsStopped));
+    assert!(other.iter().any(|one| one == "program break"), "{other:?}");
+    assert!(!other.iter().any(|one| one.contains("arena")), "{other:?}");
+}
+
+#[test]
+fn names_do_nothing_to_a_terminal() {
+    let picture = Subject::start(&[], "named").picture(Meanwhile::IsStopped);
+    assert_eq!(picture.program, "\u{fffd}\u{fffd}[31m\u{fffd}x");
+    let threads = picture.glibc.unwrap().threads;
+    assert_eq!(threads.iter().map(|thread| thread.name.as_str()).collect::<Vec<_>>(), [picture.program]);
+}
+
+#[test]
+fn the_heap_of_a_forked_child_is_walked_as_a_whole() {
+    let subject = Subject::start(&[], "forked");
+    let parent = subject.child.id();
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+        let picture = picture_of(children.trim().parse().unwrap(), meanwhile, Wanted::Totals).unwrap();
+        let arena = &picture.glibc.as_ref().unwrap().arenas[0];
+        assert_eq!((arena.inconsistencies, arena.unknown), (0, 0), "{}", shown::text(&picture));
+        assert!((13_000..13_100).contains(&arena.blocks), "{}", shown::text(&picture));
+        let sum = arena.live + arena.cached.unwrap() + arena.free;
+        assert!(arena.system_bytes.abs_diff(sum) < 4096, "{sum} {}", arena.system_bytes);
+    }
 }

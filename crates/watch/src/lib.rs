@@ -8,6 +8,7 @@
 
 mod classes;
 mod family;
+pub mod figures;
 mod history;
 mod live;
 mod location;

@@ -109,6 +109,13 @@ pub struct Class {
     pub idle_bytes: usize,
 }
 
+impl Class {
+    /// Returns the bytes of live blocks.
+    pub fn bytes_used(&self) -> usize {
+        self.used * self.size
+    }
+}
+
 impl Slabs {
     /// Copies the slabs of the first `heap_size` bytes of the heap at `location`, and its threads' heaps.
     pub fn take(location: &HeapLocation, heap_size: usize) -> Result<Slabs, Unseen> {

@@ -1,6 +1,5 @@
 //! Threads of another process, stopped while it is read.
 
-use std::fs;
 use std::io;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::thread::sleep;
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::{Target, denied};
+use super::{Target, state};
 
 /// How long threads may take to stop: one that waits for a device does not stop before the device answers.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,9 +27,15 @@ impl Target {
         // Threads may start others until the last is stopped.
         loop {
             let before = stopped.threads.len();
-            for thread in self.thread_ids()? {
-                if !stopped.threads.iter().any(|(one, _)| *one == thread) {
-                    stopped.interrupt(thread).map_err(|error| denied(self.pid, &error))?;
+            for thread in state::threads(self.pid).map_err(|_| state::ended(self.pid))? {
+                if stopped.threads.iter().any(|(one, _)| *one == thread as i32) {
+                    continue;
+                }
+                // The system permits it of a thread that has ended no more than of one of another user.
+                if let Err(error) = stopped.interrupt(thread as i32)
+                    && state::is_alive(self.pid, thread)
+                {
+                    return Err(state::not_stopped(self.pid, thread, &error));
                 }
             }
             if stopped.threads.len() == before {
@@ -41,20 +46,14 @@ impl Target {
                     "thread {thread} of process {} did not stop within {} s (state {}): try again, or without --stop",
                     self.pid,
                     PATIENCE.as_secs(),
-                    self.state_of(thread).unwrap_or('?')
+                    state::state_of(self.pid, thread as u32).unwrap_or('?')
                 );
             }
         }
         if stopped.threads.is_empty() {
-            bail!("process {} has no thread that can be stopped", self.pid);
+            return Err(state::ended(self.pid));
         }
         Ok(stopped)
-    }
-
-    /// Returns the state of a thread, as in `/proc/PID/stat`.
-    fn state_of(&self, thread: i32) -> Option<char> {
-        let stat = fs::read_to_string(format!("/proc/{}/task/{thread}/stat", self.pid)).ok()?;
-        stat.rsplit_once(") ")?.1.chars().next()
     }
 }
 
@@ -116,6 +115,7 @@ impl Drop for Stopped {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         // SAFETY: signals to a child that has not been waited for.
         unsafe { libc::kill(child.id() as i32, libc::SIGSTOP) };
         let target = Target::open(child.id()).unwrap();
-        let state = || target.state_of(child.id() as i32);
+        let state = || state::state_of(child.id(), child.id());
         while state() != Some('T') {}
         drop(target.stop().unwrap());
         let until = Instant::now() + PATIENCE;
@@ -190,7 +190,7 @@ mod tests {
             }
         }
         let target = Target::open(child as u32).unwrap();
-        while target.state_of(child) != Some('D') {}
+        while state::state_of(child as u32, child as u32) != Some('D') {}
         let error = target.stop().err().unwrap().to_string();
         assert!(error.contains("did not stop within 2 s (state D)"), "{error}");
         // SAFETY: as above.

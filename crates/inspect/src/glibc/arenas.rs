@@ -1,6 +1,7 @@
 //! Where the arenas are.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use serde::Serialize;
@@ -106,8 +107,8 @@ pub fn ranges(memory: &impl Memory, mappings: &[Mapping]) -> Vec<Range<u64>> {
         ranges.push(arena.address..arena.address.saturating_add(BINS_AT[0] + END));
         for Segment { range, .. } in arena.segments {
             // While the program runs, the top may move on within the mapping.
-            let mapping = mappings.iter().find(|mapping| mapping.range.contains(&range.start));
-            ranges.push(range.start..mapping.map_or(range.end, |mapping| mapping.range.end.max(range.end)));
+            let last = mappings.iter().find(|mapping| mapping.range.contains(&range.end.saturating_sub(1)));
+            ranges.push(range.start..last.map_or(range.end, |mapping| mapping.range.end));
         }
     }
     ranges
@@ -120,13 +121,17 @@ pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
     let (arenas_in, ring) = data.iter().find_map(|range| Some((range, main_arena(memory, mappings, range)?)))?;
     // Core files and emulators do not name the heap.
     let named = mappings.iter().find(|mapping| mapping.name == "[heap]");
-    let heap = named.or_else(|| {
-        let top = top(memory, ring.arenas[0] + ring.bins_at)?;
-        mappings.iter().find(|mapping| mapping.range.contains(&top.start))
-    });
-    let heap = heap.map(|mapping| mapping.range.start);
+    let starts: Vec<u64> = match named {
+        Some(mapping) => vec![mapping.range.start],
+        None => {
+            let top = top(memory, ring.arenas[0] + ring.bins_at).map(|top| top.start);
+            // Data of the program may lie directly in front.
+            let ranges = top.map(|top| [neighbours(mappings, top), mapping_of(mappings, top)]);
+            ranges.into_iter().flatten().flatten().map(|heap| heap.start).collect()
+        }
+    };
     // Both are in the same file.
-    let parameters = heap.and_then(|heap| parameters(memory, arenas_in, heap));
+    let parameters = starts.into_iter().find_map(|heap| parameters(memory, arenas_in, heap));
     let all = ring.arenas.iter().enumerate();
     let mut seen = HashSet::new();
     let arenas: Vec<Arena> = all
@@ -196,12 +201,15 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
     // Neighbours have nearly as many empty bins. The ring of arenas decides.
     with_empty.sort_by_key(|start| (std::cmp::Reverse(empty_bins[*start]), *start));
     with_empty.into_iter().find_map(ring_of).or_else(|| {
-        // All bins of a large heap may have chunks, which point back.
+        // All bins of a large heap may have chunks, which point back. Other mallocs have long tables of pointers, each
+        // of which is a bin of many possible arenas: it is followed once.
+        let followed: RefCell<HashMap<usize, bool>> = RefCell::default();
+        let points_back =
+            |at: usize| words[at].checked_add(24).and_then(|behind| memory.word(behind)) == Some(link(at));
         let is_linked = |start: usize| {
             let bins = (start..).step_by(2).take(BINS);
-            let pointing_back = |at: &usize| {
-                is_empty(*at) || words[*at].checked_add(24).and_then(|at| memory.word(at)) == Some(link(*at))
-            };
+            let pointing_back =
+                |at: &usize| is_empty(*at) || *followed.borrow_mut().entry(*at).or_insert_with(|| points_back(*at));
             bins.filter(pointing_back).count() >= BINS - TORN_BINS
         };
         let mut full = starts.filter(|start| possible_bins[*start] == BINS && is_linked(*start));
@@ -285,6 +293,25 @@ fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
     is_sound.then(|| top..top.saturating_add(size))
 }
 
+/// Returns the mapping that contains `address`.
+fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
+    mappings.iter().find(|mapping| mapping.range.contains(&address)).map(|mapping| mapping.range.clone())
+}
+
+/// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked, memory
+/// that a heap had before and memory that it got since are two mappings.
+fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
+    let at = mappings.iter().position(|mapping| mapping.range.contains(&address))?;
+    let is_next = |pair: &[Mapping]| {
+        pair[0].range.end == pair[1].range.start
+            && pair[0].name == pair[1].name
+            && pair.iter().all(|mapping| mapping.is_data())
+    };
+    let in_front = mappings[..=at].windows(2).rev().take_while(|pair| is_next(pair)).count();
+    let behind = mappings[at..].windows(2).take_while(|pair| is_next(pair)).count();
+    Some(mappings[at - in_front].range.start..mappings[at + behind].range.end)
+}
+
 fn main_segment(
     memory: &impl Memory,
     mappings: &[Mapping],
@@ -296,14 +323,14 @@ fn main_segment(
         return None;
     }
     let top = top(memory, bins);
-    let is_heap = |mapping: &&Mapping| match &top {
-        Some(top) => mapping.range.contains(&top.start),
-        // While the program runs, the top may have moved to where nothing was read.
-        None => mapping.name == "[heap]",
-    };
-    let heap = mappings.iter().find(is_heap)?.range.clone();
-    let start = parameters.map_or(heap.start, |parameters| parameters.heap_start.max(heap.start));
-    let start = align_up(start, ALIGN);
+    let named = mappings.iter().find(|mapping| mapping.name == "[heap]").map(|mapping| mapping.range.start);
+    // While the program runs, the top may have moved to where nothing was read.
+    let inside = top.as_ref().map(|top| top.start).or(named)?;
+    let heap = neighbours(mappings, inside)?;
+    // Without names, what lies in front may be something else.
+    let first =
+        parameters.map(|known| known.heap_start).or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
+    let start = align_up(first.max(heap.start), ALIGN);
     let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
     let segment = Segment { range: start..end, top: top.map(|top| top.start) };
     (start <= segment.top.unwrap_or(end)).then_some(segment)
@@ -326,8 +353,8 @@ fn heaps(memory: &impl Memory, mappings: &[Mapping], arena: u64, bins: u64, seen
             true => align_up(bins + END, ALIGN),
             false => first_chunk(memory, heap),
         };
-        let Some(mapping) = mappings.iter().find(|mapping| mapping.range.contains(&heap)) else { break };
-        let end = heap.saturating_add(size).min(mapping.range.end);
+        let Some(mapped) = neighbours(mappings, heap) else { break };
+        let end = heap.saturating_add(size).min(mapped.end);
         let top = (start..end).contains(&top.start).then_some(top.start);
         if start < end {
             found.push(Segment { range: start..end, top });
@@ -349,8 +376,44 @@ fn first_chunk(memory: &impl Memory, heap: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::image::Image;
+    use crate::memory::PageState;
+
+    /// Counts what is read.
+    struct Counting<'m>(&'m Image, Cell<usize>);
+
+    impl Memory for Counting<'_> {
+        fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+            self.1.set(self.1.get() + 1);
+            self.0.read(address, bytes)
+        }
+
+        fn pages(&self, address: u64, count: usize) -> Vec<PageState> {
+            self.0.pages(address, count)
+        }
+    }
+
+    #[test]
+    fn tables_of_pointers_are_followed_once() {
+        const WORDS: u64 = 10_000;
+        let table: Vec<u8> = (0..WORDS).flat_map(|word| (0x10_0000 + word * 16).to_le_bytes()).collect();
+        let mut image = Image::default();
+        image.push(0x10000, table);
+        image.push(0x10_0000, vec![0; 16 * WORDS as usize]);
+        let mapping = |range: Range<u64>, name: &str| Mapping {
+            range,
+            name: name.to_owned(),
+            access: "rw-p".to_owned(),
+            ..Mapping::default()
+        };
+        let mappings = [mapping(0x10000..0x10000 + WORDS * 8, "/usr/bin/other"), mapping(0x10_0000..0x12_7100, "")];
+        let memory = Counting(&image, Cell::default());
+        assert!(find(&memory, &mappings).is_none());
+        assert!(memory.1.get() <= 2 * WORDS as usize, "{}", memory.1.get());
+    }
 
     #[test]
     fn an_arena_without_any_empty_bin_is_found() {

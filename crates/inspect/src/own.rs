@@ -1,0 +1,83 @@
+//! The heap of a process under `libheapwright.so`, as text.
+
+use heapwright_show::number::{bytes, grouped};
+use heapwright_show::table::{Cell, Side, Table};
+use heapwright_watch::figures::HeapFigures;
+
+use crate::picture::Picture;
+use crate::shown::{MOST, ROWS};
+
+/// Returns the verdict.
+pub fn verdict(picture: &Picture, heap: &HeapFigures) -> String {
+    let mut text = format!("It runs under libheapwright.so, policy {}. ", heap.policy);
+    let trim = gives_back(heap);
+    match heap.live {
+        Some(live) => {
+            text += &format!("Its blocks are {}. ", bytes(live));
+            if live as f64 >= picture.rss as f64 * MOST {
+                text += "Most of this is the program's own live memory: no setting of malloc brings it down. ";
+            }
+        }
+        None => text += "The bytes of its blocks are not known. ",
+    }
+    text += &format!("malloc_trim(0) would give back at most {}.", bytes(trim));
+    if !heap.sharp {
+        text += " The program worked on its heap while it was read: the figures mix moments.";
+    }
+    text
+}
+
+/// Returns the bytes in memory that contain no block.
+fn gives_back(heap: &HeapFigures) -> u64 {
+    heap.resident_holes + heap.idle.unwrap_or(0)
+}
+
+/// Returns the tables.
+pub fn tables(heap: &HeapFigures) -> Vec<String> {
+    let mut parts = vec![figures(heap), remedies(heap)];
+    parts.extend(classes(heap));
+    parts
+}
+
+fn figures(heap: &HeapFigures) -> String {
+    let mut table = Table::new(["heap", "number", "bytes", "in memory"]);
+    let size = |known: Option<u64>| known.map_or_else(Cell::missing, |known| bytes(known).into());
+    let count = |known: Option<u64>| known.map_or_else(Cell::missing, |known| grouped(known).into());
+    let rows = [
+        ("all", None, heap.heap_size, heap.heap_size.map(|_| heap.resident)),
+        ("blocks", heap.blocks, heap.live, None),
+        ("of them with mappings of their own", heap.mapped_blocks, heap.mapped_bytes, None),
+        ("in thread caches", None, heap.cached, None),
+        ("free in slabs", None, heap.free_in_slabs, heap.idle),
+        ("holes", Some(heap.holes), Some(heap.hole_bytes), Some(heap.resident_holes)),
+    ];
+    for (name, number, length, resident) in rows {
+        table.row([name.into(), count(number), size(length), size(resident)]);
+    }
+    table.to_string()
+}
+
+fn remedies(heap: &HeapFigures) -> String {
+    let mut table = Table::aligned([("what would help", Side::Left), ("gives back", Side::Right), ("", Side::Left)]);
+    let trim = bytes(gives_back(heap));
+    table.row(["malloc_trim(0), now".to_owned(), trim, "at most: holes and pages without blocks".to_owned()]);
+    let in_heap = heap.live.map(|live| live.saturating_sub(heap.mapped_bytes.unwrap_or(0)));
+    if let Some(live) = in_heap.filter(|_| heap.resident > 0) {
+        let bound = bytes(heap.resident.saturating_sub(live));
+        table.row(["compaction".to_owned(), bound, "at most".to_owned()]);
+    }
+    table.to_string()
+}
+
+/// Returns the size classes with the most bytes.
+fn classes(heap: &HeapFigures) -> Option<String> {
+    let mut rows: Vec<_> = heap.classes.iter().collect();
+    rows.sort_by_key(|class| std::cmp::Reverse(class.bytes_used()));
+    let mut table = Table::new(["blocks of", "number", "bytes", "free", "pages without blocks"]);
+    for class in rows.into_iter().take(ROWS) {
+        let number = grouped(class.used as u64);
+        let sizes = [class.bytes_used(), class.free_bytes, class.idle_bytes].map(|size| bytes(size as u64));
+        table.row([format!("{} B", class.size), number].into_iter().chain(sizes));
+    }
+    (!heap.classes.is_empty()).then(|| table.to_string())
+}

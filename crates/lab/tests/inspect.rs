@@ -1,0 +1,281 @@
+//! `heapwright inspect` as it is used: watched, interrupted, cut off, and of processes under this project's malloc.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Deserializer, Value};
+use tempfile::TempDir;
+
+mod common;
+
+/// Allocates, prints "ready", and then goes on to allocate, or prints what its malloc reports and is quiet.
+const SUBJECT: &str = r#"
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+    static char output[4096];
+    setvbuf(stdout, output, _IOFBF, sizeof output);
+    static char *blocks[10000];
+    for (int index = 0; index < 10000; index++) memset(blocks[index] = malloc(100 + index % 900), 1, 100);
+    for (int index = 0; index < 10000; index += 2) free(blocks[index]);
+    void *own = malloc(40 << 20);
+    memset(own, 1, 1 << 20);
+    puts("ready"), fflush(stdout);
+    if (count > 1) {
+        struct mallinfo2 all = mallinfo2();
+        printf("%zu %zu %zu\n", all.uordblks, all.hblks, all.hblkhd), fflush(stdout);
+        pause();
+    }
+    for (;;) {
+        for (int index = 0; index < 20; index++) memset(malloc(500), 1, 500);
+        usleep(20000);
+    }
+    return own == NULL;
+}
+"#;
+
+struct Subject {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    _folder: TempDir,
+}
+
+impl Subject {
+    fn start(runner: &[&str]) -> Subject {
+        Subject::start_with(runner, &[])
+    }
+
+    fn start_with(runner: &[&str], arguments: &[&str]) -> Subject {
+        let folder = TempDir::new().unwrap();
+        let program = common::compiled(folder.path(), "subject", SUBJECT, &["-O1", "-w", "-fno-builtin"]);
+        let mut command = match runner {
+            [] => Command::new(&program),
+            words => {
+                let mut command = common::heapwright();
+                command.args(words).arg("--").arg(&program);
+                command
+            }
+        };
+        let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut subject = Subject { child, out, _folder: folder };
+        assert_eq!(subject.line(), "ready\n");
+        subject
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// The process: `heapwright run` becomes the program, or is its parent.
+    fn pid(&self) -> u32 {
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.child.id())).unwrap_or_default();
+        children.split_ascii_whitespace().next().map_or(self.child.id(), |child| child.parse().unwrap())
+    }
+
+    fn end(&self) {
+        // SAFETY: kill has no preconditions; the process is one that this test has started.
+        assert_eq!(unsafe { libc::kill(self.pid() as i32, libc::SIGKILL) }, 0);
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.end();
+        let _ = self.child.wait();
+    }
+}
+
+fn inspect(options: &[&str], pid: u32) -> Command {
+    let mut command = common::heapwright();
+    command.arg("inspect").args(options).arg(pid.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn state(pid: u32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+/// Returns how often a process has slept.
+fn turns(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let turns = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    turns.trim().parse().unwrap()
+}
+
+fn wait(child: &mut Child) -> std::process::ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_failure() {
+    for (pid, reason) in [(0x3fff_fff0, "there is no process 1073741808"), (0, "there is no process 0")] {
+        let output = inspect(&[], pid).output().unwrap();
+        assert_eq!((output.status.code(), text(&output)), (Some(1), format!("heapwright: {reason}\n")));
+    }
+    let output = inspect(&["--watch=0"], std::process::id()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}
+
+/// Whenever the command ends, and by whatever signal, the process goes on.
+#[test]
+fn an_interrupted_command_leaves_the_process_running() {
+    let subject = Subject::start(&[]);
+    let pid = subject.pid();
+    for (number, signal) in [libc::SIGINT, libc::SIGKILL, libc::SIGTERM].into_iter().cycle().take(12).enumerate() {
+        let mut command = inspect(&["--stop", "--watch=0.001"], pid);
+        // Programs in the background of a script ignore it.
+        // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(100 + 17 * number as u64));
+        // SAFETY: kill has no preconditions, and the child has not been waited for.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+        assert_eq!(wait(&mut child).signal(), Some(signal), "shells show 128 and its number");
+        let before = turns(pid);
+        sleep(Duration::from_millis(100));
+        assert!(turns(pid) > before && !matches!(state(pid), 'T' | 't'), "it is stopped");
+    }
+}
+
+#[test]
+fn watching_ends_with_the_process() {
+    for options in [&["--watch=0.2"][..], &["--watch=3600"], &["--stop", "--watch=0.2"], &["--json", "--watch=0.2"]] {
+        let subject = Subject::start(&[]);
+        let mut child = inspect(options, subject.pid()).spawn().unwrap();
+        // The first picture.
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut shown = String::new();
+        out.read_line(&mut shown).unwrap();
+        subject.end();
+        // Its parent does not wait for it, and it stays listed.
+        out.read_to_string(&mut shown).unwrap();
+        assert_eq!(wait(&mut child).code(), Some(0), "{options:?}");
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(said, format!("heapwright: process {} has ended\n", subject.pid()), "{options:?}");
+        if options.contains(&"--json") {
+            let pictures: Result<Vec<Value>, _> = Deserializer::from_str(&shown).into_iter().collect();
+            assert!(!pictures.unwrap().is_empty(), "{shown}");
+        }
+        let output = inspect(options, subject.pid()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+        assert!(text(&output).contains("has ended"), "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_reader_that_ends_early_ends_the_command() {
+    let subject = Subject::start(&[]);
+    for options in [&[][..], &["--watch=0.05"], &["--json", "--watch=0.05"], &["--stop", "--watch=0.05"]] {
+        let mut child = inspect(options, subject.pid()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        drop(out);
+        let status = wait(&mut child);
+        let is_complete = options.is_empty() && status.success();
+        assert!(is_complete || status.signal() == Some(libc::SIGPIPE), "{options:?}: {status}");
+        assert!(!matches!(state(subject.pid()), 'T' | 't'), "it is stopped");
+    }
+}
+
+#[test]
+fn output_fits_a_narrow_terminal() {
+    let subject = Subject::start(&[]);
+    for options in [&[][..], &["--stop"], &["--peek"]] {
+        let output = inspect(options, subject.pid()).env("COLUMNS", "40").output().unwrap();
+        let text = text(&output);
+        // A table has at least two columns in each of its parts, whatever their names are.
+        let (lead, tables) = text.split_once("\n\n").unwrap();
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        assert!(output.status.success() && longest(lead) <= Some(40) && longest(tables) <= Some(80), "{text}");
+    }
+    let mut child = inspect(&["--watch=0.1"], subject.pid()).env("COLUMNS", "40").spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in lines.take(30) {
+        let line = line.unwrap();
+        assert!(line.chars().count() <= 40, "{line}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn picture(options: &[&str], pid: u32) -> Value {
+    let output = inspect(options, pid).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()["results"][0].clone()
+}
+
+#[test]
+fn a_heap_of_this_project_is_shown_exactly() {
+    // Which figure of mallinfo2 has the blocks: `uordblks`, or that of blocks with mappings of their own.
+    for (policy, place) in [(None, 0), (Some("first"), 0), (Some("mapped"), 2)] {
+        let runner: Vec<&str> = ["run"].into_iter().chain(policy.iter().flat_map(|policy| ["-p", policy])).collect();
+        let mut subject = Subject::start_with(&runner, &["quiet"]);
+        let line = subject.line();
+        let told: Vec<u64> = line.split_ascii_whitespace().map(|word| word.parse().unwrap()).collect();
+        let pid = subject.pid();
+        let heap = picture(&["--json", "--stop"], pid)["heapwright"].clone();
+        let case = format!("{policy:?}, {told:?}: {heap:#}");
+        assert_eq!((heap["policy"].as_str(), heap["sharp"].as_bool()), (Some(policy.unwrap_or("cached")), Some(true)));
+        let (blocks, live) = (heap["blocks"].as_u64().unwrap(), heap["live"].as_u64().unwrap());
+        assert_eq!(live, told[place], "{case}");
+        // 5,000 of 10,000 blocks, a long one, and some of the C library.
+        assert!((5001..5050).contains(&blocks), "{case}");
+        let shown = inspect(&["--stop"], pid).output().unwrap();
+        let name = format!("policy {}.", policy.unwrap_or("cached"));
+        assert!(text(&shown).replace('\n', " ").contains(&name), "{}", text(&shown));
+        assert!(text(&shown).contains("malloc_trim(0), now"), "{}", text(&shown));
+    }
+}
+
+/// A recorded program runs under glibc's malloc, though a library of this project is loaded.
+#[test]
+fn a_recorded_program_is_one_of_glibc() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let subject = Subject::start(&["record", "-o", trace.to_str().unwrap()]);
+    let picture = picture(&["--json", "--stop"], subject.pid());
+    assert_eq!(picture["allocator"].as_str(), Some("glibc"), "{picture:#}");
+    assert!(picture["heapwright"].is_null() && picture["unread"].is_null());
+}
+
+#[test]
+fn growth_under_this_project_and_others_is_shown() {
+    let subject = Subject::start(&["run"]);
+    let mut child = inspect(&["--json", "--watch=0.2"], subject.pid()).spawn().unwrap();
+    let out = child.stdout.take().unwrap();
+    let pictures: Vec<Value> = Deserializer::from_reader(out).into_iter().take(3).map(Result::unwrap).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let growth = &pictures[2]["results"][0]["growth"];
+    assert!(growth["sizes"]["512"]["blocks"].as_i64().unwrap() > 0, "{growth:#}");
+    assert!(Path::new(&format!("/proc/{}", subject.pid())).exists());
+}

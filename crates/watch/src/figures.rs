@@ -1,0 +1,105 @@
+//! A heap in figures, for other commands.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::location::HeapLocation;
+pub use super::location::Unseen;
+use super::sample::{Clarity, Sample};
+pub use super::slabs::Class;
+use super::view::{Kind, Piece};
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+/// What the heap of a process under `libheapwright.so` consists of. Figures that its kind of heap does not have are
+/// `None`.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeapFigures {
+    /// The policy, or `cached`.
+    pub policy: &'static str,
+    /// Whether no operation was in progress while the heap was copied.
+    pub sharp: bool,
+    /// Bytes of the program's blocks.
+    pub live: Option<u64>,
+    /// Number of the program's blocks.
+    pub blocks: Option<u64>,
+    /// Bytes of addresses from its first block to behind its last.
+    pub heap_size: Option<u64>,
+    /// Bytes of these in memory.
+    pub resident: u64,
+    /// Bytes of free blocks in thread caches.
+    pub cached: Option<u64>,
+    /// Bytes of free blocks in slabs, without those in thread caches.
+    pub free_in_slabs: Option<u64>,
+    /// Bytes of pages of slabs in memory that contain no block.
+    pub idle: Option<u64>,
+    /// Number of holes.
+    pub holes: u64,
+    /// Bytes of holes.
+    pub hole_bytes: u64,
+    /// Bytes of the longest hole.
+    pub largest_hole: u64,
+    /// Bytes of holes in memory.
+    pub resident_holes: u64,
+    /// Number of blocks with mappings of their own.
+    pub mapped_blocks: Option<u64>,
+    /// Bytes of these blocks.
+    pub mapped_bytes: Option<u64>,
+    /// The size classes that have slabs, shortest first.
+    pub classes: Vec<Class>,
+}
+
+impl HeapFigures {
+    /// Reads the heap of process `pid`. `resident` returns the bytes in memory of a range of its addresses.
+    ///
+    /// # Errors
+    /// When it has no heap of this kind, or cannot be read.
+    pub fn of(pid: u32, resident: impl Fn(Range<u64>) -> u64) -> Result<HeapFigures, Unseen> {
+        let sample = Sample::take(&HeapLocation::find(pid)?)?;
+        let in_memory = |offset: usize, size: usize| {
+            let start = sample.region + offset as u64;
+            resident(start..start + size as u64)
+        };
+        let holes = sample.pieces().filter(|piece| piece.kind == Kind::Hole);
+        // Pages that a block has a part of stay.
+        let resident_holes = holes.filter_map(whole_pages).map(|pages| in_memory(pages.start, pages.len())).sum();
+        let heap = sample.layout.as_ref().map_or(0, |layout| in_memory(0, layout.heap_size()));
+        let slabs = sample.slabs.as_ref();
+        let cached = slabs.map(|slabs| slabs.sum(|class| class.listed * class.size));
+        let free = slabs.map(|slabs| slabs.sum(|class| class.free_bytes));
+        let in_slabs = |read: fn(&Class) -> usize| slabs.map(|slabs| slabs.sum(read));
+        let long_and_mapped = slabs.and_then(|slabs| Some(sample.long_blocks()? + slabs.mapped.blocks));
+        let dissolved = slabs.map(|slabs| slabs.dissolved.blocks as u64);
+        let blocks_of_slabs = in_slabs(|class| class.used).zip(long_and_mapped).zip(dissolved);
+        Ok(HeapFigures {
+            policy: sample.policy,
+            sharp: sample.clarity == Clarity::Sharp,
+            live: sample.live(),
+            blocks: match blocks_of_slabs {
+                Some(((used, long), dissolved)) => Some(used + long + dissolved),
+                // The counters count holes among blocks.
+                None => sample.counted().map(|counters| counters.blocks.saturating_sub(counters.holes)),
+            },
+            heap_size: sample.layout.as_ref().map(|layout| layout.heap_size() as u64),
+            resident: heap,
+            cached,
+            free_in_slabs: free.zip(cached).map(|(free, cached)| free.saturating_sub(cached)),
+            idle: slabs.map(|slabs| slabs.idle_bytes()),
+            holes: sample.holes.count as u64,
+            hole_bytes: sample.holes.total as u64,
+            largest_hole: sample.holes.max as u64,
+            resident_holes,
+            mapped_blocks: slabs.map(|slabs| slabs.mapped.blocks),
+            mapped_bytes: slabs.map(|slabs| slabs.mapped.bytes),
+            classes: slabs.map_or_else(Vec::new, |slabs| slabs.classes().to_vec()),
+        })
+    }
+}
+
+/// Returns the pages that lie in `piece` as a whole.
+fn whole_pages(piece: Piece) -> Option<Range<usize>> {
+    let pages = piece.offset.next_multiple_of(PAGE)..(piece.offset + piece.size) / PAGE * PAGE;
+    (!pages.is_empty()).then_some(pages)
+}
