@@ -162,6 +162,13 @@ fn every_block_lies_where_the_reference_puts_it() {
 
 #[test]
 fn rules_that_contradict_are_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (bad, twice) = (written("bad.rules", "header=x\n"), written("twice.rules", "granule=4\ngranule=8\n"));
     for (arguments, message) in [
         (&["--rules", "report001"][..], "these rules have a fixed region: give its length, as in --region 64KiB"),
         (&["--rules", "report002", "-p", "best"], "these rules belong to the policy buddy: leave out --policy"),
@@ -170,7 +177,11 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         (&["--granule", "3"], "granule"),
         (&["--growth", "slowly"], "the value must be append, extend, fixed or pages:BYTES"),
         (&["--rules", "/dev/null/x"], "no such file"),
+        (&["-p", "first", "--region", "15"], "the heap is too short: the least that holds a block is limit=16"),
+        (&["--rules", "report000", "--limit", "27"], "the least that holds a block is limit=28"),
         (&["--rules", "/"], "/ cannot be read"),
+        (&["--rules", &bad], "bad.rules: line 1: header=x: the value must be a number of bytes"),
+        (&["--rules", &twice], "twice.rules: line 2: granule=8: an earlier item sets this rule: leave one of them out"),
     ] {
         let output = heapwright().arg("run").args(arguments).args(["--", "true"]).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();

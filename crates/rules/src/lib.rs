@@ -164,7 +164,8 @@ impl RuleSet {
         if self.rules.growth == Growth::Fixed && self.limit.is_none() {
             return Err(Invalid::NoLimit);
         }
-        Ok(())
+        let least = u64::from(self.rules.granule) + u64::from(self.rules.header);
+        if self.limit.is_some_and(|limit| limit < least) { Err(Invalid::TooShort { least }) } else { Ok(()) }
     }
 }
 
@@ -177,6 +178,11 @@ pub enum Invalid {
     Align,
     /// The heap does not grow, and its length is not known.
     NoLimit,
+    /// The heap holds no block.
+    TooShort {
+        /// The length of a heap of one granule and its header, in bytes.
+        least: u64,
+    },
 }
 
 impl core::fmt::Display for Invalid {
@@ -185,6 +191,9 @@ impl core::fmt::Display for Invalid {
             Invalid::Rules(error) => error.fmt(f),
             Invalid::Align => f.write_str("the alignment must be a power of two up to 4096"),
             Invalid::NoLimit => f.write_str("a heap that does not grow needs a length: limit=BYTES"),
+            Invalid::TooShort { least } => {
+                write!(f, "the heap is too short: the least that holds a block is limit={least}")
+            }
         }
     }
 }
