@@ -299,6 +299,12 @@ impl<P: Policy> GrowingHeap<P> {
         if layout.align() > self.granule << LOG2_MOST_GRANULES { Err(OutOfMemory) } else { Ok(layout) }
     }
 
+    /// Returns the rules by which blocks are placed.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.design.rules
+    }
+
     /// Returns how the heap reads requests.
     #[must_use]
     pub fn requests(&self) -> &Requests {

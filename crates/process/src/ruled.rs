@@ -13,9 +13,6 @@ const MOST_BYTES: usize = if usize::BITS == 64 { (58u64 << 40) as usize } else {
 /// The heap, and its rules.
 pub(crate) struct Ruled {
     heap: GrowingHeap<Chosen>,
-    granule: u32,
-    header: u32,
-    min_remainder: u32,
     /// The most bytes of blocks, used and free, without their headers, behind any request; 0 where blocks have none.
     most_payload: u64,
 }
@@ -38,7 +35,7 @@ impl Ruled {
             ..Default::default()
         };
         let heap = GrowingHeap::with(policy, &settings)?;
-        Ok(Ruled { heap, granule, header, min_remainder, most_payload: 0 })
+        Ok(Ruled { heap, most_payload: 0 })
     }
 
     #[inline(always)]
@@ -61,29 +58,31 @@ impl Ruled {
 
     #[inline(always)]
     fn observe_payload(&mut self) {
-        if self.header != 0
+        let header = self.heap.rules().header;
+        if header != 0
             && let Some(counters) = self.heap.counters()
         {
-            let headers = counters.blocks * u64::from(self.header);
+            let headers = counters.blocks * u64::from(header);
             self.most_payload = self.most_payload.max(counters.heap_size - headers);
         }
     }
 
     /// Returns the most bytes of blocks, used and free, without their headers; `None` where blocks have no headers.
     pub(crate) fn most_payload(&self) -> Option<u64> {
-        (self.header != 0).then_some(self.most_payload)
+        (self.heap.rules().header != 0).then_some(self.most_payload)
     }
 
     /// Returns the most usable bytes of a block that is allocated for `layout`: the policies cut off what exceeds it by
     /// the least remainder, except the buddies, whose blocks are powers of two.
     pub(crate) fn longest_for(&self, layout: Layout) -> usize {
-        let granule = self.granule as usize;
+        let Rules { granule, header, min_remainder, .. } = *self.heap.rules();
+        let [granule, header, min_remainder] = [granule, header, min_remainder].map(|bytes| bytes as usize);
         let bytes = self.heap.requests().raised(layout.size()).max(1);
         if self.heap.policy() == PolicyKind::Buddy {
-            let whole = (bytes + self.header as usize).max(layout.align()).max(granule);
+            let whole = (bytes + header).max(layout.align()).max(granule);
             return whole.checked_next_power_of_two().unwrap_or(usize::MAX);
         }
-        bytes.next_multiple_of(granule) + (self.min_remainder as usize).max(1).next_multiple_of(granule) - granule
+        bytes.next_multiple_of(granule) + min_remainder.max(1).next_multiple_of(granule) - granule
     }
 }
 
