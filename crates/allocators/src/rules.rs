@@ -1,6 +1,7 @@
 //! The rules of a heap as arguments, for every command that takes some.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -232,11 +233,14 @@ fn read(named: &str, base: RuleSet) -> Result<RuleSet> {
     }
     let path = Path::new(named);
     let names = || format!("--rules {named}: no such file, and no set of rules: there are {}", NAMES.join(", "));
-    let length = fs::metadata(path).with_context(names)?.len();
+    let length = match fs::metadata(path) {
+        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => bail!(names()),
+        found => found.with_context(|| format!("{named} cannot be read"))?.len(),
+    };
     ensure!(length <= LONGEST_FILE, "{named} has {length} bytes, more than rules ever have");
     let bytes = fs::read(path).with_context(|| format!("{named} cannot be read"))?;
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{named} is not text in UTF-8"))?;
-    RuleSet::read(&text, base).map_err(|error| anyhow!("{named}: {error}"))
+    RuleSet::read(&text, base).map_err(|error| anyhow!("{named}: line {}: {error}", error.line))
 }
 
 /// Returns the policies of these names; all of them when none is named. Those that rules belong to, if they do.

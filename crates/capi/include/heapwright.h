@@ -139,21 +139,38 @@ size_t hw_least_bytes(unsigned policy, const hw_options *options);
  * their memory back to the system. Stores the heap in *heap, or null on failure. */
 hw_status hw_create_growing(unsigned policy, const hw_options *options, hw_heap **heap);
 
+enum {
+    HW_ZERO_BLOCK = 0, /* a block of 1 byte */
+    HW_ZERO_NULL = 1   /* null, which is no failure */
+};
+
+/* The rules for the requests of a heap. All zeros is the default, and so is a null pointer. */
+typedef struct hw_requests {
+    uint32_t align; /* the least alignment of blocks, if it is to be more than the granule's: a power of two up to 4096 */
+    uint32_t least; /* a request for fewer bytes is one for this many */
+    uint32_t zero;  /* HW_ZERO_...: what a request of 0 bytes gets */
+} hw_requests;
+
+/* Sets the rules for the requests of a fixed or growing heap from now on; blocks stay as they are. */
+hw_status hw_set_requests(hw_heap *heap, const hw_requests *requests);
+
 /* Destroys a heap with its blocks. The memory of a fixed heap belongs to the caller again. */
 hw_status hw_destroy(hw_heap *heap);
 
-/* Allocates a block of at least `size` bytes (0 counts as 1), aligned to the granule. Returns null on failure. */
+/* Allocates a block of at least `size` bytes (0 counts as 1, unless hw_set_requests says otherwise), aligned to the
+ * granule. Returns null on failure. */
 void *hw_allocate(hw_heap *heap, size_t size);
 
 /* As hw_allocate, at a multiple of `alignment`, a power of two up to 1 GiB. */
 void *hw_allocate_aligned(hw_heap *heap, size_t size, size_t alignment);
 
-/* As hw_allocate_aligned, but returns the reason of a failure, which leaves *block unchanged. */
+/* As hw_allocate_aligned, but returns the reason of a failure, which leaves *block unchanged. A request that gets null
+ * by the rule HW_ZERO_NULL is none. */
 hw_status hw_try_allocate(hw_heap *heap, size_t size, size_t alignment, void **block);
 
-/* Resizes a block to `size` bytes, in place where that is possible, and returns its address. Contents are kept. On
- * failure returns null and leaves the block unchanged. A block that moves is aligned to the granule only. Null as
- * the block allocates. */
+/* Resizes a block to `size` bytes (0 counts as 1), in place where that is possible, and returns its address. Contents
+ * are kept. On failure returns null and leaves the block unchanged. A block that moves is aligned as by hw_allocate.
+ * Null as the block allocates. */
 void *hw_resize(hw_heap *heap, void *block, size_t size);
 
 /* As hw_resize, with the size requested before, which keeps the counters exact. Stores the block's address in

@@ -238,6 +238,7 @@ fn place_growing(policy: PolicyKind, options: &Options) -> Result<*mut Handle, S
     };
     let heap = GrowingHeap::with(policy, &settings).map_err(|error| match error {
         CreateError::Rules(error) => error.into(),
+        CreateError::Align => Status::BadOptions,
         CreateError::Refused => Status::OutOfMemory,
     })?;
     GrowingHandle::growing(heap).boxed()

@@ -5,7 +5,7 @@
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc};
 
-use heapwright_heaps::{Chosen, FixedHeap, GrowingHeap};
+use heapwright_heaps::{Chosen, FixedHeap, GrowingHeap, Requests};
 use heapwright_shared::SharedHeap;
 
 use crate::types::Status;
@@ -29,8 +29,14 @@ pub(crate) struct Marked<H> {
     heap: H,
 }
 
-pub(crate) type FixedHandle = Marked<FixedHeap<'static, Chosen>>;
-pub(crate) type GrowingHandle = Marked<GrowingHeap<Chosen>>;
+/// A heap of this process, and how it reads requests.
+pub(crate) struct Private<H> {
+    requests: Requests,
+    heap: H,
+}
+
+pub(crate) type FixedHandle = Marked<Private<FixedHeap<'static, Chosen>>>;
+pub(crate) type GrowingHandle = Marked<Private<GrowingHeap<Chosen>>>;
 pub(crate) type SharedHandle = Marked<SharedHeap>;
 
 impl<H> Marked<H> {
@@ -52,13 +58,13 @@ impl<H> Marked<H> {
 
 impl FixedHandle {
     pub(crate) fn fixed(heap: FixedHeap<'static, Chosen>) -> Self {
-        Marked { mark: FIXED, heap }
+        Marked { mark: FIXED, heap: Private { requests: Requests::USUAL, heap } }
     }
 }
 
 impl GrowingHandle {
     pub(crate) fn growing(heap: GrowingHeap<Chosen>) -> Self {
-        Marked { mark: GROWING, heap }
+        Marked { mark: GROWING, heap: Private { requests: Requests::USUAL, heap } }
     }
 }
 
@@ -69,17 +75,30 @@ impl SharedHandle {
 }
 
 /// A heap of either kind, borrowed from its handle.
-pub(crate) enum Heap<'h> {
+pub(crate) struct Heap<'h> {
+    /// How the heap reads requests.
+    pub(crate) requests: &'h mut Requests,
+    pub(crate) kind: Kind<'h>,
+}
+
+/// The kinds of heaps.
+pub(crate) enum Kind<'h> {
     Fixed(&'h mut FixedHeap<'static, Chosen>),
     Growing(&'h mut GrowingHeap<Chosen>),
 }
 
+impl<'h> Heap<'h> {
+    fn of<H>(Private { requests, heap }: &'h mut Private<H>, kind: fn(&'h mut H) -> Kind<'h>) -> Self {
+        Heap { requests, kind: kind(heap) }
+    }
+}
+
 /// Evaluates `$body` with `$heap` bound to the heap inside, whichever kind it is.
 macro_rules! each {
-    ($either:expr, $heap:ident => $body:expr) => {
-        match $either {
-            $crate::handle::Heap::Fixed($heap) => $body,
-            $crate::handle::Heap::Growing($heap) => $body,
+    ($kind:expr, $heap:ident => $body:expr) => {
+        match $kind {
+            $crate::handle::Kind::Fixed($heap) => $body,
+            $crate::handle::Kind::Growing($heap) => $body,
         }
     };
 }
@@ -126,8 +145,8 @@ pub(crate) unsafe fn with_heap<R>(
     // requires; the borrow ends with the call.
     unsafe {
         act(match mark {
-            FIXED => Heap::Fixed(&mut handle.cast::<FixedHandle>().as_mut().heap),
-            GROWING => Heap::Growing(&mut handle.cast::<GrowingHandle>().as_mut().heap),
+            FIXED => Heap::of(&mut handle.cast::<FixedHandle>().as_mut().heap, Kind::Fixed),
+            GROWING => Heap::of(&mut handle.cast::<GrowingHandle>().as_mut().heap, Kind::Growing),
             _ => return Err(Status::NotAHeap),
         })
     }

@@ -18,7 +18,7 @@ pub(crate) fn text_of(number: c_int) -> *const c_char {
 /// The bytes that the block at this address has.
 pub(crate) fn usable_size(heap: Heap<'_>, block: *const c_void) -> Result<usize, Status> {
     let block = NonNull::new(block.cast_mut().cast::<u8>()).ok_or(Status::NotABlock)?;
-    each!(heap, heap => heap.usable_size(block)).ok_or(Status::NotABlock)
+    each!(heap.kind, heap => heap.usable_size(block)).ok_or(Status::NotABlock)
 }
 
 /// Calls `visit` for every block until it returns another number than 0. The heap is not borrowed during the calls, so
@@ -44,9 +44,9 @@ pub(crate) unsafe fn walk(handle: *const Handle, visit: Option<Visitor>, context
 
 /// The block that contains the byte at offset `at`, and the offset of its end; `None` at the heap's end.
 fn block_at(heap: Heap<'_>, at: usize) -> Option<(Block, usize)> {
-    let base = each!(&heap, heap => heap.base());
+    let base = each!(&heap.kind, heap => heap.base());
     let address = |offset: usize| base.map_addr(|base| base.saturating_add(offset));
-    let block = each!(&heap, heap => heap.block_containing(address(at)))?;
+    let block = each!(&heap.kind, heap => heap.block_containing(address(at)))?;
     let used = c_int::from(block.state == BlockState::Used);
     let shown = Block { address: address(block.offset).as_ptr().cast(), size: block.size, used };
     Some((shown, block.offset + block.size))
@@ -60,7 +60,7 @@ fn block_at(heap: Heap<'_>, at: usize) -> Option<(Block, usize)> {
 /// # Safety
 /// `out` is null or valid for a write.
 pub(crate) unsafe fn check(heap: Heap<'_>, out: *mut Violation) -> Result<(), Status> {
-    let Err(violation) = each!(heap, heap => heap.check()) else { return Ok(()) };
+    let Err(violation) = each!(heap.kind, heap => heap.check()) else { return Ok(()) };
     // SAFETY: `out` is null or valid for a write, as this function requires.
     unsafe { store_if_wanted(out, violation.into()) };
     Err(Status::Damaged)

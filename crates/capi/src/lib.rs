@@ -16,4 +16,4 @@ mod shared;
 mod types;
 
 pub use shared::types::{SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot, SharedSettings};
-pub use types::{Block, Holes, Options, Status, Violation};
+pub use types::{Block, Holes, Options, RequestRules, Status, Violation};

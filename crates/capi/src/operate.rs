@@ -4,10 +4,10 @@ use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 
-use heapwright_heaps::OutOfMemory;
+use heapwright_heaps::{OutOfMemory, Requests, Zero};
 
-use crate::handle::{Heap, each};
-use crate::types::Status;
+use crate::handle::{Heap, Kind, each};
+use crate::types::{RequestRules, Status};
 
 /// The largest alignment that heaps grant.
 const MAX_ALIGN: usize = 1 << 30;
@@ -29,13 +29,40 @@ fn full(OutOfMemory: OutOfMemory) -> Status {
     Status::Full
 }
 
+/// Sets how a heap reads requests from now on; null stands for the usual rules.
+///
+/// # Safety
+/// `rules` is null or valid for a read.
+pub(crate) unsafe fn set_requests(heap: Heap<'_>, rules: *const RequestRules) -> Result<(), Status> {
+    // SAFETY: null or valid for a read, as this function requires.
+    let RequestRules { align, least, zero } = unsafe { rules.as_ref() }.copied().unwrap_or_default();
+    let zero = match zero {
+        0 => Zero::Block,
+        1 => Zero::Null,
+        _ => return Err(Status::BadOptions),
+    };
+    let requests = Requests { align: if align == 0 { 1 } else { align }, least, zero };
+    requests.validate().map_err(|_| Status::BadOptions)?;
+    *heap.requests = requests;
+    Ok(())
+}
+
+/// Allocates a block; null where the rules give a request of 0 bytes none.
 pub(crate) fn allocate(heap: Heap<'_>, size: usize, align: usize) -> Result<*mut c_void, Status> {
     let layout = layout(size, align)?;
-    let block = match heap {
-        Heap::Fixed(heap) => heap.allocate(layout)?.cast::<u8>(),
-        Heap::Growing(heap) => heap.allocate(layout).map_err(full)?,
+    let Some(bytes) = heap.requests.bytes(size) else { return Ok(null_mut()) };
+    let layout = self::layout(bytes, heap.requests.align(layout.align()))?;
+    let block = match heap.kind {
+        Kind::Fixed(heap) => heap.allocate(layout)?.cast::<u8>(),
+        Kind::Growing(heap) => heap.allocate(layout).map_err(full)?,
     };
     Ok(block.as_ptr().cast())
+}
+
+/// Returns the bytes that count as requested for a block of `usable` bytes that was requested with `size`: as many as
+/// the rules made of them, except for a block that is older than the rules.
+fn counted(heap: &Heap<'_>, size: usize, usable: usize) -> usize {
+    heap.requests.raised(size).min(usable).max(size)
 }
 
 /// The size that was requested for a block.
@@ -52,19 +79,19 @@ pub(crate) enum Size {
 /// address is not used any more.
 pub(crate) unsafe fn resize(heap: Heap<'_>, block: *mut c_void, old: Size, size: usize) -> Result<*mut c_void, Status> {
     let Some(block) = NonNull::new(block.cast::<u8>()) else { return allocate(heap, size, 1) };
-    let usable = each!(&heap, heap => heap.usable_size(block)).ok_or(Status::NotABlock)?;
+    let usable = each!(&heap.kind, heap => heap.usable_size(block)).ok_or(Status::NotABlock)?;
     let old = match old {
         Size::Known(old) if old > usable => return Err(Status::WrongSize),
-        Size::Known(old) => layout(old, 1)?,
+        Size::Known(old) => layout(counted(&heap, old, usable), 1)?,
         Size::Unknown => layout(usable, 1)?,
     };
-    let new = layout(size, 1)?;
+    let new = layout(heap.requests.raised(size), heap.requests.align(1))?;
     // SAFETY: a used block starts there, at least as long as `old`; what is cut off or left behind is not used any
     // more, as this function requires.
     let block = unsafe {
-        match heap {
-            Heap::Fixed(heap) => heap.grow(block, old, new)?.cast::<u8>(),
-            Heap::Growing(heap) => heap.grow(block, old, new).map_err(full)?,
+        match heap.kind {
+            Kind::Fixed(heap) => heap.grow(block, old, new)?.cast::<u8>(),
+            Kind::Growing(heap) => heap.grow(block, old, new).map_err(full)?,
         }
     };
     Ok(block.as_ptr().cast())
@@ -80,10 +107,11 @@ pub(crate) unsafe fn free(heap: Heap<'_>, block: *mut c_void, size: Size) -> Res
     // addresses.
     let freed = unsafe {
         match size {
-            Size::Unknown => each!(heap, heap => heap.deallocate_unsized(block)),
+            Size::Unknown => each!(heap.kind, heap => heap.deallocate_unsized(block)),
             Size::Known(size) => {
-                let layout = layout(size, 1).map_err(|_| Status::WrongSize)?;
-                each!(heap, heap => heap.deallocate(block, layout))
+                let usable = each!(&heap.kind, heap => heap.usable_size(block)).unwrap_or(0);
+                let layout = layout(counted(&heap, size, usable), 1).map_err(|_| Status::WrongSize)?;
+                each!(heap.kind, heap => heap.deallocate(block, layout))
             }
         }
     };

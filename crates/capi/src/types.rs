@@ -238,6 +238,18 @@ pub struct Options {
     pub growth_step: u32,
 }
 
+/// `hw_requests`; all zeros is the default.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct RequestRules {
+    /// Bytes; 0 stands for 1.
+    pub align: u32,
+    /// Bytes.
+    pub least: u32,
+    /// 0: a block; 1: null.
+    pub zero: u32,
+}
+
 /// `hw_block`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use heapwright_c::{
-    Block, Holes, Options, SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot, SharedSettings,
-    Status, Violation,
+    Block, Holes, Options, RequestRules, SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot,
+    SharedSettings, Status, Violation,
 };
 use heapwright_heaps::{Counters, PolicyKind};
 use heapwright_shared::RawMutex;
@@ -139,6 +139,7 @@ fn the_header_and_the_library_agree() {
         layout!(
             "hw_options" = Options { granule, header, min_remainder, statistics, seed, capacity, growth, growth_step }
         ),
+        layout!("hw_requests" = RequestRules { align, least, zero }),
         layout!("hw_block" = Block { address, size, used }),
         layout!("hw_holes" = Holes { count, total, smallest, largest, mean, deviation, fragmentation, by_doubling }),
         layout!(

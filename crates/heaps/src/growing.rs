@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 
 use heapwright_os::{Refused, page_size};
 use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Reach, Rules, RulesError, Statistics};
+use heapwright_rules::{Invalid, Requests};
 
 use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
@@ -64,6 +65,9 @@ pub struct Settings {
     /// How the heap gets longer. A heap that does not grow is as long as its capacity from the start. Default: by what
     /// is missing, in steps of 64 KiB.
     pub growth: Growth,
+    /// The least alignment, the least request, and what a request of 0 bytes gets: under
+    /// [`Zero::Null`](crate::Zero::Null) it fails. Default: no such rule, and a block.
+    pub requests: Requests,
     /// Pages in holes are purged when this many bytes of them are pending, or a fraction of the heap if that is more.
     /// Default: 32 MiB, about as much as other allocators retain.
     pub keep: usize,
@@ -86,6 +90,7 @@ impl Default for Settings {
             header: 0,
             min_remainder: 1,
             growth: Growth::Pages(64 << 10),
+            requests: Requests::USUAL,
             keep: 32 << 20,
             keep_part: 4,
             backing: Backing::Ahead,
@@ -100,6 +105,8 @@ impl Default for Settings {
 pub enum CreateError {
     /// The settings are invalid.
     Rules(RulesError),
+    /// The least alignment is no power of two up to 4096.
+    Align,
     /// The system refused even a small heap.
     Refused,
 }
@@ -108,6 +115,7 @@ impl fmt::Display for CreateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CreateError::Rules(error) => error.fmt(f),
+            CreateError::Align => Invalid::Align.fmt(f),
             CreateError::Refused => Refused.fmt(f),
         }
     }
@@ -122,7 +130,7 @@ impl From<RulesError> for CreateError {
 }
 
 /// A failed request: the heap's address space is used up, the system has no memory, or the alignment is too large: above
-/// 2^32 granules (64 GiB), for buddies above 1 GiB.
+/// 2^32 granules (64 GiB), for buddies above 1 GiB. Also a request of 0 bytes, where the rules give it no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -169,6 +177,7 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     dirty: DirtyPages,
     returns: PageReturns,
     granule: usize,
+    requests: Requests,
     /// A block for n bytes ends at most this many bytes above 2n.
     slack: usize,
     keep: usize,
@@ -219,6 +228,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// # Errors
     /// [`CreateError`].
     pub fn with(choice: P::Choice, settings: &Settings) -> Result<Self, CreateError> {
+        settings.requests.validate().map_err(|_| CreateError::Align)?;
         if settings.growth == Growth::Fixed {
             return Self::claim(choice, settings, settings.capacity);
         }
@@ -270,6 +280,7 @@ impl<P: Policy> GrowingHeap<P> {
             dirty,
             returns,
             granule,
+            requests: settings.requests,
             slack,
             keep,
             keep_part,
@@ -278,6 +289,26 @@ impl<P: Policy> GrowingHeap<P> {
             design,
             metadata,
         })
+    }
+
+    /// Returns what the rules make of a request.
+    #[inline(always)]
+    fn request(&self, layout: Layout) -> Result<Layout, OutOfMemory> {
+        let bytes = self.requests.bytes(layout.size()).ok_or(OutOfMemory)?;
+        let layout = Layout::from_size_align(bytes, self.requests.align(layout.align())).map_err(|_| OutOfMemory)?;
+        if layout.align() > self.granule << LOG2_MOST_GRANULES { Err(OutOfMemory) } else { Ok(layout) }
+    }
+
+    /// Returns the rules by which blocks are placed.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.design.rules
+    }
+
+    /// Returns how the heap reads requests.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
     }
 
     /// Allocates a block for `layout`, with a size of at least 1, with unspecified contents.
@@ -311,9 +342,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// Places a block and backs it with memory.
     #[inline]
     fn place(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
-        if layout.align() > self.granule << LOG2_MOST_GRANULES {
-            return Err(OutOfMemory);
-        }
+        let layout = self.request(layout)?;
         let placed = self.placement.engine.allocate(layout.size(), layout.align());
         self.back_placed(placed, layout)
     }
@@ -324,9 +353,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// # Errors
     /// As [`GrowingHeap::allocate`].
     pub fn allocate_soon(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        if layout.align() > self.granule << LOG2_MOST_GRANULES {
-            return Err(OutOfMemory);
-        }
+        let layout = self.request(layout)?;
         let placed = self.placement.engine.allocate_soon(layout.size(), layout.align());
         let offset = self.back_placed(placed, layout)?;
         Ok(self.region.pointer(offset))

@@ -32,3 +32,4 @@ pub use heapwright_placement::{
     AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,
     HoleStats, NextFit, PolicyKind, RandomFit, ResizeError, Rules, RulesError, Statistics, Violation, WorstFit,
 };
+pub use heapwright_rules::{Requests, Zero};

@@ -4,7 +4,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use heapwright::{Chosen, GrowingHeap, PolicyKind, Settings};
+use heapwright::{Chosen, CreateError, GrowingHeap, OutOfMemory, PolicyKind, Requests, Settings, Zero};
 use heapwright_os::refusals;
 
 const PAGE: usize = 4096;
@@ -135,6 +135,36 @@ fn what_is_not_a_block_is_not_freed() {
         assert!(heap.deallocate(block, layout).is_err());
     }
     heap.check().unwrap();
+}
+
+#[test]
+fn requests_are_read_by_the_rules() {
+    let requests = Requests { align: 64, least: 100, zero: Zero::Null };
+    for policy in PolicyKind::ALL {
+        let mut heap = GrowingHeap::<Chosen>::with(policy, &Settings { requests, ..Settings::default() }).unwrap();
+        let of = |size| Layout::from_size_align(size, 1).unwrap();
+        assert_eq!(heap.allocate(of(0)), Err(OutOfMemory));
+        let [block, guard, zeroed] =
+            [heap.allocate(of(200)).unwrap(), heap.allocate(of(1)).unwrap(), heap.allocate_zeroed(of(1)).unwrap()];
+        for block in [block, guard, zeroed] {
+            assert!(block.addr().get().is_multiple_of(64) && heap.usable_size(block).unwrap() >= 100, "{policy:?}");
+        }
+        // SAFETY: the bytes that are cut off and blocks that moved are not used, and each block is freed once.
+        unsafe {
+            assert_eq!(heap.shrink(block, of(200), of(10)), Ok(block));
+            assert!(heap.usable_size(block).unwrap() >= 100, "{policy:?}: the block became too short");
+            let moved = heap.grow(block, of(10), of(5000)).unwrap();
+            assert!(moved.addr().get().is_multiple_of(64), "{policy:?}");
+            for (block, size) in [(moved, 5000), (guard, 1), (zeroed, 1)] {
+                heap.deallocate(block, of(size)).unwrap();
+            }
+        }
+        let counters = heap.counters().unwrap();
+        assert_eq!((counters.live, counters.live_requested()), (0, Some(0)), "{policy:?}");
+        heap.check().unwrap();
+        let wrong = Settings { requests: Requests { align: 48, ..Requests::USUAL }, ..Settings::default() };
+        assert_eq!(GrowingHeap::<Chosen>::with(policy, &wrong).err(), Some(CreateError::Align));
+    }
 }
 
 /// How many of the heap's pages are in memory.

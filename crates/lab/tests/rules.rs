@@ -25,7 +25,7 @@ int main(void) {
 }
 "#;
 
-/// Allocates and frees as its arguments say, and writes where each block lies behind the first.
+/// Allocates, resizes and frees as its arguments say, and writes where each block lies behind the first.
 const PLACES: &str = r#"
 #include <fcntl.h>
 #include <stdint.h>
@@ -40,8 +40,15 @@ int main(int count, char **arguments) {
     for (int step = 0; step < steps; step++) {
         state ^= state << 13; state ^= state >> 7; state ^= state << 17;
         char **slot = &live[state % 64];
+        size_t bytes = 1 + (state >> 20) % longest;
+        if (*slot && state >> 40 & 1) {
+            char *resized = realloc(*slot, bytes);
+            if (resized) *slot = resized;
+            places[written++] = resized ? resized - first : -1;
+            continue;
+        }
         if (*slot) { free(*slot); *slot = NULL; continue; }
-        *slot = malloc(1 + (state >> 20) % longest);
+        *slot = malloc(bytes);
         if (!first) first = *slot;
         places[written++] = *slot ? *slot - first : -1;
     }
@@ -87,14 +94,25 @@ fn reference(policy: PolicyKind, set: &RuleSet, steps: usize, longest: u64) -> V
         state ^= state >> 7;
         state ^= state << 17;
         let slot = &mut live[(state % 64) as usize];
-        if let Some(offset) = slot.take() {
-            heap.deallocate(offset).unwrap();
-            continue;
-        }
         let bytes = set.requests.bytes(1 + ((state >> 20) % longest) as usize).unwrap();
-        *slot = heap.allocate(bytes, 1).ok();
+        let placed = match *slot {
+            Some(offset) if state >> 40 & 1 == 0 => {
+                heap.deallocate(offset).unwrap();
+                *slot = None;
+                continue;
+            }
+            Some(offset) if heap.resize(offset, heap.usable_size(offset).unwrap(), bytes).is_ok() => Some(offset),
+            before => {
+                let placed = heap.allocate(bytes, set.requests.align(1)).ok();
+                if let (Some(before), Some(_)) = (before, placed) {
+                    heap.deallocate(before).unwrap();
+                }
+                placed
+            }
+        };
+        *slot = placed.or(*slot);
         first = first.or(*slot);
-        places.push(slot.map_or(-1, |offset| offset as i64 - first.unwrap() as i64));
+        places.push(placed.map_or(-1, |offset| offset as i64 - first.unwrap() as i64));
     }
     places
 }
@@ -114,7 +132,8 @@ fn every_block_lies_where_the_reference_puts_it() {
     fs::write(&mine, "# a file of one's own\nreport000\nheader = 8\nmin-remainder = 64, growth = extend\n").unwrap();
     let of_file = RuleSet::from_text(&fs::read_to_string(&mine).unwrap(), RuleSet::USUAL).unwrap();
     let region = |bytes| RuleSet { limit: Some(bytes), ..named("report001").unwrap() };
-    let sets: [(&[&str], RuleSet, u64); 5] = [
+    let raised = RuleSet::from_text("align=64,least=112", RuleSet::USUAL).unwrap();
+    let sets: [(&[&str], RuleSet, u64); 6] = [
         (&["--rules", "report000"], named("report000").unwrap(), 2000),
         (&["--rules", "report001", "--region", "20000"], region(20_000), 1500),
         (
@@ -124,6 +143,7 @@ fn every_block_lies_where_the_reference_puts_it() {
         ),
         (&["--rules", mine.to_str().unwrap()], of_file, 2000),
         (&["--rules", "report003"], named("report003").unwrap(), 60),
+        (&["--align", "64", "--least", "112"], raised, 300),
     ];
     for (rules, set, longest) in &sets {
         for policy in [PolicyKind::First, PolicyKind::Next, PolicyKind::Best, PolicyKind::Worst, PolicyKind::Random] {
@@ -142,6 +162,13 @@ fn every_block_lies_where_the_reference_puts_it() {
 
 #[test]
 fn rules_that_contradict_are_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (bad, twice) = (written("bad.rules", "header=x\n"), written("twice.rules", "granule=4\ngranule=8\n"));
     for (arguments, message) in [
         (&["--rules", "report001"][..], "these rules have a fixed region: give its length, as in --region 64KiB"),
         (&["--rules", "report002", "-p", "best"], "these rules belong to the policy buddy: leave out --policy"),
@@ -150,7 +177,11 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         (&["--granule", "3"], "granule"),
         (&["--growth", "slowly"], "the value must be append, extend, fixed or pages:BYTES"),
         (&["--rules", "/dev/null/x"], "no such file"),
+        (&["-p", "first", "--region", "15"], "the heap is too short: the least that holds a block is limit=16"),
+        (&["--rules", "report000", "--limit", "27"], "the least that holds a block is limit=28"),
         (&["--rules", "/"], "/ cannot be read"),
+        (&["--rules", &bad], "bad.rules: line 1: header=x: the value must be a number of bytes"),
+        (&["--rules", &twice], "twice.rules: line 2: granule=8: an earlier item sets this rule: leave one of them out"),
     ] {
         let output = heapwright().arg("run").args(arguments).args(["--", "true"]).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();

@@ -5,7 +5,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use heapwright_heaps::{Chosen, CreateError, GrowingHeap, OutOfMemory, PolicyKind};
-use heapwright_rules::{Requests, RuleSet, Rules};
+use heapwright_rules::{RuleSet, Rules};
 
 /// The longest heap under a policy: with its metadata, most of the addresses between other users' of the system.
 const MOST_BYTES: usize = if usize::BITS == 64 { (58u64 << 40) as usize } else { 1 << 30 };
@@ -13,10 +13,6 @@ const MOST_BYTES: usize = if usize::BITS == 64 { (58u64 << 40) as usize } else {
 /// The heap, and its rules.
 pub(crate) struct Ruled {
     heap: GrowingHeap<Chosen>,
-    requests: Requests,
-    granule: u32,
-    header: u32,
-    min_remainder: u32,
     /// The most bytes of blocks, used and free, without their headers, behind any request; 0 where blocks have none.
     most_payload: u64,
 }
@@ -34,62 +30,59 @@ impl Ruled {
             header,
             min_remainder,
             growth,
+            requests,
             seed,
             ..Default::default()
         };
         let heap = GrowingHeap::with(policy, &settings)?;
-        Ok(Ruled { heap, requests, granule, header, min_remainder, most_payload: 0 })
-    }
-
-    /// Returns what the rules make of a request; `None` if they give it no block.
-    #[inline(always)]
-    fn request(&self, layout: Layout) -> Option<Layout> {
-        Layout::from_size_align(self.requests.bytes(layout.size())?, self.requests.align(layout.align())).ok()
+        Ok(Ruled { heap, most_payload: 0 })
     }
 
     #[inline(always)]
     pub(crate) fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        let placed = self.heap.allocate(self.request(layout).ok_or(OutOfMemory)?);
+        let placed = self.heap.allocate(layout);
         self.observe_payload();
         placed
     }
 
     pub(crate) fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        let placed = self.heap.allocate_zeroed(self.request(layout).ok_or(OutOfMemory)?);
+        let placed = self.heap.allocate_zeroed(layout);
         self.observe_payload();
         placed
     }
 
     /// Returns whether a request of 0 bytes gets no block, which is no failure.
     pub(crate) fn denies_zero(&self) -> bool {
-        self.requests.bytes(0).is_none()
+        self.heap.requests().bytes(0).is_none()
     }
 
     #[inline(always)]
     fn observe_payload(&mut self) {
-        if self.header != 0
+        let header = self.heap.rules().header;
+        if header != 0
             && let Some(counters) = self.heap.counters()
         {
-            let headers = counters.blocks * u64::from(self.header);
+            let headers = counters.blocks * u64::from(header);
             self.most_payload = self.most_payload.max(counters.heap_size - headers);
         }
     }
 
     /// Returns the most bytes of blocks, used and free, without their headers; `None` where blocks have no headers.
     pub(crate) fn most_payload(&self) -> Option<u64> {
-        (self.header != 0).then_some(self.most_payload)
+        (self.heap.rules().header != 0).then_some(self.most_payload)
     }
 
     /// Returns the most usable bytes of a block that is allocated for `layout`: the policies cut off what exceeds it by
     /// the least remainder, except the buddies, whose blocks are powers of two.
     pub(crate) fn longest_for(&self, layout: Layout) -> usize {
-        let granule = self.granule as usize;
-        let bytes = self.requests.bytes(layout.size()).unwrap_or(0).max(1);
+        let Rules { granule, header, min_remainder, .. } = *self.heap.rules();
+        let [granule, header, min_remainder] = [granule, header, min_remainder].map(|bytes| bytes as usize);
+        let bytes = self.heap.requests().raised(layout.size()).max(1);
         if self.heap.policy() == PolicyKind::Buddy {
-            let whole = (bytes + self.header as usize).max(layout.align()).max(granule);
+            let whole = (bytes + header).max(layout.align()).max(granule);
             return whole.checked_next_power_of_two().unwrap_or(usize::MAX);
         }
-        bytes.next_multiple_of(granule) + (self.min_remainder as usize).max(1).next_multiple_of(granule) - granule
+        bytes.next_multiple_of(granule) + min_remainder.max(1).next_multiple_of(granule) - granule
     }
 }
 

@@ -107,12 +107,12 @@ impl Steps {
             self.unknown += 1;
             return Effect::Unknown;
         };
-        let (bytes, align) = (self.raised(size as usize), self.requests.align(1));
+        let (bytes, align) = (self.requests.raised(size as usize), self.requests.align(1));
         let at = |offset| Placed { offset, size: size as usize };
-        let effect = if engine.resize(old.offset, self.raised(old.size), bytes).is_ok() {
+        let effect = if engine.resize(old.offset, self.requests.raised(old.size), bytes).is_ok() {
             Effect::Resized { old, new: at(old.offset) }
         } else if let Ok(offset) = engine.allocate(bytes, align) {
-            let freed = engine.deallocate_sized(old.offset, self.raised(old.size));
+            let freed = engine.deallocate_sized(old.offset, self.requests.raised(old.size));
             debug_assert!(freed.is_ok());
             self.moved += 1;
             Effect::Moved { old, new: at(offset) }
@@ -138,16 +138,10 @@ impl Steps {
             self.unknown += 1;
             return Effect::Unknown;
         };
-        let freed = engine.deallocate_sized(block.offset, self.raised(block.size));
+        let freed = engine.deallocate_sized(block.offset, self.requests.raised(block.size));
         debug_assert!(freed.is_ok());
         self.requested -= block.size as u64;
         Effect::Freed(block)
-    }
-
-    /// Returns the bytes that were requested of the engine for a block of a program's `size`.
-    #[inline(always)]
-    fn raised(&self, size: usize) -> usize {
-        size.max(self.requests.least as usize)
     }
 
     #[inline(always)]

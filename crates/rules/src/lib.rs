@@ -82,6 +82,17 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// No rule: every request is one for what it names.
+    pub const USUAL: Requests = Requests { align: 1, least: 0, zero: Zero::Block };
+
+    /// Checks that the alignment is a power of two up to 4096.
+    ///
+    /// # Errors
+    /// [`Invalid::Align`].
+    pub const fn validate(&self) -> Result<(), Invalid> {
+        if self.align.is_power_of_two() && self.align <= 4096 { Ok(()) } else { Err(Invalid::Align) }
+    }
+
     /// Returns the bytes that are requested of the engine for a request of `bytes`; `None` if it gets no block.
     #[must_use]
     #[inline]
@@ -89,7 +100,14 @@ impl Requests {
         if bytes == 0 && matches!(self.zero, Zero::Null) {
             return None;
         }
-        Some(if bytes < self.least as usize { self.least as usize } else { bytes })
+        Some(self.raised(bytes))
+    }
+
+    /// Returns the bytes that a block has for a request of `bytes`, if it gets one; those of a resize.
+    #[must_use]
+    #[inline]
+    pub const fn raised(&self, bytes: usize) -> usize {
+        if bytes < self.least as usize { self.least as usize } else { bytes }
     }
 
     /// Returns the alignment for a request that names `align`, 1 if it names none.
@@ -126,7 +144,7 @@ impl RuleSet {
             phase: 0,
             statistics: Statistics::Kept,
         },
-        requests: Requests { align: 1, least: 0, zero: Zero::Block },
+        requests: Requests::USUAL,
         limit: None,
         only: None,
         odd: Odd::USUAL,
@@ -142,13 +160,12 @@ impl RuleSet {
     /// What is wrong.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.rules.validate().map_err(Invalid::Rules)?;
-        if !self.requests.align.is_power_of_two() || self.requests.align > 4096 {
-            return Err(Invalid::Align);
-        }
+        self.requests.validate()?;
         if self.rules.growth == Growth::Fixed && self.limit.is_none() {
             return Err(Invalid::NoLimit);
         }
-        Ok(())
+        let least = u64::from(self.rules.granule) + u64::from(self.rules.header);
+        if self.limit.is_some_and(|limit| limit < least) { Err(Invalid::TooShort { least }) } else { Ok(()) }
     }
 }
 
@@ -161,6 +178,11 @@ pub enum Invalid {
     Align,
     /// The heap does not grow, and its length is not known.
     NoLimit,
+    /// The heap holds no block.
+    TooShort {
+        /// The length of a heap of one granule and its header, in bytes.
+        least: u64,
+    },
 }
 
 impl core::fmt::Display for Invalid {
@@ -169,6 +191,9 @@ impl core::fmt::Display for Invalid {
             Invalid::Rules(error) => error.fmt(f),
             Invalid::Align => f.write_str("the alignment must be a power of two up to 4096"),
             Invalid::NoLimit => f.write_str("a heap that does not grow needs a length: limit=BYTES"),
+            Invalid::TooShort { least } => {
+                write!(f, "the heap is too short: the least that holds a block is limit={least}")
+            }
         }
     }
 }

@@ -27,19 +27,19 @@ pub enum Reason {
         /// The values that it has.
         valid: &'static str,
     },
+    /// An earlier item sets the same rule, and no name between them replaces it.
+    Twice,
     /// The rules are invalid together.
     Invalid(Invalid),
 }
 
 impl Display for TextError<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.line > 1 {
-            write!(f, "line {}: ", self.line)?;
-        }
         match self.reason {
             Reason::Unknown => {
                 write!(f, "{} is no rule: there are {} and {}", self.item, Names(&NAMES), Names(&KEYS))
             }
+            Reason::Twice => write!(f, "{}: an earlier item sets this rule: leave one of them out", self.item),
             Reason::Value { valid } => write!(f, "{}: the value must be {valid}", self.item),
             Reason::Invalid(invalid) => invalid.fmt(f),
         }
@@ -60,7 +60,7 @@ impl Display for Names<'_> {
     }
 }
 
-/// The rules, as they are written.
+/// The rules, as they are written before their values.
 const KEYS: [&str; 12] = [
     "granule=",
     "header=",
@@ -94,26 +94,31 @@ impl RuleSet {
     /// # Errors
     /// The first item that is wrong.
     pub fn read(text: &str, base: RuleSet) -> Result<RuleSet, TextError<'_>> {
-        let mut set = base;
+        let (mut set, mut named) = (base, [false; KEYS.len()]);
         for (at, line) in text.lines().enumerate() {
             let rules = line.split('#').next().unwrap_or_default();
             for item in rules.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-                set.take(item).map_err(|reason| TextError { line: at + 1, item, reason })?;
+                set.take(item, &mut named).map_err(|reason| TextError { line: at + 1, item, reason })?;
             }
         }
         Ok(set)
     }
 
-    /// Takes over an item.
-    fn take(&mut self, item: &str) -> Result<(), Reason> {
+    /// Takes over an item; `keys` are those that were set before.
+    fn take(&mut self, item: &str, keys: &mut [bool; KEYS.len()]) -> Result<(), Reason> {
         const SIZE: &str = "a number of bytes, or of KiB, MiB, GiB, as in 64KiB";
         let Some((key, value)) = item.split_once('=') else {
             *self = named(item).ok_or(Reason::Unknown)?;
+            *keys = [false; KEYS.len()];
             return Ok(());
         };
-        let value = value.trim();
+        let (key, value) = (key.trim(), value.trim());
+        let at = KEYS.iter().position(|known| known.strip_suffix('=') == Some(key)).ok_or(Reason::Unknown)?;
+        if core::mem::replace(&mut keys[at], true) {
+            return Err(Reason::Twice);
+        }
         let short = || size(value).and_then(|bytes| u32::try_from(bytes).ok()).ok_or(Reason::Value { valid: SIZE });
-        match key.trim() {
+        match key {
             "granule" => self.rules.granule = short()?,
             "header" => self.rules.header = short()?,
             "align" => self.requests.align = short()?,
@@ -254,10 +259,7 @@ mod tests {
                 "report005 is no rule: there are report000, report001, report002, report003, report004 and \
                 granule=, header=, align=, min-remainder=, growth=, least=, zero=, limit=, merging=, split=, rover=, worst=",
             ),
-            (
-                "granule=4\nheader=x",
-                "line 2: header=x: the value must be a number of bytes, or of KiB, MiB, GiB, as in 64KiB",
-            ),
+            ("granule=4\nheader=x", "header=x: the value must be a number of bytes, or of KiB, MiB, GiB, as in 64KiB"),
             ("growth=slow", "growth=slow: the value must be append, extend, fixed or pages:BYTES"),
             ("growth=pages:", "growth=pages:: the value must be append, extend, fixed or pages:BYTES"),
             ("zero=1", "zero=1: the value must be null or block"),
@@ -265,6 +267,10 @@ mod tests {
             ("split=", "split=: the value must be low or high"),
             ("rover=1", "rover=1: the value must be wraps, never-wraps or freed"),
             ("worst=best", "worst=best: the value must be largest or never-exact"),
+            ("limit=15", "the heap is too short: the least that holds a block is limit=16"),
+            ("report000, limit=27", "the heap is too short: the least that holds a block is limit=28"),
+            ("granule=4, header=8\ngranule=8", "granule=8: an earlier item sets this rule: leave one of them out"),
+            ("split=low,split=low", "split=low: an earlier item sets this rule: leave one of them out"),
             ("report001", "a heap that does not grow needs a length: limit=BYTES"),
             ("align=24", "the alignment must be a power of two up to 4096"),
             (

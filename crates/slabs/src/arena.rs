@@ -357,7 +357,7 @@ impl ArenaState {
             ..Settings::default()
         };
         let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
-            CreateError::Refused | CreateError::Rules(_) => Refused,
+            CreateError::Refused | CreateError::Rules(_) | CreateError::Align => Refused,
         })?;
         let tables = Tables::of(pages.capacity() / SLAB)?;
         ARENA.base.store(pages.base().as_ptr(), Ordering::Relaxed);

@@ -7,7 +7,7 @@ use heapwright_heaps::Counters;
 use crate::handle::{Handle, destroy, each, with_heap};
 use crate::operate::{self, Size, pointer};
 use crate::out::store;
-use crate::types::{Holes, Options, Status, Violation, Visitor, status};
+use crate::types::{Holes, Options, RequestRules, Status, Violation, Visitor, status};
 use crate::{create, inspect};
 
 export! {
@@ -40,6 +40,9 @@ export! {
     hw_least_bytes(policy: u32, options: *const Options) -> usize {
         create::least_bytes(policy, options).unwrap_or(0)
     }
+    hw_set_requests(heap: *mut Handle, requests: *const RequestRules) -> Status {
+        status(with_heap(heap, |heap| operate::set_requests(heap, requests)))
+    }
     hw_destroy(heap: *mut Handle) -> Status { status(destroy(heap)) }
 
     hw_allocate(heap: *mut Handle, size: usize) -> *mut c_void {
@@ -68,20 +71,20 @@ export! {
         with_heap(heap, |heap| inspect::usable_size(heap, block)).unwrap_or(0)
     }
     hw_policy_of(heap: *const Handle) -> u32 {
-        with_heap(heap, |heap| Ok(each!(heap, heap => heap.policy()) as u32)).unwrap_or(0)
+        with_heap(heap, |heap| Ok(each!(heap.kind, heap => heap.policy()) as u32)).unwrap_or(0)
     }
     hw_capacity(heap: *const Handle) -> usize {
-        with_heap(heap, |heap| Ok(each!(heap, heap => heap.capacity()))).unwrap_or(0)
+        with_heap(heap, |heap| Ok(each!(heap.kind, heap => heap.capacity()))).unwrap_or(0)
     }
     hw_walk(heap: *const Handle, visit: Option<Visitor>, context: *mut c_void) -> Status {
         status(inspect::walk(heap, visit, context))
     }
     hw_holes_of(heap: *const Handle, holes: *mut Holes) -> Status {
-        status(store(holes, || with_heap(heap, |heap| Ok(each!(heap, heap => heap.holes()).into()))))
+        status(store(holes, || with_heap(heap, |heap| Ok(each!(heap.kind, heap => heap.holes()).into()))))
     }
     hw_counters_of(heap: *const Handle, counters: *mut Counters) -> Status {
         status(store(counters, || {
-            with_heap(heap, |heap| each!(heap, heap => heap.counters()).ok_or(Status::NoStatistics))
+            with_heap(heap, |heap| each!(heap.kind, heap => heap.counters()).ok_or(Status::NoStatistics))
         }))
     }
     hw_check(heap: *const Handle, violation: *mut Violation) -> Status {

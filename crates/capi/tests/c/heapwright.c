@@ -299,6 +299,47 @@ static void rules_of_growth(unsigned policy) {
     CHECK(hw_create_in(memory, sizeof memory, policy, &options, &heap) == HW_OK && hw_destroy(heap) == HW_OK);
 }
 
+/* The rules for requests, in a heap without blocks. */
+static void rules_of_requests(hw_heap *heap) {
+    hw_requests requests;
+    memset(&requests, 0, sizeof requests);
+    requests.align = 64;
+    requests.least = 100;
+    requests.zero = HW_ZERO_NULL;
+    char *before = (char *)hw_allocate(heap, 10);
+    CHECK(hw_set_requests(heap, &requests) == HW_OK);
+
+    CHECK(hw_allocate(heap, 0) == NULL && hw_resize(heap, NULL, 0) == NULL);
+    void *block = heap;
+    CHECK(hw_try_allocate(heap, 0, 1, &block) == HW_OK && block == NULL);
+    CHECK(hw_try_allocate(heap, 0, 3, &block) == HW_BAD_ALIGNMENT);
+    char *least = (char *)hw_allocate(heap, 1), *aligned = (char *)hw_allocate_aligned(heap, 300, 256);
+    CHECK((uintptr_t)least % 64 == 0 && hw_usable_size(heap, least) >= 100);
+    CHECK((uintptr_t)aligned % 256 == 0 && hw_usable_size(heap, aligned) >= 300);
+    /* Blocks stay at least as long as that, and move to addresses aligned as much. */
+    CHECK(hw_resize(heap, least, 0) == least && hw_usable_size(heap, least) >= 100);
+    char *guard = (char *)hw_allocate(heap, 1);
+    char *moved = (char *)hw_resize(heap, least, 900);
+    CHECK(moved != NULL && (uintptr_t)moved % 64 == 0);
+    CHECK(hw_free_sized(heap, moved, 900) == HW_OK && hw_free_sized(heap, guard, 1) == HW_OK);
+    CHECK(hw_free_sized(heap, aligned, 300) == HW_OK && hw_free_sized(heap, before, 10) == HW_OK);
+    hw_counters counters;
+    CHECK(hw_counters_of(heap, &counters) == HW_OK && counters.unsized_frees == 0 && counters.live == 0);
+
+    requests.align = 48;
+    CHECK(hw_set_requests(heap, &requests) == HW_BAD_OPTIONS);
+    requests.align = 8192;
+    CHECK(hw_set_requests(heap, &requests) == HW_BAD_OPTIONS);
+    requests.align = 0;
+    requests.zero = 2;
+    CHECK(hw_set_requests(heap, &requests) == HW_BAD_OPTIONS && hw_set_requests(NULL, NULL) == HW_NULL_POINTER);
+    CHECK(hw_allocate(heap, 0) == NULL);
+    CHECK(hw_set_requests(heap, NULL) == HW_OK);
+    void *nothing = hw_allocate(heap, 0);
+    CHECK(nothing != NULL && hw_usable_size(heap, nothing) < 100);
+    CHECK(hw_check(heap, NULL) == HW_OK && hw_destroy(heap) == HW_OK);
+}
+
 int main(void) {
     static char memory[16384];
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {
@@ -309,6 +350,10 @@ int main(void) {
         }
         CHECK(hw_create_growing(policy, NULL, &heap) == HW_OK);
         exercise(heap, policy);
+        CHECK(hw_create_in(memory, sizeof memory, policy, NULL, &heap) == HW_OK);
+        rules_of_requests(heap);
+        CHECK(hw_create_growing(policy, NULL, &heap) == HW_OK);
+        rules_of_requests(heap);
     }
     refuse_bad_creations();
     refuse_what_is_no_heap();

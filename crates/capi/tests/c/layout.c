@@ -17,6 +17,10 @@ int main(void) {
     FIELD(hw_options, capacity);
     FIELD(hw_options, growth);
     FIELD(hw_options, growth_step);
+    SIZE(hw_requests);
+    FIELD(hw_requests, align);
+    FIELD(hw_requests, least);
+    FIELD(hw_requests, zero);
     SIZE(hw_block);
     FIELD(hw_block, address);
     FIELD(hw_block, size);

@@ -46,7 +46,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// If a live block starts at `block`, it is not used any more.
     #[inline]
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
-        let freed = self.placement.engine.deallocate_sized(self.offset(block), layout.size())?;
+        let freed = self.placement.engine.deallocate_sized(self.offset(block), self.requests.raised(layout.size()))?;
         self.note(&freed);
         Ok(())
     }

@@ -19,7 +19,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// # Safety
     /// If a live block starts at `block`, its bytes above `new` are not used any more.
     pub unsafe fn resize_in_place(&mut self, block: NonNull<u8>, old: usize, new: usize) -> Result<(), ResizeError> {
-        let offset = self.offset(block);
+        let (offset, [old, new]) = (self.offset(block), [old, new].map(|bytes| self.requests.raised(bytes)));
         let before = self.placement.engine.usable_size(offset).ok_or(ResizeError::NotABlock)?;
         if let Err(error) = self.placement.engine.resize(offset, old, new) {
             self.make_room(error, offset + before, offset.saturating_add(new), new)?;

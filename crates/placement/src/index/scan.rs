@@ -31,7 +31,13 @@ pub(crate) fn wilderness(state: &State, need: &Need) -> Choice {
     if need.fits(state.top, state.wilderness()) { Choice::Wilderness } else { Choice::Nowhere }
 }
 
-fn fitting<'a>(map: &'a BlockMap<'_>, from: usize, top: usize, need: &'a Need) -> impl Iterator<Item = Hole> + 'a {
+/// Returns those of these holes that the request fits into.
+pub(crate) fn fitting<'a>(
+    map: &'a BlockMap<'_>,
+    from: usize,
+    top: usize,
+    need: &'a Need,
+) -> impl Iterator<Item = Hole> + 'a {
     holes_from(map, from, top).filter(|hole| need.fits(hole.start, hole.len))
 }
 
