@@ -194,13 +194,16 @@ impl Slab {
         }
     }
 
-    /// Links the blocks that start in a fresh page. The list of each page begins with a different block (cache
-    /// colouring): otherwise the first blocks of all slabs would compete for a few sets of the processor's caches.
+    /// Links the blocks that start in a fresh page. The list of a slab's first page begins with a different block in each
+    /// slab (cache colouring): otherwise the first blocks of all slabs would compete for a few sets of the processor's
+    /// caches. Those of the other pages begin where the pages do: what is allocated together lies in one run then, which
+    /// the processor reads ahead.
     unsafe fn carve(&mut self, start: *mut u8, links: Links, page: usize, pages: &mut PageCounts) {
         let size = size_of_class(self.class());
         let first = (page * PAGE).next_multiple_of(size);
         let end = ((page + 1) * PAGE).min(SLAB - size + 1);
-        let coloured = first + colour_of(start.addr() / PAGE + page) % (end - first).div_ceil(size) * size;
+        let colour = if page == 0 { colour_of(start) } else { 0 };
+        let coloured = first + colour % (end - first).div_ceil(size) * size;
         let mut last = null_mut::<u8>();
         for offset in (coloured..end).step_by(size).chain((first..coloured).step_by(size)) {
             // SAFETY: the block lies in the slab and is free.
@@ -360,9 +363,9 @@ impl Slab {
     }
 }
 
-/// Returns a colour for each page that differs from its neighbours'.
-fn colour_of(page: usize) -> usize {
-    page.wrapping_mul(0x9E37_79B9) >> 8 & 0xFFFF
+/// Returns a colour for each slab that differs from its neighbours'.
+fn colour_of(start: *mut u8) -> usize {
+    (start.addr() / PAGE).wrapping_mul(0x9E37_79B9) >> 8 & 0xFFFF
 }
 
 /// Returns the set of `count` pages from `first` on.
