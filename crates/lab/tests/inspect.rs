@@ -272,10 +272,12 @@ fn growth_under_this_project_and_others_is_shown() {
     let subject = Subject::start(&["run"]);
     let mut child = inspect(&["--json", "--watch=0.2"], subject.pid()).spawn().unwrap();
     let out = child.stdout.take().unwrap();
-    let pictures: Vec<Value> = Deserializer::from_reader(out).into_iter().take(3).map(Result::unwrap).collect();
+    // At first the blocks come from the thread's cache, where they count as before. The machine may be slow.
+    let pictures = Deserializer::from_reader(out).into_iter::<Value>().take(100).map(Result::unwrap);
+    let mut growths = pictures.map(|picture| picture["results"][0]["growth"].clone());
+    let has_grown = |growth: Value| growth["sizes"]["512"]["blocks"].as_i64() > Some(0);
+    assert!(growths.any(has_grown));
     child.kill().unwrap();
     child.wait().unwrap();
-    let growth = &pictures[2]["results"][0]["growth"];
-    assert!(growth["sizes"]["512"]["blocks"].as_i64().unwrap() > 0, "{growth:#}");
     assert!(Path::new(&format!("/proc/{}", subject.pid())).exists());
 }
