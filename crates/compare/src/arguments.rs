@@ -80,8 +80,8 @@ pub struct Arguments {
     #[arg(long)]
     policies_only: bool,
 
-    /// Number of measurement rounds, whatever the budget. Each round runs every allocator once, in random order [default:
-    /// as many as the budget allows, at most 30, or 200 where there is noise].
+    /// Number of measurement rounds, whatever the budget. Each round runs every allocator once, in random order
+    /// [default: what the budget allows, at most 30, or 200 where there is noise].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
           conflicts_with = "policies_only")]
     rounds: Option<u32>,

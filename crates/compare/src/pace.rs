@@ -40,9 +40,9 @@ pub struct Stage {
 }
 
 impl Pace {
-    /// Returns the total number of rounds, at least one: as many as fit into the budget, up to a number that is larger
-    /// where there is noise. The number that `comparisons` simultaneous intervals need, or that one interval needs, is
-    /// kept even if it takes twice the budget.
+    /// Returns the total number of rounds, at least one: the number that fits into the budget, up to a maximum that is
+    /// higher where there is noise. The number that `comparisons` simultaneous intervals need, or that one interval
+    /// needs, is kept even if it takes twice the budget.
     pub fn rounds(&self, comparisons: usize, stage: Stage) -> u32 {
         if let Some(rounds) = self.rounds {
             return rounds;

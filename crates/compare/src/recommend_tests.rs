@@ -195,9 +195,8 @@ fn rules() -> Vec<Rule> {
             beside([row("trade", 0.7, 1.3), row("near", 0.68, 2.9)]).build(),
             Depends,
             Some("system"),
-            &[
-                "at 1.30 times the system's memory, trade takes 30 % less time in malloc and free than the system's (95 % interval 30 to 30). Frag",
-            ],
+            &["at 1.30 times the system's memory, trade takes 30 % less time in malloc and free than the system's \
+                 (95 % interval 30 to 30). Frag"],
         ),
         (
             "an unfaithful replay",

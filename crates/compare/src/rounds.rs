@@ -248,8 +248,8 @@ impl Row {
     }
 }
 
-/// Returns by which share the times of the system's malloc differ from round to round, its own and those of its second
-/// row; `None` before there is an interval.
+/// Returns the share by which the processor times of the system's malloc and of its second row may differ; `None`
+/// before there is an interval.
 fn noise(rows: &[Row]) -> Option<f64> {
     let times = |kind| {
         let row = rows.iter().find(|row| row.kind == kind)?;

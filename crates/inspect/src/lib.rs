@@ -47,8 +47,8 @@ pub struct Arguments {
     /// Read a core file instead of a process.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "stop"])]
     core: Option<PathBuf>,
-    /// Stop the process while its memory is copied: the picture is exact. A call of `epoll_wait` in which it waits returns
-    /// `EINTR`, and so do a few others.
+    /// Stop the process while its memory is copied: the picture is exact. A call of `epoll_wait` in which it waits
+    /// returns `EINTR`, and so do a few others.
     #[arg(long)]
     stop: bool,
     /// Take a picture every few seconds, 5 by default, and show what changed.

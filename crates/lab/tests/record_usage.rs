@@ -122,13 +122,17 @@ fn a_forked_child_has_samples_of_its_own() {
 fn the_share_of_malloc_is_estimated() {
     let folder = tempfile::tempdir().unwrap();
     let (pairs, _, said) = recorded(&folder, "pairs");
-    assert!(pairs.share() > 0.1 && pairs.share() < 1.01, "{}", pairs.share());
+    assert!(pairs.share() > 0.2 && pairs.share() < 1.01, "{}", pairs.share());
     let timed = pairs.totals.timed_calls.unwrap();
     assert!((6_000_000 / 700..6_000_000 / 400).contains(&timed), "{timed}");
     assert!(said.contains("in malloc and free"), "{said}");
-    let (sums, _, said) = recorded(&folder, "sums");
-    assert!(sums.share() < 0.05, "{}", sums.share());
-    assert!(said.contains(", less than 1 % of it in malloc and free"), "{said}");
+    // Of its 40,000 calls 78 are timed: one that loses its processor counts as 1 % of the program's time.
+    let says_little = (0..5).any(|_| {
+        let (sums, _, said) = recorded(&folder, "sums");
+        assert!(sums.share() < 0.05, "{}", sums.share());
+        said.contains(", less than 1 % of it in malloc and free")
+    });
+    assert!(says_little);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn sizes_and_durations_have_units_or_not() {
         .assert()
         .success();
     for budget in ["1", "1s", "1000ms"] {
-        let words = ["compare", "--no-latencies", "-p", "first", "--budget", budget];
+        let words = ["compare", "--rounds", "1", "--no-latencies", "-p", "first", "--budget", budget];
         heapwright().args(words).arg(&path).assert().success();
     }
 }

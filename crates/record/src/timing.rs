@@ -1,7 +1,7 @@
 //! How long calls of glibc's functions take: a sample of all calls, and every call for a long block.
 //!
-//! The counter is read as any instruction is executed. A processor overlaps a short call with the work around it; if the
-//! reading waited for what is under way, the call would count for its whole latency, which is several times as much
+//! The counter is read as any instruction is executed. A processor overlaps a short call with the work around it; if
+//! the reading waited for what is under way, the call would count for its whole latency, which is several times as much
 //! as the program loses by it.
 
 use core::ptr::{NonNull, null_mut};

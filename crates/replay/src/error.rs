@@ -27,8 +27,8 @@ impl fmt::Display for ReplayError {
             ReplayError::NoRoom { bytes } => {
                 write!(
                     f,
-                    "no address space for the metadata of so long a heap ({bytes} bytes for the longest): raise the limit \
-                     on address space (ulimit -v)"
+                    "no address space for the metadata of so long a heap ({bytes} bytes for the longest): raise the \
+                     limit on address space (ulimit -v)"
                 )
             }
             ReplayError::Trace(error) => error.fmt(f),

@@ -92,7 +92,7 @@ pub struct Arguments {
     pub allocator: Vec<Peer>,
 
     /// Number of rounds of real replays, whatever the budget. Each round runs every allocator once, in random order
-    /// [default: as many as the budget allows, at most 30, or 200 where there is noise].
+    /// [default: what the budget allows, at most 30, or 200 where there is noise].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
           conflicts_with = "no_real")]
     pub rounds: Option<u32>,

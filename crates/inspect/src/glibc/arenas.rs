@@ -298,8 +298,8 @@ fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     mappings.iter().find(|mapping| mapping.range.contains(&address)).map(|mapping| mapping.range.clone())
 }
 
-/// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked, memory
-/// that a heap had before and memory that it got since are two mappings.
+/// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked,
+/// memory that a heap had before and memory that it got since are two mappings.
 fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     let at = mappings.iter().position(|mapping| mapping.range.contains(&address))?;
     let is_next = |pair: &[Mapping]| {
