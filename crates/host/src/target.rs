@@ -6,10 +6,12 @@ use std::path::Path;
 use std::ptr::without_provenance_mut;
 
 mod ending;
+mod pages;
 mod state;
 mod stopped;
 
 pub use ending::Ending;
+pub use pages::{PAGE, PageMap, PageState};
 pub use stopped::Stopped;
 
 use anyhow::Result;
@@ -17,15 +19,6 @@ use heapwright_os::{ForeignError, read_foreign};
 
 use self::state::{denied, remedy};
 use crate::files::open_plain;
-
-/// Bytes of a page of the machines whose processes can be read.
-pub const PAGE: u64 = 4096;
-
-/// Bit of a page map's entry: the page is in memory.
-const PRESENT: u64 = 1 << 63;
-
-/// Bit of a page map's entry: the page is in swap.
-const SWAPPED: u64 = 1 << 62;
 
 /// Bytes of the head of a page.
 pub const HEAD: usize = 16;
@@ -48,23 +41,12 @@ pub struct Thread {
     pub control_block: Option<u64>,
 }
 
-/// Where a page of another process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageState {
-    /// In memory.
-    Present,
-    /// In swap.
-    Swapped,
-    /// Nowhere: it was never touched, or was given back.
-    Absent,
-}
-
 /// Another process.
 pub struct Target {
     pid: u32,
     /// The thread by which its memory is reached: the main thread may have ended.
     reader: u32,
-    page_map: File,
+    page_map: PageMap,
 }
 
 impl Target {
@@ -74,7 +56,7 @@ impl Target {
     /// When it does not exist, has no memory, or this process is not permitted to read it.
     pub fn open(pid: u32) -> Result<Target> {
         let reader = state::reader_of(pid)?;
-        let page_map = File::open(format!("/proc/{reader}/pagemap")).map_err(|error| denied(pid, &error))?;
+        let page_map = PageMap::open(reader).map_err(|error| denied(pid, &error))?;
         let target = Target { pid, reader, page_map };
         target.smaps()?;
         Ok(target)
@@ -116,12 +98,7 @@ impl Target {
 
     /// Returns where `count` pages are, from the page that contains `address` on.
     pub fn pages(&self, address: u64, count: usize) -> Vec<PageState> {
-        let mut entries = vec![0; count * 8];
-        let mut read = 0;
-        while let Ok(more @ 1..) = self.page_map.read_at(&mut entries[read..], address / PAGE * 8 + read as u64) {
-            read += more;
-        }
-        entries.as_chunks().0.iter().map(|&entry| state(u64::from_ne_bytes(entry))).collect()
+        self.page_map.pages(address, count)
     }
 
     /// Copies memory from `address` on. Pages that are not in memory are left as they are in `bytes`, and not touched.
@@ -130,16 +107,10 @@ impl Target {
     /// The page map is asked first. A page that leaves memory between the two calls is brought back by the second.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
         let Some(end) = address.checked_add(bytes.len() as u64) else { return false };
-        let first = address / PAGE * PAGE;
-        let pages = self.pages(first, (end - first).div_ceil(PAGE) as usize);
         let mut complete = true;
-        let mut at = first;
-        for run in pages.chunk_by(|one, other| one == other) {
-            let behind = at + run.len() as u64 * PAGE;
-            let (from, to) = (at.max(address), behind.min(end));
-            let part = &mut bytes[(from - address) as usize..(to - address) as usize];
-            complete &= run[0] == PageState::Present && self.copy(from, part);
-            at = behind;
+        for (part, state) in self.page_map.parts(address..end) {
+            let bytes = &mut bytes[(part.start - address) as usize..(part.end - address) as usize];
+            complete &= state == PageState::Present && self.copy(part.start, bytes);
         }
         complete
     }
@@ -212,14 +183,6 @@ impl Target {
 pub fn printable(name: &[u8]) -> String {
     let name = name.strip_suffix(b"\n").unwrap_or(name);
     String::from_utf8_lossy(name).chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
-}
-
-fn state(entry: u64) -> PageState {
-    match entry {
-        entry if entry & PRESENT != 0 => PageState::Present,
-        entry if entry & SWAPPED != 0 => PageState::Swapped,
-        _ => PageState::Absent,
-    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,9 @@ const OTHERS: [Other; 4] = [
     other("musl", "ld-musl", None),
 ];
 
+/// The name of a malloc that is not recognised.
+pub const UNKNOWN: &str = "not known";
+
 /// Whether the process may run under `libheapwright.so`. The recorder's library has a name of this form, too.
 pub fn may_be_own(mappings: &[Mapping]) -> bool {
     mappings.iter().filter_map(|mapping| mapping.name.rsplit('/').next()).any(|file| file.starts_with(OWN_LIBRARY))
@@ -46,8 +49,13 @@ pub fn allocator(mappings: &[Mapping], linked: Option<&'static str>, is_glibc: b
     match OTHERS.iter().find(is_loaded).map(|other| other.name).or(linked) {
         Some(name) => name,
         None if is_glibc => "glibc",
-        None => "not known",
+        None => UNKNOWN,
     }
+}
+
+/// Whether data of the program's files is in swap, so that an arena in it may not have been found.
+pub fn is_data_in_swap(mappings: &[Mapping]) -> bool {
+    mappings.iter().any(|mapping| mapping.is_data() && mapping.name.starts_with('/') && mapping.swap > 0)
 }
 
 /// Returns the malloc that is linked into a program.

@@ -7,7 +7,7 @@ use heapwright_host::target::printable;
 use heapwright_watch::figures::{Class, HeapFigures, Unseen};
 use serde::Serialize;
 
-use crate::allocators::allocator;
+use crate::allocators::{UNKNOWN, allocator, is_data_in_swap};
 use crate::glibc::{self, Arena, ArenaMap, Block, Cache, Cached, Listing, Parameters, SizeClass, Walked};
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState, page_count};
@@ -84,6 +84,8 @@ pub struct ArenaPicture {
     pub inconsistencies: u64,
     /// Bytes of which nothing is known.
     pub unknown: u64,
+    /// Bytes of which nothing is known because what describes them is in swap.
+    pub unread: u64,
     /// Bytes between blocks that the program has from the system itself, by `sbrk`.
     pub foreign: u64,
 }
@@ -170,11 +172,15 @@ pub struct Picture {
     pub glibc: Option<Glibc>,
     /// The heap of `libheapwright.so`, where the process runs under it.
     pub heapwright: Option<HeapFigures>,
-    /// Why the heap of its `libheapwright.so` cannot be read.
+    /// Why its heap cannot be read: that of its `libheapwright.so`, or glibc's.
     pub unread: Option<String>,
     /// What its blocks contain, when it was asked for.
     pub contents: Option<Contents>,
 }
+
+/// Why no heap of glibc's is found in a process whose libraries' data is in swap.
+const DATA_IN_SWAP: &str = "data of its libraries is in swap, where malloc's arenas may be, and reading would bring it \
+                            back: try again when the program has worked on its heap";
 
 /// What makes the picture's title.
 pub struct Subject {
@@ -203,6 +209,7 @@ impl Picture {
             Some(Parameters { mmapped_blocks: 0, .. }) | None => Vec::new(),
             Some(_) => glibc::own_mappings(memory, &plain),
         };
+        let allocator = allocator(mappings, subject.linked, arenas.is_some());
         Picture {
             pid: subject.pid,
             stopped: subject.stopped,
@@ -210,10 +217,10 @@ impl Picture {
             missing: 0,
             rss: mappings.iter().map(|mapping| mapping.rss).sum(),
             origins: origins(memory, mappings, &subject.threads, &heaps, &own),
-            allocator: allocator(mappings, subject.linked, arenas.is_some()).to_owned(),
+            unread: (allocator == UNKNOWN && is_data_in_swap(mappings)).then(|| DATA_IN_SWAP.to_owned()),
+            allocator: allocator.to_owned(),
             glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject)),
             heapwright: None,
-            unread: None,
             program: subject.program,
             contents: None,
         }
@@ -361,6 +368,7 @@ impl Glibc {
             before_pin: walked.before_pin,
             inconsistencies: walked.inconsistencies,
             unknown: walked.unknown,
+            unread: walked.unread,
             foreign: walked.foreign,
         });
     }

@@ -4,6 +4,7 @@ use heapwright_show::number::{bytes, grouped};
 use heapwright_show::table::{Cell, Side, Table};
 use heapwright_show::terminal;
 
+use crate::allocators::UNKNOWN;
 use crate::own;
 use crate::peek::{Contents, Figures};
 use crate::picture::{Glibc, Picture};
@@ -76,8 +77,18 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
         true => format!(", {} of them in memory", bytes(touched)),
         false => String::new(),
     };
-    let mut text =
-        format!("Its blocks are {}{of_them}. malloc has {} of free memory in memory. ", bytes(live), bytes(free));
+    let unread: u64 = glibc.arenas.iter().map(|arena| arena.unread).sum();
+    let least = if unread > 0 { "at least " } else { "" };
+    let (live_bytes, free_bytes) = (bytes(live), bytes(free));
+    let mut text = format!(
+        "Its blocks are {least}{live_bytes}{of_them}. malloc has {least}{free_bytes} of free memory in memory. "
+    );
+    if unread > 0 {
+        text += &format!(
+            "{} are not known: what describes them is in swap, and reading would bring it back. ",
+            bytes(unread)
+        );
+    }
     let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
     if picture.missing > 0 {
         text += "What brings it down is not known. ";
@@ -108,7 +119,8 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     let torn = glibc.arenas.iter().filter(|arena| arena.cached.is_none()).count();
     if torn > 0 {
         let arenas = if torn == 1 { "an arena".to_owned() } else { format!("{torn} arenas") };
-        text += &format!("Thread caches of {arenas} changed while they were read: their blocks count as live. ");
+        let cause = if unread > 0 { "are in swap or changed" } else { "changed" };
+        text += &format!("Thread caches of {arenas} {cause} while they were read: their blocks count as live. ");
     }
     if picture.allocator != "glibc" {
         text += &format!("{} is loaded too: its own memory is not glibc's. ", picture.allocator);
@@ -124,7 +136,7 @@ fn without_glibc(picture: &Picture) -> String {
         return format!("What its malloc keeps is not known: {reason}.");
     }
     match picture.allocator.as_str() {
-        "not known" => "No heap of glibc's malloc was found. What its malloc keeps is not known.".to_owned(),
+        UNKNOWN => "No heap of glibc's malloc was found. What its malloc keeps is not known.".to_owned(),
         other => format!("Its malloc is {other}'s, not glibc's. What it keeps is not known."),
     }
 }

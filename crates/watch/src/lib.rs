@@ -9,6 +9,7 @@
 mod classes;
 mod family;
 pub mod figures;
+mod foreign;
 mod history;
 mod live;
 mod location;

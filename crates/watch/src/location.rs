@@ -5,10 +5,12 @@ use std::fs;
 use std::ops::Range;
 
 use heapwright_beacon::{Beacon, Dark, MAGIC, Sighting};
-use heapwright_os::{ForeignError, read_foreign};
+use heapwright_os::ForeignError;
+
+use super::foreign::{read_bytes, read_present};
 
 /// Upper bound of a library's writable data; larger mappings are skipped.
-const LONGEST_DATA: usize = 64 << 20;
+const LONGEST_DATA: u64 = 64 << 20;
 
 /// Location of a process's heap.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +18,7 @@ pub struct HeapLocation {
     /// The process.
     pub pid: u32,
     /// Its beacon's address.
-    beacon: usize,
+    beacon: u64,
     /// Contents of the beacon.
     pub contents: Sighting,
 }
@@ -34,6 +36,8 @@ pub enum Unseen {
     OtherVersion,
     /// The memory where the heap should be does not contain a heap.
     NotAHeap,
+    /// A part of what describes the heap is in swap.
+    Swapped,
 }
 
 impl From<ForeignError> for Unseen {
@@ -61,6 +65,10 @@ impl fmt::Display for Unseen {
             }
             Unseen::OtherVersion => "its libheapwright.so is of another version than this command",
             Unseen::NotAHeap => "there is no heap where its libheapwright.so claims one",
+            Unseen::Swapped => {
+                "what describes its heap is in swap, and reading would bring it back: try again when the program has worked \
+                 on its heap"
+            }
         })
     }
 }
@@ -78,8 +86,8 @@ impl HeapLocation {
         let mut data: Vec<Data> = maps.lines().filter_map(Data::of_line).collect();
         data.sort_by_key(|data| !data.is_likely);
         let mut reason = Unseen::NoHeap;
-        for Data { range, .. } in data {
-            match find_within(pid, range) {
+        for data in data {
+            match find_within(pid, data) {
                 Ok(Some(location)) => return Ok(location),
                 Ok(None) => {}
                 Err(Unseen::NotAHeap) => {}
@@ -92,15 +100,13 @@ impl HeapLocation {
 
     /// Returns whether the beacon is unchanged: the process has not replaced its program.
     pub fn holds(&self) -> bool {
-        let mut bytes = [0; Beacon::LENGTH];
-        read_foreign(self.pid, self.beacon, &mut bytes) == Ok(Beacon::LENGTH)
-            && Beacon::read(&bytes) == Ok(self.contents)
+        read_bytes(self.pid, self.beacon, Beacon::LENGTH).is_ok_and(|bytes| Beacon::read(&bytes) == Ok(self.contents))
     }
 }
 
 /// Writable data of a mapped file.
 struct Data {
-    range: Range<usize>,
+    range: Range<u64>,
     /// Whether the file name is the drop-in library's.
     is_likely: bool,
 }
@@ -110,7 +116,7 @@ impl Data {
     fn of_line(line: &str) -> Option<Data> {
         let mut fields = line.split_ascii_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
-        let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+        let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
         let is_writable_copy = fields.next()?.starts_with("rw-p");
         let path = fields.nth(3)?;
         let is_data = is_writable_copy && path.starts_with('/') && end.saturating_sub(start) <= LONGEST_DATA;
@@ -118,17 +124,16 @@ impl Data {
     }
 }
 
-fn find_within(pid: u32, range: Range<usize>) -> Result<Option<HeapLocation>, Unseen> {
-    let mut bytes = vec![0; range.len()];
-    let length = read_foreign(pid, range.start, &mut bytes)?;
-    let mut reason = None;
-    for (number, place) in bytes[..length].chunks_exact(Beacon::ALIGN).enumerate() {
+fn find_within(pid: u32, Data { range, is_likely }: Data) -> Result<Option<HeapLocation>, Unseen> {
+    let (bytes, complete) = read_present(pid, range.start, (range.end - range.start) as usize)?;
+    let mut reason = (is_likely && !complete).then_some(Unseen::Swapped);
+    for (number, place) in bytes.chunks_exact(Beacon::ALIGN).enumerate() {
         if !place.starts_with(&MAGIC) {
             continue;
         }
         let at = number * Beacon::ALIGN;
-        match Beacon::read(&bytes[at..length]) {
-            Ok(contents) => return Ok(Some(HeapLocation { pid, beacon: range.start + at, contents })),
+        match Beacon::read(&bytes[at..]) {
+            Ok(contents) => return Ok(Some(HeapLocation { pid, beacon: range.start + at as u64, contents })),
             Err(Dark::OtherVersion(_)) => reason = Some(Unseen::OtherVersion),
             Err(Dark::NotLit | Dark::NotABeacon) => {}
         }

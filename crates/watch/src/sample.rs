@@ -6,11 +6,11 @@ use std::path::Path;
 
 use heapwright_beacon::Beacon;
 use heapwright_cached::SlabGlance;
-use heapwright_os::read_foreign;
 use heapwright_placement::{Block, BlockState, Counters, Glance, HoleStats, PolicyKind};
 
 use heapwright_allocators::policy::CACHED;
 
+use super::foreign::read_bytes;
 use super::location::{HeapLocation, Unseen};
 use super::slabs::{Mapped, Slabs};
 use super::view::Piece;
@@ -243,9 +243,7 @@ fn clarity(undisturbed: bool) -> Clarity {
 }
 
 fn is_idle(location: &HeapLocation) -> Result<bool, Unseen> {
-    let mut word = [0; 4];
-    read_foreign(location.pid, location.contents.lock as usize, &mut word)?;
-    Ok(word == [0; 4])
+    Ok(read_bytes(location.pid, location.contents.lock, 4)? == [0; 4])
 }
 
 /// Decodes a heap that has nothing but counters.
@@ -270,19 +268,6 @@ fn of_counters(cells: &[u64]) -> Option<Sample> {
 /// Reads `count` cells at `address` of process `pid`.
 fn read_cells(pid: u32, address: u64, count: usize) -> Result<Vec<u64>, Unseen> {
     read_bytes(pid, address, 8 * count).map(|bytes| cells_of(&bytes))
-}
-
-/// Reads `count` bytes at `address` of process `pid`.
-pub fn read_bytes(pid: u32, address: u64, count: usize) -> Result<Vec<u8>, Unseen> {
-    let mut bytes = vec![0; count];
-    let mut read = 0;
-    while read < bytes.len() {
-        match read_foreign(pid, address as usize + read, &mut bytes[read..])? {
-            0 => return Err(Unseen::NotAHeap),
-            more => read += more,
-        }
-    }
-    Ok(bytes)
 }
 
 fn cells_of(bytes: &[u8]) -> Vec<u64> {

@@ -128,7 +128,7 @@ impl Watched {
     fn lose(&mut self, unseen: Unseen) {
         self.location = None;
         self.unseen = Some(unseen);
-        if !matches!(unseen, Unseen::Gone | Unseen::NotAHeap) {
+        if !matches!(unseen, Unseen::Gone | Unseen::NotAHeap | Unseen::Swapped) {
             self.sample = None;
         }
     }

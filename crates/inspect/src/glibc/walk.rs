@@ -127,6 +127,8 @@ pub struct Walked {
     pub inconsistencies: u64,
     /// Bytes of which nothing is known.
     pub unknown: u64,
+    /// Bytes of which nothing is known because the headers of their chunks are in swap.
+    pub unread: u64,
     /// Bytes between chunks that the program has from the system itself, by `sbrk`.
     pub foreign: u64,
 }
@@ -211,6 +213,13 @@ impl Pages {
         let states = self.states.iter().enumerate().take(last as usize + 1).skip(first as usize);
         states.filter(|(_, state)| **state == PageState::Present).map(|(page, _)| in_page(page as u64)).sum()
     }
+
+    /// Returns where the pages in swap end that begin with the one that contains `address`.
+    fn end_of_swap(&self, address: u64) -> Option<u64> {
+        let first = (address.checked_sub(self.start)? / PAGE) as usize;
+        let swapped = self.states.get(first..)?.iter().take_while(|state| **state == PageState::Swapped).count();
+        (swapped > 0).then(|| self.start + (first + swapped) as u64 * PAGE)
+    }
 }
 
 struct Walker<'a, 'm, M> {
@@ -245,10 +254,15 @@ impl<M: Memory> Walker<'_, '_, M> {
                     at = found;
                     continue;
                 }
-                self.out.inconsistencies += 1;
-                let found = self.resume(at + ALIGN, stop);
+                let behind = self.end_of_swap(at);
+                let found = self.resume(behind.unwrap_or(at + ALIGN), stop);
                 self.end_run();
-                self.out.unknown += found - at;
+                if behind.is_some() {
+                    self.out.unread += found - at;
+                } else {
+                    self.out.inconsistencies += 1;
+                    self.out.unknown += found - at;
+                }
                 at = found;
                 continue;
             };
@@ -281,6 +295,15 @@ impl<M: Memory> Walker<'_, '_, M> {
     fn size(&mut self, at: u64, stop: u64) -> Option<u64> {
         let size = self.words.at(at.checked_add(8)?)? & !FLAGS;
         (size >= SHORTEST && size.is_multiple_of(ALIGN) && size <= stop.checked_sub(at)?).then_some(size)
+    }
+
+    /// Returns where the pages in swap end that have the header of the chunk at `at`, or of the one behind it.
+    fn end_of_swap(&mut self, at: u64) -> Option<u64> {
+        let header = match self.words.at(at + 8) {
+            None => at + 8,
+            Some(size) => at.checked_add(size & !FLAGS)?.checked_add(8)?,
+        };
+        self.pages.end_of_swap(header)
     }
 
     /// Whether the end of a heap that is full is at `at`: a header of length 0, often behind a header without a block.
@@ -397,6 +420,45 @@ mod tests {
         let segment = Segment { range: 0x10000..0x10000 + at as u64, top: None };
         let arena = Arena { address: 0, system_bytes: 0, fast: None, segments: vec![segment] };
         walk(&image, &arena, &HashSet::new(), false, Listing::Counted)
+    }
+
+    /// Memory whose pages in a range are in swap.
+    struct Swapping(Image, Range<u64>);
+
+    impl Memory for Swapping {
+        fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+            let is_apart = address >= self.1.end || address + bytes.len() as u64 <= self.1.start;
+            is_apart && self.0.read(address, bytes)
+        }
+
+        fn pages(&self, address: u64, count: usize) -> Vec<PageState> {
+            let pages = (address / PAGE * PAGE..).step_by(PAGE as usize).zip(self.0.pages(address, count));
+            pages.map(|(at, state)| if self.1.contains(&at) { PageState::Swapped } else { state }).collect()
+        }
+    }
+
+    #[test]
+    fn what_is_in_swap_is_no_contradiction() {
+        const START: u64 = 0x10000;
+        const CHUNK: u64 = 48;
+        for swapped in [0..1, 0..2, 1..2, 1..3, 2..4, 0..4] {
+            let words: Vec<u64> = (0..16384 / 8).map(|word| if word % 6 == 1 { CHUNK | 1 } else { 0 }).collect();
+            let mut image = Image::default();
+            image.push(START, words.iter().flat_map(|word| word.to_le_bytes()).collect());
+            let memory = Swapping(image, START + swapped.start * PAGE..START + swapped.end * PAGE);
+            let range = START..START + 16384 / CHUNK * CHUNK;
+            let arena = Arena {
+                address: 0,
+                system_bytes: 0,
+                fast: None,
+                segments: vec![Segment { range: range.clone(), top: None }],
+            };
+            let walked = walk(&memory, &arena, &HashSet::new(), false, Listing::Counted);
+            let pages = swapped.end - swapped.start;
+            assert_eq!((walked.inconsistencies, walked.unknown, walked.swapped), (0, 0, pages * PAGE), "{swapped:?}");
+            assert_eq!(walked.used.bytes + walked.unread, range.end - range.start, "{swapped:?}");
+            assert!(walked.unread.abs_diff(pages * PAGE) <= 2 * CHUNK, "{swapped:?} {}", walked.unread);
+        }
     }
 
     #[test]
