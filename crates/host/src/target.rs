@@ -11,12 +11,13 @@ mod state;
 mod stopped;
 
 pub use ending::Ending;
-pub use pages::{PAGE, PageMap, PageState};
+pub use pages::{PAGE, PageMap, PageState, read_present};
 pub use stopped::Stopped;
 
 use anyhow::Result;
 use heapwright_os::{ForeignError, read_foreign};
 
+use self::pages::copy;
 use self::state::{denied, remedy};
 use crate::files::open_plain;
 
@@ -110,22 +111,9 @@ impl Target {
         let mut complete = true;
         for (part, state) in self.page_map.parts(address..end) {
             let bytes = &mut bytes[(part.start - address) as usize..(part.end - address) as usize];
-            complete &= state == PageState::Present && self.copy(part.start, bytes);
+            complete &= state == PageState::Present && copy(self.reader, part.start, bytes).is_ok();
         }
         complete
-    }
-
-    /// Copies memory that is present.
-    fn copy(&self, address: u64, bytes: &mut [u8]) -> bool {
-        let Ok(start) = usize::try_from(address) else { return false };
-        let mut done = 0;
-        while done < bytes.len() {
-            match read_foreign(self.reader, start + done, &mut bytes[done..]) {
-                Ok(more @ 1..) => done += more,
-                _ => return false,
-            }
-        }
-        true
     }
 
     /// Copies the first [`HEAD`] bytes of the pages at `starts`, all in memory. Returns those that could be read.

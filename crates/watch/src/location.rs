@@ -5,9 +5,10 @@ use std::fs;
 use std::ops::Range;
 
 use heapwright_beacon::{Beacon, Dark, MAGIC, Sighting};
+use heapwright_host::target::read_present;
 use heapwright_os::ForeignError;
 
-use super::foreign::{read_bytes, read_present};
+use super::foreign::read_bytes;
 
 /// Upper bound of a library's writable data; larger mappings are skipped.
 const LONGEST_DATA: u64 = 64 << 20;
