@@ -11,7 +11,6 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::errno::errno_kept;
-use crate::file_error::FileError;
 use crate::forks::fork_count;
 use crate::identity::{Identity, Life};
 use crate::output::Line;
@@ -56,7 +55,7 @@ impl Announcement {
         if self.page.load(Ordering::Relaxed) != 0 && self.forks.load(Ordering::Relaxed) == forks {
             return Some(Identity::from_word(self.word.load(Ordering::Relaxed)));
         }
-        let announcements = file.announcements()?;
+        let announcements = file.announcements();
         // The file is closed here: the mapping keeps it open.
         let page = hold(&announcements.open_again(path)?, me)?;
         if announcements.life_of(me) != Some(Life::Alive) {
@@ -136,16 +135,15 @@ fn byte_of(process: Identity, kind: i32) -> libc::flock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcements {
     descriptor: i32,
-    device: u64,
-    inode: u64,
+    /// The device and the inode of the file.
+    identity: (u64, u64),
 }
 
 impl SegmentFile {
-    /// The announcements in this file; `None` when the system does not tell which file it is.
+    /// The announcements in this file.
     #[must_use]
-    pub fn announcements(&self) -> Option<Announcements> {
-        let status = self.status().ok()?;
-        Some(Announcements { descriptor: self.descriptor, device: status.device, inode: status.inode })
+    pub fn announcements(&self) -> Announcements {
+        Announcements { descriptor: self.descriptor, identity: self.identity }
     }
 }
 
@@ -171,12 +169,8 @@ impl Announcements {
         // SAFETY: a stat buffer consists of integers, for which zeros are valid, and is valid for the call's write.
         unsafe {
             let mut found: libc::stat = core::mem::zeroed();
-            libc::fstat(self.descriptor, &mut found) == 0 && self.is(found.st_dev, found.st_ino)
+            libc::fstat(self.descriptor, &mut found) == 0 && self.identity == (found.st_dev, found.st_ino)
         }
-    }
-
-    fn is(&self, device: u64, inode: u64) -> bool {
-        (device, inode) == (self.device, self.inode)
     }
 
     /// Opens the file once more, as a description of its own.
@@ -185,7 +179,6 @@ impl Announcements {
         write!(link, "/proc/self/fd/{}\0", self.descriptor).ok()?;
         let link = CStr::from_bytes_with_nul(link.bytes()).ok()?;
         let opened = SegmentFile::open_through(link).or_else(|_| SegmentFile::open_read_only(path));
-        let is_same = |file: &SegmentFile| file.status().is_ok_and(|found| self.is(found.device, found.inode));
-        opened.and_then(|file| if is_same(&file) { Ok(file) } else { Err(FileError::NotAFile) }).ok()
+        opened.ok().filter(|file| file.identity == self.identity)
     }
 }

@@ -65,13 +65,6 @@ pub enum Deaths {
     Announced(Announcements, Option<u64>),
 }
 
-/// What is known of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Evidence {
-    announcement: Option<Life>,
-    number: Option<Life>,
-}
-
 impl Deaths {
     /// Returns whether `process` lives. It counts as alive where nothing is known of it, if it is one at all, and where
     /// one thing says that it lives and another that it does not.
@@ -80,11 +73,13 @@ impl Deaths {
         if !process.is_possible() {
             return Life::Dead;
         }
-        match self.evidence_of(process) {
-            Evidence { announcement: None, number: None } => Life::Alive,
-            Evidence { announcement: Some(Life::Alive), .. } | Evidence { number: Some(Life::Alive), .. } => {
-                Life::Alive
-            }
+        let announcement = self.announcement_of(process);
+        // Whoever announces itself lives, whatever its number says.
+        if announcement == Some(Life::Alive) {
+            return Life::Alive;
+        }
+        match (announcement, self.number_of(process)) {
+            (None, None) | (_, Some(Life::Alive)) => Life::Alive,
             _ => Life::Dead,
         }
     }
@@ -92,8 +87,7 @@ impl Deaths {
     /// Returns why it is not certain whether `process` lives, in words that follow "because"; `None` if it is.
     #[must_use]
     pub fn doubt_about(self, process: Identity) -> Option<&'static str> {
-        let Evidence { announcement, number } = self.evidence_of(process);
-        match (announcement, number) {
+        match (self.announcement_of(process), self.number_of(process)) {
             _ if !process.is_possible() => None,
             (None, None) if process.is_announced() => {
                 Some("its number is of another namespace of processes, and its lock on the file cannot be looked up")
@@ -109,16 +103,25 @@ impl Deaths {
         }
     }
 
-    fn evidence_of(self, process: Identity) -> Evidence {
-        let (announcements, numbers) = match self {
-            Deaths::Known => (None, Numbers::Known),
-            Deaths::Unknown => (None, Numbers::Unknown),
-            Deaths::Announced(announcements, namespace) => (Some(announcements), Numbers::of(namespace)),
+    /// Returns what the process's announcement says of it, if there may be one.
+    fn announcement_of(self, process: Identity) -> Option<Life> {
+        match self {
+            Deaths::Announced(announcements, _) if process.is_announced() => {
+                errno_kept(|| announcements.life_of(process))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns what the process's number says of it, if that means something here.
+    fn number_of(self, process: Identity) -> Option<Life> {
+        let numbers = match self {
+            Deaths::Known => Numbers::Known,
+            Deaths::Unknown => Numbers::Unknown,
+            Deaths::Announced(_, namespace) => Numbers::of(namespace),
         };
-        let announced = announcements.filter(|_| process.is_announced());
-        let announcement = announced.and_then(|announcements| errno_kept(|| announcements.life_of(process)));
         let is_comparable = numbers == Numbers::Known && process.birth & STRANGER == 0;
-        Evidence { announcement, number: is_comparable.then(|| life(process)) }
+        is_comparable.then(|| life(process))
     }
 }
 
@@ -137,16 +140,9 @@ impl Identity {
     /// Returns the identity of the calling process. Looked up once, and again in the child of a `fork`.
     #[must_use]
     pub fn mine() -> Identity {
-        static KNOWN: AtomicU64 = AtomicU64::new(0);
-        static KNOWN_AT: AtomicU64 = AtomicU64::new(0);
-        let now = fork_count();
-        if KNOWN_AT.load(Ordering::Acquire) == now {
-            return Self::from_word(KNOWN.load(Ordering::Relaxed));
-        }
-        let mine = errno_kept(look_up_mine);
-        KNOWN.store(mine.word(), Ordering::Relaxed);
-        KNOWN_AT.store(now, Ordering::Release);
-        mine
+        static MINE: PerProcess = PerProcess::unknown();
+        let word = MINE.get(|| Some(errno_kept(look_up_mine).word()));
+        Self::from_word(word.unwrap_or(0))
     }
 
     /// Returns the identity by which this process announces itself; `numbers` says whether its number means anything to
@@ -184,6 +180,31 @@ impl Identity {
     #[must_use]
     pub const fn from_word(word: u64) -> Identity {
         Identity { pid: word as u32 & 0x7fff_ffff, birth: (word >> 32) as u32 }
+    }
+}
+
+/// What a process looks up once, and again in the child of a `fork`.
+struct PerProcess {
+    word: AtomicU64,
+    /// The count of forks under which it was looked up.
+    at: AtomicU64,
+}
+
+impl PerProcess {
+    const fn unknown() -> PerProcess {
+        PerProcess { word: AtomicU64::new(0), at: AtomicU64::new(0) }
+    }
+
+    /// Returns the word, looked up if that was not done in this process.
+    fn get(&self, look_up: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        let now = fork_count();
+        if self.at.load(Ordering::Acquire) == now {
+            return Some(self.word.load(Ordering::Relaxed));
+        }
+        let found = look_up()?;
+        self.word.store(found, Ordering::Relaxed);
+        self.at.store(now, Ordering::Release);
+        Some(found)
     }
 }
 
@@ -229,14 +250,24 @@ pub fn pid_namespace() -> Option<u64> {
     /// The kernel's constant inode of the initial time namespace.
     const SYSTEM_TIME: u64 = 0xEFFF_FFFA;
     errno_kept(|| {
-        let me = || match ProcessDescriptor::of(process_id()) {
-            Described::By(me) => Some(me),
-            _ => None,
-        };
-        let pid = inode(c"/proc/self/ns/pid").or_else(|| me()?.pid_namespace())?;
-        let time = inode(c"/proc/self/ns/time").or_else(|| me()?.time_namespace());
+        let pid = own_pid_namespace()?;
+        let time = inode(c"/proc/self/ns/time").or_else(|| my_descriptor()?.time_namespace());
         Some(pid ^ time.filter(|&time| time != SYSTEM_TIME).unwrap_or(0) << 32)
     })
+}
+
+/// Returns the inode of the PID namespace of the calling process. A process stays in the one that it was made in, so that
+/// it is looked up once, and again in the child of a `fork`.
+fn own_pid_namespace() -> Option<u64> {
+    static NAMESPACE: PerProcess = PerProcess::unknown();
+    NAMESPACE.get(|| inode(c"/proc/self/ns/pid").or_else(|| my_descriptor()?.pid_namespace()))
+}
+
+fn my_descriptor() -> Option<ProcessDescriptor> {
+    match ProcessDescriptor::of(process_id()) {
+        Described::By(me) => Some(me),
+        _ => None,
+    }
 }
 
 fn inode(path: &CStr) -> Option<u64> {

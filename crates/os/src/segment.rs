@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::errno::{errno, errno_kept};
 use crate::file_error::FileError;
@@ -18,7 +19,7 @@ use crate::unnamed::{TemporaryName, link_descriptor, make_unnamed};
 pub struct SegmentFile {
     pub(crate) descriptor: i32,
     /// The device and the inode of the file.
-    identity: (u64, u64),
+    pub(crate) identity: (u64, u64),
 }
 
 /// The attributes of a file.
@@ -66,8 +67,8 @@ impl SegmentFile {
 
     fn open_by(path: &CStr, flags: i32) -> Result<SegmentFile, FileError> {
         // SAFETY: a `CStr` ends with a zero.
-        let file = SegmentFile::of(retried(|| unsafe { libc::open(path.as_ptr(), flags) })?)?;
-        match file.system_status()?.st_mode & libc::S_IFMT {
+        let (file, found) = Self::opened(retried(|| unsafe { libc::open(path.as_ptr(), flags) })?)?;
+        match found.st_mode & libc::S_IFMT {
             libc::S_IFREG => Ok(file),
             _ => Err(FileError::NotAFile),
         }
@@ -75,8 +76,13 @@ impl SegmentFile {
 
     /// Takes over a descriptor that was just opened.
     pub(crate) fn of(descriptor: i32) -> Result<SegmentFile, FileError> {
+        Self::opened(descriptor).map(|(file, _)| file)
+    }
+
+    /// As [`SegmentFile::of`], and returns the file's attributes.
+    fn opened(descriptor: i32) -> Result<(SegmentFile, libc::stat), FileError> {
         match status_of(descriptor) {
-            Ok(found) => Ok(SegmentFile { descriptor, identity: (found.st_dev, found.st_ino) }),
+            Ok(found) => Ok((SegmentFile { descriptor, identity: (found.st_dev, found.st_ino) }, found)),
             Err(error) => {
                 // SAFETY: the descriptor was just opened, and the caller has given it away.
                 unsafe { libc::close(descriptor) };
@@ -343,11 +349,23 @@ pub fn effective_user() -> u32 {
 /// has no number for. Without `/proc`, the number that systems use for that is never a single user.
 #[must_use]
 pub fn is_one_user(user: u32) -> bool {
+    let mut buffer = [0; 128];
+    user != overflow_user() || read_small(c"/proc/self/uid_map", &mut buffer).is_some_and(maps_every_user)
+}
+
+/// Returns the number under which a user namespace shows users that it has no number for, read once.
+fn overflow_user() -> u32 {
     const USUAL: u32 = 65534;
+    /// The number and 1 above, or 0.
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    if let Some(known) = KNOWN.load(Ordering::Relaxed).checked_sub(1) {
+        return known as u32;
+    }
     let mut buffer = [0; 128];
     let number = |text: &[u8]| core::str::from_utf8(text.trim_ascii()).ok()?.parse().ok();
-    let overflow = read_small(c"/proc/sys/kernel/overflowuid", &mut buffer).and_then(number).unwrap_or(USUAL);
-    user != overflow || read_small(c"/proc/self/uid_map", &mut buffer).is_some_and(maps_every_user)
+    let Some(read) = read_small(c"/proc/sys/kernel/overflowuid", &mut buffer).and_then(number) else { return USUAL };
+    KNOWN.store(u64::from(read) + 1, Ordering::Relaxed);
+    read
 }
 
 /// Whether a user namespace with this map has a number for every user.

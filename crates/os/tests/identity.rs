@@ -263,7 +263,7 @@ fn announcements_last_as_long_as_the_process() {
     let mut segment = Segment::create_unnamed(c"/dev/shm", 0o600, 1 << 16).unwrap();
     segment.publish(&path).unwrap();
     let file = segment.file();
-    let deaths = |namespace| Deaths::Announced(file.announcements().unwrap(), namespace);
+    let deaths = |namespace| Deaths::Announced(file.announcements(), namespace);
     let (page, stranger) = (shared_page(), Numbers::Unknown);
     let child = Child::run(|| {
         let announcement = Announcement::default();

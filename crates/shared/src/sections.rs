@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Release, Ordering::SeqCst, compiler_fence};
 
-use heapwright_os::{Announcements, Deaths, Numbers, SegmentFile};
+use heapwright_os::{Announcements, Deaths, SegmentFile};
 
 use crate::header::Header;
 use crate::layout::Layout;
@@ -19,7 +19,7 @@ pub(crate) struct Sections {
     pub(crate) layout: Layout,
     base: NonNull<u8>,
     /// The announcements of processes in the segment's file.
-    announcements: Option<Announcements>,
+    announcements: Announcements,
 }
 
 impl Sections {
@@ -34,12 +34,7 @@ impl Sections {
 
     /// What can be found out here about the deaths of processes.
     pub(crate) fn deaths(&self) -> Deaths {
-        let namespace = self.header().namespace();
-        match self.announcements {
-            Some(announcements) => Deaths::Announced(announcements, namespace),
-            None if Numbers::of(namespace) == Numbers::Known => Deaths::Known,
-            None => Deaths::Unknown,
-        }
+        Deaths::Announced(self.announcements, self.header().namespace())
     }
 
     /// The segment's first byte.
