@@ -211,7 +211,7 @@ pub const SLAB_SCENARIOS: &[Scenario] = &[
     Scenario {
         size: 64 << 10,
         most: 64 << 10,
-        ..slabs("allocate where no slab fits", &[Block(2048), Block(20000)], allocate(64), 1)
+        ..slabs("allocate where no slab fits", &[Block(2048), Block(9000)], allocate(64), 1)
     },
     Scenario { passing: 1, ..slabs("allocate and free", &[], Action::Churn { bytes: 64, count: 1 }, 0) },
     Scenario { passing: 34, ..slabs("fill slabs and empty them", &[], Action::Churn { bytes: 2048, count: 34 }, 0) },

@@ -33,7 +33,8 @@ pub fn all() -> Vec<Test> {
     let short = SHORT.into_iter().flat_map(short_form);
     let full = PolicyKind::ALL.into_iter().flat_map(full_form).map(|trial| trial.with_ignored_flag(true));
     let toy = Test::test("the toy: its record is needed, and enough", toy);
-    [toy].into_iter().chain(short).chain(short_form_with_slabs(PolicyKind::Best)).chain(full).collect()
+    let made = Test::test("each operation can be done under each policy", every_operation_can_be_done);
+    [toy, made].into_iter().chain(short).chain(short_form_with_slabs(PolicyKind::Best)).chain(full).collect()
 }
 
 fn short_form(policy: PolicyKind) -> Vec<Test> {
@@ -111,6 +112,21 @@ fn toy() -> Outcome {
     Ok(())
 }
 
+/// The full form of every other test needs this.
+fn every_operation_can_be_done() -> Outcome {
+    for policy in PolicyKind::ALL {
+        for scenario in SCENARIOS.iter().chain(SLAB_SCENARIOS) {
+            made(*scenario, policy)?;
+        }
+    }
+    Ok(())
+}
+
+fn made(scenario: Scenario, policy: PolicyKind) -> Result<HeapOperation, String> {
+    let of_it = |error| format!("{}, {}: {error}", policy.name(), scenario.name);
+    HeapOperation::new(scenario, policy, place("heap")?).map_err(of_it)
+}
+
 /// Does `test` with every chosen operation under `policy` and tells what it took.
 fn each_operation(
     policy: PolicyKind,
@@ -121,7 +137,7 @@ fn each_operation(
     let start = Instant::now();
     let mut all = Findings::default();
     for scenario in scenarios.iter().filter(|scenario| chosen(scenario)) {
-        let operation = HeapOperation::new(*scenario, policy, place("heap")?)?;
+        let operation = made(*scenario, policy)?;
         all.add(test(&operation).map_err(|error| format!("{}: {error}", operation.name()))?);
     }
     println!("{all}, {:.1} s", start.elapsed().as_secs_f64());
@@ -210,7 +226,7 @@ fn killed_recoverers(policy: PolicyKind, sample: usize) -> Outcome {
 fn erased_record(policy: PolicyKind) -> Outcome {
     for name in [THOROUGH[0], THOROUGH[2]] {
         let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or("no such operation")?;
-        let operation = HeapOperation::new(*scenario, policy, place("heap")?)?;
+        let operation = made(*scenario, policy)?;
         let findings = Trial::prepare(&operation, Survivor::Attached)?.judge_every_state(Record::Erased)?;
         if findings.failures.is_empty() {
             return Err(format!("{name}: {} states without a record, and none is broken", findings.judged).into());
