@@ -2,7 +2,7 @@
 
 use super::comparison::Comparison;
 use super::metric::{Metric, Origin};
-use super::program::Predicted;
+use super::program::{Predicted, median_start};
 use super::row::{Kind, Parts, Round, Row, TimedRound};
 use heapwright_stats::{Estimate, paired_ratios};
 
@@ -50,12 +50,27 @@ impl Comparison {
                 None => measured,
             },
             Metric::TimeOverSystem if row.kind != Kind::NoOp => self.over_system(row),
+            Metric::Peak | Metric::Average => {
+                let start = self.start_over_system(row);
+                measured.iter().map(|bytes| (bytes + start).max(0.0)).collect()
+            }
             Metric::PeakOverAsked if self.trace.peak_asked > 0 => {
                 let asked = self.trace.peak_asked as f64;
                 self.in_each_round(row, Metric::Peak).into_iter().map(|peak| peak / asked).collect()
             }
             _ => measured,
         }
+    }
+
+    /// Returns how many bytes more an allocator takes than the system's malloc before the program's first request, when
+    /// a replay does not see them; 0 where that was not measured. Pages that it has then are there for the program.
+    fn start_over_system(&self, row: &Row) -> f64 {
+        if !matches!(row.kind, Kind::Policy | Kind::Allocator) {
+            return 0.0;
+        }
+        let bytes = |row| median_start(row, |start| start.peak_rss as f64);
+        let both = bytes(row).zip(self.system().and_then(bytes));
+        both.map_or(0.0, |(own, system)| own - system)
     }
 
     fn over_system(&self, row: &Row) -> Vec<f64> {
@@ -124,6 +139,18 @@ mod tests {
         assert!(near(median("fast", Metric::TimeOverSystem), 0.5));
         assert!(near(median("no-op", Metric::Time), 0.2));
         assert_eq!(median("no-op", Metric::TimeOverSystem), None);
+    }
+
+    #[test]
+    fn what_an_allocator_has_before_the_first_request_counts() {
+        let mut comparison = Synthetic::beside([row("early", 0.6, 0.1), row("late", 0.6, 1.0)]).noise(0.0).build();
+        let peak = |comparison: &Comparison, name: &str| comparison.row(name).unwrap().median(Metric::Peak).unwrap();
+        let (early, late) = (peak(&comparison, "early"), peak(&comparison, "late"));
+        let at = comparison.rows.iter().position(|row| row.name == "early").unwrap();
+        comparison.rows[at].starts.iter_mut().for_each(|start| start.peak_rss += 3 << 20);
+        comparison.settle();
+        assert_eq!(peak(&comparison, "early"), early + 3.0 * f64::from(1 << 20));
+        assert_eq!(peak(&comparison, "late"), late);
     }
 
     #[test]

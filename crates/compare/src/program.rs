@@ -108,7 +108,8 @@ impl Comparison {
     }
 }
 
-fn median_start(row: &Row, figure: fn(&Start) -> f64) -> Option<f64> {
+/// Returns the median of a figure of the starts of a program that does nothing.
+pub fn median_start(row: &Row, figure: fn(&Start) -> f64) -> Option<f64> {
     median(&row.starts.iter().map(figure).collect::<Vec<f64>>())
 }
 

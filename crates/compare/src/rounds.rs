@@ -66,18 +66,19 @@ pub struct Rounds<'a> {
     pub extras: Extras,
 }
 
-/// What is measured in each round beside replays, for predictions of the whole program.
+/// What is measured in each round beside replays.
 #[derive(Default)]
 pub struct Extras {
     /// The memory of the recorded process in the course of its events, if its peak is known.
     memory: Option<Vec<Sample>>,
-    /// Measures the start of programs, if there is anything to predict.
+    /// Measures the start of programs.
     starter: Option<Starter>,
 }
 
 impl Extras {
     /// Returns what the recorder adds to the memory of a program that does nothing, if that is of use.
     pub fn recorder_bytes(&self) -> Option<u64> {
+        self.memory.as_ref()?;
         self.starter.as_ref()?.recorder_bytes()
     }
 
@@ -86,10 +87,8 @@ impl Extras {
     /// # Errors
     /// When programs cannot be started.
     pub fn of(script: &Script, recorded: &Recorded) -> Result<Extras> {
-        let has_time = recorded.processor_seconds.is_some();
         let memory = recorded.peak().map(|_| curve(script));
-        let starter = (has_time || memory.is_some()).then(Starter::new).transpose()?;
-        Ok(Extras { memory, starter })
+        Ok(Extras { memory, starter: Some(Starter::new()?) })
     }
 }
 
@@ -177,7 +176,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// Starts a program that does nothing under every subject, if that is of use; `false` when interrupted. A subject
+    /// Starts a program that does nothing under every subject; `false` when interrupted. A subject
     /// under which it fails has a note, and is not run again.
     fn start_programs(&mut self) -> bool {
         let Some(starter) = self.extras.starter.as_ref() else { return true };

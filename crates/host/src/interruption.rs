@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 
-use crate::process::without_signals;
+use crate::process::{without_ignored_hangup, without_signals};
 use crate::temporary;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -50,12 +50,13 @@ pub fn exit_code() -> ExitCode {
 pub(crate) fn watch() -> io::Result<()> {
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*watched {
-        for signal in SIGNALS {
+        let heeded = without_ignored_hangup(&SIGNALS);
+        for &signal in &heeded {
             // SAFETY: the handler does nothing but load and store words.
             unsafe { low_level::register(signal, record_arrival) }?;
         }
         // Handlers run in the order in which they were registered.
-        let mut signals = Signals::new(SIGNALS)?;
+        let mut signals = Signals::new(heeded)?;
         let wait = move || signals.forever().for_each(take);
         // Handlers run in the threads that wait for their signals, whose pipes are open for as long as they wait.
         without_signals(|| thread::Builder::new().name("signals".to_owned()).spawn(wait))?;
@@ -92,7 +93,7 @@ impl Interruption {
     /// When the system refuses.
     pub fn listen() -> Result<Interruption> {
         let register = |signal| flag::register_usize(signal, CAME.clone(), signal as usize);
-        let handlers = SIGNALS.into_iter().map(register).collect::<io::Result<_>>();
+        let handlers = without_ignored_hangup(&SIGNALS).into_iter().map(register).collect::<io::Result<_>>();
         let handlers = handlers.context("cannot listen for signals")?;
         LISTENERS.fetch_add(1, Ordering::Relaxed);
         let interruption = Interruption { handlers };

@@ -69,6 +69,19 @@ pub fn let_writes_fail() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns `signals` without SIGHUP where that is ignored, as under `nohup`: it stays so, in this process and in the
+/// programs that it starts. To be asked before a handler is installed. (SIGINT is different: shells have it ignored in
+/// all commands that scripts start in the background.)
+pub fn without_ignored_hangup(signals: &[i32]) -> Vec<i32> {
+    // SAFETY: a sigaction consists of integers, a mask and nullable pointers, for which zeroes are valid; without a new
+    // action, the call only writes the present one.
+    let is_ignored = unsafe {
+        let mut present: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut present) == 0 && present.sa_sigaction == libc::SIG_IGN
+    };
+    signals.iter().copied().filter(|&signal| signal != libc::SIGHUP || !is_ignored).collect()
+}
+
 /// Ends this process by SIGPIPE if a write failed because the pipe is closed, as that ends any other program. Its
 /// temporary files are removed. Returns after any other error.
 pub fn end_with_the_reader(error: &io::Error) {

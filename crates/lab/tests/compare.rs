@@ -272,7 +272,8 @@ fn mistakes_are_reported_before_anything_runs() {
 /// Whether there is nothing in a folder but shared libraries.
 fn holds_libraries(folder: &Path) -> bool {
     let mut entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.all(|path| path.extension().is_some_and(|extension| extension == "so"))
+    let is_program = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with("heapwright-bench-");
+    entries.all(|path| path.extension().is_some_and(|extension| extension == "so") || is_program(&path))
 }
 
 /// Waits until a process has been seen with this many different children. Each replay is one.
@@ -306,7 +307,7 @@ fn ctrl_c_ends_the_measurement_and_shows_partial_results() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(text.contains("Interrupted") && text.contains("first"), "{text}");
-    // The drop-in library stays, for the next one.
+    // The drop-in library stays, for the next one, and so does the program that is started.
     let left = fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path());
     let mut left = left.filter(|path| !path.is_dir() || !holds_libraries(path));
     assert_eq!(left.next(), None);

@@ -1,7 +1,7 @@
 //! A signal keeps what was written before, removes temporary files, and is the exit code.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -15,7 +15,41 @@ mod common;
 fn start(folder: &Path, words: &[&str]) -> Child {
     let mut command = common::heapwright();
     command.args(words).current_dir(folder).env("TMPDIR", folder.join("tmp"));
+    // These tests may run under `nohup`.
+    // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn under_nohup_neither_the_command_nor_its_program_ends_by_a_hangup() {
+    let folder = folder();
+    let ready = folder.path().join("ready");
+    let program = "grep SigIgn /proc/self/status > signals; echo > ready; sleep 1; echo done";
+    for words in [&["run"][..], &["record", "-o", "n.hwt"]] {
+        let mut command = common::heapwright();
+        command.args(words).args(["--", "sh", "-c", program]).current_dir(folder.path());
+        // SAFETY: as in `start`.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                Ok(())
+            });
+        }
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until(|| ready.exists());
+        kill(&child, libc::SIGHUP);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((code(output.status), output.stdout.as_slice()), (0, &b"done\n"[..]), "{words:?}");
+        let ignored = fs::read_to_string(folder.path().join("signals")).unwrap();
+        assert_eq!(u64::from_str_radix(ignored.split_whitespace().nth(1).unwrap(), 16).unwrap() & 1, 1);
+        fs::remove_file(&ready).unwrap();
+    }
 }
 
 fn kill(child: &Child, signal: i32) {

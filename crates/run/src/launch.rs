@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use heapwright_host::interruption::PassedOn;
-use heapwright_host::process::{end_by_signal, send_signal};
+use heapwright_host::process::{end_by_signal, send_signal, without_ignored_hangup};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -21,13 +21,14 @@ pub struct Finished {
     pub status: ExitStatus,
 }
 
-/// Runs `command` to its end, and forwards to it the signals that are sent to this process meanwhile.
+/// Runs `command` to its end, and forwards to it the signals that are sent to this process meanwhile, but for a
+/// SIGHUP that is ignored, as under `nohup`.
 ///
 /// # Errors
 /// The program could not be started.
 pub fn to_the_end(command: &mut Command) -> io::Result<Finished> {
     let _passed_on = PassedOn::begin();
-    let mut signals = SignalsInfo::<WithOrigin>::new(PASSED_ON.into_iter().chain([SIGCHLD]))?;
+    let mut signals = SignalsInfo::<WithOrigin>::new(without_ignored_hangup(&PASSED_ON).into_iter().chain([SIGCHLD]))?;
     let mut child = command.spawn()?;
     loop {
         if let Some(status) = child.try_wait()? {
