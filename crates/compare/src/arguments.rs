@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -196,6 +196,10 @@ impl Arguments {
         }
         let is_chosen = |name: &&str| self.policy.iter().any(|chosen| chosen == name);
         let chosen: Vec<&'static str> = policy::names().filter(is_chosen).collect();
+        let unplaced = chosen.iter().find(|name| PolicyKind::from_name(name).is_none());
+        if let Some(name) = unplaced.filter(|_| self.policies_only) {
+            bail!("{name} has no placement to simulate: leave out --policies-only");
+        }
         Ok(if chosen.is_empty() { Plan::usual().policies } else { chosen })
     }
 

@@ -36,7 +36,16 @@ pub fn fragmentation(comparison: &Comparison) -> Option<String> {
 
 /// What simulations alone tell.
 fn simulated(comparison: &Comparison) -> Option<String> {
-    let (policy, least) = best_policy(comparison)?;
+    let Some((policy, least)) = best_policy(comparison) else {
+        let is_simulated = comparison.rows.iter().any(|row| row.median(Metric::HeapOverAsked).is_some());
+        return is_simulated
+            .then(|| "Every policy refuses requests: the heap may not be so long as they need.".to_owned());
+    };
+    if is_of_one_length(comparison) {
+        let heap = policy.median(Metric::Heap)?;
+        let length = number::bytes(heap as u64);
+        return Some(format!("Every request finds room under {} in a heap of {length}.", policy.title()));
+    }
     let needs = format!(
         "{} needs {least:.2} times the bytes asked for at their peak, the least that any allocator without moving \
          needs is 1.00",
@@ -72,9 +81,15 @@ fn measured(comparison: &Comparison, system: &Row) -> Option<String> {
     })
 }
 
-/// The policy with the smallest simulated heap, and that over the bytes asked for.
+/// Whether simulated heaps do not grow, so that their length says nothing of the policy.
+fn is_of_one_length(comparison: &Comparison) -> bool {
+    comparison.settings.rules.as_deref().is_some_and(|rules| rules.split(',').any(|rule| rule == "growth=fixed"))
+}
+
+/// The policy with the smallest simulated heap of those that serve every request, and that over the bytes asked for.
 fn best_policy(comparison: &Comparison) -> Option<(&Row, f64)> {
-    let rows = comparison.rows.iter().filter_map(|row| Some((row, row.median(Metric::HeapOverAsked)?)));
+    let serving = comparison.rows.iter().filter(|row| row.refused.unwrap_or(0) == 0);
+    let rows = serving.filter_map(|row| Some((row, row.median(Metric::HeapOverAsked)?)));
     rows.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -86,6 +101,16 @@ mod tests {
     fn sentence(over_asked: f64, memory: f64) -> String {
         let comparison = Synthetic::beside([row("good", 1.0, memory), row("large", 1.0, 1.5)]).policies();
         fragmentation(&comparison.over_asked(over_asked).simulated(&[("best", 0.5)]).build()).unwrap()
+    }
+
+    #[test]
+    fn in_a_region_the_length_says_nothing() {
+        let mut comparison = Synthetic::beside([]).policies().simulated(&[("best", 9.0)]).build();
+        comparison.rows.iter_mut().for_each(|row| row.rounds.clear());
+        comparison.settings.rules = Some("granule=16,growth=fixed,limit=1024".to_owned());
+        assert!(fragmentation(&comparison).unwrap().starts_with("Every request finds room under best fit"));
+        comparison.rows.iter_mut().for_each(|row| row.refused = Some(1));
+        assert!(fragmentation(&comparison).unwrap().starts_with("Every policy refuses requests"));
     }
 
     #[test]

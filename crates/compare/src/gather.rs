@@ -15,7 +15,7 @@ use super::recommend::recommend;
 use super::recorded::Recorded;
 use super::rounds::{Course, Extras, Measured, Rounds};
 use super::row::Row;
-use super::simulate::simulate;
+use super::simulate::{Simulated, peak_asked, simulate};
 use super::subject::Subject;
 use super::trace::Trace;
 use heapwright_allocators::peers::Peer;
@@ -155,11 +155,14 @@ fn simulate_all(comparison: &mut Comparison, trace: &Path, plan: &Plan, until: &
     let model = |policy| Model { seed: plan.seed, ..Model::of_set(policy, &plan.rules.simulated) };
     let models: Vec<Model> = rows.iter().filter_map(|row| row.policy().map(model)).collect();
     let outcomes = simulate(trace, &models, until).with_context(|| trace.display().to_string())?;
+    let asked = match outcomes.iter().find_map(Simulated::peak_asked) {
+        Some(asked) => asked,
+        None => peak_asked(trace, until).with_context(|| trace.display().to_string())?,
+    };
     for (row, outcome) in rows.iter_mut().zip(&outcomes) {
-        outcome.fill(row);
+        outcome.fill(row, asked);
     }
-    let peak_asked = outcomes.iter().map(|outcome| outcome.peak_asked()).max();
-    comparison.trace.peak_asked = peak_asked.unwrap_or_default();
+    comparison.trace.peak_asked = asked;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use heapwright_replay::history::Census;
 use heapwright_replay::{Model, Outcome, Profile, profile, replay};
 use heapwright_trace::Reader;
 
@@ -44,19 +45,24 @@ fn open(trace: &Path, until: &Interruption) -> Result<Reader<'static>> {
     Ok(Reader::new(BufReader::new(until.open(trace)?))?.up_to_damage())
 }
 
+/// Returns the most bytes that a trace asks for at one time, whether there is room for them or not.
+pub fn peak_asked(trace: &Path, until: &Interruption) -> Result<u64> {
+    Ok(Census::take(&mut open(trace, until)?)?.peak_requested.0)
+}
+
 impl Simulated {
-    /// Returns the peak of the live bytes, as requested.
-    pub fn peak_asked(&self) -> u64 {
-        self.outcome.peak_requested
+    /// Returns the peak of the live bytes, as requested; `None` where some requests found no place.
+    pub fn peak_asked(&self) -> Option<u64> {
+        (self.outcome.refused == 0).then_some(self.outcome.peak_requested)
     }
 
-    /// Writes the figures into the policy's row.
-    pub fn fill(&self, row: &mut Row) {
+    /// Writes the figures into the row of the policy, of a trace that asks for `asked` bytes at one time.
+    pub fn fill(&self, row: &mut Row, asked: u64) {
         let Simulated { outcome, profile, odd_reason } = self;
         let at_peak = profile.at_peak.as_ref();
         let mut set = |metric, figure: Option<f64>| row.set(metric, figure.map(Estimate::exact));
         set(Metric::Heap, Some(outcome.peak_heap as f64));
-        set(Metric::HeapOverAsked, outcome.peak_over_requested());
+        set(Metric::HeapOverAsked, (asked > 0).then(|| outcome.peak_heap as f64 / asked as f64));
         set(Metric::External, at_peak.and_then(|moment| moment.external_fragmentation));
         set(Metric::ExternalMean, profile.mean(|moment| moment.external_fragmentation));
         set(Metric::Internal, at_peak.and_then(|moment| moment.internal_fragmentation));

@@ -1,6 +1,6 @@
 //! Samples of a heap during a replay: at its peak length, and at evenly spaced events.
 
-use heapwright_placement::Engine;
+use heapwright_placement::{Engine, Growth};
 use heapwright_trace::Reader;
 
 use crate::error::ReplayError;
@@ -48,7 +48,8 @@ impl Moment {
 /// Samples of a heap during a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The first moment at which the heap had its peak length; `None` if the heap was always empty.
+    /// The first moment at which the heap had its peak length, or, in a fixed region, the most requested bytes; `None`
+    /// if the heap was always empty.
     pub at_peak: Option<Moment>,
     /// Samples at evenly spaced events, including the last.
     pub moments: Vec<Moment>,
@@ -75,7 +76,7 @@ pub fn profile(trace: &mut Reader<'_>, model: &Model, outcome: &Outcome, moments
     let mut profile = Profile { at_peak: None, moments: Vec::new() };
     while let Some(event) = trace.next_event()? {
         simulation.apply(&event);
-        if profile.at_peak.is_none() && outcome.peak_heap > 0 && is_as_long(&simulation, outcome.peak_heap) {
+        if profile.at_peak.is_none() && outcome.peak_heap > 0 && is_peak(&simulation, model.rules.growth, outcome) {
             profile.at_peak = Some(Moment::of(&simulation));
         }
         if simulation.events().is_multiple_of(stride) || simulation.events() == outcome.events {
@@ -85,8 +86,12 @@ pub fn profile(trace: &mut Reader<'_>, model: &Model, outcome: &Outcome, moments
     Ok(profile)
 }
 
-fn is_as_long(simulation: &Simulation, heap: u64) -> bool {
-    simulation.engine().heap_size() as u64 >= heap
+/// Whether the heap is as long as it becomes. A region has one length: there, whether as much is requested as ever is.
+pub(crate) fn is_peak(simulation: &Simulation, growth: Growth, outcome: &Outcome) -> bool {
+    match growth {
+        Growth::Fixed => simulation.requested() == outcome.peak_requested,
+        _ => simulation.engine().heap_size() as u64 >= outcome.peak_heap,
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +101,17 @@ mod tests {
 
     use super::*;
     use crate::whole::replay;
+
+    #[test]
+    fn the_peak_of_a_region_is_when_most_is_requested() {
+        let trace = trace();
+        let rules = heapwright_placement::Rules { growth: Growth::Fixed, ..heapwright_placement::Rules::default() };
+        let model = Model { capacity: 4096, ..Model::with(PolicyKind::First, rules) };
+        let outcome = replay(&mut Reader::new(&trace[..]).unwrap(), &model).unwrap();
+        let profile = profile(&mut Reader::new(&trace[..]).unwrap(), &model, &outcome, 1).unwrap();
+        let at_peak = profile.at_peak.unwrap();
+        assert_eq!((at_peak.heap, at_peak.event, at_peak.requested), (4096, 4, 152));
+    }
 
     /// Allocates four blocks, frees the first and the third, allocates one that fits neither hole, then frees all.
     fn trace() -> Vec<u8> {

@@ -16,6 +16,7 @@ use super::sites::SiteClasses;
 use crate::error::ReplayError;
 use crate::model::Model;
 use crate::outcome::Outcome;
+use crate::profile::is_peak;
 use crate::simulation::Simulation;
 
 /// The resolution of a history.
@@ -169,16 +170,8 @@ impl<'t> Observer<'t> {
         self.heap.push(counters.heap_size);
         self.live.push(counters.live);
         self.holes.push(counters.holes);
-        if self.peak.is_none() && self.is_peak(counters.heap_size) {
+        if self.peak.is_none() && is_peak(&self.simulation, self.growth, self.outcome) {
             self.peak = Some(Moment::of(&self.simulation));
-        }
-    }
-
-    #[inline]
-    fn is_peak(&self, heap: u64) -> bool {
-        match self.growth {
-            Growth::Fixed => self.simulation.requested() == self.outcome.peak_requested,
-            _ => heap == self.outcome.peak_heap,
         }
     }
 
