@@ -252,7 +252,7 @@ impl Runs {
         for (at, run) in runs {
             match run {
                 Ok(run) => confirmation.rows[at].runs.push(run),
-                Err(error) => confirmation.rows[at].note = Some(format!("{error:#}")),
+                Err(error) => confirmation.rows[at].note = Some(format!("{error:#}").trim().to_owned()),
             }
         }
         // Without the system's malloc there is nothing to compare with.

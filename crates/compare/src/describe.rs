@@ -41,6 +41,9 @@ impl Comparison {
                 .to_owned()
         });
         let ruled = self.settings.rules.as_ref().map(|rules| format!("The policies' rules: {rules}."));
+        let confirmed = self.confirmation.iter().flat_map(|confirmation| &confirmation.rows);
+        let unconfirmed =
+            confirmed.filter_map(|row| Some(format!("{}, the program itself: {}", row.name, row.note.as_ref()?)));
         let slow = self.rows.iter().filter_map(|row| {
             let reason = row.reference_engine.as_ref()?;
             Some(format!("{}: reference engine, because {reason}", row.name))
@@ -49,6 +52,7 @@ impl Comparison {
             .into_iter()
             .chain(slow)
             .chain(missing)
+            .chain(unconfirmed)
             .chain(refused)
             .chain(cut)
             .chain(timeless)

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use heapwright_host::child::{self, Job};
 use heapwright_host::interruption;
+use heapwright_host::threads::with_enough_stack;
 
 use crate::cli::Cli;
 use crate::cli::Command;
@@ -35,6 +36,11 @@ fn end_with(error: &clap::Error) -> ! {
 }
 
 fn main() -> ExitCode {
+    with_enough_stack(serve)
+}
+
+/// Does the job of a child process, or the command.
+fn serve() -> ExitCode {
     if let Some(ended) = child::serve(&JOBS) {
         return ended;
     }

@@ -233,3 +233,14 @@ fn hardening_is_enabled_on_request() {
     let refused = run(&["--harden", "--policy", "first"]);
     assert!(refused.status.code() == Some(125) && stderr(&refused).contains("--policy"), "{}", stderr(&refused));
 }
+
+/// The kernel's own peak of a process is that of the command which started it, until then the same memory.
+#[test]
+fn the_peak_of_a_program_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stats.json");
+    heapwright().args(["run", "--stats=json", "-o"]).arg(&file).args(["--", "true"]).assert().success();
+    let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let peak = said["results"][0]["counters"]["peak_resident"].as_u64().unwrap();
+    assert!((512 << 10..8 << 20).contains(&peak), "{peak}");
+}

@@ -100,6 +100,8 @@ pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_w
 pub use thread_slot::ThreadEnd;
 pub use threads::is_single_threaded;
 pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks};
-pub use usage::{Usage, are_huge_pages_off, own_usage, resident_files, stat_field, thread_usage, usage_of};
+pub use usage::{
+    Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_of,
+};
 pub use waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
 pub use window::Window;

@@ -6,6 +6,7 @@ use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::output::Line;
 use crate::pages::page_size;
+use crate::process::peak_resident;
 use crate::segment::SegmentFile;
 use crate::ticks::now_nanoseconds;
 use crate::waiting::uncancelled;
@@ -68,10 +69,22 @@ pub fn usage_of(process: u32) -> Option<Usage> {
 /// Returns the bytes of files, programs and libraries, that are resident in the calling process.
 #[must_use]
 pub fn resident_files() -> Option<u64> {
+    status_bytes(b"RssFile:")
+}
+
+/// Returns the peak of the resident memory of the calling process since it began its program, in bytes. Without `/proc`
+/// it is that of the process, which may have been another program's before.
+#[must_use]
+pub fn peak_of_program() -> Option<u64> {
+    status_bytes(b"VmHWM:").or_else(peak_resident)
+}
+
+/// Returns the bytes in the line of the process's status that begins with `name`.
+fn status_bytes(name: &[u8]) -> Option<u64> {
     errno_kept(|| {
         let mut text = [0; 4096];
         let text = read(c"/proc/self/status", &mut text).ok()?;
-        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"RssFile:"))?;
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
         Some(number(line.strip_suffix(b"kB")?.trim_ascii())? * 1024)
     })
 }

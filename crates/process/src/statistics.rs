@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 
 use heapwright_cached as cached;
 use heapwright_heaps::{Counters, HoleStats, PageReturns};
-use heapwright_os::{Line, Output, peak_resident, process_id, program_name, uncancelled};
+use heapwright_os::{Line, Output, peak_of_program, process_id, program_name, uncancelled};
 
 use crate::classes::{self, ClassLine};
 use crate::decimal::Decimal;
@@ -79,7 +79,7 @@ impl Figures {
             ("live_requested", "live requested bytes", self.counters.as_ref().and_then(Counters::live_requested)),
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
             ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),
-            ("peak_resident", "peak resident bytes", peak_resident()),
+            ("peak_resident", "peak resident bytes", peak_of_program()),
             ("limit", "memory limit bytes", None),
             ("relieved", "purges near the limit", None),
         ]
@@ -122,7 +122,7 @@ impl Figures {
             ("live_requested", "live requested bytes", None),
             ("bad_frees", "bad frees ignored", Some(self.bad_frees)),
             ("bytes_returned", "bytes purged", self.returns.map(|returns| returns.bytes)),
-            ("peak_resident", "peak resident bytes", peak_resident()),
+            ("peak_resident", "peak resident bytes", peak_of_program()),
             ("limit", "memory limit bytes", cached::known_limit()),
             ("relieved", "purges near the limit", Some(cached::times_scarce())),
         ]

@@ -11,7 +11,8 @@ use crate::error::ReplayError;
 
 /// The events of a trace, for many replays: kept in memory at some 8 bytes each, or read from the file each time.
 ///
-/// Leaves out what does not affect placement: threads, requests that failed in the program, and kinds of calls.
+/// Leaves out what does not affect placement: kinds of calls, the numbers of threads, and the sizes of requests that
+/// failed in the program.
 ///
 /// ```
 /// use heapwright_placement::PolicyKind;
@@ -40,6 +41,8 @@ enum EventSource {
 const ALLOCATE: u64 = 0;
 const FREE: u64 = 1;
 const RESIZE: u64 = 2;
+/// An event that changes no block.
+const OTHER: u64 = 3;
 /// The bit positions of the alignment and size of a request, and of the block number of a free or resize.
 const ALIGN: u32 = 2;
 const SIZE: u32 = 8;
@@ -126,7 +129,7 @@ fn encode(event: &Event, words: &mut Vec<u64>) -> Option<()> {
         }
         Event::Free { block } => words.push(above(block, BLOCK)? | FREE),
         Event::Resize { block, size, .. } => words.extend([above(block, BLOCK)? | RESIZE, size]),
-        _ => {}
+        Event::Failed { .. } | Event::Thread { .. } => words.push(OTHER),
     }
     Some(())
 }
@@ -167,6 +170,7 @@ impl Iterator for Decoder<'_> {
                 align: 1 << (word >> ALIGN & 63),
             },
             FREE => Event::Free { block: word >> BLOCK },
+            OTHER => Event::Failed { size: 0, align: 1 },
             _ => Event::Resize { block: word >> BLOCK, size: self.word()?, becomes: self.new_block() },
         })
     }
@@ -193,6 +197,7 @@ mod tests {
             Event::Resize { block: 0, becomes: 1, size: u64::MAX },
             Event::Allocate { block: 2, kind: Kind::Malloc, size: 0, align: 1 },
             Event::Free { block: 1 },
+            Event::Failed { size: 0, align: 1 },
             Event::Free { block: (1 << 62) - 1 },
         ];
         assert_eq!(all(&Recording::of(events)), events);
