@@ -239,7 +239,8 @@ fn hardening_is_enabled_on_request() {
 fn the_peak_of_a_program_is_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("stats.json");
-    heapwright().args(["run", "--stats=json", "-o"]).arg(&file).args(["--", "true"]).assert().success();
+    let words = ["run", "--stats=json", "-o", file.to_str().unwrap(), "--", "true"];
+    assert!(heapwright().args(words).status().unwrap().success());
     let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let peak = said["results"][0]["counters"]["peak_resident"].as_u64().unwrap();
     assert!((512 << 10..8 << 20).contains(&peak), "{peak}");
