@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use heapwright_show::number::{bytes, grouped};
-use heapwright_show::table::Table;
+use heapwright_show::table::{Cell, Table};
 use heapwright_show::terminal;
 use serde::Serialize;
 
@@ -31,8 +31,9 @@ pub struct Growth {
     pub sizes: BTreeMap<u64, Change>,
     /// Change of the program's bytes in each arena.
     pub arenas: BTreeMap<usize, i64>,
-    /// By size: blocks that were made after the first picture, and were in the picture before and are in this one.
-    pub kept: BTreeMap<u64, SizeClass>,
+    /// By size: blocks that were made after the first picture, and were in the picture before and are in this one;
+    /// `None` where blocks cannot be told apart.
+    pub kept: Option<BTreeMap<u64, SizeClass>>,
 }
 
 /// Compares pictures of one process.
@@ -71,8 +72,9 @@ impl History {
             growth.arenas.insert(number, difference(live(now, number), live(before, number)));
         }
         let first = self.first.as_deref().unwrap_or_default();
+        let kept = growth.kept.insert(BTreeMap::new());
         for block in now.blocks.iter().filter(|block| is_in(&before.blocks, block) && !is_in(first, block)) {
-            growth.kept.entry(class_of(block.bytes)).or_default().add(block.bytes);
+            kept.entry(class_of(block.bytes)).or_default().add(block.bytes);
         }
         growth
     }
@@ -110,10 +112,15 @@ pub fn text(picture: &Picture, growth: Option<&Growth>) -> String {
     sizes.sort_by_key(|(_, change)| std::cmp::Reverse(change.bytes.unsigned_abs()));
     let mut table = Table::new(["blocks of", "change", "bytes", "new and kept", "bytes"]);
     for (size, change) in sizes.into_iter().take(ROWS) {
-        let kept = growth.kept.get(size).copied().unwrap_or_default();
+        let kept = growth.kept.as_ref().map(|kept| kept.get(size).copied().unwrap_or_default());
+        let [kept_blocks, kept_bytes] = match kept {
+            Some(kept) => [grouped(kept.blocks).into(), bytes(kept.bytes).into()],
+            None => [Cell::missing(), Cell::missing()],
+        };
         let name = if *size <= 1024 { format!("{size} B") } else { format!("up to {}", bytes(*size)) };
-        let count = format!("{:+}", change.blocks);
-        table.row([name, count, signed(change.bytes), grouped(kept.blocks), bytes(kept.bytes)]);
+        let sign = if change.blocks < 0 { "-" } else { "+" };
+        let count = format!("{sign}{}", grouped(change.blocks.unsigned_abs()));
+        table.row([name.into(), count.into(), signed(change.bytes).into(), kept_blocks, kept_bytes]);
     }
     if !growth.sizes.is_empty() {
         text += &format!("\n{table}");

@@ -14,22 +14,29 @@ pub fn verdict(picture: &Picture, heap: &HeapFigures) -> String {
     match heap.live {
         Some(live) => {
             text += &format!("Its blocks are {}. ", bytes(live));
-            if live as f64 >= picture.rss as f64 * MOST {
+            // Programs allocate more than they touch.
+            let present = heap.heap_size.map_or(picture.rss, |_| heap.resident + heap.mapped_bytes.unwrap_or(0));
+            let touched = live.min(present.saturating_sub(trim.unwrap_or(0)));
+            if touched as f64 >= picture.rss as f64 * MOST {
                 text += "Most of this is the program's own live memory: no setting of malloc brings it down. ";
             }
         }
         None => text += "The bytes of its blocks are not known. ",
     }
-    text += &format!("malloc_trim(0) would give back at most {}.", bytes(trim));
+    text += &match trim {
+        Some(trim) => format!("malloc_trim(0) would give back at most {}.", bytes(trim)),
+        None => "What malloc_trim(0) would give back is not known.".to_owned(),
+    };
     if !heap.sharp {
         text += " The program worked on its heap while it was read: the figures mix moments.";
     }
     text
 }
 
-/// Returns the bytes in memory that contain no block.
-fn gives_back(heap: &HeapFigures) -> u64 {
-    heap.resident_holes + heap.idle.unwrap_or(0)
+/// Returns the bytes in memory that contain no block; `None` for a heap whose slabs cannot be read.
+fn gives_back(heap: &HeapFigures) -> Option<u64> {
+    heap.live?;
+    Some(heap.resident_holes + heap.idle.unwrap_or(0))
 }
 
 /// Returns the tables.
@@ -48,7 +55,8 @@ fn figures(heap: &HeapFigures) -> String {
         ("blocks", heap.blocks, heap.live, None),
         ("of them with mappings of their own", heap.mapped_blocks, heap.mapped_bytes, None),
         ("in thread caches", None, heap.cached, None),
-        ("free in slabs", None, heap.free_in_slabs, heap.idle),
+        ("free in slabs", None, heap.free_in_slabs, None),
+        ("pages of slabs without blocks", None, None, heap.idle),
         ("holes", Some(heap.holes), Some(heap.hole_bytes), Some(heap.resident_holes)),
     ];
     for (name, number, length, resident) in rows {
@@ -59,8 +67,13 @@ fn figures(heap: &HeapFigures) -> String {
 
 fn remedies(heap: &HeapFigures) -> String {
     let mut table = Table::aligned([("what would help", Side::Left), ("gives back", Side::Right), ("", Side::Left)]);
-    let trim = bytes(gives_back(heap));
-    table.row(["malloc_trim(0), now".to_owned(), trim, "at most: holes and pages without blocks".to_owned()]);
+    if let Some(trim) = gives_back(heap) {
+        table.row([
+            "malloc_trim(0), now".to_owned(),
+            bytes(trim),
+            "at most: holes and pages without blocks".to_owned(),
+        ]);
+    }
     let in_heap = heap.live.map(|live| live.saturating_sub(heap.mapped_bytes.unwrap_or(0)));
     if let Some(live) = in_heap.filter(|_| heap.resident > 0) {
         let bound = bytes(heap.resident.saturating_sub(live));

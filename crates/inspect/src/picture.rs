@@ -86,6 +86,9 @@ pub struct ArenaPicture {
     pub unknown: u64,
     /// Bytes of which nothing is known because what describes them is in swap.
     pub unread: u64,
+    /// Bytes that the main arena has in other places than its top, and that are not looked into: something was in the
+    /// way of the program break.
+    pub elsewhere: u64,
     /// Bytes between blocks that the program has from the system itself, by `sbrk`.
     pub foreign: u64,
 }
@@ -177,6 +180,9 @@ pub struct Picture {
     /// What its blocks contain, when it was asked for.
     pub contents: Option<Contents>,
 }
+
+/// What the main arena may have more from the system than lies between its first chunk and its end.
+const SMALL_DIFFERENCE: u64 = 64 << 10;
 
 /// Why no heap of glibc's is found in a process whose libraries' data is in swap.
 const DATA_IN_SWAP: &str = "data of its libraries is in swap, where malloc's arenas may be, and reading would bring it \
@@ -340,11 +346,14 @@ impl Glibc {
         self.blocks.extend(&walked.listed);
         let free = walked.free.bytes + walked.fast.bytes + walked.top;
         let known = cached.unwrap_or_default();
+        let elsewhere = if number == 0 { system_bytes.saturating_sub(walked.bytes) } else { 0 };
+        // The first chunk is aligned, and the break may move while it is read.
+        let elsewhere = if elsewhere > SMALL_DIFFERENCE { elsewhere } else { 0 };
         let live = walked.used.bytes.saturating_sub(known.bytes);
         self.trim += walked.trim;
         self.trim_threshold_bound += walked.resident_top.saturating_sub(DEFAULT_THRESHOLD);
         self.mmap_threshold_estimate += walked.resident_long_holes;
-        self.compaction_bound += walked.resident.saturating_sub(live);
+        self.compaction_bound += walked.resident.saturating_sub(live) + elsewhere;
         self.arenas.push(ArenaPicture {
             number,
             system_bytes,
@@ -369,6 +378,7 @@ impl Glibc {
             inconsistencies: walked.inconsistencies,
             unknown: walked.unknown,
             unread: walked.unread,
+            elsewhere,
             foreign: walked.foreign,
         });
     }

@@ -78,7 +78,8 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
         false => String::new(),
     };
     let unread: u64 = glibc.arenas.iter().map(|arena| arena.unread).sum();
-    let least = if unread > 0 { "at least " } else { "" };
+    let elsewhere = elsewhere(glibc);
+    let least = if unread + elsewhere > 0 { "at least " } else { "" };
     let (live_bytes, free_bytes) = (bytes(live), bytes(free));
     let mut text = format!(
         "Its blocks are {least}{live_bytes}{of_them}. malloc has {least}{free_bytes} of free memory in memory. "
@@ -89,8 +90,15 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
             bytes(unread)
         );
     }
+    if elsewhere > 0 {
+        text += &format!(
+            "{} of the main arena are not looked into: something is in the way of the program break, and they lie \
+             elsewhere. ",
+            bytes(elsewhere)
+        );
+    }
     let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
-    if picture.missing > 0 {
+    if picture.missing + elsewhere > 0 {
         text += "What brings it down is not known. ";
     } else if glibc.trim as f64 >= free as f64 * MOST && share(glibc.trim) > 0.1 {
         text += &format!("malloc_trim(0) would give back {}. ", bytes(glibc.trim));
@@ -205,9 +213,14 @@ fn pins(glibc: &Glibc) -> Option<String> {
     (count > 0).then(|| table.to_string())
 }
 
+fn elsewhere(glibc: &Glibc) -> u64 {
+    glibc.arenas.iter().map(|arena| arena.elsewhere).sum()
+}
+
 fn remedies(glibc: &Glibc) -> String {
     let mut table = Table::aligned([("what would help", Side::Left), ("gives back", Side::Right), ("", Side::Left)]);
-    table.row(["malloc_trim(0), now".to_owned(), bytes(glibc.trim), String::new()]);
+    let least = if elsewhere(glibc) > 0 { "at least" } else { "" };
+    table.row(["malloc_trim(0), now".to_owned(), bytes(glibc.trim), least.to_owned()]);
     for (limit, bound) in &glibc.arena_max_bounds {
         table.row([format!("MALLOC_ARENA_MAX={limit}, from the start"), bytes(*bound), "at most".to_owned()]);
     }

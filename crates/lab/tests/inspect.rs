@@ -256,6 +256,62 @@ fn a_heap_of_this_project_is_shown_exactly() {
     }
 }
 
+#[test]
+fn what_cannot_be_known_is_not_a_figure() {
+    let subject = Subject::start(&["run"]);
+    let mut watched = inspect(&["--watch=0.1", "--json"], subject.pid()).spawn().unwrap();
+    let pictures = Deserializer::from_reader(watched.stdout.take().unwrap()).into_iter::<Value>();
+    let growth = pictures.skip(1).map(|picture| picture.unwrap()["results"][0]["growth"].clone()).next().unwrap();
+    watched.kill().unwrap();
+    watched.wait().unwrap();
+    assert!(growth["kept"].is_null() && growth["sizes"].is_object(), "{growth}");
+    let mut hardened = common::heapwright();
+    drop(subject);
+    hardened.arg("run").env("HEAPWRIGHT_HARDEN", "1").args(["--", "sh", "-c", "kill -STOP $$"]);
+    let mut hardened = hardened.stderr(Stdio::null()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", hardened.id());
+    let child = || fs::read_to_string(&children).ok()?.split_ascii_whitespace().next()?.parse::<u32>().ok();
+    let start = Instant::now();
+    while !child().is_some_and(|child| state(child) == 'T') {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        sleep(Duration::from_millis(10));
+    }
+    let shown = text(&inspect(&[], child().unwrap()).output().unwrap()).replace('\n', " ");
+    assert!(shown.contains("What malloc_trim(0) would give back is not known"), "{shown}");
+    // SAFETY: kill has no preconditions; the process is one that this test has started.
+    unsafe { libc::kill(child().unwrap() as i32, libc::SIGKILL) };
+    let _ = wait(&mut hardened);
+}
+
+/// The main arena goes on in mappings when something is in the way of the program break.
+#[test]
+fn an_arena_outside_the_program_break_is_not_denied() {
+    const BLOCKED: &str = r#"
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    int main(void) {
+        unsigned long break_at = (unsigned long)sbrk(0);
+        mmap((void *)((break_at + (1 << 20)) / 4096 * 4096), 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        for (int index = 0; index < 20000; index++) memset(malloc(500), 1, 500);
+        puts("ready"), fflush(stdout);
+        pause();
+    }
+    "#;
+    let folder = TempDir::new().unwrap();
+    let program = common::compiled(folder.path(), "blocked", BLOCKED, &["-O1", "-w", "-fno-builtin"]);
+    let mut child = Command::new(program).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let elsewhere = picture(&["--json"], child.id())["glibc"]["arenas"][0]["elsewhere"].as_u64().unwrap();
+    let shown = text(&inspect(&[], child.id()).output().unwrap()).replace('\n', " ");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(elsewhere > 8 << 20, "{elsewhere}");
+    assert!(shown.contains("of the main arena are not looked into") && !shown.contains("is not malloc's"), "{shown}");
+}
+
 /// A recorded program runs under glibc's malloc, though a library of this project is loaded.
 #[test]
 fn a_recorded_program_is_one_of_glibc() {

@@ -91,6 +91,10 @@ impl Stopped {
                     *signal = if is_for_signal { libc::WSTOPSIG(status) } else { 0 };
                     break;
                 }
+                // The main thread of a process that was killed waits for the others, which are waited for next.
+                if matches!(state::state_of(*thread as u32, *thread as u32), None | Some('Z' | 'X')) {
+                    break;
+                }
                 if Instant::now() >= until {
                     return Some(*thread);
                 }

@@ -93,6 +93,8 @@ pub struct Walked {
     pub fast: SizeClass,
     /// Bytes of the top chunk.
     pub top: u64,
+    /// Bytes of the segments.
+    pub bytes: u64,
     /// Bytes in memory.
     pub resident: u64,
     /// Bytes in swap.
@@ -137,6 +139,7 @@ pub struct Walked {
 pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: bool, listing: Listing) -> Walked {
     let mut walked = Walked { list_steps: LIST_STEPS, ..Walked::default() };
     let bytes: u64 = arena.segments.iter().map(|segment| segment.range.end - segment.range.start).sum();
+    walked.bytes = bytes;
     walked.map.cell_bytes = (bytes / MAP_CELLS).next_multiple_of(PAGE).max(PAGE);
     for segment in &arena.segments {
         let states = states(memory, &segment.range);
