@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use heapwright_host::child::{self, Job};
 use heapwright_host::interruption;
+use heapwright_show::usage::{self, Misuse};
 
 use crate::cli::Cli;
 use crate::cli::Command;
@@ -75,6 +76,9 @@ fn main() -> ExitCode {
         if interruption::came() {
             heapwright_show::eprintln!("heapwright: interrupted");
             return interruption::exit_code();
+        }
+        if error.is::<Misuse>() {
+            usage::refuse(&format!("{error:#}"));
         }
         heapwright_show::eprintln!("heapwright: {error:#}");
         ExitCode::from(FAILED)
