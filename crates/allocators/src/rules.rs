@@ -11,11 +11,15 @@ use heapwright_placement::PolicyKind;
 use heapwright_rules::{Growth, Invalid, NAMES, Only, RuleSet};
 use heapwright_show::number::{parse_bytes, parse_short_bytes};
 use heapwright_show::shell::quoted;
+use heapwright_show::usage::Misuse;
 
 use crate::policy;
 
 /// The longest file of rules, in bytes: one that is longer is something else.
 const LONGEST_FILE: u64 = 64 << 10;
+
+/// Why rules with a fixed region of no length are none.
+pub const NO_LENGTH: &str = "these rules have a fixed region: give its length, as in --region 64KiB";
 
 /// The rules of a heap: a set, and single rules, which go before it.
 #[derive(Args, Clone, Debug, Default)]
@@ -88,16 +92,21 @@ impl RuleArguments {
         texts || lengths || sizes.iter().any(Option::is_some)
     }
 
+    /// Returns the file that `--rules` names, if it names none of the sets.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.rules.as_deref().filter(|named| heapwright_rules::named(named).is_none()).map(Path::new)
+    }
+
     /// Returns these rules; those that are not named are those of `base`.
     ///
     /// # Errors
     /// What is wrong, in which file and line.
     pub fn over(&self, base: RuleSet) -> Result<RuleSet> {
         let set = self.of_any_length(base)?;
-        ensure!(
-            set.rules.growth != Growth::Fixed || set.limit.is_some(),
-            "these rules have a fixed region: give its length, as in --region 64KiB"
-        );
+        if set.rules.growth == Growth::Fixed && set.limit.is_none() {
+            bail!(Misuse(NO_LENGTH.to_owned()));
+        }
         Ok(set)
     }
 
@@ -109,7 +118,7 @@ impl RuleArguments {
         let mut set = self.rules.as_deref().map_or(Ok(base), |named| read(named, base))?;
         for (key, value) in self.texts() {
             let text = format!("{key}={value}");
-            set = RuleSet::read(&text, set).map_err(|error| anyhow!("--{key} {value}: {error}"))?;
+            set = RuleSet::read(&text, set).map_err(|error| Misuse(format!("--{key} {value}: {error}")))?;
         }
         let RuleSet { rules, requests, .. } = &mut set;
         rules.granule = self.granule.unwrap_or(rules.granule);
@@ -124,7 +133,7 @@ impl RuleArguments {
         set.limit = length.or(set.limit);
         match set.validate() {
             Ok(()) | Err(Invalid::NoLimit) => Ok(set),
-            Err(invalid) => Err(anyhow!("{invalid}")),
+            Err(invalid) => bail!(Misuse(invalid.to_string())),
         }
     }
 }

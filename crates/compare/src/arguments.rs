@@ -23,6 +23,7 @@ use heapwright_host::destination::{Contents, Destination, STANDARD_OUTPUT};
 use heapwright_placement::PolicyKind;
 use heapwright_real::Latencies;
 use heapwright_real::Threads;
+use heapwright_run::program;
 use heapwright_show::number::parse_duration;
 
 /// The examples at the end of the help text.
@@ -222,8 +223,11 @@ impl Arguments {
     pub fn exports(&self) -> Result<Vec<(Form, Destination)>> {
         let files = [(Form::Json, &self.json), (Form::Csv, &self.csv), (Form::Markdown, &self.markdown)];
         let named = files.into_iter().filter_map(|(form, path)| Some((form, path.as_deref()?)));
+        let (program, sources) = (self.program_file(), self.sources());
+        let sources: Vec<&Path> = sources.chain(program.as_deref()).collect();
+        let destination = |path| Destination::of(path, Contents::Other, &sources);
         let exports: Vec<(Form, Destination)> =
-            named.map(|(form, path)| Ok((form, self.destination(path)?))).collect::<Result<_>>()?;
+            named.map(|(form, path)| Ok((form, destination(path)?))).collect::<Result<_>>()?;
         let keep = self.keep()?;
         let all: Vec<&Destination> = exports.iter().map(|(_, destination)| destination).chain(&keep).collect();
         Destination::ensure_apart(&all)?;
@@ -236,7 +240,14 @@ impl Arguments {
         self.keep_trace.as_ref().map(keep).transpose()
     }
 
-    fn destination(&self, path: &Path) -> Result<Destination> {
-        Destination::of(path, Contents::Other, self.trace.as_deref().as_slice())
+    /// Returns the file of the program that is recorded.
+    fn program_file(&self) -> Option<PathBuf> {
+        self.program.first().and_then(|name| program::find(name))
+    }
+
+    /// Returns the files that the command reads, without the program.
+    fn sources(&self) -> impl Iterator<Item = &Path> {
+        let libraries = self.allocator.iter().map(|peer| peer.library.as_path());
+        self.trace.as_deref().into_iter().chain(self.rules.file()).chain(self.baseline.as_deref()).chain(libraries)
     }
 }

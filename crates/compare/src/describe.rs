@@ -2,23 +2,23 @@
 
 use super::comparison::Comparison;
 use super::metric::Origin;
-use heapwright_show::number;
+use heapwright_show::number::{self, counted};
 
 impl Comparison {
     /// What was compared, where and how long, in two lines.
     pub fn headline(&self) -> String {
         let trace = &self.trace;
-        let threads = if trace.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", trace.threads) };
+        let threads = counted(trace.threads, "thread");
         let settings = &self.settings;
         let machine = self.machine.describe();
         let rounds = match settings.rounds {
             0 => "simulated only".to_owned(),
-            rounds => format!("{} in {}", counted(rounds, "round"), number::seconds(settings.seconds)),
+            rounds => format!("{} in {}", counted(rounds.into(), "round"), number::seconds(settings.seconds)),
         };
         format!(
-            "{}: {} events, {threads}, at most {} asked for at one time\n{machine}: {rounds}",
+            "{}: {}, {threads}, at most {} asked for at one time\n{machine}: {rounds}",
             trace.title(),
-            number::grouped(trace.events),
+            counted(trace.events, "event"),
             number::bytes(trace.peak_asked)
         )
     }
@@ -28,7 +28,7 @@ impl Comparison {
         let missing = self.rows.iter().filter_map(|row| Some(format!("{}: {}", row.name, row.note.as_ref()?)));
         let refused = self.rows.iter().filter(|row| row.note.is_none()).filter_map(|row| {
             let refused = row.refused.filter(|&refused| refused > 0)?;
-            Some(format!("{}: {} requests found no place", row.name, number::grouped(refused)))
+            Some(format!("{}: {} found no place", row.name, counted(refused, "request")))
         });
         let cut = (!self.trace.is_whole).then(|| "The trace was cut off: it ends before the program did.".to_owned());
         let interrupted = self
@@ -74,7 +74,7 @@ impl Comparison {
         };
         let timed = match settings.timed_rounds {
             0 => String::new(),
-            timed => format!(", of single calls of {}", counted(timed, "round")),
+            timed => format!(", of single calls of {}", counted(timed.into(), "round")),
         };
         let time = if settings.threads { "elapsed" } else { "processor" };
         let harness = match self.is_net() {
@@ -90,7 +90,7 @@ impl Comparison {
              95 % intervals; time is {time} time in malloc and free and touching the blocks, {harness}, RSS that of \
              the heap alone. Kept: metadata, caches and free pages, with rounding and holes where these are not known; \
              negative where pages were never touched. {simulated}",
-            counted(settings.rounds, "round"),
+            counted(settings.rounds.into(), "round"),
         )
     }
 }
@@ -105,8 +105,4 @@ impl Origin {
             Origin::Simulated => "simulated",
         }
     }
-}
-
-fn counted(number: u32, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -9,6 +9,7 @@ use super::fragmentation::fragmentation;
 use super::pace::comparisons;
 use super::rival::{MOST_NOISE, Rival};
 use super::row::Row;
+use heapwright_show::number::counted;
 use heapwright_stats::{FEWEST, fewest_for};
 
 /// A verdict and its reasons.
@@ -112,7 +113,8 @@ fn few_rounds(comparison: &Comparison, rivals: &[Rival]) -> Option<(String, Stri
         let why = format!("there are no intervals from so few rounds ({rounds}; it takes {FEWEST})");
         Some((why, more))
     } else if rounds < needed {
-        let why = format!("{rounds} rounds cannot decide among {}, {needed} can", counted(rivals.len(), "rival"));
+        let why =
+            format!("{rounds} rounds cannot decide among {}, {needed} can", counted(rivals.len() as u64, "rival"));
         Some((why, more))
     } else {
         None
@@ -301,10 +303,6 @@ impl Comparison {
         let command = act::confirm(self);
         command.map_or_else(String::new, |command| format!("To measure the program itself: `{command}`."))
     }
-}
-
-fn counted(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

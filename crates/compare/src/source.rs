@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use heapwright_host::destination::Destination;
+use heapwright_host::files::ensure_rereadable;
 use heapwright_host::temporary::Folder;
 use heapwright_recording as record;
 use heapwright_recording::{Options, Recording};
@@ -31,6 +32,7 @@ impl Source {
     /// # Errors
     /// When it cannot be opened; with a hint, if it is a program.
     pub fn file(path: &Path) -> Result<Source> {
+        ensure_rereadable(path)?;
         match File::open(path) {
             Ok(_) => Ok(Source { path: path.to_owned(), elapsed: None, _folder: None }),
             Err(_) if program::find(path.as_os_str()).is_some() => {
@@ -81,14 +83,14 @@ impl Source {
 /// Says whose trace is taken, and what must be known of it.
 fn tell(recording: &Recording) {
     let main = recording.main();
-    let events = number::grouped(main.figures.events());
+    let events = number::counted(main.figures.events(), "event");
     let time = number::seconds(recording.elapsed.as_secs_f64());
-    heapwright_show::eprintln!("heapwright: recorded {} [{}], {events} events, in {time}", main.program, main.pid);
+    heapwright_show::eprintln!("heapwright: recorded {} [{}], {events}, in {time}", main.program, main.pid);
     let others: Vec<String> = recording
         .traces
         .iter()
         .filter(|other| other.pid != main.pid || other.image != main.image)
-        .map(|other| format!("{} ({} events)", other.program, number::grouped(other.figures.events())))
+        .map(|other| format!("{} ({})", other.program, number::counted(other.figures.events(), "event")))
         .collect();
     if !others.is_empty() {
         const LISTED: usize = 5;
@@ -101,8 +103,8 @@ fn tell(recording: &Recording) {
     }
     if !main.is_whole() {
         heapwright_show::eprintln!(
-            "heapwright: the recording is not complete: {} calls are missing",
-            number::grouped(main.lost)
+            "heapwright: the recording is not complete, without {} that followed",
+            number::counted(main.lost, "call")
         );
     }
     if !recording.status.success() {

@@ -1,9 +1,9 @@
 //! File systems, locks on files, and capabilities of programs.
 
-use std::fs::File;
+use std::fs::{self, File, FileType};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, SeekFrom, StatVfsMountFlags, flock, getxattr, seek, statvfs};
@@ -18,6 +18,21 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
         return Err(io::Error::other("it is a directory, a pipe or a device, not a plain file"));
     }
     Ok(file)
+}
+
+/// Checks that a file can be read more than once, as pipes cannot.
+///
+/// # Errors
+/// That it cannot, and what to do. A file that is not there is reported by opening it.
+pub fn ensure_rereadable(path: &Path) -> io::Result<()> {
+    let is_read_once = |kind: FileType| kind.is_fifo() || kind.is_char_device() || kind.is_socket();
+    if fs::metadata(path).is_ok_and(|found| is_read_once(found.file_type())) {
+        let name = path.display();
+        let message =
+            format!("{name} can be read only once, and this command reads a trace several times: save it as a file");
+        return Err(io::Error::other(message));
+    }
+    Ok(())
 }
 
 /// Returns the path of a file of `process` beside `path`: `T.PID.hwt` beside `T.hwt`.
@@ -81,6 +96,17 @@ mod tests {
     fn a_folder_with_programs_may_hold_code() {
         assert!(!forbids_code(Path::new("/usr/bin")));
         assert!(forbids_code(Path::new("/usr/bin\0")));
+    }
+
+    #[test]
+    fn pipes_are_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, pipe] = ["file", "pipe"].map(|name| folder.path().join(name));
+        fs::write(&file, "").unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for (path, is_rereadable) in [(&file, true), (&pipe, false), (&folder.path().join("nothing"), true)] {
+            assert_eq!(ensure_rereadable(path).is_ok(), is_rereadable, "{}", path.display());
+        }
     }
 
     #[test]

@@ -10,7 +10,9 @@ use signal_hook::low_level;
 
 use crate::temporary;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, geteuid, kill_process, kill_process_group, setrlimit, setsid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, geteuid, getrlimit, kill_process, kill_process_group, setrlimit, setsid,
+};
 
 /// Returns the effective user id of this process.
 pub fn effective_user() -> u32 {
@@ -89,6 +91,11 @@ pub fn end_with_the_reader(error: &io::Error) {
         temporary::remove_all();
         end_by_signal(libc::SIGPIPE);
     }
+}
+
+/// Returns the length to which files of this process and those that it starts are limited, in bytes.
+pub fn longest_file() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
 }
 
 /// Ends this process by `signal`, without a core file. Returns only if the signal does not end it.

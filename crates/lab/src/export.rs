@@ -64,7 +64,7 @@ fn export_profile(trace: &Path, destination: &Destination) -> Result<ExitCode> {
     let mut draft = destination.draft()?;
     let stacks = pprof::write(&analysis, BufWriter::new(&mut draft))?;
     draft.keep()?;
-    heapwright_show::eprintln!("heapwright: {} stacks as {PPROF}", number::grouped(stacks));
+    heapwright_show::eprintln!("heapwright: {} as {PPROF}", number::counted(stacks, "stack"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,7 +78,7 @@ fn export_timeline(trace: &Path, destination: &Destination) -> Result<ExitCode> 
     let mut draft = destination.draft()?;
     let points = export::export_timeline(&timeline, open(trace)?, BufWriter::new(&mut draft)).with_context(name)?;
     draft.keep()?;
-    heapwright_show::eprintln!("heapwright: {} points as {PERFETTO}", number::grouped(points));
+    heapwright_show::eprintln!("heapwright: {} as {PERFETTO}", number::counted(points, "point"));
     let note = match timeline.clock() {
         Clock::Recorded => return Ok(ExitCode::SUCCESS),
         Clock::Sampled => "times between two samples of the process are interpolated; `record --times` records them",

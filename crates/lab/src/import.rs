@@ -77,8 +77,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for &process in others {
         let output = path_for_process(&arguments.output, &process.to_string());
         let summary = import_process(arguments, Some(process), &output)?;
-        let events = number::grouped(summary.events);
-        heapwright_show::println!("{}: process {process}, {events} events", output.display());
+        let events = number::counted(summary.events, "event");
+        heapwright_show::println!("{}: process {process}, {events}", output.display());
     }
     if first.not_understood.count > 0 {
         heapwright_show::eprintln!("heapwright: a part of {} was not understood", arguments.source.display());
@@ -126,10 +126,10 @@ fn explain(error: ImportError, source: &Path) -> anyhow::Error {
 
 fn print(summary: &Summary) {
     heapwright_show::println!(
-        "{} events from {} lines; {} lines say nothing about blocks",
-        number::grouped(summary.events),
-        number::grouped(summary.lines),
-        number::grouped(summary.passed_over)
+        "{} from {}; {} not about blocks",
+        number::counted(summary.events, "event"),
+        number::counted(summary.lines, "line"),
+        number::counted(summary.passed_over, "line")
     );
     if let Some(Format::Memray | Format::Jemalloc) = summary.format {
         heapwright_show::println!(
@@ -138,19 +138,19 @@ fn print(summary: &Summary) {
         );
     }
     if summary.of_other_processes > 0 {
-        let lines = number::grouped(summary.of_other_processes);
-        heapwright_show::println!("{lines} lines are of other processes");
+        let lines = number::counted(summary.of_other_processes, "line");
+        heapwright_show::println!("of other processes: {lines}");
     }
     if summary.before > 0 {
         heapwright_show::println!(
-            "{} blocks were live before the trace and are allocated first",
-            number::grouped(summary.before)
+            "live before the trace, and allocated first: {}",
+            number::counted(summary.before, "block")
         );
     }
     if summary.sites_left_out > 0 {
         heapwright_show::println!(
-            "{} call sites are left out: there are too many",
-            number::grouped(summary.sites_left_out)
+            "left out, because there are too many: {}",
+            number::counted(summary.sites_left_out, "call site")
         );
     }
     print_left_out("not understood", &summary.not_understood);
@@ -162,7 +162,7 @@ fn print_left_out(what: &str, left_out: &LeftOut) {
     if left_out.count == 0 {
         return;
     }
-    heapwright_show::println!("{} lines {what}, such as", number::grouped(left_out.count));
+    heapwright_show::println!("{} {what}, such as", number::counted(left_out.count, "line"));
     for (line, text) in &left_out.first {
         heapwright_show::println!("  line {line}: {}", text.escape_debug());
     }

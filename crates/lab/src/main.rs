@@ -12,6 +12,7 @@ use clap::{CommandFactory, Parser};
 use heapwright_host::child::{self, Job};
 use heapwright_host::interruption;
 use heapwright_host::threads::with_enough_stack;
+use heapwright_show::usage::{self, Misuse};
 
 use crate::cli::Cli;
 use crate::cli::Command;
@@ -81,6 +82,9 @@ fn serve() -> ExitCode {
         if interruption::came() {
             heapwright_show::eprintln!("heapwright: interrupted");
             return interruption::exit_code();
+        }
+        if error.is::<Misuse>() {
+            usage::refuse(&format!("{error:#}"));
         }
         heapwright_show::eprintln!("heapwright: {error:#}");
         ExitCode::from(FAILED)

@@ -179,10 +179,10 @@ fn print(script: &Script, rows: &[Row], fidelity: Option<Fidelity>) {
         heapwright_show::print!("\n{}", latencies(rows));
     }
     heapwright_show::println!(
-        "\n{} events, {} calls; at most {} requested at one time. RSS is that of the heap alone; no-op is the cost \
+        "\n{}, {}; at most {} requested at one time. RSS is that of the heap alone; no-op is the cost \
          of the replay itself.",
-        number::grouped(script.events()),
-        number::grouped(script.operations()),
+        number::counted(script.events(), "event"),
+        number::counted(script.operations(), "call"),
         number::bytes(script.peak_requested())
     );
     if script.left_out() > 0 {

@@ -12,6 +12,7 @@ use heapwright_simulate::choice::{HeapArguments, open};
 use serde::Serialize;
 
 use heapwright_allocators::policy;
+use heapwright_host::files::ensure_rereadable;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
@@ -78,6 +79,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return arguments.real.run(&arguments.trace, &arguments.policy, &rules, arguments.json);
     }
     let models = arguments.heap.models(&arguments.policy)?;
+    if models.len() > 1 {
+        ensure_rereadable(&arguments.trace)?;
+    }
     let progress = Progress::new("replay", models.len());
     let mut rows = Vec::new();
     for model in models {
@@ -124,8 +128,8 @@ fn print(rows: &[Row]) {
     heapwright_show::print!("{table}");
     if let Some(Row { outcome, .. }) = rows.first() {
         heapwright_show::println!(
-            "\n{} events; at most {} requested at one time. External fragmentation and holes are those at the end.",
-            number::grouped(outcome.events),
+            "\n{}; at most {} requested at one time. External fragmentation and holes are those at the end.",
+            number::counted(outcome.events, "event"),
             number::bytes(outcome.peak_requested)
         );
     }

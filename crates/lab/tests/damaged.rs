@@ -62,8 +62,17 @@ fn every_command_reads_up_to_the_damage() {
     let place = whole.len() * 3 / 4;
     flipped[place] ^= 1;
     let cut = whole[..place].to_vec();
-    for (bytes, why) in [(&flipped, "damaged"), (&cut, "ends inside"), (&whole, "")] {
-        let commands = if why == "damaged" { &COMMANDS[..] } else { &COMMANDS[..1] };
+    let twice = [&whole[..], &whole].concat();
+    let more = [&whole[..], b"!"].concat();
+    let follow = format!("{} bytes follow the end of the trace", whole.len());
+    for (bytes, why) in [
+        (&flipped, "damaged"),
+        (&twice, &follow),
+        (&cut, "ends inside"),
+        (&more, "1 byte follows the end of the trace"),
+        (&whole, ""),
+    ] {
+        let commands = if [&flipped, &twice].contains(&bytes) { &COMMANDS[..] } else { &COMMANDS[..1] };
         for words in commands {
             let folder = TempDir::new().unwrap();
             fs::write(folder.path().join("t"), bytes).unwrap();

@@ -78,7 +78,7 @@ fn each_process_of_a_log_becomes_a_trace() {
 fn a_device_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let said = stdout(&import("pytorch.pickle", &["--device", "1"], folder.path()));
-    assert!(said.contains("2 blocks were live before the trace"), "{said}");
+    assert!(said.contains("live before the trace, and allocated first: 2 blocks"), "{said}");
     let output = import("pytorch.pickle", &["--device", "2"], folder.path());
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("2 devices") && stderr(&output).contains("--device"), "{}", stderr(&output));

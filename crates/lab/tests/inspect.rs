@@ -272,7 +272,7 @@ fn what_cannot_be_known_is_not_a_figure() {
     let children = format!("/proc/{0}/task/{0}/children", hardened.id());
     let child = || fs::read_to_string(&children).ok()?.split_ascii_whitespace().next()?.parse::<u32>().ok();
     let start = Instant::now();
-    while !child().is_some_and(|child| state(child) == 'T') {
+    while child().is_none_or(|child| state(child) != 'T') {
         assert!(start.elapsed() < Duration::from_secs(60));
         sleep(Duration::from_millis(10));
     }

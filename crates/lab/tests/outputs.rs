@@ -91,6 +91,54 @@ fn no_command_replaces_what_it_reads() {
 }
 
 #[test]
+fn no_command_replaces_its_program_its_libraries_its_rules_or_its_baseline() {
+    let folder = TempDir::new().unwrap();
+    trace(folder.path(), "t");
+    fs::copy("/bin/true", folder.path().join("prog")).unwrap();
+    symlink("prog", folder.path().join("soft")).unwrap();
+    fs::write(folder.path().join("l.so"), "a library").unwrap();
+    fs::write(folder.path().join("r.txt"), "granule=16\n").unwrap();
+    trace(folder.path(), "s.csv.partial");
+    let made = run(folder.path(), "compare t --policies-only -p best --json base.json");
+    assert!(made.status.success(), "{}", error(&made));
+    let before = contents(folder.path());
+    for words in [
+        "compare --policies-only -p best --json ./prog -- ./prog",
+        "compare --policies-only -p best --csv soft -- ./prog",
+        "compare --policies-only -p best --markdown prog -- prog",
+        "compare t --rounds 1 -p best --allocator x=./l.so --csv l.so",
+        "compare t --policies-only --rules r.txt --json r.txt",
+        "compare t --policies-only --baseline base.json --json base.json --fail-if heap>1.05x",
+        "report --no-real -p best -o ./prog -- ./prog",
+        "report --no-real -p best -o ./prog -- soft",
+        "report t --rounds 1 -p best --allocator x=./l.so -o l.so",
+        "report t --no-real -p first --rules ./r.txt -o r.txt",
+        "run -o ./prog -- ./prog",
+        "run -o prog -- prog",
+        "run --rules r.txt -o r.txt -- true",
+        "run --library ./l.so -o l.so -- true",
+        "watch --once -o prog -- ./prog",
+        "watch --once --rules r.txt -o r.txt -- true",
+        "bench malloc --quick --only scattered --allocator x=./l.so --json l.so",
+        "bench malloc --quick --only scattered --allocator x=./l.so --chart l.so",
+    ] {
+        let mut command = command(folder.path(), words);
+        let path = std::env::join_paths([folder.path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+        let output = command.env("PATH", path).output().unwrap();
+        assert!(error(&output).contains("is read by this command"), "{words}: {}", error(&output));
+        assert!(!output.status.success(), "{words}");
+        assert!(contents(folder.path()) == before, "{words} changed a file");
+    }
+    fs::copy(folder.path().join("r.txt"), folder.path().join("r.csv")).unwrap();
+    for words in ["sweep t -p first --rules report000,r.csv -o r.csv", "sweep s.csv.partial -p first -o s.csv"] {
+        let before = contents(folder.path());
+        let output = run(folder.path(), words);
+        assert!(error(&output).contains("is read by this command"), "{words}: {}", error(&output));
+        assert!(contents(folder.path()) == before, "{words} changed a file");
+    }
+}
+
+#[test]
 fn a_trace_and_another_file_do_not_replace_each_other() {
     let folder = TempDir::new().unwrap();
     for name in ["t", "other"] {
@@ -152,6 +200,47 @@ fn a_place_that_cannot_be_written_is_refused_before_the_work() {
             assert!(start.elapsed() < Duration::from_secs(10), "{words} worked first");
         }
     }
+}
+
+#[test]
+fn pages_of_names_that_are_not_text_are_apart() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = TempDir::new().unwrap();
+    let t = trace(folder.path(), "t");
+    for name in [&b"caf\xe9"[..], b"caf\xe8"] {
+        let file = |end: &[u8]| PathBuf::from(OsStr::from_bytes(&[name, end].concat()));
+        fs::copy(&t, folder.path().join(file(b".hwt"))).unwrap();
+        let mut command = common::heapwright();
+        command.args(["report", "--no-real", "-p", "first"]).arg(file(b".hwt")).current_dir(folder.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", error(&output));
+        assert!(folder.path().join(file(b".html")).exists());
+    }
+}
+
+#[test]
+fn commands_that_read_a_trace_several_times_refuse_a_pipe() {
+    let folder = TempDir::new().unwrap();
+    let t = trace(folder.path(), "t");
+    for words in [
+        "compare /dev/stdin --policies-only -p first --json out",
+        "report /dev/stdin --no-real -p first -o out",
+        "sweep /dev/stdin -p first -o out.csv",
+        "replay /dev/stdin",
+    ] {
+        let mut cat = Command::new("cat").arg(&t).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let output = command(folder.path(), words).stdin(cat.stdout.take().unwrap()).output().unwrap();
+        cat.wait().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {}", error(&output));
+        assert!(error(&output).contains("can be read only once"), "{words}: {}", error(&output));
+        assert!(error(&output).contains("save it as a file"), "{words}: {}", error(&output));
+    }
+    let mut cat = Command::new("cat").arg(&t).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let once = command(folder.path(), "replay /dev/stdin -p first").stdin(cat.stdout.take().unwrap()).output().unwrap();
+    cat.wait().unwrap();
+    assert!(once.status.success(), "{}", error(&once));
+    assert_eq!(contents(folder.path()).len(), 1);
 }
 
 #[test]

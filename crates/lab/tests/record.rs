@@ -437,6 +437,21 @@ fn a_recorder_that_is_killed_leaves_the_program_alone() {
 }
 
 #[test]
+fn a_limit_on_files_is_the_only_reason_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    // The recorder's library is written by the first recording, which has no limit.
+    assert!(record(&trace).arg("ls").output().unwrap().status.success());
+    fs::remove_file(&trace).unwrap();
+    let script = "ulimit -f 4; exec \"$0\" record -o \"$1\" -- ls";
+    let mut limited = Command::new("bash");
+    let output = limited.args(["-c", script]).arg(heapwright().get_program()).arg(&trace).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("raise `ulimit -f`") && !said.contains("LD_PRELOAD"), "{said}");
+}
+
+#[test]
 fn a_static_program_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(

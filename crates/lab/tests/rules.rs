@@ -169,24 +169,31 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         file.to_str().unwrap().to_owned()
     };
     let (bad, twice) = (written("bad.rules", "header=x\n"), written("twice.rules", "granule=4\ngranule=8\n"));
-    for (arguments, message) in [
-        (&["--rules", "report001"][..], "these rules have a fixed region: give its length, as in --region 64KiB"),
-        (&["--rules", "report002", "-p", "best"], "these rules belong to the policy buddy: leave out --policy"),
-        (&["--rules", "report009"], "--rules report009: no such file, and no set of rules: there are report000,"),
-        (&["--granule", "8", "-p", "cached"], "cached has no rules to choose: give a policy, as in --policy first"),
-        (&["--granule", "3"], "granule"),
-        (&["--growth", "slowly"], "the value must be append, extend, fixed or pages:BYTES"),
-        (&["--rules", "/dev/null/x"], "no such file"),
-        (&["-p", "first", "--region", "15"], "the heap is too short: the least that holds a block is limit=16"),
-        (&["--rules", "report000", "--limit", "27"], "the least that holds a block is limit=28"),
-        (&["--rules", "/"], "/ cannot be read"),
-        (&["--rules", &bad], "bad.rules: line 1: header=x: the value must be a number of bytes"),
-        (&["--rules", &twice], "twice.rules: line 2: granule=8: an earlier item sets this rule: leave one of them out"),
+    for (code, arguments, message) in [
+        (2, &["--rules", "report001"][..], "these rules have a fixed region: give its length, as in --region 64KiB"),
+        (125, &["--rules", "report002", "-p", "best"], "these rules belong to the policy buddy: leave out --policy"),
+        (125, &["--rules", "report009"], "--rules report009: no such file, and no set of rules: there are report000,"),
+        (
+            125,
+            &["--granule", "8", "-p", "cached"],
+            "cached has no rules to choose: give a policy, as in --policy first",
+        ),
+        (2, &["--granule", "3"], "granule"),
+        (2, &["--growth", "slowly"], "the value must be append, extend, fixed or pages:BYTES"),
+        (125, &["--rules", "/dev/null/x"], "no such file"),
+        (2, &["-p", "first", "--region", "15"], "the heap is too short: the least that holds a block is limit=16"),
+        (2, &["--rules", "report000", "--limit", "27"], "the least that holds a block is limit=28"),
+        (125, &["--rules", "/"], "/ cannot be read"),
+        (125, &["--rules", &bad], "bad.rules: line 1: header=x: the value must be a number of bytes"),
+        (
+            125,
+            &["--rules", &twice],
+            "twice.rules: line 2: granule=8: an earlier item sets this rule: leave one of them out",
+        ),
     ] {
         let output = heapwright().arg("run").args(arguments).args(["--", "true"]).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), text.contains(message)), (Some(125), true), "{arguments:?}: {text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
+        assert_eq!((output.status.code(), text.contains(message)), (Some(code), true), "{arguments:?}: {text}");
     }
 }
 

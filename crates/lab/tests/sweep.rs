@@ -159,7 +159,7 @@ fn files_of_other_sweeps_are_left_alone() {
     let (whole, _) = sweep(&folder, "whole.csv", &["-p", "first"]);
     let fails = |output: &Path, arguments: &[&str], says: &str| {
         let before = fs::read(output).ok();
-        let done = heapwright().arg("sweep").arg(&trace).args(arguments).arg("-o").arg(output).assert().code(1);
+        let done = heapwright().arg("sweep").arg(&trace).args(arguments).arg("-o").arg(output).assert().failure();
         let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
         assert!(text.contains(says), "{text}");
         assert_eq!(fs::read(output).ok(), before);
@@ -218,9 +218,17 @@ fn rules_of_one_policy_are_swept_under_that_policy() {
     let (output, _) = sweep(&folder, "own.csv", &["--rules", "report002"]);
     let own: Vec<_> = rows(&output).into_iter().map(|row| (row["policy"].clone(), row["rules"].clone())).collect();
     assert_eq!(own, [("buddy".to_owned(), "report002".to_owned())]);
-    let (output, said) = sweep(&folder, "other.csv", &["--rules", "report002", "-p", "best"]);
-    assert!(said.contains("1 points were not simulated: these rules belong to the policy buddy"), "{said}");
-    assert_eq!(rows(&output)[0]["peak_heap"], "");
+    for (arguments, why) in [
+        (["--rules", "report002", "-p", "best"], "these rules belong to the policy buddy"),
+        (["--rules", "report001", "-p", "first"], "these rules have a fixed region: give its length, as in --region"),
+    ] {
+        let output = folder.path().join(format!("{}.csv", arguments[3]));
+        let trace = folder.path().join("a.hwt");
+        let done = heapwright().arg("sweep").arg(trace).args(arguments).arg("-o").arg(&output).assert().code(1);
+        let said = String::from_utf8(done.get_output().stdout.clone()).unwrap();
+        assert!(said.contains(&format!("not simulated: 1 point: {why}")), "{said}");
+        assert_eq!(rows(&output)[0]["peak_heap"], "");
+    }
 }
 
 #[test]
@@ -228,7 +236,7 @@ fn invalid_rules_have_rows_with_the_reason() {
     let folder = TempDir::new().unwrap();
     trace(&folder, "a.hwt", 10);
     let (output, said) = sweep(&folder, "all.csv", &["-p", "first,best", "--granule", "16,24", "--header", "0,8"]);
-    assert!(said.contains("4 points were not simulated") && said.contains("2 points were not simulated"), "{said}");
+    assert!(said.contains("not simulated: 4 points: ") && said.contains("not simulated: 2 points: "), "{said}");
     let rows = rows(&output);
     assert_eq!(rows.len(), 8);
     for row in rows {

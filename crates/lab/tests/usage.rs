@@ -6,9 +6,11 @@ use std::process::Stdio;
 
 use common::heapwright;
 
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/git.hwt");
+
 #[test]
 fn usage_errors_exit_with_2() {
-    let wrong: [&[&str]; 9] = [
+    let wrong: [&[&str]; 23] = [
         &["rnu"],
         &["run"],
         &["run", "--policy", "bset", "--", "true"],
@@ -18,6 +20,20 @@ fn usage_errors_exit_with_2() {
         &["reproduce", "--rounds", "0"],
         &["reproduce", "--seeds", "99"],
         &["completions", "tcsh"],
+        &["replay", TRACE, "--granule", "3"],
+        &["replay", TRACE, "--header", "7"],
+        &["replay", TRACE, "--align", "3"],
+        &["replay", TRACE, "--growth", "pages"],
+        &["replay", TRACE, "--region", "0"],
+        &["replay", TRACE, "--rules", "report001"],
+        &["run", "--granule", "3", "--", "true"],
+        &["sweep", TRACE, "--seed", "5..1", "-o", "q.csv"],
+        &["sweep", TRACE, "--granule", "8,,16", "-o", "q.csv"],
+        &["sweep", TRACE, "-o", "q.txt"],
+        &["merge", "q.csv", "-o", "q.txt"],
+        &["fit", TRACE, "--region", "1MiB"],
+        &["record", "-o", "-", "--", "true"],
+        &["record", "--output=-", "--", "true"],
     ];
     for arguments in wrong {
         let output = heapwright().args(arguments).output().unwrap();

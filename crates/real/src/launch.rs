@@ -73,8 +73,8 @@ fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<T
     let allowance = memory::budget()? as u64;
     ensure!(
         settings.payload == Payload::None || script.peak_written() <= allowance,
-        "the trace uses {} at one time, and {} is half of the available memory: replay it with --payload none, or \
-         simulated",
+        "the trace uses {} at one time, and {} is half of the available memory: simulate it (`compare \
+         --policies-only`, `report --no-real`), or write nothing to its blocks (`replay --real --payload none`)",
         number::bytes(script.peak_written()),
         number::bytes(allowance)
     );

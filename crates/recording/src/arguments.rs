@@ -5,7 +5,9 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
+use heapwright_host::destination::STANDARD_OUTPUT;
 use heapwright_show::number::parse_bytes;
 use heapwright_translation::Redaction;
 
@@ -40,7 +42,7 @@ of the recording was interrupted.";
 #[derive(Args)]
 pub struct Arguments {
     /// Path of the program's trace [default: PROGRAM.hwt in the current directory].
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file))]
     output: Option<PathBuf>,
 
     /// Record only processes that run a program of this name; may be repeated.
@@ -118,6 +120,15 @@ impl Arguments {
             name.push(".hwt");
             PathBuf::from(name)
         })
+    }
+}
+
+/// Parses `--output`, which is no standard output: the program writes there.
+fn file(path: PathBuf) -> Result<PathBuf, String> {
+    if path.as_os_str() == STANDARD_OUTPUT {
+        Err("a trace cannot go to standard output, where the program writes: name a file (./- is one)".to_owned())
+    } else {
+        Ok(path)
     }
 }
 

@@ -16,7 +16,10 @@ use super::room::Room;
 use super::traces::Traces;
 use heapwright_allocators::preload;
 use heapwright_host::interruption::Interruption;
+use heapwright_host::process::longest_file;
 use heapwright_run::{NotStarted, in_front, launch, program as executable};
+use heapwright_show::number;
+use heapwright_stream::Header;
 use heapwright_translation::{Library, Rate, Redaction};
 
 /// Where the program's standard output goes.
@@ -195,6 +198,10 @@ fn why_nothing(name: &OsStr, options: &Options, loaded: bool) -> String {
     }
     if loaded {
         return format!("{shown} made no malloc-family call, or has its own malloc");
+    }
+    if let Some(limit) = longest_file().filter(|&limit| limit < size_of::<Header>() as u64) {
+        let limit = number::bytes(limit);
+        return format!("files may have {limit} here, which is too short for a stream of calls: raise `ulimit -f`");
     }
     executable::obstacle_of(name)
         .unwrap_or_else(|| format!("{shown} was started without LD_PRELOAD (env -i and sudo do this)"))

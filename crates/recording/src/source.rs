@@ -42,8 +42,8 @@ impl Source {
     }
 }
 
-/// Returns the name of a trace or a program, without folders and extension.
-pub fn name(trace: Option<&Path>, program: &[OsString]) -> String {
+/// Returns the name of a trace or a program, without folders and extension, with every byte that it has.
+pub fn name(trace: Option<&Path>, program: &[OsString]) -> OsString {
     let path = trace.or_else(|| program.first().map(Path::new));
-    path.map_or_else(String::new, |path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned())
+    path.and_then(Path::file_stem).unwrap_or_default().to_owned()
 }

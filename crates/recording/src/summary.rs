@@ -32,7 +32,7 @@ pub fn print(recording: &Recording) {
         ];
         table.row(row.into_iter().chain(one.sampled.map(|sampled| number::grouped(sampled.sites))));
     }
-    let traces = if recorded.len() == 1 { "1 trace".to_owned() } else { format!("{} traces", recorded.len()) };
+    let traces = number::counted(recorded.len() as u64, "trace");
     eprintln!("heapwright: {traces} in {}", number::seconds(recording.elapsed.as_secs_f64()));
     eprintln!("{}", table.to_string().trim_end_matches('\n'));
     if let Some(more) = recorded.len().checked_sub(LISTED).filter(|&more| more > 0) {
@@ -45,7 +45,7 @@ pub fn print(recording: &Recording) {
     let remarks: Vec<String> = remarks.collect();
     remarks.iter().take(LISTED).for_each(|remark| eprintln!("heapwright: {remark}"));
     if let Some(more) = remarks.len().checked_sub(LISTED).filter(|&more| more > 0) {
-        eprintln!("heapwright: and {more} more remarks of the same kind");
+        eprintln!("heapwright: and {} more of the same kind", number::counted(more as u64, "remark"));
     }
 }
 

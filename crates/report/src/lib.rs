@@ -34,10 +34,12 @@ use heapwright_compare::Course;
 use heapwright_compare::Pace;
 use heapwright_compare::Plan;
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::files::ensure_rereadable;
 use heapwright_host::interruption;
 use heapwright_real::Latencies;
 use heapwright_real::Threads;
 use heapwright_recording::source::{self, Source};
+use heapwright_run::program;
 use heapwright_show::number;
 use heapwright_show::progress::Progress;
 use heapwright_simulate::choice::HeapArguments;
@@ -117,10 +119,21 @@ pub struct Arguments {
 
 impl Arguments {
     /// Where the page goes.
-    fn destination(&self) -> Result<Destination> {
-        let usual = || PathBuf::from(format!("{}.html", source::name(self.trace.as_deref(), &self.program)));
+    fn destination(&self, sources: &[&Path]) -> Result<Destination> {
+        let usual = || {
+            let mut name = source::name(self.trace.as_deref(), &self.program);
+            name.push(".html");
+            PathBuf::from(name)
+        };
         let place = self.output.clone().unwrap_or_else(usual);
-        Destination::of(&place, Contents::Other, self.trace.as_deref().as_slice())
+        Destination::of(&place, Contents::Other, sources)
+    }
+
+    /// Returns the files that the command reads.
+    fn sources(&self) -> Vec<PathBuf> {
+        let program = self.program.first().and_then(|name| program::find(name));
+        let named = self.trace.as_deref().into_iter().chain(self.heap.rules.file()).map(Path::to_owned);
+        named.chain(self.allocator.iter().map(|peer| peer.library.clone())).chain(program).collect()
     }
 
     /// How allocators are compared by real replays.
@@ -144,9 +157,12 @@ impl Arguments {
 
 /// Makes the page.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let destination = arguments.destination()?;
+    arguments.trace.as_deref().map_or(Ok(()), ensure_rereadable)?;
+    let sources = arguments.sources();
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    let destination = arguments.destination(&sources)?;
     if let Some(folder) = &arguments.svg {
-        svg::prepare(folder, arguments.trace.as_deref())?;
+        svg::prepare(folder, &sources)?;
     }
     let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| options.sites = Some(SAMPLED))?;
     let (report, maps) = gather(&source.trace, arguments)?;
@@ -156,7 +172,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         heapwright_show::println!("{}: {}", destination.path().display(), number::bytes(page.len() as u64));
     }
     if let Some(folder) = &arguments.svg {
-        let pictures = svg::write_all(folder, &report, &maps)?;
+        let pictures = svg::write_all(folder, &report, &maps, &sources)?;
         heapwright_show::println!("{}: {pictures} pictures", folder.display());
     }
     if interruption::came() {

@@ -23,6 +23,7 @@ use heapwright_allocators::preload;
 use heapwright_allocators::rules;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::temporary::Folder;
+use heapwright_show::usage::{self, Misuse};
 
 /// Exit code of a failure of heapwright itself, as in `env` and shells: distinct from the usual codes of programs.
 pub const FAILED: u8 = 125;
@@ -40,7 +41,10 @@ pub fn run(args: &RunArgs) -> ExitCode {
 fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
     let reports = Folder::new("run")?;
     // Checked first, so that an unwritable path fails before the program runs.
-    let check = |path: &Path| Destination::of(path, Contents::Other, &[]);
+    let program = program::find(&args.program);
+    let read = [program.as_deref(), args.rules.file(), args.library.as_deref()];
+    let sources: Vec<&Path> = read.into_iter().flatten().collect();
+    let check = |path: &Path| Destination::of(path, Contents::Other, &sources);
     let output = args.output.as_deref().map(check).transpose()?;
     let mut command = prepared(args, &reports)?;
     let finished = match launch::to_the_end(&mut command) {
@@ -113,8 +117,11 @@ pub fn in_front(library: &Path) -> OsString {
     list
 }
 
-/// Prints the error, and returns the exit code for it.
+/// Prints the error, and returns the exit code for it. Ends the process by an error of usage.
 pub fn failed(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Misuse>() {
+        usage::refuse(&format!("{error:#}"));
+    }
     heapwright_show::eprintln!("heapwright: {error:#}");
     ExitCode::from(error.downcast_ref::<NotStarted>().map_or(FAILED, |not_started| not_started.code))
 }

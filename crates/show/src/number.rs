@@ -15,6 +15,16 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// Formats a number of things that are named in the singular, as in "1 row" and "2,000 rows".
+pub fn counted(number: u64, thing: &str) -> String {
+    let plural = match number {
+        1 => "",
+        _ if thing.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
 /// Formats a number with three significant digits, without an exponent.
 pub fn short(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {

@@ -1,7 +1,22 @@
 //! Errors of usage that are found after the arguments were parsed.
 
+use std::error;
+use std::fmt;
+
 use clap::Error;
 use clap::error::ErrorKind;
+
+/// An error of usage: a command that fails by it prints it by [`refuse`].
+#[derive(Debug)]
+pub struct Misuse(pub String);
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for Misuse {}
 
 /// Prints `message` as clap prints its own errors and ends the process with exit code 2.
 pub fn refuse(message: &str) -> ! {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::{PolicyKind, Rules};
@@ -21,6 +21,7 @@ use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_show::table::Table;
+use heapwright_show::usage;
 use heapwright_stats as stats;
 
 /// The examples at the end of the help text.
@@ -106,10 +107,11 @@ const ROOM: usize = 256 << 20;
 
 /// Searches, and prints the results.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    ensure!(
-        arguments.heap.rules.region.is_none() && arguments.heap.rules.limit.is_none(),
-        "the length of the region is what fit searches: leave out --region and --limit, or use `heapwright replay`"
-    );
+    if arguments.heap.rules.region.is_some() || arguments.heap.rules.limit.is_some() {
+        usage::refuse(
+            "the length of the region is what fit searches: leave out --region and --limit, or use `heapwright replay`",
+        );
+    }
     let name = arguments.trace.display();
     let recording = Recording::open(&arguments.trace, ROOM).with_context(|| name.to_string())?;
     let models = models(arguments)?;

@@ -247,14 +247,14 @@ fn write_events(path: &Path, about: &About, events: &[Event]) -> Result<()> {
 }
 
 fn summary(arguments: &Arguments, condition: &Condition, events: usize, blocks: usize, small: &Minimized) -> String {
-    let grouped = |number: usize| number::grouped(number as u64);
+    let counted = |number: usize, thing| number::counted(number as u64, thing);
     let result = format!(
-        "{}: {} events of {} blocks; it was {} events of {} blocks. It still holds {}.",
+        "{}: {} of {}; it was {} of {}. It still holds {}.",
         arguments.output.display(),
-        grouped(small.lives.events().len()),
-        grouped(small.lives.len()),
-        grouped(events),
-        grouped(blocks),
+        counted(small.lives.events().len(), "event"),
+        counted(small.lives.len(), "block"),
+        counted(events, "event"),
+        counted(blocks, "block"),
         condition.text
     );
     let asked = number::grouped(small.asked);

@@ -1,6 +1,6 @@
 //! The table of call sites on the terminal.
 
-use heapwright_show::number::{bytes, grouped};
+use heapwright_show::number::{bytes, counted, grouped};
 use heapwright_show::table::{Cell, Side, Table};
 use heapwright_show::terminal;
 
@@ -25,11 +25,11 @@ pub fn heading(analysis: &Analysis) -> String {
     let (at, time) = ledger.moment;
     let time = time.map_or_else(String::new, |time| format!(", {:.3} s", time as f64 / 1e9));
     format!(
-        "{file}: {} events; held after event {}{time}: {} in {} blocks; never freed: {} in {}",
-        grouped(ledger.events),
+        "{file}: {}; held after event {}{time}: {} in {}; never freed: {} in {}",
+        counted(ledger.events, "event"),
         grouped(at),
         bytes(total.held.bytes),
-        grouped(total.held.blocks),
+        counted(total.held.blocks, "block"),
         bytes(total.live.bytes),
         grouped(total.live.blocks),
     )

@@ -62,6 +62,13 @@ pub enum ReadError {
         /// The number of events.
         events: u64,
     },
+    /// The file goes on behind the end of the trace. The reader has returned all events, and ignores the rest.
+    Followed {
+        /// The number of bytes behind the end.
+        bytes: u64,
+        /// The number of events.
+        events: u64,
+    },
 }
 
 impl fmt::Display for ReadError {
@@ -83,6 +90,12 @@ impl fmt::Display for ReadError {
             ReadError::Unfinished { events } => {
                 write!(f, "the trace was cut off: it has no end; the {events} events in it are intact")
             }
+            ReadError::Followed { bytes, events } => write!(
+                f,
+                "{} the end of the trace and {} ignored; the {events} events before are intact",
+                if *bytes == 1 { "1 byte follows".to_owned() } else { format!("{bytes} bytes follow") },
+                if *bytes == 1 { "is" } else { "are" },
+            ),
         }
     }
 }

@@ -48,6 +48,11 @@ impl<'r> Frames<'r> {
         Ok(Some(header))
     }
 
+    /// Reads the file to its end; returns the number of bytes that were left.
+    pub(crate) fn count_rest(&mut self) -> io::Result<u64> {
+        io::copy(&mut self.file, &mut io::sink())
+    }
+
     /// Decompresses into `contents` the frame that was read last, whose header this is.
     pub(crate) fn unpack(&mut self, header: &Header, contents: &mut Vec<u8>) -> Result<(), Fault> {
         self.unpacker.unpack(&self.packed, header.length as usize, contents)

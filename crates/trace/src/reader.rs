@@ -1,7 +1,7 @@
 //! Reads a trace sequentially.
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 use crate::VERSION;
@@ -21,6 +21,8 @@ use crate::touched;
 pub(crate) const MAGIC: &[u8; 8] = b"hwtrace\0";
 /// The last bytes of a trace that has an index. The offset of the index precedes them.
 pub(crate) const INDEXED: &[u8; 8] = b"hwindex\0";
+/// The bytes of a trace behind the frame of its index.
+const AFTER_INDEX: u64 = (size_of::<u64>() + INDEXED.len()) as u64;
 
 /// Reads a trace, event by event. Memory: one frame, at most 4 MiB even for a damaged file. [Times](Reader::with_times)
 /// and [sites](Reader::with_sites) take as much again each, and up to 128 MiB for sites and the names of stack frames.
@@ -349,9 +351,19 @@ impl<'r> Reader<'r> {
         match Contents::of_kind(header.kind) {
             Some(Contents::Events) => self.open_events(&header)?,
             Some(Contents::Texts) => self.add_texts(&header)?,
-            Some(Contents::Index) => (self.ended, self.finished) = (true, true),
+            Some(Contents::Index) => self.finish()?,
             Some(contents) => self.read_side(&header, contents)?,
             None => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the reading at the index, behind which only its offset and [`INDEXED`] should follow.
+    fn finish(&mut self) -> io::Result<()> {
+        (self.ended, self.finished) = (true, true);
+        if self.on_damage == OnDamage::End {
+            let behind = self.frames.count_rest()?.saturating_sub(AFTER_INDEX);
+            self.damage = (behind > 0).then_some(ReadError::Followed { bytes: behind, events: self.next_event });
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ mod view;
 mod watched;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -43,6 +43,7 @@ use self::program::{Output, Plan, Program, Session};
 use self::terminal::Terminal;
 use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, RuleArguments};
+use heapwright_host::destination::{Contents, Destination};
 use heapwright_rules::RuleSet;
 use heapwright_run::{failed, launch, program as file};
 use heapwright_show::number::parse_duration;
@@ -164,14 +165,18 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
 
 fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
     let (policy, rules) = chosen_policy(arguments)?;
+    let program = file::find(&arguments.program[0]);
+    let sources: Vec<&Path> = program.as_deref().into_iter().chain(arguments.rules.file()).collect();
+    let place =
+        arguments.output.as_deref().map(|place| Destination::of(place, Contents::Other, &sources)).transpose()?;
     // Taken before the program starts: if it fails, the program need not run.
     let mut terminal = if arguments.once { None } else { Some(Terminal::take()?) };
     let plan = Plan {
         policy: &policy,
         rules,
         seed: arguments.seed,
-        output: match &arguments.output {
-            Some(path) => Output::File(path),
+        output: match &place {
+            Some(place) => Output::File(place),
             None if arguments.once => Output::PassedOn,
             None => Output::Shown,
         },

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::destination::Destination;
 use heapwright_host::interruption::PassedOn;
 use heapwright_host::process::{send_signal, send_signal_to_group, start_in_own_session};
 use heapwright_host::temporary::Folder;
@@ -33,7 +33,7 @@ pub enum Output<'p> {
     /// To this command only, which shows the last lines.
     Shown,
     /// To a file, whose last lines are shown.
-    File(&'p Path),
+    File(&'p Destination),
     /// To this command's standard error.
     PassedOn,
 }
@@ -220,8 +220,8 @@ enum Source {
 impl Source {
     /// Connects the output of `command` to `output`.
     fn connect(command: &mut Command, output: Output) -> Result<Source> {
-        let path = match output {
-            Output::File(path) => path,
+        let place = match output {
+            Output::File(place) => place,
             Output::PassedOn => {
                 command.stdout(io::stderr());
                 return Ok(Source::Nothing);
@@ -232,8 +232,9 @@ impl Source {
                 return Ok(Source::Pipe(reader));
             }
         };
+        let path = place.path();
         let describe = || format!("{} cannot be read", path.display());
-        let file = Destination::of(path, Contents::Other, &[])?.open()?;
+        let file = place.open()?;
         let is_regular = file.metadata().is_ok_and(|found| found.is_file());
         command.stdout(file.try_clone()?).stderr(file);
         Ok(if is_regular { Source::File(File::open(path).with_context(describe)?) } else { Source::Nothing })

@@ -23,18 +23,18 @@ use super::data::{Bins, Policy, Report};
 use super::line::Line;
 use super::planes::Planes;
 
-/// Makes `folder` if need be, and checks that pictures of this trace can be written into it.
-pub fn prepare(folder: &Path, trace: Option<&Path>) -> Result<()> {
+/// Makes `folder` if need be, and checks that pictures can be written into it; `sources` are not overwritten.
+pub fn prepare(folder: &Path, sources: &[&Path]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    Destination::of(&file(folder, "heap"), Contents::Other, trace.as_slice()).map(drop)
+    Destination::of(&file(folder, "heap"), Contents::Other, sources).map(drop)
 }
 
 fn file(folder: &Path, picture: &str) -> PathBuf {
     folder.join(picture).with_extension("svg")
 }
 
-/// Writes every plot into `folder`; returns how many there are.
-pub fn write_all(folder: &Path, report: &Report, maps: &[Planes]) -> Result<usize> {
+/// Writes every plot into `folder`, none of them over one of `sources`; returns how many there are.
+pub fn write_all(folder: &Path, report: &Report, maps: &[Planes], sources: &[&Path]) -> Result<usize> {
     let events = report.trace.events;
     let mut pictures = over_time(report, Across::events(events), "");
     if let Some(clock) = &report.trace.clock {
@@ -52,7 +52,7 @@ pub fn write_all(folder: &Path, report: &Report, maps: &[Planes]) -> Result<usiz
     for (name, picture) in &pictures {
         let mut text = Vec::new();
         svg::write(&mut text, picture).context("a picture cannot be drawn")?;
-        Destination::of(&file(folder, name), Contents::Other, &[])?.write(&text)?;
+        Destination::of(&file(folder, name), Contents::Other, sources)?.write(&text)?;
     }
     Ok(pictures.len())
 }

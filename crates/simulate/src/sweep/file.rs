@@ -12,6 +12,7 @@ use csv::StringRecord;
 use super::parquet;
 use super::row::{POINT, SWEEP, headings, whole};
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_show::usage::Misuse;
 
 /// The form of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,10 @@ impl Form {
         match path.extension().and_then(|end| end.to_str()) {
             Some("csv") => Ok(Form::Csv),
             Some("parquet") => Ok(Form::Parquet),
-            _ => bail!("{}: the name must end in .csv or .parquet, which says the form", path.display()),
+            _ => {
+                let name = path.display();
+                bail!(Misuse(format!("{name}: the name must end in .csv or .parquet, which says the form")))
+            }
         }
     }
 }
@@ -104,7 +108,7 @@ fn writer(file: File) -> csv::Writer<BufWriter<File>> {
 }
 
 /// Returns the path of the rows until all of them exist.
-fn partial(output: &Path) -> PathBuf {
+pub fn partial(output: &Path) -> PathBuf {
     let mut path = output.as_os_str().to_owned();
     path.push(".partial");
     path.into()

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use heapwright_allocators::rules;
 use heapwright_placement::PolicyKind;
 use heapwright_replay::Model;
-use heapwright_rules::RuleSet;
+use heapwright_rules::{Invalid, RuleSet};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -77,7 +77,12 @@ impl Grid {
     /// Why these rules are none of this policy, or of none at all.
     fn refusal(&self, policy: PolicyKind, set: &RuleSet) -> Option<String> {
         let allowed = rules::policies(set, &[policy.name().to_owned()]).map(|_| ());
-        allowed.and_then(|()| Ok(set.validate()?)).err().map(|error| error.to_string())
+        match (allowed, set.validate()) {
+            (Err(error), _) => Some(error.to_string()),
+            (_, Err(Invalid::NoLimit)) => Some(rules::NO_LENGTH.to_owned()),
+            (_, Err(invalid)) => Some(invalid.to_string()),
+            _ => None,
+        }
     }
 
     /// Whether some policy can have these rules: then the others have no rows where none was named.

@@ -1,11 +1,13 @@
 //! The rules of a sweep: lists of sets and of single rules, and their combinations.
 
 use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, bail};
 use clap::Args;
 use heapwright_allocators::rules::RuleArguments;
 use heapwright_rules::{Growth, RuleSet};
+use heapwright_show::usage::Misuse;
 use serde::Serialize;
 
 use super::typed;
@@ -108,14 +110,24 @@ impl Lists {
         self.shaped(&sets)
     }
 
+    /// Returns the files that `--rules` names.
+    ///
+    /// # Errors
+    /// A list that cannot be read.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        let Some(list) = &self.rules else { return Ok(Vec::new()) };
+        let names = texts("rules", list)?.into_iter().map(of_name);
+        Ok(names.filter_map(|arguments| arguments.file().map(Path::to_owned)).collect())
+    }
+
     /// Returns the sets of `--rules`.
     fn named(&self) -> Result<Vec<NamedSet>> {
         let Some(list) = &self.rules else {
             return Ok(vec![NamedSet { name: String::new(), set: RuleSet::SIMULATED }]);
         };
         let of = |name: String| {
-            let arguments = RuleArguments { rules: Some(name.clone()), ..RuleArguments::default() };
-            Ok(NamedSet { name, set: arguments.of_any_length(RuleSet::SIMULATED)? })
+            let set = of_name(name.clone()).of_any_length(RuleSet::SIMULATED)?;
+            Ok(NamedSet { name, set })
         };
         texts("rules", list)?.into_iter().map(of).collect()
     }
@@ -125,15 +137,15 @@ impl Lists {
         let (mut shaped, mut is_shaped) = (Vec::new(), false);
         if let Some(growths) = &self.growth {
             let growths = texts("growth", growths)?;
-            ensure!(
-                !growths.iter().any(|growth| growth == "fixed"),
-                "--growth fixed: give the lengths of fixed regions, as in --region 64KiB"
-            );
+            if growths.iter().any(|growth| growth == "fixed") {
+                let message = "--growth fixed: give the lengths of fixed regions, as in --region 64KiB";
+                bail!(Misuse(message.to_owned()));
+            }
             shaped = combined(sets, &growths, |set, text| with("growth", set, text))?;
             is_shaped = true;
         }
         if let Some(regions) = &self.region {
-            let regions = typed::regions(regions).map_err(|error| anyhow!("--region: {error}"))?;
+            let regions = typed::regions(regions).map_err(|error| Misuse(format!("--region: {error}")))?;
             shaped.extend(combined(sets, &regions, |mut set, &region| {
                 set.rules.growth = Growth::Fixed;
                 Ok(RuleSet { limit: Some(region as u64), ..set })
@@ -144,13 +156,17 @@ impl Lists {
     }
 }
 
+fn of_name(rules: String) -> RuleArguments {
+    RuleArguments { rules: Some(rules), ..RuleArguments::default() }
+}
+
 fn texts(option: &str, list: &str) -> Result<Vec<String>> {
-    typed::values(list).map_err(|error| anyhow!("--{option} {list}: {error}"))
+    Ok(typed::values(list).map_err(|error| Misuse(format!("--{option} {list}: {error}")))?)
 }
 
 /// Returns the set with one rule changed.
 fn with(key: &str, set: RuleSet, value: &str) -> Result<RuleSet> {
-    RuleSet::read(&format!("{key}={value}"), set).map_err(|error| anyhow!("--{key}: {error}"))
+    Ok(RuleSet::read(&format!("{key}={value}"), set).map_err(|error| Misuse(format!("--{key}: {error}")))?)
 }
 
 /// Returns every set with every value.

@@ -52,10 +52,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let rows = merged.whole()?;
     file::write(&arguments.output, &rows)?;
     heapwright_show::println!(
-        "{}: {} rows of {} shards",
+        "{}: {} of {}",
         arguments.output.display(),
-        number::grouped(rows.len() as u64),
-        arguments.shards.len()
+        number::counted(rows.len() as u64, "row"),
+        number::counted(arguments.shards.len() as u64, "shard")
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -4,17 +4,19 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
 use heapwright_replay::{Outcome, Recording, ReplayError};
 
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::files::ensure_rereadable;
 use heapwright_host::parallel;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
+use heapwright_show::usage::Misuse;
 
 mod file;
 mod grid;
@@ -93,8 +95,12 @@ const MOST_POINTS: usize = 100_000_000;
 
 /// Sweeps.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sources: Vec<&Path> = arguments.traces.iter().map(PathBuf::as_path).collect();
-    Destination::of(&arguments.output, Contents::Other, &sources)?;
+    arguments.traces.iter().try_for_each(|trace| ensure_rereadable(trace))?;
+    let rules = arguments.rules.files()?;
+    let sources: Vec<&Path> = arguments.traces.iter().chain(&rules).map(PathBuf::as_path).collect();
+    for written in [&arguments.output, &file::partial(&arguments.output)] {
+        Destination::of(written, Contents::Other, &sources)?;
+    }
     let grid = grid(arguments)?;
     let all = grid.points();
     let sweep = Sweep { grid: &grid, fingerprint: grid.fingerprint()?, points: all.len() };
@@ -125,7 +131,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     rows.finish()?;
     drop(progress);
     summarize(arguments, mine.len(), done, &reasons);
-    Ok(ExitCode::SUCCESS)
+    let is_in_vain = !mine.is_empty() && reasons.len() == mine.len();
+    Ok(if is_in_vain { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn grid(arguments: &Arguments) -> Result<Grid> {
@@ -133,7 +140,7 @@ fn grid(arguments: &Arguments) -> Result<Grid> {
         traces: arguments.traces.iter().map(|path| TraceName::of(path)).collect::<Result<_>>()?,
         policies: arguments.policy.clone(),
         sets: arguments.rules.sets()?,
-        seeds: typed::seeds(&arguments.seed).map_err(|error| anyhow!("--seed: {error}"))?,
+        seeds: typed::seeds(&arguments.seed).map_err(|error| Misuse(format!("--seed: {error}")))?,
     };
     ensure!(grid.most_points() <= MOST_POINTS, "these are more than {MOST_POINTS} points: sweep in parts");
     Ok(grid)
@@ -166,10 +173,10 @@ fn outcome(recordings: &[Recording], point: &Point) -> Result<Result<Outcome, St
 fn summarize(arguments: &Arguments, rows: usize, before: usize, reasons: &[String]) {
     let earlier =
         if before > 0 { format!(", {} of them from before", number::grouped(before as u64)) } else { String::new() };
-    heapwright_show::println!("{}: {} rows{earlier}", arguments.output.display(), number::grouped(rows as u64));
+    heapwright_show::println!("{}: {}{earlier}", arguments.output.display(), number::counted(rows as u64, "row"));
     let mut kinds: Vec<&String> = reasons.iter().collect();
     kinds.sort_unstable();
     for same in kinds.chunk_by(|a, b| a == b) {
-        heapwright_show::println!("{} points were not simulated: {}", number::grouped(same.len() as u64), same[0]);
+        heapwright_show::println!("not simulated: {}: {}", number::counted(same.len() as u64, "point"), same[0]);
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments of `heapwright bench malloc`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::case::{self, Shares};
 use super::contender::{self, Contender, Role};
@@ -102,6 +102,11 @@ const FULL: Extent = Extent { shares: Shares { usual: 1.0, sleepers: 1.0 }, roun
 const ONLY_FULL: [&str; 1] = ["scattered/all"];
 
 impl Selection {
+    /// Returns the libraries of the given allocators.
+    pub fn libraries(&self) -> Vec<&Path> {
+        self.allocator.iter().map(|peer| peer.library.as_path()).collect()
+    }
+
     /// Returns the amount of work, with this number of rounds if it is given.
     pub fn extent(&self, rounds: Option<u16>) -> Extent {
         let usual = match (self.quick, self.full) {

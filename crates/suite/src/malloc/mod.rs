@@ -44,11 +44,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         case::entries().for_each(|entry| heapwright_show::println!("{:16} {}", entry.name, entry.about));
         return Ok(ExitCode::SUCCESS);
     }
+    let libraries = arguments.selection.libraries();
     if let Some(path) = &arguments.json {
-        export::destination(path)?;
+        export::destination(path, &libraries)?;
     }
     if let Some(path) = &arguments.chart {
-        chart::destination(path)?;
+        chart::destination(path, &libraries)?;
         if !arguments.selection.names().into_iter().any(case::samples_memory) {
             usage::refuse(
                 "these workloads do not sample what is retained; scattered, phases and redis-server/deleted do",
