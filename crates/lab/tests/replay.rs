@@ -121,7 +121,7 @@ fn an_impossible_replay_is_an_error_with_a_reason() {
     fs::write(&path, "no trace").unwrap();
     let other = heapwright().arg("replay").arg(&path).assert().code(1);
     assert!(String::from_utf8_lossy(&other.get_output().stderr).contains("not a trace"));
-    heapwright().args(["replay", "--granule", "3"]).arg(&path).assert().code(1);
+    heapwright().args(["replay", "--granule", "3"]).arg(&path).assert().code(2);
 }
 
 #[test]
