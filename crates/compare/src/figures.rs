@@ -64,7 +64,7 @@ impl Comparison {
 
     /// Returns how many bytes more an allocator takes than the system's malloc before the program's first request, when
     /// a replay does not see them; 0 where that was not measured. Pages that it has then are there for the program.
-    fn start_over_system(&self, row: &Row) -> f64 {
+    pub fn start_over_system(&self, row: &Row) -> f64 {
         if !matches!(row.kind, Kind::Policy | Kind::Allocator) {
             return 0.0;
         }

@@ -89,7 +89,7 @@ impl Resident {
         Resident {
             allocator: row.name.clone(),
             error: row.note.clone(),
-            figures: Figures::of(row, comparison.trace.events),
+            figures: Figures::of(row, comparison),
             predicted: Predicted::of(row),
         }
     }
@@ -109,7 +109,10 @@ impl Predicted {
 }
 
 impl Figures {
-    fn of(row: &Row, events: u64) -> Option<Figures> {
+    fn of(row: &Row, comparison: &Comparison) -> Option<Figures> {
+        let start = comparison.start_over_system(row) as i64;
+        let with_start = |sample: &Sample| Sample { rss: sample.rss.saturating_add_signed(start), ..*sample };
+        let samples: Vec<Sample> = row.samples.iter().map(with_start).collect();
         Some(Figures {
             peak_rss: row.median(Metric::Peak)?,
             average_rss: row.median(Metric::Average)?,
@@ -118,7 +121,7 @@ impl Figures {
             faults: row.median(Metric::Faults)?,
             refused: row.refused,
             parts: row.parts,
-            line: line(&row.samples, events),
+            line: line(&samples, comparison.trace.events),
         })
     }
 }
