@@ -25,6 +25,7 @@ use heapwright_real::Latencies;
 use heapwright_real::Threads;
 use heapwright_run::program;
 use heapwright_show::number::parse_duration;
+use heapwright_show::usage::Misuse;
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -199,7 +200,7 @@ impl Arguments {
         let chosen: Vec<&'static str> = policy::names().filter(is_chosen).collect();
         let unplaced = chosen.iter().find(|name| PolicyKind::from_name(name).is_none());
         if let Some(name) = unplaced.filter(|_| self.policies_only) {
-            bail!("{name} has no placement to simulate: leave out --policies-only");
+            bail!(Misuse(format!("{name} has no placement to simulate: leave out --policies-only")));
         }
         Ok(if chosen.is_empty() { Plan::usual().policies } else { chosen })
     }

@@ -8,7 +8,8 @@ use std::ptr::null_mut;
 /// The stack that a command needs, in bytes, with a margin: descriptions of all its options lie on it.
 const ENOUGH: u64 = 1 << 20;
 
-/// Calls `run`, on a thread with a stack of its own if the process's limit (`ulimit -s`) leaves the main one too little.
+/// Calls `run`, on a thread with a stack of its own if the process's limit (`ulimit -s`) leaves the main one too
+/// little.
 pub fn with_enough_stack<R: Send>(run: fn() -> R) -> R {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
     if limit.is_none_or(|limit| limit >= ENOUGH) {

@@ -294,7 +294,8 @@ fn an_arena_outside_the_program_break_is_not_denied() {
     #include <unistd.h>
     int main(void) {
         unsigned long break_at = (unsigned long)sbrk(0);
-        mmap((void *)((break_at + (1 << 20)) / 4096 * 4096), 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        void *in_the_way = (void *)((break_at + (1 << 20)) / 4096 * 4096);
+        mmap(in_the_way, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         for (int index = 0; index < 20000; index++) memset(malloc(500), 1, 500);
         puts("ready"), fflush(stdout);
         pause();

@@ -93,3 +93,15 @@ fn a_reader_that_leaves_early_ends_the_command_quietly() {
         assert_ne!(output.status.code(), Some(101), "{arguments:?}");
     }
 }
+
+/// A limit on stacks that other programs work with.
+#[test]
+fn commands_work_with_a_small_stack() {
+    let program = assert_cmd::cargo::cargo_bin!("heapwright");
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -s 128; exec \"$0\" compare --help"])
+        .arg(program)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -74,7 +74,7 @@ impl Deaths {
             return Life::Dead;
         }
         let announcement = self.announcement_of(process);
-        // Whoever announces itself lives, whatever its number says.
+        // A process that announces itself lives, even if its number says otherwise.
         if announcement == Some(Life::Alive) {
             return Life::Alive;
         }
@@ -256,8 +256,8 @@ pub fn pid_namespace() -> Option<u64> {
     })
 }
 
-/// Returns the inode of the PID namespace of the calling process. A process stays in the one that it was made in, so that
-/// it is looked up once, and again in the child of a `fork`.
+/// Returns the inode of the PID namespace of the calling process. A process stays in the one that it was made in, so
+/// that it is looked up once, and again in the child of a `fork`.
 fn own_pid_namespace() -> Option<u64> {
     static NAMESPACE: PerProcess = PerProcess::unknown();
     NAMESPACE.get(|| inode(c"/proc/self/ns/pid").or_else(|| my_descriptor()?.pid_namespace()))

@@ -106,8 +106,8 @@ pub fn current_directory(buffer: &mut [u8]) -> Option<&CStr> {
     if found.is_null() { None } else { CStr::from_bytes_until_nul(buffer).ok() }
 }
 
-/// Returns the peak of the process's resident memory in bytes, by one system call and without a file. A process that was
-/// started by a large one has the peak of that: until it began its program, it shared its memory.
+/// Returns the peak of the process's resident memory in bytes, by one system call and without a file. A process that
+/// was started by a large one has the peak of that: until it began its program, it shared its memory.
 #[must_use]
 pub fn peak_resident() -> Option<u64> {
     // SAFETY: a usage buffer consists of integers, for which zeros are valid, and is valid for the call's write.

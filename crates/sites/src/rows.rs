@@ -96,8 +96,8 @@ pub struct Row {
     pub sampled: Tally,
 }
 
-/// Returns the rows of a ledger, as [`Measure::most_first`] orders them, then by name. `every` is the sampling period of
-/// the trace.
+/// Returns the rows of a ledger, as [`Measure::most_first`] orders them, then by name. `every` is the sampling period
+/// of the trace.
 pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, every: u64) -> Vec<Row> {
     let by_thread_or_size = group.split() != Split::Nothing;
     // Threads and sizes are known of every block, sampled or not.

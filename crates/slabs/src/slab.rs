@@ -196,8 +196,8 @@ impl Slab {
 
     /// Links the blocks that start in a fresh page. The list of a slab's first page begins with a different block in
     /// each slab (cache colouring): otherwise the first blocks of all slabs would compete for a few sets of the
-    /// processor's caches. Those of the other pages begin where the pages do: what is allocated together lies in one run
-    /// then, which the processor reads ahead.
+    /// processor's caches. Those of the other pages begin where the pages do: what is allocated together lies in one
+    /// run then, which the processor reads ahead.
     unsafe fn carve(&mut self, start: *mut u8, links: Links, page: usize, pages: &mut PageCounts) {
         let size = size_of_class(self.class());
         let first = (page * PAGE).next_multiple_of(size);

@@ -67,8 +67,8 @@ impl fmt::Display for Unseen {
             Unseen::OtherVersion => "its libheapwright.so is of another version than this command",
             Unseen::NotAHeap => "there is no heap where its libheapwright.so claims one",
             Unseen::Swapped => {
-                "what describes its heap is in swap, and reading would bring it back: try again when the program has worked \
-                 on its heap"
+                "what describes its heap is in swap, and reading would bring it back: try again when the program has \
+                 worked on its heap"
             }
         })
     }

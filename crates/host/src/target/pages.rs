@@ -67,8 +67,8 @@ impl PageMap {
     }
 }
 
-/// Reads `count` bytes at `address` of process `pid`, with zeroes for pages that are not in memory: they are not touched.
-/// Returns whether nothing of it is in swap. Where the system has no page maps, every page is read.
+/// Reads `count` bytes at `address` of process `pid`, with zeroes for pages that are not in memory: they are not
+/// touched. Returns whether nothing of it is in swap. Where the system has no page maps, every page is read.
 ///
 /// # Errors
 /// When the process has ended or cannot be read.
