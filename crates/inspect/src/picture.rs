@@ -1,5 +1,7 @@
 //! A picture of a process's memory: what it consists of, and what would bring it down.
 
+mod threads;
+
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
@@ -8,11 +10,13 @@ use heapwright_watch::figures::{Class, HeapFigures, Unseen};
 use serde::Serialize;
 
 use crate::allocators::{UNKNOWN, allocator, is_data_in_swap};
-use crate::glibc::{self, Arena, ArenaMap, Block, Cache, Cached, Listing, Parameters, SizeClass, Walked};
+use crate::glibc::{self, Arena, ArenaMap, Block, Cache, Listing, Parameters, SizeClass, Walked};
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState, page_count};
 use crate::peek::{self, Contents, Statics};
-use crate::threads::{ThreadFacts, Threads};
+use crate::threads::Threads;
+
+pub use self::threads::ThreadPicture;
 
 /// `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD` where the program has not changed them and they have not grown.
 pub const DEFAULT_THRESHOLD: u64 = 128 << 10;
@@ -91,21 +95,6 @@ pub struct ArenaPicture {
     pub elsewhere: u64,
     /// Bytes between blocks that the program has from the system itself, by `sbrk`.
     pub foreign: u64,
-}
-
-/// A thread. What is not known is missing.
-#[derive(Clone, Debug, Serialize)]
-pub struct ThreadPicture {
-    /// Its number.
-    pub id: u32,
-    /// Its name.
-    pub name: String,
-    /// The arena that it allocates from.
-    pub arena: Option<usize>,
-    /// Free blocks in its thread cache.
-    pub cached_blocks: Option<u64>,
-    /// Bytes of these blocks.
-    pub cached: Option<u64>,
 }
 
 /// What is known of glibc's malloc in the process.
@@ -296,17 +285,8 @@ impl Glibc {
         let mut walked: Vec<Walked> = found.arenas.iter().enumerate().map(walk).collect();
         let caches: Vec<Cache> = walked.iter_mut().flat_map(|arena| std::mem::take(&mut arena.caches)).collect();
         let cached = cached_by_arena(&found.arenas, &caches);
-        let facts = &subject.threads.all;
-        let own_caches = facts.iter().map(|thread| own_cache(memory, thread, &found.arenas, &caches));
-        let own_caches: Vec<OwnCache> = own_caches.collect();
-        let threads = facts.iter().zip(&own_caches).map(|(thread, cache)| thread_picture(thread, found, *cache));
-        all.threads = threads.collect();
-        // The blocks of a cache are mostly of the arena from which its thread allocates.
-        let torn = all.threads.iter().zip(&own_caches).filter_map(|(thread, cache)| match cache {
-            OwnCache::Torn(arena) => Some(thread.arena.unwrap_or(*arena)),
-            OwnCache::Known(_) | OwnCache::Unknown => None,
-        });
-        let torn: HashSet<usize> = torn.collect();
+        let (threads, torn) = threads::of(memory, &subject.threads, &found.arenas, &caches);
+        all.threads = threads;
         for (number, (walked, cached)) in walked.into_iter().zip(cached).enumerate() {
             let cached = (!torn.contains(&number)).then_some(cached);
             all.add(number, found.arenas[number].system_bytes, walked, cached);
@@ -455,38 +435,6 @@ pub(crate) fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
     pages.iter().filter(|state| **state == PageState::Present).count() as u64 * PAGE
 }
 
-/// What is known of a thread's cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnCache {
-    /// Its blocks.
-    Known(SizeClass),
-    /// It changed while it was read; it lies in this arena.
-    Torn(usize),
-    /// Nothing.
-    Unknown,
-}
-
-/// Returns what is known of the cache of `thread`. `caches` are those with blocks.
-fn own_cache(memory: &impl Memory, thread: &ThreadFacts, arenas: &[Arena], caches: &[Cache]) -> OwnCache {
-    let found = thread.points_to(caches.iter().map(|cache| cache.address));
-    if let Some(cache) = caches.iter().find(|cache| Some(cache.address) == found) {
-        let blocks = cache.lists.iter().map(|list| list.blocks.len() as u64).sum();
-        return OwnCache::Known(SizeClass { blocks, bytes: cache.lists.iter().map(Cached::bytes).sum() });
-    }
-    let in_arena = |address: u64| {
-        let has = |arena: &Arena| arena.segments.iter().any(|segment| segment.range.contains(&address));
-        arenas.iter().position(has)
-    };
-    let may_be = |&address: &u64| Some((in_arena(address)?, glibc::cache_sized(memory, address)?));
-    match thread.storage().iter().find_map(may_be) {
-        Some((_, (chunk, size))) if Cache::at(memory, chunk, size, &mut 0).is_some() => {
-            OwnCache::Known(SizeClass::default())
-        }
-        Some((arena, _)) => OwnCache::Torn(arena),
-        None => OwnCache::Unknown,
-    }
-}
-
 /// Returns what of each arena lies in thread caches: a thread caches blocks of any arena.
 fn cached_by_arena(arenas: &[Arena], caches: &[Cache]) -> Vec<SizeClass> {
     let ranges = arenas
@@ -505,21 +453,6 @@ fn cached_by_arena(arenas: &[Arena], caches: &[Cache]) -> Vec<SizeClass> {
         }
     }
     cached
-}
-
-fn thread_picture(thread: &ThreadFacts, found: &glibc::Arenas, cache: OwnCache) -> ThreadPicture {
-    let arena = thread.points_to(found.arenas.iter().map(|arena| arena.address));
-    let cached = match cache {
-        OwnCache::Known(cached) => Some(cached),
-        OwnCache::Torn(_) | OwnCache::Unknown => None,
-    };
-    ThreadPicture {
-        id: thread.id,
-        name: thread.name.clone(),
-        arena: arena.and_then(|address| found.arenas.iter().position(|one| one.address == address)),
-        cached_blocks: cached.map(|cached| cached.blocks),
-        cached: cached.map(|cached| cached.bytes),
-    }
 }
 
 /// Returns all memory by origin, most resident first.

@@ -1,6 +1,7 @@
 //! Threads of a process: their stacks, and what their thread-local storage points to.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::iter::once;
 use std::ops::Range;
 
@@ -41,21 +42,33 @@ pub struct ThreadFacts {
     stack_pointer: Option<u64>,
     /// Its stack, where it was found.
     pub stack: Option<Range<u64>>,
-    /// Words of its thread-local storage.
-    storage: Vec<u64>,
+    /// Its thread-local storage.
+    storage: Storage,
 }
 
 impl ThreadFacts {
-    /// Returns the words of the thread's own storage.
-    pub fn storage(&self) -> &[u64] {
-        &self.storage
+    /// Returns the thread's own variable at `place`, where it was read.
+    pub fn variable(&self, place: Place) -> Option<u64> {
+        let at = place.checked_sub(self.storage.first)?;
+        self.storage.words.get(usize::try_from(at).ok()? / 8).copied()
     }
+}
 
-    /// Returns the first of `addresses` that the thread's own storage contains.
-    pub fn points_to(&self, addresses: impl Iterator<Item = u64>) -> Option<u64> {
-        let mut addresses = addresses;
-        let storage: HashSet<u64> = self.storage.iter().copied().collect();
-        addresses.find(|address| storage.contains(address))
+/// Where a variable lies of which each thread has its own: bytes from the control block, the same in all threads.
+pub type Place = i64;
+
+/// Words of a thread's own storage. The stack may begin in front, with what calls have left there.
+#[derive(Clone, Debug, Default)]
+struct Storage {
+    /// Where the first word lies.
+    first: Place,
+    words: Vec<u64>,
+}
+
+impl Storage {
+    /// Reads `range` of the storage whose control block is at `block`.
+    fn read(memory: &impl Memory, block: u64, range: &Range<u64>) -> Storage {
+        Storage { first: range.start.wrapping_sub(block) as i64, words: memory.words(range) }
     }
 }
 
@@ -76,7 +89,8 @@ impl Threads {
         let mut found = Threads { all, stacks };
         for (fact, thread) in found.all.iter_mut().zip(threads) {
             if let Some(block) = thread.control_block {
-                fact.storage = memory.words(&(storage_start(memory, block)..block.saturating_add(STORAGE)));
+                let range = storage_start(memory, block)..block.saturating_add(STORAGE);
+                fact.storage = Storage::read(memory, block, &range);
             }
         }
         // Since 2.42 stacks have guards that the kernel does not show, and neighbours look like one mapping.
@@ -85,7 +99,8 @@ impl Threads {
             let start = pointer & !63;
             let range = start..stack.end.min(start.saturating_add(ENDS[1]));
             if let Some((block, _)) = control_block(memory, &range).filter(|(_, id)| *id == fact.id_inside) {
-                fact.storage = memory.words(&(storage_start(memory, block).max(stack.start)..block));
+                let range = storage_start(memory, block).max(stack.start)..block;
+                fact.storage = Storage::read(memory, block, &range);
             }
         }
         for (number, mapping) in mappings.iter().enumerate() {
@@ -96,12 +111,25 @@ impl Threads {
                 found.stacks.push(mapping.range.clone());
             }
             let Some(at) = threads.iter().position(|thread| thread.id_inside == id_inside) else { continue };
-            found.all[at].storage = memory.words(&(storage_start(memory, block).max(mapping.range.start)..block));
+            let range = storage_start(memory, block).max(mapping.range.start)..block;
+            found.all[at].storage = Storage::read(memory, block, &range);
             if is_stack {
                 found.all[at].stack.get_or_insert(mapping.range.clone());
             }
         }
         found
+    }
+
+    /// Returns the place at which most threads have a word that `is_one`; of several, the one nearest to the control
+    /// block. A word at another place may be left over on a stack, and be another thread's.
+    pub fn place_of(&self, is_one: impl Fn(u64) -> bool) -> Option<Place> {
+        let mut counts: BTreeMap<Place, usize> = BTreeMap::new();
+        for Storage { first, words } in self.all.iter().map(|thread| &thread.storage) {
+            let places = (*first..).step_by(8).zip(words).filter(|(_, word)| is_one(**word));
+            places.for_each(|(place, _)| *counts.entry(place).or_default() += 1);
+        }
+        let best = counts.into_iter().max_by_key(|(place, count)| (*count, Reverse(place.abs())));
+        best.map(|(place, _)| place)
     }
 
     /// Whether a mapping is a stack.
@@ -119,7 +147,7 @@ fn fact(mappings: &[Mapping], thread: &Thread) -> ThreadFacts {
         name: thread.name.clone(),
         stack_pointer: thread.stack_pointer,
         stack,
-        storage: Vec::new(),
+        storage: Storage::default(),
     }
 }
 
