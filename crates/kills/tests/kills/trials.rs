@@ -21,6 +21,9 @@ const SHORT: [PolicyKind; 2] = [PolicyKind::Buddy, PolicyKind::Best];
 const SHORT_STRIDES: Strides = Strides { states: 31, attached: 2999, newcomer: 4999 };
 const WORD_STRIDES: Strides = Strides { states: 1, attached: 499, newcomer: 1999 };
 const FULL_STRIDES: Strides = Strides { states: 1, attached: 1, newcomer: 10 };
+/// Slabs are the same under any policy but for where they lie: they are killed at every instruction under one.
+const OF_SLABS: PolicyKind = PolicyKind::Buddy;
+const THIN_STRIDES: Strides = Strides { states: 1, attached: 20, newcomer: 200 };
 /// In the short form, so many states of an operation get recoverers that are killed.
 const RECOVERED_STATES: usize = 2;
 /// In the short form, one operation of so many is stepped through; which, is drawn in each run.
@@ -51,7 +54,6 @@ fn short_form(policy: PolicyKind) -> Vec<Test> {
     ]
 }
 
-/// Slabs are the same under any policy but for where they lie.
 fn short_form_with_slabs(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("with slabs, {}: {what}", policy.name());
     vec![
@@ -78,9 +80,7 @@ fn full_form(policy: PolicyKind) -> Vec<Test> {
         }),
         Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
         Test::test(named("100,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 100_000)),
-        Test::test(named("with slabs, a kill at every instruction of every operation"), move || {
-            operations(policy, SLAB_SCENARIOS, FULL_STRIDES)
-        }),
+        with_slabs_at_instructions(policy),
         Test::test(named("with slabs, 10,000 kills at random"), move || {
             random_kills(policy, SmallBlocks::Slabs, 10_000)
         }),
@@ -90,6 +90,15 @@ fn full_form(policy: PolicyKind) -> Vec<Test> {
         }),
         Test::test(named("recovery time"), move || recovery_time(policy)),
     ]
+}
+
+fn with_slabs_at_instructions(policy: PolicyKind) -> Test {
+    let (often, strides) = match policy {
+        OF_SLABS => ("every instruction", FULL_STRIDES),
+        _ => ("every 20th instruction, every state judged,", THIN_STRIDES),
+    };
+    let name = format!("full, {}: with slabs, a kill at {often} of every operation", policy.name());
+    Test::test(name, move || operations(policy, SLAB_SCENARIOS, strides))
 }
 
 fn place(what: &str) -> Result<Place, String> {

@@ -1,0 +1,60 @@
+//! Long blocks that are zero: in memory that is used again. A process of its own, for it counts its page faults.
+
+mod common;
+
+use std::ptr::NonNull;
+
+use common::{measures, ready};
+use heapwright_cached::{self as cached, Measures};
+
+const LENGTH: usize = 8 << 20;
+const PAGES: usize = LENGTH / 4096;
+
+/// Allocates a zeroed block, sees that it is, and writes the first `written` bytes.
+fn zeroed(written: usize) -> NonNull<u8> {
+    let block = cached::allocate_zeroed(LENGTH).expect("there is memory");
+    // SAFETY: the block is new and that long.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), LENGTH) };
+    assert!(bytes[..written].iter().all(|byte| *byte == 0));
+    bytes[..written].fill(1);
+    block
+}
+
+fn free(block: NonNull<u8>) {
+    // SAFETY: the block is not used any more.
+    unsafe { cached::free(block) }.expect("it is a block");
+}
+
+fn page_faults() -> usize {
+    // SAFETY: numbers may be zero, and the system writes them all.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: the place is large enough.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) }, 0);
+    usize::try_from(usage.ru_minflt).expect("a number of faults")
+}
+
+#[test]
+fn memory_that_is_there_is_zeroed_and_what_is_not_stays_away() {
+    ready();
+    if measures() != Measures::NONE {
+        return;
+    }
+    free(zeroed(LENGTH));
+    let before = page_faults();
+    for _ in 0..10 {
+        free(zeroed(LENGTH));
+    }
+    let faults = page_faults() - before;
+    assert!(faults < 3 * PAGES, "{faults} faults for 10 times {PAGES} pages");
+    // The first quarter is there, the rest is not and need not be.
+    cached::trim();
+    free(zeroed(LENGTH / 4));
+    let before = page_faults();
+    let block = zeroed(LENGTH / 4);
+    let faults = page_faults() - before;
+    assert!(faults < PAGES / 8, "{faults} faults for a quarter of {PAGES} pages");
+    // SAFETY: the block is that long.
+    let rest = unsafe { std::slice::from_raw_parts(block.as_ptr(), LENGTH) };
+    assert!(rest[LENGTH / 4..].iter().all(|byte| *byte == 0));
+    free(block);
+}
