@@ -161,10 +161,15 @@ unsafe fn resize_cached(block: NonNull<u8>, layout: Layout) -> Result<Resized, N
 
 /// Returns the number of bytes that the program may use in the block at `block`.
 pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
+    if path() == CACHED { cached::usable_size(block) } else { usable_size_behind_lock(block) }
+}
+
+/// Not inlined: programs that count their memory ask for the size of each block.
+#[inline(never)]
+fn usable_size_behind_lock(block: NonNull<u8>) -> Option<usize> {
     match behind_lock(|heap| heap.usable_size(block)) {
         Routed::Done(size) => size,
-        Routed::Cached => cached::usable_size(block),
-        Routed::NoHeap => None,
+        Routed::Cached | Routed::NoHeap => None,
     }
 }
 
