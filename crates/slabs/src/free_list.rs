@@ -128,12 +128,13 @@ impl FreeList {
     /// Halves the capacity, unless the list was filled since it last overflowed or was looked at here; returns by how
     /// many bytes it is less.
     pub(crate) fn shrink_if_unused(&mut self, class: usize) -> u32 {
-        if core::mem::take(&mut self.was_filled) { 0 } else { self.halve(class) }
+        if core::mem::take(&mut self.was_filled) { 0 } else { self.halve(class, fewest(class)) }
     }
 
-    fn halve(&mut self, class: usize) -> u32 {
+    /// Halves the capacity, down to `least` if it is more than that.
+    fn halve(&mut self, class: usize, least: u16) -> u32 {
         let before = self.limit;
-        self.set_limit((self.limit / 2).max(fewest(class)));
+        self.set_limit((self.limit / 2).max(least.min(self.limit)));
         u32::from(before - self.limit) * size_of_class(class) as u32
     }
 
@@ -154,12 +155,15 @@ impl FreeList {
     }
 
     /// Returns the number of blocks that leave the list, which overflows, and halves the capacity unless the list was
-    /// filled meanwhile. Returns the bytes by which that is less as well.
+    /// filled meanwhile: while the program only frees, most blocks leave. Returns the bytes by which that is less as
+    /// well.
     pub(crate) fn shrink(&mut self, class: usize) -> (u32, u32) {
         /// A call that frees a block waits for few others.
         const MOST: u32 = 16;
-        let less = self.shrink_if_unused(class);
-        ((self.length() - u32::from(self.limit) / 2).min(MOST), less)
+        let was_filled = core::mem::take(&mut self.was_filled);
+        let less = if was_filled { 0 } else { self.halve(class, worth_a_flush(class)) };
+        let left = if was_filled { self.limit / 2 } else { (self.limit / 4).max(1) };
+        ((self.length() - u32::from(left)).min(MOST), less)
     }
 
     /// Cuts the first `count` blocks off the list; returns the first of them.
@@ -216,6 +220,14 @@ impl FreeList {
 /// Returns the initial and least capacity of a class's list: 1 KiB of small blocks.
 const fn fewest(class: usize) -> u16 {
     blocks_in(1 << 10, class, 2, 32)
+}
+
+/// Returns the capacity that a list keeps while the program only frees: with less of small blocks, a few would be flushed
+/// every few calls.
+const fn worth_a_flush(class: usize) -> u16 {
+    let least = fewest(class);
+    let blocks = if class < SMALL_CLASSES { blocks_in(2 << 10, class, 4, 16) } else { least };
+    if blocks < least { least } else { blocks }
 }
 
 /// Returns the greatest capacity of a class's list. A program that replaces blocks at random fills and empties a list of

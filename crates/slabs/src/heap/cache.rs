@@ -7,7 +7,7 @@ use super::allowance::Allowance;
 use super::remote_buffer::{Added, REMOTE_BUFFERS, RemoteBuffer};
 use super::slabs::Slabs;
 use crate::arena::ARENA;
-use crate::classes::{CLASSES, SLAB, SMALL_CLASSES};
+use crate::classes::{CLASSES, PAGE, SLAB, SMALL_CLASSES};
 use crate::corruption::corrupted;
 use crate::entry::Entry;
 use crate::free_list::FreeList;
@@ -307,11 +307,17 @@ unsafe fn prefetch_slabs(class: usize, first: *mut u8, links: Links) {
     /// At least the blocks that leave a list at once. The walk ends even if a corrupted list is a circle.
     const MOST: u32 = 16;
     let mut next = NonNull::new(first);
+    let mut page = usize::MAX;
     for _ in 0..MOST {
         // A corrupted link is not followed: what is put back is checked, and reported.
         let Some(block) = next.filter(|&block| Origin::of(block).is_some_and(|origin| origin.class == class)) else {
             return;
         };
+        // Blocks that were freed one after the other lie in one page: so do the others, most likely, and there is
+        // nothing to wait for.
+        if core::mem::replace(&mut page, block.addr().get() / PAGE) == page {
+            return;
+        }
         if let Some(number) = ARENA.number_of(block.addr().get()) {
             ARENA.prefetch_slab(number);
         }
