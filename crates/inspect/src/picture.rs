@@ -279,7 +279,8 @@ impl Glibc {
         let walk = |(number, arena): (usize, &Arena)| {
             let (fast, damaged) = glibc::fast_blocks(memory, arena);
             let mut walked = glibc::walk(memory, arena, &fast, number == 0, subject.listing);
-            walked.inconsistencies += damaged;
+            let has_nothing = arena.system_bytes == 0 && !arena.segments.is_empty();
+            walked.inconsistencies += damaged + u64::from(has_nothing);
             walked
         };
         let mut walked: Vec<Walked> = found.arenas.iter().enumerate().map(walk).collect();

@@ -11,6 +11,7 @@ use heapwright_inspect::growth::{Growth, History};
 use heapwright_inspect::image::Image;
 use heapwright_inspect::mappings::{self, Mapping};
 use heapwright_inspect::picture::{Glibc, Picture};
+use heapwright_inspect::shown::text;
 use heapwright_inspect::threads::Threads;
 use heapwright_inspect::{Meanwhile, Wanted, picture_of};
 
@@ -266,6 +267,30 @@ fn damaged_heaps_are_read_without_a_crash_or_a_hang() {
     let target = Target::open(subject.child.id()).unwrap();
     let mappings = mappings::parse(&target.smaps().unwrap());
     let parts = copy(&target, &mappings);
+    let take = |parts: Vec<(u64, Vec<u8>)>| {
+        let mut image = Image::default();
+        parts.into_iter().for_each(|(start, bytes)| image.push(start, bytes));
+        let about = heapwright_inspect::picture::Subject {
+            pid: 1,
+            program: "damaged".to_owned(),
+            stopped: true,
+            threads: Threads::default(),
+            linked: None,
+            listing: Listing::Counted,
+        };
+        let picture = Picture::take(about, &image, &mappings);
+        assert!(!text(&picture).is_empty());
+        picture
+    };
+    // Each arena's bytes from the system become more than there can be.
+    let mut beyond = parts.clone();
+    for arena in &glibc(&take(parts.clone())).arenas {
+        let (before, after) = (arena.system_bytes.to_ne_bytes(), (u64::MAX - 5).to_ne_bytes());
+        let words = beyond.iter_mut().flat_map(|(_, bytes)| bytes.as_chunks_mut().0);
+        words.filter(|word| **word == before).for_each(|word| *word = after);
+    }
+    let beyond = take(beyond);
+    assert!(glibc(&beyond).arenas.iter().all(|arena| arena.inconsistencies > 0 && arena.system_bytes == 0));
     let mut random = fastrand::Rng::with_seed(17);
     let mut damaged = 0;
     for _ in 0..tries {
@@ -285,17 +310,7 @@ fn damaged_heaps_are_read_without_a_crash_or_a_hang() {
             };
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        let mut image = Image::default();
-        copy.into_iter().for_each(|(start, bytes)| image.push(start, bytes));
-        let about = heapwright_inspect::picture::Subject {
-            pid: 1,
-            program: "damaged".to_owned(),
-            stopped: true,
-            threads: Threads::default(),
-            linked: None,
-            listing: Listing::Counted,
-        };
-        let picture = Picture::take(about, &image, &mappings);
+        let picture = take(copy);
         damaged +=
             u32::from(picture.glibc.is_none_or(|glibc| glibc.arenas.iter().any(|arena| arena.inconsistencies > 0)));
     }

@@ -38,6 +38,7 @@ const WITH_FAST: u64 = 104;
 const MOST_ARENAS: usize = 1 << 16;
 const MOST_HEAPS: usize = 1 << 16;
 const LONGEST_DATA: u64 = 64 << 20;
+const ADDRESSES: u64 = 1 << 47;
 
 /// The alignment of heaps of arenas that are not the main one: by default, and with huge pages of 2 MiB and 1 GiB.
 const HEAP_ALIGN: [u64; 3] = [64 << 20, 8 << 20, 4 << 30];
@@ -62,7 +63,7 @@ pub struct Segment {
 pub struct Arena {
     /// Its address.
     pub address: u64,
-    /// Bytes that it has from the system.
+    /// Bytes that it has from the system; 0 where that is impossible.
     pub system_bytes: u64,
     /// First blocks of its fast bins; `None` where this version has none.
     pub fast: Option<u64>,
@@ -142,7 +143,8 @@ pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
                 _ => heaps(memory, mappings, address, bins, &mut seen),
             };
             let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
-            Arena { address, system_bytes: memory.word(bins + SYSTEM_BYTES).unwrap_or(0), fast, segments }
+            let system_bytes = memory.word(bins + SYSTEM_BYTES).filter(|bytes| *bytes < ADDRESSES).unwrap_or(0);
+            Arena { address, system_bytes, fast, segments }
         })
         .collect();
     let has_blocks = parameters.is_some_and(|parameters| parameters.mmapped_blocks > 0);
@@ -264,7 +266,7 @@ fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Par
             let (mapped, most_mapped) = (field(offset - 16)?, field(offset - 8)?);
             let is_sound = mapped.is_multiple_of(4096)
                 && mapped <= most_mapped
-                && most_mapped < 1 << 47
+                && most_mapped < ADDRESSES
                 && (count == 0) == (mapped == 0)
                 && most_blocks < 1 << 31
                 && count <= most_blocks
@@ -289,7 +291,7 @@ fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Par
 fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
     let top = memory.word(bins - TOP)?;
     let size = memory.word(top.checked_add(8)?)? & !FLAGS;
-    let is_sound = top.is_multiple_of(ALIGN) && size < 1 << 47;
+    let is_sound = top.is_multiple_of(ALIGN) && size < ADDRESSES;
     is_sound.then(|| top..top.saturating_add(size))
 }
 
