@@ -82,7 +82,7 @@ pub fn summary(snapshot: &Snapshot) -> Value {
         "policy": snapshot.policy.name(),
         "size": known.then_some(snapshot.size),
         "max_size": snapshot.max_size,
-        "used": known.then_some(snapshot.counters.live),
+        "used": known.then(|| snapshot.used()),
         "attached": attached,
         "dead": dead,
     })
