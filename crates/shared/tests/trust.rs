@@ -107,6 +107,8 @@ fn segments_of_others() {
     spot.create(&Settings::default());
     std::os::unix::fs::chown(spot.path(), Some(12345), None).unwrap();
     assert_eq!(SharedHeap::open(&spot).unwrap_err(), Error::NotOurs { place: (*spot).clone(), owner: 12345 });
+    let told = SharedHeap::open(&spot).unwrap_err().to_string();
+    assert!(["--any-owner", "Owner::User", "HW_OWNER_USER"].iter().all(|option| told.contains(option)), "{told}");
     assert!(Snapshot::read(&spot).is_err());
     for owner in [Owner::User(12345), Owner::Anybody] {
         SharedHeap::open_with(&spot, &Access { owner, ..Access::default() }).unwrap();
