@@ -74,6 +74,11 @@ fn blocks_of_slabs_count_as_blocks() {
     allocate(&heap, 1000);
     heap.close().unwrap();
     spot.run("check", &[]).says(0, &["1,000 blocks"]);
+    let row = spot.json("inspect");
+    let counters = &row["counters"];
+    assert_eq!((&counters["mallocs"], &counters["frees"]), (&1000.into(), &0.into()));
+    assert_eq!(row["used"], row["processes"][0]["bytes"], "bytes of blocks, not of slabs");
+    spot.run("inspect", &[]).says(0, &["100.0 %", "count a slab as one block"]);
     spot.run("repair", &[]).says(0, &["1,000 blocks used"]);
 }
 
@@ -225,12 +230,13 @@ fn an_interrupted_operation_is_reported_and_repaired() {
 
 #[test]
 fn usage_errors_exit_with_2() {
-    let wrong: [&[&str]; 14] = [
+    let wrong: [&[&str]; 15] = [
         &[],
         &["inspcet", "x"],
         &["create"],
         &["create", ".."],
         &["create", "x", "--size", "1KB"],
+        &["create", "x", "--size", "0"],
         &["create", "x", "--size", "64KiB", "--max-size", "32KiB"],
         &["create", "x", "--mode", "888"],
         &["create", "x", "--policy", "mapped"],
