@@ -147,6 +147,17 @@ fn a_slab_is_no_block_and_wrong_frees_are_refused() {
 }
 
 #[test]
+fn requests_that_no_heap_can_serve_are_refused() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+    for bytes in [(1 << 20) + 1, 1 << 47, 1 << 63, usize::MAX - 4095, usize::MAX - 64, usize::MAX] {
+        for align in [1, 64, 128, 4096] {
+            assert_eq!(heap.allocate_aligned(bytes, align), Err(Error::Full { bytes }), "{bytes:#x} at {align}");
+        }
+    }
+}
+
+#[test]
 fn a_full_heap_takes_back_what_slabs_do_not_need() {
     let spot = Spot::new("slabs");
     let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));

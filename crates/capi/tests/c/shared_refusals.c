@@ -162,7 +162,11 @@ static void refuse_what_is_no_segment(void) {
     CHECK(truncate(path_of_segment(), 8192) == 0);
     refuse_with(HW_WRONG_LENGTH, "8192");
     create_and_leave();
+    CHECK(truncate(path_of_segment(), 100) == 0);
+    refuse_with(HW_NOT_A_SEGMENT, "too short");
+    create_and_leave();
     overwrite(64, "?", 1);
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_DAMAGED && SAYS("a header"));
     refuse_with(HW_DAMAGED, "checksum");
     create_and_leave();
     overwrite(300, "?", 1);

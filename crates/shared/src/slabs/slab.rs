@@ -91,7 +91,7 @@ impl Shape {
     pub(crate) fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
         // A block lies at a multiple of its length in its slab.
         let is_coarse = align > 1 << self.shift;
-        let bytes = if is_coarse { bytes.max(1).next_multiple_of(align) } else { bytes };
+        let bytes = if is_coarse { bytes.max(1).checked_next_multiple_of(align)? } else { bytes };
         let class = (bytes <= classes::LONGEST).then(|| classes::class_of(((bytes.max(1) - 1) >> self.shift) + 1))?;
         (!is_coarse || self.size(class).is_multiple_of(align)).then_some(class)
     }
