@@ -5,7 +5,9 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::slice;
 
-use heapwright_heaps::{Chosen, CreateError, FixedHeap, GrowingHeap, Growth, PolicyKind, Rules, RulesError, Settings, Statistics};
+use heapwright_heaps::{
+    Chosen, CreateError, FixedHeap, GrowingHeap, Growth, PolicyKind, Rules, RulesError, Settings, Statistics,
+};
 
 use crate::handle::{FixedHandle, GrowingHandle, Handle};
 use crate::out::{store_handle, text_of};
@@ -157,11 +159,12 @@ pub(crate) unsafe fn beside(
             let cells = cells.get_mut(..needed * size_of::<u64>()).ok_or(Status::TooShort)?;
             cells.fill(MaybeUninit::new(0));
             let cells = NonNull::from(cells).cast::<u64>();
-            let heap = FixedHeap::<Chosen>::beside_zeroed(policy, region, cells, &rules).map_err(|error| match error {
-                // Alignment has left no granule.
-                RulesError::Capacity => Status::TooShort,
-                error => error.into(),
-            })?;
+            let heap =
+                FixedHeap::<Chosen>::beside_zeroed(policy, region, cells, &rules).map_err(|error| match error {
+                    // Alignment has left no granule.
+                    RulesError::Capacity => Status::TooShort,
+                    error => error.into(),
+                })?;
             Ok(write_handle(place, heap, &options))
         })
     }

@@ -217,7 +217,10 @@ impl fmt::Display for Error {
                 "{place} is {found} bytes long but was made with {expected}; restore it from a copy, or remove it"
             ),
             E::Corrupted { what, offset } => {
-                write!(f, "the segment is corrupted: {what} (at {offset:#x}); run repair, which needs a header, or remove it")
+                write!(
+                    f,
+                    "the segment is corrupted: {what} (at {offset:#x}); run repair, which needs a header, or remove it"
+                )
             }
             E::OtherNamespace { place } => write!(
                 f,
