@@ -85,10 +85,9 @@ fn read_fixed(place: &Place, file: &SegmentFile) -> Result<(Fixed, Layout), Erro
     for (word, part) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(part.try_into().unwrap_or_default());
     }
-    if read < bytes.len() {
-        return Err(not_one("it is too short"));
-    }
     Fixed::decode(&words).map_err(|unfit| match unfit {
+        Unfit::Magic if read < bytes.len() => not_one("it is too short"),
+        _ if read < bytes.len() => Error::Corrupted { what: "it ends within its header", offset: read as u64 },
         Unfit::Magic => not_one("it does not begin like one"),
         Unfit::Version(found) => Error::OtherVersion { place: place.clone(), found, known: VERSION },
         Unfit::Checksum => Error::Corrupted { what: "the checksum of its header differs", offset: 0 },

@@ -163,7 +163,7 @@ static void refuse_what_is_no_segment(void) {
     refuse_with(HW_WRONG_LENGTH, "8192");
     create_and_leave();
     CHECK(truncate(path_of_segment(), 100) == 0);
-    refuse_with(HW_NOT_A_SEGMENT, "too short");
+    refuse_with(HW_DAMAGED, "ends within its header");
     create_and_leave();
     overwrite(64, "?", 1);
     CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_DAMAGED && SAYS("a header"));
