@@ -119,10 +119,15 @@ fn inspect_shows_the_contents() {
 #[test]
 fn control_characters_in_names_are_escaped() {
     let spot = Spot::new("escape\x1b[2J");
-    spot.run("create", &[]);
-    let list = shm(&["list"]);
-    list.says(0, &["heapwright-lab-escape\\u{1b}[2J"]);
-    assert!(!list.out.contains('\x1b'));
+    let escaped = "heapwright-lab-escape\\u{1b}[2J";
+    assert_eq!(spot.run("create", &[]).code, Some(0));
+    for outcome in [shm(&["list"]), spot.run("check", &[]), spot.run("top", &["--once", "--every", "10ms"])] {
+        outcome.says(0, &[escaped]);
+        assert!(!outcome.out.contains('\x1b'), "{outcome:?}");
+    }
+    assert_eq!(spot.json("inspect")["place"], spot.path().to_str().unwrap());
+    spot.run("create", &[]).says(1, &[escaped, "exists already"]);
+    spot.run("remove", &[]).says(0, &[escaped, "removed"]);
 }
 
 #[test]

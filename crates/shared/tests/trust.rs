@@ -18,6 +18,8 @@ fn names() {
     }
     assert_eq!(Place::new("/name").unwrap(), Place::new("name").unwrap());
     assert_eq!(Place::new("/dev/shm/name").unwrap(), Place::new("name").unwrap());
+    let odd = Place::new("a\x1b[2J\nb 'é'").unwrap();
+    assert_eq!(odd.to_string(), "/dev/shm/a\\u{1b}[2J\\nb 'é'", "control characters are escaped");
     let missing = Place::new("/nowhere/at/all").unwrap();
     assert_eq!(SharedHeap::open(&missing).unwrap_err(), Error::NotFound { place: missing.clone() });
     assert_eq!(SharedHeap::create(&missing, &Settings::default()).unwrap_err(), Error::NoDirectory { place: missing });

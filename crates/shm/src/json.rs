@@ -76,7 +76,7 @@ pub fn summary(snapshot: &Snapshot) -> Value {
     let (attached, dead) = look::living_and_dead(snapshot);
     let known = snapshot.audit.is_ok();
     json!({
-        "place": snapshot.place.to_string(),
+        "place": look::path(&snapshot.place),
         "state": look::condition(snapshot).0,
         "problem": snapshot.audit.as_ref().err().map(problem),
         "policy": snapshot.policy.name(),

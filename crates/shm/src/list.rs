@@ -82,7 +82,7 @@ impl Found {
         match &self.outcome {
             Ok(snapshot) => json::summary(snapshot),
             Err((error, word)) => {
-                json!({ "place": self.place.to_string(), "state": word, "problem": json::problem(error) })
+                json!({ "place": look::path(&self.place), "state": word, "problem": json::problem(error) })
             }
         }
     }
