@@ -35,7 +35,7 @@ typedef enum hw_status {
     HW_NULL_POINTER = 1,   /* a pointer that must not be null is null */
     HW_NOT_A_HEAP = 2,     /* the handle is not that of a heap, or that heap was destroyed */
     HW_UNKNOWN_POLICY = 3, /* there is no such policy */
-    HW_BAD_OPTIONS = 4,    /* an option is out of range, or does not apply to this kind of heap */
+    HW_BAD_OPTIONS = 4,    /* an option or size is out of range, or does not apply to this kind of heap */
     HW_TOO_SHORT = 5,      /* the memory is too short for a heap: see hw_least_bytes and hw_metadata_bytes */
     HW_FULL = 6,           /* no hole fits the request, and the heap cannot grow */
     HW_BAD_ALIGNMENT = 7,  /* the alignment is not a power of two, or above 1 GiB (in shared heaps, 4096) */
@@ -102,15 +102,19 @@ enum {
     HW_GROWTH_APPEND = 2  /* by exactly the block, behind the last hole */
 };
 
-/* Options besides the policy: the rules of the heap. All zeros is the default, and so is a null pointer. Sizes are in bytes. */
+/* Options besides the policy: the rules of the heap. All zeros is the default, and so is a null pointer. Sizes are in bytes.
+ *
+ * A heap has at most 2^36 granules, under best and good fit 2^42: with granules of 16 bytes 1 TiB and 64 TiB. A capacity
+ * above that is refused with HW_BAD_OPTIONS. */
 typedef struct hw_options {
     uint32_t granule;       /* the smallest unit and the least alignment: a power of two up to 4096; 0 stands for 16 */
     uint32_t header;        /* bytes before every block: a multiple of the granule up to 4096 */
     uint32_t min_remainder; /* a shorter remainder stays with the block; up to 1 MiB */
     uint32_t statistics;    /* HW_STATISTICS_... */
     uint64_t seed;          /* the seed of random fit */
-    size_t capacity;        /* address space of a growing heap; 0 stands for 1 TiB, or less where the system grants
-                               less; 0 for fixed heaps */
+    size_t capacity;        /* the most that a growing heap can grow to, rounded up to whole pages, and halved while the
+                               system has no address space for it: see hw_capacity; 0 stands for 1 TiB; 0 for fixed
+                               heaps */
     uint32_t growth;        /* HW_GROWTH_...; 0 for fixed heaps */
     uint32_t growth_step;   /* the step of HW_GROWTH_STEPS: a multiple of the granule; 0 stands for 64 KiB, and is the
                                only one without steps and for fixed heaps */
@@ -118,17 +122,19 @@ typedef struct hw_options {
 
 /* Creates a heap in `bytes` bytes of memory at any address, which belong to the heap until it is destroyed: handle,
  * metadata and blocks all lie inside. About 500 bytes are enough under every policy with small granules and without
- * statistics, 1 KB with the default options. Stores the heap in *heap, or null on failure. */
+ * statistics, 1 KB with the default options. Memory beyond the most granules stays unused. Stores the heap in *heap, or
+ * null on failure. */
 hw_status hw_create_in(void *memory, size_t bytes, unsigned policy, const hw_options *options, hw_heap **heap);
 
 /* Creates a heap of which only the blocks lie in `memory`; the handle and the metadata lie in `metadata`, at any address.
  * If the memory starts at a multiple of the granule and `bytes` is one, hw_capacity returns exactly `bytes`: 1 KiB with
  * granules of 128 bytes is a heap of eight blocks. Both ranges belong to the heap until it is destroyed. Ranges that
- * overlap are refused with HW_OVERLAP. */
+ * overlap are refused with HW_OVERLAP, and memory of more than the most granules with HW_BAD_OPTIONS. */
 hw_status hw_create_beside(void *memory, size_t bytes, void *metadata, size_t metadata_bytes, unsigned policy,
                            const hw_options *options, hw_heap **heap);
 
-/* Returns the bytes that hw_create_beside needs for the metadata of `bytes` bytes of memory; 0 for invalid options. */
+/* Returns the bytes that hw_create_beside needs for the metadata of `bytes` bytes of memory; 0 for invalid options, and for
+ * memory that is shorter than a granule or longer than the most granules. */
 size_t hw_metadata_bytes(size_t bytes, unsigned policy, const hw_options *options);
 
 /* Returns a number of bytes in which hw_create_in creates a heap of at least one granule, at an address that is a
@@ -189,7 +195,7 @@ size_t hw_usable_size(const hw_heap *heap, const void *block);
 /* Returns the heap's policy; 0 for an invalid handle. */
 unsigned hw_policy_of(const hw_heap *heap);
 
-/* Returns the most bytes that blocks can take; 0 for an invalid handle. */
+/* Returns the most bytes that blocks can take; 0 for an invalid handle. For a growing heap, what `capacity` has become. */
 size_t hw_capacity(const hw_heap *heap);
 
 /* A block in a walk, header included. */
@@ -278,10 +284,12 @@ enum hw_small_blocks {
     HW_SMALL_SLABS = 1   /* from slabs of the calling process, without the lock; the granule is at most 256 bytes */
 };
 
-/* Settings of a new segment. All zeros is the default, and so is a null pointer. */
+/* Settings of a new segment. All zeros is the default, and so is a null pointer. What is out of range is refused with
+ * HW_BAD_OPTIONS, memory that the system does not have with HW_OUT_OF_MEMORY. */
 typedef struct hw_shared_settings {
-    size_t size;        /* bytes of blocks at first; 0 stands for 1 MiB; rounded up to granules, or pages if it grows */
-    size_t max_size;    /* bytes of blocks at most; 0: the heap never grows, and its parts are packed tightly */
+    size_t size;        /* bytes of blocks at first; 0 stands for 1 MiB; rounded up as max_size */
+    size_t max_size;    /* bytes of blocks at most, at least `size` and at most 64 TiB, rounded up to whole pages; 0: the
+                           heap never grows, its size is rounded up to granules, and its parts are packed tightly */
     uint64_t seed;      /* the seed of random fit */
     uint32_t policy;    /* hw_policy; 0 stands for HW_BEST */
     uint32_t mode;      /* permission bits, whatever the umask; 0 stands for 0600 */
@@ -467,7 +475,12 @@ typedef int (*hw_shared_visitor)(const hw_shared_block *block, void *context);
  * allocated, freed or resized meanwhile is visited or not, as it was at some moment. No two visited blocks overlap. */
 hw_status hw_shared_walk(const hw_shared *heap, hw_shared_visitor visit, void *context);
 
+/* As hw_holes_of: the holes of the policy, without free blocks in slabs. */
 hw_status hw_shared_holes_of(const hw_shared *heap, hw_holes *holes);
+
+/* As hw_counters_of. An operation that the death of its process cut short may be counted or not. `mallocs` and `frees` count
+ * all blocks. In a heap with HW_SMALL_SLABS, the other counters are about what the policy placed, with each slab as one block
+ * of 32 KiB: `mallocs = reuses + grows` does not hold there, and `live` contains the free blocks of slabs. */
 hw_status hw_shared_counters_of(const hw_shared *heap, hw_counters *counters);
 
 /* As hw_check; the violation's offset is from the segment's first byte. */

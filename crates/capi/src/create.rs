@@ -5,7 +5,9 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::slice;
 
-use heapwright_heaps::{Chosen, CreateError, FixedHeap, GrowingHeap, Growth, PolicyKind, Rules, Settings, Statistics};
+use heapwright_heaps::{
+    Chosen, CreateError, FixedHeap, GrowingHeap, Growth, PolicyKind, Rules, RulesError, Settings, Statistics,
+};
 
 use crate::handle::{FixedHandle, GrowingHandle, Handle};
 use crate::out::{store_handle, text_of};
@@ -150,11 +152,19 @@ pub(crate) unsafe fn beside(
             }
             let (place, cells) = split_handle(range(metadata)?)?;
             let region = range(memory)?;
-            let needed = FixedHeap::<Chosen>::metadata_cells(policy, region.len(), &rules)?;
+            let needed = match FixedHeap::<Chosen>::metadata_cells(policy, region.len(), &rules) {
+                Err(RulesError::Capacity) if region.len() < rules.granule as usize => return Err(Status::TooShort),
+                needed => needed?,
+            };
             let cells = cells.get_mut(..needed * size_of::<u64>()).ok_or(Status::TooShort)?;
             cells.fill(MaybeUninit::new(0));
             let cells = NonNull::from(cells).cast::<u64>();
-            let heap = FixedHeap::<Chosen>::beside_zeroed(policy, region, cells, &rules)?;
+            let heap =
+                FixedHeap::<Chosen>::beside_zeroed(policy, region, cells, &rules).map_err(|error| match error {
+                    // Alignment has left no granule.
+                    RulesError::Capacity => Status::TooShort,
+                    error => error.into(),
+                })?;
             Ok(write_handle(place, heap, &options))
         })
     }

@@ -16,7 +16,7 @@ pub enum Status {
     NotAHeap = 2,
     /// There is no such policy.
     UnknownPolicy = 3,
-    /// An option is out of range, or does not apply to this kind of heap.
+    /// An option or size is out of range, or does not apply to this kind of heap.
     BadOptions = 4,
     /// The memory is too short for a heap.
     TooShort = 5,
@@ -128,7 +128,7 @@ impl Status {
             Status::NullPointer => c"a pointer that must not be null is null",
             Status::NotAHeap => c"this is not the handle of a heap, or the heap was destroyed",
             Status::UnknownPolicy => c"no such policy; the policies are first, next, best, worst, random, buddy, good",
-            Status::BadOptions => c"an option is out of range, or does not apply to this kind of heap",
+            Status::BadOptions => c"an option or size is out of range, or does not apply to this kind of heap",
             Status::TooShort => {
                 c"the memory is too short for a heap; hw_least_bytes and hw_metadata_bytes say how much it takes"
             }
@@ -168,7 +168,7 @@ impl Status {
 impl From<RulesError> for Status {
     fn from(error: RulesError) -> Self {
         match error {
-            RulesError::Capacity | RulesError::TooShort { .. } => Status::TooShort,
+            RulesError::TooShort { .. } => Status::TooShort,
             _ => Status::BadOptions,
         }
     }
@@ -230,7 +230,7 @@ pub struct Options {
     pub statistics: u32,
     /// The seed of random fit.
     pub seed: u64,
-    /// Address space of a growing heap in bytes; 0 stands for 1 TiB.
+    /// The most bytes that a growing heap can grow to, rounded up to whole pages; 0 stands for 1 TiB.
     pub capacity: usize,
     /// 0: by steps; 1: by what is missing; 2: by the block. 0 for fixed heaps.
     pub growth: u32,

@@ -52,8 +52,10 @@ pub enum Backing {
 /// The settings of a [`GrowingHeap`] besides its policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The most that the heap can grow to, in bytes of address space; halved where the system has no range that long. No
-    /// limit of the process counts more of it than is in use. Default: 1 TiB.
+    /// The most that the heap can grow to, in bytes of address space: up to the policy's
+    /// [`most_granules`](PolicyKind::most_granules). The capacity of a heap that grows is rounded up to whole pages, and is
+    /// halved while the system has no range that long. No limit of the process counts more of it than is in use. Default:
+    /// 1 TiB.
     pub capacity: usize,
     /// Smallest unit of placement and least alignment, in bytes: a power of two up to 4096. Default: 16.
     pub granule: u32,
@@ -80,6 +82,20 @@ pub struct Settings {
     pub seed: u64,
     /// Whether the heap keeps [`Counters`](heapwright_placement::Counters).
     pub statistics: Statistics,
+}
+
+impl Settings {
+    /// The rules of an engine over a region at an address.
+    fn rules(&self, phase: usize) -> Rules {
+        Rules {
+            granule: self.granule,
+            header: self.header,
+            min_remainder: self.min_remainder,
+            growth: self.growth,
+            phase,
+            statistics: self.statistics,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -233,6 +249,8 @@ impl<P: Policy> GrowingHeap<P> {
             return Self::claim(choice, settings, settings.capacity);
         }
         let mut capacity = settings.capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
+        // What no heap can have is an error, not a reason to try half of it.
+        P::metadata_cells(choice, capacity, &settings.rules(0))?;
         loop {
             match Self::claim(choice, settings, capacity) {
                 Err(CreateError::Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
@@ -245,14 +263,7 @@ impl<P: Policy> GrowingHeap<P> {
         let refused = |Refused| CreateError::Refused;
         let pages = capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
         let mut region = Region::claim(pages, settings.backing).map_err(refused)?;
-        let rules = Rules {
-            granule: settings.granule,
-            header: settings.header,
-            min_remainder: settings.min_remainder,
-            growth: settings.growth,
-            phase: region.base().addr().get(),
-            statistics: settings.statistics,
-        };
+        let rules = settings.rules(region.base().addr().get());
         let design = Design { choice, capacity, rules };
         let mut metadata = Metadata::new(&design)?;
         let mut dirty = DirtyPages::new(pages).map_err(refused)?;

@@ -4,7 +4,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use heapwright::{Chosen, CreateError, GrowingHeap, OutOfMemory, PolicyKind, Requests, Settings, Zero};
+use heapwright::{Chosen, CreateError, GrowingHeap, OutOfMemory, PolicyKind, Requests, RulesError, Settings, Zero};
 use heapwright_os::refusals;
 
 const PAGE: usize = 4096;
@@ -52,6 +52,20 @@ impl Numbers {
 
 fn small(policy: PolicyKind) -> GrowingHeap<Chosen> {
     GrowingHeap::with(policy, &Settings { capacity: 64 << 20, ..Settings::default() }).unwrap()
+}
+
+#[test]
+fn a_capacity_is_whole_pages_and_one_that_no_heap_has_is_refused() {
+    for policy in PolicyKind::ALL {
+        let heap = |capacity| GrowingHeap::with(policy, &Settings { capacity, ..Settings::default() });
+        for capacity in [1, PAGE - 1, PAGE, PAGE + 1] {
+            assert_eq!(heap(capacity).unwrap().capacity(), capacity.next_multiple_of(PAGE));
+        }
+        let most = 16 * policy.most_granules();
+        for capacity in [most + 1, most + PAGE, 1 << 47, 1 << 63, usize::MAX - PAGE, usize::MAX] {
+            assert_eq!(heap(capacity).err(), Some(CreateError::Rules(RulesError::Capacity)), "{capacity:#x}");
+        }
+    }
 }
 
 fn free(heap: &mut GrowingHeap<Chosen>, filled: Filled) {

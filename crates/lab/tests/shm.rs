@@ -74,6 +74,11 @@ fn blocks_of_slabs_count_as_blocks() {
     allocate(&heap, 1000);
     heap.close().unwrap();
     spot.run("check", &[]).says(0, &["1,000 blocks"]);
+    let row = spot.json("inspect");
+    let counters = &row["counters"];
+    assert_eq!((&counters["mallocs"], &counters["frees"]), (&1000.into(), &0.into()));
+    assert_eq!(row["used"], row["processes"][0]["bytes"], "bytes of blocks, not of slabs");
+    spot.run("inspect", &[]).says(0, &["100.0 %", "count a slab as one block"]);
     spot.run("repair", &[]).says(0, &["1,000 blocks used"]);
 }
 
@@ -114,10 +119,15 @@ fn inspect_shows_the_contents() {
 #[test]
 fn control_characters_in_names_are_escaped() {
     let spot = Spot::new("escape\x1b[2J");
-    spot.run("create", &[]);
-    let list = shm(&["list"]);
-    list.says(0, &["heapwright-lab-escape\\u{1b}[2J"]);
-    assert!(!list.out.contains('\x1b'));
+    let escaped = "heapwright-lab-escape\\u{1b}[2J";
+    assert_eq!(spot.run("create", &[]).code, Some(0));
+    for outcome in [shm(&["list"]), spot.run("check", &[]), spot.run("top", &["--once", "--every", "10ms"])] {
+        outcome.says(0, &[escaped]);
+        assert!(!outcome.out.contains('\x1b'), "{outcome:?}");
+    }
+    assert_eq!(spot.json("inspect")["place"], spot.path().to_str().unwrap());
+    spot.run("create", &[]).says(1, &[escaped, "exists already"]);
+    spot.run("remove", &[]).says(0, &[escaped, "removed"]);
 }
 
 #[test]
@@ -225,12 +235,13 @@ fn an_interrupted_operation_is_reported_and_repaired() {
 
 #[test]
 fn usage_errors_exit_with_2() {
-    let wrong: [&[&str]; 14] = [
+    let wrong: [&[&str]; 15] = [
         &[],
         &["inspcet", "x"],
         &["create"],
         &["create", ".."],
         &["create", "x", "--size", "1KB"],
+        &["create", "x", "--size", "0"],
         &["create", "x", "--size", "64KiB", "--max-size", "32KiB"],
         &["create", "x", "--mode", "888"],
         &["create", "x", "--policy", "mapped"],

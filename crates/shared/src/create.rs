@@ -77,7 +77,8 @@ impl SharedHeap {
 fn furnish(mapping: &Mapping, seed: u64) -> Result<View, Error> {
     let layout = &mapping.layout;
     let size = layout.plan.size;
-    layout.backed(size, size)?.into_iter().try_for_each(|(from, to)| mapping.back_range(from, to))?;
+    // The data first, as in `Mapping::back`.
+    layout.backed(size, size)?.into_iter().rev().try_for_each(|(from, to)| mapping.back_range(from, to))?;
     let header = mapping.header();
     let fixed = Fixed::of(layout).encode();
     header.fixed.iter().zip(fixed).for_each(|(word, value)| word.store(value, Relaxed));

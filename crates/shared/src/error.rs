@@ -195,7 +195,12 @@ impl fmt::Display for Error {
             E::NotFound { place } => write!(f, "there is no {place}; create it first"),
             E::NoDirectory { place } => write!(f, "there is no directory for {place}; make it first"),
             E::NotOurs { place, owner } => {
-                write!(f, "{place} belongs to user {owner}, who is not trusted here; allow that user if it is right")
+                write!(
+                    f,
+                    "{place} belongs to user {owner}, who is not trusted here; if you trust that user, open it with \
+                     --any-owner (heapwright shm), Owner::User or Owner::Anybody (Rust), HW_OWNER_USER or \
+                     HW_OWNER_ANYBODY (C)"
+                )
             }
             E::NotASegment { place, why } => {
                 write!(f, "{place} is not a segment of this library: {why}; choose another name")
@@ -212,7 +217,10 @@ impl fmt::Display for Error {
                 "{place} is {found} bytes long but was made with {expected}; restore it from a copy, or remove it"
             ),
             E::Corrupted { what, offset } => {
-                write!(f, "the segment is corrupted: {what} (at {offset:#x}); run repair, or remove it")
+                write!(
+                    f,
+                    "the segment is corrupted: {what} (at {offset:#x}); run repair, which needs a header, or remove it"
+                )
             }
             E::OtherNamespace { place } => write!(
                 f,
@@ -275,6 +283,7 @@ impl fmt::Display for Error {
             E::BadRootName => {
                 write!(f, "a root's name has 1 to {} bytes, none of them NUL", crate::roots::LONGEST_NAME)
             }
+            E::RootsFull { most: 0 } => write!(f, "the segment was made without room for roots; make one with some"),
             E::RootsFull { most } => write!(f, "all {most} roots are set; remove one, or make the segment with more"),
             E::RootDiffers { found: Some(offset) } => {
                 write!(f, "the root is at {offset:#x}, not what was expected; look again")

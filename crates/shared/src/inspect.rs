@@ -38,17 +38,18 @@ pub struct ProcessInfo {
 }
 
 impl SharedHeap {
-    /// What has happened in the heap since it was made. Operations that a death cut short are not counted.
+    /// What has happened in the heap since it was made. An operation that a death cut short may be counted or not.
     ///
-    /// Blocks of slabs are counted as allocated and freed, and so are slabs; all else is about the blocks that the policy
-    /// has placed.
+    /// `mallocs` and `frees` count blocks, wherever they lie; a resize that moves a block counts as both. In a heap with
+    /// slabs, the other counters are about what the policy has placed: each slab is one block of 32 KiB there, and
+    /// `reuses`, `grows`, `requested`, `live` and their kin count it as one.
     ///
     /// # Errors
     /// Those of every operation: [`Error::TimedOut`], [`Error::Corrupted`].
     pub fn counters(&self) -> Result<Counters, Error> {
         let mut section = self.enter()?;
         let counters = section.engine().counters().unwrap_or_default();
-        Ok(slabs::add_counts(section.mapping(), counters))
+        Ok(slabs::count_blocks_of_slabs(section.mapping(), counters))
     }
 
     /// How often somebody completed or undid what a process left that had died.

@@ -186,7 +186,9 @@ fn rules(plan: &Plan, phase: usize) -> Rules {
 
 fn cells(plan: &Plan, capacity: usize, phase: usize) -> Result<usize, Error> {
     AnyEngine::metadata_cells(plan.policy, capacity, &rules(plan, phase)).map_err(|refused| match refused {
-        RulesError::Capacity => Error::BadSettings { why: "a segment has from 1 to 2^36 granules" },
+        RulesError::Capacity => {
+            Error::BadSettings { why: "a segment has at most 2^36 granules, under best and good fit 2^42" }
+        }
         _ => Error::BadSettings { why: "the engine refuses these rules" },
     })
 }

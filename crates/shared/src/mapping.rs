@@ -50,11 +50,11 @@ impl Mapping {
     }
 
     /// Backs all that a heap of `size` bytes within an engine's `capacity` touches, but what one of `had` bytes within
-    /// `had_capacity` has.
+    /// `had_capacity` has. The data first, which is the longest: where there is no room for it, nothing else is taken.
     pub(crate) fn back(&self, had: (usize, usize), (size, capacity): (usize, usize)) -> Result<(), Error> {
         let before = self.layout.backed(had.0, had.1)?;
         let after = self.layout.backed(size, capacity)?;
-        before.into_iter().zip(after).try_for_each(|((_, from), (_, to))| self.back_range(from, to))
+        before.into_iter().zip(after).rev().try_for_each(|((_, from), (_, to))| self.back_range(from, to))
     }
 
     /// Sees to it that what was backed once still is: a segment may be a sparse copy of one.

@@ -18,7 +18,7 @@ use crate::processes::{Owner, ProcessState};
 use crate::roots::{self, Root};
 use crate::sections::Sections;
 use crate::settings::{Access, SmallBlocks};
-use crate::slabs::{add_counts, each_part};
+use crate::slabs::{count_blocks_of_slabs, each_part};
 
 /// A segment opened for reading only: never attached, never locked, never written to.
 ///
@@ -58,7 +58,7 @@ pub struct Picture {
     pub max_size: usize,
     /// How often a process completed or undid what a dead one left.
     pub recoveries: u64,
-    /// What has happened in the heap.
+    /// What has happened in the heap, as by [`SharedHeap::counters`](crate::SharedHeap::counters).
     pub counters: Counters,
     /// The processes that are attached, and those that left blocks.
     pub processes: Vec<ObservedProcess>,
@@ -197,7 +197,7 @@ fn describe(sections: &Sections, torn: bool) -> Result<Picture, Error> {
         size: glance.heap_size(),
         max_size: plan.max_size,
         recoveries: sections.header().live.recoveries(),
-        counters: add_counts(sections, glance.counters().unwrap_or_default()),
+        counters: count_blocks_of_slabs(sections, glance.counters().unwrap_or_default()),
         processes: processes(sections, &tallies),
         roots: roots::list(sections.roots()),
         torn,

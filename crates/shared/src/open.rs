@@ -87,6 +87,7 @@ fn read_fixed(place: &Place, file: &SegmentFile) -> Result<(Fixed, Layout), Erro
     }
     Fixed::decode(&words).map_err(|unfit| match unfit {
         Unfit::Magic if read < bytes.len() => not_one("it is too short"),
+        _ if read < bytes.len() => Error::Corrupted { what: "it ends within its header", offset: read as u64 },
         Unfit::Magic => not_one("it does not begin like one"),
         Unfit::Version(found) => Error::OtherVersion { place: place.clone(), found, known: VERSION },
         Unfit::Checksum => Error::Corrupted { what: "the checksum of its header differs", offset: 0 },

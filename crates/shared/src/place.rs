@@ -1,7 +1,7 @@
 //! Where a segment is found: the name of a POSIX shared-memory object, or the path of a file.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::fmt;
+use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -67,9 +67,13 @@ impl Place {
     }
 }
 
+/// The path. Control characters are escaped: a terminal would obey them.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path().display().fmt(f)
+        self.path().to_string_lossy().chars().try_for_each(|character| match character.is_control() {
+            true => character.escape_debug().fmt(f),
+            false => f.write_char(character),
+        })
     }
 }
 

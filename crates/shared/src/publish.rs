@@ -15,7 +15,7 @@ use crate::operate::refused_free;
 use crate::owners::owner_of;
 use crate::processes::ProcessSlot;
 use crate::publication::Published;
-use crate::slabs::{FreeBlock, NotLive, Outcome, Owned, Small, used_block};
+use crate::slabs::{Flight, FreeBlock, NotLive, Outcome, Owned, Small, used_block};
 
 /// A word of a used block that contains the offset of a block, or 0.
 type Link = Offset<Option<Offset>>;
@@ -260,13 +260,12 @@ impl<'h> Publisher<'h, '_> {
         // Looked up again: making room for the new block may have adopted the slab.
         let is_ours = small.slab.tenure().is_some_and(|tenure| tenure.slot == slot);
         let freed = match self.owned.as_deref_mut().filter(|_| is_ours) {
-            Some(owned) => owned.classes[small.class()].put_back(small.slab, small.unit, small.index),
-            None => small.give().map(|()| Outcome::Kept),
+            Some(owned) => owned.classes[small.class()]
+                .put_back(small.slab, small.unit, small.index)
+                .inspect(|_| mapping.count_of_slabs(slot, Flight::count_freed)),
+            None => small.give(mapping, slot).map(|()| Outcome::Kept),
         };
         self.section.publish(published);
-        if let Some(flight) = mapping.flight(slot) {
-            flight.count_freed();
-        }
         if let (Ok(Outcome::Spare), Some(owned)) = (freed, self.owned.as_deref_mut())
             && self.section.end_slab(small.unit)?
         {

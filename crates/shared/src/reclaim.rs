@@ -120,7 +120,8 @@ impl Section<'_> {
     /// Frees a block, of a slab or not.
     pub(crate) fn reclaim_part(&mut self, block: Block, reclaimed: &mut Reclaimed) -> Result<(), Error> {
         if is_in_slab(self.mapping(), block.offset) {
-            if !give_back(self.mapping(), block.offset) {
+            let slot = self.view().slot;
+            if !give_back(self.mapping(), slot, block.offset) {
                 return Ok(());
             }
         } else {

@@ -96,6 +96,14 @@ impl Sections {
         unsafe { slice::from_raw_parts(self.at(self.layout.flights).as_ptr(), count) }.get(usize::from(slot))
     }
 
+    /// Counts what the process of `slot` has done, in a heap with slabs.
+    #[inline(always)]
+    pub(crate) fn count_of_slabs(&self, slot: u8, count: fn(&Flight)) {
+        if let Some(flight) = self.flight(slot) {
+            count(flight);
+        }
+    }
+
     /// The metadata of the slab at `unit`, of which there are as many as slabs fit the data; `None` for others, and in a heap
     /// without slabs. Only those within the heap may be touched.
     #[inline(always)]

@@ -26,10 +26,11 @@ pub const MAX_ROOTS: usize = 1 << 16;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How many bytes of blocks the heap holds at first, from one granule up; rounded up to granules, or to pages when it may
-    /// grow.
+    /// How many bytes of blocks the heap holds at first, from 1 to 64 TiB; rounded up to granules, or to pages when it may
+    /// grow. No more than 2^36 granules, under best and good fit 2^42.
     pub size: usize,
-    /// How many bytes it may grow to; `None` for a heap that never grows, whose parts are packed tightly.
+    /// How many bytes it may grow to, within the same limits and rounded up to pages; `None` for a heap that never grows,
+    /// whose parts are packed tightly.
     pub max_size: Option<usize>,
     /// The policy that places blocks.
     pub policy: PolicyKind,
@@ -95,6 +96,8 @@ impl Settings {
             "there must be room for at most 65536 roots"
         } else if self.mode & !0o777 != 0 {
             "the mode must consist of permission bits (0o000 to 0o777)"
+        } else if self.size == 0 {
+            "the size must be at least one byte"
         } else if self.max_size.is_some_and(|most| most < self.size) {
             "the maximum size must not be below the size"
         } else if self.small == SmallBlocks::Slabs && self.granule > LARGEST_GRANULE {

@@ -71,7 +71,7 @@ pub struct Snapshot {
     pub audit: Result<(), Error>,
     /// How many bytes of blocks the heap holds.
     pub size: usize,
-    /// What has happened in the heap.
+    /// What has happened in the heap, as by [`SharedHeap::counters`](crate::SharedHeap::counters).
     pub counters: Counters,
     /// The sizes of the holes.
     pub holes: HoleStats,
@@ -110,6 +110,12 @@ impl Snapshot {
             snapshot = Self::read_once(place, access)?;
         }
         Ok(snapshot)
+    }
+
+    /// Returns the bytes in used blocks. In a heap with slabs, `counters.live` has whole slabs instead of their blocks.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.processes.iter().map(|process| process.bytes).sum()
     }
 
     fn read_once(place: &Place, access: &Access) -> Result<Snapshot, Error> {
@@ -156,7 +162,7 @@ impl Snapshot {
 
     fn describe(&mut self, copy: &Copy, engine: &Placer, owners: &Owners) {
         self.size = engine.heap_size();
-        self.counters = slabs::add_counts(&copy.sections, engine.counters().unwrap_or_default());
+        self.counters = slabs::count_blocks_of_slabs(&copy.sections, engine.counters().unwrap_or_default());
         self.holes = engine.holes();
         self.blocks = describe_blocks(&copy.sections, engine, owners);
         self.processes = listed(owners, &count_blocks(&copy.sections, engine));

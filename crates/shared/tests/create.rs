@@ -4,6 +4,7 @@ mod common;
 
 use std::ffi::CString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use common::{Spot, fork, growing, of, reap};
@@ -40,6 +41,24 @@ fn open_or_create_always_gives_the_same_segment() {
         .collect();
     assert!(children.into_iter().all(|child| reap(child) == 0));
     assert_eq!(spot.open().counters().unwrap().mallocs, 6);
+}
+
+#[test]
+fn sizes_that_no_segment_has_are_bad_settings() {
+    let spot = Spot::new("sizes");
+    let refused = |settings: &Settings| match SharedHeap::create(&spot, settings) {
+        Err(Error::BadSettings { why }) => why,
+        other => panic!("{settings:?}: {other:?}"),
+    };
+    assert!(refused(&of(PolicyKind::Best, 0)).contains("at least one byte"));
+    assert!(refused(&of(PolicyKind::First, 1 << 45)).contains("2^36 granules"));
+    for beyond in [(1 << 46) + 1, 1 << 47, 1 << 63, usize::MAX] {
+        assert!(refused(&of(PolicyKind::Best, beyond)).contains("64 TiB"));
+        assert!(refused(&growing(PolicyKind::Best, 1 << 20, beyond)).contains("64 TiB"));
+    }
+    let refused = SharedHeap::create(&spot, &of(PolicyKind::Best, 1 << 45)).unwrap_err();
+    assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
+    assert_eq!(spot.create(&growing(PolicyKind::Best, 1, (1 << 32) - 1)).max_size(), 1 << 32);
 }
 
 #[test]
@@ -88,8 +107,8 @@ fn copies_can_be_used() {
 }
 
 /// A file system of 1 MiB, mounted for one test in a namespace of its own, if the system allows that.
-fn in_small_file_system(work: impl FnOnce(&str) -> bool) -> Option<i32> {
-    let directory = PathBuf::from(format!("/tmp/heapwright-small-{}", std::process::id()));
+fn in_small_file_system(what: &str, work: impl FnOnce(&str) -> bool) -> Option<i32> {
+    let directory = PathBuf::from(format!("/tmp/heapwright-{what}-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     let target = CString::new(directory.to_str().unwrap()).unwrap();
     let child = fork(|| {
@@ -118,7 +137,7 @@ fn in_small_file_system(work: impl FnOnce(&str) -> bool) -> Option<i32> {
 
 #[test]
 fn a_full_system_is_an_error_and_no_signal() {
-    let code = in_small_file_system(|directory| {
+    let code = in_small_file_system("full", |directory| {
         let place = Place::new(format!("{directory}/heap")).unwrap();
         let refused = SharedHeap::create(&place, &of(PolicyKind::Best, 4 << 20)).unwrap_err();
         assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
@@ -138,6 +157,23 @@ fn a_full_system_is_an_error_and_no_signal() {
         heap.check().unwrap();
         heap.close().unwrap();
         SharedHeap::open(&place).unwrap().check().is_ok()
+    });
+    assert!(code.is_none_or(|code| code == 0), "{code:?}");
+}
+
+/// What is needed beside the data would have fit.
+#[test]
+fn a_growth_that_is_refused_takes_no_memory() {
+    let code = in_small_file_system("growth", |directory| {
+        let place = Place::new(format!("{directory}/heap")).unwrap();
+        let settings = Settings { granule: 16, ..growing(PolicyKind::Best, 1 << 16, 64 << 20) };
+        let heap = SharedHeap::create(&place, &settings).unwrap();
+        let taken = || fs::metadata(place.path()).unwrap().blocks();
+        let before = taken();
+        assert!(matches!(heap.grow(4 << 20), Err(Error::NoSpace { .. })));
+        assert_eq!(taken(), before);
+        heap.check().unwrap();
+        heap.allocate(400_000).is_ok()
     });
     assert!(code.is_none_or(|code| code == 0), "{code:?}");
 }

@@ -49,6 +49,20 @@ fn names_and_room_have_limits() {
     assert_eq!(heap.set_root("third", block), Err(Error::NotABlock { offset: block.get() }));
 }
 
+#[test]
+fn a_segment_without_roots_says_so() {
+    let spot = Spot::new("rootless");
+    let heap = spot.create(&Settings { roots: 0, ..Settings::default() });
+    let block = heap.allocate(16).unwrap();
+    let refused = heap.set_root("first", block).unwrap_err();
+    assert_eq!(refused, Error::RootsFull { most: 0 });
+    assert!(refused.to_string().contains("without room for roots"), "{refused}");
+    assert_eq!((heap.root("first"), heap.roots()), (Ok(None), Ok(Vec::new())));
+    assert_eq!(heap.replace_root("first", None, None), Ok(()));
+    heap.close().unwrap();
+    spot.open().check().unwrap();
+}
+
 /// Names come and go in tables that are used for the first time, so that searches pass slots that were used,
 /// end at slots that never were, and wrap around.
 #[test]

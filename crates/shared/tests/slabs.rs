@@ -37,6 +37,12 @@ fn holds(heap: &SharedHeap, block: Offset, bytes: usize, what: u8) -> bool {
     unsafe { std::slice::from_raw_parts(heap.pointer(block).as_ptr(), bytes) }.iter().all(|&byte| byte == what)
 }
 
+/// How many blocks were allocated and freed since the heap was made.
+fn counted(heap: &SharedHeap) -> (u64, u64) {
+    let counters = heap.counters().unwrap();
+    (counters.mallocs, counters.frees)
+}
+
 /// Random operations through three handles against a model.
 #[test]
 fn any_handle_frees_what_any_other_allocated() {
@@ -80,6 +86,8 @@ fn any_handle_frees_what_any_other_allocated() {
                     heap.check().unwrap();
                     let found = used(heap);
                     assert_eq!(found.len(), model.len());
+                    let (mallocs, frees) = counted(heap);
+                    assert_eq!(mallocs - frees, model.len() as u64);
                     assert!(model.iter().all(|(block, bytes, _)| found[&block.get()] >= *bytes));
                 }
             }
@@ -103,11 +111,18 @@ fn small_blocks_come_from_slabs_and_count() {
     let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
     let blocks: Vec<Offset> = (0..1000).map(|_| heap.allocate(64).unwrap()).collect();
     assert_eq!(used(&heap).len(), 1000);
-    assert_eq!(heap.counters().unwrap().mallocs, 1002, "two slabs");
+    assert_eq!(heap.counters().unwrap().mallocs, 1000, "slabs are none of them");
     assert!(blocks.windows(2).filter(|pair| pair[1].get() == pair[0].get() + 64).count() > 990);
     assert_eq!(heap.processes().unwrap()[0].blocks, 1000);
     blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
-    assert_eq!(heap.counters().unwrap().frees, 1000);
+    assert_eq!(counted(&heap), (1000, 1000));
+    let blocks: Vec<Offset> = (0..400).map(|_| heap.allocate(2000).unwrap()).collect();
+    blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
+    heap.allocate(512 << 10).unwrap();
+    assert_eq!(counted(&heap), (1401, 1400), "slabs were given back");
+    heap.close().unwrap();
+    let counters = Snapshot::read(&spot).unwrap().counters;
+    assert_eq!((counters.mallocs, counters.frees), (1401, 1400));
 }
 
 #[test]
@@ -127,6 +142,17 @@ fn a_slab_is_no_block_and_wrong_frees_are_refused() {
         assert_eq!(heap.usable_size(block), Err(Error::NotABlock { offset: block.get() }));
         for wild in [1, 64, 1 << 30, u64::MAX] {
             assert!(heap.deallocate(Offset::new(wild).unwrap()).is_err());
+        }
+    }
+}
+
+#[test]
+fn requests_that_no_heap_can_serve_are_refused() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+    for bytes in [(1 << 20) + 1, 1 << 47, 1 << 63, usize::MAX - 4095, usize::MAX - 64, usize::MAX] {
+        for align in [1, 64, 128, 4096] {
+            assert_eq!(heap.allocate_aligned(bytes, align), Err(Error::Full { bytes }), "{bytes:#x} at {align}");
         }
     }
 }
@@ -171,6 +197,7 @@ fn slabs_of_those_who_left_are_adopted() {
     assert_eq!(heap.reclaim_dead().unwrap().blocks, 1010);
     assert_eq!(heap.reclaim(Leavers::DeadAndClosed).unwrap().blocks, 1010);
     assert!(used(&heap).is_empty());
+    assert_eq!(counted(&heap), (2020, 2020));
     heap.allocate(1 << 20).unwrap();
     heap.check().unwrap();
 }
@@ -277,6 +304,8 @@ fn threads_share_a_handle() {
     });
     assert!(used(&heap).is_empty());
     heap.check().unwrap();
+    let (mallocs, frees) = counted(&heap);
+    assert_eq!(mallocs, frees);
 }
 
 /// Processes that pass blocks to each other through roots, one of which is killed.

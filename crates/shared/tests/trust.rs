@@ -18,6 +18,8 @@ fn names() {
     }
     assert_eq!(Place::new("/name").unwrap(), Place::new("name").unwrap());
     assert_eq!(Place::new("/dev/shm/name").unwrap(), Place::new("name").unwrap());
+    let odd = Place::new("a\x1b[2J\nb 'é'").unwrap();
+    assert_eq!(odd.to_string(), "/dev/shm/a\\u{1b}[2J\\nb 'é'", "control characters are escaped");
     let missing = Place::new("/nowhere/at/all").unwrap();
     assert_eq!(SharedHeap::open(&missing).unwrap_err(), Error::NotFound { place: missing.clone() });
     assert_eq!(SharedHeap::create(&missing, &Settings::default()).unwrap_err(), Error::NoDirectory { place: missing });
@@ -107,6 +109,8 @@ fn segments_of_others() {
     spot.create(&Settings::default());
     std::os::unix::fs::chown(spot.path(), Some(12345), None).unwrap();
     assert_eq!(SharedHeap::open(&spot).unwrap_err(), Error::NotOurs { place: (*spot).clone(), owner: 12345 });
+    let told = SharedHeap::open(&spot).unwrap_err().to_string();
+    assert!(["--any-owner", "Owner::User", "HW_OWNER_USER"].iter().all(|option| told.contains(option)), "{told}");
     assert!(Snapshot::read(&spot).is_err());
     for owner in [Owner::User(12345), Owner::Anybody] {
         SharedHeap::open_with(&spot, &Access { owner, ..Access::default() }).unwrap();

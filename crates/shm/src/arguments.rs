@@ -20,7 +20,8 @@ Examples:
   heapwright shm top orders                                  who allocates, who waits for the lock?
   heapwright shm reclaim orders --dry-run                    what did dead processes leave?
 
-A name without a slash is a POSIX shared-memory object (/dev/shm/NAME), one with a slash the path of a file.
+A name without a slash, or with one at its start only, is a POSIX shared-memory object (/dev/shm/NAME), any other
+the path of a file.
 
 Exit code: 0; 1 when a check fails or what was asked for cannot be done; 2: wrong usage.";
 
@@ -83,11 +84,11 @@ pub struct CreateArgs {
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = parse_granule)]
     pub granule: u32,
 
-    /// Number of processes that may be attached at a time, up to 250.
+    /// Number of processes that may be attached at a time, from 1 to 250.
     #[arg(long, value_name = "N", default_value_t = Settings::default().processes)]
     pub processes: usize,
 
-    /// Number of named roots, up to 65536.
+    /// Number of named roots that there is room for, from 0 (none) to 65536.
     #[arg(long, value_name = "N", default_value_t = Settings::default().roots)]
     pub roots: usize,
 
@@ -207,7 +208,7 @@ pub struct TopArgs {
 /// One segment.
 #[derive(Args)]
 pub struct Name {
-    /// The segment: the name of a shared-memory object, or with a slash in it the path of a file.
+    /// The segment: the name of a shared-memory object (NAME or /NAME), or the path of a file, with another slash in it.
     #[arg(value_name = "NAME", value_parser = place())]
     pub place: Place,
 }

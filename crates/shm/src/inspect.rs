@@ -86,7 +86,7 @@ impl<'s> Picture<'s> {
             writeln!(out, "  {style}{note}{style:#}")?;
         }
         if s.audit.is_ok() {
-            let (used, size) = (s.counters.live, s.size as u64);
+            let (used, size) = (s.used(), s.size as u64);
             let figures = format!("{} of {} ({})", number::bytes(used), number::bytes(size), share(used, size));
             fact(out, "used", format_args!("{} {figures}", self.usage_bar()))?;
         }
@@ -171,7 +171,7 @@ impl<'s> Picture<'s> {
                 Cell::styled(look::state(process.owner.state), ink.style),
                 grouped(process.blocks).into(),
                 number::bytes(process.bytes).into(),
-                share(process.bytes, self.snapshot.counters.live).into(),
+                share(process.bytes, self.snapshot.used()).into(),
             ]);
         }
         heading(out, "Processes")?;
@@ -247,7 +247,12 @@ impl<'s> Picture<'s> {
         }
         let sizes = [("peak used", c.peak_live), ("requested", c.requested), ("rounded", c.rounded)];
         let cells = sizes.map(|(name, bytes)| format!("{name:<10} {:>12}", number::bytes(bytes)));
-        writeln!(out, "  {}", cells.join("    "))
+        writeln!(out, "  {}", cells.join("    "))?;
+        if self.snapshot.small == SmallBlocks::Slabs {
+            let note = "mallocs and frees count all blocks; the other counters, and holes, count a slab as one block";
+            writeln!(out, "  {}", dim(note))?;
+        }
+        Ok(())
     }
 
     fn write_blocks(&self, out: &mut String) -> fmt::Result {

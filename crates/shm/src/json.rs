@@ -76,13 +76,13 @@ pub fn summary(snapshot: &Snapshot) -> Value {
     let (attached, dead) = look::living_and_dead(snapshot);
     let known = snapshot.audit.is_ok();
     json!({
-        "place": snapshot.place.to_string(),
+        "place": look::path(&snapshot.place),
         "state": look::condition(snapshot).0,
         "problem": snapshot.audit.as_ref().err().map(problem),
         "policy": snapshot.policy.name(),
         "size": known.then_some(snapshot.size),
         "max_size": snapshot.max_size,
-        "used": known.then_some(snapshot.counters.live),
+        "used": known.then(|| snapshot.used()),
         "attached": attached,
         "dead": dead,
     })

@@ -82,7 +82,7 @@ impl Found {
         match &self.outcome {
             Ok(snapshot) => json::summary(snapshot),
             Err((error, word)) => {
-                json!({ "place": self.place.to_string(), "state": word, "problem": json::problem(error) })
+                json!({ "place": look::path(&self.place), "state": word, "problem": json::problem(error) })
             }
         }
     }
@@ -105,7 +105,7 @@ impl Found {
             name,
             if_known(number::bytes(snapshot.size as u64)),
             number::bytes(snapshot.max_size as u64).into(),
-            if_known(super::share(snapshot.counters.live, snapshot.size as u64)),
+            if_known(super::share(snapshot.used(), snapshot.size as u64)),
             snapshot.policy.name().into(),
             attached.to_string().into(),
             Cell::styled(dead.to_string(), if dead > 0 { look::UNEASY } else { Style::new() }),

@@ -1,7 +1,7 @@
 //! The words and colours of conditions and states, the same in every table.
 
 use anstyle::{AnsiColor, Style};
-use heapwright_shared::{BlockOwner, Condition, Error, ProcessState, Snapshot};
+use heapwright_shared::{BlockOwner, Condition, Error, Place, ProcessState, Snapshot};
 
 /// In good order.
 pub const GOOD: Style = AnsiColor::Green.on_default();
@@ -67,6 +67,11 @@ pub fn owner_style(owner: BlockOwner, number: usize) -> Style {
         ProcessState::Closed => AnsiColor::Yellow.on_default(),
         ProcessState::Dead => AnsiColor::Red.on_default(),
     }
+}
+
+/// The path of a segment, for JSON: as it is.
+pub fn path(place: &Place) -> String {
+    place.path().to_string_lossy().into_owned()
 }
 
 /// How many of the processes listed live, and how many died.

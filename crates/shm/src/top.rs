@@ -141,7 +141,7 @@ impl View {
             })
         };
         json!({
-            "place": self.place.to_string(),
+            "place": look::path(&self.place),
             "torn": self.picture.torn,
             "operations_per_second": self.rate,
             "lock": {
@@ -169,8 +169,7 @@ impl View {
         let rate = self.rate.map_or_else(|| "-".to_owned(), number::short);
         let torn = if self.picture.torn { ", torn" } else { "" };
         let share = |of| self.past.share(of).map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0));
-        let place = self.place.to_string().escape_debug().to_string();
-        let _ = writeln!(text, "{place}{torn}");
+        let _ = writeln!(text, "{}{torn}", self.place);
         let _ = writeln!(text, "  {rate} operations/s, {} of {} used", number::bytes(used), number::bytes(size));
         let (held, contended) = (share(self.past.held), share(self.past.contended));
         let _ = writeln!(text, "  lock: held in {held}, waited for in {contended} of {} looks", self.past.count);

@@ -13,7 +13,8 @@ use crate::types::Status;
 /// If the address lies in the heap's segment, a mutex lies there, in a block that stays while the result is used.
 unsafe fn mutex_at(heap: &SharedHeap, address: *mut RawMutex) -> Result<&RawMutex, Failure> {
     let address = NonNull::new(address).ok_or(Status::NullPointer)?;
-    if !address.is_aligned() || heap.offset_of(address).is_none() {
+    let last = address.cast::<u8>().map_addr(|start| start.saturating_add(size_of::<RawMutex>() - 1));
+    if !address.is_aligned() || heap.offset_of(address).is_none() || heap.offset_of(last).is_none() {
         return Err(Status::NotABlock.into());
     }
     // SAFETY: it is aligned and lies in the segment, hence is a mutex that stays, as this function requires. Its words

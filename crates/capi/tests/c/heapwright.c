@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct seen {
     int used;
@@ -244,6 +245,38 @@ static void short_regions(unsigned policy) {
     CHECK(hw_metadata_bytes(1024, 99, &options) == 0 && hw_least_bytes(99, NULL) == 0);
 }
 
+/* Heaps of one page, and sizes that no heap of granules of 16 bytes can have. */
+static void least_and_most(unsigned policy) {
+    static struct {
+        char metadata[4096];
+        uint64_t memory[64];
+    } parts;
+    size_t most = (size_t)16 << (policy == HW_BEST || policy == HW_GOOD ? 42 : 36);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    hw_heap *heap = NULL;
+    hw_options options;
+    memset(&options, 0, sizeof options);
+    for (options.capacity = 1; options.capacity <= 2 * page; options.capacity += page / 2) {
+        CHECK(hw_create_growing(policy, &options, &heap) == HW_OK);
+        CHECK(hw_capacity(heap) == (options.capacity + page - 1) / page * page);
+        CHECK(hw_allocate(heap, 1) != NULL && hw_allocate(heap, hw_capacity(heap)) == NULL);
+        CHECK(hw_destroy(heap) == HW_OK);
+    }
+    const size_t beyond[] = {most + 16, (size_t)1 << 47, (size_t)1 << 63, (size_t)-4096, (size_t)-1};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; ++i) {
+        options.capacity = beyond[i];
+        heap = (hw_heap *)parts.memory;
+        CHECK(hw_create_growing(policy, &options, &heap) == HW_BAD_OPTIONS && heap == NULL);
+        heap = (hw_heap *)parts.memory;
+        CHECK(hw_create_beside(parts.memory, beyond[i], parts.metadata, sizeof parts.metadata, policy, NULL, &heap)
+              == HW_BAD_OPTIONS);
+        CHECK(heap == NULL && hw_metadata_bytes(beyond[i], policy, NULL) == 0);
+    }
+    CHECK(hw_metadata_bytes(0, policy, NULL) == 0 && hw_metadata_bytes(15, policy, NULL) == 0);
+    CHECK(hw_create_beside(parts.memory, (size_t)1 << 31, parts.metadata, sizeof parts.metadata, policy, NULL, &heap)
+          == HW_TOO_SHORT);
+}
+
 /* The bytes of a heap's blocks and holes. */
 static uint64_t length_of(hw_heap *heap) {
     hw_counters counters;
@@ -361,6 +394,7 @@ int main(void) {
     name_everything();
     small_heap();
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) short_regions(policy);
+    for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) least_and_most(policy);
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {
         if (policy != HW_BUDDY) rules_of_growth(policy);
     }

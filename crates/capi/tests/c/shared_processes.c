@@ -287,6 +287,9 @@ static void mutexes_survive_their_holders(void) {
     hw_shared_mutex elsewhere = {0, 0};
     CHECK(hw_shared_lock(heap, &elsewhere) == HW_NOT_A_BLOCK);
     CHECK(hw_shared_lock(heap, (hw_shared_mutex *)((char *)guarded + 4)) == HW_NOT_A_BLOCK);
+    /* Half of it lies in the segment. */
+    char *end = (char *)hw_shared_base(heap) + hw_shared_overhead(heap) + hw_shared_max_size(heap);
+    CHECK(hw_shared_lock(heap, (hw_shared_mutex *)(end - 8)) == HW_NOT_A_BLOCK);
     removed(heap);
 }
 

@@ -48,10 +48,35 @@ static void refuse_bad_settings(void) {
     settings = settings_of_zeros();
     settings.size = (size_t)-1;
     refused(&settings, HW_BAD_OPTIONS, "most");
-    settings.size = (size_t)1 << 45;
+}
+
+static void refuse_sizes_that_no_segment_has(void) {
     hw_shared *heap = NULL;
-    hw_status status = hw_shared_create(name, &settings, &heap);
-    CHECK(heap == NULL && (status == HW_OUT_OF_MEMORY || status == HW_REFUSED || status == HW_BAD_OPTIONS));
+    hw_shared_settings settings = settings_of_zeros();
+    const size_t beyond[] = {((size_t)1 << 46) + 1, (size_t)1 << 47, (size_t)1 << 63, (size_t)-4096, (size_t)-1};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; ++i) {
+        settings.size = beyond[i];
+        refused(&settings, HW_BAD_OPTIONS, "64 TiB");
+        settings.size = 0;
+        settings.max_size = beyond[i];
+        refused(&settings, HW_BAD_OPTIONS, "64 TiB");
+        settings.max_size = 0;
+    }
+    settings.size = (size_t)1 << 45;
+    refused(&settings, HW_OUT_OF_MEMORY, "the system has no");
+    settings.policy = HW_FIRST;
+    refused(&settings, HW_BAD_OPTIONS, "2^36");
+    settings.size = 1;
+    CHECK(hw_shared_create(name, &settings, &heap) == HW_OK && hw_shared_size(heap) == 64);
+    CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
+    for (int power = 31; power <= 40; ++power) {
+        settings.policy = 0;
+        settings.max_size = ((size_t)1 << power) - 1;
+        CHECK(hw_shared_create(name, &settings, &heap) == HW_OK && hw_shared_max_size(heap) == (size_t)1 << power);
+        CHECK(hw_shared_grow(heap, ((size_t)1 << power) + 1) == HW_BEYOND_MAXIMUM);
+        CHECK(hw_shared_grow(heap, (size_t)-1) == HW_BEYOND_MAXIMUM && hw_shared_check(heap, NULL) == HW_OK);
+        CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
+    }
 }
 
 static void refuse_bad_names(void) {
@@ -137,7 +162,11 @@ static void refuse_what_is_no_segment(void) {
     CHECK(truncate(path_of_segment(), 8192) == 0);
     refuse_with(HW_WRONG_LENGTH, "8192");
     create_and_leave();
+    CHECK(truncate(path_of_segment(), 100) == 0);
+    refuse_with(HW_DAMAGED, "ends within its header");
+    create_and_leave();
     overwrite(64, "?", 1);
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_DAMAGED && SAYS("a header"));
     refuse_with(HW_DAMAGED, "checksum");
     create_and_leave();
     overwrite(300, "?", 1);
@@ -150,6 +179,7 @@ static void refuse_what_is_no_segment(void) {
         CHECK(hw_shared_open(name, &access, &heap) == HW_OK && hw_shared_close(heap) == HW_OK);
         access.user = 4712;
         CHECK(hw_shared_open(name, &access, &heap) == HW_NOT_OURS && SAYS("4711"));
+        CHECK(SAYS("HW_OWNER_USER") && SAYS("--any-owner"));
         refuse_with(HW_NOT_OURS, "4711");
     } else {
         CHECK(hw_shared_unlink(name) == HW_OK);
@@ -336,6 +366,7 @@ int main(void) {
     name = segment_name("refusals");
     CHECK(strcmp(hw_shared_last_error(), "") == 0);
     refuse_bad_settings();
+    refuse_sizes_that_no_segment_has();
     refuse_bad_names();
     names_are_taken_once();
     refuse_what_is_no_segment();

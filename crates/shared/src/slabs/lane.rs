@@ -361,7 +361,7 @@ mod tests {
         let (freed, publication) = (blocks[5], &heap.mapping.header().publication);
         publication.write(Published { freed: freed.get(), ..Published::of(blocks[0].get(), None) });
         let small = Small::at(&heap.mapping, freed.get() as usize - heap.mapping.layout.data).unwrap().unwrap();
-        small.give().unwrap();
+        small.give(&heap.mapping, heap.lane.slot()).unwrap();
         let another = heap.allocate(2048).unwrap();
         assert_ne!(another, freed);
         redo(&heap.mapping, heap.size().unwrap(), &publication.read().unwrap()).unwrap();

@@ -22,7 +22,8 @@ mod tenures;
 pub(crate) use bitmap::NotLive;
 pub(crate) use lane::{FreeBlock, Lane, Outcome, Owned};
 pub(crate) use parts::{
-    Small, add_counts, check, each_part, give_back, is_in_slab, is_slab, redo, size_of_block, slab_owner, used_block,
+    Small, check, count_blocks_of_slabs, each_part, give_back, is_in_slab, is_slab, redo, size_of_block, slab_owner,
+    used_block,
 };
 pub(crate) use slab::{Flight, LARGEST_GRANULE, SLAB, Shape, Slab};
 pub(crate) use tenures::{reconcile, rename, settle};

@@ -3,6 +3,7 @@
 use super::bitmap::NotLive;
 use super::lane::{FreeBlock, Outcome, Owned};
 use super::parts::Small;
+use super::slab::Flight;
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
@@ -76,19 +77,17 @@ impl SharedHeap {
         let Some(small) = self.small_block(offset)? else { return Ok(false) };
         let slot = self.lane.slot();
         let owned = if small.tenure.slot == slot { self.lane.enter() } else { None };
-        let freed = match owned {
+        let refused = |NotLive| Error::AlreadyFree { offset: offset.get() };
+        match owned {
             Some(mut owned) => {
-                let outcome = owned.classes[small.class()].put_back(small.slab, small.unit, small.index);
-                if outcome == Ok(Outcome::Spare) {
+                let freed = owned.classes[small.class()].put_back(small.slab, small.unit, small.index);
+                let outcome = freed.map_err(refused)?;
+                self.mapping.count_of_slabs(slot, Flight::count_freed);
+                if outcome == Outcome::Spare {
                     self.end_spare(&mut owned, small.class(), small.unit);
                 }
-                outcome.map(drop)
             }
-            None => small.give(),
-        };
-        freed.map_err(|NotLive| Error::AlreadyFree { offset: offset.get() })?;
-        if let Some(flight) = self.mapping.flight(slot) {
-            flight.count_freed();
+            None => small.give(&self.mapping, slot).map_err(refused)?,
         }
         Ok(true)
     }

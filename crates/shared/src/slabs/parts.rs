@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use heapwright_placement::{Block, BlockState, Counters, Engine};
 
 use super::bitmap::{NotLive, Words};
-use super::slab::{SLAB, Slab, Tenure};
+use super::slab::{Flight, SLAB, Slab, Tenure};
 use crate::engine::Placer;
 use crate::error::Error;
 use crate::owners::owner_of;
@@ -53,11 +53,13 @@ impl<'s> Small<'s> {
         Some((self.slab.words(self.index / 64)?, 1 << (self.index % 64)))
     }
 
-    /// Frees it as one who does not own the slab.
+    /// Frees it as one who does not own the slab, for the process of `slot`.
     #[inline(always)]
-    pub(crate) fn give(&self) -> Result<(), NotLive> {
+    pub(crate) fn give(&self, sections: &Sections, slot: u8) -> Result<(), NotLive> {
         let (words, bit) = self.words().ok_or(NotLive)?;
-        words.give(bit)
+        words.give(bit)?;
+        sections.count_of_slabs(slot, Flight::count_given);
+        Ok(())
     }
 }
 
@@ -81,9 +83,10 @@ pub(crate) fn is_in_slab(sections: &Sections, place: usize) -> bool {
     sections.slab(place / SLAB).is_some_and(|slab| slab.tenure().is_some())
 }
 
-/// Frees the block of a slab that begins at `place`, as one who does not own the slab. Returns whether it was live.
-pub(crate) fn give_back(sections: &Sections, place: usize) -> bool {
-    Small::at(sections, place).is_ok_and(|small| small.is_some_and(|small| small.give().is_ok()))
+/// Frees the block of a slab that begins at `place`, as one who does not own the slab, for the process of `slot`. Returns
+/// whether it was live.
+pub(crate) fn give_back(sections: &Sections, slot: u8, place: usize) -> bool {
+    Small::at(sections, place).is_ok_and(|small| small.is_some_and(|small| small.give(sections, slot).is_ok()))
 }
 
 /// Whether a slab begins at `place` in a heap of `size` bytes.
@@ -183,12 +186,12 @@ pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds the blocks of slabs to what the engine has counted.
-pub(crate) fn add_counts(sections: &Sections, mut counters: Counters) -> Counters {
-    for slot in 0..=u8::MAX {
-        let (taken, freed) = sections.flight(slot).map_or((0, 0), |flight| flight.counts());
-        counters.mallocs = counters.mallocs.wrapping_add(taken);
-        counters.frees = counters.frees.wrapping_add(freed);
+/// Makes of what the engine has counted counts of blocks: those of slabs instead of the slabs.
+pub(crate) fn count_blocks_of_slabs(sections: &Sections, mut counters: Counters) -> Counters {
+    for flight in (0..=u8::MAX).map_while(|slot| sections.flight(slot)) {
+        let ((taken, freed), (begun, ended)) = (flight.counts(), flight.slab_counts());
+        counters.mallocs = counters.mallocs.wrapping_add(taken).wrapping_sub(begun);
+        counters.frees = counters.frees.wrapping_add(freed).wrapping_sub(ended);
     }
     counters
 }

@@ -91,7 +91,7 @@ impl Shape {
     pub(crate) fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
         // A block lies at a multiple of its length in its slab.
         let is_coarse = align > 1 << self.shift;
-        let bytes = if is_coarse { bytes.max(1).next_multiple_of(align) } else { bytes };
+        let bytes = if is_coarse { bytes.max(1).checked_next_multiple_of(align)? } else { bytes };
         let class = (bytes <= classes::LONGEST).then(|| classes::class_of(((bytes.max(1) - 1) >> self.shift) + 1))?;
         (!is_coarse || self.size(class).is_multiple_of(align)).then_some(class)
     }
@@ -244,10 +244,15 @@ pub(crate) enum Waits {
 pub(crate) struct Flight {
     /// The redo word: the offset of the block that is being taken from a slab, else 0.
     block: AtomicU64,
-    /// How many blocks the process has taken from slabs, and freed.
+    /// How many blocks the process has taken from its slabs, and freed in them, one thread at a time.
     taken: AtomicU64,
     freed: AtomicU64,
-    _line: [AtomicU64; 5],
+    /// How many it has freed otherwise: any thread, at any time.
+    given: AtomicU64,
+    /// How many slabs it has begun and ended, under the segment's lock.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    _line: [AtomicU64; 2],
 }
 
 impl Flight {
@@ -308,9 +313,26 @@ impl Flight {
         self.freed.store(self.freed.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
+    pub(crate) fn count_given(&self) {
+        self.given.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn count_begun(&self) {
+        self.begun.store(self.begun.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    pub(crate) fn count_ended(&self) {
+        self.ended.store(self.ended.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
     /// How many blocks were taken and freed.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.taken.load(Relaxed), self.freed.load(Relaxed))
+        (self.taken.load(Relaxed), self.freed.load(Relaxed).wrapping_add(self.given.load(Relaxed)))
+    }
+
+    /// How many slabs were begun and ended, each an allocation and a free of the engine.
+    pub(crate) fn slab_counts(&self) -> (u64, u64) {
+        (self.begun.load(Relaxed), self.ended.load(Relaxed))
     }
 }
 

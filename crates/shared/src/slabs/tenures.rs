@@ -6,7 +6,7 @@ use heapwright_placement::{AllocateError, Engine, Noted};
 
 use super::lane::Owned;
 use super::parts::{Small, slab_in};
-use super::slab::{SLAB, Tenure};
+use super::slab::{Flight, SLAB, Tenure};
 use crate::engine::Placer;
 use crate::error::Error;
 use crate::heap::Section;
@@ -97,6 +97,7 @@ impl Section<'_> {
         };
         mapping.count_of(view.slot, ProcessSlot::gain_block);
         slab.begin(Tenure { slot: view.slot, class: class as u8, adopted: false, turn: 0 });
+        mapping.count_of_slabs(view.slot, Flight::count_begun);
         record.clear();
         Ok(place)
     }
@@ -120,6 +121,7 @@ impl Section<'_> {
             what: "a slab is not a block",
             offset: (mapping.layout.data + unit * SLAB) as u64,
         })?;
+        mapping.count_of_slabs(number, Flight::count_ended);
         if !tenure.adopted {
             mapping.count_of(number, ProcessSlot::lose_block);
         }
