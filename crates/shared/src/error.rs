@@ -105,7 +105,7 @@ pub enum Error {
         /// Why it is unknown.
         why: &'static str,
     },
-    /// Memory or file space of the system is used up, or beyond what the process may use.
+    /// Memory, address space or file space of the system is used up, or beyond what the process may use.
     NoSpace {
         /// How many bytes were asked for.
         bytes: u64,
@@ -309,7 +309,7 @@ impl Error {
             FileError::NotFound => Error::NotFound { place },
             FileError::Exists => Error::Exists { place },
             FileError::NotAFile => Error::NotASegment { place, why: "it is not a regular file" },
-            FileError::NoSpace => Error::NoSpace { bytes: bytes as u64 },
+            FileError::NoSpace | FileError::NoMemory if bytes > 0 => Error::NoSpace { bytes: bytes as u64 },
             FileError::Replaced => Error::DescriptorReplaced { place },
             reason => Error::System { place, reason },
         }
