@@ -228,9 +228,11 @@ impl fmt::Display for Error {
                  processes would know of this one; open it there, or, when no process uses it there, run \
                  `heapwright shm repair --take-over`"
             ),
-            E::TooManyProcesses { most } => {
-                write!(f, "{most} processes are attached, no more fit; close one, or make the segment for more")
-            }
+            E::TooManyProcesses { most } => write!(
+                f,
+                "the segment has no room for another process, only for {most} at a time; close it in one, or make the \
+                 segment for more"
+            ),
             E::TimedOut { holder } => write!(
                 f,
                 "process {holder} holds the segment's lock and does not let go of it; continue or end that process"
