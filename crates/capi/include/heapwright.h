@@ -48,7 +48,7 @@ typedef enum hw_status {
     /* Returned for shared heaps only: */
     HW_BAD_NAME = 14,           /* the name is not valid for a segment */
     HW_EXISTS = 15,             /* a segment or file of this name exists already */
-    HW_NOT_FOUND = 16,          /* no segment of this name exists */
+    HW_NOT_FOUND = 16,          /* no segment of this name exists, or no directory for it */
     HW_NOT_OURS = 17,           /* the segment belongs to a user that is not trusted */
     HW_NOT_A_SEGMENT = 18,      /* the file is not a segment of this library */
     HW_OTHER_VERSION = 19,      /* the segment was created by another version of this library */
@@ -342,8 +342,9 @@ enum {
  * which processes live, attached ones count as alive, unless `strangers` is HW_STRANGERS_DISPLACE. */
 hw_status hw_shared_repair(const char *name, const hw_shared_access *access, unsigned strangers);
 
-/* By address in this process: as hw_allocate, hw_allocate_aligned and hw_try_allocate. Alignments are up to 4096. A
- * heap that may grow does so when no hole fits the request. */
+/* By address in this process: as hw_allocate, hw_allocate_aligned and hw_try_allocate. Alignments are up to 4096; in a
+ * heap of buddies that cannot grow, only those up to 64 and up to the granule are certain. A heap that may grow does so
+ * when no hole fits the request. */
 void *hw_shared_allocate(hw_shared *heap, size_t size);
 void *hw_shared_allocate_aligned(hw_shared *heap, size_t size, size_t alignment);
 hw_status hw_shared_try_allocate(hw_shared *heap, size_t size, size_t alignment, void **block);

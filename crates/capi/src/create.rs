@@ -186,10 +186,11 @@ unsafe fn range((memory, bytes): (*mut c_void, usize)) -> Result<HeapMemory, Sta
     if memory.is_null() {
         return Err(Status::NullPointer);
     }
-    if isize::try_from(bytes).is_err() {
+    if isize::try_from(bytes).is_err() || memory.addr().checked_add(bytes).is_none() {
         return Err(Status::BadOptions);
     }
-    // SAFETY: nothing else uses the bytes, as this function requires; there are at most those of an object.
+    // SAFETY: nothing else uses the bytes, as this function requires; there are at most those of an object, and they
+    // end within the address space.
     Ok(unsafe { slice::from_raw_parts_mut(memory.cast::<MaybeUninit<u8>>(), bytes) })
 }
 

@@ -174,7 +174,7 @@ fn a_segment_in_use_is_neither_repaired_nor_removed() {
     let child = spot.attach(|_| Ok(()));
     let pid = child.pid.to_string();
     spot.run("repair", &[]).says(1, &["in use", &pid]);
-    spot.run("remove", &[]).says(1, &["in use", "--force"]);
+    spot.run("remove", &[]).says(1, &["in use by 1 process that lives", "--force"]);
     assert_eq!(spot.listed().unwrap()["attached"], 1);
     spot.run("remove", &["--force"]).says(0, &["removed", "until it ends"]);
     assert!(!spot.path().exists());
@@ -285,6 +285,19 @@ fn several_are_checked_at_once() {
     assert_eq!((&rows[0]["ok"], &rows[1]["ok"]), (&true.into(), &false.into()));
     assert_eq!(rows[0]["problems"].as_array().unwrap().len(), 0);
     assert!(rows[1]["problems"][0]["message"].as_str().unwrap().contains("there is no"));
+}
+
+#[test]
+fn top_says_which_operations_it_counts_by_process() {
+    let spot = Spot::new("top-slabs");
+    spot.run("create", &["--slabs"]).says(0, &[]);
+    let heap = SharedHeap::open(&spot.place).unwrap();
+    allocate(&heap, 10);
+    spot.run("top", &["--once", "--every", "10ms"]).says(0, &["0 operations/s", "slab operations/s"]);
+    let process = spot.run("top", &["--once", "--every", "10ms", "--json"]).json()[0]["processes"][0].clone();
+    assert_eq!(process["slab_operations_per_second"], 0.0);
+    assert!(process.get("operations_per_second").is_none());
+    heap.close().unwrap();
 }
 
 #[test]

@@ -20,8 +20,10 @@ pub enum FileError {
     NoSpace,
     /// Longer than the process's limit on file sizes or than the file system allows.
     TooLong,
-    /// The system is short of memory, addresses or descriptors, or a limit of the process on them is reached.
-    Refused,
+    /// The system is short of memory or address space, or a limit of the process on them is reached.
+    NoMemory,
+    /// The system is short of descriptors, or the process's limit on them is reached.
+    NoDescriptors,
     /// The program closed the file's descriptor, and its number is that of another file now.
     Replaced,
     /// Anything else, by the system's error number.
@@ -44,7 +46,8 @@ impl FileError {
             libc::ELOOP | libc::EISDIR | libc::ENXIO => FileError::NotAFile,
             libc::ENOSPC | libc::EDQUOT => FileError::NoSpace,
             libc::EFBIG => FileError::TooLong,
-            libc::ENOMEM | libc::EAGAIN | libc::EMFILE | libc::ENFILE => FileError::Refused,
+            libc::ENOMEM | libc::EAGAIN => FileError::NoMemory,
+            libc::EMFILE | libc::ENFILE => FileError::NoDescriptors,
             other => FileError::Other(other),
         }
     }
@@ -61,7 +64,8 @@ impl FileError {
             FileError::NotAFile => libc::EISDIR,
             FileError::NoSpace => libc::ENOSPC,
             FileError::TooLong => libc::EFBIG,
-            FileError::Refused => libc::ENOMEM,
+            FileError::NoMemory => libc::ENOMEM,
+            FileError::NoDescriptors => libc::EMFILE,
             FileError::Replaced => libc::EBADF,
             FileError::Other(code) => code,
         }
@@ -77,8 +81,11 @@ impl fmt::Display for FileError {
             FileError::NotAFile => "it is not a regular file but a symbolic link, a directory, a pipe or a device",
             FileError::NoSpace => "the file system is full, or the user's quota is used up",
             FileError::TooLong => "longer than the limit on file sizes allows (`ulimit -f`, or the file system's own)",
-            FileError::Refused => {
-                "the system is short of memory, addresses or descriptors, or a limit of the process on them is reached"
+            FileError::NoMemory => {
+                "the system is short of memory or address space, or a limit of the process on them is reached"
+            }
+            FileError::NoDescriptors => {
+                "the system is short of file descriptors, or the process's limit on them is reached (`ulimit -n`)"
             }
             FileError::Replaced => {
                 "the program closed the descriptor of the file, and its number is that of another file now"

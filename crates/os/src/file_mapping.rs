@@ -30,7 +30,7 @@ impl FileMapping {
         if address == libc::MAP_FAILED {
             return Err(FileError::last());
         }
-        Ok(FileMapping { base: NonNull::new(address.cast()).ok_or(FileError::Refused)?, length })
+        Ok(FileMapping { base: NonNull::new(address.cast()).ok_or(FileError::NoMemory)?, length })
     }
 
     /// The first byte.

@@ -182,7 +182,7 @@ impl SegmentFile {
     /// bytes that the file system cannot back, must not be touched: see [`Segment::back`].
     ///
     /// # Errors
-    /// [`FileError::Refused`], typically by the process's limit on address space; [`FileError::Denied`] when the file
+    /// [`FileError::NoMemory`], typically by the process's limit on address space; [`FileError::Denied`] when the file
     /// was opened for reading only.
     pub fn map(self, length: usize) -> Result<Segment, FileError> {
         Segment::over(self, None, length)
@@ -303,7 +303,7 @@ impl Segment {
     /// On file systems that cannot reserve space, zeros are written to the range, so that its contents are lost.
     ///
     /// # Errors
-    /// [`FileError::NoSpace`], [`FileError::Refused`]; part of the range may be backed then. [`FileError::TooLong`]
+    /// [`FileError::NoSpace`], [`FileError::NoMemory`]; part of the range may be backed then. [`FileError::TooLong`]
     /// when the range is not within the mapping or a limit on file sizes is in the way. [`FileError::Replaced`] when
     /// the descriptor is not that of the file any more; nothing is done then.
     pub fn back(&self, from: usize, to: usize) -> Result<(), FileError> {

@@ -39,7 +39,7 @@ impl Window {
     /// the file gets its name; all bytes are zero.
     ///
     /// # Errors
-    /// [`FileError::Exists`] when the name is taken; [`FileError::Refused`], typically by the process's limit on
+    /// [`FileError::Exists`] when the name is taken; [`FileError::NoMemory`], typically by the process's limit on
     /// address space; other errors of the system.
     pub fn create(
         directory: &CStr,

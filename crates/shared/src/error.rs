@@ -105,7 +105,7 @@ pub enum Error {
         /// Why it is unknown.
         why: &'static str,
     },
-    /// Memory or file space of the system is used up, or beyond what the process may use.
+    /// Memory, address space or file space of the system is used up, or beyond what the process may use.
     NoSpace {
         /// How many bytes were asked for.
         bytes: u64,
@@ -228,9 +228,11 @@ impl fmt::Display for Error {
                  processes would know of this one; open it there, or, when no process uses it there, run \
                  `heapwright shm repair --take-over`"
             ),
-            E::TooManyProcesses { most } => {
-                write!(f, "{most} processes are attached, no more fit; close one, or make the segment for more")
-            }
+            E::TooManyProcesses { most } => write!(
+                f,
+                "the segment has no room for another process, only for {most} at a time; close it in one, or make the \
+                 segment for more"
+            ),
             E::TimedOut { holder } => write!(
                 f,
                 "process {holder} holds the segment's lock and does not let go of it; continue or end that process"
@@ -309,7 +311,7 @@ impl Error {
             FileError::NotFound => Error::NotFound { place },
             FileError::Exists => Error::Exists { place },
             FileError::NotAFile => Error::NotASegment { place, why: "it is not a regular file" },
-            FileError::NoSpace => Error::NoSpace { bytes: bytes as u64 },
+            FileError::NoSpace | FileError::NoMemory if bytes > 0 => Error::NoSpace { bytes: bytes as u64 },
             FileError::Replaced => Error::DescriptorReplaced { place },
             reason => Error::System { place, reason },
         }

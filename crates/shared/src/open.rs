@@ -45,10 +45,9 @@ impl SharedHeap {
 
 /// Maps the segment at `place` once the fixed part of its header was found in order. The header and the tables can be touched.
 pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Mapping, FileStatus), Error> {
-    let refused = |reason| Error::refused(place, 0, reason);
-    let file = SegmentFile::open(place.c_path()).map_err(refused)?;
+    let file = SegmentFile::open(place.c_path()).map_err(|reason| Error::refused(place, 0, reason))?;
     let (status, layout) = examine(place, owner, &file)?;
-    let segment = file.map(layout.length()).map_err(refused)?;
+    let segment = file.map(layout.length()).map_err(|reason| Error::refused(place, layout.length(), reason))?;
     let mapping = Mapping::of(place, segment, layout);
     mapping.back_again(&[(0, layout.owners)])?;
     Ok((mapping, status))

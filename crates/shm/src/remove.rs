@@ -23,7 +23,9 @@ pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
         }
     };
     if attached > 0 && !args.force {
-        bail!("{place} is in use by {} that live; end them, or remove it with --force", plural(attached, "process"));
+        let (live, them) = if attached == 1 { ("lives", "it") } else { ("live", "them") };
+        let processes = plural(attached, "process");
+        bail!("{place} is in use by {processes} that {live}; end {them}, or remove it with --force");
     }
     SharedHeap::unlink(place)?;
     let afterlife = match attached {

@@ -52,9 +52,9 @@ struct View {
     observer: Observer,
     picture: Picture,
     at: Instant,
-    /// Operations of all, and of the processes of the picture, per second; `None` without a picture before, or where
-    /// operations are not counted.
+    /// Operations of all per second; `None` without a picture before.
     rate: Option<f64>,
+    /// Operations of each process of the picture on blocks of slabs, per second; others are not counted by process.
     rates: Vec<Option<f64>>,
     /// The looks at the lock since the picture before.
     past: Looks,
@@ -137,7 +137,7 @@ impl View {
                 "state": look::state(process.owner.state),
                 "blocks": process.blocks,
                 "bytes": process.bytes,
-                "operations_per_second": rate,
+                "slab_operations_per_second": rate,
             })
         };
         json!({
@@ -181,7 +181,7 @@ impl View {
 
     /// The processes, the busiest first.
     fn table(&self) -> Table {
-        let headings = [("process", Side::Left), ("state", Side::Left), ("operations/s", Side::Right)];
+        let headings = [("process", Side::Left), ("state", Side::Left), ("slab operations/s", Side::Right)];
         let sizes = [("blocks", Side::Right), ("bytes", Side::Right)];
         let mut table = Table::aligned(headings.into_iter().chain(sizes)).indented();
         let mut rows: Vec<_> = self.picture.processes.iter().zip(&self.rates).collect();

@@ -107,7 +107,7 @@ impl Recording {
                     Ok(file) => return Ok(Recording::over(file, buffers_at, limit, path, limits.patience)),
                     Err(FileError::Exists) => attempt += 1,
                     // A process with little address space gets fewer buffers.
-                    Err(FileError::Refused) if limit > 2 => limit = (limit / 4).max(2),
+                    Err(FileError::NoMemory) if limit > 2 => limit = (limit / 4).max(2),
                     Err(error) => return Err(error),
                 }
             }

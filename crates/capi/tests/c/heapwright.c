@@ -102,6 +102,10 @@ static void refuse_bad_creations(void) {
     CHECK(hw_create_in(memory, 4096, 0, NULL, &heap) == HW_UNKNOWN_POLICY && heap == NULL);
     CHECK(hw_create_in(memory, 4096, 99, NULL, &heap) == HW_UNKNOWN_POLICY);
     CHECK(hw_create_in(memory, (size_t)-1, HW_BEST, NULL, &heap) == HW_BAD_OPTIONS);
+    char *last = (char *)~(uintptr_t)7; /* memory that would go on behind the last address */
+    CHECK(hw_create_in(last, 100, HW_BEST, NULL, &heap) == HW_BAD_OPTIONS && heap == NULL);
+    CHECK(hw_create_beside(last, 100, memory, 4096, HW_BEST, NULL, &heap) == HW_BAD_OPTIONS && heap == NULL);
+    CHECK(hw_create_beside(memory, 4096, last, 100, HW_BEST, NULL, &heap) == HW_BAD_OPTIONS && heap == NULL);
     for (size_t bytes = 0; bytes < 100; ++bytes) {
         CHECK(hw_create_in(memory, bytes, HW_BEST, NULL, &heap) == HW_TOO_SHORT && heap == NULL);
     }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static hw_shared_settings settings_of_zeros(void) {
@@ -77,6 +78,28 @@ static void refuse_sizes_that_no_segment_has(void) {
         CHECK(hw_shared_grow(heap, (size_t)-1) == HW_BEYOND_MAXIMUM && hw_shared_check(heap, NULL) == HW_OK);
         CHECK(hw_shared_close(heap) == HW_OK && hw_shared_unlink(name) == HW_OK);
     }
+}
+
+/* Beyond a limit on address space. */
+static void refuse_what_the_system_lacks(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        hw_shared_settings settings = settings_of_zeros();
+        settings.max_size = (size_t)1 << 40;
+        hw_shared *heap = NULL;
+        CHECK(hw_shared_create(name, &settings, &heap) == HW_OK && hw_shared_close(heap) == HW_OK);
+        struct rlimit limit = {(rlim_t)1 << 39, (rlim_t)1 << 39};
+        CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+        CHECK(hw_shared_open(name, NULL, &heap) == HW_OUT_OF_MEMORY && heap == NULL && SAYS("the system has no 11"));
+        CHECK(hw_shared_unlink(name) == HW_OK);
+        refused(&settings, HW_OUT_OF_MEMORY, "the system has no 11");
+        limit.rlim_cur = limit.rlim_max = 3;
+        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        CHECK(hw_shared_create(name, NULL, &heap) == HW_REFUSED && heap == NULL && SAYS("descriptors"));
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 static void refuse_bad_names(void) {
@@ -367,6 +390,7 @@ int main(void) {
     CHECK(strcmp(hw_shared_last_error(), "") == 0);
     refuse_bad_settings();
     refuse_sizes_that_no_segment_has();
+    refuse_what_the_system_lacks();
     refuse_bad_names();
     names_are_taken_once();
     refuse_what_is_no_segment();
