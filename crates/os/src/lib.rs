@@ -54,6 +54,7 @@ mod ranges;
 #[cfg(feature = "refusals")]
 pub mod refusals;
 mod reservation;
+mod room;
 mod secret;
 mod segment;
 mod shared_lock;

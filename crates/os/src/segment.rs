@@ -8,6 +8,7 @@ use crate::errno::{errno, errno_kept};
 use crate::file_error::FileError;
 use crate::file_mapping::FileMapping;
 use crate::identity::read_small;
+use crate::room::stay_within_memory;
 use crate::unnamed::{TemporaryName, link_descriptor, make_unnamed};
 
 /// An open regular file, closed when dropped.
@@ -303,9 +304,10 @@ impl Segment {
     /// On file systems that cannot reserve space, zeros are written to the range, so that its contents are lost.
     ///
     /// # Errors
-    /// [`FileError::NoSpace`], [`FileError::NoMemory`]; part of the range may be backed then. [`FileError::TooLong`]
-    /// when the range is not within the mapping or a limit on file sizes is in the way. [`FileError::Replaced`] when
-    /// the descriptor is not that of the file any more; nothing is done then.
+    /// [`FileError::NoSpace`]; [`FileError::NoMemory`], also when the file lies in memory and the machine has less
+    /// available than the range takes: the kernel would end processes to find it. Part of the range may be backed then.
+    /// [`FileError::TooLong`] when the range is not within the mapping or a limit on file sizes is in the way.
+    /// [`FileError::Replaced`] when the descriptor is not that of the file any more; nothing is done then.
     pub fn back(&self, from: usize, to: usize) -> Result<(), FileError> {
         if to > self.mapping.length() {
             return Err(FileError::TooLong);
@@ -376,6 +378,7 @@ fn maps_every_user(map: &[u8]) -> bool {
 
 /// See [`Segment::back`].
 pub(crate) fn back(file: &SegmentFile, from: usize, to: usize) -> Result<(), FileError> {
+    stay_within_memory(file.descriptor, to.saturating_sub(from))?;
     match reserve(file, from, to) {
         Err(FileError::Other(libc::EOPNOTSUPP | libc::ENOSYS)) => write_zeros(file, from, to),
         result => result,
