@@ -84,7 +84,7 @@ impl<'a> Checked<'a> {
             Ok(snapshot) => look::condition(snapshot).0,
             Err(error) => look::refusal(error).unwrap_or("refused"),
         };
-        json!({ "place": look::path(&self.place), "ok": problems.is_empty(), "state": state, "problems": problems })
+        json!({ "place": look::path(self.place), "ok": problems.is_empty(), "state": state, "problems": problems })
     }
 }
 
