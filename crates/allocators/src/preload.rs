@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use heapwright_host::files::forbids_code;
+use heapwright_host::names::Shown;
 use heapwright_host::process::effective_user;
 
 /// The dynamic linker's list of libraries to preload.
@@ -51,7 +52,7 @@ pub const VARIABLES: [&str; 8] = [LD_PRELOAD, POLICY, RULES, STATS, SEED, ON_BAD
 /// Returns the path of the drop-in library: `chosen`, otherwise the environment's, otherwise the carried one.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
-        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.display())),
+        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.shown())),
         None => extracted(heapwright_carried::DROP_IN, library_name),
     }
 }
@@ -97,7 +98,7 @@ fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
     for folder in folders() {
         match extract_into(&folder, &file, content) {
             Ok(path) => return Ok(path),
-            Err(error) => refusals.push(format!("{}: {error:#}", folder.display())),
+            Err(error) => refusals.push(format!("{}: {error:#}", folder.shown())),
         }
     }
     bail!("cannot write {file} to any directory ({})", refusals.join("; "))

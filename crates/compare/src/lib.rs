@@ -50,6 +50,7 @@ use anyhow::Result;
 
 use heapwright_host::destination::Destination;
 use heapwright_host::interruption;
+use heapwright_host::names::Shown;
 use heapwright_show::terminal;
 
 pub use self::arguments::{Arguments, EXAMPLES};
@@ -84,7 +85,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     drop(source);
     tell(arguments, &exports, &comparison, before.as_ref())?;
     let has_failed = judge(&judgements, &comparison, before.as_ref());
-    Ok(match (comparison.settings.interrupted, has_failed) {
+    let unconfirmed = comparison.confirmation.as_ref().and_then(Confirmation::failure);
+    if let Some(why) = &unconfirmed {
+        heapwright_show::eprintln!("heapwright: failed: the program could not be confirmed: {}", why.shown());
+    }
+    Ok(match (comparison.settings.interrupted, has_failed || unconfirmed.is_some()) {
         (true, _) => interruption::exit_code(),
         (false, true) => ExitCode::from(FAILED),
         (false, false) => ExitCode::SUCCESS,

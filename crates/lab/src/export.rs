@@ -11,6 +11,8 @@ use heapwright_trace::export::{self, Clock, Exported, Extent, Timeline};
 use heapwright_trace::import::Format;
 
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_simulate::choice::open;
@@ -70,7 +72,8 @@ fn export_profile(trace: &Path, destination: &Destination) -> Result<ExitCode> {
 
 /// Exports a trace as counters over time.
 fn export_timeline(trace: &Path, destination: &Destination) -> Result<ExitCode> {
-    let name = || trace.display().to_string();
+    ensure_rereadable(trace)?;
+    let name = || trace.shown().into_owned();
     let mut reader = open(trace)?.with_times();
     Extent::of(&mut reader).with_context(name)?;
     warn_of_damage(trace, reader.damage());
@@ -98,7 +101,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return export_timeline(trace, &Destination::of(output, Contents::Other, &[trace])?);
     }
     let format = Format::from_name(to).context("there is no such format")?;
-    let name = || trace.display().to_string();
+    let name = || trace.shown().into_owned();
+    ensure_rereadable(trace)?;
     let destination = Destination::of(output, Contents::Other, &[trace])?;
     // The exporter reads times and sites, too: what is damaged for it is damaged for the extent.
     let mut reader = open(trace)?.with_times().with_sites();
@@ -113,6 +117,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn say(exported: &Exported, format: Format) {
     let operations = number::grouped(exported.operations);
+/// Names the trace, unless the error is one of the destination, which it names.
+fn explain(error: ExportError, trace: &Path) -> anyhow::Error {
+    match error {
+        ExportError::Write(error) => error.into(),
+        error => anyhow::Error::new(error).context(trace.shown().into_owned()),
+    }
+}
+
     heapwright_show::eprintln!("heapwright: {operations} operations as {}", format.name());
     let lost = [
         (exported.threads, "changes of the thread"),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use heapwright_host::names::Shown;
 use serde::Serialize;
 
 use heapwright_allocators::allocator::{self, Allocator};
@@ -194,7 +195,7 @@ fn print(script: &Script, rows: &[Row], fidelity: Option<Fidelity>) {
     }
     for row in rows {
         if let Some(error) = &row.error {
-            heapwright_show::println!("{}: {error}", row.allocator);
+            heapwright_show::println!("{}: {error}", row.allocator.shown());
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 
 use super::program::{Options, program as record};
@@ -37,6 +38,10 @@ impl Source {
         let main = recording.main();
         if let Some(error) = &main.error {
             heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");
+        } else if main.figures.events() == 0 {
+            let name = program.first().map_or(main.program.clone(), |name| name.shown().to_string());
+            let place = if options.marked { "in a block that it marked" } else { "by malloc and its family" };
+            bail!("{name} made no request for memory {place}: give it arguments or input with which it makes some");
         }
         Ok(Source { trace: main.path.clone(), _folder: Some(folder) })
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
+use heapwright_host::names::Shown;
 
 use crate::{number, terminal};
 use heapwright_stats as stats;
@@ -45,7 +46,7 @@ pub struct Cell {
 impl Cell {
     /// A text in a style.
     pub fn styled(text: impl Into<String>, style: Style) -> Cell {
-        Cell { text: text.into(), style, mark: "", content: Content::Known }
+        Cell { text: text.into().shown().into_owned(), style, mark: "", content: Content::Known }
     }
 
     /// A figure that is not known. Columns that hold nothing else are left out, and then rows.
@@ -249,7 +250,7 @@ const LONGEST: f64 = 8.0;
 
 /// Returns a bar chart: a bar per named value, each followed by its value as `show` formats it.
 pub fn bar_chart<'a>(values: impl IntoIterator<Item = (&'a str, f64)>, show: impl Fn(f64) -> String) -> String {
-    let values: Vec<(&str, f64)> = values.into_iter().collect();
+    let values: Vec<(Cow<'_, str>, f64)> = values.into_iter().map(|(name, value)| (name.shown(), value)).collect();
     let figures: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
     let middle = stats::median(&figures).unwrap_or(0.0);
     let longest = figures.into_iter().fold(0.0, f64::max).min(middle * LONGEST);

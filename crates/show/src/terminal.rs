@@ -1,5 +1,6 @@
 //! The terminal: its width, and text wrapped to it.
 
+use heapwright_host::names::Shown;
 use terminal_size::Width;
 
 /// The width that text and tables are laid out for where none is known.
@@ -22,7 +23,12 @@ pub fn width() -> usize {
 
 /// Breaks running text into lines of at most `width` columns, and of no more than can be read with ease.
 pub fn wrapped(text: &str, width: usize) -> String {
-    textwrap::fill(text, width.min(TEXT_WIDTH))
+    textwrap::fill(&text.shown(), width.min(TEXT_WIDTH))
+}
+
+/// Breaks a paragraph into lines that fit the terminal; where there is none, it stays one line, for other programs.
+pub fn fitted(text: &str) -> String {
+    columns().map_or_else(|| text.shown().into_owned(), |columns| textwrap::fill(&text.shown(), columns))
 }
 
 #[cfg(test)]

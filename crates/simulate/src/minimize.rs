@@ -17,6 +17,7 @@ use heapwright_trace::{About, Event, Writer};
 use crate::choice::{HeapArguments, open};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::interruption::{self, Interruption};
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
@@ -78,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let destination = Destination::of(&arguments.output, Contents::Trace, &[&arguments.trace])?;
     let mut reader = open(&arguments.trace)?;
     let mut events = Vec::new();
-    while let Some(event) = reader.next_event().with_context(|| arguments.trace.display().to_string())? {
+    while let Some(event) = reader.next_event().with_context(|| arguments.trace.shown().into_owned())? {
         events.push(event);
     }
     warn_of_damage(&arguments.trace, reader.damage());
@@ -87,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
         condition.holds(&lives)?,
         "{}: {} does not hold of the whole trace: there is nothing to make smaller",
-        arguments.trace.display(),
+        arguments.trace.shown(),
         condition.text
     );
     let blocks = lives.len();
@@ -97,10 +98,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
         condition.holds_of_file(&draft)?,
         "{}: {} no longer holds of what would be written: it does not depend on the trace alone",
-        arguments.output.display(),
+        arguments.output.shown(),
         condition.text
     );
-    destination.write(&fs::read(&draft).with_context(|| draft.display().to_string())?)?;
+    destination.write(&fs::read(&draft).with_context(|| draft.shown().into_owned())?)?;
     let summary = summary(arguments, &condition, whole, blocks, &small);
     if destination.is_open_already() {
         heapwright_show::eprintln!("{summary}");
@@ -191,7 +192,7 @@ impl Condition {
         if let Test::Fails { .. } = self.test {
             return self.fails(path);
         }
-        self.holds_of(&Recording::open(path, usize::MAX).with_context(|| path.display().to_string())?)
+        self.holds_of(&Recording::open(path, usize::MAX).with_context(|| path.shown().into_owned())?)
     }
 
     fn holds_of(&self, recording: &Recording) -> Result<bool> {
@@ -232,7 +233,7 @@ fn write(path: &Path, mut about: About, source: &Path, condition: &str, events: 
 }
 
 fn write_events(path: &Path, about: &About, events: &[Event]) -> Result<()> {
-    let cannot = || format!("{} cannot be written", path.display());
+    let cannot = || format!("{} cannot be written", path.shown());
     let file = File::create(path).with_context(cannot)?;
     let mut writer = Writer::new(BufWriter::new(file), about).with_context(cannot)?;
     for event in events {
@@ -250,7 +251,7 @@ fn summary(arguments: &Arguments, condition: &Condition, events: usize, blocks: 
     let counted = |number: usize, thing| number::counted(number as u64, thing);
     let result = format!(
         "{}: {} of {}; it was {} of {}. It still holds {}.",
-        arguments.output.display(),
+        arguments.output.shown(),
         counted(small.lives.events().len(), "event"),
         counted(small.lives.len(), "block"),
         counted(events, "event"),

@@ -8,7 +8,8 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use heapwright_host::destination::{Contents, Destination};
-use heapwright_show::number::{bytes, grouped};
+use heapwright_host::names::Shown;
+use heapwright_show::number::{bytes, counted, grouped};
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::table::{Cell, Side, Table};
 use serde::Serialize;
@@ -164,7 +165,7 @@ pub fn run(arguments: &Arguments, page: impl FnOnce(&Comparison) -> Result<Strin
             let page = page(&comparison)?;
             place.write(page.as_bytes())?;
             print(&comparison, arguments)?;
-            heapwright_show::eprintln!("heapwright: {}: {}", place.path().display(), bytes(page.len() as u64));
+            heapwright_show::eprintln!("heapwright: {}: {}", place.path().shown(), bytes(page.len() as u64));
         }
         None => print(&comparison, arguments)?,
     }

@@ -45,6 +45,7 @@ use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, RuleArguments};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_rules::RuleSet;
+use heapwright_host::names::Shown;
 use heapwright_run::{failed, launch, program as file};
 use heapwright_show::number::parse_duration;
 use heapwright_show::output::failure;
@@ -218,16 +219,26 @@ fn look_once(arguments: &Arguments, mut live: Live) -> Result<End> {
         }
         thread::sleep(PAUSE);
     }
-    let printed = print(arguments, &live).with_context(|| match file::obstacle_of(&arguments.program[0]) {
-        Some(obstacle) => format!("no heap to show: {obstacle}"),
-        None => format!("no heap to show of {}", arguments.program[0].display()),
+    let sample = sampled(&live).map_err(|error| match file::obstacle_of(&arguments.program[0]) {
+        Some(obstacle) => anyhow!("no heap to show: {obstacle}"),
+        None => error.context(format!("no heap to show of {}", arguments.program[0].shown())),
     });
     let Some(program) = &mut live.program else { return printed.map(|()| End::Left) };
     let status = program.wait()?;
     printed.map(|()| End::Ended(status))
 }
 
-fn print(arguments: &Arguments, live: &Live) -> Result<()> {
+/// Returns the last copy of the heap.
+fn sampled(live: &Live) -> Result<&Sample> {
+    let shown = live.family.shown();
+    match (&shown.sample, shown.unseen) {
+        (Some(sample), _) => Ok(sample),
+        (None, Some(unseen)) => bail!("process {}: {unseen}", shown.pid),
+        (None, None) => bail!("process {}: it was not sampled", shown.pid),
+    }
+}
+
+fn print(arguments: &Arguments, live: &Live, sample: &Sample) -> Result<()> {
     let shown = live.family.shown();
     let Some(sample) = &shown.sample else {
         match shown.unseen {

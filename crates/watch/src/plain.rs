@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
+use heapwright_host::names::Shown;
 use heapwright_placement::Engine;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -175,7 +176,7 @@ pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     let row = Row::of(shown, sample);
     let clarity = if row.sharp { "" } else { ", copied amid an operation" };
-    writeln!(out, "{} [{}] under {}{clarity}", row.program, row.pid, row.policy)?;
+    writeln!(out, "{} [{}] under {}{clarity}", row.program.shown(), row.pid, row.policy)?;
     for (name, count) in row.counts() {
         writeln!(out, "  {name:<16}{:>18}", count.map_or("-".to_owned(), number::grouped))?;
     }

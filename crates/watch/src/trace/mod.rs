@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use heapwright_allocators::rules::{self, RuleArguments};
+use heapwright_host::names::Shown;
 use heapwright_placement::PolicyKind;
 use heapwright_replay::Model;
 use heapwright_rules::RuleSet;
@@ -107,8 +108,8 @@ fn print(player: &mut Player, at: Option<u64>) -> Result<ExitCode> {
         player.advance(Duration::ZERO)?;
     }
     let mut out = Vec::new();
-    let (at, count) = (number::grouped(player.at), number::grouped(player.count));
-    writeln!(out, "{} after {at} of {count} events", player.program())?;
+    let (at, count) = (number::grouped(player.at), number::counted(player.count, "event"));
+    writeln!(out, "{} after {at} of {count}", player.program().shown())?;
     for lane in &player.lanes {
         let engine = lane.model().odd_reason().map(|reason| format!(" (reference engine: {reason})"));
         writeln!(out, "\nunder {}{}", lane.policy().name(), engine.unwrap_or_default())?;
