@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use heapwright_host::files::forbids_code;
 use heapwright_host::names::Shown;
 use heapwright_host::process::effective_user;
+use heapwright_host::temporary;
 
 /// The dynamic linker's list of libraries to preload.
 pub const LD_PRELOAD: &str = "LD_PRELOAD";
@@ -95,7 +96,7 @@ fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
     content.hash(&mut hasher);
     let file = name(hasher.finish());
     let mut refusals = Vec::new();
-    for folder in folders() {
+    for folder in folders()? {
         match extract_into(&folder, &file, content) {
             Ok(path) => return Ok(path),
             Err(error) => refusals.push(format!("{}: {error:#}", folder.shown())),
@@ -105,12 +106,15 @@ fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
 }
 
 /// Returns the directories to try for the library, best first.
-fn folders() -> impl Iterator<Item = PathBuf> {
+///
+/// # Errors
+/// When there is no place for temporary files: to create one, or to use another, would hide that.
+fn folders() -> Result<impl Iterator<Item = PathBuf>> {
     let user = effective_user();
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let shared = [env::temp_dir(), PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}")));
+    let shared = [temporary::place()?, PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}")));
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/heapwright"));
-    runtime.map(|path| path.join("heapwright")).into_iter().chain(shared).chain(home)
+    Ok(runtime.map(|path| path.join("heapwright")).into_iter().chain(shared).chain(home))
 }
 
 fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {

@@ -1,21 +1,21 @@
 //! Temporary files and folders, which are removed even when a signal ends this process.
 
-use std::fs;
+use std::env;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::interruption;
-
 use crate::names::Shown;
+
 /// What to remove.
 static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A temporary folder, which is removed when this is dropped.
 /// The variable that names the folder of temporary files.
 const PLACE: &str = "TMPDIR";
 
@@ -44,6 +44,7 @@ pub fn file() -> Result<File> {
     tempfile::tempfile_in(&place).with_context(|| format!("no temporary file can be created in {}", place.shown()))
 }
 
+/// A temporary folder, which is removed when this is dropped.
 pub struct Folder {
     // Fields are dropped in this order.
     folder: TempDir,
@@ -54,7 +55,7 @@ impl Folder {
     /// Creates a folder whose name begins with `heapwright-`, for `what`. Other users cannot read what lies in it.
     ///
     /// # Errors
-    /// When there is no room for it.
+    /// When there is no place or no space for it.
     pub fn new(what: &str) -> Result<Folder> {
         let prefix = format!("heapwright-{what}-");
         let private = fs::Permissions::from_mode(0o700);

@@ -89,7 +89,7 @@ impl Script {
 
     /// Compiles a trace. `touched` contains the number of touched pages of long blocks, by block number.
     fn from_reader(mut trace: Reader<'_>, touched: HashMap<u64, u64>, recorded: Recorded) -> Result<Script> {
-        let file = tempfile::tempfile().context("cannot make a temporary file for the operations")?;
+        let file = temporary::file().context("the operations cannot be stored")?;
         let mut compiler = Compiler::new(touched);
         let mut timeline = Timeline::new();
         let mut out = Output { file: BufWriter::with_capacity(1 << 18, file) };

@@ -222,7 +222,8 @@ fn open_if_stream(output: &Path) -> Result<Option<Stream>> {
     ensure!(!file.is_terminal(), "it is a terminal");
     // Kept if the trace cannot be copied; no business of other users.
     let private = Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().prefix("heapwright-trace-").permissions(private).tempdir()?;
+    let folder =
+        tempfile::Builder::new().prefix("heapwright-trace-").permissions(private).tempdir_in(temporary::place()?)?;
     Ok(Some(Stream { file, folder: Mutex::new(Some(folder)) }))
 }
 
