@@ -116,6 +116,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let name = arguments.trace.shown();
     let recording = Recording::open(&arguments.trace, ROOM).with_context(|| name.to_string())?;
+    if !recording.is_in_memory() {
+        ensure_rereadable(&arguments.trace)?;
+    }
     let models = models(arguments)?;
     let (rules, requests) = (models[0].rules, models[0].requests);
     warn_of_damage(&arguments.trace, recording.damage());

@@ -25,6 +25,7 @@ mod tree;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use heapwright_host::files::ensure_rereadable;
 use heapwright_recording::source::Source;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
@@ -52,6 +53,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         options.marked = arguments.marked;
         options.times = matches!(arguments.at, Moment::Time(_));
     })?;
+    if arguments.by == Measure::Pinned {
+        ensure_rereadable(&source.trace)?;
+    }
     let kept = if arguments.all_frames { Kept::All } else { Kept::Callers };
     let query = Query { moment: arguments.at, split: arguments.group.split(), kept };
     let mut analysis = Analysis::read(&source.trace, query)?;

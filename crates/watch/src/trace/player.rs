@@ -58,6 +58,7 @@ pub struct Player {
 impl Player {
     /// Opens the trace at `path`, paused at its start, with each of these heaps; each can change to any of `choices`.
     pub fn open(path: &Path, heaps: &[Model], choices: Vec<Model>) -> Result<Player> {
+        ensure_rereadable(path)?;
         let (count, damage) = count(path)?;
         Ok(Player {
             path: path.to_owned(),
