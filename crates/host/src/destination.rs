@@ -146,7 +146,7 @@ impl Destination {
     /// When they cannot be written; an older file is then still there.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         let mut draft = self.draft()?;
-        draft.write_all(bytes).with_context(|| cannot(&self.named))?;
+        draft.write_all(bytes)?;
         draft.keep()
     }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_trace::export::{self, Clock, Exported, Extent, Timeline};
+use heapwright_trace::export::{self, Clock, ExportError, Exported, Extent, Timeline};
 use heapwright_trace::import::Format;
 
 use heapwright_host::destination::{Contents, Destination};
@@ -79,7 +79,8 @@ fn export_timeline(trace: &Path, destination: &Destination) -> Result<ExitCode> 
     warn_of_damage(trace, reader.damage());
     let timeline = Timeline::of(&reader, open(trace)?).with_context(name)?;
     let mut draft = destination.draft()?;
-    let points = export::export_timeline(&timeline, open(trace)?, BufWriter::new(&mut draft)).with_context(name)?;
+    let points = export::export_timeline(&timeline, open(trace)?, BufWriter::new(&mut draft));
+    let points = points.map_err(|error| explain(error, trace))?;
     draft.keep()?;
     heapwright_show::eprintln!("heapwright: {} as {PERFETTO}", number::counted(points, "point"));
     let note = match timeline.clock() {
@@ -109,14 +110,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let extent = Extent::of(&mut reader).with_context(name)?;
     warn_of_damage(trace, reader.damage());
     let mut draft = destination.draft()?;
-    let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft)).with_context(name)?;
+    let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft));
+    let exported = exported.map_err(|error| explain(error, trace))?;
     draft.keep()?;
     say(&exported, format);
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(exported: &Exported, format: Format) {
-    let operations = number::grouped(exported.operations);
 /// Names the trace, unless the error is one of the destination, which it names.
 fn explain(error: ExportError, trace: &Path) -> anyhow::Error {
     match error {
@@ -125,7 +125,9 @@ fn explain(error: ExportError, trace: &Path) -> anyhow::Error {
     }
 }
 
-    heapwright_show::eprintln!("heapwright: {operations} operations as {}", format.name());
+fn say(exported: &Exported, format: Format) {
+    let operations = number::counted(exported.operations, "operation");
+    heapwright_show::eprintln!("heapwright: {operations} as {}", format.name());
     let lost = [
         (exported.threads, "changes of the thread"),
         (exported.alignments, "alignments"),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
-use heapwright_trace::{About, Writer};
+use heapwright_trace::{About, WriteError, Writer};
 
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::path_for_process;
@@ -117,7 +117,7 @@ fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) ->
 
 /// Adds the option that resolves the error, if there is one.
 fn explain(error: ImportError, source: &Path) -> anyhow::Error {
-    let what_to_do = match error {
+    let what_to_do = match &error {
         ImportError::UnknownFormat => format!(" with --from: {}", Format::ALL.map(Format::name).join(", ")),
         ImportError::NoSuchDevice { .. } => " with --device".to_owned(),
         _ => String::new(),

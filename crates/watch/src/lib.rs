@@ -40,6 +40,7 @@ use clap::builder::PossibleValuesParser;
 
 use self::live::{End, Live};
 use self::program::{Output, Plan, Program, Session};
+use self::sample::Sample;
 use self::terminal::Terminal;
 use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, RuleArguments};
@@ -154,7 +155,7 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
         bail!("process {pid} cannot be watched: {unseen}");
     }
     if arguments.once {
-        print(arguments, &live)?;
+        print(arguments, &live, sampled(&live)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let end = live.run(&mut Terminal::take()?)?;

@@ -202,7 +202,6 @@ pub fn write(path: &Path, rows: &[StringRecord]) -> Result<()> {
         Form::Parquet => {
             parquet::write(file.as_file_mut(), rows).with_context(|| format!("{} cannot be written", path.shown()))?
         }
-        Form::Parquet => parquet::write(file.as_file_mut(), rows).with_context(cannot)?,
     }
     file.keep()
 }
