@@ -22,7 +22,7 @@ impl Source {
     /// `choose` changes. The trace of a program is removed with this.
     ///
     /// # Errors
-    /// When the program cannot be recorded.
+    /// When the program cannot be recorded, or requests no memory.
     pub fn of(trace: Option<&Path>, program: &[OsString], choose: impl FnOnce(&mut Options)) -> Result<Source> {
         match trace {
             Some(trace) => Ok(Source { trace: trace.to_owned(), _folder: None }),

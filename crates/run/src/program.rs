@@ -94,7 +94,10 @@ fn obstacle(path: &Path) -> Option<String> {
         return Some(format!("is a {bits}-bit program for another processor architecture than the drop-in library's"));
     }
     let Some(linker) = program.linker else {
-        return Some("is statically linked, so that no library can be put in front of its malloc".to_owned());
+        return Some(
+            "is statically linked, so that no library can be put in front of its malloc: build it without -static"
+                .to_owned(),
+        );
     };
     if own.linker.is_some_and(|own| file_name(&own) != file_name(&linker)) {
         let linker = String::from_utf8_lossy(&linker);
