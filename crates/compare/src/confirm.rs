@@ -102,6 +102,11 @@ impl Confirmation {
         self.rows.iter().find(|row| row.kind == Kind::System)
     }
 
+    /// Returns why the program could not be run under the system's malloc, with which every other is compared.
+    pub fn failure(&self) -> Option<&str> {
+        self.system()?.note.as_deref()
+    }
+
     /// Returns by which share a figure differs where nothing differs; `None` when that is not known.
     pub fn noise(&self, figure: Figure) -> Option<f64> {
         let again = self.rows.iter().find(|row| row.kind == Kind::SystemAgain)?;

@@ -55,6 +55,7 @@ use heapwright_show::terminal;
 
 pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::comparison::{Comparison, Recommendation};
+use self::confirm::Confirmation;
 use self::export::Form;
 pub use self::gather::{Plan, gather, gather_around};
 use self::judge::{Field, Judgement, Outcome};
@@ -66,7 +67,7 @@ pub use self::rounds::Course;
 pub use self::row::{Parts, Row, Sample};
 pub use heapwright_stats::Estimate;
 
-/// The exit code when a condition of `--fail-if` holds.
+/// The exit code when a condition of `--fail-if` holds, or `--confirm` could not run the program.
 const FAILED: u8 = 1;
 
 /// Compares, prints what came of it, and judges.
