@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use anstream::StripStream;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 
 use self::statistics::Gathered;
 use crate::arguments::RunArgs;
@@ -89,7 +89,9 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
         command.env(preload::SEED, seed.to_string());
     }
     if let Some(measures) = &args.harden {
-        ensure!(policy == policy::CACHED, "--harden requires the policy {}: leave out --policy", policy::CACHED);
+        if policy != policy::CACHED {
+            bail!(Misuse(format!("--harden requires the policy {}: leave out --policy", policy::CACHED)));
+        }
         command.env(preload::HARDEN, measures.join(","));
     }
     if let Some(reaction) = args.on_bad_free {

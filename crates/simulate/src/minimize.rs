@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::slice;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
@@ -22,6 +22,7 @@ use heapwright_host::temporary::Folder;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
+use heapwright_show::usage::Misuse;
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -149,18 +150,20 @@ impl Condition {
         let policy = model.policy;
         let (text, test) = match (arguments.ratio, &arguments.command, arguments.heap.rules.region) {
             (Some(ratio), ..) => {
-                ensure!(
-                    ratio > 1.0,
-                    "--ratio {ratio}: a heap is always at least as long as what lives in it; say more than 1"
-                );
+                if ratio.is_nan() || ratio <= 1.0 {
+                    bail!(Misuse(format!(
+                        "--ratio {ratio}: a heap is always at least as long as what lives in it; say more than 1"
+                    )));
+                }
                 let text = format!("that the heap under {} fit grows to {ratio} times what lives", policy.name());
                 (text, Test::Exceeds { model, ratio })
             }
             (_, Some(command), _) => {
-                ensure!(
-                    command.contains("{}"),
-                    "--command {command}: it must have {{}} where the name of a trace is to stand"
-                );
+                if !command.contains("{}") {
+                    bail!(Misuse(format!(
+                        "--command {command}: it must have {{}} where the name of a trace is to stand"
+                    )));
+                }
                 (format!("that `{command}` fails"), Test::Fails { command: command.clone() })
             }
             (.., Some(region)) => {
@@ -171,7 +174,9 @@ impl Condition {
                 );
                 (text, Test::Refuses(model))
             }
-            _ => anyhow::bail!("what is the trace to show? Say --region BYTES, --ratio X or --command 'COMMAND {{}}'"),
+            _ => bail!(Misuse(
+                "what is the trace to show? Say --region BYTES, --ratio X or --command 'COMMAND {}'".to_owned()
+            )),
         };
         let folder = Folder::new("minimize")?;
         Ok(Condition { text, test, folder })
