@@ -43,6 +43,7 @@ use heapwright_recording::source::{self, Source};
 use heapwright_run::program;
 use heapwright_show::number;
 use heapwright_show::progress::Progress;
+use heapwright_show::terminal;
 use heapwright_simulate::choice::HeapArguments;
 
 /// The examples at the end of the help text.

@@ -21,7 +21,8 @@ pub fn width() -> usize {
     columns().unwrap_or(USUAL_WIDTH)
 }
 
-/// Breaks running text into lines of at most `width` columns, and of no more than can be read with ease.
+/// Breaks a paragraph into lines of at most `width` columns, and of no more than can be read with ease. Names in it may
+/// have control characters, newlines among them: these are replaced.
 pub fn wrapped(text: &str, width: usize) -> String {
     textwrap::fill(&text.shown(), width.min(TEXT_WIDTH))
 }
@@ -38,6 +39,7 @@ mod tests {
     #[test]
     fn text_is_wrapped_between_words_to_what_can_be_read() {
         assert_eq!(wrapped("one two three", 8), "one two\nthree");
+        assert_eq!(wrapped("one\ntwo\u{1b}", 80), "one\u{fffd}two\u{fffd}");
         assert!(wrapped(&"word ".repeat(60), 400).lines().all(|line| line.len() <= TEXT_WIDTH));
     }
 }

@@ -29,7 +29,7 @@ use heapwright_host::files::ensure_rereadable;
 use heapwright_recording::source::Source;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
-use heapwright_show::usage;
+use heapwright_show::{terminal, usage};
 
 pub use self::analysis::{Analysis, Json, Query};
 pub use self::arguments::{Arguments, EXAMPLES};
@@ -91,6 +91,6 @@ fn print_tree(analysis: &Analysis, arguments: &Arguments, direction: Direction) 
     let root = Node::root(analysis, arguments.by, direction);
     let least = (root.value as f64 * arguments.least.max(0.0) / 100.0).ceil() as u64;
     let show = |value| if arguments.by.is_bytes() { number::bytes(value) } else { number::grouped(value) };
-    heapwright_show::println!("{}\n", table::heading(analysis));
+    heapwright_show::println!("{}\n", terminal::fitted(&table::heading(analysis)));
     tree::lines(&root, &analysis.stacks, least, &show).iter().for_each(|line| heapwright_show::println!("{line}"));
 }

@@ -7,6 +7,7 @@ use heapwright_show::terminal;
 
 use crate::analysis::Analysis;
 use crate::stacks::Stacks;
+use crate::table::shortened;
 use crate::tally::Measure;
 
 /// Which end of the stacks is the root of a tree.
@@ -65,9 +66,10 @@ impl Node {
 }
 
 /// Returns a line for each node with at least `least`: its value as `show` formats it, its share, and its frame. The
-/// only successor of a node stands at the node's depth behind an arrow.
+/// only successor of a node stands at the node's depth behind an arrow. Lines are cut where the terminal ends.
 pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> String) -> Vec<String> {
     let mut lines = Vec::new();
+    let columns = terminal::columns().unwrap_or(usize::MAX);
     let mut pending: Vec<(usize, &str, u32, &Node)> = Vec::new();
     pending.extend(root.largest(least).into_iter().rev().map(|(frame, node)| (0, "", frame, node)));
     while let Some((depth, arrow, frame, node)) = pending.pop() {
