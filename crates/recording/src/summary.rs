@@ -110,10 +110,8 @@ fn who(one: &Recorded) -> String {
 fn inherited(recorded: &[Recorded]) -> Option<String> {
     let heirs = recorded.iter().filter(|one| one.forked && !one.marked && one.figures.unknown > 0);
     let (count, blocks) = heirs.fold((0, 0), |(count, blocks), heir| (count + 1, blocks + heir.figures.unknown));
-    let (heirs, blocks) = (number::grouped(count), number::grouped(blocks));
-    (count > 0).then(|| {
-        format!("{heirs} forked processes freed or resized {blocks} of their parents' blocks; not in their traces")
-    })
+    let (heirs, blocks) = (number::counted(count, "forked process"), number::grouped(blocks));
+    (count > 0).then(|| format!("{heirs} freed or resized {blocks} of their parents' blocks; not in their traces"))
 }
 
 /// Names the trace to analyse, if it is not the first.

@@ -183,8 +183,8 @@ pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
     let external = row.external_fragmentation.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     writeln!(
         out,
-        "  {} holes of {} in all, fragmented {external}",
-        number::grouped(row.holes as u64),
+        "  {} of {} in all, fragmented {external}",
+        number::counted(row.holes as u64, "hole"),
         number::bytes(row.hole_bytes as u64)
     )?;
     if let Some(slabs) = &row.slabs {
@@ -211,8 +211,8 @@ pub fn print_heap(
     let holes = engine.holes();
     let external = holes.external_fragmentation().map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     let (size, free) = (number::bytes(engine.heap_size() as u64), number::bytes(holes.total as u64));
-    let count = number::grouped(holes.count as u64);
-    writeln!(out, "  heap {size}, {count} holes of {free} in all, fragmented {external}")?;
+    let count = number::counted(holes.count as u64, "hole");
+    writeln!(out, "  heap {size}, {count} of {free} in all, fragmented {external}")?;
     draw(out, picture::frame(engine.heap_size(), granule, AREA), LEGEND, |frame| {
         Picture::new(engine.blocks(), engine.top(), View::Whole, frame).marking(mark)
     })
