@@ -39,7 +39,7 @@ impl Source {
         if let Some(error) = &main.error {
             heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");
         } else if main.figures.events() == 0 {
-            let name = program.first().map_or(main.program.clone(), |name| name.shown().to_string());
+            let name = program.first().map_or_else(|| main.program.shown(), |name| name.shown());
             let place = if options.marked { "in a block that it marked" } else { "by malloc and its family" };
             bail!("{name} made no request for memory {place}: give it arguments or input with which it makes some");
         }

@@ -25,8 +25,7 @@ pub fn heading(analysis: &Analysis) -> String {
     let (at, time) = ledger.moment;
     let time = time.map_or_else(String::new, |time| format!(", {:.3} s", time as f64 / 1e9));
     format!(
-        "{}: {}; held after event {}{time}: {} in {}; never freed: {} in {}",
-        file,
+        "{file}: {}; held after event {}{time}: {} in {}; never freed: {} in {}",
         counted(ledger.events, "event"),
         grouped(at),
         bytes(total.held.bytes),
