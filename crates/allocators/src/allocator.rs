@@ -12,6 +12,7 @@ use heapwright_rules::RuleSet;
 use crate::peers::{self, Peer};
 use crate::policy;
 use crate::preload;
+use heapwright_host::names::Shown;
 
 /// The system's malloc a second time: its difference from the first is the noise of the run.
 pub const SYSTEM_AGAIN: &str = "system (A/A)";
@@ -62,7 +63,7 @@ impl Allocator {
             Allocator::Heapwright(_) | Allocator::Ruled(..) => preload::library(None).map(Some),
             Allocator::Peer(peer) => {
                 let path = preload::listed(&peer.library);
-                path.map(Some).with_context(|| format!("cannot use the library {}", peer.library.display()))
+                path.map(Some).with_context(|| format!("cannot use the library {}", peer.library.shown()))
             }
         }
     }

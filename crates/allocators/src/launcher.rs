@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use heapwright_bench::{LAUNCH, Spent};
+use heapwright_host::names::Shown;
 use heapwright_host::process::is_alarm;
 
 use crate::allocator::Allocator;
@@ -76,7 +77,7 @@ impl Launcher {
         });
         prepare(&mut launcher);
         let complaints = File::create(&self.complaints);
-        launcher.stderr(complaints.with_context(|| format!("cannot write {}", self.complaints.display()))?);
+        launcher.stderr(complaints.with_context(|| format!("cannot write {}", self.complaints.shown()))?);
         let launched = run_to_the_end(&mut launcher).context("cannot start the launcher")?;
         let complaint = fs::read(&self.complaints).unwrap_or_default();
         let complaint = String::from_utf8_lossy(&complaint);

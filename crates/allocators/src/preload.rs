@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use heapwright_host::files::forbids_code;
+use heapwright_host::names::Shown;
 use heapwright_host::process::effective_user;
+use heapwright_host::temporary;
 
 /// The dynamic linker's list of libraries to preload.
 pub const LD_PRELOAD: &str = "LD_PRELOAD";
@@ -51,7 +53,7 @@ pub const VARIABLES: [&str; 8] = [LD_PRELOAD, POLICY, RULES, STATS, SEED, ON_BAD
 /// Returns the path of the drop-in library: `chosen`, otherwise the environment's, otherwise the carried one.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
-        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.display())),
+        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.shown())),
         None => extracted(heapwright_carried::DROP_IN, library_name),
     }
 }
@@ -94,22 +96,25 @@ fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
     content.hash(&mut hasher);
     let file = name(hasher.finish());
     let mut refusals = Vec::new();
-    for folder in folders() {
+    for folder in folders()? {
         match extract_into(&folder, &file, content) {
             Ok(path) => return Ok(path),
-            Err(error) => refusals.push(format!("{}: {error:#}", folder.display())),
+            Err(error) => refusals.push(format!("{}: {error:#}", folder.shown())),
         }
     }
     bail!("cannot write {file} to any directory ({})", refusals.join("; "))
 }
 
 /// Returns the directories to try for the library, best first.
-fn folders() -> impl Iterator<Item = PathBuf> {
+///
+/// # Errors
+/// When there is no place for temporary files: to create one, or to use another, would hide that.
+fn folders() -> Result<impl Iterator<Item = PathBuf>> {
     let user = effective_user();
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let shared = [env::temp_dir(), PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}")));
+    let shared = [temporary::place()?, PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}")));
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/heapwright"));
-    runtime.map(|path| path.join("heapwright")).into_iter().chain(shared).chain(home)
+    Ok(runtime.map(|path| path.join("heapwright")).into_iter().chain(shared).chain(home))
 }
 
 fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {

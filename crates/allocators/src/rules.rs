@@ -214,11 +214,13 @@ pub fn of_program(arguments: &RuleArguments, policy: Option<&str>) -> Result<(St
     let only = set.only.map(Only::name);
     let policy = policy.or(only).unwrap_or(PolicyKind::First.name());
     match only {
-        Some(only) => ensure!(policy == only, "these rules belong to the policy {only}: leave out --policy"),
-        None => ensure!(
-            PolicyKind::from_name(policy).is_some(),
-            "{policy} has no rules to choose: give a policy, as in --policy first"
-        ),
+        Some(only) if policy != only => {
+            bail!(Misuse(format!("these rules belong to the policy {only}: leave out --policy")))
+        }
+        None if PolicyKind::from_name(policy).is_none() => {
+            bail!(Misuse(format!("{policy} has no rules to choose: give a policy, as in --policy first")))
+        }
+        _ => {}
     }
     Ok((policy.to_owned(), set))
 }
@@ -228,11 +230,10 @@ pub fn of_program(arguments: &RuleArguments, policy: Option<&str>) -> Result<(St
 /// # Errors
 /// The rule.
 pub fn refuse_odd(set: &RuleSet) -> Result<()> {
-    set.odd.reason().map_or(Ok(()), |reason| {
-        Err(anyhow!(
-            "{reason}: no program can run by this rule, only simulations can (the reference engine makes them)"
-        ))
-    })
+    let Some(reason) = set.odd.reason() else { return Ok(()) };
+    bail!(Misuse(format!(
+        "{reason}: no program can run by this rule, only simulations can (the reference engine makes them)"
+    )))
 }
 
 /// Reads the set of a name, or a file.
@@ -252,29 +253,39 @@ fn read(named: &str, base: RuleSet) -> Result<RuleSet> {
     RuleSet::read(&text, base).map_err(|error| anyhow!("{named}: line {}: {error}", error.line))
 }
 
-/// Returns the policies of these names; all of them when none is named. Those that rules belong to, if they do.
+/// Returns the policies of these names, each once; all of them when none is named. Those that rules belong to, if they
+/// do.
 ///
 /// # Errors
 /// A policy that the rules exclude, or one that has no engine.
 pub fn policies(set: &RuleSet, names: &[String]) -> Result<Vec<PolicyKind>> {
+    let misuse = |message: String| Err(Misuse(message).into());
     match set.only {
-        Some(Only::Mapped) => bail!("these rules map every block by itself: there is no placement to simulate"),
-        Some(Only::Policy(policy)) => {
-            ensure!(set.odd.reason_under(policy).is_none(), "{} has no such rules: leave them out", policy.name());
-            let other = names.iter().find(|name| *name != policy.name());
-            ensure!(other.is_none(), "these rules belong to the policy {}: leave out --policy", policy.name());
-            Ok(vec![policy])
+        Some(Only::Mapped) => {
+            misuse("these rules map every block by itself: there is no placement to simulate".to_owned())
         }
+        Some(Only::Policy(policy)) if set.odd.reason_under(policy).is_some() => {
+            misuse(format!("{} has no such rules: leave them out", policy.name()))
+        }
+        Some(Only::Policy(policy)) if names.iter().any(|name| name != policy.name()) => {
+            misuse(format!("these rules belong to the policy {}: leave out --policy", policy.name()))
+        }
+        Some(Only::Policy(policy)) => Ok(vec![policy]),
         None => {
             let is_odd = set.odd.reason_under(PolicyKind::Buddy).is_some();
-            let buddy = PolicyKind::Buddy.name();
-            ensure!(
-                !is_odd || !names.iter().any(|name| name == buddy),
-                "buddies have no such rules: leave out -p buddy"
-            );
-            let is_mapped = |name: &String| name == policy::MAPPED;
-            ensure!(!names.iter().any(is_mapped), "mapped has no placement to simulate: add --real");
-            let chosen: Vec<PolicyKind> = names.iter().filter_map(|name| PolicyKind::from_name(name)).collect();
+            let is_named = |policy: &str| names.iter().any(|name| name == policy);
+            if is_odd && is_named(PolicyKind::Buddy.name()) {
+                return misuse("buddies have no such rules: leave out -p buddy".to_owned());
+            }
+            if is_named(policy::MAPPED) {
+                return misuse("mapped has no placement to simulate: add --real".to_owned());
+            }
+            let mut chosen: Vec<PolicyKind> = Vec::new();
+            for policy in names.iter().filter_map(|name| PolicyKind::from_name(name)) {
+                if !chosen.contains(&policy) {
+                    chosen.push(policy);
+                }
+            }
             let all = PolicyKind::ALL.into_iter().filter(|policy| !is_odd || *policy != PolicyKind::Buddy);
             Ok(if chosen.is_empty() { all.collect() } else { chosen })
         }

@@ -47,8 +47,8 @@ Conditions: FIGURE [of ROW] > LIMIT (or >=, <, <=). A limit is a size, a time, a
 a multiple (x) of the baseline's figure, of that of another ROW, or of what was asked for:
 'peak > 64MiB', 'external of first > 30%', 'time of mine > 1.2x of system', 'peak > 1.3x asked'.
 
-Exit code: 0 on success; 1 when a condition holds or something fails; 2 for wrong usage; 130 after
-Ctrl-C, which ends the measurement and shows its figures so far.";
+Exit code: 0 on success; 1 when a condition holds, the program cannot be confirmed, or something fails; 2 for
+wrong usage; 130 after Ctrl-C, which ends the measurement and shows its figures so far.";
 
 /// The arguments of `compare`.
 #[derive(Args)]

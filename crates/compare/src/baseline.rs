@@ -9,6 +9,7 @@ use super::comparison::{Comparison, SCHEMA};
 use super::metric::{Metric, Origin};
 use super::row::Row;
 use heapwright_host::machine::Machine;
+use heapwright_host::names::Shown;
 use heapwright_stats::Estimate;
 
 /// Reads what `compare --json` wrote.
@@ -27,7 +28,7 @@ pub fn read(path: &Path) -> Result<Comparison> {
         comparison.settle();
         Ok(comparison)
     };
-    read().with_context(|| format!("cannot use the baseline {}", path.display()))
+    read().with_context(|| format!("cannot use the baseline {}", path.shown()))
 }
 
 /// Fails if the baseline was measured on another machine than this comparison will be.

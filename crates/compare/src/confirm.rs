@@ -12,6 +12,7 @@ use fastrand::Rng;
 use heapwright_allocators::allocator::Allocator;
 use heapwright_allocators::launcher::{Launch, Launcher};
 use heapwright_host::interruption::Interruption;
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_run::program;
 use heapwright_show::number;
@@ -101,6 +102,11 @@ impl Confirmation {
         self.rows.iter().find(|row| row.kind == Kind::System)
     }
 
+    /// Returns why the program could not be run under the system's malloc, with which every other is compared.
+    pub fn failure(&self) -> Option<&str> {
+        self.system()?.note.as_deref()
+    }
+
     /// Returns by which share a figure differs where nothing differs; `None` when that is not known.
     pub fn noise(&self, figure: Figure) -> Option<f64> {
         let again = self.rows.iter().find(|row| row.kind == Kind::SystemAgain)?;
@@ -167,9 +173,9 @@ impl Program {
         let least = self.elapsed * (subjects.len() * FEWEST) as u32;
         heapwright_show::eprintln!(
             "heapwright: running {} at least {} times, without input or output, under {}: {} or more",
-            self.command.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+            self.command.first().map_or_else(String::new, |name| name.shown().into_owned()),
             subjects.len() * FEWEST,
-            names.join(", "),
+            names.join(", ").shown(),
             number::seconds(least.as_secs_f64())
         );
     }
@@ -216,7 +222,7 @@ struct Runs {
 impl Runs {
     fn of(program: &Program) -> Result<Runs> {
         let (name, arguments) = program.command.split_first().context("there is no program")?;
-        let path = program::find(name).with_context(|| format!("there is no program {}", name.display()))?;
+        let path = program::find(name).with_context(|| format!("there is no program {}", name.shown()))?;
         let path = std::path::absolute(path).context("there is no current directory")?;
         let folder = Folder::new("confirm")?;
         let limit = program.elapsed.saturating_mul(LIMIT).max(LEAST_LIMIT);

@@ -6,7 +6,7 @@ use heapwright_show::number::{self, counted};
 
 impl Comparison {
     /// What was compared, where and how long, in two lines.
-    pub fn headline(&self) -> String {
+    pub fn headline(&self) -> [String; 2] {
         let trace = &self.trace;
         let threads = counted(trace.threads, "thread");
         let settings = &self.settings;
@@ -15,17 +15,21 @@ impl Comparison {
             0 => "simulated only".to_owned(),
             rounds => format!("{} in {}", counted(rounds.into(), "round"), number::seconds(settings.seconds)),
         };
-        format!(
-            "{}: {}, {threads}, at most {} asked for at one time\n{machine}: {rounds}",
+        let trace = format!(
+            "{}: {}, {threads}, at most {} asked for at one time",
             trace.title(),
             counted(trace.events, "event"),
             number::bytes(trace.peak_asked)
-        )
+        );
+        [trace, format!("{machine}: {rounds}")]
     }
 
     /// Why figures are missing, and what else must be known of rows.
     pub fn notes(&self) -> Vec<String> {
-        let missing = self.rows.iter().filter_map(|row| Some(format!("{}: {}", row.name, row.note.as_ref()?)));
+        // A note may contain what a program printed.
+        let in_a_line = |note: &str| note.lines().collect::<Vec<_>>().join(" ");
+        let missing =
+            self.rows.iter().filter_map(|row| Some(format!("{}: {}", row.name, in_a_line(row.note.as_ref()?))));
         let refused = self.rows.iter().filter(|row| row.note.is_none()).filter_map(|row| {
             let refused = row.refused.filter(|&refused| refused > 0)?;
             Some(format!("{}: {} found no place", row.name, counted(refused, "request")))
@@ -42,8 +46,8 @@ impl Comparison {
         });
         let ruled = self.settings.rules.as_ref().map(|rules| format!("The policies' rules: {rules}."));
         let confirmed = self.confirmation.iter().flat_map(|confirmation| &confirmation.rows);
-        let unconfirmed =
-            confirmed.filter_map(|row| Some(format!("{}, the program itself: {}", row.name, row.note.as_ref()?)));
+        let unconfirmed = confirmed
+            .filter_map(|row| Some(format!("{}, the program itself: {}", row.name, in_a_line(row.note.as_ref()?))));
         let slow = self.rows.iter().filter_map(|row| {
             let reason = row.reference_engine.as_ref()?;
             Some(format!("{}: reference engine, because {reason}", row.name))

@@ -9,6 +9,7 @@ use super::marks::{Mark, marks};
 use super::metric::{Metric, Origin};
 use super::row::{Parts, Row, signed};
 use heapwright_host::destination::Destination;
+use heapwright_host::names::Shown;
 use heapwright_stats::Estimate;
 
 /// A form that a comparison can be written in.
@@ -67,17 +68,18 @@ fn cells(estimate: Option<&Estimate>) -> [String; 3] {
 
 fn markdown(comparison: &Comparison, out: &mut impl Write) -> Result<()> {
     let trace = &comparison.trace;
-    writeln!(out, "# {}: allocators and policies\n", trace.program.as_deref().unwrap_or(&trace.file))?;
-    writeln!(out, "{}\n", comparison.headline())?;
+    writeln!(out, "# {}: allocators and policies\n", trace.program.as_deref().unwrap_or(&trace.file).shown())?;
+    let [compared, machine] = comparison.headline();
+    writeln!(out, "{}\n{machine}\n", compared.shown())?;
     if let Some(recommendation) = &comparison.recommendation {
-        writeln!(out, "**{}**\n", recommendation.text)?;
+        writeln!(out, "**{}**\n", recommendation.text.shown())?;
     }
     for origin in Origin::ALL {
         table(comparison, origin, out)?;
     }
     parts(comparison, out)?;
     for text in comparison.describe_fidelity().into_iter().chain(comparison.notes()).chain([comparison.legend()]) {
-        writeln!(out, "{}\n", text.replace('*', "\\*").replace('~', "\\~"))?;
+        writeln!(out, "{}\n", text.shown().replace('*', "\\*").replace('~', "\\~"))?;
     }
     Ok(())
 }
@@ -99,7 +101,7 @@ fn table(comparison: &Comparison, origin: Origin, out: &mut impl Write) -> Resul
                 .zip(&marks)
                 .map(|(&metric, marks)| format!(" {} |", cell(row, metric, marks[at])))
                 .collect();
-            writeln!(out, "| {} |{cells}", row.name)?;
+            writeln!(out, "| {} |{cells}", cell_of(&row.name))?;
         }
     }
     Ok(writeln!(out)?)
@@ -116,9 +118,14 @@ fn parts(comparison: &Comparison, out: &mut impl Write) -> Result<()> {
     writeln!(out, "| parts of peak RSS |{headings}\n|---|{}", "---:|".repeat(Parts::NAMES.len()))?;
     for (row, parts) in known {
         let cell = |bytes: Option<i64>| format!(" {} |", bytes.map_or_else(|| "-".to_owned(), signed));
-        writeln!(out, "| {} |{}", row.name, parts.bytes().map(cell).concat())?;
+        writeln!(out, "| {} |{}", cell_of(&row.name), parts.bytes().map(cell).concat())?;
     }
     Ok(writeln!(out)?)
+}
+
+/// A name, without what would end its cell.
+fn cell_of(name: &str) -> String {
+    name.shown().replace('|', "\\|")
 }
 
 /// A figure with its interval, the best in bold.

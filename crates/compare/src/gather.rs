@@ -22,6 +22,7 @@ use heapwright_allocators::peers::Peer;
 use heapwright_allocators::rules::ChosenRules;
 use heapwright_host::interruption::Interruption;
 use heapwright_host::machine::Machine;
+use heapwright_host::names::Shown;
 use heapwright_real::Latencies;
 use heapwright_real::Script;
 use heapwright_real::Threads;
@@ -154,10 +155,10 @@ fn simulate_all(comparison: &mut Comparison, trace: &Path, plan: &Plan, until: &
     let mut rows: Vec<&mut Row> = comparison.rows.iter_mut().filter(|row| row.policy().is_some()).collect();
     let model = |policy| Model { seed: plan.seed, ..Model::of_set(policy, &plan.rules.simulated) };
     let models: Vec<Model> = rows.iter().filter_map(|row| row.policy().map(model)).collect();
-    let outcomes = simulate(trace, &models, until).with_context(|| trace.display().to_string())?;
+    let outcomes = simulate(trace, &models, until).with_context(|| trace.shown().into_owned())?;
     let asked = match outcomes.iter().find_map(Simulated::peak_asked) {
         Some(asked) => asked,
-        None => peak_asked(trace, until).with_context(|| trace.display().to_string())?,
+        None => peak_asked(trace, until).with_context(|| trace.shown().into_owned())?,
     };
     for (row, outcome) in rows.iter_mut().zip(&outcomes) {
         outcome.fill(row, asked);

@@ -50,10 +50,12 @@ use anyhow::Result;
 
 use heapwright_host::destination::Destination;
 use heapwright_host::interruption;
+use heapwright_host::names::Shown;
 use heapwright_show::terminal;
 
 pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::comparison::{Comparison, Recommendation};
+use self::confirm::Confirmation;
 use self::export::Form;
 pub use self::gather::{Plan, gather, gather_around};
 use self::judge::{Field, Judgement, Outcome};
@@ -65,7 +67,7 @@ pub use self::rounds::Course;
 pub use self::row::{Parts, Row, Sample};
 pub use heapwright_stats::Estimate;
 
-/// The exit code when a condition of `--fail-if` holds.
+/// The exit code when a condition of `--fail-if` holds, or `--confirm` could not run the program.
 const FAILED: u8 = 1;
 
 /// Compares, prints what came of it, and judges.
@@ -84,7 +86,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     drop(source);
     tell(arguments, &exports, &comparison, before.as_ref())?;
     let has_failed = judge(&judgements, &comparison, before.as_ref());
-    Ok(match (comparison.settings.interrupted, has_failed) {
+    let unconfirmed = comparison.confirmation.as_ref().and_then(Confirmation::failure);
+    if let Some(why) = &unconfirmed {
+        heapwright_show::eprintln!("heapwright: failed: the program could not be confirmed: {}", why.shown());
+    }
+    Ok(match (comparison.settings.interrupted, has_failed || unconfirmed.is_some()) {
         (true, _) => interruption::exit_code(),
         (false, true) => ExitCode::from(FAILED),
         (false, false) => ExitCode::SUCCESS,

@@ -33,7 +33,8 @@ const CHANGES: [Metric; 8] = [
 
 /// Prints everything, in tables of at most `width` characters.
 pub fn print(comparison: &Comparison, baseline: Option<&Comparison>, columns: &[Metric], width: usize) {
-    heapwright_show::println!("{HEADING}{}{HEADING:#}", wrapped(&comparison.headline(), width));
+    let headline = comparison.headline().map(|line| wrapped(&line, width)).join("\n");
+    heapwright_show::println!("{HEADING}{headline}{HEADING:#}");
     tables(comparison, columns, width);
     if columns.contains(&Metric::Peak) && comparison.rows.iter().any(|row| row.parts.is_some()) {
         print_parts(&memory(comparison), width);

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use heapwright_host::destination::Destination;
 use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_recording as record;
 use heapwright_recording::{Options, Recording};
@@ -36,10 +37,10 @@ impl Source {
         match File::open(path) {
             Ok(_) => Ok(Source { path: path.to_owned(), elapsed: None, _folder: None }),
             Err(_) if program::find(path.as_os_str()).is_some() => {
-                let name = path.display();
+                let name = path.shown();
                 bail!("there is no trace {name}; to record the program {name} and compare, type -- before it")
             }
-            Err(error) => Err(error).with_context(|| format!("{} cannot be opened", path.display())),
+            Err(error) => Err(error).with_context(|| format!("{} cannot be opened", path.shown())),
         }
     }
 
@@ -63,7 +64,7 @@ impl Source {
         if let Some(keep) = keep {
             let mut draft = keep.draft()?;
             let copied = File::open(&path).and_then(|mut trace| io::copy(&mut trace, &mut draft));
-            copied.with_context(|| format!("the trace cannot be kept at {}", keep.path().display()))?;
+            copied.context("the trace cannot be kept")?;
             draft.keep()?;
         }
         Ok(Source { path, elapsed: Some(recording.elapsed), _folder: Some(folder) })
@@ -85,12 +86,12 @@ fn tell(recording: &Recording) {
     let main = recording.main();
     let events = number::counted(main.figures.events(), "event");
     let time = number::seconds(recording.elapsed.as_secs_f64());
-    heapwright_show::eprintln!("heapwright: recorded {} [{}], {events}, in {time}", main.program, main.pid);
+    heapwright_show::eprintln!("heapwright: recorded {} [{}], {events}, in {time}", main.program.shown(), main.pid);
     let others: Vec<String> = recording
         .traces
         .iter()
         .filter(|other| other.pid != main.pid || other.image != main.image)
-        .map(|other| format!("{} ({})", other.program, number::counted(other.figures.events(), "event")))
+        .map(|other| format!("{} ({})", other.program.shown(), number::counted(other.figures.events(), "event")))
         .collect();
     if !others.is_empty() {
         const LISTED: usize = 5;

@@ -10,6 +10,7 @@ use heapwright_trace::{Event, Reader};
 use serde::{Deserialize, Serialize};
 
 use heapwright_host::interruption::Interruption;
+use heapwright_host::names::Shown;
 
 /// A trace's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +57,8 @@ impl Trace {
         let mut hashed = Hashed { from: interruption.open(path)?, hasher: Hasher::new(), bytes: 0 };
         let mut read =
             || Ok::<_, anyhow::Error>(Trace::from_reader(Reader::new(BufReader::new(&mut hashed))?.up_to_damage())?);
-        let mut trace = read().with_context(|| path.display().to_string())?;
-        std::io::copy(&mut hashed, &mut std::io::sink()).with_context(|| path.display().to_string())?;
+        let mut trace = read().with_context(|| path.shown().into_owned())?;
+        std::io::copy(&mut hashed, &mut std::io::sink()).with_context(|| path.shown().into_owned())?;
         trace.file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         trace.bytes = hashed.bytes;
         trace.crc32 = format!("{:08x}", hashed.hasher.finalize());

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{Access, access};
 
 use crate::draft::{Draft, folder_of};
+use crate::names::Shown;
 
 /// The name that stands for standard output.
 pub const STANDARD_OUTPUT: &str = "-";
@@ -71,7 +72,7 @@ impl Destination {
         if place.as_os_str() == STANDARD_OUTPUT {
             return Ok(Destination { named, target: Target::Open(1) });
         }
-        let name = place.display();
+        let name = place.shown();
         let target = resolve(place).with_context(|| cannot(place))?;
         let there = match fs::metadata(place) {
             Ok(there) => Some(there),
@@ -108,7 +109,7 @@ impl Destination {
     pub fn ensure_apart(all: &[&Destination]) -> Result<()> {
         for (at, one) in all.iter().enumerate() {
             if let Some(other) = all[..at].iter().find(|other| other.target.is(&one.target)) {
-                let [one, other] = [other, one].map(|each| each.named.display());
+                let [one, other] = [other, one].map(|each| each.named.shown());
                 bail!("{one} and {other} are the same file, and one would overwrite the other: name another file");
             }
         }
@@ -145,7 +146,7 @@ impl Destination {
     /// When they cannot be written; an older file is then still there.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         let mut draft = self.draft()?;
-        draft.write_all(bytes).with_context(|| cannot(&self.named))?;
+        draft.write_all(bytes)?;
         draft.keep()
     }
 
@@ -168,7 +169,7 @@ pub(crate) fn cannot(place: &Path) -> String {
     if place.as_os_str() == STANDARD_OUTPUT {
         "standard output cannot be written".to_owned()
     } else {
-        format!("{} cannot be written", place.display())
+        format!("{} cannot be written", place.shown())
     }
 }
 
@@ -225,7 +226,7 @@ fn is_same_file(there: &Metadata, source: &Path) -> bool {
 
 /// Fails if `contents` should not replace the existing file.
 fn ensure_replaceable(place: &Path, there: &Metadata, contents: Contents) -> Result<()> {
-    let name = place.display();
+    let name = place.shown();
     access(place, Access::WRITE_OK).with_context(|| cannot(place))?;
     if there.len() == 0 {
         return Ok(());

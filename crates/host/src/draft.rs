@@ -87,9 +87,11 @@ pub(crate) fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Errors name the destination.
 impl Write for Draft {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.as_file_mut().write(bytes).inspect_err(end_with_the_reader)
+        let written = self.as_file_mut().write(bytes).inspect_err(end_with_the_reader);
+        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", cannot(&self.named))))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::names::Shown;
 use rustix::fs::{FlockOperation, SeekFrom, StatVfsMountFlags, flock, getxattr, seek, statvfs};
 
 /// Opens a plain file for reading. A pipe that has this name is not waited for.
@@ -27,7 +28,7 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
 pub fn ensure_rereadable(path: &Path) -> io::Result<()> {
     let is_read_once = |kind: FileType| kind.is_fifo() || kind.is_char_device() || kind.is_socket();
     if fs::metadata(path).is_ok_and(|found| is_read_once(found.file_type())) {
-        let name = path.display();
+        let name = path.shown();
         let message =
             format!("{name} can be read only once, and this command reads a trace several times: save it as a file");
         return Err(io::Error::other(message));

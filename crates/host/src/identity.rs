@@ -4,6 +4,7 @@ use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::names::Shown;
 use anyhow::{Result, ensure};
 
 /// Returns whether both paths lead to the same existing file.
@@ -18,7 +19,7 @@ pub fn is_same_file(left: &Path, right: &Path) -> bool {
 /// When it is another file.
 pub fn ensure_preloaded(library: Option<&Path>, malloc: &Path) -> Result<()> {
     if let Some(library) = library {
-        let (library_name, malloc_name) = (library.display(), malloc.display());
+        let (library_name, malloc_name) = (library.shown(), malloc.shown());
         ensure!(is_same_file(malloc, library), "{library_name} was not loaded: malloc came from {malloc_name}");
     }
     Ok(())

@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 
+use crate::names::Shown;
 use crate::process::{without_ignored_hangup, without_signals};
 use crate::temporary;
 
@@ -111,7 +112,7 @@ impl Interruption {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(&self, path: &Path) -> Result<Interruptible> {
-        let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
+        let file = File::open(path).with_context(|| format!("{} cannot be opened", path.shown()))?;
         Ok(Interruptible { file })
     }
 }

@@ -12,6 +12,7 @@ pub mod interruption;
 pub mod lazy;
 pub mod machine;
 pub mod memory;
+pub mod names;
 pub mod parallel;
 pub mod process;
 pub mod shown_time;

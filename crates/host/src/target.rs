@@ -20,6 +20,7 @@ use heapwright_os::{ForeignError, read_foreign};
 use self::pages::copy;
 use self::state::{denied, remedy};
 use crate::files::open_plain;
+use crate::names::Shown;
 
 /// Bytes of the head of a page.
 pub const HEAD: usize = 16;
@@ -170,7 +171,7 @@ impl Target {
 /// system's.
 pub fn printable(name: &[u8]) -> String {
     let name = name.strip_suffix(b"\n").unwrap_or(name);
-    String::from_utf8_lossy(name).chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+    String::from_utf8_lossy(name).shown().into_owned()
 }
 
 #[cfg(test)]

@@ -1,18 +1,48 @@
 //! Temporary files and folders, which are removed even when a signal ends this process.
 
-use std::fs;
+use std::env;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::interruption;
+use crate::names::Shown;
 
 /// What to remove.
 static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// The variable that names the folder of temporary files.
+const PLACE: &str = "TMPDIR";
+
+/// Returns the folder in which temporary files are created: the value of `TMPDIR`, or /tmp. It is never created itself.
+///
+/// # Errors
+/// When there is no such folder, with what to do.
+pub fn place() -> Result<PathBuf> {
+    let place = env::temp_dir();
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let name = place.shown();
+    if env::var_os(PLACE).is_none() {
+        bail!("{name}, for temporary files, is no folder: create it, or name another by {PLACE}");
+    }
+    bail!("{PLACE} names {name}, which is no folder: create it, or name another")
+}
+
+/// Creates a temporary file without a name, which is gone when it is closed.
+///
+/// # Errors
+/// When it cannot be created, with the folder.
+pub fn file() -> Result<File> {
+    let place = place()?;
+    tempfile::tempfile_in(&place).with_context(|| format!("no temporary file can be created in {}", place.shown()))
+}
 
 /// A temporary folder, which is removed when this is dropped.
 pub struct Folder {
@@ -25,12 +55,13 @@ impl Folder {
     /// Creates a folder whose name begins with `heapwright-`, for `what`. Other users cannot read what lies in it.
     ///
     /// # Errors
-    /// When there is no room for it.
+    /// When there is no place or no space for it.
     pub fn new(what: &str) -> Result<Folder> {
         let prefix = format!("heapwright-{what}-");
         let private = fs::Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir();
-        let folder = folder.context("a temporary folder cannot be created")?;
+        let place = place()?;
+        let folder = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(&place);
+        let folder = folder.with_context(|| format!("no temporary folder can be created in {}", place.shown()))?;
         let listed = Listed::new(folder.path()).context("cannot listen for signals")?;
         Ok(Folder { folder, _listed: listed })
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use heapwright_host::files::{next_data, open_plain};
+use heapwright_host::names::Shown;
 use heapwright_host::target::{Thread, printable};
 
 use crate::mappings::Mapping;
@@ -90,8 +91,8 @@ impl Core {
     /// # Errors
     /// When it cannot be read, is no core file, or is one of another kind of machine.
     pub fn open(path: &Path) -> Result<Core> {
-        let file = open_plain(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Core::read(file).with_context(|| format!("{}", path.display()))
+        let file = open_plain(path).with_context(|| format!("cannot read {}", path.shown()))?;
+        Core::read(file).with_context(|| format!("{}", path.shown()))
     }
 
     fn read(file: File) -> Result<Core> {

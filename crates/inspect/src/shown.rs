@@ -25,7 +25,7 @@ pub fn text(picture: &Picture) -> String {
 
 /// Returns its verdict for the terminal.
 pub fn lead(picture: &Picture) -> String {
-    terminal::wrapped(&paragraph(picture), terminal::width())
+    terminal::wrapped(paragraph(picture).trim_end(), terminal::width()) + "\n"
 }
 
 /// Returns its tables.

@@ -1,7 +1,11 @@
 //! The command line. Each command defines its own arguments.
 
+use std::any::TypeId;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use anstream::ColorChoice;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 /// Choose a memory allocator or placement policy from measurements of your own program.
@@ -94,6 +98,30 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
+}
+
+/// Parses the arguments of this process.
+///
+/// # Errors
+/// As clap prints them.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let mut command = with_negative_numbers(Cli::command());
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Lets clap take a negative number for the value that it is: it is then refused by the name of its option. Otherwise
+/// clap takes it for an option, and says to type `--`, behind which there are programs.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command.mut_args(with_negative_number).mut_subcommands(with_negative_numbers)
+}
+
+fn with_negative_number(argument: Arg) -> Arg {
+    let kind = argument.get_value_parser().type_id();
+    let is_a_name =
+        [TypeId::of::<PathBuf>(), TypeId::of::<OsString>(), TypeId::of::<String>()].iter().any(|name| kind == *name);
+    let takes_a_number = argument.get_action().takes_values() && !(argument.is_positional() && is_a_name);
+    argument.allow_negative_numbers(takes_a_number)
 }
 
 /// When to use colour.

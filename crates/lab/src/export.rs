@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_trace::export::{self, Clock, Exported, Extent, Timeline};
+use heapwright_trace::export::{self, Clock, ExportError, Exported, Extent, Timeline};
 use heapwright_trace::import::Format;
 
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_simulate::choice::open;
@@ -70,13 +72,15 @@ fn export_profile(trace: &Path, destination: &Destination) -> Result<ExitCode> {
 
 /// Exports a trace as counters over time.
 fn export_timeline(trace: &Path, destination: &Destination) -> Result<ExitCode> {
-    let name = || trace.display().to_string();
+    ensure_rereadable(trace)?;
+    let name = || trace.shown().into_owned();
     let mut reader = open(trace)?.with_times();
     Extent::of(&mut reader).with_context(name)?;
     warn_of_damage(trace, reader.damage());
     let timeline = Timeline::of(&reader, open(trace)?).with_context(name)?;
     let mut draft = destination.draft()?;
-    let points = export::export_timeline(&timeline, open(trace)?, BufWriter::new(&mut draft)).with_context(name)?;
+    let points = export::export_timeline(&timeline, open(trace)?, BufWriter::new(&mut draft));
+    let points = points.map_err(|error| explain(error, trace))?;
     draft.keep()?;
     heapwright_show::eprintln!("heapwright: {} as {PERFETTO}", number::counted(points, "point"));
     let note = match timeline.clock() {
@@ -98,22 +102,32 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return export_timeline(trace, &Destination::of(output, Contents::Other, &[trace])?);
     }
     let format = Format::from_name(to).context("there is no such format")?;
-    let name = || trace.display().to_string();
+    let name = || trace.shown().into_owned();
+    ensure_rereadable(trace)?;
     let destination = Destination::of(output, Contents::Other, &[trace])?;
     // The exporter reads times and sites, too: what is damaged for it is damaged for the extent.
     let mut reader = open(trace)?.with_times().with_sites();
     let extent = Extent::of(&mut reader).with_context(name)?;
     warn_of_damage(trace, reader.damage());
     let mut draft = destination.draft()?;
-    let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft)).with_context(name)?;
+    let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft));
+    let exported = exported.map_err(|error| explain(error, trace))?;
     draft.keep()?;
     say(&exported, format);
     Ok(ExitCode::SUCCESS)
 }
 
+/// Names the trace, unless the error is one of the destination, which it names.
+fn explain(error: ExportError, trace: &Path) -> anyhow::Error {
+    match error {
+        ExportError::Write(error) => error.into(),
+        error => anyhow::Error::new(error).context(trace.shown().into_owned()),
+    }
+}
+
 fn say(exported: &Exported, format: Format) {
-    let operations = number::grouped(exported.operations);
-    heapwright_show::eprintln!("heapwright: {operations} operations as {}", format.name());
+    let operations = number::counted(exported.operations, "operation");
+    heapwright_show::eprintln!("heapwright: {operations} as {}", format.name());
     let lost = [
         (exported.threads, "changes of the thread"),
         (exported.alignments, "alignments"),

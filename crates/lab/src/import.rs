@@ -10,10 +10,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
-use heapwright_trace::{About, Writer};
+use heapwright_trace::{About, WriteError, Writer};
 
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::path_for_process;
+use heapwright_host::names::Shown;
 use heapwright_show::number;
 use heapwright_translation::InstalledFiles;
 
@@ -62,13 +63,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let first = import_process(arguments, None, &arguments.output)?;
     if arguments.from.is_none() {
         let format = first.format.map_or("", Format::name);
-        heapwright_show::println!("{} is read as {format}", arguments.source.display());
+        heapwright_show::println!("{} is read as {format}", arguments.source.shown());
     }
     print(&first);
     let others = first.processes.get(1..).unwrap_or_default();
     let is_read_once = !arguments.source.is_file();
     if is_read_once && !others.is_empty() {
-        let (output, all) = (arguments.output.display(), first.processes.len());
+        let (output, all) = (arguments.output.shown(), first.processes.len());
         heapwright_show::eprintln!(
             "heapwright: {output} has the first of {all} processes; a trace of each needs a source that is a file"
         );
@@ -78,10 +79,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let output = path_for_process(&arguments.output, &process.to_string());
         let summary = import_process(arguments, Some(process), &output)?;
         let events = number::counted(summary.events, "event");
-        heapwright_show::println!("{}: process {process}, {events}", output.display());
+        heapwright_show::println!("{}: process {process}, {events}", output.shown());
     }
     if first.not_understood.count > 0 {
-        heapwright_show::eprintln!("heapwright: a part of {} was not understood", arguments.source.display());
+        heapwright_show::eprintln!("heapwright: a part of {} was not understood", arguments.source.shown());
         return Ok(ExitCode::from(IN_PART));
     }
     Ok(ExitCode::SUCCESS)
@@ -90,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Imports one process, the first if none is named.
 fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) -> Result<Summary> {
     let Arguments { from, device, source, .. } = arguments;
-    let file = File::open(source).with_context(|| format!("{} cannot be opened", source.display()))?;
+    let file = File::open(source).with_context(|| format!("{} cannot be opened", source.shown()))?;
     let options = Options {
         format: from.as_deref().and_then(Format::from_name),
         name: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -107,7 +108,7 @@ fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) ->
     writer.add_text("imported from", format)?;
     if summary.events == 0 && process.is_none() {
         print_left_out("not understood", &summary.not_understood);
-        bail!("{}: nothing of it was understood as {format}: is it in another format? See --from", source.display());
+        bail!("{}: nothing of it was understood as {format}: is it in another format? See --from", source.shown());
     }
     writer.finish()?.flush()?;
     trace.keep()?;
@@ -116,12 +117,16 @@ fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) ->
 
 /// Adds the option that resolves the error, if there is one.
 fn explain(error: ImportError, source: &Path) -> anyhow::Error {
-    let what_to_do = match error {
+    let what_to_do = match &error {
         ImportError::UnknownFormat => format!(" with --from: {}", Format::ALL.map(Format::name).join(", ")),
         ImportError::NoSuchDevice { .. } => " with --device".to_owned(),
         _ => String::new(),
     };
-    anyhow!("{}: {error}{what_to_do}", source.display())
+    match error {
+        // It names the destination.
+        ImportError::Write(WriteError::Io(error)) => error.into(),
+        error => anyhow!("{}: {error}{what_to_do}", source.shown()),
+    }
 }
 
 fn print(summary: &Summary) {

@@ -8,7 +8,7 @@ mod replay;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use heapwright_host::child::{self, Job};
 use heapwright_host::interruption;
 use heapwright_host::threads::with_enough_stack;
@@ -49,7 +49,7 @@ fn serve() -> ExitCode {
         heapwright_show::eprintln!("heapwright: signals cannot be handled: {error}");
         return ExitCode::from(FAILED);
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| end_with(&error));
+    let cli = cli::parse().unwrap_or_else(|error| end_with(&error));
     cli.color.write_global();
     let outcome = match cli.command {
         Command::Completions { shell } => {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use heapwright_host::names::Shown;
 use serde::Serialize;
 
 use heapwright_allocators::allocator::{self, Allocator};
@@ -186,15 +187,15 @@ fn print(script: &Script, rows: &[Row], fidelity: Option<Fidelity>) {
         number::bytes(script.peak_requested())
     );
     if script.left_out() > 0 {
-        let left_out = number::grouped(script.left_out());
-        heapwright_show::println!("{left_out} events were left out because their blocks are not live.");
+        let left_out = number::counted(script.left_out(), "event");
+        heapwright_show::println!("Left out, because their blocks are not live: {left_out}.");
     }
     if let Some(fidelity) = fidelity {
         print_fidelity(&fidelity);
     }
     for row in rows {
         if let Some(error) = &row.error {
-            heapwright_show::println!("{}: {error}", row.allocator);
+            heapwright_show::println!("{}: {error}", row.allocator.shown());
         }
     }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use heapwright_allocators::policy;
 use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
@@ -90,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let mut trace = open(&arguments.trace)?;
         let start = Instant::now();
         let outcome = replay(&mut trace, &model)
-            .with_context(|| format!("{} under {}", arguments.trace.display(), policy.name()))?;
+            .with_context(|| format!("{} under {}", arguments.trace.shown(), policy.name()))?;
         let seconds = start.elapsed().as_secs_f64();
         if rows.is_empty() {
             warn_of_damage(&arguments.trace, trace.damage());

@@ -341,3 +341,20 @@ fn only_a_program_can_be_confirmed() {
     let (_, err) = output(&mut compare(&["--confirm"]), 2);
     assert!(err.contains("PROGRAM"), "{err}");
 }
+
+#[test]
+fn a_program_that_cannot_be_confirmed_is_a_failure() {
+    let folder = TempDir::new().unwrap();
+    let [json_file, once] = ["confirmed.json", "once"].map(|name| folder.path().join(name));
+    let mut command = compare(&["--confirm", "-p", "first", "--rounds", "1", "--json"]);
+    let script = format!("test ! -e {0} && echo > {0} || exit 3; exec ls -l", once.display());
+    command.arg(&json_file).args(["--", "sh", "-c", &script]);
+    let (out, err) = output(command.env("HEAPWRIGHT_PEERS", folder.path()), 1);
+    let lines: Vec<&str> = err.lines().filter(|line| line.contains("could not be confirmed")).collect();
+    assert_eq!(lines.len(), 1, "{err}");
+    assert!(lines[0].contains("exit status: 3"), "{err}");
+    assert!(
+        out.contains("measured") && json(&json_file)["confirmation"]["rounds"] == 0,
+        "the replays are shown: {out}"
+    );
+}

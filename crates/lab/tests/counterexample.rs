@@ -38,7 +38,7 @@ fn nothing_found_is_said_and_is_a_failure() {
 #[test]
 fn one_policy_alone_or_twice_is_refused() {
     counterexample(&["best"]).code(2);
-    counterexample(&["best", "best"]).code(1);
+    counterexample(&["best", "best"]).code(2);
     counterexample(&["best", "random"]).code(2);
     counterexample(&["--region", "13"]).code(2);
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 mod common;
 
 /// Commands that print, by their words.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 32] = [
     "--help",
     "--version",
     "help compare",
@@ -33,6 +33,13 @@ const COMMANDS: [&str; 25] = [
     "merge old.csv -o merged.csv",
     "import f.rep -o f.hwt",
     "export --to csv t",
+    "export --to pprof sites",
+    "export --to perfetto t",
+    "sites sites",
+    "sites sites --folded",
+    "sites sites --tree",
+    "diff sites sites",
+    "diff sites sites -o -",
     "report t -p first --no-real -o page.html",
     "watch --once t",
     "bench malloc --list",
@@ -52,6 +59,7 @@ fn folder() -> TempDir {
     }
     writer.finish().unwrap();
     fs::write(folder.path().join("f.rep"), "a 0 100\nf 0\n").unwrap();
+    common::trace_with_sites(&folder.path().join("sites"), "small");
     assert!(command(folder.path(), "sweep t -p first -o old.csv").output().unwrap().status.success());
     folder
 }
@@ -141,14 +149,22 @@ fn a_file_on_a_full_disk_is_a_failure_too() {
         "report t -p first --no-real -o /dev/full",
         "compare t --policies-only --json /dev/full",
         "compare t --policies-only --csv /dev/full",
+        "compare t --policies-only --markdown /dev/full",
+        "compare --policies-only -p first --keep-trace /dev/full -- sort /dev/null",
         "import f.rep -o /dev/full",
         "minimize t --region 4096 -o /dev/full",
+        "export --to perfetto t -o /dev/full",
+        "export --to pprof sites -o /dev/full",
+        "diff sites sites -o /dev/full",
     ] {
         let folder = folder();
         let output = command(folder.path(), words).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{words}: {error}");
-        assert!(error.contains("No space left") && !error.contains("panicked"), "{words}: {error}");
+        let lines: Vec<&str> = error.lines().filter(|line| line.contains("No space left")).collect();
+        assert_eq!(lines.len(), 1, "{words}: {error}");
+        assert!(lines[0].starts_with("heapwright: ") && lines[0].contains("/dev/full"), "{words}: {error}");
+        assert_eq!(error.matches("No space left").count(), 1, "{words}: {error}");
     }
     let folder = folder();
     for (words, code) in [("run -o /dev/full -- true", 125), ("run -- true", 125)] {
@@ -158,6 +174,17 @@ fn a_file_on_a_full_disk_is_a_failure_too() {
         }
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_heap_that_was_seen_is_not_called_missing() {
+    for words in ["watch --once -- sleep 0.1", "watch --once --json -- sleep 0.1"] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command(folder().path(), words).stdout(full).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{words}: {error}");
+        assert!(error.starts_with("heapwright: standard output cannot be written: No space left"), "{words}: {error}");
     }
 }
 

@@ -228,6 +228,11 @@ fn commands_that_read_a_trace_several_times_refuse_a_pipe() {
         "report /dev/stdin --no-real -p first -o out",
         "sweep /dev/stdin -p first -o out.csv",
         "replay /dev/stdin",
+        "replay /dev/stdin --real -p first",
+        "export --to csv /dev/stdin -o out",
+        "export --to perfetto /dev/stdin -o out",
+        "watch --once /dev/stdin",
+        "sites /dev/stdin --by pinned",
     ] {
         let mut cat = Command::new("cat").arg(&t).stdout(std::process::Stdio::piped()).spawn().unwrap();
         let output = command(folder.path(), words).stdin(cat.stdout.take().unwrap()).output().unwrap();
@@ -241,6 +246,11 @@ fn commands_that_read_a_trace_several_times_refuse_a_pipe() {
     cat.wait().unwrap();
     assert!(once.status.success(), "{}", error(&once));
     assert_eq!(contents(folder.path()).len(), 1);
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    for words in ["export --to csv pipe", "watch --once pipe"] {
+        let output = run(folder.path(), words);
+        assert!(error(&output).contains("pipe can be read only once"), "{words}: {}", error(&output));
+    }
 }
 
 #[test]

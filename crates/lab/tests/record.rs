@@ -240,7 +240,7 @@ fn a_forked_child_has_a_trace_of_its_own() {
     assert_eq!((trace.count(77), trace.count(5001), trace.count(5002)), (1, 0, 20));
     assert_eq!((others[0].count(77), others[0].count(5001), others[0].count(5002)), (0, 10, 0));
     assert_eq!(others[0].about.get("parent"), trace.about.get("pid"));
-    assert!(said.contains("1 forked processes freed or resized 1 of their parents' blocks"), "{said}");
+    assert!(said.contains("1 forked process freed or resized 1 of their parents' blocks"), "{said}");
 }
 
 #[test]

@@ -162,6 +162,17 @@ fn what_is_missing_is_said_with_what_to_do() {
     };
     fails(&[], "no call sites: record it with `heapwright record --sites=1`");
     fails(&["--group", "thread", "--at", "1s"], "no times");
+    let program = common::compiled(folder.path(), "still", "int main(void) { return 0; }\n", &[]);
+    let fixed = common::compiled(folder.path(), "fixed", "int main(void) { return 0; }\n", &["-static"]);
+    for (program, expected) in [(&program, "made no request"), (&fixed, "is statically linked")] {
+        let output = heapwright().args(["sites", "--"]).arg(program).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(expected) && !message.contains("--sites"), "{message}");
+        assert!(message.contains(&format!("{} ", program.display())) && message.lines().count() == 1, "{message}");
+        // What to try.
+        assert!(message.contains(": give it ") || message.contains(": build it "), "{message}");
+    }
     let usage = Command::new(assert_cmd::cargo::cargo_bin!("heapwright")).args(["sites"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
     for of_programs in ["--python", "--marked", "--every=4"] {
@@ -243,7 +254,11 @@ fn two_recordings_are_compared() {
         let output = heapwright().arg("diff").arg(&before).arg(&after).args(options).output().unwrap();
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap(), output.status.code())
     };
+    let same = heapwright().arg("diff").args([&before, &before]).output().unwrap();
+    let same = String::from_utf8(same.stdout).unwrap();
+    assert!(same.ends_with("No row has changed.\n") && !same.contains('±'), "{same}");
     let (table, _, code) = diff(&["--by", "leaked"]);
+    assert!(!table.contains('±'), "{table}");
     assert_eq!(code, Some(0));
     let rows: Vec<&str> = table.lines().skip_while(|line| !line.contains("function")).skip(2).collect();
     assert!(rows[0].contains("+9.77 KiB") && rows[0].contains("leaks p.c:4"), "{table}");

@@ -10,7 +10,7 @@ const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/git.hwt")
 
 #[test]
 fn usage_errors_exit_with_2() {
-    let wrong: [&[&str]; 23] = [
+    let wrong: [&[&str]; 38] = [
         &["rnu"],
         &["run"],
         &["run", "--policy", "bset", "--", "true"],
@@ -34,11 +34,58 @@ fn usage_errors_exit_with_2() {
         &["fit", TRACE, "--region", "1MiB"],
         &["record", "-o", "-", "--", "true"],
         &["record", "--output=-", "--", "true"],
+        &["watch"],
+        &["watch", "--once"],
+        &["watch", "--once", "--at", "5", "--", "true"],
+        &["watch", "--quiz", "--", "true"],
+        &["watch", "--once", TRACE, "-p", "first", "-p", "best", "-p", "worst"],
+        &["watch", "--once", TRACE, "-p", "cached"],
+        &["watch", "--once", "-p", "first", "-p", "best", "--", "true"],
+        &["watch", "--once", "--pid", "1", "--granule", "8"],
+        &["watch", TRACE, "--quiz", "-p", "random"],
+        &["watch", TRACE, "--quiz", "-p", "first", "-p", "best"],
+        &["watch", TRACE, "--quiz", "--split", "high"],
+        &["run", "-p", "best", "--rules", "report002", "--", "true"],
+        &["run", "-p", "first", "--harden", "--", "true"],
+        &["minimize", TRACE, "-o", "q.hwt"],
+        &["counterexample", "first", "first"],
     ];
     for arguments in wrong {
         let output = heapwright().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+/// A negative number is a value that is refused, and never a reason to type `--`.
+#[test]
+fn negative_numbers_are_refused_by_name() {
+    let all: [(&[&str], &str); 6] = [
+        (&["watch", "--at", "-1", TRACE], "'--at <EVENT>'"),
+        (&["watch", "--pid", "-1"], "'--pid <PID>'"),
+        (&["run", "--seed", "-1", "--", "true"], "'--seed <N>'"),
+        (&["compare", "--rounds", "-1", TRACE], "'--rounds <N>'"),
+        (&["inspect", "-1"], "'[PID]'"),
+        (&["bench", "--repeat", "-1"], "'--repeat <N>'"),
+    ];
+    for (arguments, name) in all {
+        let output = heapwright().args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains("invalid value '-1' for") && text.contains(name), "{arguments:?}: {text}");
+        assert!(!text.contains("-- -1"), "{arguments:?}: {text}");
+    }
+}
+
+/// Each command has a row of a policy, however often it is named.
+#[test]
+fn a_policy_that_is_named_twice_is_taken_once() {
+    let twice = ["-p", "first", "-p", "first"];
+    for command in [&["replay", "--json"][..], &["fit", "--samples", "0", "--json"], &["watch", "--once"]] {
+        let output = heapwright().args(command).args(twice).args(["-p", "first", TRACE]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rows = text.matches("\"policy\": \"first\"").count() + text.matches("\nunder first\n").count();
+        assert_eq!(rows, 1, "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

@@ -339,7 +339,7 @@ fn unwatchable_processes_are_reported_with_a_remedy() {
     other.wait().unwrap();
     assert!(said(&["--", "true"], 125).contains("heapwright run --stats"));
     assert!(said(&["--once", "--", "no-such-program"], 127).contains("no such program"));
-    assert!(said(&[], 1).contains("give `-- PROGRAM`"));
+    assert!(said(&[], 2).contains("give `-- PROGRAM`"));
     assert!(said(&["--detach", "--", "true"], 2).contains("--output"));
 }
 

@@ -8,6 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use foldhash::fast::FixedState;
+use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
+use heapwright_host::temporary;
 use heapwright_trace::{Event, Kind, ReadError, Reader, Sample, Totals};
 
 use super::op::{Op, code, written};
@@ -72,7 +75,8 @@ impl Script {
     /// # Errors
     /// When the trace cannot be read, or the temporary file cannot be written.
     pub fn compile(trace: &Path) -> Result<Script> {
-        let open = || File::open(trace).with_context(|| format!("{} cannot be opened", trace.display()));
+        ensure_rereadable(trace)?;
+        let open = || File::open(trace).with_context(|| format!("{} cannot be opened", trace.shown()));
         let files = [open()?, open()?, open()?];
         let read = || -> Result<Script> {
             let [first, second, third] = files.map(|file| Reader::new(BufReader::new(file)));
@@ -80,12 +84,12 @@ impl Script {
             let recorded = Recorded::read(second?)?;
             Script::from_reader(third?.with_times().up_to_damage(), touched, recorded)
         };
-        read().with_context(|| trace.display().to_string())
+        read().with_context(|| trace.shown().into_owned())
     }
 
     /// Compiles a trace. `touched` contains the number of touched pages of long blocks, by block number.
     fn from_reader(mut trace: Reader<'_>, touched: HashMap<u64, u64>, recorded: Recorded) -> Result<Script> {
-        let file = tempfile::tempfile().context("cannot make a temporary file for the operations")?;
+        let file = temporary::file().context("the operations cannot be stored")?;
         let mut compiler = Compiler::new(touched);
         let mut timeline = Timeline::new();
         let mut out = Output { file: BufWriter::with_capacity(1 << 18, file) };

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
+use heapwright_host::names::Shown;
 use heapwright_host::process::without_signals;
 use heapwright_trace::{About, Totals, WriteError, Writer};
 
@@ -295,7 +296,7 @@ impl Process {
             Ok(begun) => {
                 (recorded.file, recorded.path) = (Some(begun.number), begun.path.clone());
                 let written = self.write(&mut source, &mut recorded, begun, stop);
-                recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.display())).err();
+                recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.shown())).err();
             }
             Err(error) => recorded.fail(error.context("its trace cannot be written")),
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use heapwright_host::files::is_locked_elsewhere;
+use heapwright_host::names::Shown;
 use heapwright_trace::{ReadError, Reader};
 
 /// What is appended to the name of a trace that is not complete.
@@ -34,18 +35,18 @@ impl Partial {
         require_trace(destination)?;
         let path = with_suffix(destination);
         if let Ok(found) = fs::symlink_metadata(&path) {
-            ensure!(found.is_file(), "{} is not a regular file", path.display());
+            ensure!(found.is_file(), "{} is not a regular file", path.shown());
         }
         for _ in 0..ATTEMPTS {
             let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-            let file = opened.with_context(|| format!("{} cannot be written", path.display()))?;
-            ensure!(!is_locked_elsewhere(&file), "another recording writes {}", path.display());
+            let file = opened.with_context(|| format!("{} cannot be written", path.shown()))?;
+            ensure!(!is_locked_elsewhere(&file), "another recording writes {}", path.shown());
             if is_at(&file, &path)? {
                 require_trace(&path)?;
                 return Ok(Partial { destination: destination.to_owned(), path, file: Some(file) });
             }
         }
-        bail!("another recording writes {}", path.display())
+        bail!("another recording writes {}", path.shown())
     }
 
     /// Returns the path of the file while it is not complete.
@@ -78,7 +79,7 @@ impl Partial {
     pub fn move_to(&mut self, destination: &Path) -> Result<()> {
         require_trace(destination)?;
         let path = with_suffix(destination);
-        fs::rename(&self.path, &path).with_context(|| format!("{} cannot be renamed", self.path.display()))?;
+        fs::rename(&self.path, &path).with_context(|| format!("{} cannot be renamed", self.path.shown()))?;
         (self.destination, self.path) = (destination.to_owned(), path);
         Ok(())
     }
@@ -89,7 +90,7 @@ impl Partial {
     /// The destination is as it was, and the partial file is still there.
     pub fn complete(&self) -> Result<()> {
         require_trace(&self.destination)?;
-        self.replace().with_context(|| format!("{} cannot be written", self.destination.display()))
+        self.replace().with_context(|| format!("{} cannot be written", self.destination.shown()))
     }
 
     fn replace(&self) -> io::Result<()> {
@@ -145,9 +146,9 @@ fn require_trace(path: &Path) -> Result<()> {
     if !fs::metadata(path).is_ok_and(|found| found.len() > 0) {
         return Ok(());
     }
-    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let file = File::open(path).with_context(|| format!("{} cannot be read", path.shown()))?;
     if let Err(ReadError::NotATrace) = Reader::new(file) {
-        bail!("{} exists and is not a Heapwright trace: it is not replaced", path.display());
+        bail!("{} exists and is not a Heapwright trace: it is not replaced", path.shown());
     }
     Ok(())
 }

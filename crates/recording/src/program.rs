@@ -16,6 +16,7 @@ use super::room::Room;
 use super::traces::Traces;
 use heapwright_allocators::preload;
 use heapwright_host::interruption::Interruption;
+use heapwright_host::names::Shown;
 use heapwright_host::process::longest_file;
 use heapwright_run::{NotStarted, in_front, launch, program as executable};
 use heapwright_show::number;
@@ -117,7 +118,7 @@ impl fmt::Display for Interrupted {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.partial {
             Some(path) => {
-                write!(out, "interrupted: {} keeps what was written, and every command reads it", path.display())
+                write!(out, "interrupted: {} keeps what was written, and every command reads it", path.shown())
             }
             None => out.write_str("interrupted before anything was written"),
         }
@@ -192,7 +193,7 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
 
 /// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.
 fn why_nothing(name: &OsStr, options: &Options, loaded: bool) -> String {
-    let shown = name.display();
+    let shown = name.shown();
     if !options.only.is_empty() {
         return format!("no recordable process ran {}", options.only.join(" or "));
     }

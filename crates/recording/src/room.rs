@@ -1,14 +1,14 @@
 //! The private directory in which the recorded processes create their streams.
 
-use std::env;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Result;
 use heapwright_host::files::{free_space, try_lock};
 use heapwright_host::process::effective_user;
+use heapwright_host::temporary;
 use tempfile::TempDir;
 
 const PREFIX: &str = "heapwright-record-";
@@ -30,11 +30,14 @@ pub struct Room {
 
 impl Room {
     /// Creates a directory, in memory when there is space.
-    pub fn make() -> io::Result<Room> {
+    ///
+    /// # Errors
+    /// When there is no place or no space for it.
+    pub fn make() -> Result<Room> {
         let parent = if free_space(Path::new(MEMORY)).is_some_and(|free| free >= ENOUGH) {
             PathBuf::from(MEMORY)
         } else {
-            env::temp_dir()
+            temporary::place()?
         };
         remove_abandoned(&parent);
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;

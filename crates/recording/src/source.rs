@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 
 use super::program::{Options, program as record};
@@ -21,7 +22,7 @@ impl Source {
     /// `choose` changes. The trace of a program is removed with this.
     ///
     /// # Errors
-    /// When the program cannot be recorded.
+    /// When the program cannot be recorded, or requests no memory.
     pub fn of(trace: Option<&Path>, program: &[OsString], choose: impl FnOnce(&mut Options)) -> Result<Source> {
         match trace {
             Some(trace) => Ok(Source { trace: trace.to_owned(), _folder: None }),
@@ -37,6 +38,10 @@ impl Source {
         let main = recording.main();
         if let Some(error) = &main.error {
             heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");
+        } else if main.figures.events() == 0 {
+            let name = program.first().map_or_else(|| main.program.shown(), |name| name.shown());
+            let place = if options.marked { "in a block that it marked" } else { "by malloc and its family" };
+            bail!("{name} made no request for memory {place}: give it arguments or input with which it makes some");
         }
         Ok(Source { trace: main.path.clone(), _folder: Some(folder) })
     }

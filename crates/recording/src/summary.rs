@@ -1,5 +1,6 @@
 //! The summary that is printed at the end of a recording.
 
+use heapwright_host::names::Shown;
 use heapwright_host::process::is_timeout;
 use heapwright_os::FileError;
 
@@ -22,7 +23,7 @@ pub fn print(recording: &Recording) {
     for one in recorded.iter().take(LISTED) {
         let figures = &one.figures;
         let row = [
-            if one.length > 0 { one.path.display().to_string() } else { "-".to_owned() },
+            if one.length > 0 { one.path.shown().into_owned() } else { "-".to_owned() },
             one.program.clone(),
             number::grouped(figures.events()),
             number::grouped(figures.blocks()),
@@ -60,14 +61,14 @@ fn few_calls(recording: &Recording) -> Option<String> {
 fn time_of(one: &Recorded) -> Option<String> {
     let time = number::seconds(one.totals.program_nanoseconds()? as f64 / 1e9);
     let share = share_of_malloc(one).map(|share| format!(", {} of it in malloc and free", percent(share)));
-    Some(format!("{} took {time} of processor time{}", one.program, share.unwrap_or_default()))
+    Some(format!("{} took {time} of processor time{}", one.program.shown(), share.unwrap_or_default()))
 }
 
 /// Describes the memory that a process used, if that is known.
 fn memory_of(one: &Recorded) -> Option<String> {
     let peak = number::bytes(one.totals.peak_anonymous?);
     let faults = one.totals.faults.map(|faults| format!(", with {} page faults", number::grouped(faults)));
-    Some(format!("{} had {peak} of anonymous memory at its peak{}", one.program, faults.unwrap_or_default()))
+    Some(format!("{} had {peak} of anonymous memory at its peak{}", one.program.shown(), faults.unwrap_or_default()))
 }
 
 /// Returns the estimated share of malloc and its kin in the processor time of a process.
@@ -102,24 +103,22 @@ fn failures(recorded: &[Recorded]) -> Vec<String> {
 }
 
 fn who(one: &Recorded) -> String {
-    format!("{} [{}]", one.program, one.pid)
+    format!("{} [{}]", one.program.shown(), one.pid)
 }
 
 /// Summarizes forked processes that freed blocks of their parents, of which there are often many.
 fn inherited(recorded: &[Recorded]) -> Option<String> {
     let heirs = recorded.iter().filter(|one| one.forked && !one.marked && one.figures.unknown > 0);
     let (count, blocks) = heirs.fold((0, 0), |(count, blocks), heir| (count + 1, blocks + heir.figures.unknown));
-    let (heirs, blocks) = (number::grouped(count), number::grouped(blocks));
-    (count > 0).then(|| {
-        format!("{heirs} forked processes freed or resized {blocks} of their parents' blocks; not in their traces")
-    })
+    let (heirs, blocks) = (number::counted(count, "forked process"), number::grouped(blocks));
+    (count > 0).then(|| format!("{heirs} freed or resized {blocks} of their parents' blocks; not in their traces"))
 }
 
 /// Names the trace to analyse, if it is not the first.
 fn whose(recording: &Recording) -> Option<String> {
     let main = recording.main();
     let first = recording.traces.first().is_some_and(|first| first.path == main.path);
-    (!first).then(|| format!("most by far was called by {}: see {}", main.program, main.path.display()))
+    (!first).then(|| format!("most by far was called by {}: see {}", main.program.shown(), main.path.shown()))
 }
 
 fn bytes_per_event(one: &Recorded) -> String {
@@ -140,7 +139,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
         remarks.push(format!("the recording of {who} ended before it did, {lost} calls are missing: {why}"));
     }
     if !one.is_whole() && one.length > 0 {
-        remarks.push(format!("{} keeps what was recorded of {who}, and every command reads it", one.path.display()));
+        remarks.push(format!("{} keeps what was recorded of {who}, and every command reads it", one.path.shown()));
     }
     if let Some(limit) = one.limit {
         remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));

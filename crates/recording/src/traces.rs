@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use heapwright_host::files::path_for_process;
+use heapwright_host::names::Shown;
+use heapwright_host::temporary;
 use tempfile::TempDir;
 
 use super::collector::Recorded;
@@ -64,7 +66,7 @@ impl Traces {
     /// Prepares to write the program's trace to `output`, and changes no file that exists. An unwritable path fails
     /// here, before the program runs.
     pub fn at(output: &Path) -> Result<Traces> {
-        Traces::prepare(output).with_context(|| format!("cannot write a trace to {}", output.display()))
+        Traces::prepare(output).with_context(|| format!("cannot write a trace to {}", output.shown()))
     }
 
     fn prepare(output: &Path) -> Result<Traces> {
@@ -155,7 +157,7 @@ impl Traces {
         if let Some(stream) = self.stream.as_ref().filter(|_| one.is_the_program) {
             match stream.receive(partial.path()) {
                 Ok(()) => one.path.clone_from(&self.output),
-                Err(error) => one.fail(error.context(format!("cannot write {}", self.output.display()))),
+                Err(error) => one.fail(error.context(format!("cannot write {}", self.output.shown()))),
             }
         } else if !one.is_whole() {
             partial.sync();
@@ -220,7 +222,8 @@ fn open_if_stream(output: &Path) -> Result<Option<Stream>> {
     ensure!(!file.is_terminal(), "it is a terminal");
     // Kept if the trace cannot be copied; no business of other users.
     let private = Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().prefix("heapwright-trace-").permissions(private).tempdir()?;
+    let folder =
+        tempfile::Builder::new().prefix("heapwright-trace-").permissions(private).tempdir_in(temporary::place()?)?;
     Ok(Some(Stream { file, folder: Mutex::new(Some(folder)) }))
 }
 

@@ -11,6 +11,7 @@ use super::line::{Clock, Line};
 use super::pins::Pins;
 use super::planes::Planes;
 use super::sites::{self, Sites};
+use heapwright_host::names::Shown;
 use heapwright_host::parallel;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
@@ -38,15 +39,15 @@ pub struct Read {
 /// Reads a trace, for the data that no policy changes.
 pub fn read(path: &Path) -> Result<Read> {
     let mut reader = open(path)?.with_sites().with_times();
-    let mut census = Census::take(&mut reader).with_context(|| path.display().to_string())?;
+    let mut census = Census::take(&mut reader).with_context(|| path.shown().into_owned())?;
     if reader.damage().is_some() {
         // Times and sites may be damaged where the events are not. What is simulated should be all events.
         let mut events = open(path)?;
-        let of_events = Census::take(&mut events).with_context(|| path.display().to_string())?;
+        let of_events = Census::take(&mut events).with_context(|| path.shown().into_owned())?;
         if of_events.events > census.events {
             (reader, census) = (events, of_events);
             census.times = None;
-            heapwright_show::eprintln!("heapwright: {}: times or call sites are damaged, and left out", path.display());
+            heapwright_show::eprintln!("heapwright: {}: times or call sites are damaged, and left out", path.shown());
         }
         warn_of_damage(path, reader.damage());
     }
@@ -78,7 +79,7 @@ pub fn simulate(path: &Path, read: &Read, models: &[Model], progress: &Progress)
 }
 
 fn simulate_one(path: &Path, read: &Read, model: &Model) -> Result<Simulated> {
-    let context = || format!("{} under {}", path.display(), model.policy.name());
+    let context = || format!("{} under {}", path.shown(), model.policy.name());
     let outcome = replay(&mut open(path)?, model).with_context(context)?;
     let trace = open(path)?;
     let mut trace = if read.sites.is_some() { trace.with_sites() } else { trace };

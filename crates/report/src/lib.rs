@@ -36,12 +36,14 @@ use heapwright_compare::Plan;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::ensure_rereadable;
 use heapwright_host::interruption;
+use heapwright_host::names::Shown;
 use heapwright_real::Latencies;
 use heapwright_real::Threads;
 use heapwright_recording::source::{self, Source};
 use heapwright_run::program;
 use heapwright_show::number;
 use heapwright_show::progress::Progress;
+use heapwright_show::terminal;
 use heapwright_simulate::choice::HeapArguments;
 
 /// The examples at the end of the help text.
@@ -169,11 +171,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let page = page::REPORT.html(&report.title, &report)?;
     destination.write(page.as_bytes())?;
     if !destination.is_open_already() {
-        heapwright_show::println!("{}: {}", destination.path().display(), number::bytes(page.len() as u64));
+        let line = format!("{}: {}", destination.path().shown(), number::bytes(page.len() as u64));
+        heapwright_show::println!("{}", terminal::fitted(&line));
     }
     if let Some(folder) = &arguments.svg {
         let pictures = svg::write_all(folder, &report, &maps, &sources)?;
-        heapwright_show::println!("{}: {pictures} pictures", folder.display());
+        let pictures = number::counted(pictures as u64, "picture");
+        heapwright_show::println!("{}", terminal::fitted(&format!("{}: {pictures}", folder.shown())));
     }
     if interruption::came() {
         heapwright_show::eprintln!("heapwright: interrupted: the real replays are those until then");

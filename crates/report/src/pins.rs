@@ -9,6 +9,7 @@ use heapwright_trace::Reader;
 use serde::Serialize;
 
 use super::sites;
+use heapwright_host::names::Shown;
 use heapwright_simulate::choice::open;
 
 /// Number of pins that have a row of their own.
@@ -69,7 +70,7 @@ pub struct Group {
 pub fn read(trace: &Path, moments: &[Option<&Moment>]) -> Result<Vec<Option<Pins>>> {
     let blocks = moments.iter().flatten().flat_map(|moment| &moment.pins).filter_map(|pin| pin.oldest);
     let mut reader = open(trace)?.with_sites();
-    let lives = lives(&mut reader, blocks.map(|(number, _)| number)).with_context(|| trace.display().to_string())?;
+    let lives = lives(&mut reader, blocks.map(|(number, _)| number)).with_context(|| trace.shown().into_owned())?;
     let pin_reader = PinReader { lives, trace: &reader };
     Ok(moments.iter().map(|moment| moment.map(|moment| pin_reader.read(&moment.pins))).collect())
 }

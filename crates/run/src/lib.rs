@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use anstream::StripStream;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 
 use self::statistics::Gathered;
 use crate::arguments::RunArgs;
@@ -22,6 +22,7 @@ use heapwright_allocators::policy;
 use heapwright_allocators::preload;
 use heapwright_allocators::rules;
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_show::usage::{self, Misuse};
 
@@ -56,7 +57,7 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
         None => heapwright_show::eprintln!("heapwright: {}", program::why_unreported(&args.program, finished.status)),
         Some(report) if !report.has_mallocs() => heapwright_show::eprintln!(
             "heapwright: {} made no malloc-family call, or has its own malloc",
-            args.program.display()
+            args.program.shown()
         ),
         Some(_) => {}
     }
@@ -88,7 +89,9 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
         command.env(preload::SEED, seed.to_string());
     }
     if let Some(measures) = &args.harden {
-        ensure!(policy == policy::CACHED, "--harden requires the policy {}: leave out --policy", policy::CACHED);
+        if policy != policy::CACHED {
+            bail!(Misuse(format!("--harden requires the policy {}: leave out --policy", policy::CACHED)));
+        }
         command.env(preload::HARDEN, measures.join(","));
     }
     if let Some(reaction) = args.on_bad_free {
@@ -143,7 +146,7 @@ impl NotStarted {
             ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
             _ => (NOT_EXECUTABLE, error.to_string()),
         };
-        NotStarted { code, what: format!("cannot run {}: {why}", name.display()) }
+        NotStarted { code, what: format!("cannot run {}: {why}", name.shown()) }
     }
 }
 

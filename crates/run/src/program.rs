@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use heapwright_host::files::has_capabilities;
+use heapwright_host::names::Shown;
 use object::Endianness;
 use object::elf::{DT_NEEDED, DT_STRSZ, DT_STRTAB, ET_DYN, ET_EXEC, FileHeader32, FileHeader64, PT_INTERP};
 use object::read::ReadCache;
@@ -40,7 +41,7 @@ pub fn why_unreported(name: &OsStr, status: ExitStatus) -> String {
     if let Some(obstacle) = obstacle_of(name) {
         return format!("nothing was intercepted: {obstacle}");
     }
-    let name = name.display();
+    let name = name.shown();
     if status.signal().is_some() {
         return format!("no statistics: {name} was ended by {} before it could report", ending(status));
     }
@@ -54,7 +55,7 @@ pub fn why_unreported(name: &OsStr, status: ExitStatus) -> String {
 /// path.
 pub fn obstacle_of(name: &OsStr) -> Option<String> {
     let path = find(name).map_or_else(|| PathBuf::from(name), interpreter_of);
-    obstacle(&path).map(|obstacle| format!("{} {obstacle}", path.display()))
+    obstacle(&path).map(|obstacle| format!("{} {obstacle}", path.shown()))
 }
 
 /// Follows the interpreters of a script to a program that is not a script.
@@ -93,7 +94,10 @@ fn obstacle(path: &Path) -> Option<String> {
         return Some(format!("is a {bits}-bit program for another processor architecture than the drop-in library's"));
     }
     let Some(linker) = program.linker else {
-        return Some("is statically linked, so that no library can be put in front of its malloc".to_owned());
+        return Some(
+            "is statically linked, so that no library can be put in front of its malloc: build it without -static"
+                .to_owned(),
+        );
     };
     if own.linker.is_some_and(|own| file_name(&own) != file_name(&linker)) {
         let linker = String::from_utf8_lossy(&linker);

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use heapwright_host::names::Shown;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -129,7 +130,7 @@ const LISTED: usize = 12;
 
 fn write_text(out: &mut impl Write, gathered: &Gathered) -> io::Result<()> {
     if let Some(report) = &gathered.own {
-        writeln!(out, "heapwright: {} [{}] under {}", report.program, report.pid, report.policy)?;
+        writeln!(out, "heapwright: {} [{}] under {}", report.program.shown(), report.pid, report.policy)?;
         for (key, name, kind) in LINES {
             writeln!(out, "  {name:<25} {:>20}", report.shown(key, kind))?;
         }
@@ -223,7 +224,7 @@ impl Report {
     /// Writes the statistics of report 000. Its maximum heap is without headers; where blocks have none, it is the
     /// length of the heap.
     fn write_as_published(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "heapwright: {} [{}] under {}", self.program, self.pid, self.policy)?;
+        writeln!(out, "heapwright: {} [{}] under {}", self.program.shown(), self.pid, self.policy)?;
         for (name, key) in PUBLISHED {
             let key = if key == "most_payload" && self.figure(key).is_none() { "peak_heap_size" } else { key };
             let value = self.figure(key).map_or_else(|| "-".to_owned(), |value| value.to_string());

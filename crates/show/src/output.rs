@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process;
 
+use heapwright_host::names::Shown;
 use heapwright_host::process::end_with_the_reader;
 use heapwright_host::temporary;
 
@@ -57,7 +58,7 @@ pub fn print_error(text: Arguments<'_>) {
 /// Warns that only a part of a trace can be read, which is used.
 pub fn warn_of_damage(trace: &Path, damage: Option<&impl Display>) {
     if let Some(damage) = damage {
-        print_error(format_args!("heapwright: {}: {damage}, and are used", trace.display()));
+        print_error(format_args!("heapwright: {}: {damage}, and used", trace.shown()));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Progress bars on standard error, if it is a terminal.
 
+use heapwright_host::names::Shown;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar for `steps` steps, with the time left; it shows nothing unless standard error is a terminal, and leaves
@@ -24,7 +25,7 @@ impl Progress {
 
     /// Sets the message about the current step.
     pub fn at(&self, message: &str) {
-        self.bar.set_message(message.to_owned());
+        self.bar.set_message(message.shown().into_owned());
     }
 
     /// Runs `print` with the bar hidden.

@@ -1,8 +1,10 @@
 //! Tables and bar charts for a terminal or a file.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use anstyle::Style;
+use heapwright_host::names::Shown;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{number, terminal};
@@ -43,9 +45,9 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A text in a style.
+    /// A text in a style. Control characters in it are replaced: names have any.
     pub fn styled(text: impl Into<String>, style: Style) -> Cell {
-        Cell { text: text.into(), style, mark: "", content: Content::Known }
+        Cell { text: text.into().shown().into_owned(), style, mark: "", content: Content::Known }
     }
 
     /// A figure that is not known. Columns that hold nothing else are left out, and then rows.
@@ -60,6 +62,11 @@ impl Cell {
 
     fn is_missing(&self) -> bool {
         self.content == Content::Missing
+    }
+
+    /// Returns its text in lines of at most `width` characters.
+    fn lines(&self, width: usize) -> Vec<Cow<'_, str>> {
+        if self.text.width() <= width { vec![self.text.as_str().into()] } else { textwrap::wrap(&self.text, width) }
     }
 }
 
@@ -100,8 +107,8 @@ enum Look {
 
 /// A table under construction: the first columns name the rows, the others hold figures.
 ///
-/// Lines are never wrapped: a table that is too wide is cut between columns into parts, each with the names of the
-/// rows.
+/// A table that is too wide is cut between columns into parts, each with the names of the rows. Only where the names and
+/// one column do not fit side by side, their texts are wrapped.
 pub struct Table {
     columns: Vec<Column>,
     names: usize,
@@ -142,24 +149,26 @@ impl Table {
 
     /// Returns how wide the whole table is, in characters.
     pub fn width(&self) -> usize {
-        let figures: usize = self.figures().map(|column| GAP + self.whole_width(column)).sum();
-        self.width_of_names() + figures
+        let extents = self.extents();
+        let figures: usize = self.figures().map(|column| GAP + extents[column].whole()).sum();
+        self.width_of_names(&extents) + figures
     }
 
     /// Returns the table in parts of at most `width` characters (one column at least), each with the names of the rows.
     pub fn parts(&self, width: usize) -> Vec<String> {
+        let extents = self.fitted(width);
         let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
         for column in self.figures() {
-            let needed = GAP + self.whole_width(column);
+            let needed = GAP + extents[column].whole();
             match parts.last_mut().filter(|(used, _)| used + needed <= width) {
                 Some((used, columns)) => {
                     *used += needed;
                     columns.push(column);
                 }
-                None => parts.push((self.width_of_names() + needed, vec![column])),
+                None => parts.push((self.width_of_names(&extents) + needed, vec![column])),
             }
         }
-        parts.iter().map(|(_, columns)| self.part(columns)).collect()
+        parts.iter().map(|(_, columns)| self.part(columns, &extents)).collect()
     }
 
     /// The columns of figures that are known of some row.
@@ -168,8 +177,8 @@ impl Table {
         (self.names..self.columns.len()).filter(is_known)
     }
 
-    fn width_of_names(&self) -> usize {
-        let names: usize = (0..self.names).map(|column| GAP + self.whole_width(column)).sum();
+    fn width_of_names(&self, extents: &[Extent]) -> usize {
+        let names: usize = extents[..self.names].iter().map(|extent| GAP + extent.whole()).sum();
         self.indentation() + names.saturating_sub(GAP)
     }
 
@@ -185,20 +194,41 @@ impl Table {
         self.rows.iter().map(move |row| &row[column]).chain([&self.columns[column].heading])
     }
 
-    /// Measures a column. Time: proportional to the number of rows.
-    fn extent(&self, column: usize) -> Extent {
-        let most = |width: fn(&Cell) -> usize| self.cells(column).map(width).max().unwrap_or(0);
-        Extent { column, text: most(|cell| cell.text.width()), marks: most(|cell| cell.mark.width()) }
+    /// Measures all columns. Time: proportional to the number of cells.
+    fn extents(&self) -> Vec<Extent> {
+        let extent = |column| {
+            let most = |width: fn(&Cell) -> usize| self.cells(column).map(width).max().unwrap_or(0);
+            Extent { column, text: most(|cell| cell.text.width()), marks: most(|cell| cell.mark.width()) }
+        };
+        (0..self.columns.len()).map(extent).collect()
     }
 
-    fn whole_width(&self, column: usize) -> usize {
-        self.extent(column).whole()
+    /// Measures all columns, and narrows them until the names and any other one are no wider than `width`: the names to
+    /// half of it at least.
+    fn fitted(&self, width: usize) -> Vec<Extent> {
+        let mut extents = self.extents();
+        let widest = self.figures().map(|column| GAP + extents[column].whole()).max().unwrap_or(0);
+        let names = self.width_of_names(&extents);
+        if names.saturating_add(widest) <= width {
+            return extents;
+        }
+        let room = names.min((width / 2).max(width.saturating_sub(widest)));
+        for _ in room..names {
+            if let Some(name) = extents[..self.names].iter_mut().max_by_key(|extent| extent.text) {
+                name.text = name.text.saturating_sub(1).max(1);
+            }
+        }
+        let room = width.saturating_sub(room + GAP);
+        for extent in &mut extents[self.names..] {
+            extent.text = extent.text.min(room.saturating_sub(extent.marks).max(1));
+        }
+        extents
     }
 
     /// The names of the rows, and these columns; rows of which none of them is known are left out.
-    fn part(&self, figures: &[usize]) -> String {
-        let columns: Vec<Extent> =
-            (0..self.names).chain(figures.iter().copied()).map(|column| self.extent(column)).collect();
+    fn part(&self, figures: &[usize], extents: &[Extent]) -> String {
+        let columns: Vec<&Extent> =
+            (0..self.names).chain(figures.iter().copied()).map(|column| &extents[column]).collect();
         let headings: Vec<&Cell> = columns.iter().map(|extent| &self.columns[extent.column].heading).collect();
         let mut text = String::new();
         let width = self.line(&mut text, &columns, &headings);
@@ -213,24 +243,31 @@ impl Table {
         text
     }
 
-    /// Adds a line without spaces at its end, and returns its width.
-    fn line(&self, text: &mut String, columns: &[Extent], cells: &[&Cell]) -> usize {
-        let (mut written, mut start) = (0, self.indentation());
-        for (extent, cell) in columns.iter().zip(cells) {
-            let spare = extent.text - cell.text.width();
-            let at = match self.columns[extent.column].side {
-                Side::Left => start,
-                Side::Right => start + spare,
-            };
-            if !cell.text.is_empty() {
-                let (space, style, mark) = (" ".repeat(at - written), cell.style, cell.mark);
-                text.push_str(&format!("{space}{style}{}{mark}{style:#}", cell.text));
-                written = at + cell.text.width() + mark.width();
+    /// Adds the lines of a row, without spaces at their ends, and returns how wide they are.
+    fn line(&self, text: &mut String, columns: &[&Extent], cells: &[&Cell]) -> usize {
+        let wrapped: Vec<Vec<Cow<'_, str>>> =
+            columns.iter().zip(cells).map(|(extent, cell)| cell.lines(extent.text)).collect();
+        let height = wrapped.iter().map(Vec::len).max().unwrap_or(0);
+        let mut widest = 0;
+        for number in 0..height {
+            let (mut written, mut start) = (0, self.indentation());
+            for ((extent, cell), lines) in columns.iter().zip(cells).zip(&wrapped) {
+                if let Some(line) = lines.get(number).filter(|line| !line.is_empty()) {
+                    let at = match self.columns[extent.column].side {
+                        Side::Left => start,
+                        Side::Right => start + extent.text.saturating_sub(line.width()),
+                    };
+                    let mark = if number + 1 == lines.len() { cell.mark } else { "" };
+                    let (space, style) = (" ".repeat(at - written), cell.style);
+                    text.push_str(&format!("{space}{style}{line}{mark}{style:#}"));
+                    written = at + line.width() + mark.width();
+                }
+                start += extent.whole() + GAP;
             }
-            start += extent.whole() + GAP;
+            text.push('\n');
+            widest = widest.max(written);
         }
-        text.push('\n');
-        written
+        widest
     }
 }
 
@@ -249,7 +286,7 @@ const LONGEST: f64 = 8.0;
 
 /// Returns a bar chart: a bar per named value, each followed by its value as `show` formats it.
 pub fn bar_chart<'a>(values: impl IntoIterator<Item = (&'a str, f64)>, show: impl Fn(f64) -> String) -> String {
-    let values: Vec<(&str, f64)> = values.into_iter().collect();
+    let values: Vec<(Cow<'_, str>, f64)> = values.into_iter().map(|(name, value)| (name.shown(), value)).collect();
     let figures: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
     let middle = stats::median(&figures).unwrap_or(0.0);
     let longest = figures.into_iter().fold(0.0, f64::max).min(middle * LONGEST);
@@ -326,6 +363,31 @@ b      12 ms        -
     }
 
     #[test]
+    fn names_and_texts_are_wrapped_where_they_do_not_fit() {
+        let mut table = Table::aligned([("what would help", Side::Left), ("why", Side::Left), ("bytes", Side::Right)]);
+        table.row(["another setting of a name", "a reason of many words, which\nis too long", "12"]);
+        table.row(["none", "", "3"]);
+        let parts: Vec<String> = table.parts(24).iter().map(|part| plain(part)).collect();
+        let expected = "\
+what would    why
+help
+─────────────────
+another       a reason
+setting of a  of many
+name          words,
+              which�is
+              too long
+none
+";
+        assert_eq!(parts[0], expected);
+        assert!(parts[1].ends_with("another          12\nsetting of a\nname\nnone              3\n"), "{}", parts[1]);
+        for width in [1, 3, 10, 24, 40] {
+            let is_short = |part: &String| part.lines().all(|line| plain(line).width() <= width.max(4));
+            assert!(table.parts(width).iter().all(is_short), "{width}");
+        }
+    }
+
+    #[test]
     fn columns_line_up_whatever_is_styled() {
         let columns = [("name", Side::Left), ("size", Side::Right), ("state", Side::Left)];
         let mut table = Table::aligned(columns).indented();
@@ -341,7 +403,7 @@ b      12 ms        -
     fn every_part_has_all_names() {
         let mut table = Table::new(["row", "of", "one", "two"]).named_by(2);
         table.row(["a", "b", "1", "2"]);
-        let parts: Vec<String> = table.parts(1).iter().map(|part| plain(part)).collect();
+        let parts: Vec<String> = table.parts(12).iter().map(|part| plain(part)).collect();
         assert_eq!(parts, ["row  of  one\n────────────\na     b    1\n", "row  of  two\n────────────\na     b    2\n"]);
     }
 

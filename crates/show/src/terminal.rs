@@ -1,5 +1,6 @@
 //! The terminal: its width, and text wrapped to it.
 
+use heapwright_host::names::Shown;
 use terminal_size::Width;
 
 /// The width that text and tables are laid out for where none is known.
@@ -20,9 +21,15 @@ pub fn width() -> usize {
     columns().unwrap_or(USUAL_WIDTH)
 }
 
-/// Breaks running text into lines of at most `width` columns, and of no more than can be read with ease.
+/// Breaks a paragraph into lines of at most `width` columns, and of no more than can be read with ease. Names in it may
+/// have control characters, newlines among them: these are replaced.
 pub fn wrapped(text: &str, width: usize) -> String {
-    textwrap::fill(text, width.min(TEXT_WIDTH))
+    textwrap::fill(&text.shown(), width.min(TEXT_WIDTH))
+}
+
+/// Breaks a paragraph into lines that fit the terminal; where there is none, it stays one line, for other programs.
+pub fn fitted(text: &str) -> String {
+    columns().map_or_else(|| text.shown().into_owned(), |columns| textwrap::fill(&text.shown(), columns))
 }
 
 #[cfg(test)]
@@ -32,6 +39,7 @@ mod tests {
     #[test]
     fn text_is_wrapped_between_words_to_what_can_be_read() {
         assert_eq!(wrapped("one two three", 8), "one two\nthree");
+        assert_eq!(wrapped("one\ntwo\u{1b}", 80), "one\u{fffd}two\u{fffd}");
         assert!(wrapped(&"word ".repeat(60), 400).lines().all(|line| line.len() <= TEXT_WIDTH));
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::Args;
 use heapwright_allocators::rules::{self, RuleArguments};
+use heapwright_host::names::Shown;
 use heapwright_placement::PolicyKind;
 use heapwright_replay::Model;
 use heapwright_rules::RuleSet;
@@ -52,8 +53,8 @@ impl HeapArguments {
 
 /// Begins to read a trace, up to damage if there is any.
 pub fn open(path: &Path) -> Result<Reader<'static>> {
-    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
-    let reader = Reader::new(BufReader::new(file)).with_context(|| path.display().to_string())?;
+    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.shown()))?;
+    let reader = Reader::new(BufReader::new(file)).with_context(|| path.shown().into_owned())?;
     Ok(reader.up_to_damage())
 }
 

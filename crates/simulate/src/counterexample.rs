@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_allocators::policy;
@@ -10,6 +10,7 @@ use heapwright_placement::PolicyKind;
 use heapwright_reference::counterexample::{Bounds, Counterexample, Layout, Step, shortest};
 use heapwright_show::results;
 use heapwright_show::table::{Cell, Table};
+use heapwright_show::usage::Misuse;
 use serde::Serialize;
 
 /// The examples at the end of the help text.
@@ -103,7 +104,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn chosen(arguments: &Arguments) -> Result<Option<(PolicyKind, PolicyKind)>> {
     let policy = |name: &str| PolicyKind::from_name(name).context("there is no such policy");
     let (Some(fails), Some(serves)) = (&arguments.fails, &arguments.serves) else { return Ok(None) };
-    ensure!(fails != serves, "{fails} and {serves}: a policy serves what it serves; name two");
+    if fails == serves {
+        bail!(Misuse(format!("{fails} and {serves}: a policy serves what it serves; name two")));
+    }
     Ok(Some((policy(fails)?, policy(serves)?)))
 }
 

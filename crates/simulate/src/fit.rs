@@ -15,6 +15,8 @@ use serde::Serialize;
 
 use crate::choice::{HeapArguments, print_engines};
 use heapwright_allocators::policy;
+use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_host::parallel;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
@@ -112,8 +114,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "the length of the region is what fit searches: leave out --region and --limit, or use `heapwright replay`",
         );
     }
-    let name = arguments.trace.display();
+    let name = arguments.trace.shown();
     let recording = Recording::open(&arguments.trace, ROOM).with_context(|| name.to_string())?;
+    if !recording.is_in_memory() {
+        ensure_rereadable(&arguments.trace)?;
+    }
     let models = models(arguments)?;
     let (rules, requests) = (models[0].rules, models[0].requests);
     warn_of_damage(&arguments.trace, recording.damage());

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::slice;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
@@ -17,10 +17,12 @@ use heapwright_trace::{About, Event, Writer};
 use crate::choice::{HeapArguments, open};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::interruption::{self, Interruption};
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
+use heapwright_show::usage::Misuse;
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -78,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let destination = Destination::of(&arguments.output, Contents::Trace, &[&arguments.trace])?;
     let mut reader = open(&arguments.trace)?;
     let mut events = Vec::new();
-    while let Some(event) = reader.next_event().with_context(|| arguments.trace.display().to_string())? {
+    while let Some(event) = reader.next_event().with_context(|| arguments.trace.shown().into_owned())? {
         events.push(event);
     }
     warn_of_damage(&arguments.trace, reader.damage());
@@ -87,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
         condition.holds(&lives)?,
         "{}: {} does not hold of the whole trace: there is nothing to make smaller",
-        arguments.trace.display(),
+        arguments.trace.shown(),
         condition.text
     );
     let blocks = lives.len();
@@ -97,10 +99,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
         condition.holds_of_file(&draft)?,
         "{}: {} no longer holds of what would be written: it does not depend on the trace alone",
-        arguments.output.display(),
+        arguments.output.shown(),
         condition.text
     );
-    destination.write(&fs::read(&draft).with_context(|| draft.display().to_string())?)?;
+    destination.write(&fs::read(&draft).with_context(|| draft.shown().into_owned())?)?;
     let summary = summary(arguments, &condition, whole, blocks, &small);
     if destination.is_open_already() {
         heapwright_show::eprintln!("{summary}");
@@ -148,18 +150,20 @@ impl Condition {
         let policy = model.policy;
         let (text, test) = match (arguments.ratio, &arguments.command, arguments.heap.rules.region) {
             (Some(ratio), ..) => {
-                ensure!(
-                    ratio > 1.0,
-                    "--ratio {ratio}: a heap is always at least as long as what lives in it; say more than 1"
-                );
+                if ratio.is_nan() || ratio <= 1.0 {
+                    bail!(Misuse(format!(
+                        "--ratio {ratio}: a heap is always at least as long as what lives in it; say more than 1"
+                    )));
+                }
                 let text = format!("that the heap under {} fit grows to {ratio} times what lives", policy.name());
                 (text, Test::Exceeds { model, ratio })
             }
             (_, Some(command), _) => {
-                ensure!(
-                    command.contains("{}"),
-                    "--command {command}: it must have {{}} where the name of a trace is to stand"
-                );
+                if !command.contains("{}") {
+                    bail!(Misuse(format!(
+                        "--command {command}: it must have {{}} where the name of a trace is to stand"
+                    )));
+                }
                 (format!("that `{command}` fails"), Test::Fails { command: command.clone() })
             }
             (.., Some(region)) => {
@@ -170,7 +174,9 @@ impl Condition {
                 );
                 (text, Test::Refuses(model))
             }
-            _ => anyhow::bail!("what is the trace to show? Say --region BYTES, --ratio X or --command 'COMMAND {{}}'"),
+            _ => bail!(Misuse(
+                "what is the trace to show? Say --region BYTES, --ratio X or --command 'COMMAND {}'".to_owned()
+            )),
         };
         let folder = Folder::new("minimize")?;
         Ok(Condition { text, test, folder })
@@ -191,7 +197,7 @@ impl Condition {
         if let Test::Fails { .. } = self.test {
             return self.fails(path);
         }
-        self.holds_of(&Recording::open(path, usize::MAX).with_context(|| path.display().to_string())?)
+        self.holds_of(&Recording::open(path, usize::MAX).with_context(|| path.shown().into_owned())?)
     }
 
     fn holds_of(&self, recording: &Recording) -> Result<bool> {
@@ -232,7 +238,7 @@ fn write(path: &Path, mut about: About, source: &Path, condition: &str, events: 
 }
 
 fn write_events(path: &Path, about: &About, events: &[Event]) -> Result<()> {
-    let cannot = || format!("{} cannot be written", path.display());
+    let cannot = || format!("{} cannot be written", path.shown());
     let file = File::create(path).with_context(cannot)?;
     let mut writer = Writer::new(BufWriter::new(file), about).with_context(cannot)?;
     for event in events {
@@ -250,7 +256,7 @@ fn summary(arguments: &Arguments, condition: &Condition, events: usize, blocks: 
     let counted = |number: usize, thing| number::counted(number as u64, thing);
     let result = format!(
         "{}: {} of {}; it was {} of {}. It still holds {}.",
-        arguments.output.display(),
+        arguments.output.shown(),
         counted(small.lives.events().len(), "event"),
         counted(small.lives.len(), "block"),
         counted(events, "event"),

@@ -14,6 +14,7 @@ use crate::pinned;
 use crate::rows::{Group, JsonAmount, JsonRow, Row, rows};
 use crate::stacks::{Kept, Stacks};
 use crate::tally::{Measure, Tally};
+use heapwright_host::names::Shown;
 
 /// What to read of a trace.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,15 +49,15 @@ impl Analysis {
     /// # Errors
     /// When the trace cannot be read, or has no call sites.
     pub fn read(path: &Path, query: Query) -> Result<Analysis> {
-        let name = || path.display().to_string();
+        let name = || path.shown().into_owned();
         let trace = open(path)?.with_sites();
         let mut trace = if matches!(query.moment, Moment::Time(_)) { trace.with_times() } else { trace };
         let ledger = Ledger::read(&mut trace, query.moment, query.split).with_context(name)?;
         if ledger.with_site == 0 && query.split == Split::Nothing {
-            bail!("{} has no call sites: record it with `heapwright record --sites=1`", path.display());
+            bail!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
         }
         if matches!(query.moment, Moment::Time(_)) && trace.time().is_none() && ledger.events > 0 {
-            bail!("{} has no times: record it with `--times`, or name an event", path.display());
+            bail!("{} has no times: record it with `--times`, or name an event", path.shown());
         }
         Ok(Analysis {
             file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),

@@ -8,9 +8,11 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use heapwright_host::destination::{Contents, Destination};
-use heapwright_show::number::{bytes, grouped};
+use heapwright_host::names::Shown;
+use heapwright_show::number::{bytes, counted, grouped};
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::table::{Cell, Side, Table};
+use heapwright_show::terminal;
 use serde::Serialize;
 
 use crate::analysis::{Analysis, Query};
@@ -164,7 +166,7 @@ pub fn run(arguments: &Arguments, page: impl FnOnce(&Comparison) -> Result<Strin
             let page = page(&comparison)?;
             place.write(page.as_bytes())?;
             print(&comparison, arguments)?;
-            heapwright_show::eprintln!("heapwright: {}: {}", place.path().display(), bytes(page.len() as u64));
+            heapwright_show::eprintln!("heapwright: {}: {}", place.path().shown(), bytes(page.len() as u64));
         }
         None => print(&comparison, arguments)?,
     }
@@ -190,12 +192,15 @@ fn print(comparison: &Comparison, arguments: &Arguments) -> Result<()> {
         heapwright_show::println!("{}", serde_json::to_string_pretty(&json)?);
     } else {
         heapwright_show::println!("{}", totals(old, new));
-        heapwright_show::print!("{}", table(changes, arguments));
+        if changes.is_empty() {
+            heapwright_show::println!("No row has changed.");
+        } else {
+            heapwright_show::print!("{}", table(changes, arguments));
+        }
         if changes.len() < all {
-            heapwright_show::println!(
-                "\n{} more rows changed: `--limit 0` shows all.",
-                grouped((all - changes.len()) as u64)
-            );
+            let more = counted((all - changes.len()) as u64, "more row");
+            let note = format!("{more} changed: `--limit 0` shows all.");
+            heapwright_show::println!("\n{}", terminal::fitted(&note));
         }
     }
     Ok(())

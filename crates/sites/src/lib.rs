@@ -25,10 +25,11 @@ mod tree;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use heapwright_host::files::ensure_rereadable;
 use heapwright_recording::source::Source;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
-use heapwright_show::usage;
+use heapwright_show::{terminal, usage};
 
 pub use self::analysis::{Analysis, Json, Query};
 pub use self::arguments::{Arguments, EXAMPLES};
@@ -52,6 +53,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         options.marked = arguments.marked;
         options.times = matches!(arguments.at, Moment::Time(_));
     })?;
+    if arguments.by == Measure::Pinned {
+        ensure_rereadable(&source.trace)?;
+    }
     let kept = if arguments.all_frames { Kept::All } else { Kept::Callers };
     let query = Query { moment: arguments.at, split: arguments.group.split(), kept };
     let mut analysis = Analysis::read(&source.trace, query)?;
@@ -87,6 +91,6 @@ fn print_tree(analysis: &Analysis, arguments: &Arguments, direction: Direction) 
     let root = Node::root(analysis, arguments.by, direction);
     let least = (root.value as f64 * arguments.least.max(0.0) / 100.0).ceil() as u64;
     let show = |value| if arguments.by.is_bytes() { number::bytes(value) } else { number::grouped(value) };
-    heapwright_show::println!("{}\n", table::heading(analysis));
+    heapwright_show::println!("{}\n", terminal::fitted(&table::heading(analysis)));
     tree::lines(&root, &analysis.stacks, least, &show).iter().for_each(|line| heapwright_show::println!("{line}"));
 }

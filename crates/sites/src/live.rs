@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use foldhash::fast::RandomState;
+use heapwright_host::names::Shown;
 use heapwright_simulate::choice::open;
 use heapwright_trace::{Event, Reader, SiteId};
 
@@ -36,7 +37,7 @@ impl Live {
     /// When the trace cannot be read.
     pub fn at_each(path: &Path, moments: &[u64], mut take: impl FnMut(usize, &Live)) -> Result<()> {
         let mut trace = open(path)?.with_sites();
-        Live::follow(&mut trace, moments, &mut take).with_context(|| path.display().to_string())
+        Live::follow(&mut trace, moments, &mut take).with_context(|| path.shown().into_owned())
     }
 
     fn follow(trace: &mut Reader<'_>, moments: &[u64], take: &mut impl FnMut(usize, &Live)) -> Result<()> {

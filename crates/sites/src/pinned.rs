@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use heapwright_host::names::Shown;
 use heapwright_placement::{Growth, PolicyKind, Rules};
 use heapwright_replay::history::{Census, Detail, History, lives};
 use heapwright_replay::{Model, replay};
@@ -16,7 +17,7 @@ use heapwright_trace::SiteId;
 /// # Errors
 /// When the trace cannot be read or simulated.
 pub fn by_site(path: &Path) -> Result<HashMap<Option<SiteId>, u64>> {
-    let name = || path.display().to_string();
+    let name = || path.shown().into_owned();
     let model = Model::with(PolicyKind::First, Rules { growth: Growth::Extend, ..Rules::default() });
     let census = Census::take(&mut open(path)?).with_context(name)?;
     let outcome = replay(&mut open(path)?, &model).with_context(name)?;

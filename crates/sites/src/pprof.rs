@@ -47,7 +47,7 @@ pub fn write(analysis: &Analysis, out: impl Write) -> io::Result<u64> {
     profile.message.number(14, usual);
     let mut zipped = GzEncoder::new(out, Compression::default());
     zipped.write_all(&profile.finish().0)?;
-    zipped.finish()?;
+    zipped.finish()?.flush()?;
     Ok(stacks)
 }
 

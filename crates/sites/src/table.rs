@@ -37,7 +37,7 @@ pub fn heading(analysis: &Analysis) -> String {
 
 /// Prints the rows, the first of `all`, with what precedes and follows them.
 pub fn print(analysis: &Analysis, arguments: &Arguments, rows: &[Row], all: usize) {
-    heapwright_show::println!("{}\n", heading(analysis));
+    heapwright_show::println!("{}\n", terminal::fitted(&heading(analysis)));
     heapwright_show::print!("{}", table(analysis, arguments, rows));
     heapwright_show::println!();
     notes(analysis, rows, all).iter().for_each(|note| {
@@ -96,19 +96,20 @@ fn name(row: &Row, group: Group, width: usize) -> String {
     shortened(&name, width)
 }
 
-/// Returns a name cut to a number of characters.
+/// Returns a name cut to a number of characters, its mark among them.
 pub fn shortened(name: &str, most: usize) -> String {
-    match name.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_owned(),
+    let end = |number: usize| name.char_indices().nth(number).map(|(at, _)| at);
+    match (end(most), end(most.saturating_sub(1))) {
+        (Some(_), Some(end)) => format!("{}…", &name[..end]),
+        _ => name.to_owned(),
     }
 }
 
 fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if rows.len() < all {
-        let more = grouped((all - rows.len()) as u64);
-        notes.push(format!("{more} more rows: `--limit 0` shows all."));
+        let more = counted((all - rows.len()) as u64, "more row");
+        notes.push(format!("{more}: `--limit 0` shows all."));
     }
     if analysis.every > 1 {
         let every = analysis.every;
@@ -117,8 +118,8 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
         ));
     }
     if analysis.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
-        let without = grouped(analysis.ledger.requests - analysis.ledger.with_site);
-        notes.push(format!("{without} requests have no stack."));
+        let without = counted(analysis.ledger.requests - analysis.ledger.with_site, "request");
+        notes.push(format!("Without a stack: {without}."));
     }
     if analysis.is_snapshot {
         notes.push(

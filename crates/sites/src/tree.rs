@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use heapwright_host::names::Shown;
+use heapwright_show::terminal;
+
 use crate::analysis::Analysis;
 use crate::stacks::Stacks;
+use crate::table::shortened;
 use crate::tally::Measure;
 
 /// Which end of the stacks is the root of a tree.
@@ -62,15 +66,19 @@ impl Node {
 }
 
 /// Returns a line for each node with at least `least`: its value as `show` formats it, its share, and its frame. The
-/// only successor of a node stands at the node's depth behind an arrow.
+/// only successor of a node stands at the node's depth behind an arrow. Lines are cut where the terminal ends.
 pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> String) -> Vec<String> {
     let mut lines = Vec::new();
+    let columns = terminal::columns().unwrap_or(usize::MAX);
     let mut pending: Vec<(usize, &str, u32, &Node)> = Vec::new();
     pending.extend(root.largest(least).into_iter().rev().map(|(frame, node)| (0, "", frame, node)));
     while let Some((depth, arrow, frame, node)) = pending.pop() {
         let share = 100.0 * node.value as f64 / root.value.max(1) as f64;
-        let indent = "  ".repeat(depth);
-        lines.push(format!("{:>10} {share:>5.1} %  {indent}{arrow}{}", show(node.value), stacks.frame(frame)));
+        let figures = format!("{:>10} {share:>5.1} %  ", show(node.value));
+        let room = columns.saturating_sub(figures.chars().count());
+        let indent = " ".repeat((2 * depth).min(room / 2));
+        let name = format!("{indent}{arrow}{}", stacks.frame(frame).to_string().shown());
+        lines.push(figures + &shortened(&name, room));
         let next = node.largest(least);
         let is_chain = next.len() == 1 && next[0].1.value == node.value;
         let (deeper, arrow) = if is_chain { (depth, "↳ ") } else { (depth + 1, "") };
@@ -83,8 +91,7 @@ pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> Str
 pub fn folded(analysis: &Analysis, measure: Measure) -> Vec<String> {
     let mut folded: BTreeMap<String, u64> = BTreeMap::new();
     for (site, tally) in analysis.sites() {
-        let frames =
-            analysis.stacks.frames(site).rev().map(|frame| frame.function.replace(';', ":").replace('\n', " "));
+        let frames = analysis.stacks.frames(site).rev().map(|frame| frame.function.shown().replace(';', ":"));
         let sum = folded.entry(frames.collect::<Vec<_>>().join(";")).or_default();
         *sum = sum.saturating_add(measure.of(&tally));
     }

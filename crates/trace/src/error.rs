@@ -85,18 +85,28 @@ impl fmt::Display for ReadError {
             }
             ReadError::Damaged { frame, offset, events_before, what } => write!(
                 f,
-                "frame {frame} of the trace, at byte {offset}: {what}; the {events_before} events before it are intact"
+                "frame {frame} of the trace, at byte {offset}: {what}; {}",
+                intact(*events_before, "before it")
             ),
             ReadError::Unfinished { events } => {
-                write!(f, "the trace was cut off: it has no end; the {events} events in it are intact")
+                write!(f, "the trace was cut off: it has no end; {}", intact(*events, "in it"))
             }
             ReadError::Followed { bytes, events } => write!(
                 f,
-                "{} the end of the trace and {} ignored; the {events} events before are intact",
+                "{} the end of the trace and {} ignored; {}",
                 if *bytes == 1 { "1 byte follows".to_owned() } else { format!("{bytes} bytes follow") },
                 if *bytes == 1 { "is" } else { "are" },
+                intact(*events, "before"),
             ),
         }
+    }
+}
+
+/// Describes the events that can be used.
+fn intact(events: u64, place: &str) -> String {
+    match events {
+        1 => format!("the 1 event {place} is intact"),
+        events => format!("the {events} events {place} are intact"),
     }
 }
 

@@ -34,20 +34,23 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use self::live::{End, Live};
 use self::program::{Output, Plan, Program, Session};
+use self::sample::Sample;
 use self::terminal::Terminal;
 use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, RuleArguments};
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::names::Shown;
 use heapwright_rules::RuleSet;
 use heapwright_run::{failed, launch, program as file};
 use heapwright_show::number::parse_duration;
 use heapwright_show::output::failure;
+use heapwright_show::usage;
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -133,16 +136,24 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let Arguments { policy, rules, at, once, quiz, .. } = arguments;
         return trace::run(&trace::Plan { path, policies: policy, rules, at: *at, once: *once, quiz: *quiz });
     }
-    ensure!(!arguments.quiz, "--quiz asks about the placements of a TRACE: record the program first");
-    ensure!(arguments.at.is_none(), "--at names an event of a TRACE: record the program first");
+    if arguments.quiz {
+        usage::refuse("--quiz asks about the placements of a TRACE: record the program first");
+    }
+    if arguments.at.is_some() {
+        usage::refuse("--at names an event of a TRACE: record the program first");
+    }
     if let Some(pid) = arguments.pid {
-        ensure!(!arguments.rules.are_given(), "process {pid} has its rules already: leave them out");
+        if arguments.rules.are_given() || !arguments.policy.is_empty() {
+            usage::refuse(&format!("process {pid} has its policy and rules already: leave them out"));
+        }
         return watch_process(arguments, pid);
     }
     if arguments.program.is_empty() {
-        bail!("nothing to watch: give `-- PROGRAM`, `--pid PID` or a trace");
+        usage::refuse("nothing to watch: give `-- PROGRAM`, `--pid PID` or a trace");
     }
-    ensure!(arguments.policy.len() < 2, "a program runs under one policy; a trace of it can be watched under two");
+    if arguments.policy.iter().any(|policy| *policy != arguments.policy[0]) {
+        usage::refuse("a program runs under one policy; a trace of it can be watched under two");
+    }
     Ok(watch_program(arguments).unwrap_or_else(|error| failed(&error)))
 }
 
@@ -153,7 +164,7 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
         bail!("process {pid} cannot be watched: {unseen}");
     }
     if arguments.once {
-        print(arguments, &live)?;
+        print(arguments, &live, sampled(&live)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let end = live.run(&mut Terminal::take()?)?;
@@ -218,23 +229,28 @@ fn look_once(arguments: &Arguments, mut live: Live) -> Result<End> {
         }
         thread::sleep(PAUSE);
     }
-    let printed = print(arguments, &live).with_context(|| match file::obstacle_of(&arguments.program[0]) {
-        Some(obstacle) => format!("no heap to show: {obstacle}"),
-        None => format!("no heap to show of {}", arguments.program[0].display()),
+    let sample = sampled(&live).map_err(|error| match file::obstacle_of(&arguments.program[0]) {
+        Some(obstacle) => anyhow!("no heap to show: {obstacle}"),
+        None => error.context(format!("no heap to show of {}", arguments.program[0].shown())),
     });
+    let printed = sample.and_then(|sample| print(arguments, &live, sample));
     let Some(program) = &mut live.program else { return printed.map(|()| End::Left) };
     let status = program.wait()?;
     printed.map(|()| End::Ended(status))
 }
 
-fn print(arguments: &Arguments, live: &Live) -> Result<()> {
+/// Returns the last copy of the heap.
+fn sampled(live: &Live) -> Result<&Sample> {
     let shown = live.family.shown();
-    let Some(sample) = &shown.sample else {
-        match shown.unseen {
-            Some(unseen) => bail!("process {}: {unseen}", shown.pid),
-            None => bail!("process {}: it was not sampled", shown.pid),
-        }
-    };
+    match (&shown.sample, shown.unseen) {
+        (Some(sample), _) => Ok(sample),
+        (None, Some(unseen)) => bail!("process {}: {unseen}", shown.pid),
+        (None, None) => bail!("process {}: it was not sampled", shown.pid),
+    }
+}
+
+fn print(arguments: &Arguments, live: &Live, sample: &Sample) -> Result<()> {
+    let shown = live.family.shown();
     if arguments.json {
         plain::print_json(shown, sample)?
     } else {

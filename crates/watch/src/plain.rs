@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
+use heapwright_host::names::Shown;
 use heapwright_placement::Engine;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -175,15 +176,15 @@ pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     let row = Row::of(shown, sample);
     let clarity = if row.sharp { "" } else { ", copied amid an operation" };
-    writeln!(out, "{} [{}] under {}{clarity}", row.program, row.pid, row.policy)?;
+    writeln!(out, "{} [{}] under {}{clarity}", row.program.shown(), row.pid, row.policy)?;
     for (name, count) in row.counts() {
         writeln!(out, "  {name:<16}{:>18}", count.map_or("-".to_owned(), number::grouped))?;
     }
     let external = row.external_fragmentation.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     writeln!(
         out,
-        "  {} holes of {} in all, fragmented {external}",
-        number::grouped(row.holes as u64),
+        "  {} of {} in all, fragmented {external}",
+        number::counted(row.holes as u64, "hole"),
         number::bytes(row.hole_bytes as u64)
     )?;
     if let Some(slabs) = &row.slabs {
@@ -210,8 +211,8 @@ pub fn print_heap(
     let holes = engine.holes();
     let external = holes.external_fragmentation().map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     let (size, free) = (number::bytes(engine.heap_size() as u64), number::bytes(holes.total as u64));
-    let count = number::grouped(holes.count as u64);
-    writeln!(out, "  heap {size}, {count} holes of {free} in all, fragmented {external}")?;
+    let count = number::counted(holes.count as u64, "hole");
+    writeln!(out, "  heap {size}, {count} of {free} in all, fragmented {external}")?;
     draw(out, picture::frame(engine.heap_size(), granule, AREA), LEGEND, |frame| {
         Picture::new(engine.blocks(), engine.top(), View::Whole, frame).marking(mark)
     })

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use heapwright_host::destination::Destination;
 use heapwright_host::interruption::PassedOn;
+use heapwright_host::names::Shown;
 use heapwright_host::process::{send_signal, send_signal_to_group, start_in_own_session};
 use heapwright_host::temporary::Folder;
 use signal_hook::consts::{SIGKILL, SIGTERM};
@@ -233,7 +234,7 @@ impl Source {
             }
         };
         let path = place.path();
-        let describe = || format!("{} cannot be read", path.display());
+        let describe = || format!("{} cannot be read", path.shown());
         let file = place.open()?;
         let is_regular = file.metadata().is_ok_and(|found| found.is_file());
         command.stdout(file.try_clone()?).stderr(file);

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::names::Shown;
 use svg::Document;
 
 use self::across::Across;
@@ -25,7 +26,7 @@ use super::planes::Planes;
 
 /// Makes `folder` if need be, and checks that pictures can be written into it; `sources` are not overwritten.
 pub fn prepare(folder: &Path, sources: &[&Path]) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.shown()))?;
     Destination::of(&file(folder, "heap"), Contents::Other, sources).map(drop)
 }
 

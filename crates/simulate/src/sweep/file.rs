@@ -12,6 +12,7 @@ use csv::StringRecord;
 use super::parquet;
 use super::row::{POINT, SWEEP, headings, whole};
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::names::Shown;
 use heapwright_show::usage::Misuse;
 
 /// The form of a file, by its name.
@@ -28,7 +29,7 @@ impl Form {
             Some("csv") => Ok(Form::Csv),
             Some("parquet") => Ok(Form::Parquet),
             _ => {
-                let name = path.display();
+                let name = path.shown();
                 bail!(Misuse(format!("{name}: the name must end in .csv or .parquet, which says the form")))
             }
         }
@@ -48,12 +49,12 @@ impl Rows {
         Form::of(output)?;
         let partial = partial(output);
         let exists = |path: &Path| {
-            format!("{} exists: continue it with --resume, or remove it, or choose another name", path.display())
+            format!("{} exists: continue it with --resume, or remove it, or choose another name", path.shown())
         };
         ensure!(!output.exists(), exists(output));
         let file = match OpenOptions::new().write(true).create_new(true).open(&partial) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(exists(&partial)),
-            file => file.with_context(|| format!("{} cannot be written", partial.display()))?,
+            file => file.with_context(|| format!("{} cannot be written", partial.shown()))?,
         };
         let mut rows = Rows { output: output.to_owned(), partial, writer: writer(file) };
         rows.put(&headings())?;
@@ -68,13 +69,13 @@ impl Rows {
         if output.exists() {
             let rows = read(output)?;
             check(output, &rows, sweep, expected)?;
-            ensure!(rows.len() == expected.len(), "{} has only {} rows: remove it", output.display(), rows.len());
+            ensure!(rows.len() == expected.len(), "{} has only {} rows: remove it", output.shown(), rows.len());
             return Ok(None);
         }
         if !partial.exists() {
             return Ok(Some((Rows::begin(output)?, 0)));
         }
-        let cannot = || format!("{} cannot be continued", partial.display());
+        let cannot = || format!("{} cannot be continued", partial.shown());
         let mut file = OpenOptions::new().read(true).write(true).open(&partial).with_context(cannot)?;
         let (rows, length) = intact(&file).with_context(cannot)?;
         check(&partial, &rows, sweep, expected)?;
@@ -90,7 +91,7 @@ impl Rows {
     /// Writes a row, which outlives this process from now on.
     pub fn put(&mut self, row: &StringRecord) -> Result<()> {
         let cannot =
-            || format!("{} cannot be written: free some room and continue with --resume", self.partial.display());
+            || format!("{} cannot be written: free some room and continue with --resume", self.partial.shown());
         self.writer.write_record(row).with_context(cannot)?;
         self.writer.flush().with_context(cannot)
     }
@@ -99,7 +100,7 @@ impl Rows {
     pub fn finish(self) -> Result<()> {
         drop(self.writer);
         write(&self.output, &read_csv(&self.partial)?)?;
-        fs::remove_file(&self.partial).with_context(|| format!("{} cannot be removed", self.partial.display()))
+        fs::remove_file(&self.partial).with_context(|| format!("{} cannot be removed", self.partial.shown()))
     }
 }
 
@@ -160,15 +161,11 @@ fn check(path: &Path, rows: &[StringRecord], sweep: &str, expected: &[usize]) ->
     ensure!(
         rows.iter().all(ours),
         "{} holds rows of another sweep (other parameters, traces or version): choose another name, or remove it",
-        path.display()
+        path.shown()
     );
     let in_order =
         rows.iter().map(|row| whole(row, POINT)).eq(expected.iter().take(rows.len()).map(|&point| Some(point)));
-    ensure!(
-        in_order,
-        "{} holds rows of another shard of this sweep: choose another name, or remove it",
-        path.display()
-    );
+    ensure!(in_order, "{} holds rows of another shard of this sweep: choose another name, or remove it", path.shown());
     Ok(())
 }
 
@@ -176,34 +173,35 @@ fn check(path: &Path, rows: &[StringRecord], sweep: &str, expected: &[usize]) ->
 pub fn read(path: &Path) -> Result<Vec<StringRecord>> {
     match Form::of(path)? {
         Form::Csv => read_csv(path),
-        Form::Parquet => parquet::read(path).with_context(|| path.display().to_string()),
+        Form::Parquet => parquet::read(path).with_context(|| path.shown().into_owned()),
     }
 }
 
 fn read_csv(path: &Path) -> Result<Vec<StringRecord>> {
-    let cannot = || format!("{} cannot be read", path.display());
+    let cannot = || format!("{} cannot be read", path.shown());
     let file = File::open(path).with_context(cannot)?;
     let mut reader = csv::Reader::from_reader(BufReader::new(file));
     ensure!(
         *reader.headers().with_context(cannot)? == headings(),
         "{} is no file of a sweep by this version",
-        path.display()
+        path.shown()
     );
     reader.records().collect::<Result<_, _>>().with_context(cannot)
 }
 
 /// Writes a file, as a whole or not at all.
 pub fn write(path: &Path, rows: &[StringRecord]) -> Result<()> {
-    let cannot = || format!("{} cannot be written", path.display());
     let mut file = Destination::of(path, Contents::Other, &[])?.draft()?;
     match Form::of(path)? {
         Form::Csv => {
             let mut writer = csv::Writer::from_writer(BufWriter::new(&mut file));
-            writer.write_record(&headings()).with_context(cannot)?;
-            rows.iter().try_for_each(|row| writer.write_record(row)).with_context(cannot)?;
-            writer.flush().with_context(cannot)?;
+            writer.write_record(&headings())?;
+            rows.iter().try_for_each(|row| writer.write_record(row))?;
+            writer.flush()?;
         }
-        Form::Parquet => parquet::write(file.as_file_mut(), rows).with_context(cannot)?,
+        Form::Parquet => {
+            parquet::write(file.as_file_mut(), rows).with_context(|| format!("{} cannot be written", path.shown()))?
+        }
     }
     file.keep()
 }

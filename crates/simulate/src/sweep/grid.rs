@@ -12,6 +12,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::lists::NamedSet;
+use heapwright_host::names::Shown;
 
 /// The version of the form of rows.
 pub const SCHEMA: u32 = 2;
@@ -107,7 +108,7 @@ impl Grid {
 impl TraceName {
     /// The name and the hash of the trace at `path`.
     pub fn of(path: &Path) -> Result<TraceName> {
-        let cannot = || format!("{} cannot be read", path.display());
+        let cannot = || format!("{} cannot be read", path.shown());
         let mut file = std::fs::File::open(path).with_context(cannot)?;
         let (mut hash, mut bytes) = (Sha256::new(), vec![0; 1 << 16]);
         loop {

@@ -11,6 +11,7 @@ use csv::StringRecord;
 use super::file::{self, Form};
 use super::row::{POINT, POINTS, SWEEP, whole};
 use heapwright_host::destination::{Contents, Destination};
+use heapwright_host::names::Shown;
 use heapwright_show::number;
 
 /// The examples at the end of the help text.
@@ -47,13 +48,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut merged = Merged::default();
     for shard in &arguments.shards {
         let rows = file::read(shard)?;
-        merged.add(rows, &shard.display().to_string())?;
+        merged.add(rows, &shard.shown())?;
     }
     let rows = merged.whole()?;
     file::write(&arguments.output, &rows)?;
     heapwright_show::println!(
         "{}: {} of {}",
-        arguments.output.display(),
+        arguments.output.shown(),
         number::counted(rows.len() as u64, "row"),
         number::counted(arguments.shards.len() as u64, "shard")
     );

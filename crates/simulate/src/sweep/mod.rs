@@ -12,6 +12,7 @@ use heapwright_replay::{Outcome, Recording, ReplayError};
 
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_host::parallel;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
@@ -111,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some((Rows::begin(&arguments.output)?, 0))
     };
     let Some((mut rows, done)) = begun else {
-        heapwright_show::println!("{}: all rows are there already", arguments.output.display());
+        heapwright_show::println!("{}: all rows are there already", arguments.output.shown());
         return Ok(ExitCode::SUCCESS);
     };
     let recordings = recordings(arguments)?;
@@ -119,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let progress = Progress::new("points", left.len());
     let simulate = |at: usize| {
         let point = &all[left[at]];
-        outcome(&recordings, point).with_context(|| arguments.traces[point.trace].display().to_string())
+        outcome(&recordings, point).with_context(|| arguments.traces[point.trace].shown().into_owned())
     };
     let mut reasons = Vec::new();
     parallel::in_order(arguments.jobs.unwrap_or_else(parallel::cores), 0..left.len(), simulate, |at, outcome| {
@@ -151,7 +152,7 @@ fn recordings(arguments: &Arguments) -> Result<Vec<Recording>> {
     let mut room = ROOM;
     let mut recordings = Vec::new();
     for path in &arguments.traces {
-        let recording = Recording::open(path, room).with_context(|| path.display().to_string())?;
+        let recording = Recording::open(path, room).with_context(|| path.shown().into_owned())?;
         warn_of_damage(path, recording.damage());
         room -= recording.bytes().min(room);
         recordings.push(recording);
@@ -173,7 +174,7 @@ fn outcome(recordings: &[Recording], point: &Point) -> Result<Result<Outcome, St
 fn summarize(arguments: &Arguments, rows: usize, before: usize, reasons: &[String]) {
     let earlier =
         if before > 0 { format!(", {} of them from before", number::grouped(before as u64)) } else { String::new() };
-    heapwright_show::println!("{}: {}{earlier}", arguments.output.display(), number::counted(rows as u64, "row"));
+    heapwright_show::println!("{}: {}{earlier}", arguments.output.shown(), number::counted(rows as u64, "row"));
     let mut kinds: Vec<&String> = reasons.iter().collect();
     kinds.sort_unstable();
     for same in kinds.chunk_by(|a, b| a == b) {

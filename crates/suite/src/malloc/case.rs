@@ -12,6 +12,7 @@ use super::process::Base;
 use super::programs::{self, Program};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_carried::BUNDLED;
+use heapwright_host::names::Shown;
 
 /// A case.
 pub enum Case {
@@ -75,7 +76,7 @@ impl Stage {
     /// # Errors
     /// When a file cannot be written there.
     pub fn new(folder: &Path, shares: Shares) -> Result<Stage> {
-        let folder = folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
+        let folder = folder.canonicalize().with_context(|| format!("cannot find {}", folder.shown()))?;
         let sizes = folder.join("sizes");
         fs::write(&sizes, bundled_sizes()?).context("cannot write the sizes of the bundled trace")?;
         Ok(Stage { base: Base::new(&folder)?, sizes, folder, shares })

@@ -12,6 +12,7 @@ use super::figures::{Figures, Kept};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_allocators::launcher::{Launch, Launcher};
 use heapwright_host::identity::ensure_preloaded;
+use heapwright_host::names::Shown;
 
 /// Time limit of a run, in seconds.
 const TIME_LIMIT: u32 = 120;
@@ -103,9 +104,9 @@ impl Base {
     /// # Errors
     /// When it cannot be started, fails, hangs, or runs without the allocator's library.
     pub fn start(&self, start: &Start, allocator: &Allocator) -> Result<Ended> {
-        let input = File::open(start.input).with_context(|| format!("cannot read {}", start.input.display()))?;
+        let input = File::open(start.input).with_context(|| format!("cannot read {}", start.input.shown()))?;
         let output = self.folder.join("output");
-        let to = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
+        let to = File::create(&output).with_context(|| format!("cannot write {}", output.shown()))?;
         let Start { command, settings, times, .. } = start;
         let launch = Launch { command, settings, times: *times, seconds: TIME_LIMIT };
         let spent = self.launcher.run(&launch, allocator, |launcher| {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
+use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 
 const SOURCE: &str = include_str!("boost.cpp");
@@ -40,11 +41,11 @@ impl Comparator {
     fn build_with(compiler: &OsString) -> Result<Comparator> {
         let folder = Folder::new("bench")?;
         let (source, program) = (folder.path().join("boost.cpp"), folder.path().join("boost"));
-        fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
+        fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.shown()))?;
         let compiled = Command::new(compiler).args(ARGUMENTS).arg(&program).arg(&source).arg("-lrt").output();
         match compiled {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!("there is no C++ compiler {} ({REMEDY}; or name one in CXX)", Path::new(compiler).display())
+                bail!("there is no C++ compiler {} ({REMEDY}; or name one in CXX)", Path::new(compiler).shown())
             }
             Err(error) => return Err(error).context("cannot start the C++ compiler"),
             Ok(output) => ensure_compiled(&output)?,

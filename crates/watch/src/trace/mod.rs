@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use heapwright_allocators::rules::{self, RuleArguments};
+use heapwright_host::names::Shown;
 use heapwright_placement::PolicyKind;
 use heapwright_replay::Model;
 use heapwright_rules::RuleSet;
@@ -33,6 +34,7 @@ use crate::terminal::Terminal;
 use heapwright_run::launch;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
+use heapwright_show::usage::Misuse;
 
 /// The arguments that concern traces.
 pub struct Plan<'p> {
@@ -60,10 +62,10 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
         rules::policies(&set, &[])?.into_iter().map(|policy| Model::of_set(policy, &set)).collect();
     let heaps: Vec<Model> =
         policies(&set, plan.policies)?.into_iter().map(|policy| Model::of_set(policy, &set)).collect();
-    let mut player = Player::open(plan.path, &heaps, choices)?;
     if plan.quiz {
         check_quiz(&heaps)?;
     }
+    let mut player = Player::open(plan.path, &heaps, choices)?;
     if let Some(at) = plan.at {
         player.is_paused = true;
         player.seek(at)?;
@@ -79,10 +81,12 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
 
 /// Refuses a quiz that cannot be asked or answered.
 fn check_quiz(heaps: &[Model]) -> Result<()> {
-    let [heap] = heaps else { bail!("--quiz asks about one policy: leave the other out") };
-    ensure!(heap.policy != PolicyKind::Random, "--quiz: random fit draws a hole, which cannot be guessed");
+    let [heap] = heaps else { bail!(Misuse("--quiz asks about one policy: leave the other out".to_owned())) };
+    if heap.policy == PolicyKind::Random {
+        bail!(Misuse("--quiz: random fit draws a hole, which cannot be guessed".to_owned()));
+    }
     if let Some(reason) = heap.odd_reason() {
-        bail!("--quiz has no explanations for the reference engine ({reason})");
+        bail!(Misuse(format!("--quiz has no explanations for the reference engine ({reason})")));
     }
     ensure!(io::stdout().is_terminal(), "--quiz asks on a terminal, and standard output is none");
     Ok(())
@@ -90,13 +94,17 @@ fn check_quiz(heaps: &[Model]) -> Result<()> {
 
 /// Returns the policies of these names; the first one that the rules allow if none is named.
 fn policies(set: &RuleSet, names: &[String]) -> Result<Vec<PolicyKind>> {
-    ensure!(names.len() <= MOST, "no more than {MOST} policies can be watched at once");
     let other = names.iter().find(|name| PolicyKind::from_name(name).is_none());
     if let Some(name) = other {
-        bail!("a trace cannot be replayed under {name}; every other policy works");
+        bail!(Misuse(format!("a trace cannot be replayed under {name}; every other policy works")));
     }
     let mut policies = rules::policies(set, names)?;
-    policies.truncate(names.len().max(1));
+    if names.is_empty() {
+        policies.truncate(1);
+    }
+    if policies.len() > MOST {
+        bail!(Misuse(format!("no more than {MOST} policies can be watched at once")));
+    }
     Ok(policies)
 }
 
@@ -107,8 +115,8 @@ fn print(player: &mut Player, at: Option<u64>) -> Result<ExitCode> {
         player.advance(Duration::ZERO)?;
     }
     let mut out = Vec::new();
-    let (at, count) = (number::grouped(player.at), number::grouped(player.count));
-    writeln!(out, "{} after {at} of {count} events", player.program())?;
+    let (at, count) = (number::grouped(player.at), number::counted(player.count, "event"));
+    writeln!(out, "{} after {at} of {count}", player.program().shown())?;
     for lane in &player.lanes {
         let engine = lane.model().odd_reason().map(|reason| format!(" (reference engine: {reason})"));
         writeln!(out, "\nunder {}{}", lane.policy().name(), engine.unwrap_or_default())?;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_replay::Model;
 use heapwright_trace::{Event, ReadError, Reader};
 
@@ -56,6 +58,7 @@ pub struct Player {
 impl Player {
     /// Opens the trace at `path`, paused at its start, with each of these heaps; each can change to any of `choices`.
     pub fn open(path: &Path, heaps: &[Model], choices: Vec<Model>) -> Result<Player> {
+        ensure_rereadable(path)?;
         let (count, damage) = count(path)?;
         Ok(Player {
             path: path.to_owned(),
@@ -206,15 +209,15 @@ impl Player {
 
     fn next_event(&mut self) -> Result<Option<Event>> {
         match self.ahead.take() {
-            None => next(&mut self.reader).with_context(|| self.path.display().to_string()),
+            None => next(&mut self.reader).with_context(|| self.path.shown().into_owned()),
             event => Ok(event),
         }
     }
 }
 
 fn open(path: &Path) -> Result<Reader<'static>> {
-    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
-    let reader = Reader::new(BufReader::new(file)).with_context(|| path.display().to_string())?;
+    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.shown()))?;
+    let reader = Reader::new(BufReader::new(file)).with_context(|| path.shown().into_owned())?;
     Ok(reader.up_to_damage())
 }
 
@@ -232,7 +235,7 @@ fn next(reader: &mut Reader<'_>) -> Result<Option<Event>, ReadError> {
 fn count(path: &Path) -> Result<(u64, Option<ReadError>)> {
     let mut reader = open(path)?;
     let mut count = 0;
-    while next(&mut reader).with_context(|| path.display().to_string())?.is_some() {
+    while next(&mut reader).with_context(|| path.shown().into_owned())?.is_some() {
         count += 1;
     }
     Ok((count, reader.take_damage()))

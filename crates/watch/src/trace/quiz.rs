@@ -6,7 +6,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::before::{Before, Hole};
 use super::player::Player;
-use heapwright_show::number::{bytes, grouped};
+use heapwright_show::number::{bytes, counted, grouped};
 
 /// A placement to be guessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Question {
 
     /// Asks where the block goes.
     pub fn text(&self, policy: PolicyKind) -> String {
-        format!("{}: which of {} holes does {} fit take?", self.call, grouped(self.holes.len() as u64), policy.name())
+        format!("{}: which of {} does {} fit take?", self.call, counted(self.holes.len() as u64, "hole"), policy.name())
     }
 
     /// Describes the chosen hole.

@@ -95,7 +95,7 @@ fn draw_title(frame: &mut Frame, show: &Show, area: Rect) {
     frame.render_widget(line, area);
     let corner = match &show.quiz {
         Some(quiz) => quiz.score(),
-        None => format!("{} events a second ", number::grouped(player.speed)),
+        None => format!("{} a second ", number::counted(player.speed, "event")),
     };
     frame.render_widget(Line::from(corner).right_aligned(), area);
 }

@@ -21,6 +21,7 @@ use super::figures::{Figures, Kept};
 use super::process::{Base, Start};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_allocators::preload::LD_PRELOAD;
+use heapwright_host::names::Shown;
 
 /// A program with its input.
 pub struct Program {
@@ -103,7 +104,7 @@ impl Recipe {
     fn prepared(&self, executable: &Path, folder: &Path) -> Result<Program> {
         let write = |name: &str, content: &str| -> Result<PathBuf> {
             let path = folder.join(name);
-            fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+            fs::write(&path, content).with_context(|| format!("cannot write {}", path.shown()))?;
             Ok(path)
         };
         let mut program = Program {

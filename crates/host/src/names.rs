@@ -1,0 +1,47 @@
+//! Names of files, programs and allocators, which are any bytes, as text that does nothing to a terminal or a table.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Names that messages and tables show.
+pub trait Shown {
+    /// Returns the name as text in which a replacement character (U+FFFD) stands for each control character, newlines
+    /// and tabs among them, and for what is no UTF-8.
+    fn shown(&self) -> Cow<'_, str>;
+}
+
+impl Shown for str {
+    fn shown(&self) -> Cow<'_, str> {
+        if self.contains(char::is_control) { self.replace(char::is_control, "\u{fffd}").into() } else { self.into() }
+    }
+}
+
+impl Shown for OsStr {
+    fn shown(&self) -> Cow<'_, str> {
+        match self.to_string_lossy() {
+            Cow::Borrowed(text) => text.shown(),
+            Cow::Owned(text) => text.shown().into_owned().into(),
+        }
+    }
+}
+
+impl Shown for Path {
+    fn shown(&self) -> Cow<'_, str> {
+        self.as_os_str().shown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn control_characters_are_replaced_and_nothing_else() {
+        assert_eq!("a|b\nc\td\u{1b}[0m\u{85}".shown(), "a|b\u{fffd}c\u{fffd}d\u{fffd}[0m\u{fffd}");
+        assert!(matches!(Path::new("ä/b c").shown(), Cow::Borrowed("ä/b c")));
+        assert_eq!(OsStr::from_bytes(b"\xff\r").shown(), "\u{fffd}\u{fffd}");
+    }
+}

@@ -1,0 +1,35 @@
+//! What is printed fits a terminal of 40 columns.
+
+mod common;
+
+use common::heapwright;
+use tempfile::TempDir;
+
+#[test]
+fn tables_and_lines_fit_40_columns() {
+    let folder = TempDir::new().unwrap();
+    common::trace_with_sites(&folder.path().join("a_trace_of_a_program.hwt"), "program");
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/git.hwt"), folder.path().join("git.hwt")).unwrap();
+    for words in [
+        "compare --policies-only a_trace_of_a_program.hwt",
+        "compare --rounds 1 -p first a_trace_of_a_program.hwt",
+        "report --no-real -p first a_trace_of_a_program.hwt",
+        "report --no-real -p first git.hwt -o a_page_with_a_name_that_is_longer_than_a_line.html",
+        "sites a_trace_of_a_program.hwt",
+        "sites a_trace_of_a_program.hwt --group stack",
+        "sites a_trace_of_a_program.hwt --by pinned --limit 1",
+        "sites a_trace_of_a_program.hwt --tree",
+        "sites git.hwt --group size --limit 3",
+        "diff a_trace_of_a_program.hwt a_trace_of_a_program.hwt",
+        "diff --group size a_trace_of_a_program.hwt git.hwt --limit 3",
+    ] {
+        let mut command = heapwright();
+        command.args(words.split(' ')).current_dir(&folder).env("COLUMNS", "40");
+        let output = command.env("HEAPWRIGHT_PEERS", folder.path()).output().unwrap();
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.is_empty(), "{words}");
+        let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 40).collect();
+        assert!(long.is_empty(), "{words}: {long:#?}");
+    }
+}
