@@ -57,7 +57,7 @@ fn small(policy: PolicyKind) -> GrowingHeap<Chosen> {
 #[test]
 fn a_capacity_is_whole_pages_and_one_that_no_heap_has_is_refused() {
     for policy in PolicyKind::ALL {
-        let heap = |capacity| GrowingHeap::with(policy, &Settings { capacity, ..Settings::default() });
+        let heap = |capacity| GrowingHeap::<Chosen>::with(policy, &Settings { capacity, ..Settings::default() });
         for capacity in [1, PAGE - 1, PAGE, PAGE + 1] {
             assert_eq!(heap(capacity).unwrap().capacity(), capacity.next_multiple_of(PAGE));
         }
