@@ -362,7 +362,7 @@ pub(super) fn drawn(show: &Show, width: u16, height: u16) -> Vec<String> {
 fn one_policy_at_80_by_24() {
     let lines = drawn(&show(&[PolicyKind::First], 8), 80, 24);
     let expected = [
-        " demo  event 8 of 11 · paused                                 1 events a second",
+        " demo  event 8 of 11 · paused                                  1 event a second",
         " first, 16 B a cell ──────────────────────────── █ used ▓▒░ mixed · hole ╌ tail",
         "0x000 ██████····█······███████████████████████████████████████████████",
         "0x400 █████████████████",
