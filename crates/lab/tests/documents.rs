@@ -15,16 +15,10 @@
 //! `HEAPWRIGHT_PAGE=search` runs only the pages whose path contains that.
 //!
 //! `HEAPWRIGHT_BLESS=1 cargo test -p heapwright-lab --test documents` writes what is printed into the pages, in blocks
-//! that are the same everywhere. Blocks run in fresh folders: see `documents/place.rs` for what is there.
+//! that are the same everywhere. Blocks run in fresh folders: see `place.rs` of the crate `documents` for
+//! what is there.
 
 mod common;
-mod documents {
-    pub mod marker;
-    pub mod options;
-    pub mod page;
-    pub mod place;
-    pub mod shown;
-}
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,71 +26,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use documents::marker::{Check, Folder, Marker, Run};
-use documents::options::Helps;
-use documents::page::{Block, Page, pages, root};
-use documents::place::{Outcome, Place, is_here};
-use documents::shown::{blessed, difference, shape};
-
-/// A command, and what the page shows below it.
-struct Shown {
-    /// The index of the command's first line in its block.
-    at: usize,
-    command: String,
-    output: Vec<String>,
-    /// The index behind the last line of the output.
-    end: usize,
-}
-
-impl Block {
-    /// The commands of the block: those behind `$ `, else the whole block as one script.
-    fn commands(&self) -> Vec<Shown> {
-        let mut found: Vec<Shown> = Vec::new();
-        let mut goes_on = false;
-        for (at, line) in self.code.iter().enumerate() {
-            if let Some(command) = line.strip_prefix("$ ") {
-                found.push(Shown { at, command: command.to_owned(), output: Vec::new(), end: at + 1 });
-            } else if let Some(last) = found.last_mut() {
-                match goes_on {
-                    true => last.command += &format!("\n{line}"),
-                    false => last.output.push(line.clone()),
-                }
-                last.end = at + 1;
-            }
-            goes_on = line.ends_with('\\') && found.last().is_some_and(|last| last.output.is_empty());
-        }
-        if found.is_empty() {
-            let command = format!("set -e\n{}\nset +e", self.code.join("\n"));
-            found.push(Shown { at: 0, command, output: Vec::new(), end: self.code.len() });
-        }
-        found
-    }
-
-    /// Whether a reader would take it for something to type.
-    fn is_typed(&self) -> bool {
-        const FIRST: [&str; 12] = [
-            "$ ",
-            "heapwright ",
-            "cargo ",
-            "cc ",
-            "./",
-            "LD_PRELOAD=",
-            "HEAPWRIGHT_",
-            "PYTHONMALLOC=",
-            "bench/",
-            "corpus/",
-            ".ci/",
-            "git ",
-        ];
-        ["sh", "bash", "console"].contains(&self.language.as_str())
-            || self.language.is_empty()
-                && self.code.iter().any(|line| FIRST.iter().any(|first| line.starts_with(first)))
-    }
-
-    fn line(&self) -> usize {
-        self.first + 1
-    }
-}
+use common::heapwright;
+use heapwright_documents::marker::{Check, Folder, Marker, Run};
+use heapwright_documents::options::Helps;
+use heapwright_documents::page::{Block, Page, Shown, pages, root};
+use heapwright_documents::place::{Outcome, Place, is_here};
+use heapwright_documents::shown::{blessed, difference, shape};
 
 /// A block that is to be run, and what came of it.
 struct Job<'a> {
@@ -171,7 +106,7 @@ fn jobs(pages: &[Page]) -> (Vec<Job<'_>>, Vec<String>) {
 
 impl Job<'_> {
     fn run(&self, findings: &Mutex<Findings>) {
-        let place = Place::new();
+        let place = Place::of(&heapwright);
         for (block, run) in &self.blocks {
             if let Some(missing) = run.needs.iter().find(|program| !is_here(program)) {
                 let line = format!("{}:{}: passed over, there is no `{missing}` here", self.page.name, block.line());
@@ -247,7 +182,7 @@ fn rewrite(mut rewritings: Vec<Rewriting>) {
 
 #[test]
 fn every_subcommand_and_option_exists() {
-    let (mut helps, mut complaints) = (Helps::default(), Vec::new());
+    let (mut helps, mut complaints) = (Helps::of(&heapwright), Vec::new());
     for page in pages() {
         for block in page.blocks.iter().filter(|block| block.is_typed() || block.marker.is_some()) {
             for (at, line) in block.code.join("\n").replace("\\\n", "  ").lines().enumerate() {

@@ -4,9 +4,9 @@
 //! of another machine.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 /// The folder of `check.h`, for test programs in C and C++.
 pub const C_HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c");
@@ -27,6 +27,18 @@ pub fn tool(name: &str, arguments: &[&str]) -> String {
         Command::new(format!("{prefix}{name}")).args(arguments).output().expect("the compiler's tools are installed");
     assert!(output.status.success(), "{name} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("tools print text")
+}
+
+/// Compiles a C program (or with fitting arguments a library) in `folder`; returns its path.
+///
+/// # Panics
+/// When there is no compiler, or it fails.
+pub fn compiled(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
+    let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    fs::write(&code, source).expect("the folder can be written to");
+    let status = Command::new("cc").args(arguments).arg("-o").arg(&program).arg(&code).status();
+    assert!(status.expect("there is a compiler").success(), "cc failed");
+    program
 }
 
 /// A shared library whose symbols are checked.

@@ -183,7 +183,7 @@ static void children_count_for_themselves(void) {
     CHECK(hw_shared_walk(heap, owned_by, &pid) == HW_OK);
     CHECK(hw_shared_open(name, NULL, &other) == HW_OK);
     hw_shared *third = NULL;
-    CHECK(hw_shared_open(name, NULL, &third) == HW_TOO_MANY_PROCESSES && third == NULL && SAYS("close one"));
+    CHECK(hw_shared_open(name, NULL, &third) == HW_TOO_MANY_PROCESSES && third == NULL && SAYS("close it in one"));
     CHECK(hw_shared_close(other) == HW_OK);
     removed(heap);
 }

@@ -1,7 +1,7 @@
 //! What the tests of the command share.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use assert_cmd::cargo::cargo_bin;
@@ -16,15 +16,8 @@ pub fn heapwright() -> Command {
     command
 }
 
-/// A C program, built in `folder` with these further arguments of the compiler.
-#[allow(dead_code, reason = "each test file is a program of its own, and not all of them need this")]
-pub fn compiled(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
-    let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
-    fs::write(&code, source).unwrap();
-    let status = Command::new("cc").args(arguments).arg("-o").arg(&program).arg(&code).status().unwrap();
-    assert!(status.success(), "cc failed");
-    program
-}
+#[allow(unused_imports, reason = "each test file is a program of its own, and not all of them need this")]
+pub use heapwright_testkit::library::compiled;
 
 /// A trace of `program` in which blocks of two call sites live and die.
 #[allow(dead_code, reason = "each test file is a program of its own, and not all of them need this")]

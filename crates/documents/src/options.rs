@@ -1,14 +1,20 @@
 //! Whether the subcommands and options that a command line names exist, by what `--help` lists.
 
 use std::collections::HashMap;
-
-use crate::common::heapwright;
+use std::process::Command;
 
 /// The help of every subcommand that was asked for; empty where there is none of that name.
-#[derive(Default)]
-pub struct Helps(HashMap<Vec<String>, String>);
+pub struct Helps<'c> {
+    heapwright: &'c dyn Fn() -> Command,
+    known: HashMap<Vec<String>, String>,
+}
 
-impl Helps {
+impl<'c> Helps<'c> {
+    /// The help of the command that `heapwright` makes.
+    pub fn of(heapwright: &'c dyn Fn() -> Command) -> Helps<'c> {
+        Helps { heapwright, known: HashMap::new() }
+    }
+
     /// What is wrong with this line: subcommands and options of `heapwright` that do not exist.
     pub fn unknown(&mut self, line: &str) -> Vec<String> {
         let words = words(line);
@@ -53,7 +59,7 @@ impl Helps {
     }
 
     fn has_option(&mut self, path: &[String], option: &str) -> bool {
-        self.of(path).lines().any(|line| {
+        self.help(path).lines().any(|line| {
             let listed = line.trim_start();
             listed.starts_with('-')
                 && listed
@@ -82,7 +88,7 @@ impl Helps {
     }
 
     fn subcommands(&mut self, path: &[String]) -> Vec<String> {
-        let help = self.of(path);
+        let help = self.help(path);
         let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
         // Names are indented by two columns, further lines of their descriptions by more.
         let names =
@@ -90,8 +96,9 @@ impl Helps {
         names.filter(|name| *name != "help").map(str::to_owned).collect()
     }
 
-    fn of(&mut self, path: &[String]) -> &str {
-        self.0.entry(path.to_vec()).or_insert_with(|| {
+    fn help(&mut self, path: &[String]) -> &str {
+        let heapwright = self.heapwright;
+        self.known.entry(path.to_vec()).or_insert_with(|| {
             let output = heapwright().args(path).arg("--help").output().unwrap();
             String::from_utf8(output.stdout).unwrap()
         })

@@ -5,12 +5,14 @@
 pub enum Marker {
     /// Nothing, for this reason. Its options are still checked.
     NotRun(String),
+    /// It is run.
     Run(Run),
 }
 
 /// How a block is run, and what is expected.
 #[derive(Debug, Default, PartialEq)]
 pub struct Run {
+    /// What must be as the page shows it.
     pub check: Check,
     /// The exit code of the last command.
     pub code: i32,
@@ -26,11 +28,13 @@ pub struct Run {
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub enum Check {
     #[default]
+    /// Nothing but the exit code.
     ExitCode,
     /// The lines above rules (`────`), which are the headings of tables.
     Headings,
     /// Everything but figures, their units and marks.
     Shape,
+    /// All of it.
     Exact,
 }
 
@@ -38,7 +42,9 @@ pub enum Check {
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub enum Folder {
     #[default]
+    /// In a folder of its own.
     Fresh,
+    /// In that of the block before.
     Same,
 }
 

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 pub struct Page {
     /// The path from the repository's root.
     pub name: String,
+    /// Its lines.
     pub lines: Vec<String>,
+    /// Its blocks of code.
     pub blocks: Vec<Block>,
+    /// The code within its sentences and tables.
     pub inline: Vec<Inline>,
     /// Comments that are markers, but have no block below them: by line.
     pub stray: Vec<usize>,
@@ -23,15 +26,80 @@ pub struct Block {
     pub indent: usize,
     /// What stands behind the fence; empty for an indented block.
     pub language: String,
+    /// Its lines, without what indents them.
     pub code: Vec<String>,
     /// The comment above it, without its brackets.
     pub marker: Option<String>,
+}
+
+/// A command, and what the page shows below it.
+pub struct Shown {
+    /// The index of the command's first line in its block.
+    pub at: usize,
+    /// What is typed.
+    pub command: String,
+    /// The lines that the page shows below it.
+    pub output: Vec<String>,
+    /// The index behind the last line of the output.
+    pub end: usize,
+}
+
+impl Block {
+    /// The commands of the block: those behind `$ `, else the whole block as one script.
+    pub fn commands(&self) -> Vec<Shown> {
+        let mut found: Vec<Shown> = Vec::new();
+        let mut goes_on = false;
+        for (at, line) in self.code.iter().enumerate() {
+            if let Some(command) = line.strip_prefix("$ ") {
+                found.push(Shown { at, command: command.to_owned(), output: Vec::new(), end: at + 1 });
+            } else if let Some(last) = found.last_mut() {
+                match goes_on {
+                    true => last.command += &format!("\n{line}"),
+                    false => last.output.push(line.clone()),
+                }
+                last.end = at + 1;
+            }
+            goes_on = line.ends_with('\\') && found.last().is_some_and(|last| last.output.is_empty());
+        }
+        if found.is_empty() {
+            let command = format!("set -e\n{}\nset +e", self.code.join("\n"));
+            found.push(Shown { at: 0, command, output: Vec::new(), end: self.code.len() });
+        }
+        found
+    }
+
+    /// Whether a reader would take it for something to type.
+    pub fn is_typed(&self) -> bool {
+        const FIRST: [&str; 12] = [
+            "$ ",
+            "heapwright ",
+            "cargo ",
+            "cc ",
+            "./",
+            "LD_PRELOAD=",
+            "HEAPWRIGHT_",
+            "PYTHONMALLOC=",
+            "bench/",
+            "corpus/",
+            ".ci/",
+            "git ",
+        ];
+        ["sh", "bash", "console"].contains(&self.language.as_str())
+            || self.language.is_empty()
+                && self.code.iter().any(|line| FIRST.iter().any(|first| line.starts_with(first)))
+    }
+
+    /// The number of its first line in the page, from 1.
+    pub fn line(&self) -> usize {
+        self.first + 1
+    }
 }
 
 /// Code within a sentence or a table.
 pub struct Inline {
     /// The number of its line, from 1.
     pub line: usize,
+    /// What stands between the backquotes.
     pub code: String,
 }
 
@@ -61,6 +129,7 @@ pub fn pages() -> Vec<Page> {
 }
 
 impl Page {
+    /// Reads a page with this name.
     pub fn parsed(text: &str, name: String) -> Page {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let mut page = Page { name, lines, blocks: Vec::new(), inline: Vec::new(), stray: Vec::new() };

@@ -1,6 +1,6 @@
 //! Whether a command printed what its page shows.
 
-use super::marker::Check;
+use crate::marker::Check;
 
 /// A line by itself that stands for any number of lines.
 const ANYTHING: &str = "…";

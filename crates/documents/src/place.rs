@@ -4,12 +4,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
+use heapwright_testkit::library::compiled;
 use tempfile::TempDir;
 
-use super::page::root;
-use crate::common::{compiled, heapwright};
+use crate::page::root;
 
 /// Seconds after which a block of commands is ended: the longest takes 25 s of processor time, and the machine may be
 /// busy.
@@ -51,7 +51,9 @@ int main(void) {
 
 /// What a command printed, and how it ended.
 pub struct Outcome {
+    /// Output and errors, as a terminal would show them.
     pub printed: String,
+    /// The exit code; `None` for a signal.
     pub code: Option<i32>,
 }
 
@@ -61,12 +63,13 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn new() -> Place {
+    /// Makes the folder. `heapwright` makes the command, always the same one.
+    pub fn of(heapwright: &dyn Fn() -> Command) -> Place {
         let place = Place { folder: tempfile::tempdir().unwrap() };
         for folder in ["bin", "home", "tmp", "here/corpus", "here/traces", "here/target/preload"] {
             fs::create_dir_all(place.at(folder)).unwrap();
         }
-        symlink(env!("CARGO_BIN_EXE_heapwright"), place.at("bin/heapwright")).unwrap();
+        symlink(heapwright().get_program(), place.at("bin/heapwright")).unwrap();
         fs::write(place.at("bin/cargo"), CARGO).unwrap();
         fs::set_permissions(place.at("bin/cargo"), Permissions::from_mode(0o755)).unwrap();
         for name in PROGRAMS {
@@ -87,8 +90,8 @@ impl Place {
         for name in ["git", "ripgrep"] {
             symlink(format!("../corpus/{name}.hwt"), place.at(&format!("here/traces/{name}.hwt"))).unwrap();
         }
-        symlink(&*LIBRARY, place.at("here/target/preload/libheapwright.so")).unwrap();
-        symlink(&*LIBRARY, place.at("here/libheapwright.so")).unwrap();
+        symlink(library(heapwright), place.at("here/target/preload/libheapwright.so")).unwrap();
+        symlink(library(heapwright), place.at("here/libheapwright.so")).unwrap();
         place
     }
 
@@ -160,15 +163,18 @@ pub fn is_here(program: &str) -> bool {
 }
 
 /// The drop-in library that the command carries inside, where the command has put it.
-static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let output = heapwright()
-        .args(["run", "--output", "/dev/null", "--", "sh", "-c", "echo $LD_PRELOAD"])
-        .output()
-        .expect("the command runs");
-    let library = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
-    assert!(library.exists(), "{} is not there", library.display());
-    library
-});
+fn library(heapwright: &dyn Fn() -> Command) -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let output = heapwright()
+            .args(["run", "--output", "/dev/null", "--", "sh", "-c", "echo $LD_PRELOAD"])
+            .output()
+            .expect("the command runs");
+        let library = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
+        assert!(library.exists(), "{} is not there", library.display());
+        library
+    })
+}
 
 fn program() -> &'static Path {
     static PROGRAM_PATH: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
