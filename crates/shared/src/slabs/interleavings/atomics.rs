@@ -50,6 +50,10 @@ macro_rules! atomic {
                 }
             }
 
+            pub(crate) fn fetch_add(&self, value: $integer, order: Ordering) -> $integer {
+                if lives() { self.0.fetch_add(value, order) } else { self.0.load(Ordering::Relaxed) }
+            }
+
             pub(crate) fn fetch_or(&self, value: $integer, order: Ordering) -> $integer {
                 if lives() { self.0.fetch_or(value, order) } else { self.0.load(Ordering::Relaxed) }
             }
