@@ -1,6 +1,7 @@
-//! What README and the pages of docs say, as far as their commands go: blocks of code with the markers above them, the
-//! folders in which they run, and what of their output must be as shown. `cargo test -p heapwright-lab --test documents`
-//! runs them. A dev-dependency only.
+//! The commands that README and the pages of docs show: blocks of code with the markers above them, the folders in
+//! which they run, and what of their output must be as shown. A dev-dependency only.
+//!
+//! `cargo test -p heapwright-lab --test documents` runs them.
 
 pub mod marker;
 pub mod options;

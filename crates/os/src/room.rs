@@ -1,7 +1,7 @@
 //! Whether the system has the memory that a file in memory asks for.
 //!
-//! A file system in memory may be allowed more than the machine has. To back a file there, the kernel would end processes
-//! to find the memory, and not refuse.
+//! A file system in memory may be allowed more than the machine has. To back a file there, the kernel would not refuse,
+//! but end processes to find the memory.
 
 use core::mem::MaybeUninit;
 

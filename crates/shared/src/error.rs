@@ -197,7 +197,7 @@ impl fmt::Display for Error {
             E::NotOurs { place, owner } => {
                 write!(
                     f,
-                    "{place} belongs to user {owner}, who is not trusted here; if you trust that user, open it with \
+                    "{place} is owned by user {owner}, which is not trusted here; if you trust that user, open it with \
                      --any-owner (heapwright shm), Owner::User or Owner::Anybody (Rust), HW_OWNER_USER or \
                      HW_OWNER_ANYBODY (C)"
                 )

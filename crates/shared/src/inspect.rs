@@ -40,9 +40,8 @@ pub struct ProcessInfo {
 impl SharedHeap {
     /// What has happened in the heap since it was made. An operation that a death cut short may be counted or not.
     ///
-    /// `mallocs` and `frees` count blocks, wherever they lie; a resize that moves a block counts as both. In a heap with
-    /// slabs, the other counters are about what the policy has placed: each slab is one block of 32 KiB there, and
-    /// `reuses`, `grows`, `requested`, `live` and their kin count it as one.
+    /// `mallocs` and `frees` count blocks, of slabs and others; a resize that moves a block counts as both. In a heap
+    /// with slabs, all other counters are about what the policy has placed, and count a slab as one block of 32 KiB.
     ///
     /// # Errors
     /// Those of every operation: [`Error::TimedOut`], [`Error::Corrupted`].

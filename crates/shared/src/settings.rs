@@ -26,11 +26,11 @@ pub const MAX_ROOTS: usize = 1 << 16;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How many bytes of blocks the heap holds at first, from 1 to 64 TiB; rounded up to granules, or to pages when it may
-    /// grow. No more than 2^36 granules, under best and good fit 2^42.
+    /// How many bytes of blocks the heap holds at first: at least 1, at most 64 TiB and 2^36 granules (under best and
+    /// good fit 2^42); rounded up to granules, or to pages when it may grow.
     pub size: usize,
-    /// How many bytes it may grow to, within the same limits and rounded up to pages; `None` for a heap that never grows,
-    /// whose parts are packed tightly.
+    /// How many bytes it may grow to, within the same limits and rounded up to pages; `None` for a heap that never
+    /// grows, whose parts are packed tightly.
     pub max_size: Option<usize>,
     /// The policy that places blocks.
     pub policy: PolicyKind,

@@ -208,7 +208,7 @@ pub struct TopArgs {
 /// One segment.
 #[derive(Args)]
 pub struct Name {
-    /// The segment: the name of a shared-memory object (NAME or /NAME), or the path of a file, with another slash in it.
+    /// The segment: a shared-memory object (NAME or /NAME), or the path of a file, with another slash in it.
     #[arg(value_name = "NAME", value_parser = place())]
     pub place: Place,
 }

@@ -107,8 +107,8 @@ enum Look {
 
 /// A table under construction: the first columns name the rows, the others hold figures.
 ///
-/// A table that is too wide is cut between columns into parts, each with the names of the rows. Only where the names and
-/// one column do not fit side by side, their texts are wrapped.
+/// A table that is too wide is cut between columns into parts, each with the names of the rows. Texts are wrapped only
+/// where the names and one column do not fit side by side.
 pub struct Table {
     columns: Vec<Column>,
     names: usize,

@@ -222,7 +222,7 @@ const fn fewest(class: usize) -> u16 {
     blocks_in(1 << 10, class, 2, 32)
 }
 
-/// Returns the capacity that a list keeps while the program only frees: with less of small blocks, a few would be flushed
+/// Returns the capacity that a list keeps while the program only frees: with less, a few small blocks would be flushed
 /// every few calls.
 const fn worth_a_flush(class: usize) -> u16 {
     let least = fewest(class);
@@ -254,4 +254,34 @@ const fn blocks_in(bytes: usize, class: usize, least: usize, most: usize) -> u16
     } else {
         blocks
     }) as u16
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::classes::class_of;
+
+    /// Lets a list overflow as often as it takes for its capacity to stay; returns how many blocks the last time flushes.
+    fn flushed_in_the_end(size: usize) -> u32 {
+        let class = class_of(size);
+        let mut list = FreeList::new(class);
+        list.set_limit(most(class));
+        let mut flushed = 0;
+        for _ in 0..20 {
+            while list.room >= 0 {
+                list.pushed(null_mut());
+            }
+            let (count, _) = list.shrink(class);
+            list.room += count as i32;
+            flushed = count;
+        }
+        flushed
+    }
+
+    #[test]
+    fn a_program_that_only_frees_flushes_several_blocks_at_once() {
+        assert_eq!([32, 208, 1000].map(flushed_in_the_end), [16, 8, 4]);
+        // Few of the longer ones: they keep pages in memory.
+        assert!(flushed_in_the_end(16 << 10) <= 2);
+    }
 }

@@ -1,5 +1,6 @@
 //! The frame of a plot: its title, its axes and their marks.
 
+use heapwright_host::names::Shown;
 use svg::Document;
 use svg::node::element::{Group, Line, Rectangle, Text};
 
@@ -52,11 +53,6 @@ impl Scale {
     }
 }
 
-/// Text without what no picture may hold.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// An empty picture with its title.
 pub fn picture(title: &str) -> Document {
     taller_picture(title, 0.0)
@@ -64,7 +60,7 @@ pub fn picture(title: &str) -> Document {
 
 /// An empty picture with its title, and more room below its plot.
 pub fn taller_picture(title: &str, more: f64) -> Document {
-    let (clean, height) = (printable(title), HEIGHT + more);
+    let (clean, height) = (title.shown(), HEIGHT + more);
     Document::new()
         .set("viewBox", (0, 0, WIDTH, height))
         .set("width", WIDTH)

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use heapwright_host::names::Shown;
 use heapwright_replay::history::History;
 use svg::Document;
 use svg::node::element::{Group, Image, Rectangle};
@@ -107,7 +108,7 @@ fn key(colouring: &Colouring<'_>, classes: &[Class]) -> (Group, f64) {
             left + 15.0,
             y + 9.0,
             "start",
-            &axes::printable(&shortened(name, LINE_LENGTH)),
+            &shortened(name, LINE_LENGTH).shown(),
         ));
     }
     (group, room)

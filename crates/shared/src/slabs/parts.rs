@@ -53,7 +53,7 @@ impl<'s> Small<'s> {
         Some((self.slab.words(self.index / 64)?, 1 << (self.index % 64)))
     }
 
-    /// Frees it as one who does not own the slab, for the process of `slot`.
+    /// Frees it for the process of `slot`, which does not own the slab.
     #[inline(always)]
     pub(crate) fn give(&self, sections: &Sections, slot: u8) -> Result<(), NotLive> {
         let (words, bit) = self.words().ok_or(NotLive)?;
@@ -83,7 +83,7 @@ pub(crate) fn is_in_slab(sections: &Sections, place: usize) -> bool {
     sections.slab(place / SLAB).is_some_and(|slab| slab.tenure().is_some())
 }
 
-/// Frees the block of a slab that begins at `place`, as one who does not own the slab, for the process of `slot`. Returns
+/// Frees the block of a slab that begins at `place` for the process of `slot`, which does not own the slab. Returns
 /// whether it was live.
 pub(crate) fn give_back(sections: &Sections, slot: u8, place: usize) -> bool {
     Small::at(sections, place).is_ok_and(|small| small.is_some_and(|small| small.give(sections, slot).is_ok()))
