@@ -4,7 +4,6 @@ use super::act;
 use super::basis::{Basis, Evidence, percent};
 use super::comparison::{Comparison, Recommendation, Verdict};
 use super::confirm::ProgramRun;
-use super::figures::EQUAL;
 use super::fragmentation::fragmentation;
 use super::pace::comparisons;
 use super::rival::{MOST_NOISE, Rival};
@@ -50,9 +49,9 @@ fn conclude(comparison: &Comparison) -> Conclusion<'_> {
     }
     let by_cost = |a: &&Rival, b: &&Rival| a.cost().total_cmp(&b.cost());
     if let Some(best) = rivals.iter().filter(|rival| rival.is_better()).min_by(by_cost) {
-        return change(comparison, best);
+        return change(comparison, best, &offers(&rivals, Some(best)));
     }
-    let offers = offers(&rivals);
+    let offers = offers(&rivals, None);
     if !offers.is_empty() {
         return depends(comparison, &offers);
     }
@@ -176,27 +175,34 @@ fn of_time(rivals: &[Rival]) -> String {
     }
 }
 
-fn change<'a>(comparison: &'a Comparison, best: &Rival<'a>) -> Conclusion<'a> {
+fn change<'a>(comparison: &'a Comparison, best: &Rival<'a>, offers: &[&Rival]) -> Conclusion<'a> {
     let command = act::under(best.row, comparison);
     let act = command.as_ref().map(|command| format!("To use it: `{command}`"));
+    let choice = format!("Use {}: {}.", best.row.title(), best.evidence());
     Conclusion {
         verdict: Verdict::Change,
         choice: Some(best.row),
-        text: format!("Use {}: {}.", best.row.title(), best.evidence()),
+        text: match offers.is_empty() {
+            true => choice,
+            false => format!("{choice} If one thing matters more: {}.", in_words(offers)),
+        },
         memory: fragmentation(comparison),
         next: [Some(about(comparison)), act].into_iter().flatten().collect::<Vec<String>>().join(" "),
         command,
     }
 }
 
+fn in_words(offers: &[&Rival]) -> String {
+    offers.iter().map(|rival| rival.offer()).collect::<Vec<String>>().join("; ")
+}
+
 fn depends<'a>(comparison: &'a Comparison, offers: &[&Rival]) -> Conclusion<'a> {
-    let words: Vec<String> = offers.iter().map(|rival| rival.offer()).collect();
     let commands = offers.iter().filter_map(|rival| act::under(rival.row, comparison));
     let commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
     Conclusion {
         verdict: Verdict::Depends,
         choice: comparison.system(),
-        text: format!("Keep the system's malloc unless one thing matters more: {}.", words.join("; ")),
+        text: format!("Keep the system's malloc unless one thing matters more: {}.", in_words(offers)),
         memory: fragmentation(comparison),
         next: format!("{} To use one of them: {}", about(comparison), commands.join(" or ")),
         command: None,
@@ -238,19 +244,20 @@ fn undecided<'a>(comparison: &'a Comparison, open: &[&Rival]) -> Conclusion<'a> 
     }
 }
 
-/// Of those that are better at the cost of the other figure: of the faster ones that of the least product of time and
-/// memory, the fastest if it is faster than that by more than a twentieth, and the smallest.
-fn offers<'r, 'a>(rivals: &'r [Rival<'a>]) -> Vec<&'r Rival<'a>> {
-    let offers = || rivals.iter().filter(|rival| rival.is_an_offer());
+/// Of the faster ones that of the least product of time and memory, the fastest if it is faster than that by more than a
+/// twentieth, and the smallest. Beside a `choice`, only those that gain more than it does by more than a twentieth.
+fn offers<'r, 'a>(rivals: &'r [Rival<'a>], choice: Option<&Rival>) -> Vec<&'r Rival<'a>> {
     let by_time = |a: &&Rival, b: &&Rival| a.time.median.total_cmp(&b.time.median);
     let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);
     let by_cost = |a: &&Rival, b: &&Rival| a.cost().total_cmp(&b.cost());
-    let faster = || offers().filter(|rival| rival.is_faster());
+    let faster = || {
+        let faster = rivals.iter().filter(|rival| rival.is_faster());
+        faster.filter(|rival| choice.is_none_or(|choice| rival.is_faster_than(choice)))
+    };
+    let smaller = rivals.iter().filter(|rival| rival.is_smaller());
+    let smallest = smaller.filter(|rival| choice.is_none_or(|choice| rival.is_smaller_than(choice))).min_by(by_memory);
     let cheapest = faster().min_by(by_cost);
-    let is_much_faster =
-        |rival: &&Rival| cheapest.is_some_and(|cheapest| rival.time.median < (1.0 - EQUAL) * cheapest.time.median);
-    let fastest = faster().min_by(by_time).filter(is_much_faster);
-    let smallest = offers().filter(|rival| rival.is_smaller()).min_by(by_memory);
+    let fastest = faster().min_by(by_time).filter(|rival| cheapest.is_some_and(|other| rival.is_faster_than(other)));
     let mut named: Vec<&Rival> = Vec::new();
     for rival in [cheapest, fastest, smallest].into_iter().flatten() {
         if !named.iter().any(|other| std::ptr::eq(*other, rival)) {

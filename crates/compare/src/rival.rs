@@ -108,9 +108,14 @@ impl Rival<'_> {
         (self.is_faster() && !self.may_be_larger()) || (self.is_smaller() && !self.may_be_slower())
     }
 
-    /// Shown to be better in one way; the other is worse, or may be.
-    pub fn is_an_offer(&self) -> bool {
-        !self.is_better() && (self.is_faster() || self.is_smaller())
+    /// Faster than another rival by more than a twentieth, as far as is known.
+    pub fn is_faster_than(&self, other: &Rival) -> bool {
+        self.time.median < (1.0 - EQUAL) * other.time.median
+    }
+
+    /// Smaller than another rival by more than a twentieth, as far as is known.
+    pub fn is_smaller_than(&self, other: &Rival) -> bool {
+        self.memory.median < (1.0 - EQUAL) * other.memory.median
     }
 
     /// Shown not to be better: in neither way by more than a twentieth, or worse in one.
