@@ -10,7 +10,7 @@ use super::background::Background;
 use super::pace::{Pace, Stage, comparisons};
 use super::recorded::{Recorded, curve};
 use super::row::{Kind, Round, Row, Sample, TimedRound};
-use super::start::Starter;
+use super::start::{Start, Starter};
 use super::subject::Subject;
 use heapwright_host::interruption::Interruption;
 use heapwright_real as real;
@@ -142,7 +142,7 @@ impl Rounds<'_> {
     fn round(&mut self, measured: &mut Measured, rng: &mut Rng, progress: &Progress) -> bool {
         let is_timed = self.course.latencies == Latencies::On && measured.rounds.is_multiple_of(TIMED_EVERY);
         let Some(runs) = self.run_all(Latencies::Off, rng, progress) else { return false };
-        if !self.start_programs() {
+        if !self.start_programs(&runs) {
             return false;
         }
         measured.rounds += 1;
@@ -176,19 +176,20 @@ impl Rounds<'_> {
         }
     }
 
-    /// Starts a program that does nothing under every subject; `false` when interrupted. A subject
+    /// Starts a program that does nothing under every subject that was run; `false` when interrupted. A subject
     /// under which it fails has a note, and is not run again.
-    fn start_programs(&mut self) -> bool {
+    fn start_programs(&mut self, runs: &[(usize, Run)]) -> bool {
         let Some(starter) = self.extras.starter.as_ref() else { return true };
-        for (row, subject) in self.rows.iter_mut().zip(self.subjects) {
+        for (at, run) in runs {
+            let row = &mut self.rows[*at];
             if self.until.came() {
                 return false;
             }
             if row.kind == Kind::NoOp || row.note.is_some() {
                 continue;
             }
-            match starter.start(&subject.allocator) {
-                Ok(start) => row.starts.push(start),
+            match starter.start(&self.subjects[*at].allocator) {
+                Ok(cpu_seconds) => row.starts.push(Start { cpu_seconds, peak_rss: run.start_rss }),
                 Err(_) if self.until.came() => return false,
                 Err(error) => row.fail(&error),
             }

@@ -1,5 +1,5 @@
-//! The cost of starting a program under an allocator: its library is loaded, and it prepares itself. Replays do not
-//! contain this, because they begin when it is done.
+//! The cost of starting a program under an allocator: its library is loaded, and it prepares itself. The time and the
+//! memory of replays do not contain this, because they begin when it is done.
 
 use std::ffi::OsString;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_allocators::launcher::{Launch, Launcher};
-use heapwright_bench::COUNT;
+use heapwright_bench::{COUNT, Spent};
 use heapwright_host::temporary::Folder;
 use heapwright_real::Script;
 use heapwright_recording::{Options, Printed, program};
@@ -26,12 +26,12 @@ const PAIRS: &str = "20000";
 /// Number of starts in a round, of a few milliseconds each.
 const STARTS: u32 = 3;
 
-/// What a program takes that starts, allocates and frees one block, and ends.
+/// What a program takes that starts, and allocates and frees one block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// Processor time in seconds.
+    /// Processor time in seconds, until it has ended.
     pub cpu_seconds: f64,
-    /// Peak resident bytes.
+    /// Resident bytes of a replay before its first call.
     pub peak_rss: u64,
 }
 
@@ -66,29 +66,28 @@ impl Starter {
         let options = Options { printed: Printed::Discarded, ..Options::usual(trace) };
         let recording = program(&command, &options).ok()?;
         let recorded = Recorded::of(&Script::compile(&recording.main().path).ok()?).peak()?;
-        Some(recorded.saturating_sub(self.run(&command, &Allocator::System).ok()?.peak_rss))
+        // The kernel counts it by approximation.
+        let peaks: Vec<f64> =
+            self.run(&command, &Allocator::System).ok()?.iter().map(|run| run.peak_kib as f64).collect();
+        Some(recorded.saturating_sub(median(&peaks)? as u64 * 1024))
     }
 
-    /// Starts a program that does nothing a few times under `allocator`; returns the least time, which nothing
-    /// disturbed, and the median of the memory, which the kernel counts by approximation.
+    /// Starts a program that does nothing a few times under `allocator`; returns the least processor time in seconds,
+    /// which nothing disturbed.
     ///
     /// # Errors
     /// When it does not start, or ends with an error.
-    pub fn start(&self, allocator: &Allocator) -> Result<Start> {
-        self.run(&self.command("1"), allocator)
+    pub fn start(&self, allocator: &Allocator) -> Result<f64> {
+        let least = self.run(&self.command("1"), allocator)?.iter().map(|run| run.cpu_us).min();
+        Ok(least.context("there was no start")? as f64 / 1e6)
     }
 
-    fn run(&self, command: &[OsString], allocator: &Allocator) -> Result<Start> {
+    fn run(&self, command: &[OsString], allocator: &Allocator) -> Result<Vec<Spent>> {
         let launch = Launch { command, settings: &[], times: STARTS, seconds: LIMIT };
         let quiet = |launcher: &mut std::process::Command| {
             launcher.stdin(Stdio::null()).stdout(Stdio::null());
         };
-        let spent =
-            self.launcher.run(&launch, allocator, quiet).context("a program that does nothing fails under it")?;
-        let time = spent.iter().map(|run| run.cpu_us).min().context("there was no start")?;
-        let memory = median(&spent.iter().map(|run| run.peak_kib as f64).collect::<Vec<f64>>());
-        let memory = memory.context("there was no start")?;
-        Ok(Start { cpu_seconds: time as f64 / 1e6, peak_rss: memory as u64 * 1024 })
+        self.launcher.run(&launch, allocator, quiet).context("a program that does nothing fails under it")
     }
 }
 
@@ -101,10 +100,9 @@ mod tests {
     #[test]
     fn starts_are_measured() {
         let starter = Starter::new().unwrap();
-        let [system, own] =
-            [Allocator::System, Allocator::Heapwright(policy::CACHED)].map(|it| starter.start(&it).unwrap());
-        assert!(system.cpu_seconds > 0.0 && system.peak_rss > 100 << 10, "{system:?}");
-        assert!(own.peak_rss > system.peak_rss / 2, "{own:?} {system:?}");
+        for allocator in [Allocator::System, Allocator::Heapwright(policy::CACHED)] {
+            assert!(starter.start(&allocator).unwrap() > 0.0);
+        }
         assert!(starter.recorder_bytes().is_some_and(|bytes| bytes < 4 << 20));
     }
 

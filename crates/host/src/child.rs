@@ -19,6 +19,8 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::own_memory::OwnMemory;
+
 /// The first argument of a child of this executable.
 const ENTRY: &str = "child";
 
@@ -73,28 +75,42 @@ pub fn to_json(value: &impl Serialize) -> Result<String> {
 ///
 /// `main` calls this before it parses arguments, so that a job under test starts with a heap that is almost unused.
 pub fn serve(jobs: &[Job]) -> Option<ExitCode> {
-    let mut arguments = env::args_os().skip(1);
-    if arguments.next()? != ENTRY {
-        return None;
-    }
-    let (name, task) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
-    drop(arguments);
-    Some(match perform(jobs, name, &task) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // The parent may have stopped reading.
-            let _ = writeln!(io::stderr(), "{error:#}");
-            ExitCode::FAILURE
-        }
-    })
+    let (name, task) = called()?;
+    let job = jobs.iter().find(|job| name == job.name);
+    drop(name);
+    let unknown = || format!("`{ENTRY}` is reserved for this command's own child processes");
+    let is_done = job.with_context(unknown).and_then(|job| perform(job, &task)).map_err(report).is_ok();
+    Some(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn perform(jobs: &[Job], name: OsString, task: &OsString) -> Result<()> {
-    let Some(job) = jobs.iter().find(|job| name == job.name) else {
-        bail!("`{ENTRY}` is reserved for this command's own child processes");
-    };
-    drop(name);
+/// Does the job that this process was started for, if it is `job`, and ends the process.
+///
+/// To be called by a constructor of the program, which runs before Rust prepares `main` and allocates for that. All
+/// that the job needs for itself is in `own`, the program's global allocator, so that malloc's heap is unused when it
+/// begins.
+pub fn serve_before_main(job: &Job, own: &OwnMemory) {
+    own.begin();
+    if let Some((name, task)) = called()
+        && name == job.name
+    {
+        process::exit(perform(job, &task).map_err(report).map_or(1, |()| 0));
+    }
+    own.end();
+}
+
+/// Returns the name of the job and the task of a child.
+fn called() -> Option<(OsString, OsString)> {
+    let mut arguments = env::args_os().skip(1);
+    (arguments.next()? == ENTRY).then(|| (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default()))
+}
+
+fn perform(job: &Job, task: &OsString) -> Result<()> {
     (job.perform)(task.to_str().context("the task is not UTF-8")?)
+}
+
+fn report(error: anyhow::Error) {
+    // The parent may have stopped reading.
+    let _ = writeln!(io::stderr(), "{error:#}");
 }
 
 /// The child's side: returns the task that the parent passed.

@@ -13,6 +13,7 @@ pub mod lazy;
 pub mod machine;
 pub mod memory;
 pub mod names;
+pub mod own_memory;
 pub mod parallel;
 pub mod process;
 pub mod shown_time;

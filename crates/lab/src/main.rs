@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use heapwright_host::child::{self, Job};
 use heapwright_host::interruption;
+use heapwright_host::own_memory::OwnMemory;
 use heapwright_host::threads::with_enough_stack;
 use heapwright_show::usage::{self, Misuse};
 
@@ -20,13 +21,24 @@ use crate::cli::Command;
 /// Exit code of a command that failed. (`run` has its own, distinct from those of programs.)
 const FAILED: u8 = 1;
 
-/// The jobs of child processes of this command.
-const JOBS: [Job; 4] = [
-    heapwright_real::worker::JOB,
-    heapwright_reproduce::child::JOB,
-    heapwright_workloads::worker::JOB,
-    heapwright_workloads::shared::worker::JOB,
-];
+/// The jobs of child processes of this command, apart from replays.
+const JOBS: [Job; 3] =
+    [heapwright_reproduce::child::JOB, heapwright_workloads::worker::JOB, heapwright_workloads::shared::worker::JOB];
+
+#[global_allocator]
+static OWN: OwnMemory = OwnMemory::new();
+
+/// The dynamic linker calls this before `main`.
+// SAFETY: the section is a list of functions of this type, by the convention of the System V ABI.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = begin_replay;
+
+/// Replays if this process was started for that: the heap under test has had no request before the first of the trace,
+/// as that of the recorded process.
+extern "C" fn begin_replay() {
+    child::serve_before_main(&heapwright_real::worker::JOB, &OWN);
+}
 
 /// Prints the help, the version or a usage error, and ends the process.
 fn end_with(error: &clap::Error) -> ! {

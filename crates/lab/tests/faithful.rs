@@ -1,4 +1,4 @@
-//! Real replay is faithful: the clock that the allocator sees, the lifetimes of threads, how far they run ahead of one
+//! Real replay is faithful: the state in which the allocator begins, the clock that it sees, the lifetimes of threads, how far they run ahead of one
 //! another, huge pages. A malloc that observes the worker process reports all of it.
 
 mod common;
@@ -84,6 +84,14 @@ fn with_pause(folder: &TempDir, known: Known) -> PathBuf {
             work(writer);
         }
     })
+}
+
+/// One block is allocated and freed, so that the allocator has prepared itself.
+#[test]
+fn the_heap_has_served_one_request_before_the_first_of_the_trace() {
+    let folder = TempDir::new().unwrap();
+    let Some((figures, _)) = observed(&folder, &trace(&folder, work), &[]) else { return };
+    assert_eq!(figures["earlier"], 1);
 }
 
 #[test]

@@ -91,6 +91,8 @@ pub struct Report {
     pub minor_faults: u64,
     pub major_faults: u64,
     pub refused: u64,
+    /// All that is resident before the first call, in bytes.
+    pub start_rss: u64,
     /// The kernel's high-water mark of resident memory, in bytes; 0 when it is not available.
     pub high_water: u64,
     /// Maximum of the bytes obtained from the system, by the allocator's own metadata; 0 when it cannot be read.

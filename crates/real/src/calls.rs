@@ -31,6 +31,12 @@ pub struct Calls {
 }
 
 impl Calls {
+    /// Allocates and frees a block, so that the allocator has prepared itself.
+    pub fn warm_up(&self) {
+        // SAFETY: these are the functions of malloc's family, and the block is freed once, or null.
+        unsafe { (self.free)((self.malloc)(16)) };
+    }
+
     /// Returns this process' own functions. They are called by address, so that the compiler makes no assumptions.
     ///
     /// # Errors

@@ -92,6 +92,9 @@ pub struct Run {
     pub peak_rss: u64,
     /// Mean of the resident memory over all events.
     pub average_rss: u64,
+    /// All that was resident before the first call, that of files and of the worker itself included. Differences
+    /// between allocators are what these take to start.
+    pub start_rss: u64,
     /// The kernel's high-water mark of the resident memory. It includes peaks between samples, but also pages of files,
     /// and on some kernels it lags behind by a few pages per processor.
     pub high_water: Option<u64>,
@@ -148,6 +151,7 @@ impl Run {
             cpu_seconds: report.processor_nanoseconds as f64 / 1e9,
             peak_rss: samples.iter().map(|sample| sample.rss).max().unwrap_or(0),
             average_rss: average(&samples, script.events()),
+            start_rss: report.start_rss,
             high_water: Some(report.high_water).filter(|&bytes| bytes > 0),
             faults: report.minor_faults + report.major_faults,
             major_faults: report.major_faults,

@@ -80,6 +80,7 @@ fn perform_script() -> Result<()> {
         unsafe { shown_time::show_to(own.malloc as *const () as *const c_void) }.context("cannot show a clock")?;
     }
     let compared = if is_no_op { 0 } else { u64::MAX };
+    calls.warm_up();
     let stage = Stage { calls, script, task };
     match task.payload {
         payload::NONE => stage.run(Untouched, &mut board.report),
@@ -174,6 +175,7 @@ fn perform<T: Performer>(
     read_at(script, task.first_mark(), &mut marks)?;
     let mut batches = batches(task, script, &marks)?;
     let mut pauses = Pauses::new(&marks);
+    report.start_rss = resident::whole()?;
     let mut sampler = Sampler::start(task)?;
     let mut clock = Clock::start();
     let faults = Faults::so_far();

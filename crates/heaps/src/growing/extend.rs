@@ -78,7 +78,7 @@ impl<P: Policy> GrowingHeap<P> {
     }
 
     fn extend_short_exactly(&mut self, short: usize) -> Result<(), Refused> {
-        let reach = Reach { end: self.region.committed(), short };
+        let reach = self.reach(self.region.committed(), short);
         self.metadata.reach(&self.design, reach)?;
         self.short = short;
         P::set_limit(&mut self.placement.engine, reach);
@@ -91,33 +91,39 @@ impl<P: Policy> GrowingHeap<P> {
         if end > most {
             return Err(Refused);
         }
-        let unit = self.unit();
-        let whole = |bytes: usize| bytes.checked_next_multiple_of(unit).unwrap_or(most).min(most);
+        let whole = |bytes: usize| self.whole_steps(bytes).min(most);
         let least = whole(end);
         let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
         let generous = whole(least.saturating_add(ahead));
         self.extend_exactly(before, generous, short).or_else(|Refused| self.extend_exactly(before, least, short))
     }
 
-    /// Returns the bytes of which the heap's memory is a multiple: whole pages, and whole steps of a heap that grows by
-    /// steps. The engine grows no further than the memory: elsewhere, a step that ends there would be too short, and
-    /// the free tail not what the rule makes of it.
-    pub(super) fn unit(&self) -> usize {
-        match self.design.rules.growth {
-            Growth::Pages(step) => {
-                let (step, page) = (step as usize, page_size());
-                let shared = 1usize << step.trailing_zeros().min(page.trailing_zeros());
-                step / shared * page
-            }
-            Growth::Fixed | Growth::Append | Growth::Extend => page_size(),
-        }
+    /// Returns `bytes` and what is missing to a whole step, of a heap that grows by steps, and then to a whole page.
+    pub(super) fn whole_steps(&self, bytes: usize) -> usize {
+        let whole = |bytes: usize, unit: usize| bytes.checked_next_multiple_of(unit).unwrap_or(self.design.capacity);
+        let steps = match self.design.rules.growth {
+            Growth::Pages(step) => whole(bytes, step as usize),
+            Growth::Fixed | Growth::Append | Growth::Extend => bytes,
+        };
+        whole(steps, page_size())
+    }
+
+    /// Returns how far the engine reaches where memory is committed up to `end`: to the end of a whole step, of a heap
+    /// that grows by steps, except at its capacity. A step that ended with the memory would be too short, and the free
+    /// tail not what the rule makes of it.
+    pub(super) fn reach(&self, end: usize, short: usize) -> Reach {
+        let end = match self.design.rules.growth {
+            Growth::Pages(step) if end < self.design.capacity => end - end % step as usize,
+            _ => end,
+        };
+        Reach { end, short }
     }
 
     /// Extends the heap from `before` to `end` bytes, whole pages. Where that is refused, nothing has changed but the
     /// memory of the metadata.
     fn extend_exactly(&mut self, before: usize, end: usize, short: Short) -> Result<(), Refused> {
         let short = if short == Short::ToTheEnd { end } else { self.short };
-        let reach = Reach { end, short };
+        let reach = self.reach(end, short);
         self.region.commit(end)?;
         let others = self.dirty.cover(end).and_then(|()| self.metadata.reach(&self.design, reach));
         if others.is_err() {
@@ -140,7 +146,7 @@ mod tests {
     /// Blocks of odd lengths, each longer than a step, so that memory is committed at each.
     #[test]
     fn a_heap_that_grows_by_steps_is_a_multiple_of_the_step() {
-        for step in [48, 4096, 12_288, 64 << 10, 3 << 20] {
+        for step in [48, 1008, 4096, 12_288, 64 << 10, 3 << 20, 100_000_016] {
             let settings = Settings { growth: Growth::Pages(step), ..Settings::default() };
             let mut heap = GrowingHeap::<crate::Chosen>::with(PolicyKind::Worst, &settings).unwrap();
             for length in (1..200).map(|number| number * 997) {

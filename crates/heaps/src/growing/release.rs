@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_os::page_size;
-use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed, Reach};
+use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed};
 
 use super::GrowingHeap;
 use crate::policy::Policy;
@@ -142,10 +142,10 @@ impl<P: Policy> GrowingHeap<P> {
     /// Time: proportional to the pages behind the last block that came to lie in holes since the last sweep.
     pub fn retract(&mut self, least: usize) -> usize {
         // A part of the wilderness stays.
-        let unit = self.unit();
-        let end = (self.placement.engine.top() / unit + 1).saturating_mul(unit);
+        let end = self.whole_steps(self.placement.engine.top() + 1);
+        let reach = self.reach(end, self.short);
         let is_worth_it = end.checked_add(least).is_some_and(|enough| enough <= self.region.committed());
-        if !is_worth_it || !P::retract(&mut self.placement.engine, end) {
+        if !is_worth_it || !P::retract(&mut self.placement.engine, reach.end) {
             return 0;
         }
         // SAFETY: no block reaches above the top.
@@ -153,7 +153,7 @@ impl<P: Policy> GrowingHeap<P> {
         if bytes != 0 {
             self.dirty.forget_from(end / page_size());
             // The heap reached further until now, so that the metadata is mapped and the marks cover it.
-            P::set_limit(&mut self.placement.engine, Reach { end, short: self.short });
+            P::set_limit(&mut self.placement.engine, reach);
         }
         bytes
     }

@@ -1,4 +1,4 @@
-/* glibc's malloc that observes the process in which it serves: the time that clocks show, threads, live bytes. At the end of the
+/* glibc's malloc that observes the process in which it serves: the time that clocks show, threads, live bytes, requests. At the end of the
    process it writes what it has observed to the file that OBSERVED_REPORT names. */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -17,7 +17,7 @@ extern void __libc_free(void *);
 
 enum { BLOCK = 4096, NEAR = 64, WORK = 123 };
 
-static atomic_long live, most_live, threads, most_threads, purges, rounds, backwards;
+static atomic_long live, most_live, threads, most_threads, purges, rounds, backwards, earlier;
 static long first_second, first_time, first_day, first_own;
 static _Atomic long last_free, latest;
 static pthread_key_t key;
@@ -95,6 +95,7 @@ void *malloc(size_t size)
 {
     if (size == WORK)
         announce_work();
+    earlier += !has_work;
     count_thread();
     look_at_clock();
     void *block = __libc_malloc(size);
@@ -114,8 +115,18 @@ void free(void *block)
     last_free = milliseconds(CLOCK_MONOTONIC);
 }
 
-void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
-void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
+void *calloc(size_t count, size_t size)
+{
+    earlier += !has_work;
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size)
+{
+    earlier += !has_work;
+    return __libc_realloc(block, size);
+}
+
 void *memalign(size_t align, size_t size) { return __libc_memalign(align, size); }
 
 #ifdef BACKGROUND
@@ -160,7 +171,7 @@ __attribute__((destructor)) static void end(void)
     if (report == NULL)
         return;
     fprintf(report, "purges %ld\nrounds %ld\nbackwards %ld\n", purges, rounds, backwards);
-    fprintf(report, "threads %ld\nlive %ld\n", most_threads, most_live);
+    fprintf(report, "threads %ld\nlive %ld\nearlier %ld\n", most_threads, most_live, earlier);
     fprintf(report, "clock_gettime %ld\n", milliseconds(CLOCK_REALTIME) / 1000 - first_second);
     fprintf(report, "time %ld\ngettimeofday %ld\n", (long)time(NULL) - first_time, day() - first_day);
     fprintf(report, "processor %ld\n", (milliseconds(CLOCK_PROCESS_CPUTIME_ID) - first_own) / 1000);
