@@ -78,11 +78,16 @@ impl Comparison {
         if self.are_calls_alike() {
             return None;
         }
+        let replayed = self.replayed_malloc_seconds()?;
+        let without_faults = self.replayed_without_faults().filter(|&seconds| seconds < replayed);
+        let without_faults =
+            without_faults.map(|seconds| format!(" ({} without page faults)", number::seconds(seconds)));
         let why = format!(
-            "malloc and free took {} when this was recorded, and {} in the replay of the system's malloc, which is not \
+            "malloc and free took {} when this was recorded, and {}{} in the replay of the system's malloc, which is not \
              within {} to {} times",
             number::seconds(self.recorded.malloc_seconds?),
-            number::seconds(self.replayed_malloc_seconds()?),
+            number::seconds(replayed),
+            without_faults.unwrap_or_default(),
             1.0 / ALIKE[1],
             1.0 / ALIKE[0],
         );

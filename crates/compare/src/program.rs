@@ -3,11 +3,12 @@
 
 use super::comparison::Comparison;
 use super::metric::Metric;
-use super::row::{Kind, Row, Start};
+use super::row::{Kind, Round, Row, Start};
 use heapwright_stats::{Estimate, median, paired_ratios};
 use serde::{Deserialize, Serialize};
 
-/// The least and the greatest ratio of the recorded time of calls to the replayed one with which times are predicted.
+/// The least ratio of the recorded time of calls to the replayed one without page faults, and the greatest to that with
+/// them, with which times are predicted: some of the faults of a replay are those of its calls, others of touching blocks.
 pub const ALIKE: [f64; 2] = [0.25, 4.0];
 
 /// The share of malloc and free in the program's processor time up to which that ratio does not matter.
@@ -64,9 +65,13 @@ impl Comparison {
     /// Returns whether the recorded calls took about as long as those of replays of the system's malloc, or are a small
     /// part of the program's time. True where one of them is not known.
     pub fn are_calls_alike(&self) -> bool {
-        let ratio = || Some(self.recorded.malloc_seconds? / self.replayed_malloc_seconds()?);
         let is_small = self.recorded.malloc_share().is_some_and(|share| share <= SMALL);
-        is_small || ratio().is_none_or(|ratio| (ALIKE[0]..=ALIKE[1]).contains(&ratio))
+        let both = self.recorded.malloc_seconds.zip(self.replayed_malloc_seconds());
+        let are_alike = |(recorded, replayed): (f64, f64)| {
+            let without_faults = self.replayed_without_faults().unwrap_or(replayed);
+            recorded >= ALIKE[0] * without_faults && recorded <= ALIKE[1] * replayed
+        };
+        is_small || both.is_none_or(are_alike)
     }
 
     /// Returns the share of malloc and free in the program's processor time: by the recorded calls that were timed, or
@@ -79,10 +84,20 @@ impl Comparison {
     /// Returns the processor time of replays of the system's malloc, net of the harness: that of the calls, and of
     /// touching the blocks.
     pub fn replayed_malloc_seconds(&self) -> Option<f64> {
+        self.net_of_harness(|_| 0.0).filter(|&seconds| seconds > 0.0)
+    }
+
+    /// Returns the same without page faults, which are those of the calls and of touching the blocks; at least 0.
+    pub fn replayed_without_faults(&self) -> Option<f64> {
+        Some(self.net_of_harness(|round| round.faults as f64 * round.fault_seconds)?.max(0.0))
+    }
+
+    /// Returns the processor time of replays of the system's malloc without that of the harness and `others`.
+    fn net_of_harness(&self, others: fn(&Round) -> f64) -> Option<f64> {
         let harness = self.rows.iter().find(|row| row.kind == Kind::NoOp)?;
         let pairs = self.system()?.rounds.iter().zip(&harness.rounds);
-        let net: Vec<f64> = pairs.map(|(system, harness)| system.cpu_seconds - harness.cpu_seconds).collect();
-        median(&net).filter(|&seconds| seconds > 0.0)
+        let net = pairs.map(|(system, harness)| system.cpu_seconds - harness.cpu_seconds - others(system));
+        median(&net.collect::<Vec<f64>>())
     }
 
     /// Processor time: the recorded one, plus the difference of the replays, plus that of the starts.
@@ -180,6 +195,21 @@ mod tests {
         near(at(2.0), 4.0 - 0.4);
         near(at(0.25), 4.0 - 0.4);
         assert_eq!((at(0.24), at(4.1)), (None, None));
+    }
+
+    #[test]
+    fn page_faults_of_a_replay_are_no_calls() {
+        let at = |fault_seconds| {
+            let mut comparison = comparison(Recorded { malloc_seconds: Some(0.21), ..recorded() });
+            let rounds = comparison.rows.iter_mut().flat_map(|row| &mut row.rounds);
+            rounds.for_each(|round| (round.faults, round.fault_seconds) = (1000, fault_seconds));
+            comparison.settle();
+            figure(&comparison, "mine", Metric::ProgramTime)
+        };
+        // Of the second that the replays take, 0.15 s are faults, or 0.17 s, or all of it.
+        assert_eq!((at(0.0), at(0.15e-3)), (None, None));
+        near(at(0.17e-3), 4.0 - 0.4);
+        near(at(2e-3), 4.0 - 0.4);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::comparison::{Comparison, Recommendation, Verdict};
 use super::confirm::ProgramRun;
 use super::fragmentation::fragmentation;
 use super::pace::comparisons;
-use super::rival::{MOST_NOISE, Rival};
+use super::rival::{MOST_NOISE, PREDICTED, Rival};
 use super::row::Row;
 use heapwright_show::number::counted;
 use heapwright_stats::{FEWEST, fewest_for};
@@ -230,7 +230,10 @@ fn undecided<'a>(comparison: &'a Comparison, open: &[&Rival]) -> Conclusion<'a> 
     let question = format!("whether {}{more} would be better", listed.join(", "));
     let (why, next) = match open.iter().all(|rival| rival.is_beyond_predictions()) {
         true => {
-            let why = format!("predictions of time, which may be wrong by a tenth, do not decide {question}");
+            let why = format!(
+                "predictions of time, which may be wrong by {} %, do not decide {question}",
+                percent(PREDICTED)
+            );
             (why, comparison.to_measure_the_program())
         }
         false => {

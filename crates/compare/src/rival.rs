@@ -15,7 +15,7 @@ const LEAST: f64 = 0.02;
 pub const MOST_NOISE: f64 = 0.10;
 
 /// Predictions of the program's time may be wrong by this share (docs/truth.md): one that promises less is no reason.
-const PREDICTED: f64 = 0.10;
+pub const PREDICTED: f64 = 0.07;
 
 /// A difference in memory below this number of bytes does not count.
 const LEAST_BYTES: f64 = 256.0 * 1024.0;
@@ -86,7 +86,7 @@ fn is_open(row: &Row, system: &Row) -> bool {
 }
 
 impl Rival<'_> {
-    /// Shown to be faster, and by more than a twentieth as far as is known; as far as is predicted, by a tenth.
+    /// Shown to be faster, and by more than a twentieth as far as is known; as far as is predicted, by [`PREDICTED`].
     pub fn is_faster(&self) -> bool {
         let least = if self.basis.time == Evidence::Prediction { PREDICTED } else { EQUAL };
         is_less(self.time, self.noise[0]) && self.time.median < 1.0 - least

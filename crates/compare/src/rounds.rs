@@ -264,8 +264,8 @@ fn samples(run: &Run) -> Vec<Sample> {
 
 impl Round {
     fn of(run: &Run) -> Round {
-        let Run { seconds, cpu_seconds, peak_rss, average_rss, faults, .. } = *run;
-        Round { seconds, cpu_seconds, peak_rss, average_rss, faults, rise: None }
+        let Run { seconds, cpu_seconds, peak_rss, average_rss, faults, fault_seconds, .. } = *run;
+        Round { seconds, cpu_seconds, peak_rss, average_rss, faults, fault_seconds, rise: None }
     }
 }
 

@@ -141,6 +141,9 @@ pub struct Round {
     pub average_rss: u64,
     /// Page faults.
     pub faults: u64,
+    /// The processor time of a page fault for memory that is written to for the first time.
+    #[serde(default)]
+    pub fault_seconds: f64,
     /// By how many bytes the peak of the program's memory is higher with this heap than with that of the system's
     /// malloc in the same round, libraries left out.
     #[serde(default)]

@@ -128,6 +128,7 @@ impl Synthetic {
                 peak_rss: (memory * self.peak) as u64,
                 average_rss: (memory * self.peak / 2.0) as u64,
                 faults: 100,
+                fault_seconds: 0.0,
                 rise: Some(((memory - 1.0) * self.peak) as i64),
             }
         };

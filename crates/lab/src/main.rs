@@ -21,9 +21,14 @@ use crate::cli::Command;
 /// Exit code of a command that failed. (`run` has its own, distinct from those of programs.)
 const FAILED: u8 = 1;
 
-/// The jobs of child processes of this command, apart from replays.
-const JOBS: [Job; 3] =
-    [heapwright_reproduce::child::JOB, heapwright_workloads::worker::JOB, heapwright_workloads::shared::worker::JOB];
+/// The jobs of child processes of this command. A replay begins before `main`, if the C library passes arguments to
+/// constructors.
+const JOBS: [Job; 4] = [
+    heapwright_real::worker::JOB,
+    heapwright_reproduce::child::JOB,
+    heapwright_workloads::worker::JOB,
+    heapwright_workloads::shared::worker::JOB,
+];
 
 #[global_allocator]
 static OWN: OwnMemory = OwnMemory::new();

@@ -36,10 +36,43 @@ pub fn object_at<R>(address: usize, read: impl FnOnce(Object<'_>) -> R) -> Optio
 }
 
 /// Whether two addresses lie in the same object. `false` when an address lies in none.
+///
+/// Time: proportional to the number of objects. ([`object_at`] also looks at all symbols of its object.)
 #[must_use]
 pub fn are_in_one_object(one: *const c_void, other: *const c_void) -> bool {
-    let base_of = |address: *const c_void| object_at(address.addr(), |object| object.base);
-    base_of(one).is_some_and(|base| base_of(other) == Some(base))
+    let mut pair = Pair { addresses: [one.addr(), other.addr()], are_in_one: false };
+    // SAFETY: the function has the type that is called, and is passed this pair, which lives longer than the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut pair).cast()) };
+    pair.are_in_one
+}
+
+/// Two addresses, and whether one object contains both.
+struct Pair {
+    addresses: [usize; 2],
+    are_in_one: bool,
+}
+
+/// Looks for both addresses of a pair in an object; returns 0 where the search goes on.
+///
+/// # Safety
+/// `object` describes an object, and `pair` is a [`Pair`] that nobody else uses.
+unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, pair: *mut c_void) -> i32 {
+    // SAFETY: as this function requires; the linker's description has that many headers.
+    let (base, headers, pair) = unsafe {
+        let libc::dl_phdr_info { dlpi_addr: base, dlpi_phdr: first, dlpi_phnum: count, .. } = *object;
+        let headers: &[libc::Elf64_Phdr] =
+            if first.is_null() { &[] } else { core::slice::from_raw_parts(first, usize::from(count)) };
+        (base as usize, headers, &mut *pair.cast::<Pair>())
+    };
+    let has = |address: usize| {
+        headers.iter().any(|header| {
+            let start = base.wrapping_add(header.p_vaddr as usize);
+            header.p_type == libc::PT_LOAD && address.wrapping_sub(start) < header.p_memsz as usize
+        })
+    };
+    let [one, other] = pair.addresses.map(has);
+    pair.are_in_one = one && other;
+    i32::from(one || other)
 }
 
 /// Returns the address of the function or variable of this name in the objects after the caller's own in the linker's

@@ -91,6 +91,8 @@ pub struct Report {
     pub minor_faults: u64,
     pub major_faults: u64,
     pub refused: u64,
+    /// The processor time of a page fault, in nanoseconds.
+    pub fault_nanoseconds: f64,
     /// All that is resident before the first call, in bytes.
     pub start_rss: u64,
     /// The kernel's high-water mark of resident memory, in bytes; 0 when it is not available.

@@ -100,6 +100,8 @@ pub struct Run {
     pub high_water: Option<u64>,
     /// Page faults.
     pub faults: u64,
+    /// The processor time of a page fault for memory that is written to for the first time, measured before the run.
+    pub fault_seconds: f64,
     /// Page faults that read from a disk.
     pub major_faults: u64,
     /// Latency of all calls, when they were timed.
@@ -154,6 +156,7 @@ impl Run {
             start_rss: report.start_rss,
             high_water: Some(report.high_water).filter(|&bytes| bytes > 0),
             faults: report.minor_faults + report.major_faults,
+            fault_seconds: report.fault_nanoseconds / 1e9,
             major_faults: report.major_faults,
             latency: latency(&all),
             allocations: latency(allocations),

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result};
+use heapwright_host::clock::processor_duration;
 use heapwright_host::lazy::Lazy;
 
 /// The file in which the kernel reports resident memory.
@@ -107,6 +108,25 @@ pub fn whole() -> Result<u64> {
     sum_of(read(&rollup, &mut buffer)?, &[b"\nRss:"]).context("/proc does not tell how much memory is resident")
 }
 
+/// Returns the processor time of a page fault for memory that is written to for the first time, in nanoseconds: the
+/// median of some, which a disturbance does not change.
+///
+/// # Errors
+/// When there is no memory for that.
+pub fn fault_nanoseconds() -> Result<f64> {
+    const PARTS: usize = 15;
+    const PAGES: usize = 32;
+    let page = heapwright_os::page_size();
+    let mut memory = Lazy::<u8>::zeroed(PARTS * PAGES * page)?;
+    let mut times = [0.0; PARTS];
+    for (time, part) in times.iter_mut().zip(memory.chunks_mut(PAGES * page)) {
+        let before = processor_duration();
+        part.iter_mut().step_by(page).for_each(|byte| *std::hint::black_box(byte) = 1);
+        *time = (processor_duration() - before).as_nanos() as f64 / PAGES as f64;
+    }
+    Ok(*times.select_nth_unstable_by(PARTS / 2, f64::total_cmp).1)
+}
+
 fn open_statm() -> Result<File> {
     File::open("/proc/self/statm").context("/proc does not tell how much memory is resident")
 }
@@ -205,6 +225,12 @@ mod tests {
             let after = resident.bytes().unwrap();
             assert!(after - before >= least && after - before < 48 << 20, "{before} {after} {}", held.len());
         }
+    }
+
+    #[test]
+    fn a_page_fault_takes_some_time() {
+        let nanoseconds = fault_nanoseconds().unwrap();
+        assert!((20.0..1e6).contains(&nanoseconds), "{nanoseconds}");
     }
 
     #[test]

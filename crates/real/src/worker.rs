@@ -175,6 +175,7 @@ fn perform<T: Performer>(
     read_at(script, task.first_mark(), &mut marks)?;
     let mut batches = batches(task, script, &marks)?;
     let mut pauses = Pauses::new(&marks);
+    report.fault_nanoseconds = resident::fault_nanoseconds()?;
     report.start_rss = resident::whole()?;
     let mut sampler = Sampler::start(task)?;
     let mut clock = Clock::start();

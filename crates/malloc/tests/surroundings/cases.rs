@@ -9,6 +9,7 @@ use super::heap::{Heap, OURS};
 /// The heap of bars that are the default's: the others keep more by design.
 const DEFAULT: &[Heap] = &[Cached];
 
+const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// A workspace file that is long enough to be sorted.
@@ -160,6 +161,15 @@ pub const CASES: &[Case] = &[
         holds: "the core of a process with few blocks has them all and is at most 8 MiB long",
         program: Compiled("footprint.c", &["core"]),
         bound: AtMost(8 * MIB),
+        today: &[],
+        ..EXERCISE
+    },
+    Case {
+        name: "little_resident_memory",
+        holds: "a program that has allocated a single block has at most 320 KiB more in memory than under glibc",
+        program: Compiled("footprint.c", &["start"]),
+        bound: OverSystem(320 * KIB),
+        heaps: DEFAULT,
         today: &[],
         ..EXERCISE
     },
