@@ -276,6 +276,20 @@ fn rules() -> Vec<Rule> {
             &["predictions of time, which may be wrong by 7 %, do not decide whether fast (time 0.94 to 0.94)"],
         ),
         (
+            "the program: a prediction of four percent is not equality",
+            beside([row("fast", 0.84, 1.0)]).recorded(PROGRAM).build(),
+            Unknown,
+            None,
+            &["predictions of time, which may be wrong by 7 %, do not decide whether fast (time 0.96 to 0.96)"],
+        ),
+        (
+            "the program: one of a percent is",
+            beside([row("fast", 0.96, 1.0)]).recorded(PROGRAM).build(),
+            Keep,
+            Some("system"),
+            &["no more than 5 %"],
+        ),
+        (
             "the program: half as much heap again is a price",
             beside([row("fast", 0.5, 1.5)]).recorded(PROGRAM).build(),
             Depends,
