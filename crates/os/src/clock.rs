@@ -41,9 +41,10 @@ pub(crate) fn nanoseconds_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let function =
         if IS_GENUINE.load(Ordering::Relaxed) { Some(libc::clock_gettime as ClockGettime) } else { function() };
-    // SAFETY: both write to a local variable only.
     match function {
+        // SAFETY: the function writes to a local variable only.
         Some(function) => unsafe { function(clock, &raw mut time) },
+        // SAFETY: as above.
         None => unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) as i32 },
     };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
