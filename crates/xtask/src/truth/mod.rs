@@ -83,10 +83,10 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask truth                             all programs, in 20 minutes; writes docs/truth.md
+  cargo xtask truth                             all programs, in 25 minutes; writes docs/truth.md
   cargo xtask truth --only jq,perl --keep /tmp/try --page /tmp/try/truth.md
   cargo xtask truth --confirmed                 judges verdicts with --confirm, too
-  cargo xtask truth --against-itself 200        the system's malloc against itself, in half an hour
+  cargo xtask truth --against-itself 200        the system's malloc against itself, in two hours
   cargo xtask truth --from target/truth         writes the page again
 
 Exit code: 0 when the page is written, 1 when a program failed, 130 after Ctrl-C.";
