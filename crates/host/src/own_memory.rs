@@ -12,7 +12,7 @@ const LENGTH: usize = 1 << 20;
 pub struct OwnMemory {
     area: Area,
     is_begun: AtomicBool,
-    /// The bytes at the front of the area that are taken; may be more than there are.
+    /// The bytes at the front of the area that are taken.
     taken: AtomicUsize,
 }
 
