@@ -83,8 +83,8 @@ impl Comparison {
         let without_faults =
             without_faults.map(|seconds| format!(" ({} without page faults)", number::seconds(seconds)));
         let why = format!(
-            "malloc and free took {} when this was recorded, and {}{} in the replay of the system's malloc, which is not \
-             within {} to {} times",
+            "malloc and free took {} when this was recorded, and {}{} in the replay of the system's malloc, which is \
+             not within {} to {} times",
             number::seconds(self.recorded.malloc_seconds?),
             number::seconds(replayed),
             without_faults.unwrap_or_default(),

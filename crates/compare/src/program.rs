@@ -7,8 +7,9 @@ use super::row::{Kind, Round, Row, Start};
 use heapwright_stats::{Estimate, median, paired_ratios};
 use serde::{Deserialize, Serialize};
 
-/// The least ratio of the recorded time of calls to the replayed one without page faults, and the greatest to that with
-/// them, with which times are predicted: some of the faults of a replay are those of its calls, others of touching blocks.
+/// The least ratio of the recorded time of calls to the replayed one without page faults, and the greatest ratio to the
+/// replayed time with them, with which times are predicted. Some page faults of a replay happen in its calls, others
+/// when it touches blocks.
 pub const ALIKE: [f64; 2] = [0.25, 4.0];
 
 /// The share of malloc and free in the program's processor time up to which that ratio does not matter.

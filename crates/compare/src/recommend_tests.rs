@@ -97,18 +97,18 @@ fn rules() -> Vec<Rule> {
             &["Use small"],
         ),
         (
-            "who trades more is named beside the choice, with the price first",
+            "an allocator that gains more at a price is named beside the choice, with the price first",
             beside([row("free", 0.85, 1.0), row("trade", 0.6, 1.3), row("small", 1.4, 0.6)]).build(),
             Change,
             Some("free"),
             &[
                 "Use free: 15 % less",
                 " If one thing matters more: at 1.30 times the system's memory, trade takes 40 % less time in malloc",
-                "; at 40 % more time in malloc and free than the system's (95 % interval 39 to 41), small takes 0.60 times",
+                "; at 40 % more time in malloc and free than the system's (95 % interval 39 to 41), small takes 0.60",
             ],
         ),
         (
-            "who trades without gaining more than the choice is not named",
+            "an allocator that gains no more than the choice is not named",
             beside([row("free", 0.62, 1.0), row("trade", 0.6, 1.3)]).build(),
             Change,
             Some("free"),

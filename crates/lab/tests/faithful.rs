@@ -1,5 +1,5 @@
-//! Real replay is faithful: the state in which the allocator begins, the clock that it sees, the lifetimes of threads, how far they run ahead of one
-//! another, huge pages. A malloc that observes the worker process reports all of it.
+//! Real replay is faithful: the state in which the allocator begins, the clock that it reads, the lifetimes of threads,
+//! how far they run ahead of one another, huge pages. A malloc that observes the worker process reports all of it.
 
 mod common;
 

@@ -52,10 +52,10 @@ struct Pair {
     are_in_one: bool,
 }
 
-/// Looks for both addresses of a pair in an object; returns 0 where the search goes on.
+/// Compares both addresses of a pair with an object; returns 0 when neither lies in it, so that the search goes on.
 ///
 /// # Safety
-/// `object` describes an object, and `pair` is a [`Pair`] that nobody else uses.
+/// `object` describes an object, and `pair` is a [`Pair`] that is not used elsewhere meanwhile.
 unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, pair: *mut c_void) -> i32 {
     // SAFETY: as this function requires; the linker's description has that many headers.
     let (base, headers, pair) = unsafe {

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use crate::classes::class_of;
 
-    /// Lets a list overflow as often as it takes for its capacity to stay; returns how many blocks the last time flushes.
+    /// Lets a list overflow until its capacity stays; returns the number of blocks that the last overflow flushes.
     fn flushed_in_the_end(size: usize) -> u32 {
         let class = class_of(size);
         let mut list = FreeList::new(class);

@@ -61,7 +61,7 @@ impl Registry {
         let tenancy = heap.tenancy();
         tenancy.thread.store(thread_id(), Relaxed);
         tenancy.generation.set(self.generation);
-        // Nobody visits an only heap, so that a small program need not find out how to read the clock.
+        // The only heap has no visitors, and reading the clock for the first time costs a small program 128 KiB.
         if self.made > 1 {
             heap.record_adoption();
         }
