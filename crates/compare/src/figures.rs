@@ -68,7 +68,7 @@ impl Comparison {
         if !matches!(row.kind, Kind::Policy | Kind::Allocator) {
             return 0.0;
         }
-        let bytes = |row| median_start(row, |start| start.peak_rss as f64);
+        let bytes = |row| median_start(row, |start| start.rss as f64);
         let both = bytes(row).zip(self.system().and_then(bytes));
         both.map_or(0.0, |(own, system)| own - system)
     }
@@ -147,7 +147,7 @@ mod tests {
         let peak = |comparison: &Comparison, name: &str| comparison.row(name).unwrap().median(Metric::Peak).unwrap();
         let (early, late) = (peak(&comparison, "early"), peak(&comparison, "late"));
         let at = comparison.rows.iter().position(|row| row.name == "early").unwrap();
-        comparison.rows[at].starts.iter_mut().for_each(|start| start.peak_rss += 3 << 20);
+        comparison.rows[at].starts.iter_mut().for_each(|start| start.rss += 3 << 20);
         comparison.settle();
         assert_eq!(peak(&comparison, "early"), early + 3.0 * f64::from(1 << 20));
         assert_eq!(peak(&comparison, "late"), late);

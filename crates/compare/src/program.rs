@@ -117,7 +117,7 @@ impl Comparison {
     /// Peak: the recorded one, plus the rise by the curves of the heaps, plus the difference of the starts.
     fn peaks(&self, row: &Row) -> Option<Vec<f64>> {
         let recorded = self.recorded.peak()? as f64;
-        let start = |row| median_start(row, |start| start.peak_rss as f64);
+        let start = |row| median_start(row, |start| start.rss as f64);
         let start = start(row)? - start(self.system()?)?;
         let rises = row.rounds.iter().map(|round| round.rise);
         rises.map(|rise| Some((recorded + rise? as f64 + start).max(0.0))).collect()
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn differences_of_replays_and_starts_are_added() {
         let mut comparison = comparison(recorded());
-        comparison.rows[1].starts = vec![Start { cpu_seconds: 0.101, peak_rss: 5 * MIB }; 12];
+        comparison.rows[1].starts = vec![Start { cpu_seconds: 0.101, rss: 5 * MIB }; 12];
         comparison.settle();
         near(figure(&comparison, "mine", Metric::ProgramTime), 4.0 - 0.4 + 0.1);
         near(figure(&comparison, "mine", Metric::ProgramPeak), (103 * MIB) as f64 + 16e6);

@@ -189,7 +189,7 @@ impl Rounds<'_> {
                 continue;
             }
             match starter.start(&self.subjects[*at].allocator) {
-                Ok(cpu_seconds) => row.starts.push(Start { cpu_seconds, peak_rss: run.start_rss }),
+                Ok(cpu_seconds) => row.starts.push(Start { cpu_seconds, rss: run.start_rss }),
                 Err(_) if self.until.came() => return false,
                 Err(error) => row.fail(&error),
             }

@@ -31,8 +31,9 @@ const STARTS: u32 = 3;
 pub struct Start {
     /// Processor time in seconds, until it has ended.
     pub cpu_seconds: f64,
-    /// Resident bytes of a replay before its first call.
-    pub peak_rss: u64,
+    /// Resident bytes of a replay before its first call, files included.
+    #[serde(alias = "peak_rss")]
+    pub rss: u64,
 }
 
 /// Starts the program that does nothing.

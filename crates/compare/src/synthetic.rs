@@ -134,7 +134,7 @@ impl Synthetic {
         };
         Row {
             rounds: (0..self.rounds).map(round).collect(),
-            starts: vec![Start { cpu_seconds: 0.001, peak_rss: 2 << 20 }; self.rounds as usize],
+            starts: vec![Start { cpu_seconds: 0.001, rss: 2 << 20 }; self.rounds as usize],
             refused: Some(0),
             ..Row::new(name, kind)
         }

@@ -1,6 +1,6 @@
 /* Prints what a process takes that has hardly allocated anything, in bytes.
  *
- *   footprint start       resident memory of a program that has allocated a single block, counted page by page
+ *   footprint code        resident code of the library of malloc, in a program that has allocated a single block
  *   footprint data        VmData
  *   footprint resident    resident memory
  *   footprint locked      resident memory after mlockall(MCL_CURRENT | MCL_FUTURE) and one malloc
@@ -9,6 +9,7 @@
  *                         where the system keeps no core files
  *   footprint thp         resident memory, if the system has huge pages for mappings that ask for them */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -35,11 +36,10 @@ static void use_a_little(void)
     for (size_t i = 0; i < 100; i += 2) free(blocks[i]);
 }
 
-/* Returns the bytes that a line of a file of /proc tells; the file is there. */
-static unsigned long bytes_in(const char *path, const char *name)
+static unsigned long status_bytes(const char *name)
 {
     static char text[8192];
-    int file = open(path, O_RDONLY);
+    int file = open("/proc/self/status", O_RDONLY);
     CHECK(file >= 0 && read(file, text, sizeof text - 1) > 0);
     close(file);
     const char *line = strstr(text, name);
@@ -47,7 +47,19 @@ static unsigned long bytes_in(const char *path, const char *name)
     return strtoul(line + strlen(name), NULL, 10) << 10;
 }
 
-static unsigned long status_bytes(const char *name) { return bytes_in("/proc/self/status", name); }
+/* Returns the resident bytes of the mapping in which malloc lies. */
+static unsigned long resident_code(FILE *mappings)
+{
+    char line[512];
+    unsigned long from, to, kib, code = (unsigned long)dlsym(RTLD_DEFAULT, "malloc");
+    int is_it = 0;
+    while (fgets(line, sizeof line, mappings)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) is_it = from <= code && code < to;
+        if (is_it && sscanf(line, "Rss: %lu", &kib) == 1) return kib << 10;
+    }
+    CHECK(!"a mapping of malloc");
+    return 0;
+}
 
 static void *use_in_thread(void *unused)
 {
@@ -185,13 +197,13 @@ int main(int argc, char **argv)
         puts("skipped: this system has no transparent huge pages");
         return SKIPPED;
     }
-    if (!strcmp(what, "start") && access("/proc/self/smaps_rollup", R_OK) != 0) {
-        puts("skipped: this system does not count resident memory page by page");
-        return SKIPPED;
-    }
-    if (!strcmp(what, "start")) {
-        free(malloc(100));
-        figure = bytes_in("/proc/self/smaps_rollup", "Rss:");
+    if (!strcmp(what, "code")) {
+        FILE *mappings = fopen("/proc/self/smaps", "r");
+        if (!mappings) {
+            puts("skipped: this system does not count resident memory by mapping");
+            return SKIPPED;
+        }
+        figure = resident_code(mappings);
     } else if (!strcmp(what, "data")) {
         use_a_little();
         figure = status_bytes("VmData:");
