@@ -143,16 +143,25 @@ mod tests {
     use super::*;
     use crate::growing::Settings;
 
-    /// Blocks of odd lengths, each longer than a step, so that memory is committed at each.
+    /// Blocks of odd lengths, many of them longer than a step, so that memory is committed again and again. Then what
+    /// they took is given back, and a block needs nearly all of the page that stays.
     #[test]
     fn a_heap_that_grows_by_steps_is_a_multiple_of_the_step() {
         for step in [48, 1008, 4096, 12_288, 64 << 10, 3 << 20, 100_000_016] {
             let settings = Settings { growth: Growth::Pages(step), ..Settings::default() };
             let mut heap = GrowingHeap::<crate::Chosen>::with(PolicyKind::Worst, &settings).unwrap();
-            for length in (1..200).map(|number| number * 997) {
-                heap.allocate(Layout::from_size_align(length, 1).unwrap()).unwrap();
+            let allocate = |heap: &mut GrowingHeap<crate::Chosen>, length| {
+                let block = heap.allocate(Layout::from_size_align(length, 1).unwrap()).unwrap();
                 assert!(heap.heap_size().is_multiple_of(step as usize), "{} with {step}", heap.heap_size());
+                block
+            };
+            let lengths: [usize; 199] = core::array::from_fn(|number| (number + 1) * 997);
+            for block in lengths.map(|length| allocate(&mut heap, length)) {
+                // SAFETY: the block is this heap's, and not used any more.
+                unsafe { heap.deallocate_unsized(block) }.unwrap();
             }
+            heap.retract(1);
+            allocate(&mut heap, page_size() - 1);
         }
     }
 }
