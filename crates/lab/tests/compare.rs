@@ -149,7 +149,12 @@ fn the_memory_of_the_program_is_predicted() {
     assert_eq!(program("system", "processor"), None, "the trace does not say how long its calls took");
     let best = program("best", "peak").unwrap();
     assert!((0.9..1.2).contains(&(best / (anonymous + files) as f64)), "{best}");
-    assert_eq!(row(&comparison, "best")["starts"].as_array().unwrap().len(), 6);
+    let starts = row(&comparison, "best")["starts"].as_array().unwrap().clone();
+    assert_eq!(starts.len(), 6);
+    // The command's own code is a part of it.
+    assert!(starts.iter().all(|start| start["rss"].as_u64().unwrap() > 1 << 20), "{starts:?}");
+    let rounds = row(&comparison, "system")["rounds"].as_array().unwrap().clone();
+    assert!(rounds.iter().all(|round| round["fault_seconds"].as_f64().unwrap() > 20e-9), "{rounds:?}");
     assert!(row(&comparison, "no-op")["program"].is_null());
     assert_eq!(median(&comparison, "best", "program-peak"), Some(best));
     assert!(out.contains("predicted") && out.contains("program peak"), "{out}");
