@@ -1,12 +1,12 @@
 //! A fresh folder with what the pages take for granted, and commands run in it as if typed there.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, OnceLock};
 
-use heapwright_testkit::library::compiled;
+use heapwright_testkit::library::{compiled, place_program};
 use tempfile::TempDir;
 
 use crate::page::root;
@@ -70,8 +70,7 @@ impl Place {
             fs::create_dir_all(place.at(folder)).unwrap();
         }
         symlink(heapwright().get_program(), place.at("bin/heapwright")).unwrap();
-        fs::write(place.at("bin/cargo"), CARGO).unwrap();
-        fs::set_permissions(place.at("bin/cargo"), Permissions::from_mode(0o755)).unwrap();
+        place_program(&place.at("bin/cargo"), CARGO.as_bytes());
         for name in PROGRAMS {
             symlink(program(), place.at(name)).unwrap();
         }

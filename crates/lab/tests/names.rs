@@ -20,7 +20,7 @@ fn place() -> (TempDir, PathBuf, PathBuf) {
     let folder = TempDir::new().unwrap();
     let [trace, program] = [".hwt", ""].map(|end| folder.path().join(format!("{NAME}{end}")));
     common::trace_with_sites(&trace, NAME);
-    fs::copy("/bin/echo", &program).unwrap();
+    common::place_program(&program, &fs::read("/bin/echo").unwrap());
     (folder, trace, program)
 }
 
@@ -92,7 +92,7 @@ fn names_do_nothing_to_a_terminal() {
 #[test]
 fn names_of_processes_do_nothing_to_a_terminal() {
     let (folder, _, program) = place();
-    fs::copy("/bin/sleep", &program).unwrap();
+    common::place_program(&program, &fs::read("/bin/sleep").unwrap());
     let mut sleeper = Command::new(&program).arg("100").spawn().unwrap();
     let pid = sleeper.id().to_string();
     for words in ["inspect", "watch --once --pid"] {

@@ -111,8 +111,7 @@ fn a_program_that_does_not_start_changes_no_trace() {
     let place = Place::new();
     let older = place.older_trace();
     let without_interpreter = place.path("script");
-    fs::write(&without_interpreter, "#!/no/such/interpreter\n").unwrap();
-    fs::set_permissions(&without_interpreter, fs::Permissions::from_mode(0o755)).unwrap();
+    common::place_program(&without_interpreter, b"#!/no/such/interpreter\n");
     let programs = [Path::new("typo-that-is-no-program"), place.folder.path(), &without_interpreter];
     for (program, code) in programs.into_iter().zip([127, 126, 127]) {
         let output = place.record(&[]).arg(program).output().unwrap();

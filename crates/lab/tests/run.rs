@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
-use common::{compiled, heapwright};
+use common::{compiled, heapwright, place_program};
 use serde_json::Value;
 
 fn run(arguments: &[&str]) -> Output {
@@ -182,9 +182,7 @@ fn a_bad_free_aborts_or_is_counted() {
 fn unrunnable_programs_have_the_exit_codes_of_shells() {
     let folder = tempfile::tempdir().unwrap();
     let orphan = folder.path().join("orphan");
-    fs::write(&orphan, "#!/nowhere/interpreter\n").unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&orphan, mode).unwrap();
+    place_program(&orphan, b"#!/nowhere/interpreter\n");
     assert_eq!(run(&["--", "no-such-program-anywhere"]).status.code(), Some(127));
     assert_eq!(run(&["--", "/etc/passwd"]).status.code(), Some(126));
     let output = run(&["--", orphan.to_str().unwrap()]);
@@ -203,7 +201,7 @@ fn statistics_that_cannot_be_written_stop_it_before_the_program_starts() {
 fn the_command_works_wherever_it_is_copied() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
-    fs::copy(cargo_bin!("heapwright"), &copy).unwrap();
+    place_program(&copy, &fs::read(cargo_bin!("heapwright")).unwrap());
     let output = std::process::Command::new(&copy)
         .env_remove("XDG_RUNTIME_DIR")
         .env("TMPDIR", folder.path())

@@ -4,8 +4,9 @@
 //! of another machine.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// The folder of `check.h`, for test programs in C and C++.
@@ -39,6 +40,21 @@ pub fn compiled(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> 
     let status = Command::new("cc").args(arguments).arg("-o").arg(&program).arg(&code).status();
     assert!(status.expect("there is a compiler").success(), "cc failed");
     program
+}
+
+/// Writes a program, or a script, that this process or a child may execute at once.
+///
+/// Another process writes it. Were it this one, a child that a test beside it forks at that moment would have the file
+/// open for writing, too, until it executes its own program, and nobody can execute the file until then.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn place_program(place: &Path, contents: &[u8]) {
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(place).stdin(Stdio::piped());
+    let mut writer = writer.spawn().expect("there is a shell");
+    writer.stdin.take().expect("it is a pipe").write_all(contents).expect("the program can be written");
+    assert!(writer.wait().expect("a child").success(), "{} cannot be written", place.display());
 }
 
 /// A shared library whose symbols are checked.

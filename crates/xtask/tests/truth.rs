@@ -1,11 +1,11 @@
 //! `cargo xtask truth`: a program goes through all of it, beside a command that only writes what `compare` would.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use assert_cmd::cargo::cargo_bin;
+use heapwright_testkit::library::place_program;
 
 /// Writes its fixed answer to the file behind `--json`.
 const FAKE: &str = r#"#!/bin/sh
@@ -29,8 +29,7 @@ fn truth(folder: &Path, arguments: &[&str]) -> Output {
 fn a_program_is_measured_once_and_its_page_written_from_what_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let fake = folder.path().join("compare");
-    fs::write(&fake, FAKE).unwrap();
-    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+    place_program(&fake, FAKE.as_bytes());
     let measure = ["--only", "steps", "--rounds", "1", "--command", "./compare", "--keep", "kept"];
     let output = truth(folder.path(), &measure);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

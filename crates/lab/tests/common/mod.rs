@@ -17,7 +17,7 @@ pub fn heapwright() -> Command {
 }
 
 #[allow(unused_imports, reason = "each test file is a program of its own, and not all of them need this")]
-pub use heapwright_testkit::library::compiled;
+pub use heapwright_testkit::library::{compiled, place_program};
 
 /// A trace of `program` in which blocks of two call sites live and die.
 #[allow(dead_code, reason = "each test file is a program of its own, and not all of them need this")]

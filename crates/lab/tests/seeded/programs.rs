@@ -2,9 +2,10 @@
 //! and one allocates and frees most.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use heapwright_testkit::library::place_program;
 
 /// The function that leaks.
 pub const LEAK: &str = "work_137";
@@ -58,8 +59,7 @@ pub fn python() -> Option<String> {
 fn script(folder: &Path) -> PathBuf {
     let path = folder.join("seeded.py");
     let source = with_functions(PYTHON, &python_function);
-    fs::write(&path, format!("#!{}\n{source}", python().unwrap())).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    place_program(&path, format!("#!{}\n{source}", python().unwrap()).as_bytes());
     path
 }
 
