@@ -290,6 +290,13 @@ fn rules() -> Vec<Rule> {
             &["no more than 5 %"],
         ),
         (
+            "the program: the noise of a time that is predicted to be the same is no promise",
+            beside([row("same", 1.0, 1.0)]).noise(0.3).recorded(PROGRAM).build(),
+            Keep,
+            Some("system"),
+            &["no more than 5 %"],
+        ),
+        (
             "the program: half as much heap again is a price",
             beside([row("fast", 0.5, 1.5)]).recorded(PROGRAM).build(),
             Depends,

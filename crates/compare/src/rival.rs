@@ -17,8 +17,8 @@ pub const MOST_NOISE: f64 = 0.10;
 /// Predictions of the program's time may be wrong by this share (docs/truth.md): one that promises less is no reason.
 pub const PREDICTED: f64 = 0.07;
 
-/// Only if a prediction promises no more than this share is it shown that the time is at most a twentieth less: of a
-/// hundred times that were predicted to be 2 to 7 % less, a third were really more than 7 % less (docs/truth.md).
+/// A predicted time that is less by more than this share may really be less by more than a twentieth, however short its
+/// interval is: of a hundred that were predicted to be 2 to 7 % less, a third were more than 7 % less (docs/truth.md).
 const LITTLE_PREDICTED: f64 = 0.02;
 
 /// A difference in memory below this number of bytes does not count.
@@ -141,8 +141,8 @@ impl Rival<'_> {
     }
 
     fn may_be_faster(&self) -> bool {
-        let least = if self.basis.time == Evidence::Prediction { LITTLE_PREDICTED } else { EQUAL };
-        self.time.may_be_below(1.0 - least)
+        let may_be_wrong = self.basis.time == Evidence::Prediction && self.time.median < 1.0 - LITTLE_PREDICTED;
+        may_be_wrong || self.time.may_be_below(1.0 - EQUAL)
     }
 
     fn may_be_smaller(&self) -> bool {
