@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 
+use crate::departure::tidy_after_thread;
 use crate::{harden, long, startup};
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::heap::{Owned, reclaim};
@@ -50,6 +51,7 @@ fn adopt() -> Option<Owned> {
 
 unsafe extern "C" fn on_thread_exit(_: *mut c_void) {
     leave();
+    tidy_after_thread();
 }
 
 /// Flushes and abandons the calling thread's heap.

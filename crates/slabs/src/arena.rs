@@ -446,6 +446,12 @@ impl ArenaState {
         self.retention.decay(now, period, &mut self.pages)
     }
 
+    /// Purges a part of the holes after a thread has ended, if they are more than what is in use; returns the bytes of
+    /// such a part, 0 where they are not.
+    pub fn purge_after_thread(&mut self) -> usize {
+        if self.retention.purge_after_thread(&mut self.pages) { retention::PART } else { 0 }
+    }
+
     /// Makes the tables long enough for the pages.
     fn cover_pages(&mut self) -> Result<(), Refused> {
         self.tables.cover(self.pages.heap_size().div_ceil(SLAB), &ARENA.room)

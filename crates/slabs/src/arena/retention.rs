@@ -28,6 +28,9 @@ const LEAST_RETRACTED: usize = 4 << 20;
 /// Bytes that are retained for each refaulted byte: a program that refaults once does so again.
 const REFAULT_FACTOR: usize = 4;
 
+/// The bytes that are purged at a time, behind the arena's lock.
+pub(super) const PART: usize = 2 << 20;
+
 /// The amount to retain, adapted to refaults: pages that are requested within a second after they were purged were
 /// purged too early, and for the next second more is retained.
 #[derive(Default)]
@@ -80,8 +83,6 @@ impl Retention {
 
     /// Purges a part of the holes that were not used for a `period` of nanoseconds; returns whether there are more.
     pub(super) fn decay(&mut self, now: u64, period: u64, pages: &mut GrowingHeap<FirstFit>) -> bool {
-        /// The bytes of a part.
-        const PART: usize = 2 << 20;
         if now.saturating_sub(self.looked_at) >= period {
             self.looked_at = now;
             let placed = core::mem::take(&mut self.placed);
@@ -97,6 +98,20 @@ impl Retention {
         self.unused = (self.unused - part).min(pages.pending());
         self.observe_purge(pages);
         self.unused != 0
+    }
+
+    /// Purges a part of the holes after a thread has ended, if they are more than what is in use, and retains nothing
+    /// because of refaults: the thread's work was done in what is free now. Returns whether it did.
+    pub(super) fn purge_after_thread(&mut self, pages: &mut GrowingHeap<FirstFit>) -> bool {
+        let used = pages.counters().map_or(0, |counters| counters.live as usize);
+        if pages.pending() <= used.max(LEAST) {
+            return false;
+        }
+        self.refaulted = 0;
+        self.apply(pages);
+        pages.trim_some(PART);
+        self.observe_purge(pages);
+        true
     }
 
     /// What was purged behind the last block need not be mapped: limits on address space and data count it. It is
