@@ -7,7 +7,6 @@
  *   bars vectors-1.5  two vectors that grow in turns to 290 MB, by the factor 1.5
  *   bars vectors-2    the same, by the factor 2
  *   bars sleeper      111 MB allocated by a thread that sleeps, freed by others
- *   bars sleepers     the same for the third time: it wakes, allocates again, and sleeps
  *   bars batches      blocks of a few KB handed from one thread to another, until nothing is live
  *   bars moves        how often malloc(10), realloc(12), realloc(14) moves in 1,000 trials, whose blocks stay live
  *   bars steps        how often a block moves that grows to 50 MB and shrinks again, in steps of 64 KiB; contents are kept */
@@ -200,18 +199,17 @@ static void measure_vectors(size_t numerator, size_t denominator)
 enum { SLEEPERS_BLOCKS = 111000, SLEEPERS_BLOCK = 1000 };
 
 static void *slept_on[SLEEPERS_BLOCKS];
-static pthread_barrier_t is_allocated, is_freed;
+static pthread_barrier_t is_allocated;
+static pthread_mutex_t until_the_end = PTHREAD_MUTEX_INITIALIZER;
 
 static void *allocate_and_sleep(void *unused)
 {
-    for (;;) {
-        for (int i = 0; i < SLEEPERS_BLOCKS; i++) {
-            CHECK((slept_on[i] = malloc(SLEEPERS_BLOCK)));
-            memset(slept_on[i], 1, SLEEPERS_BLOCK);
-        }
-        pthread_barrier_wait(&is_allocated);
-        pthread_barrier_wait(&is_freed);
+    for (int i = 0; i < SLEEPERS_BLOCKS; i++) {
+        CHECK((slept_on[i] = malloc(SLEEPERS_BLOCK)));
+        memset(slept_on[i], 1, SLEEPERS_BLOCK);
     }
+    pthread_barrier_wait(&is_allocated);
+    pthread_mutex_lock(&until_the_end);
     return unused;
 }
 
@@ -233,21 +231,18 @@ static void run_in_thread(void *(*work)(void *), void *argument)
     CHECK(pthread_create(&thread, NULL, work, argument) == 0 && pthread_join(thread, NULL) == 0);
 }
 
-static void measure_sleeper(int times)
+static void measure_sleeper(void)
 {
     pthread_t sleeper;
     double before = resident_bytes();
     CHECK(pthread_barrier_init(&is_allocated, NULL, 2) == 0);
-    CHECK(pthread_barrier_init(&is_freed, NULL, 2) == 0);
+    pthread_mutex_lock(&until_the_end);
     CHECK(pthread_create(&sleeper, NULL, allocate_and_sleep, NULL) == 0);
-    for (int time = 0; time < times; time++) {
-        if (time != 0) pthread_barrier_wait(&is_freed);
-        pthread_barrier_wait(&is_allocated);
-        if (time == 0) print("allocated-bytes", resident_bytes() - before);
-        run_in_thread(free_half, (void *)0);
-        run_in_thread(free_half, (void *)1);
-    }
+    pthread_barrier_wait(&is_allocated);
+    print("allocated-bytes", resident_bytes() - before);
     before += sizeof slept_on; /* touched by now */
+    run_in_thread(free_half, (void *)0);
+    run_in_thread(free_half, (void *)1);
     double kept = resident_bytes() - before;
     print("kept-bytes", kept > 0 ? kept : 0);
     run_in_thread(trim, NULL);
@@ -355,8 +350,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "pairs")) measure_pairs();
     else if (!strcmp(what, "vectors-1.5")) measure_vectors(3, 2);
     else if (!strcmp(what, "vectors-2")) measure_vectors(2, 1);
-    else if (!strcmp(what, "sleeper")) measure_sleeper(1);
-    else if (!strcmp(what, "sleepers")) measure_sleeper(3);
+    else if (!strcmp(what, "sleeper")) measure_sleeper();
     else if (!strcmp(what, "batches")) measure_batches();
     else if (!strcmp(what, "moves")) measure_moves();
     else if (!strcmp(what, "steps")) measure_steps();

@@ -303,15 +303,6 @@ pub const CASES: &[Case] = &[
         ..EXERCISE
     },
     Case {
-        name: "freed_for_a_sleeper_again",
-        holds: "it allocates 111 MB again and sleeps: of what others free then, for the third time, at most 5 MiB stay",
-        program: Compiled("bars.c", &["sleepers", "kept-bytes"]),
-        bound: AtMost(5 * MIB),
-        heaps: DEFAULT,
-        today: &[],
-        ..EXERCISE
-    },
-    Case {
         name: "freed_for_a_sleeper_and_trimmed",
         holds: "of 111 MB that others free for a thread that sleeps at most 2 MiB stay after malloc_trim by another",
         program: Compiled("bars.c", &["sleeper", "kept-after-trim-bytes"]),

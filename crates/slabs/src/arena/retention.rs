@@ -100,15 +100,13 @@ impl Retention {
         self.unused != 0
     }
 
-    /// Purges a part of the holes after a thread has ended, if they are more than what is in use, and retains nothing
+    /// Purges a part of the holes after a thread has ended, if they are more than what is in use, also what is retained
     /// because of refaults: the thread's work was done in what is free now. Returns whether it did.
     pub(super) fn purge_after_thread(&mut self, pages: &mut GrowingHeap<FirstFit>) -> bool {
         let used = pages.counters().map_or(0, |counters| counters.live as usize);
         if pages.pending() <= used.max(LEAST) {
             return false;
         }
-        self.refaulted = 0;
-        self.apply(pages);
         pages.trim_some(PART);
         self.observe_purge(pages);
         true
