@@ -9,12 +9,12 @@ use heapwright_slabs::purging;
 
 /// Purges free pages after a thread has ended, where they are more than those in use: what it worked on is often gone
 /// with it, and nothing may happen after it. A program whose threads end one after another, and leave the memory to the
-/// next, pays a twentieth of its time for that, page faults included, and in the beginning two seconds' worth at once.
+/// next, pays a fourteenth of its time for that, page faults included, and in the beginning four seconds' worth at once.
 pub(crate) fn tidy_after_thread() {
-    /// The time that is to pass for each byte, in nanoseconds: twenty times what purging it and a fault take.
-    const PER_BYTE: u64 = 22;
-    /// The time that may be used in advance, in nanoseconds: 91 MB.
-    const ADVANCE: u64 = 2_000_000_000;
+    /// The time that is to pass for each byte, in nanoseconds: fourteen times what purging it and a fault take.
+    const PER_BYTE: u64 = 28;
+    /// The time that may be used in advance, in nanoseconds: that for 143 MB.
+    const ADVANCE: u64 = 4_000_000_000;
     /// The time until which such purging is paid for.
     static PAID: AtomicU64 = AtomicU64::new(0);
     if purging::period().is_none() {
