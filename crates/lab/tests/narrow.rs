@@ -22,6 +22,8 @@ fn tables_and_lines_fit_40_columns() {
         "sites git.hwt --group size --limit 3",
         "diff a_trace_of_a_program.hwt a_trace_of_a_program.hwt",
         "diff --group size a_trace_of_a_program.hwt git.hwt --limit 3",
+        "watch --once git.hwt",
+        "watch --once git.hwt -p best -p buddy --at 60000",
     ] {
         let mut command = heapwright();
         command.args(words.split(' ')).current_dir(&folder).env("COLUMNS", "40");

@@ -32,6 +32,12 @@ pub fn fitted(text: &str) -> String {
     columns().map_or_else(|| text.shown().into_owned(), |columns| textwrap::fill(&text.shown(), columns))
 }
 
+/// As [`fitted`], indented by two columns.
+pub fn fitted_below(text: &str) -> String {
+    let columns = columns().unwrap_or(usize::MAX);
+    textwrap::fill(&text.shown(), textwrap::Options::new(columns).initial_indent("  ").subsequent_indent("  "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

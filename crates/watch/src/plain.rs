@@ -17,9 +17,12 @@ use super::view::{Frame, View};
 use super::watched::Watched;
 use heapwright_show::number;
 use heapwright_show::results;
+use heapwright_show::table::{Side, Table};
+use heapwright_show::terminal::{columns, fitted_below};
 
-/// Width and height of the picture.
+/// The largest picture, in characters. In a narrow terminal it has fewer columns, but no fewer than this.
 const AREA: Rect = Rect { x: 0, y: 0, width: 76, height: 12 };
+const LEAST_WIDTH: u16 = 24;
 
 /// Explains its characters.
 const LEGEND: &str = "█ used ▓▒░ mixed · hole ╌ free tail";
@@ -181,20 +184,16 @@ pub fn print(shown: &Watched, sample: &Sample) -> io::Result<()> {
         writeln!(out, "  {name:<16}{:>18}", count.map_or("-".to_owned(), number::grouped))?;
     }
     let external = row.external_fragmentation.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
-    writeln!(
-        out,
-        "  {} of {} in all, fragmented {external}",
-        number::counted(row.holes as u64, "hole"),
-        number::bytes(row.hole_bytes as u64)
-    )?;
+    let holes = number::counted(row.holes as u64, "hole");
+    let holes = format!("{holes} of {} in all, fragmented {external}", number::bytes(row.hole_bytes as u64));
+    writeln!(out, "{}", fitted_below(&holes))?;
     if let Some(slabs) = &row.slabs {
-        writeln!(out)?;
-        print_classes(&mut out, slabs.classes)?;
+        write!(out, "\n{}", table_of(slabs.classes))?;
     }
     if let Some(layout) = &sample.layout {
         writeln!(out)?;
         let legend = if sample.slabs.is_some() { LEGEND_WITH_SLABS } else { LEGEND };
-        draw(&mut out, picture::frame(layout.heap_size(), layout.granule(), AREA), legend, |frame| {
+        draw(&mut out, picture::frame(layout.heap_size(), layout.granule(), area()), legend, |frame| {
             Picture::new(sample.pieces(), layout.top(), View::Whole, frame)
         })?;
     }
@@ -212,31 +211,40 @@ pub fn print_heap(
     let external = holes.external_fragmentation().map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     let (size, free) = (number::bytes(engine.heap_size() as u64), number::bytes(holes.total as u64));
     let count = number::counted(holes.count as u64, "hole");
-    writeln!(out, "  heap {size}, {count} of {free} in all, fragmented {external}")?;
-    draw(out, picture::frame(engine.heap_size(), granule, AREA), LEGEND, |frame| {
+    let figures = format!("heap {size}, {count} of {free} in all, fragmented {external}");
+    writeln!(out, "{}", fitted_below(&figures))?;
+    draw(out, picture::frame(engine.heap_size(), granule, area()), LEGEND, |frame| {
         Picture::new(engine.blocks(), engine.top(), View::Whole, frame).marking(mark)
     })
 }
 
-/// Prints a line per size class that has slabs.
-fn print_classes(out: &mut impl Write, classes: &[Class]) -> io::Result<()> {
-    writeln!(
-        out,
-        "  {:>8} {:>7} {:>9} {:>8} {:>10} {:>10} {:>10}",
-        "class", "slabs", "used", "listed", "free", "in memory", "idle"
-    )?;
-    for class in classes {
-        let Class { size, slabs, used, listed, .. } = class;
-        let [free, resident, idle] =
-            [class.free_bytes, class.resident_bytes, class.idle_bytes].map(|bytes| number::bytes(bytes as u64));
-        writeln!(out, "  {size:>8} {slabs:>7} {used:>9} {listed:>8} {free:>10} {resident:>10} {idle:>10}")?;
-    }
+/// A line per size class that has slabs, and their sums.
+fn table_of(classes: &[Class]) -> Table {
+    let figures = ["class", "slabs", "used", "listed", "free", "in memory", "idle"].map(|name| (name, Side::Right));
+    let mut table = Table::aligned(figures).indented();
     let sum = |read: fn(&Class) -> usize| classes.iter().map(read).sum::<usize>();
-    let bytes = |read: fn(&Class) -> usize| number::bytes(sum(read) as u64);
-    let (slabs, used, listed) = (sum(|class| class.slabs), sum(|class| class.used), sum(|class| class.listed));
-    let [free, resident, idle] =
-        [bytes(|class| class.free_bytes), bytes(|class| class.resident_bytes), bytes(|class| class.idle_bytes)];
-    writeln!(out, "  {:>8} {slabs:>7} {used:>9} {listed:>8} {free:>10} {resident:>10} {idle:>10}", "all")
+    let all = Class {
+        slabs: sum(|class| class.slabs),
+        used: sum(|class| class.used),
+        listed: sum(|class| class.listed),
+        free_bytes: sum(|class| class.free_bytes),
+        resident_bytes: sum(|class| class.resident_bytes),
+        idle_bytes: sum(|class| class.idle_bytes),
+        ..Class::default()
+    };
+    let names = classes.iter().map(|class| class.size.to_string()).chain(["all".to_owned()]);
+    for (name, class) in names.zip(classes.iter().chain([&all])) {
+        let counts = [class.slabs, class.used, class.listed].map(|count| count.to_string());
+        let bytes = [class.free_bytes, class.resident_bytes, class.idle_bytes];
+        table.row([name].into_iter().chain(counts).chain(bytes.map(|bytes| number::bytes(bytes as u64))));
+    }
+    table
+}
+
+/// The picture's width and height, in characters.
+fn area() -> Rect {
+    let width = columns().and_then(|columns| u16::try_from(columns.saturating_sub(2)).ok()).unwrap_or(AREA.width);
+    Rect { width: width.clamp(LEAST_WIDTH, AREA.width), ..AREA }
 }
 
 /// Prints the map that `paint` draws in `frame`.
@@ -247,8 +255,8 @@ fn draw<'p>(
     paint: impl FnOnce(Frame) -> Picture<'p>,
 ) -> io::Result<()> {
     let (_, scale) = View::Whole.resolve(&frame);
-    writeln!(out, "  {} a cell: {legend}", number::bytes(scale as u64))?;
-    let mut buffer = Buffer::empty(AREA);
+    writeln!(out, "{}", fitted_below(&format!("{} a cell: {legend}", number::bytes(scale as u64))))?;
+    let mut buffer = Buffer::empty(area());
     paint(frame).render(AREA, &mut buffer);
     for line in lines_of(&buffer) {
         writeln!(out, "  {line}")?;

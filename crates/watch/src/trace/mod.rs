@@ -34,6 +34,7 @@ use crate::terminal::Terminal;
 use heapwright_run::launch;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
+use heapwright_show::terminal::fitted_below;
 use heapwright_show::usage::Misuse;
 
 /// The arguments that concern traces.
@@ -121,7 +122,7 @@ fn print(player: &mut Player, at: Option<u64>) -> Result<ExitCode> {
         let engine = lane.model().odd_reason().map(|reason| format!(" (reference engine: {reason})"));
         writeln!(out, "\nunder {}{}", lane.policy().name(), engine.unwrap_or_default())?;
         if let Some(story) = &lane.story {
-            writeln!(out, "  {}\n  {}", story.what, story.why)?;
+            writeln!(out, "{}\n{}", fitted_below(&story.what), fitted_below(&story.why))?;
         }
         let mark = lane.story.as_ref().and_then(|story| story.mark.clone());
         plain::print_heap(&mut out, lane.engine(), lane.granule(), mark.as_ref())?;
