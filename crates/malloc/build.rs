@@ -8,6 +8,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libheapwright.so");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // Cargo does not pass on the profile's `strip`.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--strip-debug");
     for keyword in ["max-page-size=65536", "separate-loadable-segments"] {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,{keyword}");
     }

@@ -4,4 +4,6 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libheapwright_record.so");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // Cargo does not pass on the profile's `strip`.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--strip-debug");
 }

@@ -52,3 +52,10 @@ fn nothing_that_allocates_is_needed() {
 fn only_the_c_library_is_needed() {
     library().assert_needs_only_the_c_library();
 }
+
+/// With the lines alone, debuggers take `malloc` for a function without arguments or result.
+#[test]
+fn there_is_no_debugging_information() {
+    let bytes = std::fs::read(library().path()).unwrap();
+    assert!(!bytes.windows(11).any(|name| name == b".debug_info"));
+}

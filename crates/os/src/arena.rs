@@ -1,10 +1,14 @@
 //! A part of the address space from which long ranges are chosen without a call to the system.
 //!
 //! The ranges lie where systems map nothing unless a program asks for it: below programs, above the regions of
-//! sanitizers and of other collectors, mostly below the mappings of the layout that unlimited stacks cause. The first
-//! range begins at a random place, unless the system does not randomise addresses: several copies of this code (a
-//! preloaded library, the program) are most likely to choose ranges that do not overlap, and nothing depends on it.
+//! sanitizers and of other collectors, mostly below the mappings of the layout that unlimited stacks cause. Those that
+//! are not very long lie above the middle of the address space, too: V8 and other collectors draw the address of each
+//! of their many chunks at random below it, and a chunk behind a heap would end its growth.
+//!
+//! The first range begins at a random place, unless the system does not randomise addresses: several copies of this code
+//! (a preloaded library, the program) are most likely to choose ranges that do not overlap, and nothing depends on it.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::secret::secret_word;
@@ -19,19 +23,55 @@ const END: u64 = (1 << COUNT) - 1;
 /// An address space is worth an arena from this many bytes on.
 const LEAST_SPACE: usize = 1 << 36;
 
-pub(crate) struct Arena {
+/// Parts of the address space, in 64ths of it: in an address space of 128 TiB, from 20 to 66 and from there to 84 TiB.
+/// Address sanitizers use up to 16 TiB and Java up to 20, V8 up to 64 and a little more. Programs begin at two thirds.
+/// Linux's layout for unlimited stacks begins at 42 TiB: only ranges of many TiB reach that far from below, and one with
+/// anything in it is not chosen.
+const LOWER: Range<usize> = 10..33;
+const UPPER: Range<usize> = 33..42;
+
+/// The first range begins in the first 8 or 4 TiB of them.
+static ARENAS: [Arena; 2] = [Arena::new(UPPER, 4), Arena::new(LOWER, 2)];
+
+/// Hands out `length` bytes at a multiple of `align`, a power of two; `None` when no such range is left.
+pub(crate) fn take(length: usize, align: usize) -> Option<usize> {
+    ARENAS.iter().find_map(|arena| arena.take(length, align))
+}
+
+/// Counts one more range: one that was handed out at this address is given back in two parts.
+pub(crate) fn divide(at: usize) {
+    arena_of(at).divide();
+}
+
+/// Takes back a range.
+pub(crate) fn give_back(at: usize, length: usize) {
+    arena_of(at).give_back(at, length);
+}
+
+fn arena_of(at: usize) -> &'static Arena {
+    let [upper, lower] = &ARENAS;
+    if at / (space() / 64) < UPPER.start { lower } else { upper }
+}
+
+struct Arena {
+    /// In 64ths of the address space.
+    part: Range<usize>,
+    /// The length of its beginning, in which the first range begins, in 64ths.
+    beginning: usize,
     /// The first address that is handed out; 0 before it was chosen, 1 where there is no arena.
     start: AtomicUsize,
     /// See [`COUNT`]; an end of 0 stands for the start.
     handed_out: AtomicU64,
 }
 
-pub(crate) static ARENA: Arena = Arena { start: AtomicUsize::new(0), handed_out: AtomicU64::new(0) };
-
 impl Arena {
+    const fn new(part: Range<usize>, beginning: usize) -> Arena {
+        Arena { part, beginning, start: AtomicUsize::new(0), handed_out: AtomicU64::new(0) }
+    }
+
     /// Hands out `length` bytes at a multiple of `align`, a power of two; `None` when the arena is used up.
-    pub(crate) fn take(&self, length: usize, align: usize) -> Option<usize> {
-        let (start, end) = (self.start()?, end_of(space())?);
+    fn take(&self, length: usize, align: usize) -> Option<usize> {
+        let (start, end) = (self.start()?, self.bounds(space())?.end);
         let mut chosen = 0;
         let hand_out = |word: u64| {
             let next = ((word & END) as usize * UNIT).max(start);
@@ -44,12 +84,12 @@ impl Arena {
     }
 
     /// Counts one more range: one that was handed out is given back in two parts.
-    pub(crate) fn divide(&self) {
+    fn divide(&self) {
         self.handed_out.fetch_add(1 << COUNT, Ordering::Relaxed);
     }
 
     /// Takes back a range. Its addresses are handed out again if it was the last range, or no other is left.
-    pub(crate) fn give_back(&self, at: usize, length: usize) {
+    fn give_back(&self, at: usize, length: usize) {
         let take_back = |word: u64| {
             let count = (word >> COUNT).saturating_sub(1);
             let is_last = (word & END) as usize == (at + length).div_ceil(UNIT);
@@ -63,13 +103,25 @@ impl Arena {
     fn start(&self) -> Option<usize> {
         match self.start.load(Ordering::Relaxed) {
             0 => {
-                let chosen = choose_start(space()).unwrap_or(1);
+                let chosen = self.choose_start(space()).unwrap_or(1);
                 let first = self.start.compare_exchange(0, chosen, Ordering::Relaxed, Ordering::Relaxed);
                 Some(first.map_or_else(|earlier| earlier, |_| chosen))
             }
             start => Some(start),
         }
         .filter(|&start| start != 1)
+    }
+
+    /// The addresses of the arena; `None` in a short address space.
+    fn bounds(&self, space: usize) -> Option<Range<usize>> {
+        (space >= LEAST_SPACE).then_some(space / 64 * self.part.start..space / 64 * self.part.end)
+    }
+
+    /// A place in the beginning of the arena.
+    fn choose_start(&self, space: usize) -> Option<usize> {
+        let from = self.bounds(space)?.start;
+        let places = space / 64 * self.beginning / UNIT;
+        Some(from + (choice(space) % places as u64) as usize * UNIT)
     }
 }
 
@@ -84,26 +136,12 @@ fn space() -> usize {
     stack_end().checked_next_power_of_two().unwrap_or(0)
 }
 
-/// Where the arena ends: in an address space of 128 TiB, at 84 TiB. Programs begin at two thirds.
-fn end_of(space: usize) -> Option<usize> {
-    (space >= LEAST_SPACE).then_some(space / 64 * 42)
-}
-
-/// A place in the first sixteenth of the arena, whose addresses begin at 20 TiB of 128: address sanitizers use up to 16
-/// and Java up to 20. Linux's layout for unlimited stacks begins at 42: only ranges of many TiB reach that far, and one
-/// with anything in it is not chosen.
-fn choose_start(space: usize) -> Option<usize> {
-    let (from, end) = (space / 64 * 10, end_of(space)?);
-    let places = (end - from) / 16 / UNIT;
-    Some(from + (choice(space) % places as u64) as usize * UNIT)
-}
-
 /// A random word; where the system does not randomise addresses, one that is the same in each run.
 fn choice(space: usize) -> u64 {
     const RANDOMISED_FROM: usize = 1 << 16;
     if space - stack_end() < RANDOMISED_FROM {
         // Differs between the copies of this code in a process.
-        return ((&raw const ARENA).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+        return ((&raw const ARENAS).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
     }
     secret_word()
 }
@@ -115,7 +153,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "there is no address space")]
     fn ranges_are_apart_and_handed_out_again() {
-        let arena = Arena { start: AtomicUsize::new(0), handed_out: AtomicU64::new(0) };
+        let arena = Arena::new(UPPER, 4);
         let first = arena.take(1 << 30, 1 << 22).unwrap();
         let second = arena.take(5000, 1).unwrap();
         assert!(first.is_multiple_of(1 << 22) && second == first + (1 << 30));
@@ -131,13 +169,27 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no address space")]
+    fn ranges_lie_where_others_draw_no_addresses_unless_they_are_too_long() {
+        let unit = space() / 64;
+        let (short, long) = (take(unit * 2, 1 << 30).unwrap(), take(unit * 16, 1 << 30).unwrap());
+        assert!(short >= unit * 33 && short + unit * 2 <= unit * 42, "{short:#x}");
+        assert!(long >= unit * 10 && long + unit * 16 <= unit * 33, "{long:#x}");
+        divide(long);
+        for (at, length) in [(short, unit * 2), (long + unit, unit * 15), (long, unit)] {
+            give_back(at, length);
+        }
+        assert_eq!(take(unit * 16, 1 << 30), Some(long));
+        give_back(long, unit * 16);
+    }
+
+    #[test]
     fn starts_lie_in_the_arena() {
-        assert_eq!(choose_start(1 << 32), None);
-        for bits in 36..=47 {
-            let space = 1 << bits;
-            if stack_end() < space {
-                let start = choose_start(space).unwrap();
-                assert!(start >= space / 64 * 10 && start < space / 64 * 12);
+        for arena in &ARENAS {
+            assert_eq!(arena.choose_start(1 << 32), None);
+            for space in (36..=47).map(|bits| 1 << bits).filter(|&space| stack_end() < space) {
+                let (start, bounds) = (arena.choose_start(space).unwrap(), arena.bounds(space).unwrap());
+                assert!(start >= bounds.start && start < bounds.start + space / 16, "{start:#x} {bounds:x?}");
             }
         }
     }

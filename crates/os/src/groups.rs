@@ -41,9 +41,38 @@ impl GroupMemory {
 /// mount point, above which there are no groups.
 #[derive(Clone, Debug)]
 pub struct MemoryGroups {
+    /// Empty where there are no groups.
     directory: Line<LONGEST_PATH>,
     mount: usize,
     version: Version,
+}
+
+/// Room for what is read, some 6 KiB: too much for the stack of a thread that allocates.
+#[derive(Debug)]
+pub struct GroupsRoom {
+    line: [u8; LONGEST_LINE],
+    path: Line<{ LONGEST_PATH + 32 }>,
+    own: Membership,
+    candidate: MemoryGroups,
+}
+
+impl GroupsRoom {
+    /// Room with nothing in it.
+    #[must_use]
+    pub const fn new() -> GroupsRoom {
+        GroupsRoom {
+            line: [0; LONGEST_LINE],
+            path: Line::new(),
+            own: Membership { one: Line::new(), two: Line::new() },
+            candidate: MemoryGroups::NONE,
+        }
+    }
+}
+
+impl Default for GroupsRoom {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// The interfaces of control groups.
@@ -81,32 +110,48 @@ impl Version {
 }
 
 impl MemoryGroups {
-    /// Finds the groups of the calling process; `None` where there are none. Opens files.
-    #[must_use]
-    pub fn find() -> Option<MemoryGroups> {
-        let mut own = Membership::default();
-        each_line(c"/proc/self/cgroup", &mut |line| own.add(line))?;
-        let mut found: Option<MemoryGroups> = None;
-        each_line(c"/proc/self/mountinfo", &mut |line| {
-            // Of both versions, the first has the memory if it has a hierarchy for it.
-            if found.as_ref().is_none_or(|found| found.version == Version::Two)
-                && let Some(groups) = own.groups_at(line)
-            {
-                found = Some(groups);
-            }
-        })?;
-        found
+    /// No groups.
+    pub const NONE: MemoryGroups = MemoryGroups { directory: Line::new(), mount: 0, version: Version::Two };
+
+    /// Finds the groups of the calling process. Opens files.
+    pub fn find(&mut self, room: &mut GroupsRoom) {
+        let GroupsRoom { line, path, own, candidate } = room;
+        self.directory.clear();
+        own.one.clear();
+        own.two.clear();
+        let own_is_known = each_line(c"/proc/self/cgroup", line, &mut |line| own.add(line)).is_some();
+        if own_is_known {
+            each_line(c"/proc/self/mountinfo", line, &mut |line| self.consider(line, own, path, candidate));
+        }
+    }
+
+    /// Takes the groups in a line of `/proc/PID/mountinfo`, if it has any. Of both versions, the first has the memory if
+    /// it has a hierarchy for it.
+    fn consider<const N: usize>(
+        &mut self,
+        line: &[u8],
+        own: &Membership,
+        root: &mut Line<N>,
+        candidate: &mut MemoryGroups,
+    ) {
+        let is_open = self.directory.bytes().is_empty() || self.version == Version::Two;
+        if is_open && own.groups_at(line, root, candidate).is_some() {
+            core::mem::swap(self, candidate);
+        }
     }
 
     /// Returns the limit that leaves the fewest bytes, of the group and all above it, and their use; `None` when there
     /// is none. Opens files.
     #[must_use]
-    pub fn tightest(&self) -> Option<GroupMemory> {
+    pub fn tightest(&self, room: &mut GroupsRoom) -> Option<GroupMemory> {
+        if self.directory.bytes().is_empty() {
+            return None;
+        }
         let mut tightest: Option<GroupMemory> = None;
         let mut end = self.directory.bytes().len();
         loop {
             let directory = &self.directory.bytes()[..end];
-            if let Some(memory) = self.memory_of(directory)
+            if let Some(memory) = self.memory_of(directory, room)
                 && tightest.is_none_or(|other| memory.left() < other.left())
             {
                 tightest = Some(memory);
@@ -119,12 +164,12 @@ impl MemoryGroups {
     }
 
     /// Returns the limit of one group and its use; `None` when it has no limit.
-    fn memory_of(&self, directory: &[u8]) -> Option<GroupMemory> {
-        let limit = self.version.limits().iter().filter_map(|name| read_number(directory, name)).min()?;
-        let usage = read_number(directory, self.version.usage())?;
+    fn memory_of(&self, directory: &[u8], room: &mut GroupsRoom) -> Option<GroupMemory> {
+        let limit = self.version.limits().iter().filter_map(|name| read_number(directory, name, room)).min()?;
+        let usage = read_number(directory, self.version.usage(), room)?;
         let [mut cache, mut shared] = [0; 2];
         let names = self.version.cached();
-        each_line_of(directory, "memory.stat", &mut |line| {
+        each_line_of(directory, "memory.stat", room, &mut |line| {
             for (name, value) in names.iter().zip([&mut cache, &mut shared]) {
                 if let Some(number) = line.strip_prefix(*name).and_then(|rest| number(rest.strip_prefix(b" ")?)) {
                     *value = number;
@@ -135,12 +180,12 @@ impl MemoryGroups {
     }
 }
 
-/// The paths of a process's groups in their hierarchies, as `/proc/PID/cgroup` states them.
-#[derive(Default)]
+/// The paths of a process's groups in their hierarchies, as `/proc/PID/cgroup` states them; empty where there is none.
+#[derive(Debug, Default)]
 struct Membership {
     /// In the hierarchy of version 1 that has the memory.
-    one: Option<Line<LONGEST_PATH>>,
-    two: Option<Line<LONGEST_PATH>>,
+    one: Line<LONGEST_PATH>,
+    two: Line<LONGEST_PATH>,
 }
 
 impl Membership {
@@ -153,34 +198,47 @@ impl Membership {
         if path.len() >= LONGEST_PATH || !path.starts_with(b"/") {
             return;
         }
-        let mut kept = Line::new();
-        kept.push(path);
-        if number == b"0" && controllers.is_empty() {
-            self.two = Some(kept);
+        let kept = if number == b"0" && controllers.is_empty() {
+            &mut self.two
         } else if has_item(controllers, b"memory") {
-            self.one = Some(kept);
-        }
+            &mut self.one
+        } else {
+            return;
+        };
+        kept.clear();
+        kept.push(path);
     }
 
-    /// Returns the groups if a line of `/proc/PID/mountinfo` is the mount of a hierarchy with them.
-    fn groups_at(&self, line: &[u8]) -> Option<MemoryGroups> {
+    /// Stores the groups if a line of `/proc/PID/mountinfo` is the mount of a hierarchy with them. `unescaped_root` is
+    /// overwritten.
+    fn groups_at<const N: usize>(
+        &self,
+        line: &[u8],
+        unescaped_root: &mut Line<N>,
+        groups: &mut MemoryGroups,
+    ) -> Option<()> {
         let mut fields = line.split(|&byte| byte == b' ');
         let (root, mount) = (fields.nth(3)?, fields.next()?);
         let mut behind = fields.skip_while(|&field| field != b"-").skip(1);
         let (kind, options) = (behind.next()?, behind.nth(1)?);
         let (version, path) = match kind {
-            b"cgroup" if has_item(options, b"memory") => (Version::One, self.one.as_ref()?),
-            b"cgroup2" => (Version::Two, self.two.as_ref()?),
+            b"cgroup" if has_item(options, b"memory") => (Version::One, &self.one),
+            b"cgroup2" => (Version::Two, &self.two),
             _ => return None,
         };
-        let mut directory = unescaped(mount)?;
-        let mount = directory.bytes().len();
-        let below = below_root(path.bytes(), unescaped(root)?.bytes());
+        if path.bytes().is_empty() {
+            return None;
+        }
+        unescape(mount, &mut groups.directory)?;
+        unescape(root, unescaped_root)?;
+        let below = below_root(path.bytes(), unescaped_root.bytes());
+        let mount = groups.directory.bytes().len();
         if mount == 0 || mount + below.len() > LONGEST_PATH - 1 {
             return None;
         }
-        directory.push(below);
-        Some(MemoryGroups { directory, mount, version })
+        groups.directory.push(below);
+        (groups.mount, groups.version) = (mount, version);
+        Some(())
     }
 }
 
@@ -198,10 +256,10 @@ fn has_item(list: &[u8], item: &[u8]) -> bool {
     list.split(|&byte| byte == b',').any(|found| found == item)
 }
 
-/// Returns a path of `mountinfo`, in which blanks and backslashes are three octal digits behind a backslash; `None`
-/// when it is too long or has another character behind a backslash.
-fn unescaped(text: &[u8]) -> Option<Line<LONGEST_PATH>> {
-    let mut path = Line::new();
+/// Stores a path of `mountinfo`, in which blanks and backslashes are three octal digits behind a backslash; `None` when
+/// it is too long or has another character behind a backslash.
+fn unescape<const N: usize>(text: &[u8], path: &mut Line<N>) -> Option<()> {
+    path.clear();
     let mut rest = text;
     while let Some((&byte, behind)) = rest.split_first() {
         rest = behind;
@@ -214,7 +272,7 @@ fn unescaped(text: &[u8]) -> Option<Line<LONGEST_PATH>> {
         path.push(&[value]);
         rest = behind;
     }
-    (path.bytes().len() < LONGEST_PATH).then_some(path)
+    (path.bytes().len() < LONGEST_PATH).then_some(())
 }
 
 /// Parses a number of bytes; `None` for words such as `max`, and for numbers that are no limit.
@@ -222,27 +280,28 @@ fn number(text: &[u8]) -> Option<u64> {
     str::from_utf8(text.trim_ascii()).ok()?.parse().ok().filter(|&number| number < UNLIMITED)
 }
 
-fn read_number(directory: &[u8], name: &str) -> Option<u64> {
+fn read_number(directory: &[u8], name: &str, room: &mut GroupsRoom) -> Option<u64> {
     let mut found = None;
-    each_line_of(directory, name, &mut |line| found = found.or_else(|| number(line)))?;
+    each_line_of(directory, name, room, &mut |line| found = found.or_else(|| number(line)))?;
     found
 }
 
-fn each_line_of(directory: &[u8], name: &str, visit: &mut dyn FnMut(&[u8])) -> Option<()> {
-    let mut path = Line::<{ LONGEST_PATH + 32 }>::new();
+fn each_line_of(directory: &[u8], name: &str, room: &mut GroupsRoom, visit: &mut dyn FnMut(&[u8])) -> Option<()> {
+    let GroupsRoom { line, path, .. } = room;
+    path.clear();
     path.push(directory);
     path.push(b"/");
     path.push(name.as_bytes());
     path.push(b"\0");
-    each_line(CStr::from_bytes_with_nul(path.bytes()).ok()?, visit)
+    each_line(CStr::from_bytes_with_nul(path.bytes()).ok()?, line, visit)
 }
 
 /// Calls `visit` with each line of a file; `None` when the file cannot be read.
-fn each_line(path: &CStr, visit: &mut dyn FnMut(&[u8])) -> Option<()> {
+fn each_line(path: &CStr, buffer: &mut [u8; LONGEST_LINE], visit: &mut dyn FnMut(&[u8])) -> Option<()> {
     errno_kept(|| {
         uncancelled(|| {
             let file = SegmentFile::open_read_only(path).ok()?;
-            split_into_lines(&mut |offset, buffer| file.read_some_at(offset, buffer).ok(), visit);
+            split_into_lines(&mut |offset, buffer| file.read_some_at(offset, buffer).ok(), buffer, visit);
             Some(())
         })
     })
@@ -250,9 +309,12 @@ fn each_line(path: &CStr, visit: &mut dyn FnMut(&[u8])) -> Option<()> {
 
 /// Calls `visit` with each line of what `read` returns, without lines that are longer than [`LONGEST_LINE`]. Stops
 /// where `read` fails, and after a MiB.
-fn split_into_lines(read: &mut dyn FnMut(u64, &mut [u8]) -> Option<usize>, visit: &mut dyn FnMut(&[u8])) {
+fn split_into_lines(
+    read: &mut dyn FnMut(u64, &mut [u8]) -> Option<usize>,
+    buffer: &mut [u8; LONGEST_LINE],
+    visit: &mut dyn FnMut(&[u8]),
+) {
     const MOST: u64 = 1 << 20;
-    let mut buffer = [0; LONGEST_LINE];
     let (mut filled, mut offset, mut skips) = (0, 0, Skips::No);
     while offset < MOST {
         let read = read(offset, &mut buffer[filled..]).unwrap_or(0).min(LONGEST_LINE - filled);
@@ -302,14 +364,19 @@ mod tests {
             buffer[..length].copy_from_slice(&rest[..length]);
             Some(length)
         };
-        split_into_lines(&mut read, &mut |line| found.push(line.to_vec()));
+        split_into_lines(&mut read, &mut [0; LONGEST_LINE], &mut |line| found.push(line.to_vec()));
         found
     }
 
     fn groups(membership: &str, mounts: &str) -> Option<(String, String)> {
         let mut own = Membership::default();
         membership.lines().for_each(|line| own.add(line.as_bytes()));
-        let groups = mounts.lines().find_map(|line| own.groups_at(line.as_bytes()))?;
+        let (mut groups, mut room) = (MemoryGroups::NONE, GroupsRoom::new());
+        let GroupsRoom { path, candidate, .. } = &mut room;
+        mounts.lines().for_each(|line| groups.consider(line.as_bytes(), &own, path, candidate));
+        if groups.directory.bytes().is_empty() {
+            return None;
+        }
         let directory = String::from_utf8(groups.directory.bytes().to_vec()).unwrap();
         Some((directory.clone(), directory[..groups.mount].to_string()))
     }
@@ -330,7 +397,7 @@ mod tests {
             buffer.fill(b'x');
             Some(buffer.len())
         };
-        split_into_lines(&mut endless, &mut |_| panic!("a line"));
+        split_into_lines(&mut endless, &mut [0; LONGEST_LINE], &mut |_| panic!("a line"));
         assert!(reads <= 1024);
     }
 
@@ -412,13 +479,14 @@ mod tests {
         directory.push(mount.join("a/b").as_os_str().as_encoded_bytes());
         let length = mount.as_os_str().len();
         let groups = MemoryGroups { directory, mount: length, version: Version::Two };
-        assert_eq!(groups.tightest(), Some(GroupMemory { limit: 900_000, used: 800_000 }));
+        let mut room = GroupsRoom::new();
+        assert_eq!(groups.tightest(&mut room), Some(GroupMemory { limit: 900_000, used: 800_000 }));
         write("a/b/memory.current", "499999\n");
-        assert_eq!(groups.tightest().map(|memory| memory.left()), Some(1));
+        assert_eq!(groups.tightest(&mut room).map(|memory| memory.left()), Some(1));
         let files = ["a/memory.max", "a/memory.high", "a/b/memory.max"];
         files.iter().for_each(|file| write(file, "\u{0}nonsense\n"));
-        assert_eq!(groups.tightest(), None);
+        assert_eq!(groups.tightest(&mut room), None);
         std::fs::remove_dir_all(&mount).unwrap();
-        assert_eq!(groups.tightest(), None);
+        assert_eq!(groups.tightest(&mut room), None);
     }
 }

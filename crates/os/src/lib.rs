@@ -78,7 +78,7 @@ pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
 pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, hold_across_forks};
-pub use groups::{GroupMemory, MemoryGroups};
+pub use groups::{GroupMemory, GroupsRoom, MemoryGroups};
 pub use identity::{Deaths, Identity, Life, Numbers, life, pid_namespace};
 pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};

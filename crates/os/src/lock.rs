@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::errno::errno_kept;
+use crate::errno::{errno, errno_kept};
 use crate::thread_number::thread_number;
 use crate::threads::is_single_threaded;
 use crate::ticks::now_nanoseconds;
@@ -54,6 +54,9 @@ pub(crate) const PATIENCE: u64 = 20_000_000;
 /// How long a thread sleeps before it looks at the word again, in nanoseconds. The wake that a lock sends to one thread
 /// is lost if a signal handler interrupts that thread before it takes the lock, and waits for another sleeper.
 const SLEEP: i64 = 20_000_000;
+
+/// The longest such time. It doubles each time: thousands of threads that look every 20 ms take all the processors.
+const LONGEST_SLEEP: i64 = 32 * SLEEP;
 
 /// What a pass over the locks of a process, before a fork, does with each of them.
 #[derive(Clone, Copy)]
@@ -236,7 +239,7 @@ impl Word {
                 if end.is_some_and(|end| now_nanoseconds() > end) {
                     return false;
                 }
-                self.sleep_while(word);
+                self.sleep_while(word, SLEEP);
                 taken |= AWAITED;
             }
         }
@@ -266,11 +269,24 @@ impl Word {
         while !self.spin(taken) {
             // Other threads may still sleep.
             taken |= AWAITED;
-            match self.0.load(Ordering::Relaxed) {
-                FREE if self.try_take(taken) => return,
-                FREE => {}
-                word => self.sleep_while(word),
+            if self.sleep(taken) {
+                return;
             }
+        }
+    }
+
+    /// Sleeps until the lock is freed; returns whether the calling thread holds it. May return early.
+    fn sleep(&self, taken: u32) -> bool {
+        let mut time = SLEEP;
+        loop {
+            let word = self.0.load(Ordering::Relaxed);
+            if word == FREE {
+                return self.try_take(taken);
+            }
+            if self.sleep_while(word, time) == Slept::UntilWoken {
+                return false;
+            }
+            time = (2 * time).min(LONGEST_SLEEP);
         }
     }
 
@@ -312,13 +328,12 @@ impl Word {
         false
     }
 
-    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed. May return early.
-    fn sleep_while(&self, word: u32) {
+    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed, at most for a time in nanoseconds.
+    /// May return early.
+    fn sleep_while(&self, word: u32, time: i64) -> Slept {
         let awaited = word | AWAITED;
         let marked = self.0.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
-        if marked.is_ok() {
-            sleep_while(&self.0, awaited);
-        }
+        if marked.is_ok() { sleep_at_most(time, &self.0, awaited) } else { Slept::UntilWoken }
     }
 
     /// Frees a lock whose word is not its owner alone.
@@ -341,17 +356,31 @@ impl Word {
     }
 }
 
+/// Why a thread that slept goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slept {
+    /// It was woken, maybe without a reason, or did not sleep.
+    UntilWoken,
+    /// The time was over.
+    TheWholeTime,
+}
+
 /// Sleeps until a thread of this process calls [`wake_one`], at most 20 ms, unless the word differs from `value`.
 /// Wakes may be spurious. For locks with protocols of their own.
 #[cold]
 #[inline(never)]
 pub fn sleep_while(word: &AtomicU32, value: u32) {
+    sleep_at_most(SLEEP, word, value);
+}
+
+fn sleep_at_most(nanoseconds: i64, word: &AtomicU32, value: u32) -> Slept {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let time = libc::timespec { tv_sec: 0, tv_nsec: SLEEP as _ };
-    // SAFETY: the word and the time are borrowed for the call.
-    errno_kept(|| unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, &raw const time);
-    });
+    let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds as _ };
+    errno_kept(|| {
+        // SAFETY: the word and the time are borrowed for the call.
+        let slept = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, &raw const time) };
+        if slept != 0 && errno() == libc::ETIMEDOUT { Slept::TheWholeTime } else { Slept::UntilWoken }
+    })
 }
 
 /// Wakes a thread that sleeps on the word by [`sleep_while`], if there is one.

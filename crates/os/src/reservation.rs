@@ -2,7 +2,7 @@
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
-use crate::arena::ARENA;
+use crate::arena;
 use crate::barrier::{forbid, permit};
 use crate::errno::{errno, errno_kept};
 use crate::pages::{Access, Refused, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
@@ -76,7 +76,7 @@ impl Reservation {
         let mut tried = 0;
         let mut chosen = None;
         while tried < TRIES && chosen.is_none() {
-            let Some(at) = ARENA.take(length, align) else { break };
+            let Some(at) = arena::take(length, align) else { break };
             let kind = match look_at(at, length) {
                 Sight::Free => Kind::Chosen(pages),
                 Sight::Held => Kind::Mapped,
@@ -89,7 +89,7 @@ impl Reservation {
             chosen = NonNull::new(with_exposed_provenance_mut::<u8>(at)).map(|base| (base, kind));
         }
         // Not before: the same range would be handed out again.
-        occupied[..tried].iter().for_each(|&at| ARENA.give_back(at, length));
+        occupied[..tried].iter().for_each(|&at| arena::give_back(at, length));
         match chosen {
             Some((base, kind)) => Ok(Reservation { base, length, extent: 0, kind }),
             None => Self::reserve(length, align),
@@ -200,7 +200,7 @@ impl Reservation {
         }
         let (base, length) = (self.part_of(self.length, at, at)?, self.length - at);
         if matches!(self.kind, Kind::Chosen(_)) {
-            ARENA.divide();
+            arena::divide(base.addr().get());
         }
         self.length = at;
         Ok(Reservation { base, length, extent: 0, kind: self.kind })
@@ -266,7 +266,7 @@ impl Drop for Reservation {
         let is_gone = mapped == 0 || unsafe { unmap(self.base, mapped) }.is_ok();
         // What could not be unmapped would be in the way of the next range.
         if is_gone && matches!(self.kind, Kind::Chosen(_)) {
-            ARENA.give_back(self.base.addr().get(), self.length);
+            arena::give_back(self.base.addr().get(), self.length);
         }
     }
 }

@@ -7,8 +7,8 @@ use core::ptr::NonNull;
 use heapwright_heaps::{Chosen, CreateError, GrowingHeap, OutOfMemory, PolicyKind};
 use heapwright_rules::{RuleSet, Rules};
 
-/// The longest heap under a policy: with its metadata, most of the addresses between other users' of the system.
-const MOST_BYTES: usize = if usize::BITS == 64 { (58u64 << 40) as usize } else { 1 << 30 };
+/// The longest heap under a policy: as long as fits, with its metadata, where other code draws no addresses at random.
+const MOST_BYTES: usize = if usize::BITS == 64 { (8u64 << 40) as usize } else { 1 << 30 };
 
 /// The heap, and its rules.
 pub(crate) struct Ruled {

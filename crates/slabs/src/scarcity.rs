@@ -12,7 +12,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
-use heapwright_os::{GroupMemory, MemoryGroups, own_usage, peak_resident, process_id};
+use heapwright_os::{GroupMemory, GroupsRoom, MemoryGroups, own_usage, peak_resident, process_id};
 
 /// The bytes that the heap takes before files are read.
 const FIRST: usize = 32 << 20;
@@ -185,20 +185,20 @@ fn of_user() -> Option<GroupMemory> {
 
 /// What is known of the groups.
 struct Groups {
-    found: Option<MemoryGroups>,
+    found: MemoryGroups,
     /// The number of checks until they are looked for.
     checks: u32,
+    room: GroupsRoom,
 }
 
 impl Groups {
-    const UNKNOWN: Groups = Groups { found: None, checks: 0 };
-
     fn tightest(&mut self) -> Option<GroupMemory> {
         if self.checks == 0 {
-            *self = Groups { found: MemoryGroups::find(), checks: MOST_CHECKS };
+            self.found.find(&mut self.room);
+            self.checks = MOST_CHECKS;
         }
         self.checks -= 1;
-        self.found.as_ref()?.tightest()
+        self.found.tightest(&mut self.room)
     }
 }
 
@@ -212,7 +212,10 @@ struct Alone {
 // SAFETY: `alone` gives the value to one thread at a time.
 unsafe impl Sync for Alone {}
 
-static ALONE: Alone = Alone { process: AtomicU32::new(0), groups: UnsafeCell::new(Groups::UNKNOWN) };
+static ALONE: Alone = Alone {
+    process: AtomicU32::new(0),
+    groups: UnsafeCell::new(Groups { found: MemoryGroups::NONE, checks: 0, room: GroupsRoom::new() }),
+};
 
 /// Calls `work` with what is known of the groups; `None` while another thread does so. In the child of a fork, a thread
 /// of its parent may have been in the middle of it.
@@ -226,8 +229,8 @@ fn alone<R>(work: impl FnOnce(&mut Groups) -> R) -> Option<R> {
     // a parent do not exist in this process.
     let groups = unsafe { &mut *ALONE.groups.get() };
     if before != 0 {
-        // SAFETY: the value may have been half written, and does not own anything.
-        unsafe { (&raw mut *groups).write(Groups::UNKNOWN) };
+        // What was half written is written again.
+        groups.checks = 0;
     }
     let result = work(groups);
     ALONE.process.store(0, Release);

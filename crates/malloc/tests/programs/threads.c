@@ -5,6 +5,7 @@
  *   threads crowd COUNT    this many at once, each with blocks of its own
  *   threads first-leaves   the first thread ends by pthread_exit, and others go on
  *   threads small-stacks   threads whose stacks are as small as the system allows
+ *   threads little-left    the same, with some 6 KB left below what the program needs, while the heap grows by 96 MiB
  *   threads alternate      malloc in a signal handler on an alternate stack, which is the first malloc of its thread */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -100,7 +101,23 @@ static void leave_to_others(void)
     pthread_exit(NULL);
 }
 
-static void start_with_small_stacks(void)
+static void *grow_with_little_left(void *unused)
+{
+    volatile char frame[6000];
+    for (size_t i = 0; i < sizeof frame; i++) frame[i] = 1;
+    static char *blocks[3 * 1024];
+    const size_t count = sizeof blocks / sizeof *blocks, length = 32 << 10;
+    for (size_t i = 0; i < count; i++) {
+        CHECK((blocks[i] = malloc(i % 3 ? length : 3 * length)));
+        memset(blocks[i], 1, length);
+    }
+    for (size_t i = 0; i < count; i++) free(blocks[i]);
+    use(300000);
+    CHECK(frame[sizeof frame / 2] == 1);
+    return unused;
+}
+
+static void start_with_small_stacks(void *(*run)(void *))
 {
     pthread_attr_t attributes;
     CHECK(pthread_attr_init(&attributes) == 0);
@@ -108,7 +125,7 @@ static void start_with_small_stacks(void)
     CHECK(pthread_attr_setstacksize(&attributes, least < 16384 ? 16384 : (size_t)least) == 0);
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
-        CHECK(pthread_create(&thread, &attributes, use_all_lengths, NULL) == 0 && pthread_join(thread, NULL) == 0);
+        CHECK(pthread_create(&thread, &attributes, run, NULL) == 0 && pthread_join(thread, NULL) == 0);
     }
 }
 
@@ -153,7 +170,8 @@ int main(int argc, char **argv)
     }
     if (!strcmp(way, "crowd")) start_at_once(count);
     else if (!strcmp(way, "first-leaves")) leave_to_others();
-    else if (!strcmp(way, "small-stacks")) start_with_small_stacks();
+    else if (!strcmp(way, "small-stacks")) start_with_small_stacks(use_all_lengths);
+    else if (!strcmp(way, "little-left")) start_with_small_stacks(grow_with_little_left);
     else if (!strcmp(way, "alternate")) take_signals();
     else CHECK(!"a way of the list");
     puts("threads");

@@ -46,11 +46,12 @@ tests! {
     advice_without_effect guards_without_effect hints_are_not_followed
     without_collapse without_mremap without_getrandom without_membarrier without_rseq without_prctl madvise_refused process_madvise_refused sandbox_without_files
     without_proc read_only_sys closed_streams without_environment
-    threads_in_a_row threads_at_once first_thread_leaves small_stacks alternate_stack
+    threads_in_a_row threads_at_once first_thread_leaves small_stacks little_stack_left alternate_stack
     freed_for_a_sleeper freed_for_a_sleeper_and_trimmed batches_on_their_way
     purging_thread purging_thread_is_refused purging_thread_without_proc purging_thread_ends_last purging_never
     purging_at_once beyond_its_limit short_blocks_do_not_move
     long_blocks_grow_where_they_are vectors_in_turns_by_half vectors_in_turns_doubled whole_address_space
+    chunks_drawn_at_random
 }
 
 #[test]
