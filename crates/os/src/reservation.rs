@@ -152,15 +152,30 @@ impl Reservation {
             Kind::Chosen(pages) => {
                 let protection = libc::PROT_READ | libc::PROT_WRITE;
                 map_at(from.addr().get(), added, protection, Address::Required).map_err(|_| Refused)?;
-                if pages == Pages::Small {
-                    // SAFETY: the range was just mapped for this value, and the advice changes no contents.
-                    let advise = || unsafe { libc::madvise(from.as_ptr().cast(), added, libc::MADV_NOHUGEPAGE) };
-                    errno_kept(|| platform().page_advice().call(advise));
+                if pages == Pages::Small && self.has_huge_page(to) {
+                    self.forbid_huge_pages(to);
                 }
             }
         }
         self.extent = to;
         Ok(())
+    }
+
+    /// Whether a huge page fits into the first `bytes`.
+    fn has_huge_page(&self, bytes: usize) -> bool {
+        // A huge page has as many pages as a page has entries of a page table, of 8 bytes each.
+        let (base, huge) = (self.base.addr().get(), page_size() / 8 * page_size());
+        base.checked_next_multiple_of(huge).is_some_and(|first| first - base + huge <= bytes)
+    }
+
+    /// Asks for no huge pages in the first `to` bytes, which were just mapped, as far as that was not done. A table that
+    /// is too short for a huge page gets none in any case, and costs no call.
+    #[cold]
+    fn forbid_huge_pages(&self, to: usize) {
+        let from = if self.has_huge_page(self.extent) { self.extent } else { 0 };
+        // SAFETY: the range lies inside this reservation, which is mapped up to `to`, and the advice changes no contents.
+        let advise = || unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, libc::MADV_NOHUGEPAGE) };
+        errno_kept(|| platform().page_advice().call(advise));
     }
 
     /// Makes the bytes from `to` (a multiple of the page size) on inaccessible, and gives their memory back. Nothing
@@ -204,6 +219,24 @@ impl Reservation {
         }
         self.length = at;
         Ok(Reservation { base, length, extent: 0, kind: self.kind })
+    }
+
+    /// Cuts the first `length` bytes (a multiple of the page size) off a range of which nothing is accessible, as a table
+    /// like those of [`Reservation::claim_table`]: tables that are claimed together lie close together, and cost fewer
+    /// calls.
+    ///
+    /// # Errors
+    /// [`Refused`] when the range is shorter, or a part of it accessible.
+    pub fn cut_table(&mut self, length: usize) -> Result<Reservation, Refused> {
+        if self.extent != 0 {
+            return Err(Refused);
+        }
+        let rest = self.split_off(length)?;
+        let mut table = core::mem::replace(self, rest);
+        if let Kind::Chosen(pages) = &mut table.kind {
+            *pages = Pages::Small;
+        }
+        Ok(table)
     }
 
     /// Purges the bytes `from..to` (multiples of the page size): gives their memory back to the system. They read as

@@ -356,10 +356,12 @@ impl ArenaState {
             statistics: Statistics::Kept,
             ..Settings::default()
         };
-        let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
-            CreateError::Refused | CreateError::Rules(_) | CreateError::Align => Refused,
-        })?;
-        let tables = Tables::of(pages.capacity() / SLAB)?;
+        let length = |capacity: usize| Tables::length(capacity / SLAB);
+        let (pages, space) =
+            GrowingHeap::<FirstFit>::with_tables((), &settings, length).map_err(|error| match error {
+                CreateError::Refused | CreateError::Rules(_) | CreateError::Align => Refused,
+            })?;
+        let tables = Tables::of(pages.capacity() / SLAB, space)?;
         ARENA.base.store(pages.base().as_ptr(), Ordering::Relaxed);
         ARENA.entries.store(tables.entries(), Ordering::Relaxed);
         ARENA.slabs.store(tables.slabs(), Ordering::Relaxed);

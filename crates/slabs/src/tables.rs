@@ -35,14 +35,32 @@ impl Tables {
     /// The least number of slabs by which the tables grow.
     const STEP: usize = 32;
 
-    /// Reserves addresses for the tables of `slabs` slabs.
-    pub(crate) fn of(slabs: usize) -> Result<Tables, Refused> {
+    /// Returns the bytes of addresses that the tables of `slabs` slabs take.
+    pub(crate) fn length(slabs: usize) -> usize {
+        Tables::lengths(slabs).iter().sum()
+    }
+
+    /// The short tables first, so that all but the last two begin near to each other.
+    fn lengths(slabs: usize) -> [usize; 5] {
+        let bytes = [
+            MAX_HEAPS * HEAP_STEP,
+            slabs * size_of::<AtomicU32>(),
+            slabs * size_of::<SlabMeta>(),
+            SideTable::length(slabs * SLAB),
+            slabs * size_of::<GrainMap>(),
+        ];
+        bytes.map(|bytes| bytes.next_multiple_of(page_size()))
+    }
+
+    /// Makes the tables of `slabs` slabs out of addresses of that length.
+    pub(crate) fn of(slabs: usize, mut space: Reservation) -> Result<Tables, Refused> {
+        let [heaps, entries, of_slabs, side_table, grain_maps] = Tables::lengths(slabs);
         Ok(Tables {
-            entries: reserve(slabs * size_of::<AtomicU32>())?,
-            slabs: reserve(slabs * size_of::<SlabMeta>())?,
-            side_table: reserve(SideTable::length(slabs * SLAB))?,
-            grain_maps: reserve(slabs * size_of::<GrainMap>())?,
-            heaps: reserve(MAX_HEAPS * HEAP_STEP)?,
+            heaps: space.cut_table(heaps)?,
+            entries: space.cut_table(entries)?,
+            slabs: space.cut_table(of_slabs)?,
+            side_table: space.cut_table(side_table)?,
+            grain_maps: space.cut_table(grain_maps)?,
         })
     }
 
@@ -127,11 +145,6 @@ impl Tables {
         }
         Ok(())
     }
-}
-
-#[inline(never)]
-fn reserve(bytes: usize) -> Result<Reservation, Refused> {
-    Reservation::claim_table(bytes.next_multiple_of(page_size()))
 }
 
 /// Makes a table at least `bytes` long.
