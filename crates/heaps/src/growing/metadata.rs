@@ -16,8 +16,8 @@ use crate::policy::Policy;
 /// The most fronts. Buddies have the most long parts: 33 in the longest region.
 const MOST_FRONTS: usize = 64;
 
-/// Parts of up to this many bytes are short.
-const SHORT: usize = 64 << 10;
+/// Parts of up to this many bytes are short: mapping all of one costs less than a call for a part of it.
+const SHORT: usize = 512 << 10;
 
 /// What determines the layout of the metadata.
 #[derive(Clone, Copy)]
@@ -113,7 +113,7 @@ fn each_front(each_part: EachPart<'_>, reach: Reach, visit: &mut dyn FnMut(Front
         let [start, length, used] = [part.start, part.length, part.used].map(|cells| cells * size_of::<u64>());
         let start = BEFORE_CELLS + start;
         let (page, is_long) = (start & !(page_size() - 1), length > SHORT);
-        if (is_long || after_long) && page > front.start && count < MOST_FRONTS {
+        if after_long && page > front.start && count < MOST_FRONTS {
             visit(front);
             (front, count) = (Front { start: page, used_to: 0 }, count + 1);
         }
