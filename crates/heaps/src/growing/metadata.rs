@@ -16,8 +16,9 @@ use crate::policy::Policy;
 /// The most fronts. Buddies have the most long parts: 33 in the longest region.
 const MOST_FRONTS: usize = 64;
 
-/// Parts of up to this many bytes are short: mapping all of one costs less than a call for a part of it.
-const SHORT: usize = 512 << 10;
+/// Parts of up to this many bytes are short: mapping all of one costs less than a call for a part of it. Buddies have
+/// dozens of parts, so that limits on memory would count much more.
+const SHORT: usize = 64 << 10;
 
 /// What determines the layout of the metadata.
 #[derive(Clone, Copy)]
