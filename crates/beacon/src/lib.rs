@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub const MAGIC: [u8; 16] = *b"heapwright heap\n";
 
 /// The version of this layout.
-const LAYOUT: u64 = 3;
+const LAYOUT: u64 = 4;
 
 /// The number of figures of a [`Sighting`].
 const FIGURES: usize = 10;
@@ -51,9 +51,9 @@ pub struct Sighting {
     pub counters: u64,
     /// The entries of the cached heap's slabs; 0 for any other heap.
     pub entries: u64,
-    /// The metadata of the cached heap's slabs; 0 for any other heap.
+    /// The metadata of slab 0 of the cached heap, above that of the other slabs; 0 for any other heap.
     pub slabs: u64,
-    /// The heaps of the cached heap's threads, of which number 0 is unused; 0 for any other heap.
+    /// The end of heap 1 of the cached heap's threads, above the other heaps; 0 for any other heap.
     pub heaps: u64,
     /// The number of the cached heap's blocks that have mappings of their own, 8 bytes, and then their bytes; 0 for any
     /// other heap.

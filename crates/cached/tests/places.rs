@@ -31,7 +31,8 @@ fn slabs_and_lists_are_seen_from_outside_as_from_inside() {
     let (mut used, mut listed) = (BTreeMap::new(), BTreeMap::new());
     for number in 0..census.pages.heap_size as usize / SlabGlance::LENGTH {
         let entry = u32::from_ne_bytes(read(places.entries, number));
-        if let Some(slab) = SlabGlance::of(entry, &read(places.slabs, number)) {
+        let slab = places.slabs.wrapping_sub(number * SlabGlance::META);
+        if let Some(slab) = SlabGlance::of(entry, &read(slab, 0)) {
             let size = slab.size.expect("no slab is dissolved in a heap that only grew");
             *used.entry(size).or_insert(0) += slab.out;
             assert!(slab.idle() <= slab.resident() && slab.resident() <= 16);
@@ -39,7 +40,8 @@ fn slabs_and_lists_are_seen_from_outside_as_from_inside() {
             assert!(out <= SlabGlance::LENGTH && (slab.out == 0) == (out == 0), "{slab:?}");
         }
     }
-    for heap in (1..).map_while(|number| HeapGlance::of(&read(places.heaps, number))) {
+    let heap_of = |number: usize| read(places.heaps.wrapping_sub(number * HeapGlance::LENGTH), 0);
+    for heap in (1..).map_while(|number| HeapGlance::of(&heap_of(number))) {
         for (size, count) in heap.lists() {
             *listed.entry(size).or_insert(0) += count;
             *used.get_mut(&size).unwrap() -= count;

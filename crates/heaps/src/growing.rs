@@ -10,7 +10,7 @@ use core::fmt;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use heapwright_os::{Refused, page_size};
+use heapwright_os::{Refused, Reservation, page_size};
 use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Reach, Rules, RulesError, Statistics};
 use heapwright_rules::{Invalid, Requests};
 
@@ -114,6 +114,16 @@ impl Default for Settings {
             statistics: Statistics::Kept,
         }
     }
+}
+
+/// The bytes of addresses, whole pages, that are claimed for tables beside those of a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Directly in front of the heap's own tables. At an address that is a multiple of a power of two that is as long as
+    /// a 64th of the capacity, at most 1 GiB.
+    pub before: usize,
+    /// Behind them.
+    pub after: usize,
 }
 
 /// Why a heap could not be created.
@@ -244,29 +254,58 @@ impl<P: Policy> GrowingHeap<P> {
     /// # Errors
     /// [`CreateError`].
     pub fn with(choice: P::Choice, settings: &Settings) -> Result<Self, CreateError> {
+        Self::with_tables(choice, settings, |_| Room { before: 0, after: 0 }).map(|(heap, ..)| heap)
+    }
+
+    /// As [`GrowingHeap::with`]. Together with its own tables the heap claims the addresses that `room` returns for a
+    /// capacity, for further ones, and returns them: of ranges that are claimed together, the system looks for one, and
+    /// what is used first of them shares the processor's page tables.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    #[cold]
+    pub fn with_tables(
+        choice: P::Choice,
+        settings: &Settings,
+        room: impl Fn(usize) -> Room,
+    ) -> Result<(Self, Reservation, Reservation), CreateError> {
         settings.requests.validate().map_err(|_| CreateError::Align)?;
         if settings.growth == Growth::Fixed {
-            return Self::claim(choice, settings, settings.capacity);
+            return Self::claim(choice, settings, settings.capacity, room(settings.capacity));
         }
         let mut capacity = settings.capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
         // What no heap can have is an error, not a reason to try half of it.
         P::metadata_cells(choice, capacity, &settings.rules(0))?;
         loop {
-            match Self::claim(choice, settings, capacity) {
+            match Self::claim(choice, settings, capacity, room(capacity)) {
                 Err(CreateError::Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
                 result => return result,
             }
         }
     }
 
-    fn claim(choice: P::Choice, settings: &Settings, capacity: usize) -> Result<Self, CreateError> {
+    #[cold]
+    #[inline(never)]
+    fn claim(
+        choice: P::Choice,
+        settings: &Settings,
+        capacity: usize,
+        further: Room,
+    ) -> Result<(Self, Reservation, Reservation), CreateError> {
         let refused = |Refused| CreateError::Refused;
         let pages = capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
-        let mut region = Region::claim(pages, settings.backing).map_err(refused)?;
+        // The length of the metadata does not depend on the region's address.
+        let of_metadata = Metadata::length_of(&Design::<P> { choice, capacity, rules: settings.rules(0) })?;
+        let of_marks = DirtyPages::length(pages).map_err(refused)?;
+        let lengths = [of_metadata, of_marks, further.after];
+        let all = lengths.iter().try_fold(further.before, |sum, &length| sum.checked_add(length));
+        let all = all.ok_or(RulesError::Capacity)?;
+        let (mut region, mut before) = Region::claim(pages, all, settings.backing).map_err(refused)?;
+        let mut tables = before.split_off(further.before).map_err(refused)?;
         let rules = settings.rules(region.base().addr().get());
         let design = Design { choice, capacity, rules };
-        let mut metadata = Metadata::new(&design)?;
-        let mut dirty = DirtyPages::new(pages).map_err(refused)?;
+        let mut metadata = Metadata::new(&design, tables.cut_table(of_metadata).map_err(refused)?)?;
+        let mut dirty = DirtyPages::new(tables.cut_table(of_marks).map_err(refused)?);
         let reach = Reach::whole(if settings.growth == Growth::Fixed { capacity } else { 0 });
         if reach.end > 0 {
             region.commit(pages).map_err(refused)?;
@@ -285,7 +324,7 @@ impl<P: Policy> GrowingHeap<P> {
         let placement = Placement { engine, base: region.base() };
         let short = reach.short;
         let sweep = Sweep::beyond(keep);
-        Ok(GrowingHeap {
+        let heap = GrowingHeap {
             placement,
             region,
             dirty,
@@ -299,7 +338,8 @@ impl<P: Policy> GrowingHeap<P> {
             short,
             design,
             metadata,
-        })
+        };
+        Ok((heap, before, tables))
     }
 
     /// Returns what the rules make of a request.

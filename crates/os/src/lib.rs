@@ -4,7 +4,7 @@
 //! up:
 //!
 //! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages; [`guard`], [`forbid`]: guard pages.
-//! - [`Reservation`]: a long range of addresses, which is mapped piecemeal as it is used and can be purged.
+//! - [`Reservation`], [`TableBelow`]: a long range of addresses, which is mapped piecemeal as it is used and can be purged.
 //!   [`platform`]: what the system supports, as far as calls have shown.
 //! - [`Lock`]: mutual exclusion by a futex, usable in `malloc`. [`hold_across_forks`]: a lock that forks leave usable.
 //! - [`Segment`], [`SegmentFile`]: files as memory that processes share; [`Window`]: one that is not kept open.
@@ -60,6 +60,7 @@ mod segment;
 mod shared_lock;
 mod stack;
 mod streams;
+mod table_below;
 mod thread_number;
 mod thread_slot;
 mod threads;
@@ -97,6 +98,7 @@ pub use secret::secret_word;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, is_one_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
 pub use stack::{copy_stack, here, own_stack};
+pub use table_below::TableBelow;
 pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word};
 pub use thread_slot::ThreadEnd;
 pub use threads::is_single_threaded;

@@ -1,5 +1,6 @@
 //! A long range of addresses, of which parts are backed with memory as they are used, and purged.
 
+use core::ops::Range;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use crate::arena;
@@ -7,6 +8,7 @@ use crate::barrier::{forbid, permit};
 use crate::errno::{errno, errno_kept};
 use crate::pages::{Access, Refused, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
 use crate::platform::platform;
+use crate::table_below::TableBelow;
 
 /// A range of addresses. What of it is mapped is unmapped when the value is dropped.
 ///
@@ -144,23 +146,30 @@ impl Reservation {
         if to <= self.extent {
             return Ok(());
         }
-        let (from, added) = (self.part_of(self.length, self.extent, to)?, to - self.extent);
+        let from = self.part_of(self.length, self.extent, to)?;
         refuse_if_told()?;
-        match self.kind {
-            // SAFETY: the range lies inside this reservation, which this value owns.
-            Kind::Mapped => unsafe { permit(from, added) }?,
-            Kind::Chosen(pages) => {
-                let protection = libc::PROT_READ | libc::PROT_WRITE;
-                map_at(from.addr().get(), added, protection, Address::Required).map_err(|_| Refused)?;
-                if pages == Pages::Small {
-                    // SAFETY: the range was just mapped for this value, and the advice changes no contents.
-                    let advise = || unsafe { libc::madvise(from.as_ptr().cast(), added, libc::MADV_NOHUGEPAGE) };
-                    errno_kept(|| platform().page_advice().call(advise));
-                }
-            }
+        self.commit(from, to - self.extent)?;
+        if self.kind == Kind::Chosen(Pages::Small) {
+            let base = self.base.addr().get();
+            keep_pages_small(base..base + self.extent, base..base + to);
         }
         self.extent = to;
         Ok(())
+    }
+
+    /// Makes `added` bytes of the range that are not accessible readable and writable.
+    pub(crate) fn commit(&self, from: NonNull<u8>, added: usize) -> Result<(), Refused> {
+        if self.kind == Kind::Mapped {
+            // SAFETY: the range lies inside this reservation, which this value owns.
+            return unsafe { permit(from, added) };
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        map_at(from.addr().get(), added, protection, Address::Required).map_err(|_| Refused)
+    }
+
+    /// Whether the addresses are held without a mapping.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.kind != Kind::Mapped
     }
 
     /// Makes the bytes from `to` (a multiple of the page size) on inaccessible, and gives their memory back. Nothing
@@ -204,6 +213,32 @@ impl Reservation {
         }
         self.length = at;
         Ok(Reservation { base, length, extent: 0, kind: self.kind })
+    }
+
+    /// Cuts the first `length` bytes (a multiple of the page size) off a range of which nothing is accessible, as a table
+    /// like those of [`Reservation::claim_table`]: tables that are claimed together lie close together, and cost fewer
+    /// calls.
+    ///
+    /// # Errors
+    /// [`Refused`] when the range is shorter, or a part of it accessible.
+    pub fn cut_table(&mut self, length: usize) -> Result<Reservation, Refused> {
+        if self.extent != 0 {
+            return Err(Refused);
+        }
+        let rest = self.split_off(length)?;
+        let mut table = core::mem::replace(self, rest);
+        if let Kind::Chosen(pages) = &mut table.kind {
+            *pages = Pages::Small;
+        }
+        Ok(table)
+    }
+
+    /// As [`Reservation::cut_table`], as a table that grows downwards from the end of these bytes.
+    ///
+    /// # Errors
+    /// As [`Reservation::cut_table`].
+    pub fn cut_table_below(&mut self, length: usize) -> Result<TableBelow, Refused> {
+        self.cut_table(length).map(TableBelow::over)
     }
 
     /// Purges the bytes `from..to` (multiples of the page size): gives their memory back to the system. They read as
@@ -269,6 +304,28 @@ impl Drop for Reservation {
             arena::give_back(self.base.addr().get(), self.length);
         }
     }
+}
+
+/// Asks for no huge pages in what was added to the accessible part of a table, or in all of it if that was not done. A
+/// table that is too short for a huge page gets none in any case, and costs no call.
+pub(crate) fn keep_pages_small(before: Range<usize>, after: Range<usize>) {
+    // A huge page has as many pages as a page has entries of a page table, of 8 bytes each.
+    let huge = page_size() / 8 * page_size();
+    let has_room = |part: &Range<usize>| {
+        part.start.checked_next_multiple_of(huge).is_some_and(|first| first.saturating_add(huge) <= part.end)
+    };
+    if has_room(&after) {
+        let added = if after.start < before.start { after.start..before.start } else { before.end..after.end };
+        forbid_huge_pages(if has_room(&before) { added } else { after });
+    }
+}
+
+#[cold]
+fn forbid_huge_pages(part: Range<usize>) {
+    let start = with_exposed_provenance_mut(part.start);
+    // SAFETY: the advice changes no contents, whatever is mapped there.
+    let advise = || unsafe { libc::madvise(start, part.len(), libc::MADV_NOHUGEPAGE) };
+    errno_kept(|| platform().page_advice().call(advise));
 }
 
 /// Why nothing was mapped at an address.

@@ -115,6 +115,63 @@ fn tables_merge_as_they_grow() {
     write(&range, 3000 * page_size());
 }
 
+/// Whether a mapping of this process that begins at `start` asks for no huge pages; `None` where the system does not say.
+fn asks_for_small_pages(start: usize) -> Option<bool> {
+    let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
+    let beginning = format!("{start:x}-");
+    let mapping = text.lines().skip_while(|line| !line.starts_with(&beginning));
+    mapping.skip(1).find_map(|line| line.strip_prefix("VmFlags:")).map(|flags| flags.contains(" nh"))
+}
+
+#[test]
+fn only_a_table_that_could_have_a_huge_page_asks_for_none() {
+    let huge = page_size() / 8 * page_size();
+    let mut range = Reservation::claim(8 * huge, huge).unwrap();
+    let (up, down) = (range.base().addr().get(), range.base().addr().get() + 8 * huge);
+    let (mut table, mut below) = (range.cut_table(4 * huge).unwrap(), range.cut_table_below(4 * huge).unwrap());
+    for (short, long) in [(huge - page_size(), huge), (huge, 2 * huge)] {
+        table.extend(short).unwrap();
+        below.extend(short).unwrap();
+        let before = [asks_for_small_pages(up), asks_for_small_pages(down - short)];
+        assert!(short == huge || before.iter().flatten().all(|asks| !asks));
+        table.extend(long).unwrap();
+        below.extend(long).unwrap();
+        let has_advice = std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+        let after = [asks_for_small_pages(up), asks_for_small_pages(down - long)];
+        assert!(!has_advice || after.iter().flatten().all(|asks| *asks), "{after:?}");
+        // What was added has become a part of the same mapping.
+        assert_eq!([mapped(up, 4 * huge), mapped(down - 4 * huge, 4 * huge)], [(1, long); 2]);
+    }
+}
+
+#[test]
+fn a_table_below_another_shares_its_mapping() {
+    assert!(Child::run(grow_both_ways).wait());
+}
+
+fn grow_both_ways() -> Outcome {
+    let page = page_size();
+    let mut range = Reservation::claim(1 << 30, 1 << 21).map_err(|_| line!())?;
+    let base = range.base().addr().get();
+    let mut below = range.cut_table_below(1 << 20).map_err(|_| line!())?;
+    let mut above = range.cut_table(1 << 20).map_err(|_| line!())?;
+    expect!(below.end() == above.base() && below.end().addr().get() == base + (1 << 20));
+    expect!(above.extend(page).is_ok() && range.extend(page).is_ok() && range.cut_table(page).is_err());
+    for pages in [1, 3, 3, 2, 16] {
+        expect!(below.extend(pages * page).is_ok());
+        let extent = below.extent();
+        expect!(extent >= pages * page && mapped(base, 1 << 21) == (1, extent + page));
+        // SAFETY: the bytes below the end are mapped as far as the extent, and nothing else uses them.
+        unsafe { below.end().sub(extent).write_bytes(7, extent) };
+    }
+    expect!(below.extend((1 << 20) + page).is_err() && below.extent() == 16 * page);
+    drop(below);
+    expect!(mapped(base, 1 << 21) == (1, page));
+    drop((above, range));
+    expect!(mapped(base, 1 << 30) == (0, 0));
+    Ok(())
+}
+
 #[test]
 fn bytes_above_the_extent_are_not_touched() {
     let page = page_size();

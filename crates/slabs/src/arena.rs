@@ -164,7 +164,7 @@ impl Arena {
         unsafe { &*self.entries().add(number as usize) }.store(entry.to_bits(), Ordering::Release);
     }
 
-    /// Returns the table of slab metadata, by the slabs' numbers.
+    /// Returns the metadata of slab 0. That of each other slab lies below that of the slab before.
     #[cfg(not(loom))]
     pub fn slabs(&self) -> *const SlabMeta {
         self.slabs.load(Ordering::Relaxed)
@@ -174,7 +174,7 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn slab(&self, number: u32) -> *mut Slab {
         // SAFETY: there is one for every number.
-        let slab = unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).add(number as usize)).slab };
+        let slab = unsafe { &raw mut (*self.slabs.load(Ordering::Relaxed).sub(number as usize)).slab };
         touch(slab);
         slab
     }
@@ -184,7 +184,7 @@ impl Arena {
     pub(crate) fn prefetch_slab(&self, number: u32) {
         /// The length of a cache line.
         const LINE: usize = 64;
-        let meta = self.slabs.load(Ordering::Relaxed).wrapping_add(number as usize).cast::<u8>();
+        let meta = self.slabs.load(Ordering::Relaxed).wrapping_sub(number as usize).cast::<u8>();
         (0..size_of::<SlabMeta>()).step_by(LINE).for_each(|line| prefetch(meta.wrapping_add(line)));
     }
 
@@ -229,7 +229,7 @@ impl Arena {
     #[inline(always)]
     pub fn blocks_out(&self, number: u32) -> &BlocksOut {
         // SAFETY: there is one for every number, zero at first, and it is only used through shared references.
-        unsafe { &(*self.slabs.load(Ordering::Relaxed).add(number as usize)).out }
+        unsafe { &(*self.slabs.load(Ordering::Relaxed).sub(number as usize)).out }
     }
 
     /// Returns the address of the slab of a number.
@@ -239,7 +239,7 @@ impl Arena {
         unsafe { self.base().add(number as usize * SLAB) }
     }
 
-    /// Returns the address of the table of heaps.
+    /// Returns the address behind the page of heap 1. That of each other heap lies below that of the heap before.
     #[cfg(not(loom))]
     pub fn heaps(&self) -> *const u8 {
         self.heaps.load(Ordering::Relaxed)
@@ -249,7 +249,7 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn heap_page(&self, owner: u32) -> *mut u8 {
         // SAFETY: the table has a page for every heap's number.
-        unsafe { self.heaps.load(Ordering::Relaxed).add(owner as usize * HEAP_STEP) }
+        unsafe { self.heaps.load(Ordering::Relaxed).sub(owner as usize * HEAP_STEP) }
     }
 
     /// Initialises the arena if that has not been done. `more` is called with the number of slabs that the pages may
@@ -345,6 +345,8 @@ impl core::ops::DerefMut for ArenaGuard {
 }
 
 impl ArenaState {
+    #[cold]
+    #[inline(never)]
     fn with(capacity: usize) -> Result<ArenaState, Refused> {
         let settings = Settings {
             capacity,
@@ -356,10 +358,12 @@ impl ArenaState {
             statistics: Statistics::Kept,
             ..Settings::default()
         };
-        let pages = GrowingHeap::<FirstFit>::with((), &settings).map_err(|error| match error {
-            CreateError::Refused | CreateError::Rules(_) | CreateError::Align => Refused,
-        })?;
-        let tables = Tables::of(pages.capacity() / SLAB)?;
+        let room = |capacity: usize| Tables::room(capacity / SLAB);
+        let (pages, before, after) =
+            GrowingHeap::<FirstFit>::with_tables((), &settings, room).map_err(|error| match error {
+                CreateError::Refused | CreateError::Rules(_) | CreateError::Align => Refused,
+            })?;
+        let tables = Tables::of(pages.capacity() / SLAB, before, after)?;
         ARENA.base.store(pages.base().as_ptr(), Ordering::Relaxed);
         ARENA.entries.store(tables.entries(), Ordering::Relaxed);
         ARENA.slabs.store(tables.slabs(), Ordering::Relaxed);

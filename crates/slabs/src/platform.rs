@@ -9,8 +9,9 @@ pub use heapwright_os::{
     ForkHandlers, Lock, Locked, ThreadEnd, at_fork, is_single_threaded, sleep_while, thread_number, wake_one,
 };
 
-/// The bytes of address space that are reserved for the pages.
-pub const CAPACITY: usize = 4 << 40;
+/// The bytes of address space that are reserved for the pages: a little less than 4 TiB, so that two parts of the page
+/// heap's metadata, of which one is long for 4 TiB by as much as a page table maps, begin in one.
+pub const CAPACITY: usize = (4 << 40) - (256 << 30);
 
 /// Returns the number of blocks in a full remote-free buffer.
 #[inline(always)]

@@ -103,9 +103,12 @@ impl Slab {
     /// already.
     pub(crate) fn new(class: usize, resident: bool) -> Slab {
         let size = size_of_class(class);
-        let mut starts = 0;
-        for block in 0..SLAB / size {
-            starts |= 1 << (block * size / PAGE);
+        // In each page, blocks of up to half of its length start.
+        let mut starts = if size <= PAGE / 2 { u16::MAX } else { 0 };
+        if size > PAGE / 2 {
+            for block in 0..SLAB / size {
+                starts |= 1 << (block * size / PAGE);
+            }
         }
         Slab {
             free: [NONE; PAGES],

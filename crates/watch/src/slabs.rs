@@ -126,10 +126,11 @@ impl Slabs {
         let mut at = 0;
         while let Some(first) = (at..count).find(|&number| entries[number] != 0) {
             at = (first..count).find(|&number| entries[number] == 0).unwrap_or(count);
-            let start = known + (first * SlabGlance::META) as u64;
+            // Of several slabs, the last lies lowest.
+            let start = known.wrapping_sub(((at - 1) * SlabGlance::META) as u64);
             let bytes = read_bytes(location.pid, start, (at - first) * SlabGlance::META)?;
-            for ((slab, entry), known) in slabs[first..at].iter_mut().zip(&entries[first..at]).zip(bytes.as_chunks().0)
-            {
+            let metadata = bytes.as_chunks().0.iter().rev();
+            for ((slab, entry), known) in slabs[first..at].iter_mut().zip(&entries[first..at]).zip(metadata) {
                 *slab = SlabGlance::of(*entry, known);
             }
         }
@@ -145,17 +146,15 @@ impl Slabs {
     pub fn heaps_at(location: &HeapLocation) -> Result<Vec<HeapGlance>, Unseen> {
         let mut heaps = Vec::new();
         for group in (0..MOST_HEAPS).step_by(TOGETHER) {
-            // Number 0 is no heap.
-            let first = group.max(1);
-            let count = group + TOGETHER - first;
-            let start = location.contents.heaps + (first * HeapGlance::LENGTH) as u64;
-            let bytes = match read_bytes(location.pid, start, count * HeapGlance::LENGTH) {
+            // The last of a group lies lowest.
+            let start = location.contents.heaps.wrapping_sub(((group + TOGETHER) * HeapGlance::LENGTH) as u64);
+            let bytes = match read_bytes(location.pid, start, TOGETHER * HeapGlance::LENGTH) {
                 // There is no room for another group yet.
                 Err(Unseen::NotAHeap) if !heaps.is_empty() => break,
                 bytes => bytes?,
             };
-            heaps.extend(bytes.as_chunks().0.iter().map_while(HeapGlance::of));
-            if heaps.len() + 1 < first + count {
+            heaps.extend(bytes.as_chunks().0.iter().rev().map_while(HeapGlance::of));
+            if heaps.len() < group + TOGETHER {
                 break;
             }
         }
@@ -174,9 +173,9 @@ impl Slabs {
         let (entries, rest) = bytes.split_at_checked((count * SlabGlance::ENTRY).next_multiple_of(8))?;
         let (known, rest) = rest.split_at_checked(count * SlabGlance::META)?;
         let (mapped, heaps) = rest.split_at_checked(Mapped::LENGTH)?;
-        let slabs = entries_of(entries).into_iter().zip(known.as_chunks().0);
+        let slabs = entries_of(entries).into_iter().zip(known.as_chunks().0.iter().rev());
         let slabs = slabs.map(|(entry, known)| SlabGlance::of(entry, known)).collect();
-        let heaps = heaps.as_chunks().0.iter().map_while(HeapGlance::of).collect();
+        let heaps = heaps.as_chunks().0.iter().rev().map_while(HeapGlance::of).collect();
         Some(Slabs::of(slabs, heaps, Mapped::of(mapped)?))
     }
 

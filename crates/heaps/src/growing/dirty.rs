@@ -20,11 +20,15 @@ pub(super) struct DirtyPages {
 }
 
 impl DirtyPages {
-    /// Creates an empty set for a region of `capacity` bytes.
-    pub(super) fn new(capacity: usize) -> Result<DirtyPages, Refused> {
+    /// Returns the bytes of the table for a region of `capacity` bytes, whole pages.
+    pub(super) fn length(capacity: usize) -> Result<usize, Refused> {
         let words = (capacity / page_size()).div_ceil(64);
-        let bits = Reservation::claim_table(round_to_pages(words * 8).ok_or(Refused)?)?;
-        Ok(DirtyPages { bits, start: 0, end: 0, marked: 0 })
+        round_to_pages(words * 8).ok_or(Refused)
+    }
+
+    /// Creates an empty set with a table of that length.
+    pub(super) fn new(bits: Reservation) -> DirtyPages {
+        DirtyPages { bits, start: 0, end: 0, marked: 0 }
     }
 
     /// Makes room for the pages of the first `end` bytes of the region; no others are marked.
@@ -72,8 +76,10 @@ impl DirtyPages {
     /// Returns whether all of these pages are marked.
     pub(super) fn has_all(&self, pages: Range<usize>) -> bool {
         let mut words = (pages.start / 64..pages.end.div_ceil(64)).map(|word| (mask_of(word, &pages), word));
+        // Without marks the table is not touched: a small program has no page of it.
         // SAFETY: the pages belong to a block, so that the covered part contains a word for each, which is readable.
-        words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
+        self.marked != 0
+            && words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
     }
 
     /// Removes and returns the lowest run of marked pages at or above `from`, or the first `most` pages (not 0) of it.

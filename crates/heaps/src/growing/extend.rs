@@ -9,7 +9,7 @@ use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
 
 /// The heap is extended by an eighth, at least by this many bytes, which keeps system calls few.
-const LEAST_STEP: usize = 256 << 10;
+const LEAST_STEP: usize = 512 << 10;
 
 /// The metadata of short blocks is mapped for at least this many bytes more.
 const SHORT_STEP: usize = 32 << 20;

@@ -7,7 +7,7 @@
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use heapwright_os::{Refused, Reservation, map, page_size, round_to_pages, unmap};
+use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
 use heapwright_placement::{Part, Reach, Rules, RulesError};
 
 use super::CreateError;
@@ -16,7 +16,8 @@ use crate::policy::Policy;
 /// The most fronts. Buddies have the most long parts: 33 in the longest region.
 const MOST_FRONTS: usize = 64;
 
-/// Parts of up to this many bytes are short.
+/// Parts of up to this many bytes are short: mapping all of one costs less than a call for a part of it. Buddies have
+/// dozens of parts, so that limits on memory would count much more.
 const SHORT: usize = 64 << 10;
 
 /// What determines the layout of the metadata.
@@ -33,22 +34,29 @@ pub(super) struct Metadata {
     length: usize,
 }
 
-/// Places for fronts in a mapping of their own, so that heaps are short values: a program may allocate for the first
-/// time on a signal stack.
+/// Places for fronts, at the beginning of the first, so that heaps are short values: a program may allocate for the
+/// first time on a signal stack.
 ///
-/// Invariant: the pointer is to places that were mapped for this value and are initialized.
+/// Invariant: the pointer is to places that are initialized, in a page that is mapped for as long as the first of them
+/// is not taken.
 struct Fronts(NonNull<[Option<Reservation>; MOST_FRONTS]>);
 
-impl Fronts {
-    fn length() -> Result<usize, Refused> {
-        round_to_pages(size_of::<[Option<Reservation>; MOST_FRONTS]>()).ok_or(Refused)
-    }
+/// The bytes in front of the first cell: the places of the fronts, and what is missing to a line of the processor's
+/// cache.
+const BEFORE_CELLS: usize = size_of::<[Option<Reservation>; MOST_FRONTS]>().next_multiple_of(64);
 
-    fn new() -> Result<Fronts, Refused> {
-        let places: NonNull<Option<Reservation>> = map(Self::length()?)?.cast();
+// The least page has room for them.
+const _: () = assert!(BEFORE_CELLS < 4096);
+
+impl Fronts {
+    /// Makes the whole space the first front.
+    fn new(mut space: Reservation) -> Result<Fronts, Refused> {
+        space.extend(page_size())?;
+        let places: NonNull<Option<Reservation>> = space.base().cast();
+        let mut first = Some(space);
         for number in 0..MOST_FRONTS {
-            // SAFETY: the mapping was just made, and has this place.
-            unsafe { places.add(number).write(None) };
+            // SAFETY: the page was just mapped, and has this place.
+            unsafe { places.add(number).write(first.take()) };
         }
         Ok(Fronts(places.cast()))
     }
@@ -72,19 +80,17 @@ impl DerefMut for Fronts {
 
 impl Drop for Fronts {
     fn drop(&mut self) {
-        // The last first, so that all addresses can be claimed again.
-        self.iter_mut().rev().for_each(|front| *front = None);
-        if let Ok(length) = Self::length() {
-            // SAFETY: the mapping was made for this value, which ends here.
-            let _ = unsafe { unmap(self.0.cast(), length) };
-        }
+        // The last first, so that all addresses can be claimed again; the first is no place in its own pages then.
+        let [first, others @ ..] = &mut **self;
+        others.iter_mut().rev().for_each(|front| *front = None);
+        drop(first.take());
     }
 }
 
 // SAFETY: the value owns the places, which are not tied to a thread.
 unsafe impl Send for Fronts {}
 
-/// A front, in bytes from the start of the metadata.
+/// A front, in bytes from the start of the first.
 #[derive(Clone, Copy, Default)]
 struct Front {
     start: usize,
@@ -106,8 +112,9 @@ fn each_front(each_part: EachPart<'_>, reach: Reach, visit: &mut dyn FnMut(Front
     let (mut front, mut count, mut after_long) = (Front::default(), 1, false);
     let mut add = |part: Part| {
         let [start, length, used] = [part.start, part.length, part.used].map(|cells| cells * size_of::<u64>());
+        let start = BEFORE_CELLS + start;
         let (page, is_long) = (start & !(page_size() - 1), length > SHORT);
-        if (is_long || after_long) && page > front.start && count < MOST_FRONTS {
+        if after_long && page > front.start && count < MOST_FRONTS {
             visit(front);
             (front, count) = (Front { start: page, used_to: 0 }, count + 1);
         }
@@ -120,27 +127,30 @@ fn each_front(each_part: EachPart<'_>, reach: Reach, visit: &mut dyn FnMut(Front
 }
 
 impl Metadata {
-    /// Claims the metadata's addresses and maps what an empty heap uses.
-    pub(super) fn new<P: Policy>(design: &Design<P>) -> Result<Metadata, CreateError> {
+    /// Returns the bytes of addresses that the metadata of a design takes, whole pages.
+    pub(super) fn length_of<P: Policy>(design: &Design<P>) -> Result<usize, RulesError> {
         let cells = P::metadata_cells(design.choice, design.capacity, &design.rules)?;
-        Self::of_parts(cells, &design.each_part())
+        let bytes = cells.checked_mul(size_of::<u64>()).and_then(|bytes| bytes.checked_add(BEFORE_CELLS));
+        bytes.and_then(round_to_pages).ok_or(RulesError::Capacity)
     }
 
-    fn of_parts(cells: usize, each_part: EachPart<'_>) -> Result<Metadata, CreateError> {
-        let length = cells.checked_mul(size_of::<u64>()).and_then(round_to_pages).ok_or(RulesError::Capacity)?;
-        let mut rest = Some(Reservation::claim_table(length).map_err(|Refused| CreateError::Refused)?);
-        let mut fronts = Fronts::new().map_err(|Refused| CreateError::Refused)?;
+    /// Maps what an empty heap uses, in a table of that length.
+    pub(super) fn new<P: Policy>(design: &Design<P>, space: Reservation) -> Result<Metadata, CreateError> {
+        Self::of_parts(space, &design.each_part())
+    }
+
+    fn of_parts(space: Reservation, each_part: EachPart<'_>) -> Result<Metadata, CreateError> {
+        let length = space.length() - BEFORE_CELLS;
+        let mut fronts = Fronts::new(space).map_err(|Refused| CreateError::Refused)?;
         let (mut at, mut count) = (0, 0);
         each_front(each_part, Reach::whole(0), &mut |front| {
             if front.start > 0
-                && let Some(mut before) = rest.take()
+                && let Some(before) = &mut fronts[count]
             {
-                rest = before.split_off(front.start - at).ok();
-                fronts[count] = Some(before);
+                fronts[count + 1] = before.split_off(front.start - at).ok();
                 (at, count) = (front.start, count + 1);
             }
         })?;
-        fronts[count] = rest;
         let mut metadata = Metadata { fronts, length };
         metadata.reach_parts(each_part, Reach::whole(0)).map_err(|Refused| CreateError::Refused)?;
         Ok(metadata)
@@ -170,7 +180,8 @@ impl Metadata {
 
     /// The first cell.
     pub(super) fn cells(&self) -> NonNull<u64> {
-        self.fronts[0].as_ref().map_or(NonNull::dangling(), |front| front.base().cast())
+        // SAFETY: the first cell lies behind the fronts.
+        unsafe { self.fronts.0.byte_add(BEFORE_CELLS).cast() }
     }
 
     /// The length of the metadata in bytes, mapped or not.

@@ -30,10 +30,13 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Claims `capacity` bytes of addresses.
-    pub(super) fn claim(capacity: usize, backing: Backing) -> Result<Region, Refused> {
+    /// Claims `capacity` bytes of addresses, and `tables` bytes (whole pages) in front of them for tables.
+    pub(super) fn claim(capacity: usize, tables: usize, backing: Backing) -> Result<(Region, Reservation), Refused> {
         let align = (1 << (capacity / 64).max(1).ilog2()).clamp(page_size(), MAX_ALIGN);
-        Ok(Region { space: Reservation::claim(capacity, align)?, frontier: 0, backing })
+        let start = tables.checked_next_multiple_of(align).ok_or(Refused)?;
+        let mut tables = Reservation::claim(start.checked_add(capacity).ok_or(Refused)?, align)?;
+        let space = tables.split_off(start)?;
+        Ok((Region { space, frontier: 0, backing }, tables))
     }
 
     #[inline(always)]

@@ -1,7 +1,9 @@
-/* Prints what a process takes that has hardly allocated anything, in bytes.
+/* Prints what a process takes that has hardly allocated anything, in bytes unless another unit is named.
  *
  *   footprint code        resident code of the library of malloc, in a program that has allocated a single block
  *   footprint data        VmData
+ *   footprint mappings    the number of mappings
+ *   footprint tables      the processor's page tables
  *   footprint resident    resident memory
  *   footprint locked      resident memory after mlockall(MCL_CURRENT | MCL_FUTURE) and one malloc
  *   footprint within      as much memory as can be had after mlockall under a limit on locked memory
@@ -59,6 +61,19 @@ static unsigned long resident_code(FILE *mappings)
     }
     CHECK(!"a mapping of malloc");
     return 0;
+}
+
+static unsigned long mappings(void)
+{
+    static char text[65536];
+    unsigned long lines = 0;
+    ssize_t length;
+    int file = open("/proc/self/maps", O_RDONLY);
+    CHECK(file >= 0);
+    while ((length = read(file, text, sizeof text)) > 0)
+        for (ssize_t at = 0; at < length; at++) lines += text[at] == '\n';
+    close(file);
+    return lines;
 }
 
 static void *use_in_thread(void *unused)
@@ -207,6 +222,12 @@ int main(int argc, char **argv)
     } else if (!strcmp(what, "data")) {
         use_a_little();
         figure = status_bytes("VmData:");
+    } else if (!strcmp(what, "mappings")) {
+        use_a_little();
+        figure = mappings();
+    } else if (!strcmp(what, "tables")) {
+        use_a_little();
+        figure = status_bytes("VmPTE:");
     } else if (!strcmp(what, "resident") || !strcmp(what, "thp")) figure = resident();
     else if (!strcmp(what, "locked")) figure = locked();
     else if (!strcmp(what, "within")) figure = usable_when_locked();

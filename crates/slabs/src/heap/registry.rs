@@ -172,7 +172,7 @@ impl Registry {
 
     fn make(&mut self) -> Option<&'static Heap> {
         let owner = self.made + 1;
-        if owner as usize >= ARENA.room_for_heaps() {
+        if owner as usize > ARENA.room_for_heaps() {
             return None;
         }
         // SAFETY: the table has a place of that number, and no heap is there yet.
