@@ -31,6 +31,8 @@ def header_of(shape, dtype) -> Tuple[bytes, int]:
     if dtype.hasobject:
         raise TypeError(f"arrays of {dtype} contain references to objects of one process")
     shape = tuple(operator.index(length) for length in (shape if hasattr(shape, "__iter__") else (shape,)))
+    # A type of arrays adds to the shape, as in NumPy's own arrays.
+    dtype, shape = dtype.base, shape + dtype.shape
     if any(length < 0 for length in shape):
         raise ValueError("the lengths of an array are not negative")
     # Without memory behind it: NumPy refuses shapes that no array has.

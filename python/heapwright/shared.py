@@ -62,7 +62,7 @@ class SharedHeap:
 
     @staticmethod
     def unlink(name: str) -> None:
-        """Removes a heap's name. Processes that have it open keep it."""
+        """Removes a heap's name. Processes that have it open keep it. Raises `Error` for a file that is no heap."""
         require(library.hw_shared_unlink(text(name)))
 
     def close(self) -> None:
@@ -345,7 +345,9 @@ class Mutex:
 
 
 def _milliseconds(seconds: float) -> int:
-    return max(1, min(round(seconds * 1000), 0xFFFFFFFF))
+    if not seconds >= 0:
+        raise ValueError(f"patience is {seconds}; it must be 0 seconds or more")
+    return max(1, round(min(seconds * 1000, 0xFFFFFFFF)))
 
 
 def _settings(function: str, given: dict) -> Settings:
@@ -369,7 +371,7 @@ def _encoded(
     seed: int = 0,
     patience: float = 10.0,
 ) -> Settings:
-    number = 0 if policy is None else library.hw_policy_from_name(policy.encode())
+    number = 0 if policy is None else library.hw_policy_from_name(str(policy).encode())
     if policy is not None and number == 0:
         raise ValueError(f"no such policy: {policy}; there are first, next, best, worst, random, buddy, good")
     return Settings(

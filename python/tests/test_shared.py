@@ -5,6 +5,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy
@@ -42,6 +43,29 @@ class Shared(unittest.TestCase):
         for settings in ({"max_size": 1 << 70}, {"granule": 1 << 32}, {"processes": 1 << 32}, {"size": -1}):
             with self.assertRaises(ValueError):
                 heapwright.SharedHeap.create(self.name + "-cut", **settings)
+
+    def test_a_patience_that_is_no_time_is_refused(self):
+        for patience in (-1, -0.001, float("nan")):
+            with self.assertRaisesRegex(ValueError, "patience"):
+                heapwright.SharedHeap.open(self.name, patience=patience)
+        heapwright.SharedHeap.open(self.name, patience=float("inf")).close()
+
+    def test_a_policy_is_a_name(self):
+        with self.assertRaisesRegex(ValueError, "no such policy: 3"):
+            heapwright.SharedHeap.create(self.name + "-no", policy=3)
+
+    def test_a_type_of_arrays_adds_to_the_shape_as_in_numpy(self):
+        made = self.heap.create_array("pairs", (5,), "(2,3)i4")
+        self.assertEqual((made.shape, made.dtype), ((5, 2, 3), numpy.dtype("i4")))
+        self.assertEqual(self.heap.array("pairs").shape, numpy.zeros((5,), "(2,3)i4").shape)
+
+    def test_a_file_that_is_no_heap_is_not_unlinked(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"a text of some length, which is no heap" * 10)
+            file.flush()
+            with self.assertRaisesRegex(heapwright.Error, "not a segment"):
+                heapwright.SharedHeap.unlink(file.name)
+            self.assertTrue(os.path.exists(file.name))
 
     def test_an_array_that_cannot_be_leaves_no_name(self):
         for shape in ((1 << 40, 1 << 40), (1,) * 65, (1 << 50,)):

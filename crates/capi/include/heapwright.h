@@ -128,8 +128,9 @@ hw_status hw_create_in(void *memory, size_t bytes, unsigned policy, const hw_opt
 
 /* Creates a heap of which only the blocks lie in `memory`; the handle and the metadata lie in `metadata`, at any address.
  * If the memory starts at a multiple of the granule and `bytes` is one, hw_capacity returns exactly `bytes`: 1 KiB with
- * granules of 128 bytes is a heap of eight blocks. Both ranges belong to the heap until it is destroyed. Ranges that
- * overlap are refused with HW_OVERLAP, and memory of more than the most granules with HW_BAD_OPTIONS. */
+ * granules of 128 bytes is a heap of eight blocks. Buddies leave out what lies before a multiple of the largest power of
+ * two that is at most a sixteenth of `bytes` and at most 4096. Both ranges belong to the heap until it is destroyed.
+ * Ranges that overlap are refused with HW_OVERLAP, and memory of more than the most granules with HW_BAD_OPTIONS. */
 hw_status hw_create_beside(void *memory, size_t bytes, void *metadata, size_t metadata_bytes, unsigned policy,
                            const hw_options *options, hw_heap **heap);
 
@@ -328,7 +329,8 @@ hw_status hw_shared_open_or_create(const char *name, const hw_shared_settings *s
  * failure. */
 hw_status hw_shared_close(hw_shared *heap);
 
-/* Removes the segment's name. Attached processes keep the segment; no other process can open it. */
+/* Removes the segment's name. Attached processes keep the segment; no other process can open it. Returns
+ * HW_NOT_A_SEGMENT, and removes nothing, for a file that does not begin like a segment. */
 hw_status hw_shared_unlink(const char *name);
 
 enum {

@@ -9,6 +9,7 @@ use crate::header::Fixed;
 use crate::heap::SharedHeap;
 use crate::layout::{Layout, Plan};
 use crate::mapping::Mapping;
+use crate::open;
 use crate::place::Place;
 use crate::processes;
 use crate::settings::{Access, Settings};
@@ -67,8 +68,12 @@ impl SharedHeap {
     /// Removes the segment's name. Processes that are attached keep it; nobody else can open it any more.
     ///
     /// # Errors
-    /// [`Error::NotFound`], or what else the system says.
+    /// [`Error::NotASegment`] for a file that does not begin like one (one that cannot be read is removed), and for whatever
+    /// is no regular file; [`Error::NotFound`], or what else the system says.
     pub fn unlink(place: &Place) -> Result<(), Error> {
+        if let Err(error @ Error::NotASegment { .. }) = open::recognize(place) {
+            return Err(error);
+        }
         unlink(place.c_path()).map_err(|reason| Error::refused(place, 0, reason))
     }
 }

@@ -53,6 +53,12 @@ pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Mapping, FileStatus), 
     Ok((mapping, status))
 }
 
+/// Refuses what is at `place` unless it begins like a segment.
+pub(crate) fn recognize(place: &Place) -> Result<(), Error> {
+    let file = SegmentFile::open_read_only(place.c_path()).map_err(|reason| Error::refused(place, 0, reason))?;
+    read_fixed(place, &file).map(|_| ())
+}
+
 /// Examines the file at `place`: who owns it, and where the sections of the segment in it lie.
 pub(crate) fn examine(place: &Place, owner: Owner, file: &SegmentFile) -> Result<(FileStatus, Layout), Error> {
     let status = file.status().map_err(|reason| Error::refused(place, 0, reason))?;

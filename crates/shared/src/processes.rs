@@ -67,6 +67,11 @@ impl ProcessSlot {
         }
     }
 
+    /// Whether the slot is free or its process has closed the segment. Asks nobody: the process may be dead.
+    pub(crate) fn has_left(&self) -> bool {
+        matches!(self.state.load(Relaxed) & STATE, FREE | CLOSED)
+    }
+
     /// The state and the identity, without the count.
     pub(crate) fn words(&self) -> (u64, u64) {
         (self.state.load(Relaxed) & STATE, self.identity.load(Relaxed))

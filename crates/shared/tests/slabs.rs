@@ -5,6 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use common::{Spot, fork, growing, kill, of, reap};
 use heapwright_shared::{BlockState, Error, Leavers, Offset, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot};
@@ -168,6 +169,53 @@ fn a_full_heap_takes_back_what_slabs_do_not_need() {
     assert!(blocks.len() > 16000, "{}", blocks.len());
     blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
     heap.allocate(1 << 20).unwrap();
+}
+
+/// Whether each of the others lives is not asked at every call: that is two or three system calls for each.
+#[test]
+fn a_refusal_takes_no_longer_with_more_processes() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&Settings { processes: 100, ..slabs(of(PolicyKind::Best, 4 << 20)) });
+    let refusal = || {
+        while heap.allocate(500).is_ok() {}
+        let window = || {
+            let begun = Instant::now();
+            (0..20).for_each(|_| assert!(heap.allocate(500).is_err()));
+            begun.elapsed()
+        };
+        (0..20).map(|_| window()).min().unwrap()
+    };
+    let alone = refusal();
+    let others: Vec<SharedHeap> = (0..90).map(|_| spot.open()).collect();
+    let among_many = refusal();
+    assert!(among_many < 3 * alone, "{among_many:?}, alone {alone:?}");
+    drop(others);
+}
+
+#[test]
+fn slabs_of_the_dead_are_found_soon_after_a_refusal() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+    let child = fork(|| {
+        let heap = spot.open();
+        let first = heap.allocate(500).unwrap();
+        while heap.allocate(500).is_ok() {}
+        heap.set_root("full", first).unwrap();
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+    while heap.root("full").unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    assert!(heap.allocate(500).is_err());
+    kill(child);
+    reap(child);
+    assert!(heap.reclaim_dead().unwrap().blocks > 1000);
+    let begun = Instant::now();
+    while heap.allocate(600_000).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
 }
 
 #[test]

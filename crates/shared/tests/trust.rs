@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use common::{Spot, fork, growing, kill, of, reap};
@@ -88,15 +89,27 @@ fn files_of_other_kinds() {
             SharedHeap::create(&spot, &Settings::default()).unwrap_err(),
             Error::Exists { place: (*spot).clone() }
         );
+        stays(&spot);
     }
-    SharedHeap::unlink(&spot).unwrap();
+    fs::remove_file(spot.path()).unwrap();
     let real = Spot::new("real");
     real.create(&Settings::default());
     symlink(real.path(), spot.path()).unwrap();
     assert!(matches!(open(), Error::NotASegment { .. }));
-    SharedHeap::unlink(&spot).unwrap();
+    stays(&spot);
+    fs::remove_file(spot.path()).unwrap();
+    let socket = UnixListener::bind(spot.path()).unwrap();
+    stays(&spot);
+    drop(socket);
+    fs::remove_file(spot.path()).unwrap();
     assert!(matches!(SharedHeap::open(&Place::new("/dev/shm/.").unwrap()), Err(Error::NotASegment { .. })));
     assert!(matches!(SharedHeap::open(&Place::new("/dev/null").unwrap()), Err(Error::NotASegment { .. })));
+}
+
+/// What is no segment keeps its name.
+fn stays(place: &Place) {
+    assert!(matches!(SharedHeap::unlink(place), Err(Error::NotASegment { .. })));
+    assert!(fs::symlink_metadata(place.path()).is_ok());
 }
 
 #[test]

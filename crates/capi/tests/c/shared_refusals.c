@@ -156,7 +156,12 @@ static int opened_file(int flags) {
 static void refuse_with(hw_status why, const char *words) {
     hw_shared *heap = (hw_shared *)&heap;
     CHECK(hw_shared_open(name, NULL, &heap) == why && heap == NULL && SAYS(words));
-    CHECK(hw_shared_unlink(name) == HW_OK);
+    if (why == HW_NOT_A_SEGMENT) {
+        CHECK(hw_shared_unlink(name) == why && SAYS(words));
+        CHECK(unlink(path_of_segment()) == 0);
+    } else {
+        CHECK(hw_shared_unlink(name) == HW_OK);
+    }
 }
 
 static void create_and_leave(void) {

@@ -1,6 +1,7 @@
 //! Damaged segments: whoever reads one refuses or reports it, and never crashes.
 
 use std::fmt;
+use std::fs;
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
@@ -117,7 +118,7 @@ pub struct Specimen {
 impl Specimen {
     /// Makes a small segment with blocks, holes, roots and owners, and copies it.
     pub fn new(policy: PolicyKind, small: SmallBlocks, rest: Rest, place: Place) -> Result<Specimen, String> {
-        drop(SharedHeap::unlink(&place));
+        drop(fs::remove_file(place.path()));
         let size = if small == SmallBlocks::Slabs { 160 << 10 } else { 32 << 10 };
         let settings = Settings { size, policy, small, processes: 4, roots: 2, ..Settings::default() };
         let heap = SharedHeap::create(&place, &settings).map_err(words("create"))?;
@@ -175,7 +176,7 @@ impl Specimen {
 impl Drop for Specimen {
     fn drop(&mut self) {
         // It may have been removed by whoever judged it.
-        let _ = SharedHeap::unlink(&self.place);
+        let _ = fs::remove_file(self.place.path());
     }
 }
 

@@ -135,7 +135,7 @@ impl Spot {
 
 impl Drop for Spot {
     fn drop(&mut self) {
-        let _ = SharedHeap::unlink(&self.place);
+        let _ = fs::remove_file(self.place.path());
     }
 }
 

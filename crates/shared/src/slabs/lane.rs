@@ -121,6 +121,8 @@ pub(crate) struct Owned {
     pub(crate) refills: usize,
     /// Where the next search for slabs of those who left begins.
     pub(crate) cursor: usize,
+    /// When the system may be asked again which processes live, in nanoseconds of its clock.
+    pub(crate) next_look: u64,
 }
 
 /// The slabs of one class.
@@ -191,7 +193,7 @@ impl Owned {
             empty: 0,
         };
         let classes = shape.iter().flat_map(|shape| (0..shape.classes()).map(|number| class(shape, number))).collect();
-        Owned { classes, refills: 0, cursor: 0 }
+        Owned { classes, refills: 0, cursor: 0, next_look: 0 }
     }
 }
 

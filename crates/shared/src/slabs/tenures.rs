@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use heapwright_os::now_nanoseconds;
 use heapwright_placement::{AllocateError, Engine, Noted};
 
 use super::lane::Owned;
@@ -16,12 +17,15 @@ use crate::sections::Sections;
 /// How many slabs change hands while the lock is held once.
 const ADOPTED_AT_ONCE: usize = 64;
 
-/// Whose slabs may be adopted, by the numbers of their slots: all who do not live, and numbers that stand for nobody.
-fn departed(sections: &Sections) -> [bool; 256] {
+/// After a search that found no slab, the system is asked again who lives when this many times as long as asking took have
+/// passed: in a full heap each request begins a search, and asking takes system calls for each process, under the lock.
+const REST: u64 = 10;
+
+/// Whose slabs may be adopted, by the numbers of their slots: all of whom `left` says so, and numbers that stand for nobody.
+fn departed(sections: &Sections, left: impl Fn(&ProcessSlot) -> bool) -> [bool; 256] {
     let mut departed = [true; 256];
-    let deaths = sections.deaths();
     for (slot, departed) in sections.slots().iter().zip(&mut departed) {
-        *departed = slot.state(deaths) != Some(ProcessState::Attached);
+        *departed = left(slot);
     }
     departed
 }
@@ -133,7 +137,13 @@ impl Section<'_> {
     /// First of all, what the dead had in flight is undone: the slab may change hands then.
     pub(crate) fn adopt_slabs(&mut self, owned: &mut Owned, most: usize) -> Result<bool, Error> {
         let (mapping, number, size) = (self.mapping(), self.view().slot, self.engine().heap_size());
-        let departed = departed(mapping);
+        let (deaths, begun) = (mapping.deaths(), now_nanoseconds());
+        let asks = begun >= owned.next_look;
+        let departed = match asks {
+            true => departed(mapping, |slot| slot.state(deaths) != Some(ProcessState::Attached)),
+            false => departed(mapping, ProcessSlot::has_left),
+        };
+        let asked = now_nanoseconds() - begun;
         for slot in (0..=u8::MAX).filter(|&slot| departed[usize::from(slot)]) {
             settle(mapping, size, slot);
         }
@@ -156,6 +166,9 @@ impl Section<'_> {
             if adopted == ADOPTED_AT_ONCE {
                 return Ok(false);
             }
+        }
+        if asks && adopted == 0 && most >= size / SLAB {
+            owned.next_look = begun + REST * asked;
         }
         Ok(true)
     }
