@@ -23,6 +23,7 @@ use heapwright_allocators::preload;
 use heapwright_allocators::rules;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
+use heapwright_host::process::is_of_no_known_format;
 use heapwright_host::temporary::Folder;
 use heapwright_show::usage::{self, Misuse};
 
@@ -154,7 +155,7 @@ impl NotStarted {
             ErrorKind::NotFound => (NOT_FOUND, "there is no such program".to_owned()),
             ErrorKind::PermissionDenied if is_directory => (NOT_EXECUTABLE, "it is a directory".to_owned()),
             ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
-            _ if error.raw_os_error() == Some(libc::ENOEXEC) => (NOT_EXECUTABLE, NO_FORMAT.to_owned()),
+            _ if is_of_no_known_format(error) => (NOT_EXECUTABLE, NO_FORMAT.to_owned()),
             _ => (NOT_EXECUTABLE, error.to_string()),
         };
         NotStarted { code, what: format!("cannot run {}: {why}", name.shown()) }
