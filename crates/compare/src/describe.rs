@@ -26,10 +26,7 @@ impl Comparison {
 
     /// Why figures are missing, and what else must be known of rows.
     pub fn notes(&self) -> Vec<String> {
-        // A note may contain what a program printed.
-        let in_a_line = |note: &str| note.lines().collect::<Vec<_>>().join(" ");
-        let missing =
-            self.rows.iter().filter_map(|row| Some(format!("{}: {}", row.name, in_a_line(row.note.as_ref()?))));
+        let missing = failures(self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.note.as_deref()?))));
         let refused = self.rows.iter().filter(|row| row.note.is_none()).filter_map(|row| {
             let refused = row.refused.filter(|&refused| refused > 0)?;
             Some(format!("{}: {} found no place", row.name, counted(refused, "request")))
@@ -108,5 +105,41 @@ impl Origin {
             Origin::Timed => "single calls",
             Origin::Simulated => "simulated",
         }
+    }
+}
+
+/// Describes why subjects have no figures, from their names and notes. A reason that concerns several is given once.
+fn failures<'n>(notes: impl Iterator<Item = (&'n str, &'n str)>) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, note) in notes {
+        let note = in_a_line(note);
+        // A replay says first under which allocator it failed.
+        let reason = note.strip_prefix("under ").and_then(|rest| rest.split_once(": ")).map_or(&*note, |found| found.1);
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason.to_owned(), vec![name])),
+        }
+    }
+    reasons.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect()
+}
+
+/// Returns a note, which may contain what a program printed, as one line.
+fn in_a_line(note: &str) -> String {
+    note.lines().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failures;
+
+    #[test]
+    fn a_reason_that_concerns_several_allocators_is_given_once() {
+        let notes = [
+            ("system", "under system: there is no memory: simulate it"),
+            ("first", "lost its\ncontents"),
+            ("system (A/A)", "under system: there is no memory: simulate it"),
+        ];
+        let expected = ["system, system (A/A): there is no memory: simulate it", "first: lost its contents"];
+        assert_eq!(failures(notes.into_iter()), expected);
     }
 }

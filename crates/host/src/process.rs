@@ -93,6 +93,11 @@ pub fn end_with_the_reader(error: &io::Error) {
     }
 }
 
+/// Returns whether the system refused to execute a file because it knows no such format (`ENOEXEC`).
+pub fn is_of_no_known_format(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOEXEC)
+}
+
 /// Returns the length to which files of this process and those that it starts are limited, in bytes.
 pub fn longest_file() -> Option<u64> {
     getrlimit(Resource::Fsize).current

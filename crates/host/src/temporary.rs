@@ -19,17 +19,19 @@ static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// The variable that names the folder of temporary files.
 const PLACE: &str = "TMPDIR";
 
-/// Returns the folder in which temporary files are created: the value of `TMPDIR`, or /tmp. It is never created itself.
+/// Returns the folder in which temporary files are created: the value of `TMPDIR`, or /tmp where that is not set or
+/// empty. It is never created itself.
 ///
 /// # Errors
 /// When there is no such folder, with what to do.
 pub fn place() -> Result<PathBuf> {
-    let place = env::temp_dir();
+    let named = env::var_os(PLACE).filter(|named| !named.is_empty());
+    let place = named.as_ref().map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     if place.is_dir() {
         return Ok(place);
     }
     let name = place.shown();
-    if env::var_os(PLACE).is_none() {
+    if named.is_none() {
         bail!("{name}, for temporary files, is no folder: create it, or name another by {PLACE}");
     }
     bail!("{PLACE} names {name}, which is no folder: create it, or name another")

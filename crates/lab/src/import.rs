@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
-use heapwright_trace::{About, WriteError, Writer};
+use heapwright_trace::{About, Reader, WriteError, Writer};
 
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::path_for_process;
@@ -117,6 +117,9 @@ fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) ->
 
 /// Adds the option that resolves the error, if there is one.
 fn explain(error: ImportError, source: &Path) -> anyhow::Error {
+    if matches!(error, ImportError::UnknownFormat) && is_trace(source) {
+        return anyhow!("{} is a trace of Heapwright already: it need not be imported", source.shown());
+    }
     let what_to_do = match &error {
         ImportError::UnknownFormat => format!(" with --from: {}", Format::ALL.map(Format::name).join(", ")),
         ImportError::NoSuchDevice { .. } => " with --device".to_owned(),
@@ -127,6 +130,11 @@ fn explain(error: ImportError, source: &Path) -> anyhow::Error {
         ImportError::Write(WriteError::Io(error)) => error.into(),
         error => anyhow!("{}: {error}{what_to_do}", source.shown()),
     }
+}
+
+/// Returns whether the file is a trace of Heapwright.
+fn is_trace(path: &Path) -> bool {
+    path.is_file() && File::open(path).is_ok_and(|file| Reader::new(file).is_ok())
 }
 
 fn print(summary: &Summary) {

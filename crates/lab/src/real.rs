@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use heapwright_host::names::Shown;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use heapwright_allocators::allocator::{self, Allocator};
 use heapwright_allocators::peers::Peer;
 use heapwright_allocators::rules::{self, ChosenRules};
-use heapwright_real::{Latencies, Latency, Payload, Run, Script, Settings, Threads, run};
+use heapwright_real::{Latencies, Latency, Payload, Run, Script, Settings, Threads, ensure_room, run};
 use heapwright_show::number;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
@@ -114,6 +114,7 @@ struct Row {
 fn replay(request: &Request<'_>) -> Result<ExitCode> {
     let script = Script::compile(request.trace)?;
     warn_of_damage(request.trace, script.damage());
+    ensure_room(&script, &request.settings).with_context(|| request.trace.shown().into_owned())?;
     let progress = Progress::new("replay", request.allocators.len() + 1);
     let mut rows = Vec::new();
     for allocator in request.allocators {
@@ -193,11 +194,8 @@ fn print(script: &Script, rows: &[Row], fidelity: Option<Fidelity>) {
     if let Some(fidelity) = fidelity {
         print_fidelity(&fidelity);
     }
-    for row in rows {
-        if let Some(error) = &row.error {
-            heapwright_show::println!("{}: {error}", row.allocator.shown());
-        }
-    }
+    // Each names the allocator.
+    rows.iter().filter_map(|row| row.error.as_ref()).for_each(|error| heapwright_show::println!("{error}"));
 }
 
 fn times(script: &Script, rows: &[Row]) -> Table {

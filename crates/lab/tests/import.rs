@@ -97,6 +97,16 @@ fn an_ambiguous_source_is_an_error_that_names_the_option() {
 }
 
 #[test]
+fn a_trace_need_not_be_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/git.hwt");
+    let output = heapwright(&["import", trace, "-o", "t.hwt"], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("git.hwt is a trace of Heapwright already") && !said.contains("--from"), "{said}");
+}
+
+#[test]
 fn a_source_of_which_nothing_is_understood_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     for (format, text) in [("csv", "nothing\nof\nthis\n"), ("rep", "\n"), ("mtrace", "= Start\n")] {

@@ -144,3 +144,23 @@ fn a_second_signal_ends_the_command_at_once_and_leaves_no_temporary_files() {
     assert!(start.elapsed() < Duration::from_secs(10));
     assert_eq!(names(&folder.path().join("tmp")), Vec::<String>::new());
 }
+
+#[test]
+fn a_signal_to_a_watcher_that_prints_one_picture_ends_its_program() {
+    for (signal, expected) in [(libc::SIGINT, 130), (libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        let folder = folder();
+        let began = folder.path().join("began");
+        let program = format!("echo > '{}'; exec sleep 60", began.display());
+        let child = start(folder.path(), &["watch", "--once", "--after", "50", "--", "sh", "-c", &program]);
+        wait_until(|| began.exists());
+        sleep(Duration::from_millis(500));
+        let asked = Instant::now();
+        kill(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(output.status), expected, "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(asked.elapsed() < Duration::from_secs(30));
+        // The libraries stay for the next command.
+        let left = names(&folder.path().join("tmp"));
+        assert!(left.iter().all(|name| !name.contains("watch")), "{left:?}");
+    }
+}

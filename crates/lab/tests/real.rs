@@ -211,6 +211,20 @@ fn a_refused_request_is_counted_and_its_block_skipped() {
     assert!(row["refused"].as_u64().unwrap() > 20, "{row}");
 }
 
+#[test]
+fn a_trace_for_which_there_is_no_memory_is_refused_once() {
+    let folder = TempDir::new().unwrap();
+    let [lines, trace] = ["t.csv", "t.hwt"].map(|name| folder.path().join(name));
+    std::fs::write(&lines, format!("malloc,1,{}\n", 1_u64 << 44)).unwrap();
+    assert!(
+        heapwright().args(["import", "--from", "csv"]).arg(&lines).arg("-o").arg(&trace).status().unwrap().success()
+    );
+    let output = heapwright().args(["replay", "--real"]).arg(&trace).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("t.hwt: the trace uses ") && said.lines().count() == 1, "{said}");
+}
+
 /// A trace of threads that come and go, and free one another's blocks.
 fn threaded(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("threaded.hwt");

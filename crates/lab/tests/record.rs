@@ -296,7 +296,7 @@ fn other_processes_with_few_calls_leave_no_trace() {
     assert_eq!(others.len(), 1);
     assert_eq!(others[0].about.get("arguments"), Some("threads"));
     let said = stderr(&output);
-    assert!(said.contains("1 more processes made few calls"), "{said}");
+    assert!(said.contains("1 more process made few calls; --min-events 0 keeps its trace"), "{said}");
     assert!(said.contains("most by far was called by family: see "), "{said}");
 }
 
@@ -480,6 +480,18 @@ fn a_program_without_calls_is_reported() {
         assert!(stderr(&output).contains("made no malloc-family call"), "{}", stderr(&output));
         assert!(!trace.exists());
     }
+}
+
+#[test]
+fn a_program_that_a_signal_ends_before_its_first_call_is_reported_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <signal.h>\nint main(void) { return raise(SIGKILL); }";
+    let program = compiled(folder.path(), "shot", source, &[]);
+    let output = record(&folder.path().join("t.hwt")).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let said = stderr(&output);
+    assert!(said.contains("shot was ended by signal 9 (SIGKILL) before its first call"), "{said}");
+    assert!(!said.contains("LD_PRELOAD"), "{said}");
 }
 
 #[test]

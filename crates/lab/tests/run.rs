@@ -188,6 +188,17 @@ fn unrunnable_programs_have_the_exit_codes_of_shells() {
     let output = run(&["--", orphan.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(127));
     assert!(stderr(&output).contains("interpreter"));
+    let text = folder.path().join("text");
+    place_program(&text, b"echo without a first line that names an interpreter\n");
+    for (name, code, why) in [
+        (text.to_str().unwrap(), 126, "nor a script that begins with #!"),
+        (folder.path().to_str().unwrap(), 126, "it is a directory"),
+        ("", 127, "cannot run a program whose name is empty"),
+    ] {
+        let output = run(&["--", name]);
+        assert_eq!(output.status.code(), Some(code), "{name}");
+        assert!(stderr(&output).contains(why) && !stderr(&output).contains("os error"), "{}", stderr(&output));
+    }
 }
 
 #[test]

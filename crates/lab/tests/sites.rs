@@ -121,6 +121,10 @@ fn held_memory_is_that_of_the_moment_asked_for() {
     assert_eq!(at("0"), 0);
     assert_eq!(at("100h"), whole["leaked"]["bytes"].as_u64().unwrap());
     assert_eq!(at("99999999999"), at("100h"));
+    // The time is that of the last event that counts: there is none before the first.
+    let heading = |moment: &str| lines(&trace, &["--at", moment]).swap_remove(0);
+    assert!(heading("1ns").contains("held after event 0: 0 B"), "{}", heading("1ns"));
+    assert!(heading("100h").contains(" s: "), "{}", heading("100h"));
 }
 
 #[test]
@@ -173,6 +177,11 @@ fn what_is_missing_is_said_with_what_to_do() {
         // What to try.
         assert!(message.contains(": give it ") || message.contains(": build it "), "{message}");
     }
+    let sparse = heapwright().args(["sites", "--every", "4000000000", "--", "ls"]).output().unwrap();
+    let message = String::from_utf8(sparse.stderr).unwrap();
+    assert_eq!(sparse.status.code(), Some(1), "{message}");
+    let expected = "ls.hwt has no call sites: one request in 4,000,000,000 was to have one, and chance chose none";
+    assert!(message.starts_with(&format!("heapwright: {expected}")) && message.lines().count() == 1, "{message}");
     let usage = Command::new(assert_cmd::cargo::cargo_bin!("heapwright")).args(["sites"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
     for of_programs in ["--python", "--marked", "--every=4"] {

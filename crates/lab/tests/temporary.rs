@@ -51,3 +51,12 @@ fn a_missing_folder_is_named_with_what_to_do_and_not_made() {
         }
     }
 }
+
+#[test]
+fn an_empty_name_of_a_folder_is_none() {
+    let folder = TempDir::new().unwrap();
+    let mut command = heapwright();
+    command.args(["minimize", TRACE, "-p", "first", "--region", "4096", "--budget", "1", "-o"]);
+    let output = command.arg(folder.path().join("t.hwt")).env("TMPDIR", "").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}

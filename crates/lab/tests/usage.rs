@@ -10,7 +10,7 @@ const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/git.hwt")
 
 #[test]
 fn usage_errors_exit_with_2() {
-    let wrong: [&[&str]; 38] = [
+    let wrong: [&[&str]; 40] = [
         &["rnu"],
         &["run"],
         &["run", "--policy", "bset", "--", "true"],
@@ -49,6 +49,8 @@ fn usage_errors_exit_with_2() {
         &["run", "-p", "first", "--harden", "--", "true"],
         &["minimize", TRACE, "-o", "q.hwt"],
         &["counterexample", "first", "first"],
+        &["sites", TRACE, "--tree", "--least", "nan"],
+        &["sites", TRACE, "--tree", "--least", "101"],
     ];
     for arguments in wrong {
         let output = heapwright().args(arguments).output().unwrap();

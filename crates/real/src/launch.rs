@@ -65,11 +65,11 @@ fn perform(script: &Script, allocator: &Allocator, settings: &Settings) -> Resul
     }
 }
 
-fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<Task> {
-    ensure!(
-        *allocator != Allocator::NoOp || settings.payload != Payload::Full,
-        "the blocks of no-op overlap, so none of them can keep every byte: use another --payload"
-    );
+/// Returns how many bytes a replay may use.
+///
+/// # Errors
+/// When this trace needs more, whatever the allocator.
+pub fn ensure_room(script: &Script, settings: &Settings) -> Result<u64> {
     let allowance = memory::budget()? as u64;
     ensure!(
         settings.payload == Payload::None || script.peak_written() <= allowance,
@@ -78,6 +78,15 @@ fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<T
         number::bytes(script.peak_written()),
         number::bytes(allowance)
     );
+    Ok(allowance)
+}
+
+fn task(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<Task> {
+    ensure!(
+        *allocator != Allocator::NoOp || settings.payload != Payload::Full,
+        "the blocks of no-op overlap, so none of them can keep every byte: use another --payload"
+    );
+    let allowance = ensure_room(script, settings)?;
     let counts = script.counts();
     let division = Division::of(script, settings.threads)?;
     Ok(Task {

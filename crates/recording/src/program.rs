@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::NonZero;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -186,24 +187,30 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     };
     let (traces, left_out) = traces.settle(finished.pid, collected.recorded, options.least_events);
     if traces.is_empty() {
-        bail!("nothing was recorded: {}", why_nothing(name, options, collected.recorder_was_loaded));
+        bail!("nothing was recorded: {}", why_nothing(name, options, finished.status, collected.recorder_was_loaded));
     }
     Ok(Recording { traces, left_out, status: finished.status, elapsed })
 }
 
 /// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.
-fn why_nothing(name: &OsStr, options: &Options, loaded: bool) -> String {
+fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool) -> String {
     let shown = name.shown();
+    let ended = || {
+        let signal = status.signal()?;
+        let signal_name = launch::signal_name(signal);
+        Some(format!("{shown} was ended by signal {signal} ({signal_name}) before its first call of the malloc family"))
+    };
     if !options.only.is_empty() {
         return format!("no recordable process ran {}", options.only.join(" or "));
     }
     if loaded {
-        return format!("{shown} made no malloc-family call, or has its own malloc");
+        return ended().unwrap_or_else(|| format!("{shown} made no malloc-family call, or has its own malloc"));
     }
     if let Some(limit) = longest_file().filter(|&limit| limit < size_of::<Header>() as u64) {
         let limit = number::bytes(limit);
         return format!("files may have {limit} here, which is too short for a stream of calls: raise `ulimit -f`");
     }
     executable::obstacle_of(name)
+        .or_else(ended)
         .unwrap_or_else(|| format!("{shown} was started without LD_PRELOAD (env -i and sudo do this)"))
 }

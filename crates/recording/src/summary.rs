@@ -52,9 +52,13 @@ pub fn print(recording: &Recording) {
 
 /// Describes the processes whose traces were removed.
 fn few_calls(recording: &Recording) -> Option<String> {
-    let count = number::grouped(recording.left_out as u64);
-    (recording.left_out > 0)
-        .then(|| format!("{count} more processes made few calls; --min-events 0 keeps their traces"))
+    match recording.left_out as u64 {
+        0 => None,
+        1 => Some("1 more process made few calls; --min-events 0 keeps its trace".to_owned()),
+        more => {
+            Some(format!("{} more processes made few calls; --min-events 0 keeps their traces", number::grouped(more)))
+        }
+    }
 }
 
 /// Describes the processor time that a process used, if that is known.
@@ -165,7 +169,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
     }
     remarks.extend(one.sampled.and_then(|sampled| of_sites(&who, sampled)));
     if figures.failed > 0 {
-        remarks.push(format!("{who} was refused memory {} times", number::grouped(figures.failed)));
+        remarks.push(format!("{who} was refused memory {}", number::counted(figures.failed, "time")));
     }
     remarks
 }

@@ -8,7 +8,7 @@ use heapwright_host::interruption::PassedOn;
 use heapwright_host::process::{end_by_signal, send_signal, without_ignored_hangup};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::exfiltrator::{WithOrigin, origin::Origin};
 
 /// Signals that this command forwards to the program.
 const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -21,25 +21,52 @@ pub struct Finished {
     pub status: ExitStatus,
 }
 
-/// Runs `command` to its end, and forwards to it the signals that are sent to this process meanwhile, but for a
-/// SIGHUP that is ignored, as under `nohup`.
+/// The signals that other processes send to this one while it lives, to be forwarded to a program; but for a SIGHUP that
+/// is ignored, as under `nohup`. The terminal sends its signals to the program too: they are not among these.
+pub struct Forwarded(SignalsInfo<WithOrigin>);
+
+impl Forwarded {
+    /// Begins to collect the signals.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn listen() -> io::Result<Forwarded> {
+        Forwarded::listen_also_to(&[])
+    }
+
+    fn listen_also_to(others: &[i32]) -> io::Result<Forwarded> {
+        let forwarded = without_ignored_hangup(&PASSED_ON);
+        Ok(Forwarded(SignalsInfo::new(forwarded.iter().chain(others))?))
+    }
+
+    /// Returns the signals that came since the last call.
+    pub fn pending(&mut self) -> impl Iterator<Item = i32> {
+        self.0.pending().filter_map(to_be_forwarded)
+    }
+
+    /// Waits for a signal, and returns those that came.
+    fn wait(&mut self) -> impl Iterator<Item = i32> {
+        self.0.wait().filter_map(to_be_forwarded)
+    }
+}
+
+fn to_be_forwarded(origin: Origin) -> Option<i32> {
+    (origin.signal != SIGCHLD && origin.process.is_some()).then_some(origin.signal)
+}
+
+/// Runs `command` to its end, and forwards to it the signals that are sent to this process meanwhile.
 ///
 /// # Errors
 /// The program could not be started.
 pub fn to_the_end(command: &mut Command) -> io::Result<Finished> {
     let _passed_on = PassedOn::begin();
-    let mut signals = SignalsInfo::<WithOrigin>::new(without_ignored_hangup(&PASSED_ON).into_iter().chain([SIGCHLD]))?;
+    let mut signals = Forwarded::listen_also_to(&[SIGCHLD])?;
     let mut child = command.spawn()?;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Finished { pid: child.id(), status });
         }
-        for origin in signals.wait() {
-            // The terminal sends its signals to the program too; only signals that a process sent are forwarded.
-            if origin.signal != SIGCHLD && origin.process.is_some() {
-                send_signal(&child, origin.signal);
-            }
-        }
+        signals.wait().for_each(|signal| send_signal(&child, signal));
     }
 }
 

@@ -23,6 +23,7 @@ use heapwright_allocators::preload;
 use heapwright_allocators::rules;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
+use heapwright_host::process::is_of_no_known_format;
 use heapwright_host::temporary::Folder;
 use heapwright_show::usage::{self, Misuse};
 
@@ -30,6 +31,9 @@ use heapwright_show::usage::{self, Misuse};
 pub const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+
+/// What is wrong with a file that the system refuses to execute with `ENOEXEC`.
+const NO_FORMAT: &str = "it is neither a program for this system nor a script that begins with #!";
 
 /// Runs the program and exits as it does: with its exit code, or by its signal.
 pub fn run(args: &RunArgs) -> ExitCode {
@@ -139,11 +143,19 @@ pub struct NotStarted {
 impl NotStarted {
     /// Returns the error for what the system reported.
     pub fn because(name: &OsStr, error: &io::Error) -> NotStarted {
-        let found = program::find(name).is_some();
+        if name.is_empty() {
+            return NotStarted { code: NOT_FOUND, what: "cannot run a program whose name is empty".to_owned() };
+        }
+        let found = program::find(name);
+        let is_directory = found.as_ref().is_some_and(|found| found.is_dir());
         let (code, why) = match error.kind() {
-            ErrorKind::NotFound if found => (NOT_FOUND, "the interpreter that it names is missing".to_owned()),
+            ErrorKind::NotFound if found.is_some() => {
+                (NOT_FOUND, "the interpreter that it names is missing".to_owned())
+            }
             ErrorKind::NotFound => (NOT_FOUND, "there is no such program".to_owned()),
+            ErrorKind::PermissionDenied if is_directory => (NOT_EXECUTABLE, "it is a directory".to_owned()),
             ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
+            _ if is_of_no_known_format(error) => (NOT_EXECUTABLE, NO_FORMAT.to_owned()),
             _ => (NOT_EXECUTABLE, error.to_string()),
         };
         NotStarted { code, what: format!("cannot run {}: {why}", name.shown()) }

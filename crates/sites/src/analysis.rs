@@ -15,6 +15,7 @@ use crate::rows::{Group, JsonAmount, JsonRow, Row, rows};
 use crate::stacks::{Kept, Stacks};
 use crate::tally::{Measure, Tally};
 use heapwright_host::names::Shown;
+use heapwright_show::number;
 
 /// What to read of a trace.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +44,20 @@ pub struct Analysis {
     pub damage: Option<String>,
 }
 
+/// Describes a trace without call sites that was recorded with those of one request in `every`.
+fn without_sites(path: &Path, every: u64) -> String {
+    if every == 1 {
+        return format!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
+    }
+    // A program's trace is a temporary file, whose folder means nothing.
+    let file = path.file_name().map_or_else(|| path.shown(), Shown::shown);
+    format!(
+        "{file} has no call sites: one request in {} was to have one, and chance chose none. Record more of them, or all \
+         with `record --sites=1` or `sites --every 1`",
+        number::grouped(every)
+    )
+}
+
 impl Analysis {
     /// Reads a trace, up to damage if there is any.
     ///
@@ -54,7 +69,7 @@ impl Analysis {
         let mut trace = if matches!(query.moment, Moment::Time(_)) { trace.with_times() } else { trace };
         let ledger = Ledger::read(&mut trace, query.moment, query.split).with_context(name)?;
         if ledger.with_site == 0 && query.split == Split::Nothing {
-            bail!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
+            bail!(without_sites(path, sampling::period(trace.about())));
         }
         if matches!(query.moment, Moment::Time(_)) && trace.time().is_none() && ledger.events > 0 {
             bail!("{} has no times: record it with `--times`, or name an event", path.shown());

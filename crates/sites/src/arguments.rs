@@ -70,7 +70,7 @@ pub struct Arguments {
     pub limit: usize,
 
     /// Least share of the whole that a line of a tree has, in percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, requires = "tree")]
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, requires = "tree", value_parser = parse_percent)]
     pub least: f64,
 
     /// Name rows by allocators and standard libraries, too.
@@ -127,4 +127,9 @@ mod tests {
             assert!(parse_moment(text).is_err(), "{text}");
         }
     }
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "a share is a number of percent from 0 to 100, as in 5 or 0.5".to_owned())
 }

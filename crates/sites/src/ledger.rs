@@ -47,7 +47,8 @@ pub struct Ledger {
     pub tallies: Vec<(Key, Tally)>,
     /// The sum of all blocks, with and without a site.
     pub total: Tally,
-    /// The number of events before the moment at which held memory is counted, and its time if the trace has times.
+    /// The number of events before the moment at which held memory is counted, and the time of the last of them if the
+    /// trace has times.
     pub moment: (u64, Option<u64>),
     /// The number of events, without changes of threads.
     pub events: u64,
@@ -66,6 +67,8 @@ impl Ledger {
         let mut reading = Reading::new(split);
         let mut is_marked = false;
         let mut before = 0;
+        // The time of the last event that was taken.
+        let mut time = None;
         while let Some(event) = trace.next_event()? {
             let is_due = match moment {
                 Moment::Peak => false,
@@ -74,17 +77,18 @@ impl Ledger {
             };
             if is_due && !is_marked {
                 is_marked = true;
-                reading.mark(before, trace.time());
+                reading.mark(before, time);
             }
             reading.take(&event, trace.site());
+            time = trace.time();
             before += u64::from(is_call(&event));
             if moment == Moment::Peak && reading.live > reading.peak {
                 reading.peak = reading.live;
-                reading.mark(before, trace.time());
+                reading.mark(before, time);
             }
         }
         if !is_marked && moment != Moment::Peak {
-            reading.mark(before, trace.time());
+            reading.mark(before, time);
         }
         Ok(reading.finish(before))
     }

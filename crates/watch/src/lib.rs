@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -47,7 +47,8 @@ use heapwright_allocators::rules::{self, RuleArguments};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
 use heapwright_rules::RuleSet;
-use heapwright_run::{failed, launch, program as file};
+use heapwright_run::launch::{self, Forwarded};
+use heapwright_run::{failed, program as file};
 use heapwright_show::number::parse_duration;
 use heapwright_show::output::failure;
 use heapwright_show::usage;
@@ -174,6 +175,14 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
     })
 }
 
+/// Where the heap of a program is shown.
+enum Surface {
+    /// On the terminal, whose reader takes signals.
+    Screen(Terminal),
+    /// As text, once. Signals are forwarded to the program.
+    Text(Forwarded),
+}
+
 fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
     let (policy, rules) = chosen_policy(arguments)?;
     let program = file::find(&arguments.program[0]);
@@ -181,7 +190,11 @@ fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
     let place =
         arguments.output.as_deref().map(|place| Destination::of(place, Contents::Other, &sources)).transpose()?;
     // Taken before the program starts: if it fails, the program need not run.
-    let mut terminal = if arguments.once { None } else { Some(Terminal::take()?) };
+    let mut surface = if arguments.once {
+        Surface::Text(Forwarded::listen().context("cannot listen for signals")?)
+    } else {
+        Surface::Screen(Terminal::take()?)
+    };
     let plan = Plan {
         policy: &policy,
         rules,
@@ -195,11 +208,11 @@ fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
         command: &arguments.program,
     };
     let live = Live::of_program(Program::start(&plan)?, arguments.detach);
-    let end = match &mut terminal {
-        Some(terminal) => live.run(terminal),
-        None => look_once(arguments, live),
+    let end = match &mut surface {
+        Surface::Screen(terminal) => live.run(terminal),
+        Surface::Text(signals) => look_once(arguments, live, signals),
     };
-    drop(terminal);
+    drop(surface);
     Ok(match end? {
         End::Ended(status) => launch::end_as(status),
         End::Left => ExitCode::SUCCESS,
@@ -220,12 +233,16 @@ fn chosen_policy(arguments: &Arguments) -> Result<(String, Option<RuleSet>)> {
 /// Interval between samples before the picture is printed.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Prints one picture at the requested time, or at the program's end, and waits for that end.
-fn look_once(arguments: &Arguments, mut live: Live) -> Result<End> {
+/// Prints one picture at the requested time, or at the program's end, and waits for that end. Forwards signals to the
+/// program meanwhile.
+fn look_once(arguments: &Arguments, mut live: Live, signals: &mut Forwarded) -> Result<End> {
     loop {
         live.look();
         if live.is_over() || live.ran >= arguments.after {
             break;
+        }
+        if let Some(program) = &mut live.program {
+            signals.pending().for_each(|signal| program.signal(signal));
         }
         thread::sleep(PAUSE);
     }
@@ -235,8 +252,13 @@ fn look_once(arguments: &Arguments, mut live: Live) -> Result<End> {
     });
     let printed = sample.and_then(|sample| print(arguments, &live, sample));
     let Some(program) = &mut live.program else { return printed.map(|()| End::Left) };
-    let status = program.wait()?;
-    printed.map(|()| End::Ended(status))
+    loop {
+        if let Some(status) = program.ended() {
+            return printed.map(|()| End::Ended(status));
+        }
+        signals.pending().for_each(|signal| program.signal(signal));
+        thread::sleep(PAUSE);
+    }
 }
 
 /// Returns the last copy of the heap.

@@ -76,7 +76,7 @@ pub struct Program {
     /// Whether its output still goes somewhere when this command no longer reads it.
     can_be_left: bool,
     is_let_go: bool,
-    /// Signals are passed on by the terminal's reader, and end this command after the program.
+    /// Signals are passed on by the terminal's reader or by what prints a picture, and end this command after the program.
     _passed_on: PassedOn,
 }
 
@@ -171,14 +171,6 @@ impl Program {
     /// Releases the program: it keeps running when this is dropped.
     pub fn let_go(&mut self) {
         self.is_let_go = true;
-    }
-
-    /// Waits for its end.
-    pub fn wait(&mut self) -> io::Result<ExitStatus> {
-        match self.ended() {
-            Some(status) => Ok(status),
-            None => self.child.wait(),
-        }
     }
 
     /// Ends the program: sends SIGTERM, and kills it if that does not suffice.
