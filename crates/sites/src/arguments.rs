@@ -108,6 +108,12 @@ fn parse_moment(text: &str) -> Result<Moment, String> {
     Ok(Moment::Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }
 
+/// Parses `--least`.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "a share is a number of percent from 0 to 100, as in 5 or 0.5".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,9 +133,4 @@ mod tests {
             assert!(parse_moment(text).is_err(), "{text}");
         }
     }
-}
-
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
-    percent.ok_or_else(|| "a share is a number of percent from 0 to 100, as in 5 or 0.5".to_owned())
 }
