@@ -1,10 +1,11 @@
 //! A measurement: several worker processes on one segment, for one window of time. This is the parent's side.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use heapwright_shared::{Place, SharedHeap};
+use heapwright_shared::Place;
 
 use super::contender::Contender;
 use heapwright_allocators::allocator::Allocator;
@@ -84,14 +85,14 @@ impl Measurement<'_> {
     }
 }
 
-/// The name of a segment, unlinked on drop. Attached processes keep the segment.
+/// The name of a segment, removed on drop. Attached processes keep the segment.
 struct Name(String);
 
 impl Drop for Name {
     fn drop(&mut self) {
         if let Ok(place) = Place::new(&self.0) {
-            // Fails when there is no segment: for malloc, or when the worker that creates it failed.
-            let _ = SharedHeap::unlink(&place);
+            // Fails when there is no segment: for malloc, or when the worker that creates it failed. Boost's is none of ours.
+            let _ = fs::remove_file(place.path());
         }
     }
 }
