@@ -128,8 +128,7 @@ impl Traces {
     }
 
     /// Renames complete traces. That of the program, which is what process `pid` ran last, gets the requested name and
-    /// comes first, unless it has no event. Sorts the others by descending number of events, and removes complete ones with
-    /// fewer than `least`.
+    /// comes first. Sorts the others by descending number of events, and removes complete ones with fewer than `least`.
     /// Traces that are not complete stay as they are, and replace nothing. Returns the traces, and how many it removed.
     pub fn settle(&self, pid: u32, mut recorded: Vec<Recorded>, least: u64) -> (Vec<Recorded>, usize) {
         self.discard();
@@ -141,8 +140,7 @@ impl Traces {
         recorded.retain_mut(|one| {
             let Some(partial) = one.file.map(|number| &files.begun[number]) else { return true };
             let has_place = one.is_the_program || !self.is_stream();
-            let has_enough = if one.is_the_program { one.figures.events() > 0 } else { one.figures.events() >= least };
-            let is_kept = has_place && (has_enough || one.limit.is_some() || !one.is_whole());
+            let is_kept = has_place && (one.is_the_program || one.figures.events() >= least || !one.is_whole());
             match is_kept {
                 true => self.settle_one(one, partial),
                 false => partial.remove(),
