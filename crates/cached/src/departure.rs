@@ -1,4 +1,4 @@
-//! What a thread leaves behind: free pages that nobody may ask for again.
+//! What a thread leaves behind: free pages for which no request may come again.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -9,7 +9,7 @@ use heapwright_slabs::purging;
 
 /// Purges free pages after a thread has ended, where they are more than those in use: what it worked on is often gone
 /// with it, and nothing may happen after it. A program whose threads end one after another, and leave the memory to the
-/// next, pays a fourteenth of its time for that, page faults included, and in the beginning four seconds' worth at once.
+/// next, pays for that, page faults included: in the beginning up to 0.3 s, then a fourteenth of its time.
 pub(crate) fn tidy_after_thread() {
     /// The time that is to pass for each byte, in nanoseconds: fourteen times what purging it and a fault take.
     const PER_BYTE: u64 = 28;

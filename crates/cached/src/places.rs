@@ -23,8 +23,8 @@ pub struct Places {
     pub metadata: NonNull<[u64]>,
     /// An entry of [`SlabGlance::ENTRY`](crate::SlabGlance::ENTRY) bytes for each slab that there can be.
     pub entries: *const u8,
-    /// [`SlabGlance::META`](crate::SlabGlance::META) bytes of slab 0. Those of each other slab lie below those of the slab
-    /// before.
+    /// [`SlabGlance::META`](crate::SlabGlance::META) bytes of slab 0. Those of each other slab lie below those of the
+    /// slab before.
     pub slabs: *const u8,
     /// The end of the [`HeapGlance::LENGTH`](crate::HeapGlance::LENGTH) bytes of heap 1. Those of each other heap lie
     /// below those of the heap before. Null in the hardened heap.

@@ -249,7 +249,8 @@ fn undecided<'a>(comparison: &'a Comparison, open: &[&Rival]) -> Conclusion<'a> 
 }
 
 /// Returns, of the faster ones, that of the least product of time and memory, and the fastest if it is faster by more
-/// than a twentieth; and the smallest one. Beside a `choice`, only those that gain more than it by more than a twentieth.
+/// than a twentieth; and the smallest one. Beside a `choice`, only those that gain more than it by more than a
+/// twentieth.
 fn offers<'r, 'a>(rivals: &'r [Rival<'a>], choice: Option<&Rival>) -> Vec<&'r Rival<'a>> {
     let by_time = |a: &&Rival, b: &&Rival| a.time.median.total_cmp(&b.time.median);
     let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);

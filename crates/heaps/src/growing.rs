@@ -119,8 +119,8 @@ impl Default for Settings {
 /// The bytes of addresses, whole pages, that are claimed for tables beside those of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Directly in front of the heap's own tables. At an address that is a multiple of a power of two that is as long as
-    /// a 64th of the capacity, at most 1 GiB.
+    /// Directly in front of the heap's own tables. At an address that is a multiple of a power of two that is as long
+    /// as a 64th of the capacity, at most 1 GiB.
     pub before: usize,
     /// Behind them.
     pub after: usize,

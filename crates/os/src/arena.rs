@@ -5,8 +5,9 @@
 //! are not very long lie above the middle of the address space, too: V8 and other collectors draw the address of each
 //! of their many chunks at random below it, and a chunk behind a heap would end its growth.
 //!
-//! The first range begins at a random place, unless the system does not randomise addresses: several copies of this code
-//! (a preloaded library, the program) are most likely to choose ranges that do not overlap, and nothing depends on it.
+//! The first range begins at a random place, unless the system does not randomise addresses: several copies of this
+//! code (a preloaded library, the program) are most likely to choose ranges that do not overlap, and nothing depends on
+//! it.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,8 +26,8 @@ const LEAST_SPACE: usize = 1 << 36;
 
 /// Parts of the address space, in 64ths of it: in an address space of 128 TiB, from 20 to 66 and from there to 84 TiB.
 /// Address sanitizers use up to 16 TiB and Java up to 20, V8 up to 64 and a little more. Programs begin at two thirds.
-/// Linux's layout for unlimited stacks begins at 42 TiB: only ranges of many TiB reach that far from below, and one with
-/// anything in it is not chosen.
+/// Linux's layout for unlimited stacks begins at 42 TiB: only ranges of many TiB reach that far from below, and one
+/// with anything in it is not chosen.
 const LOWER: Range<usize> = 10..33;
 const UPPER: Range<usize> = 33..42;
 

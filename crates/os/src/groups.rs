@@ -125,8 +125,8 @@ impl MemoryGroups {
         }
     }
 
-    /// Takes the groups in a line of `/proc/PID/mountinfo`, if it has any. Of both versions, the first has the memory if
-    /// it has a hierarchy for it.
+    /// Takes the groups in a line of `/proc/PID/mountinfo`, if it has any. Of both versions, the first has the memory
+    /// if it has a hierarchy for it.
     fn consider<const N: usize>(
         &mut self,
         line: &[u8],

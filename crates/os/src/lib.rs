@@ -4,8 +4,8 @@
 //! up:
 //!
 //! - [`page_size`], [`map`], [`unmap`], [`remap`]: memory in whole OS pages; [`guard`], [`forbid`]: guard pages.
-//! - [`Reservation`], [`TableBelow`]: a long range of addresses, which is mapped piecemeal as it is used and can be purged.
-//!   [`platform`]: what the system supports, as far as calls have shown.
+//! - [`Reservation`], [`TableBelow`]: a long range of addresses, which is mapped piecemeal as it is used and can be
+//!   purged. [`platform`]: what the system supports, as far as calls have shown.
 //! - [`Lock`]: mutual exclusion by a futex, usable in `malloc`. [`hold_across_forks`]: a lock that forks leave usable.
 //! - [`Segment`], [`SegmentFile`]: files as memory that processes share; [`Window`]: one that is not kept open.
 //!   Segments are not for use in `malloc`: they change `errno`.

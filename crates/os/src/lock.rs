@@ -328,8 +328,8 @@ impl Word {
         false
     }
 
-    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed, at most for a time in nanoseconds.
-    /// May return early.
+    /// Marks the lock, which has this word, as awaited, and sleeps until it is freed, at most for a time in
+    /// nanoseconds. May return early.
     fn sleep_while(&self, word: u32, time: i64) -> Slept {
         let awaited = word | AWAITED;
         let marked = self.0.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);

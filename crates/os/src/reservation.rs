@@ -215,8 +215,8 @@ impl Reservation {
         Ok(Reservation { base, length, extent: 0, kind: self.kind })
     }
 
-    /// Cuts the first `length` bytes (a multiple of the page size) off a range of which nothing is accessible, as a table
-    /// like those of [`Reservation::claim_table`]: tables that are claimed together lie close together, and cost fewer
+    /// Cuts the first `length` bytes (a multiple of the page size) off a range of which nothing is accessible, as a
+    /// table like those of [`Reservation::claim_table`]: tables that are claimed together lie close together, and cost fewer
     /// calls.
     ///
     /// # Errors

@@ -115,7 +115,8 @@ fn tables_merge_as_they_grow() {
     write(&range, 3000 * page_size());
 }
 
-/// Whether a mapping of this process that begins at `start` asks for no huge pages; `None` where the system does not say.
+/// Whether a mapping of this process that begins at `start` asks for no huge pages; `None` where the system does not
+/// say.
 fn asks_for_small_pages(start: usize) -> Option<bool> {
     let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
     let beginning = format!("{start:x}-");

@@ -21,8 +21,8 @@ pub struct Finished {
     pub status: ExitStatus,
 }
 
-/// The signals that other processes send to this one while it lives, to be forwarded to a program; but for a SIGHUP that
-/// is ignored, as under `nohup`. The terminal sends its signals to the program too: they are not among these.
+/// The signals that other processes send to this one while it lives, to be forwarded to a program; but for a SIGHUP
+/// that is ignored, as under `nohup`. The terminal sends its signals to the program too: they are not among these.
 pub struct Forwarded(SignalsInfo<WithOrigin>);
 
 impl Forwarded {

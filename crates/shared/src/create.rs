@@ -68,8 +68,8 @@ impl SharedHeap {
     /// Removes the segment's name. Processes that are attached keep it; nobody else can open it any more.
     ///
     /// # Errors
-    /// [`Error::NotASegment`] for a file that does not begin like one (one that cannot be read is removed), and for whatever
-    /// is no regular file; [`Error::NotFound`], or what else the system says.
+    /// [`Error::NotASegment`] for a file that does not begin like one (one that cannot be read is removed), and for
+    /// whatever is no regular file; [`Error::NotFound`], or what else the system says.
     pub fn unlink(place: &Place) -> Result<(), Error> {
         if let Err(error @ Error::NotASegment { .. }) = open::recognize(place) {
             return Err(error);

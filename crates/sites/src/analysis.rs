@@ -52,8 +52,8 @@ fn without_sites(path: &Path, every: u64) -> String {
     // A program's trace is a temporary file, whose folder means nothing.
     let file = path.file_name().map_or_else(|| path.shown(), Shown::shown);
     format!(
-        "{file} has no call sites: one request in {} was to have one, and chance chose none. Record more of them, or all \
-         with `record --sites=1` or `sites --every 1`",
+        "{file} has no call sites: one request in {} was to have one, and chance chose none. Record more of them, or \
+         all with `record --sites=1` or `sites --every 1`",
         number::grouped(every)
     )
 }

@@ -46,8 +46,8 @@ struct Lengths {
 
 impl Lengths {
     fn of(slabs: usize) -> Lengths {
-        /// The bytes by which the metadata of slabs ends behind a multiple of a power of two, so that what is used first
-        /// of it lies in one page table.
+        /// The bytes by which the metadata of slabs ends behind a multiple of a power of two, so that what is used
+        /// first of it lies in one page table.
         const BEHIND: usize = 64 << 10;
         /// The addresses of a page table of the second level on most processors.
         const MOST: usize = 1 << 30;

@@ -6,8 +6,8 @@
 //! - [`Duel`]: an engine and the oracle side by side. Every [`Operation`] is performed on both, and all results,
 //!   counters and blocks are compared.
 //! - [`shrink`]: reduces a failing sequence of operations to a shorter one that still fails.
-//! - [`library`]: the libraries to preload, built as they are shipped, and checks of their symbols; programs to execute,
-//!   compiled or written; and the folder of `check.h`, the CHECK macro of the test programs in C.
+//! - [`library`]: the libraries to preload, built as they are shipped, and checks of their symbols; programs to
+//!   execute, compiled or written; and the folder of `check.h`, the CHECK macro of the test programs in C.
 //! - [`GnuRandom`]: the `rand()` of the GNU C library, from which the published programs drew their requests.
 
 mod duel;

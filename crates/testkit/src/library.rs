@@ -45,7 +45,7 @@ pub fn compiled(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> 
 /// Writes a program, or a script, that this process or a child may execute at once.
 ///
 /// Another process writes it. Were it this one, a child that a test beside it forks at that moment would have the file
-/// open for writing, too, until it executes its own program, and nobody can execute the file until then.
+/// open for writing, too, until it executes its own program, and the system refuses to execute the file until then.
 ///
 /// # Panics
 /// When it cannot be written.

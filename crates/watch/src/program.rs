@@ -76,7 +76,8 @@ pub struct Program {
     /// Whether its output still goes somewhere when this command no longer reads it.
     can_be_left: bool,
     is_let_go: bool,
-    /// Signals are passed on by the terminal's reader or by what prints a picture, and end this command after the program.
+    /// Signals are passed on by the terminal's reader or by what prints a picture, and end this command after the
+    /// program.
     _passed_on: PassedOn,
 }
 

@@ -8,6 +8,7 @@
  *   bars vectors-2    the same, by the factor 2
  *   bars sleeper      111 MB allocated by a thread that sleeps, freed by others
  *   bars batches      blocks of a few KB handed from one thread to another, until nothing is live
+ *   bars successors   page faults of 200 threads, one after another, each with 25 MB that it frees
  *   bars moves        how often malloc(10), realloc(12), realloc(14) moves in 1,000 trials, whose blocks stay live
  *   bars steps        how often a block moves that grows to 50 MB and shrinks again, in steps of 64 KiB; contents are kept */
 #define _GNU_SOURCE
@@ -295,6 +296,29 @@ static void measure_batches(void)
     print("kept-bytes", kept > 0 ? kept : 0);
 }
 
+/* --- successors --- */
+
+static void *fill_and_free(void *unused)
+{
+    enum { BLOCKS = 25000, LENGTH = 1000 };
+    static void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        CHECK((blocks[i] = malloc(LENGTH)));
+        memset(blocks[i], 1, LENGTH);
+    }
+    for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+    return unused;
+}
+
+static void measure_successors(void)
+{
+    enum { THREADS = 200 };
+    for (int i = 0; i < THREADS; i++) run_in_thread(fill_and_free, NULL);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    print("faults", (double)usage.ru_minflt);
+}
+
 /* --- moves --- */
 
 static void measure_moves(void)
@@ -352,6 +376,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "vectors-2")) measure_vectors(2, 1);
     else if (!strcmp(what, "sleeper")) measure_sleeper();
     else if (!strcmp(what, "batches")) measure_batches();
+    else if (!strcmp(what, "successors")) measure_successors();
     else if (!strcmp(what, "moves")) measure_moves();
     else if (!strcmp(what, "steps")) measure_steps();
     else CHECK(!"a figure of the list");

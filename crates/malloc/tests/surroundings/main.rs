@@ -40,7 +40,8 @@ tests! {
     other_blocks_after_all_were_freed shorter_blocks_after_all_were_freed data_limit_after_all_were_freed
     addresses_are_given_back addresses_of_long_blocks_are_given_back without_munmap
     sort_in_40_mb true_in_40_mb ls_in_40_mb null_where_nothing_works lowered_while_running
-    locked_memory locked_memory_within_a_limit core_is_short_and_whole little_resident_code few_mappings few_page_tables little_writable_memory
+    locked_memory locked_memory_within_a_limit core_is_short_and_whole
+    little_resident_code few_mappings few_page_tables little_writable_memory
     huge_pages_always
     without_populate populate_is_tried_a_few_times without_guard guard_is_tried_a_few_times mappings_are_left
     advice_without_effect guards_without_effect hints_are_not_followed
@@ -48,7 +49,7 @@ tests! {
     without_proc read_only_sys closed_streams without_environment
     threads_in_a_row threads_at_once first_thread_leaves small_stacks little_stack_left alternate_stack
     freed_for_a_sleeper freed_for_a_sleeper_and_trimmed batches_on_their_way
-    purging_thread purging_thread_is_refused purging_thread_without_proc purging_thread_ends_last purging_never
+    thread_after_thread purging_thread purging_thread_is_refused purging_thread_without_proc purging_thread_ends_last purging_never
     purging_at_once beyond_its_limit short_blocks_do_not_move
     long_blocks_grow_where_they_are vectors_in_turns_by_half vectors_in_turns_doubled whole_address_space
     chunks_drawn_at_random

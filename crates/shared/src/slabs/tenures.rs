@@ -17,11 +17,13 @@ use crate::sections::Sections;
 /// How many slabs change hands while the lock is held once.
 const ADOPTED_AT_ONCE: usize = 64;
 
-/// After a search that found no slab, the system is asked again who lives when this many times as long as asking took have
-/// passed: in a full heap each request begins a search, and asking takes system calls for each process, under the lock.
+/// After a search that found no slab, the system is asked again which processes live when this many times as long as
+/// asking took have passed: in a full heap each request begins a search, and asking takes system calls for each process,
+/// under the lock.
 const REST: u64 = 10;
 
-/// Whose slabs may be adopted, by the numbers of their slots: all of whom `left` says so, and numbers that stand for nobody.
+/// The processes whose slabs may be adopted, by the numbers of their slots: all of which `left` says so, and numbers
+/// that stand for no process.
 fn departed(sections: &Sections, left: impl Fn(&ProcessSlot) -> bool) -> [bool; 256] {
     let mut departed = [true; 256];
     for (slot, departed) in sections.slots().iter().zip(&mut departed) {

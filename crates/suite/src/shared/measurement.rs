@@ -91,7 +91,8 @@ struct Name(String);
 impl Drop for Name {
     fn drop(&mut self) {
         if let Ok(place) = Place::new(&self.0) {
-            // Fails when there is no segment: for malloc, or when the worker that creates it failed. Boost's is none of ours.
+            // Fails when there is no segment: for malloc, or when the worker that creates it failed. One of Boost's is
+            // not of this format.
             let _ = fs::remove_file(place.path());
         }
     }
