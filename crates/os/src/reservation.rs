@@ -216,8 +216,8 @@ impl Reservation {
     }
 
     /// Cuts the first `length` bytes (a multiple of the page size) off a range of which nothing is accessible, as a
-    /// table like those of [`Reservation::claim_table`]: tables that are claimed together lie close together, and cost fewer
-    /// calls.
+    /// table like those of [`Reservation::claim_table`]: tables that are claimed together lie close together, and cost
+    /// fewer calls.
     ///
     /// # Errors
     /// [`Refused`] when the range is shorter, or a part of it accessible.

@@ -67,7 +67,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Whether the slot is free or its process has closed the segment. The system is not asked: another process may be dead, too.
+    /// Whether the slot is free or its process has closed the segment. Without a call: another may be dead.
     pub(crate) fn has_left(&self) -> bool {
         matches!(self.state.load(Relaxed) & STATE, FREE | CLOSED)
     }

@@ -49,7 +49,8 @@ tests! {
     without_proc read_only_sys closed_streams without_environment
     threads_in_a_row threads_at_once first_thread_leaves small_stacks little_stack_left alternate_stack
     freed_for_a_sleeper freed_for_a_sleeper_and_trimmed batches_on_their_way
-    thread_after_thread purging_thread purging_thread_is_refused purging_thread_without_proc purging_thread_ends_last purging_never
+    thread_after_thread
+    purging_thread purging_thread_is_refused purging_thread_without_proc purging_thread_ends_last purging_never
     purging_at_once beyond_its_limit short_blocks_do_not_move
     long_blocks_grow_where_they_are vectors_in_turns_by_half vectors_in_turns_doubled whole_address_space
     chunks_drawn_at_random

@@ -18,8 +18,8 @@ use crate::sections::Sections;
 const ADOPTED_AT_ONCE: usize = 64;
 
 /// After a search that found no slab, the system is asked again which processes live when this many times as long as
-/// asking took have passed: in a full heap each request begins a search, and asking takes system calls for each process,
-/// under the lock.
+/// asking took have passed: in a full heap each request begins a search, and asking takes system calls for each
+/// process, under the lock.
 const REST: u64 = 10;
 
 /// The processes whose slabs may be adopted, by the numbers of their slots: all of which `left` says so, and numbers
