@@ -306,6 +306,7 @@ impl Sites {
         if !self.frames.contains_key(&text) {
             let version = loaded.binary.as_ref().map(|binary| binary.version);
             let place = names::Place { path: loaded.path.clone(), version, address };
+            self.library.names.expect(&place);
             self.frames.insert(text.clone(), place);
         }
         text

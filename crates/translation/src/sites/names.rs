@@ -6,7 +6,9 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use addr2line::{Frame, Loader, gimli};
 use heapwright_names::function as demangled;
@@ -36,34 +38,104 @@ pub struct Place {
     pub address: u64,
 }
 
-/// Cache of names: each is looked up once for all processes of a recording.
+impl Place {
+    /// Returns whether the file is what it was when its code was mapped.
+    fn is_unchanged(&self) -> bool {
+        self.version.is_some() && Version::of(&self.path) == self.version
+    }
+}
+
+/// Names of places. A thread of its own looks them up while the processes run, each name once for all processes of a
+/// recording. It ends with the last copy of this value.
 #[derive(Clone, Default)]
 pub struct Names {
-    known: Arc<Mutex<HashMap<Place, Option<String>>>>,
+    thread: Arc<OnceLock<Option<Sender<Question>>>>,
+}
+
+/// Places of which the names are wanted.
+struct Question {
+    places: Vec<Place>,
+    /// Where the names are waited for; `None` if that will be later.
+    answer: Option<Sender<Vec<Option<String>>>>,
 }
 
 impl Names {
+    /// Has the name of a place looked up that [`Names::of`] will be asked for.
+    pub fn expect(&self, place: &Place) {
+        let question = Question { places: vec![place.clone()], answer: None };
+        // Without the thread it is looked up when it is asked for.
+        self.ask(question).unwrap_or_default();
+    }
+
     /// Returns the names of the places that have one, by the texts of the places.
     pub fn of<'t>(&self, places: &'t HashMap<String, Place>) -> Vec<(&'t str, String)> {
         let mut sorted: Vec<(&String, &Place)> = places.iter().collect();
         sorted.sort_by(|a, b| (&a.1.path, a.1.address).cmp(&(&b.1.path, b.1.address)));
-        let mut names = Vec::new();
-        for of_one_file in sorted.chunk_by(|a, b| (&a.1.path, a.1.version) == (&b.1.path, b.1.version)) {
-            let mut source = None;
-            for &(text, place) in of_one_file {
-                names.extend(self.of_place(place, &mut source).map(|name| (text.as_str(), name)));
-            }
-        }
-        names
+        let wanted = || -> Vec<Place> { sorted.iter().map(|&(_, place)| place.clone()).collect() };
+        let (answer, answered) = mpsc::channel();
+        let asked = self.ask(Question { places: wanted(), answer: Some(answer) });
+        let names = asked.and_then(|()| answered.recv().ok()).unwrap_or_else(|| Known::default().names(&wanted()));
+        sorted.iter().zip(names).filter_map(|(&(text, _), name)| Some((text.as_str(), name?))).collect()
     }
 
-    fn of_place(&self, place: &Place, source: &mut Option<Source>) -> Option<String> {
-        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(place) {
+    /// Passes a question to the thread; `None` if there is none.
+    fn ask(&self, question: Question) -> Option<()> {
+        let sender = self.thread.get_or_init(|| {
+            let (sender, questions) = mpsc::channel();
+            let spawned = thread::Builder::new().name("names".to_owned()).spawn(move || answer_all(&questions));
+            spawned.is_ok().then_some(sender)
+        });
+        sender.as_ref()?.send(question).ok()
+    }
+}
+
+fn answer_all(questions: &Receiver<Question>) {
+    let mut known = Known::default();
+    for Question { places, answer } in questions {
+        let names = known.names(&places);
+        if let Some(answer) = answer {
+            // The process's reader may have failed meanwhile.
+            answer.send(names).unwrap_or_default();
+        }
+    }
+}
+
+/// The names that were looked up, and the files in which that was done last.
+#[derive(Default)]
+struct Known {
+    names: HashMap<Place, Option<String>>,
+    /// The latest at the end.
+    sources: Vec<(Arc<Path>, Option<Version>, Source)>,
+}
+
+impl Known {
+    /// So many files stay open: to read the debug information of one takes longer than to find a name in it.
+    const OPEN: usize = 8;
+
+    fn names(&mut self, places: &[Place]) -> Vec<Option<String>> {
+        places.iter().map(|place| self.name(place)).collect()
+    }
+
+    fn name(&mut self, place: &Place) -> Option<String> {
+        if let Some(known) = self.names.get(place) {
             return known.clone();
         }
-        let name = source.get_or_insert_with(|| Source::of(place)).name(place.address);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone(), name.clone());
+        // A file that was made shorter must not be read through its mapping: that would end this process.
+        let name = if place.is_unchanged() { self.source(place).name(place.address) } else { None };
+        self.names.insert(place.clone(), name.clone());
         name
+    }
+
+    fn source(&mut self, place: &Place) -> &Source {
+        let sources = &mut self.sources;
+        match sources.iter().position(|(path, version, _)| (path, version) == (&place.path, &place.version)) {
+            Some(index) => sources[index..].rotate_left(1),
+            None => {
+                sources.drain(..(sources.len() + 1).saturating_sub(Self::OPEN));
+                sources.push((place.path.clone(), place.version, Source::of(&place.path)));
+            }
+        }
+        &sources[sources.len() - 1].2
     }
 }
 
@@ -73,10 +145,8 @@ struct Source {
 }
 
 impl Source {
-    fn of(place: &Place) -> Source {
-        let unchanged = place.version.is_some() && Version::of(&place.path) == place.version;
-        let loaders = if unchanged { loaders(&place.path) } else { Vec::new() };
-        Source { loaders }
+    fn of(path: &Path) -> Source {
+        Source { loaders: loaders(path) }
     }
 
     fn name(&self, address: u64) -> Option<String> {
@@ -175,10 +245,9 @@ mod tests {
 
     use object::ObjectSymbol as _;
 
-    /// Returns the functions of the instruction of `real` at which most calls are inlined, of `depth` in all.
-    fn deepest(depth: usize) -> Vec<String> {
-        let folder = tempfile::tempdir().unwrap();
-        let (source, library) = (folder.path().join("deep.c"), folder.path().join("deep.so"));
+    /// Compiles a library of which the function `real` has `depth` functions inlined, one in another.
+    fn library_of(depth: usize, folder: &Path) -> Arc<Path> {
+        let (source, library) = (folder.join(format!("{depth}.c")), folder.join(format!("{depth}.so")));
         let mut text = "#define INLINE static inline __attribute__((always_inline))\n".to_owned();
         text += "volatile int sink;\nINLINE void inlined1(void) { sink++; }\n";
         for number in 2..=depth {
@@ -189,6 +258,11 @@ mod tests {
         let mut compiler = Command::new("cc");
         compiler.args(["-O2", "-g", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
         assert!(compiler.status().unwrap().success());
+        library.into()
+    }
+
+    /// Returns the places of the instructions of `real`.
+    fn places_in(library: &Arc<Path>) -> HashMap<String, Place> {
         let symbol = |elf: &Elf<'_>| {
             let symbols = elf.dynamic_symbols();
             symbols
@@ -196,10 +270,15 @@ mod tests {
                 .find(|symbol| symbol.name() == Ok("real"))
                 .map(|symbol| symbol.address()..symbol.address() + symbol.size())
         };
-        let path: Arc<Path> = library.into();
-        let version = Version::of(&path);
-        let place = |address| Place { path: path.clone(), version, address };
-        let places = ask(&path, symbol).unwrap().map(|address| (address.to_string(), place(address))).collect();
+        let version = Version::of(library);
+        let place = |address| Place { path: library.clone(), version, address };
+        ask(library, symbol).unwrap().map(|address| (address.to_string(), place(address))).collect()
+    }
+
+    /// Returns the functions of the instruction of `real` at which most calls are inlined, of `depth` in all.
+    fn deepest(depth: usize) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let places = places_in(&library_of(depth, folder.path()));
         let names = Names::default().of(&places).into_iter().map(|(_, name)| name);
         let functions =
             |name: String| name.split(" in ").map(|one| one.split(' ').next().unwrap().to_owned()).collect();
@@ -216,5 +295,40 @@ mod tests {
         }
         let expected: Vec<String> = (1..=16).chain(26..=40).map(|number| format!("inlined{number}")).collect();
         assert_eq!(deepest(40)[..31], expected);
+    }
+
+    #[test]
+    fn names_do_not_depend_on_when_they_are_asked_for_and_in_how_many_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Known::OPEN + 3;
+        let places: Vec<_> = (1..=files).map(|depth| places_in(&library_of(depth, folder.path()))).collect();
+        let (expected, unexpected) = (Names::default(), Names::default());
+        let copy = expected.clone();
+        for _ in 0..2 {
+            // Later ones first, then in turns.
+            places.iter().rev().flat_map(HashMap::values).for_each(|place| copy.expect(place));
+            for (index, places) in places.iter().enumerate() {
+                let names = expected.of(places);
+                assert_eq!(names, unexpected.of(places));
+                assert_eq!(names.len(), places.len());
+                let outer = format!("real {}.c:", index + 1);
+                assert!(names.iter().all(|(_, name)| name.contains(&outer)), "{names:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_becomes_shorter_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = library_of(1, folder.path());
+        let places = places_in(&library);
+        let names = Names::default();
+        let (text, place) = places.iter().next().unwrap();
+        let first = HashMap::from([(text.clone(), place.clone())]);
+        let known = names.of(&first);
+        assert_eq!(known.len(), 1);
+        File::options().write(true).open(&library).unwrap().set_len(10).unwrap();
+        assert_eq!(names.of(&places), known);
+        assert_eq!(Names::default().of(&places), []);
     }
 }
