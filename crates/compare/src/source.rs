@@ -99,6 +99,9 @@ fn tell(recording: &Recording) {
         let listed = others.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
         heapwright_show::eprintln!("heapwright: not {listed}{more}: --process NAME takes another");
     }
+    if let Some(unread) = &recording.unread {
+        heapwright_show::eprintln!("heapwright: {}", unread.describe());
+    }
     if let Some(hidden) = main.hidden_objects() {
         heapwright_show::eprintln!("heapwright: {hidden}");
     }

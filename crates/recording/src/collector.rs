@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +11,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
+use heapwright_host::descriptors::{Raised, is_shortage, open_descriptors};
 use heapwright_host::names::Shown;
 use heapwright_host::process::without_signals;
+use heapwright_os::FileError;
+use heapwright_show::number;
 use heapwright_trace::{About, Totals, WriteError, Writer};
 
 use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sampled, Sites, Source, Translation};
@@ -32,6 +36,13 @@ const GRACE: Duration = Duration::from_millis(200);
 
 /// The longest time for which events wait to be written. If this command is killed, they are lost.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Number of descriptors that a reader needs at most: of the stream, the mappings, the trace (twice), and a file with
+/// names of call sites.
+const DESCRIPTORS: u64 = 5;
+
+/// Number of descriptors that are left to the rest of this command.
+const SPARE: u64 = 8;
 
 /// Name of the trace's entry that states why the trace ends before its process.
 const INCOMPLETE: &str = "incomplete";
@@ -118,6 +129,39 @@ pub struct Collected {
     pub recorded: Vec<Recorded>,
     /// Whether the recorder was loaded into the program, even if the program made no call.
     pub recorder_was_loaded: bool,
+    /// Processes whose streams could not be read.
+    pub unread: Option<Unread>,
+}
+
+/// Processes that made calls of which none was recorded.
+#[derive(Debug)]
+pub struct Unread {
+    /// Their number.
+    pub processes: u64,
+    /// The reason, of the first of them.
+    pub error: anyhow::Error,
+}
+
+impl Unread {
+    /// Returns what was counted `before`, and these processes.
+    fn of(before: Option<Unread>, processes: u64, error: anyhow::Error) -> Unread {
+        let before = before.unwrap_or(Unread { processes: 0, error });
+        Unread { processes: before.processes + processes, ..before }
+    }
+
+    /// Returns the reason in words.
+    pub(super) fn reason(&self) -> String {
+        summary::in_words(&self.error)
+    }
+
+    /// Describes them in a line.
+    pub fn describe(&self) -> String {
+        let processes = match self.processes {
+            1 => "1 process is".to_owned(),
+            more => format!("{} processes are", number::grouped(more)),
+        };
+        format!("{processes} not recorded: the calls cannot be read: {}", self.reason())
+    }
 }
 
 /// Handle of the threads that read streams.
@@ -129,12 +173,15 @@ pub struct Collector {
 
 impl Collector {
     /// Starts to read the streams that appear in `folder`, of the processes that the options select.
-    pub fn start(folder: PathBuf, traces: Arc<Traces>, options: Options, details: Details) -> Collector {
+    ///
+    /// # Errors
+    /// When the system has no room for a thread.
+    pub fn start(folder: PathBuf, traces: Arc<Traces>, options: Options, details: Details) -> io::Result<Collector> {
         let ended = Arc::new(AtomicBool::new(false));
         let seen_by_watcher = ended.clone();
         let watch = move || Watcher::new(folder, traces, options, details).watch(&seen_by_watcher);
-        let watcher = without_signals(|| thread::spawn(watch));
-        Collector { ended, watcher }
+        let watcher = without_signals(|| thread::Builder::new().spawn(watch))?;
+        Ok(Collector { ended, watcher })
     }
 
     /// Reads the rest after the program has ended, and returns the outcome of all streams; `None` if `is_interrupted`
@@ -169,21 +216,48 @@ struct Watcher {
     known: HashSet<PathBuf>,
     readers: Vec<Reader>,
     recorded: Vec<Recorded>,
+    unread: Option<Unread>,
+    /// The limit on descriptors, raised once the program has started: it does not inherit that.
+    raised: Option<Raised>,
+    /// Number of descriptors that are not for readers.
+    taken: u64,
     /// Set when the readers are to stop.
     stop: Arc<AtomicBool>,
 }
 
+/// Streams that cannot be read yet.
+struct Waiting {
+    /// Their number.
+    streams: u64,
+    /// How many others were begun by the same search.
+    begun: usize,
+    /// Why they wait.
+    error: anyhow::Error,
+}
+
 impl Watcher {
     fn new(folder: PathBuf, traces: Arc<Traces>, options: Options, details: Details) -> Watcher {
-        let (readers, recorded, stop) = (Vec::new(), Vec::new(), Arc::default());
-        Watcher { folder, traces, options, details, main: None, known: HashSet::new(), readers, recorded, stop }
+        Watcher {
+            folder,
+            traces,
+            options,
+            details,
+            main: None,
+            known: HashSet::new(),
+            readers: Vec::new(),
+            recorded: Vec::new(),
+            unread: None,
+            raised: None,
+            taken: open_descriptors() + SPARE,
+            stop: Arc::default(),
+        }
     }
 
     fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
         loop {
             // Loaded before the scan: whatever appeared before the program ended is then found by this scan.
             let last = ended.load(Ordering::Acquire);
-            self.open_new_streams().context("the directory for streams is gone")?;
+            self.read_new_streams()?;
             if last {
                 break;
             }
@@ -196,26 +270,69 @@ impl Watcher {
         }
         self.stop.store(true, Ordering::Release);
         self.join_readers(|_| true);
-        Ok(Collected { recorded: self.recorded, recorder_was_loaded: self.main.is_some() })
+        self.read_what_waited()?;
+        let recorder_was_loaded = self.main.is_some();
+        Ok(Collected { recorded: self.recorded, recorder_was_loaded, unread: self.unread })
     }
 
-    fn open_new_streams(&mut self) -> Result<()> {
-        let found: HashSet<PathBuf> =
-            fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-        // A name can come back after it disappeared, because the system reuses process ids.
-        let known = std::mem::replace(&mut self.known, found.clone());
-        // All are opened before any is read: the reader of a process's last program removes the names of all of them.
-        let new = found.difference(&known).filter(|path| !is_temporary(path));
-        let opened: Vec<Result<Source>> = new.map(|path| Source::open(path)).collect();
-        for source in opened {
-            match source {
-                Ok(source) => self.start_reader(source),
-                Err(error) => {
-                    heapwright_show::eprintln!("heapwright: a process is not recorded: its stream: {error:#}")
-                }
+    /// Reads the streams for which there were no descriptors or no memory, now that the others have been read.
+    fn read_what_waited(&mut self) -> Result<()> {
+        while let Some(Waiting { streams, begun, error }) = self.read_new_streams()? {
+            self.join_readers(|_| true);
+            if begun == 0 {
+                self.unread = Some(Unread::of(self.unread.take(), streams, error));
+                break;
             }
         }
+        self.join_readers(|_| true);
         Ok(())
+    }
+
+    /// Begins to read the streams that have appeared, as far as there are descriptors and memory. Returns what waits.
+    fn read_new_streams(&mut self) -> Result<Option<Waiting>> {
+        let found = match self.list() {
+            Ok(found) => found,
+            Err(error) if is_shortage(&error) => {
+                return Ok(Some(Waiting { streams: 1, begun: 0, error: error.into() }));
+            }
+            Err(error) => return Err(error).context("the directory for streams is gone"),
+        };
+        // A name can come back after it disappeared, because the system reuses process ids.
+        self.known.retain(|path| found.contains(path));
+        let mut new: Vec<PathBuf> = found.difference(&self.known).cloned().collect();
+        // A process's programs in their order: the reader of its last one removes the names of all of them.
+        new.sort_by_key(|path| number_of_program(path));
+        let mut waiting = None;
+        let (mut opened, room) = (Vec::new(), if new.is_empty() { 0 } else { self.room() });
+        for (index, path) in new.iter().enumerate() {
+            let source = if opened.len() < room { Source::open(path) } else { Err(no_descriptors()) };
+            match source {
+                Ok(source) => opened.push(source),
+                Err(error) if error.downcast_ref().is_some_and(is_shortage) => {
+                    waiting = Some(Waiting { streams: (new.len() - index) as u64, begun: opened.len(), error });
+                    break;
+                }
+                Err(error) => self.unread = Some(Unread::of(self.unread.take(), 1, error)),
+            }
+            self.known.insert(path.clone());
+        }
+        // All are opened before any is read, for the same reason.
+        opened.into_iter().for_each(|source| self.start_reader(source));
+        Ok(waiting)
+    }
+
+    /// Returns the names of the complete streams.
+    fn list(&self) -> io::Result<HashSet<PathBuf>> {
+        let paths = fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.path()));
+        paths.filter(|path| path.as_ref().map_or(true, |path| !is_temporary(path))).collect()
+    }
+
+    /// Returns how many more streams can be read at the same time, one at least if none is.
+    fn room(&mut self) -> usize {
+        let raised = self.raised.get_or_insert_with(Raised::to_the_most);
+        let Some(most) = raised.most() else { return usize::MAX };
+        let readers = (most.saturating_sub(self.taken) / DESCRIPTORS).max(1);
+        usize::try_from(readers).unwrap_or(usize::MAX).saturating_sub(self.readers.len())
     }
 
     /// Joins the readers that are `chosen` and keeps their results; until they are joined, their stacks stay allocated.
@@ -236,8 +353,11 @@ impl Watcher {
         let (traces, stop) = (self.traces.clone(), self.stop.clone());
         let (details, max_size) = (self.details.clone(), self.options.max_size);
         let redaction = self.options.redaction;
-        self.readers
-            .push(thread::spawn(move || Process { owner, traces, details, max_size, redaction }.record(source, &stop)));
+        let read = move || Process { owner, traces, details, max_size, redaction }.record(source, &stop);
+        match thread::Builder::new().spawn(read) {
+            Ok(reader) => self.readers.push(reader),
+            Err(error) => self.unread = Some(Unread::of(self.unread.take(), 1, error.into())),
+        }
     }
 
     /// Returns whether the process is to be recorded. Dropping its stream stops the recorder in it.
@@ -249,6 +369,17 @@ impl Watcher {
                 || only.contains(&program(source))
                 || executable(source).is_some_and(|name| only.contains(&name)))
     }
+}
+
+/// Returns the process and the number of its program that are in a stream's name.
+fn number_of_program(path: &Path) -> Option<(u32, u32)> {
+    let (pid, image) = path.file_name()?.to_str()?.split_once('-')?;
+    Some((pid.parse().ok()?, image.parse().ok()?))
+}
+
+/// The error of a stream that is not opened, so that those which are can be read.
+fn no_descriptors() -> anyhow::Error {
+    io::Error::from_raw_os_error(FileError::NoDescriptors.code()).into()
 }
 
 /// Returns whether a stream is still being created, on a file system without unnamed files.

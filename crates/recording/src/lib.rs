@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub use self::arguments::{Arguments, EXAMPLES};
+pub use self::collector::Unread;
 pub use self::program::{Interrupted, Options, Printed, Recording, program};
 use heapwright_host::interruption;
 pub use heapwright_translation::Redaction;
@@ -40,6 +41,6 @@ pub fn run(args: &Arguments) -> ExitCode {
 fn record(args: &Arguments) -> Result<ExitCode> {
     let recording = program(&args.command(), &args.options())?;
     summary::print(&recording);
-    let incomplete = recording.traces.iter().any(|one| one.error.is_some());
+    let incomplete = recording.unread.is_some() || recording.traces.iter().any(|one| one.error.is_some());
     Ok(if incomplete { ExitCode::from(FAILED) } else { launch::end_as(recording.status) })
 }

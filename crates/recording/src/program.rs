@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::collector::{Collector, Details, Recorded};
+use super::collector::{Collected, Collector, Details, Recorded, Unread};
 use super::python;
 use super::room::Room;
 use super::traces::Traces;
@@ -89,6 +89,8 @@ pub struct Recording {
     pub traces: Vec<Recorded>,
     /// Number of traces that were removed because they have few events.
     pub left_out: usize,
+    /// Processes that have no trace because their calls could not be read.
+    pub unread: Option<Unread>,
     /// Exit status of the program.
     pub status: ExitStatus,
     /// Wall time of the program.
@@ -162,8 +164,9 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     let mut chosen = options.clone();
     chosen.main_only |= traces.is_stream();
 
-    let started = Instant::now();
     let collector = Collector::start(room.path().to_owned(), traces.clone(), chosen, details);
+    let collector = collector.inspect_err(|_| traces.discard()).context("cannot start to record")?;
+    let started = Instant::now();
     let outcome = launch::to_the_end(&mut command);
     let elapsed = started.elapsed();
     let interruption = Interruption::listen()?;
@@ -185,11 +188,15 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
             return Err(error);
         }
     };
-    let (traces, left_out) = traces.settle(finished.pid, collected.recorded, options.least_events);
-    if traces.is_empty() {
-        bail!("nothing was recorded: {}", why_nothing(name, options, finished.status, collected.recorder_was_loaded));
+    let Collected { recorded, recorder_was_loaded, unread } = collected;
+    let (traces, left_out) = traces.settle(finished.pid, recorded, options.least_events);
+    match (traces.is_empty(), unread) {
+        (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),
+        (true, None) => {
+            bail!("nothing was recorded: {}", why_nothing(name, options, finished.status, recorder_was_loaded))
+        }
+        (false, unread) => Ok(Recording { traces, left_out, unread, status: finished.status, elapsed }),
     }
-    Ok(Recording { traces, left_out, status: finished.status, elapsed })
 }
 
 /// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.

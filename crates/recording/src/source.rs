@@ -35,6 +35,9 @@ impl Source {
         let mut options = Options::usual(folder.path().join(name(None, program)).with_extension("hwt"));
         choose(&mut options);
         let recording = record(program, &options)?;
+        if let Some(unread) = &recording.unread {
+            heapwright_show::eprintln!("heapwright: {}", unread.describe());
+        }
         let main = recording.main();
         if let Some(error) = &main.error {
             heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");

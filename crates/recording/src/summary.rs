@@ -1,10 +1,12 @@
 //! The summary that is printed at the end of a recording.
 
+use std::io;
+
 use heapwright_host::names::Shown;
 use heapwright_host::process::is_timeout;
 use heapwright_os::FileError;
 
-use super::collector::Recorded;
+use super::collector::{Recorded, Unread};
 use super::program::Recording;
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
@@ -41,7 +43,9 @@ pub fn print(recording: &Recording) {
     }
     let main = recording.main();
     let used = time_of(main).into_iter().chain(memory_of(main));
-    used.chain(whose(recording)).chain(few_calls(recording)).for_each(|line| eprintln!("heapwright: {line}"));
+    let whole =
+        used.chain(whose(recording)).chain(few_calls(recording)).chain(recording.unread.as_ref().map(Unread::describe));
+    whole.for_each(|line| eprintln!("heapwright: {line}"));
     let remarks = failures(recorded).into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded));
     let remarks: Vec<String> = remarks.collect();
     remarks.iter().take(LISTED).for_each(|remark| eprintln!("heapwright: {remark}"));
@@ -191,6 +195,14 @@ fn of_sites(who: &str, sampled: Sampled) -> Option<String> {
 /// Describes the end of a recording at the limit of its trace.
 pub fn why_limited(limit: u64) -> String {
     format!("its trace reached {}, the limit (--max-size)", number::bytes(limit))
+}
+
+/// Describes an error of this command: an error of the system by what it means and what to do.
+pub fn in_words(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+        Some(code) => FileError::of(code).to_string(),
+        None => format!("{error:#}"),
+    }
 }
 
 /// Describes a failure that ended the recording in a process.
