@@ -102,8 +102,8 @@ fn tell(recording: &Recording) {
     if let Some(unread) = &recording.unread {
         heapwright_show::eprintln!("heapwright: {}", unread.describe());
     }
-    if let Some(hidden) = main.hidden_objects() {
-        heapwright_show::eprintln!("heapwright: {hidden}");
+    for remark in main.hidden_objects().into_iter().chain(main.unrecorded_successor()) {
+        heapwright_show::eprintln!("heapwright: {remark}");
     }
     if !main.is_whole() {
         heapwright_show::eprintln!(

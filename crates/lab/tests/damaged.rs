@@ -104,3 +104,23 @@ fn a_trace_that_ends_between_frames_was_cut_off() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("the trace was cut off"));
     assert!(damage(&output)[0].as_ref().unwrap().contains("600000 events in it are intact"));
 }
+
+#[test]
+fn call_sites_behind_the_damage_are_reported_as_that() {
+    let folder = TempDir::new().unwrap();
+    common::trace_with_sites(&folder.path().join("t"), "program");
+    let whole = fs::read(folder.path().join("t")).unwrap();
+    let mut refused = 0;
+    for bytes in 20..whole.len() {
+        fs::write(folder.path().join("t"), &whole[..bytes]).unwrap();
+        let output = run(folder.path(), "sites t");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!error.contains("record it with"), "{bytes}: {error}");
+        if !output.status.success() {
+            assert_eq!(error.lines().count(), 1, "{bytes}: {error}");
+            assert!(error.contains("ends inside") || error.contains("was cut off"), "{bytes}: {error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 100, "{refused} of {}", whole.len());
+}

@@ -1,9 +1,11 @@
 //! Reads all streams of a recording while the program runs: one thread finds new streams, and one thread reads each.
 
 use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::num::NonZero;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, anyhow};
 use heapwright_host::descriptors::{Raised, is_shortage, open_descriptors};
 use heapwright_host::names::Shown;
-use heapwright_host::process::without_signals;
+use heapwright_host::process::{LONGEST_NAME, without_signals};
 use heapwright_os::FileError;
+use heapwright_run::program as executable;
 use heapwright_show::number;
 use heapwright_trace::{About, Totals, WriteError, Writer};
 
@@ -68,8 +71,14 @@ pub struct Recorded {
     pub image: u32,
     /// The program's name.
     pub program: String,
+    /// The names that the system may give the process while it runs the program.
+    pub(super) names: Vec<OsString>,
     /// Whether this is the program that the command started.
     pub is_the_program: bool,
+    /// Whether it ended as `exit` does, which excludes that another program took its place.
+    pub(super) exited: bool,
+    /// What its process ran afterwards, without the recorder.
+    pub(super) successor: Option<OsString>,
     /// Whether the process began as a fork, with its parent's blocks.
     pub forked: bool,
     /// Path of its trace.
@@ -110,6 +119,27 @@ impl Recorded {
                 self.program, self.pid
             )
         })
+    }
+
+    /// Returns a remark about the program that its process ran afterwards, without the recorder.
+    pub fn unrecorded_successor(&self) -> Option<String> {
+        self.successor.as_ref().map(|successor| {
+            format!(
+                "{} [{}] went on as {}, of which nothing was recorded: it was started without LD_PRELOAD (env -i does \
+                 this), or is statically linked",
+                self.program.shown(),
+                self.pid,
+                successor.shown()
+            )
+        })
+    }
+
+    /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, another
+    /// program took its place.
+    pub(super) fn ended_as(&mut self, name: Option<OsString>) {
+        let ended = self.is_whole() && !self.outlived && self.limit.is_none();
+        let is_own = |name: &OsString| self.names.iter().any(|own| cut(own) == cut(name));
+        self.successor = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
     }
 
     /// Returns whether every call of the process was recorded, or those up to an end that was requested.
@@ -367,7 +397,7 @@ impl Watcher {
         by_process
             && (only.is_empty()
                 || only.contains(&program(source))
-                || executable(source).is_some_and(|name| only.contains(&name)))
+                || executed_file(source).is_some_and(|name| only.contains(&name)))
     }
 }
 
@@ -403,7 +433,10 @@ impl Process {
             pid: source.pid(),
             image: source.image(),
             program: program(&source),
+            names: names(&source),
             is_the_program: false,
+            exited: false,
+            successor: None,
             forked: source.header().forked != 0,
             path: PathBuf::new(),
             file: None,
@@ -419,7 +452,7 @@ impl Process {
             limit: None,
             error: None,
         };
-        if !has_records(&source, stop) {
+        if !has_calls(&source, stop) {
             return None;
         }
         recorded.hides_objects = python::hides_objects(source.pid());
@@ -431,6 +464,7 @@ impl Process {
             }
             Err(error) => recorded.fail(error.context("its trace cannot be written")),
         }
+        recorded.exited = source.header().last().is_some();
         // After the limit the process is no longer recorded, and its calls are not missed.
         if recorded.limit.is_none() {
             recorded.failure = source.header().failure();
@@ -485,12 +519,13 @@ impl Process {
     }
 }
 
-/// Waits for the first record or for a failure; returns `false` if neither will come.
-fn has_records(source: &Source, stop: &AtomicBool) -> bool {
+/// Waits for the first call or for a failure; returns `false` if neither will come.
+fn has_calls(source: &Source, stop: &AtomicBool) -> bool {
     loop {
         // Loaded first: whatever was recorded before the end is then seen below.
         let over = source.is_over() || stop.load(Ordering::Acquire);
-        let begun = source.header().begun() > 0 || source.header().failure().is_some();
+        // Mappings of code are in buffers before any call is.
+        let begun = source.header().begun() > 0 && source.has_calls() || source.header().failure().is_some();
         if begun || over {
             return begun;
         }
@@ -564,13 +599,31 @@ fn flush_when_due(translation: &mut Translation, flushed: &mut Instant) -> Resul
 }
 
 fn program(source: &Source) -> String {
-    let name = source.header().arguments().next().unwrap_or_default();
-    let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
-    String::from_utf8_lossy(name).into_owned()
+    String::from_utf8_lossy(file_name(source.header().arguments().next().unwrap_or_default())).into_owned()
+}
+
+/// Returns the names that the system may give the process: that of its program, or of the script that this interprets.
+fn names(source: &Source) -> Vec<OsString> {
+    /// The most arguments of an interpreter in front of its script: one that the script names, and one of `env`.
+    const OPTIONS: usize = 2;
+    let arguments = source.header().arguments();
+    let is_script = |argument: &[u8]| executable::is_script(Path::new(OsStr::from_bytes(argument)));
+    let own = arguments.take(OPTIONS + 2).enumerate().filter(|&(at, argument)| at == 0 || is_script(argument));
+    own.map(|(_, argument)| OsStr::from_bytes(file_name(argument)).to_owned()).collect()
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+}
+
+/// Returns as much of a name as the system keeps.
+fn cut(name: &OsStr) -> &[u8] {
+    let name = name.as_bytes();
+    &name[..name.len().min(LONGEST_NAME)]
 }
 
 /// Returns the file name of the executable while the process lives: for a script its interpreter, with links resolved.
-fn executable(source: &Source) -> Option<String> {
+fn executed_file(source: &Source) -> Option<String> {
     let path = fs::read_link(format!("/proc/{}/exe", source.pid())).ok()?;
     Some(path.file_name()?.to_string_lossy().into_owned())
 }

@@ -125,8 +125,13 @@ fn inherited(recorded: &[Recorded]) -> Option<String> {
 /// Names the trace to analyse, if it is not the first.
 fn whose(recording: &Recording) -> Option<String> {
     let main = recording.main();
-    let first = recording.traces.first().is_some_and(|first| first.path == main.path);
-    (!first).then(|| format!("most by far was called by {}: see {}", main.program.shown(), main.path.shown()))
+    let first = recording.traces.first()?;
+    let (name, path) = (main.program.shown(), main.path.shown());
+    match first.is_the_program {
+        false => Some(format!("the program itself has no trace; of the others, {name} called most: see {path}")),
+        true if first.path == main.path => None,
+        true => Some(format!("most by far was called by {name}: see {path}")),
+    }
 }
 
 fn bytes_per_event(one: &Recorded) -> String {
@@ -153,6 +158,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
         remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));
     }
     remarks.extend(one.hidden_objects());
+    remarks.extend(one.unrecorded_successor());
     if one.outlived {
         remarks.push(format!("{who} was still running when the program ended; its trace ends there"));
     }

@@ -18,6 +18,13 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Returns the allocator as it is typed on the command line: `NAME=PATH`.
+    pub fn typed(&self) -> OsString {
+        let mut typed = OsString::from(format!("{}=", self.name));
+        typed.push(&self.library);
+        typed
+    }
+
     /// Parses an allocator from the command line: `NAME=PATH`.
     ///
     /// # Errors
