@@ -3,7 +3,8 @@
 //! The files, from the bottom up; each uses those before it only:
 //!
 //! - `metric` (figures by name), `row` (an allocator or a policy, and its figures), `trace` (what is replayed),
-//!   `recorded` (what the recorded process used), `typed` (the command line), `comparison` (all that is found out), `subject` (what is compared);
+//!   `recorded` (what the recorded process used), `typed` (the command line), `comparison` (all that is found out),
+//!   `subject` (what is compared);
 //! - `figures` (made from rounds), `background` and `program` (predictions of the whole program), `start` (the cost of
 //!   starting a program), `pace` and `rounds` (real replays), `simulate` (policies without memory);
 //! - `marks`, `baseline`, `fidelity`, `basis`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);

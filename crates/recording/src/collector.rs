@@ -1,44 +1,27 @@
 //! Reads all streams of a recording while the program runs: one thread finds new streams, and one thread reads each.
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::num::NonZero;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use heapwright_host::descriptors::{Raised, is_shortage, open_descriptors};
-use heapwright_host::names::Shown;
-use heapwright_host::process::{LONGEST_NAME, without_signals};
+use heapwright_host::process::without_signals;
 use heapwright_os::FileError;
-use heapwright_run::program as executable;
-use heapwright_show::number;
-use heapwright_trace::{About, Totals, WriteError, Writer};
+use heapwright_translation::Source;
 
-use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sampled, Sites, Source, Translation};
-
-use super::looking::looking;
+use super::process::{Details, PAUSE, Process, program};
 use super::program::Options;
-use super::python;
-use super::sampling;
-use super::summary;
-use super::totals;
-use super::traces::{Begun, Owner, Traces};
-
-/// Interval between searches for new streams, and the longest interval between two reads of an idle stream.
-const PAUSE: Duration = Duration::from_millis(10);
+use super::recorded::{Recorded, Unread};
+use super::traces::{Owner, Traces};
 
 /// How long processes that outlive the program are still read.
 const GRACE: Duration = Duration::from_millis(200);
-
-/// The longest time for which events wait to be written. If this command is killed, they are lost.
-const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Number of descriptors that a reader needs at most: of the stream, the mappings, the trace (twice), and a file with
 /// names of call sites.
@@ -46,112 +29,6 @@ const DESCRIPTORS: u64 = 5;
 
 /// Number of descriptors that are left to the rest of this command.
 const SPARE: u64 = 8;
-
-/// Name of the trace's entry that states why the trace ends before its process.
-const INCOMPLETE: &str = "incomplete";
-
-/// What is recorded of each call besides the call itself.
-#[derive(Clone, Default)]
-pub struct Details {
-    /// Rate of the processor's counter, when times are recorded.
-    pub rate: Option<Rate>,
-    /// Sampling period of stacks: one request in this many, when sites are recorded.
-    pub every: Option<NonZero<u32>>,
-    /// Whether requests outside of marked blocks are left out.
-    pub marked: bool,
-    /// Cached facts about files with code.
-    pub library: Library,
-}
-
-/// The outcome of one stream.
-pub struct Recorded {
-    /// The process.
-    pub pid: u32,
-    /// Index of the program within the process, from 0: each `exec` starts the next.
-    pub image: u32,
-    /// The program's name.
-    pub program: String,
-    /// The names that the system may give the process while it runs the program.
-    pub(super) names: Vec<OsString>,
-    /// Whether this is the program that the command started.
-    pub is_the_program: bool,
-    /// Whether it ended as `exit` does, which excludes that another program took its place.
-    pub(super) exited: bool,
-    /// What its process ran afterwards, without the recorder.
-    pub(super) successor: Option<OsString>,
-    /// Whether the process began as a fork, with its parent's blocks.
-    pub forked: bool,
-    /// Path of its trace.
-    pub path: PathBuf,
-    /// The number of its file; `None` if none could be created.
-    pub(super) file: Option<usize>,
-    /// The length of the trace in bytes.
-    pub length: u64,
-    /// Counts of what was recorded.
-    pub figures: Figures,
-    /// What the process used.
-    pub totals: Totals,
-    /// Number of requests with stacks, if stacks were requested.
-    pub sampled: Option<Sampled>,
-    /// Whether requests outside of marked blocks were left out.
-    pub marked: bool,
-    /// The `errno` of the failure that ended the recording before the process ended.
-    pub failure: Option<i32>,
-    /// Number of calls after that failure.
-    pub lost: u64,
-    /// Whether the process is a Python interpreter whose small objects do not come from malloc.
-    pub hides_objects: bool,
-    /// Whether the process was still running when the recording ended.
-    pub outlived: bool,
-    /// The limit of the trace's length at which the recording ended, in bytes.
-    pub limit: Option<u64>,
-    /// Why the trace is incomplete, if the collector is the cause.
-    pub error: Option<anyhow::Error>,
-}
-
-impl Recorded {
-    /// Returns a remark about Python's own allocator, if the process uses it.
-    pub fn hidden_objects(&self) -> Option<String> {
-        self.hides_objects.then(|| {
-            format!(
-                "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: \
-                 set PYTHONMALLOC=malloc to record them",
-                self.program, self.pid
-            )
-        })
-    }
-
-    /// Returns a remark about the program that its process ran afterwards, without the recorder.
-    pub fn unrecorded_successor(&self) -> Option<String> {
-        self.successor.as_ref().map(|successor| {
-            format!(
-                "{} [{}] went on as {}, of which nothing was recorded: it was started without LD_PRELOAD (env -i does \
-                 this), or is statically linked",
-                self.program.shown(),
-                self.pid,
-                successor.shown()
-            )
-        })
-    }
-
-    /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, another
-    /// program took its place.
-    pub(super) fn ended_as(&mut self, name: Option<OsString>) {
-        let ended = self.is_whole() && !self.outlived && self.limit.is_none();
-        let is_own = |name: &OsString| self.names.iter().any(|own| cut(own) == cut(name));
-        self.successor = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
-    }
-
-    /// Returns whether every call of the process was recorded, or those up to an end that was requested.
-    pub fn is_whole(&self) -> bool {
-        self.failure.is_none() && self.error.is_none()
-    }
-
-    /// Records a failure of the collector; the first counts.
-    pub(super) fn fail(&mut self, error: anyhow::Error) {
-        self.error.get_or_insert(error);
-    }
-}
 
 /// The outcome of all streams.
 pub struct Collected {
@@ -161,37 +38,6 @@ pub struct Collected {
     pub recorder_was_loaded: bool,
     /// Processes whose streams could not be read.
     pub unread: Option<Unread>,
-}
-
-/// Processes that made calls of which none was recorded.
-#[derive(Debug)]
-pub struct Unread {
-    /// Their number.
-    pub processes: u64,
-    /// The reason, of the first of them.
-    pub error: anyhow::Error,
-}
-
-impl Unread {
-    /// Returns what was counted `before`, and these processes.
-    fn of(before: Option<Unread>, processes: u64, error: anyhow::Error) -> Unread {
-        let before = before.unwrap_or(Unread { processes: 0, error });
-        Unread { processes: before.processes + processes, ..before }
-    }
-
-    /// Returns the reason in words.
-    pub(super) fn reason(&self) -> String {
-        summary::in_words(&self.error)
-    }
-
-    /// Describes them in a line.
-    pub fn describe(&self) -> String {
-        let processes = match self.processes {
-            1 => "1 process is".to_owned(),
-            more => format!("{} processes are", number::grouped(more)),
-        };
-        format!("{processes} not recorded: the calls cannot be read: {}", self.reason())
-    }
 }
 
 /// Handle of the threads that read streams.
@@ -417,237 +263,8 @@ fn is_temporary(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// How the trace of a process is written.
-struct Process {
-    owner: Owner,
-    traces: Arc<Traces>,
-    details: Details,
-    max_size: Option<u64>,
-    redaction: Redaction,
-}
-
-impl Process {
-    /// Writes the trace of one stream until its end, or until `stop`; returns `None` if there were no calls.
-    fn record(self, mut source: Source, stop: &AtomicBool) -> Option<Recorded> {
-        let mut recorded = Recorded {
-            pid: source.pid(),
-            image: source.image(),
-            program: program(&source),
-            names: names(&source),
-            is_the_program: false,
-            exited: false,
-            successor: None,
-            forked: source.header().forked != 0,
-            path: PathBuf::new(),
-            file: None,
-            length: 0,
-            figures: Figures::default(),
-            totals: Totals::default(),
-            sampled: None,
-            marked: self.details.marked,
-            failure: None,
-            lost: 0,
-            hides_objects: false,
-            outlived: false,
-            limit: None,
-            error: None,
-        };
-        if !has_calls(&source, stop) {
-            return None;
-        }
-        recorded.hides_objects = python::hides_objects(source.pid());
-        match self.traces.begin(self.owner, source.pid(), source.image()) {
-            Ok(begun) => {
-                (recorded.file, recorded.path) = (Some(begun.number), begun.path.clone());
-                let written = self.write(&mut source, &mut recorded, begun, stop);
-                recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.shown())).err();
-            }
-            Err(error) => recorded.fail(error.context("its trace cannot be written")),
-        }
-        recorded.exited = source.header().last().is_some();
-        // After the limit the process is no longer recorded, and its calls are not missed.
-        if recorded.limit.is_none() {
-            recorded.failure = source.header().failure();
-            recorded.lost = source.lost();
-        }
-        Some(recorded)
-    }
-
-    fn write(self, source: &mut Source, recorded: &mut Recorded, begun: Begun, stop: &AtomicBool) -> Result<()> {
-        let Details { rate, every, marked, library } = self.details;
-        let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
-        let mut about = about(source, &recorded.program, self.redaction);
-        if let Some(every) = every {
-            about.set(sampling::NAME, &sampling::described(every));
-        }
-        if marked {
-            about.set("marked", "only requests within the blocks that the program marked (--marked)");
-        }
-        let sites = every
-            .map(|_| Sites::new(source.pid(), library, looking(source.mappings()), source.paths(), self.redaction));
-        let file = begun.file.try_clone()?;
-        let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
-            Some(bytes) => writer.with_limit(bytes),
-            None => writer,
-        });
-        let mut translation = match started {
-            Ok(writer) => Translation::to(writer, source.header().first_nanoseconds, clock, sites),
-            Err(error) => {
-                // Without its beginning the file is of no use.
-                file.set_len(0)?;
-                return Err(error.into());
-            }
-        };
-        let outcome = read_to_the_end(source, &mut translation, stop).and_then(|ending| {
-            recorded.outlived = ending == Ending::Stopped;
-            recorded.limit = self.max_size.filter(|_| ending == Ending::Limit);
-            if let Some(why) = why_incomplete(source, recorded) {
-                translation.annotate(INCOMPLETE, &why)?;
-            }
-            totals::sample_last(source, &mut translation)?;
-            recorded.totals = totals::totals(source, &translation);
-            recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
-            Ok(translation.write_end()?)
-        });
-        recorded.figures = translation.figures().clone();
-        recorded.sampled = translation.sampled();
-        if outcome.is_err() {
-            // A part of a frame may be behind it, if the disk is full.
-            file.set_len(translation.written())?;
-        }
-        outcome
-    }
-}
-
-/// Waits for the first call or for a failure; returns `false` if neither will come.
-fn has_calls(source: &Source, stop: &AtomicBool) -> bool {
-    loop {
-        // Loaded first: whatever was recorded before the end is then seen below.
-        let over = source.is_over() || stop.load(Ordering::Acquire);
-        // Mappings of code are in buffers before any call is.
-        let begun = source.header().begun() > 0 && source.has_calls() || source.header().failure().is_some();
-        if begun || over {
-            return begun;
-        }
-        thread::sleep(PAUSE);
-    }
-}
-
-/// Returns why the trace ends before its process does.
-fn why_incomplete(source: &Source, recorded: &Recorded) -> Option<String> {
-    if let Some(limit) = recorded.limit {
-        return Some(summary::why_limited(limit));
-    }
-    let failure = source.header().failure().map(summary::reason);
-    failure.or_else(|| recorded.outlived.then(|| "the process was still running when the program ended".to_owned()))
-}
-
-/// How the reading of a stream ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// With the process.
-    Over,
-    /// By `stop`, while the process was running.
-    Stopped,
-    /// At the limit of the trace's length.
-    Limit,
-}
-
-/// Reads until the end of the stream, `stop`, or the limit of the trace.
-fn read_to_the_end(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
-    match read_until(source, translation, stop) {
-        Err(error) if matches!(error.downcast_ref(), Some(WriteError::LimitReached { .. })) => {
-            source.close();
-            Ok(Ending::Limit)
-        }
-        ending => ending,
-    }
-}
-
-fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
-    let mut flushed = Instant::now();
-    totals::sample_first(source, translation)?;
-    loop {
-        // Loaded before the stream is read: whatever was recorded before the end is then read below.
-        let over = source.is_over();
-        if !over && stop.load(Ordering::Acquire) {
-            // The stream drains soon: each thread adds at most one buffer to what is there now.
-            source.close();
-            while translation.read(source, over)? {}
-            return Ok(Ending::Stopped);
-        }
-        // A process that never pauses is not followed for ever.
-        while translation.read(source, over)? && (over || !stop.load(Ordering::Acquire)) {
-            flush_when_due(translation, &mut flushed)?;
-        }
-        if over {
-            return Ok(Ending::Over);
-        }
-        totals::sample_when_quiet(source, translation)?;
-        flush_when_due(translation, &mut flushed)?;
-        thread::sleep(PAUSE);
-    }
-}
-
-/// Writes the events of the last second, so that no more than these are lost if this command is killed.
-fn flush_when_due(translation: &mut Translation, flushed: &mut Instant) -> Result<()> {
-    if flushed.elapsed() >= FLUSH_INTERVAL {
-        translation.flush()?;
-        *flushed = Instant::now();
-    }
-    Ok(())
-}
-
-fn program(source: &Source) -> String {
-    String::from_utf8_lossy(file_name(source.header().arguments().next().unwrap_or_default())).into_owned()
-}
-
-/// Returns the names that the system may give the process: that of its program, or of the script that this interprets.
-fn names(source: &Source) -> Vec<OsString> {
-    /// The most arguments of an interpreter in front of its script: one that the script names, and one of `env`.
-    const OPTIONS: usize = 2;
-    let arguments = source.header().arguments();
-    let is_script = |argument: &[u8]| executable::is_script(Path::new(OsStr::from_bytes(argument)));
-    let own = arguments.take(OPTIONS + 2).enumerate().filter(|&(at, argument)| at == 0 || is_script(argument));
-    own.map(|(_, argument)| OsStr::from_bytes(file_name(argument)).to_owned()).collect()
-}
-
-fn file_name(path: &[u8]) -> &[u8] {
-    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
-}
-
-/// Returns as much of a name as the system keeps.
-fn cut(name: &OsStr) -> &[u8] {
-    let name = name.as_bytes();
-    &name[..name.len().min(LONGEST_NAME)]
-}
-
 /// Returns the file name of the executable while the process lives: for a script its interpreter, with links resolved.
 fn executed_file(source: &Source) -> Option<String> {
     let path = fs::read_link(format!("/proc/{}/exe", source.pid())).ok()?;
     Some(path.file_name()?.to_string_lossy().into_owned())
-}
-
-/// Returns the trace's description of the process.
-fn about(source: &Source, program: &str, redaction: Redaction) -> About {
-    let mut about = About::of_program(program);
-    match redaction {
-        Redaction::Nothing => {
-            let arguments: Vec<_> = source.header().arguments().skip(1).map(String::from_utf8_lossy).collect();
-            about.set("arguments", &arguments.join(" "));
-        }
-        Redaction::Private => about.set("redacted", "arguments, environment and paths are left out (--redact)"),
-    }
-    about.set("pid", &source.pid().to_string());
-    about.set("parent", &source.header().parent.to_string());
-    about.set("date", &humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
-    about.set("machine", &machine());
-    about.set("recorder", concat!("heapwright ", env!("CARGO_PKG_VERSION")));
-    about
-}
-
-/// Returns the kind of system and processor.
-fn machine() -> String {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
 }

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::collector::{Collected, Collector, Details, Recorded, Unread};
+use super::collector::{Collected, Collector};
+use super::process::Details;
 use super::python;
+use super::recorded::{Recorded, Unread};
 use super::room::Room;
 use super::traces::Traces;
 use heapwright_allocators::preload;

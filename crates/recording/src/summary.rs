@@ -6,8 +6,8 @@ use heapwright_host::names::Shown;
 use heapwright_host::process::is_timeout;
 use heapwright_os::FileError;
 
-use super::collector::{Recorded, Unread};
 use super::program::Recording;
+use super::recorded::{Recorded, Unread};
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
 use heapwright_translation::Sampled;
