@@ -109,7 +109,9 @@ mod tests {
         assert_eq!(cached, format!("heapwright run -- {program}"));
         comparison.settings.typed = Typed::of(None, &[], &[], &[]);
         assert_eq!(replay(&comparison), "heapwright compare");
-        comparison.settings.typed = typed(None, &["./jq", "two\nlines"]);
-        assert_eq!(rounds(9, &comparison), "heapwright compare --rounds 9 ...");
+        for odd in ["two\nlines", "`back-ticks`"] {
+            comparison.settings.typed = typed(None, &["./jq", odd]);
+            assert_eq!(rounds(9, &comparison), "heapwright compare --rounds 9 ...");
+        }
     }
 }

@@ -24,11 +24,14 @@ impl Typed {
         let allocators = allocators.iter().flat_map(|peer| ["--allocator".into(), peer.typed()]);
         let options: Vec<OsString> = policies.chain(allocators).collect();
         let behind = if program.is_empty() { None } else { Some(OsStr::new("--")) };
-        let subject = trace.map(Path::as_os_str).into_iter().chain(behind).chain(program.iter().map(|word| &**word));
+        let mut subject =
+            trace.map(Path::as_os_str).into_iter().chain(behind).chain(program.iter().map(|word| &**word));
+        // Between back-ticks, where commands stand in a text, there can be none.
+        let words = |all: &mut dyn Iterator<Item = &OsStr>| words(all).filter(|words| !words.contains('`'));
         Typed {
-            options: words(options.iter().map(|word| &**word)),
-            subject: words(subject),
-            program: words(program.iter().map(|word| &**word)).filter(|words| !words.is_empty()),
+            options: words(&mut options.iter().map(|word| &**word)),
+            subject: words(&mut subject),
+            program: words(&mut program.iter().map(|word| &**word)).filter(|words| !words.is_empty()),
         }
     }
 

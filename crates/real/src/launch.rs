@@ -90,8 +90,9 @@ pub fn ensure_room(script: &Script, settings: &Settings) -> Result<u64> {
     let allowance = memory::budget()? as u64;
     ensure!(
         settings.payload == Payload::None || script.peak_written() <= allowance,
-        "a replay writes to {} of its blocks at one time, and {} is half of the available memory: simulate it (`compare \
-         --policies-only`, `report --no-real`), or write nothing to its blocks (`replay --real --payload none`)",
+        "a replay writes to {} of its blocks at one time, and {} is half of the available memory: simulate it \
+         (`compare --policies-only`, `report --no-real`), or write nothing to its blocks (`replay --real --payload \
+         none`)",
         number::bytes(script.peak_written()),
         number::bytes(allowance)
     );

@@ -139,10 +139,10 @@ impl Arguments {
         named.chain(self.allocator.iter().map(|peer| peer.library.clone())).chain(program).collect()
     }
 
-    /// What was typed. Where the trace lies is not for a page that others see.
+    /// What was typed, for a comparison with all policies. Where the trace lies is not for a page that others see.
     fn typed(&self) -> Typed {
         let trace = self.trace.as_deref().map(|path| Path::new(path.file_name().unwrap_or(path.as_os_str())));
-        Typed::of(trace, &self.program, &self.policy, &self.allocator)
+        Typed::of(trace, &self.program, &[], &self.allocator)
     }
 
     /// How allocators are compared by real replays.
