@@ -8,6 +8,7 @@ use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 
 use super::program::{NoCalls, Options, program as record};
+use super::summary;
 
 /// A trace to analyse.
 pub struct Source {
@@ -42,6 +43,7 @@ impl Source {
             heapwright_show::eprintln!("heapwright: {}", unread.describe());
         }
         let main = recording.main();
+        summary::cautions(main).iter().for_each(|caution| heapwright_show::eprintln!("heapwright: {caution}"));
         if let Some(error) = &main.error {
             heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");
         } else if main.figures.events() == 0 {

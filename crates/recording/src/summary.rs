@@ -141,24 +141,26 @@ fn bytes_per_event(one: &Recorded) -> String {
     }
 }
 
+/// Returns what a trace does not show of its process, for every user of its figures.
+pub fn cautions(one: &Recorded) -> Vec<String> {
+    let failure = one.failure.map(|failure| {
+        let (lost, why) = (number::grouped(one.lost), reason(failure));
+        format!("the recording of {} ended before it did, {lost} calls are missing: {why}", who(one))
+    });
+    failure.into_iter().chain(one.hidden_objects()).chain(one.unrecorded_successor()).collect()
+}
+
 /// Returns the remarks that a user of the trace needs.
 fn remarks(one: &Recorded) -> Vec<String> {
     let who = who(one);
     let figures = &one.figures;
-    let mut remarks = Vec::new();
-    if let Some(failure) = one.failure {
-        let why = reason(failure);
-        let lost = number::grouped(one.lost);
-        remarks.push(format!("the recording of {who} ended before it did, {lost} calls are missing: {why}"));
-    }
+    let mut remarks = cautions(one);
     if !one.is_whole() && one.length > 0 {
         remarks.push(format!("{} keeps what was recorded of {who}, and every command reads it", one.path.shown()));
     }
     if let Some(limit) = one.limit {
         remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));
     }
-    remarks.extend(one.hidden_objects());
-    remarks.extend(one.unrecorded_successor());
     if one.outlived {
         remarks.push(format!("{who} was still running when the program ended; its trace ends there"));
     }
