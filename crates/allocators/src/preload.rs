@@ -111,9 +111,11 @@ fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
 /// When there is no place for temporary files: to create one, or to use another, would hide that.
 fn folders() -> Result<impl Iterator<Item = PathBuf>> {
     let user = effective_user();
-    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    // Both may be those of a session or a user that is not there: they are not made.
+    let existing = |variable| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_dir());
+    let runtime = existing("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
     let shared = [temporary::place()?, PathBuf::from("/dev/shm")].map(|path| path.join(format!("heapwright-{user}")));
-    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/heapwright"));
+    let home = existing("HOME").map(|home| home.join(".cache/heapwright"));
     Ok(runtime.map(|path| path.join("heapwright")).into_iter().chain(shared).chain(home))
 }
 

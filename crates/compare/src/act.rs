@@ -2,12 +2,11 @@
 
 use super::comparison::Comparison;
 use super::row::{Kind, Row};
-use super::trace::Trace;
 use heapwright_show::shell::quoted;
 
 /// Returns the command that runs the program under the allocator or policy of `row`; `None` for the system's malloc.
 pub fn under(row: &Row, comparison: &Comparison) -> Option<String> {
-    let program = program(&comparison.trace);
+    let program = program(comparison);
     match (row.kind, &row.library) {
         (Kind::Policy, _) => {
             let rules = comparison.settings.options_before();
@@ -23,25 +22,47 @@ pub fn under(row: &Row, comparison: &Comparison) -> Option<String> {
 pub fn confirm(comparison: &Comparison) -> Option<String> {
     let Comparison { trace, settings, .. } = comparison;
     let rules = settings.options_before();
-    trace.program.as_ref().map(|_| format!("heapwright compare --confirm {rules}-- {}", program(trace)))
+    match settings.typed.program() {
+        Some(_) => Some(settings.typed.again(&format!("--confirm {rules}"))),
+        None => {
+            trace.program.as_ref().map(|_| format!("heapwright compare --confirm {rules}-- {}", program(comparison)))
+        }
+    }
 }
 
 /// Returns the command for this number of rounds.
-pub fn rounds(rounds: usize) -> String {
-    format!("heapwright compare --rounds {rounds} ...")
+pub fn rounds(rounds: usize, comparison: &Comparison) -> String {
+    let confirm = if comparison.confirmation.is_some() { "--confirm " } else { "" };
+    let rules = comparison.settings.options_before();
+    comparison.settings.typed.again(&format!("--rounds {rounds} {confirm}{rules}"))
 }
 
-fn program(trace: &Trace) -> String {
-    match (&trace.program, &trace.arguments) {
-        (None, _) => "PROGRAM".to_owned(),
-        (Some(program), None) => quoted(program),
-        (Some(program), Some(_)) => format!("{} ...", quoted(program)),
+/// Returns the command for the same with real replays, each thread's calls in a thread of its own.
+pub fn replay(comparison: &Comparison) -> String {
+    comparison.settings.typed.again(&comparison.settings.options_before())
+}
+
+fn program(comparison: &Comparison) -> String {
+    let Comparison { trace, settings, .. } = comparison;
+    match (settings.typed.program(), &trace.program, &trace.arguments) {
+        (Some(typed), ..) => typed.to_owned(),
+        (None, None, _) => "PROGRAM".to_owned(),
+        (None, Some(program), None) => quoted(program),
+        // As recorded, they are not apart, and the program is without its path.
+        (None, Some(program), Some(_)) => format!("{} ...", quoted(program)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use heapwright_allocators::peers::Peer;
+
     use super::super::synthetic::Synthetic;
+    use super::super::trace::Trace;
+    use super::super::typed::Typed;
     use super::*;
 
     #[test]
@@ -63,5 +84,34 @@ mod tests {
         let command = "heapwright run --policy best --rules 'my file' --header 8 -- jq ...";
         assert_eq!(under(&best, &comparison).unwrap(), command);
         assert!(confirm(&comparison).unwrap().contains("--confirm --rules 'my file' --header 8 -- jq"));
+    }
+
+    #[test]
+    fn commands_have_what_was_typed() {
+        let mut comparison = Synthetic::beside([]).build();
+        assert_eq!(rounds(9, &comparison), "heapwright compare --rounds 9 ...");
+        let typed = |trace: Option<&str>, program: &[&str]| {
+            let program: Vec<OsString> = program.iter().map(OsString::from).collect();
+            let peer = Peer { name: "mine".to_owned(), library: "/opt/my lib.so".into() };
+            Typed::of(trace.map(Path::new), &program, &["first".to_owned()], &[peer])
+        };
+        comparison.trace.program = Some("jq".to_owned());
+        comparison.settings.typed = typed(Some("my trace.hwt"), &[]);
+        let options = "-p first --allocator 'mine=/opt/my lib.so'";
+        assert_eq!(rounds(9, &comparison), format!("heapwright compare --rounds 9 {options} 'my trace.hwt'"));
+        assert_eq!(confirm(&comparison).unwrap(), "heapwright compare --confirm -- jq");
+        comparison.settings.typed = typed(None, &["./jq", ".a | .b", "it's"]).with(&["--process", "jq"]);
+        let program = "./jq '.a | .b' 'it'\\''s'";
+        assert_eq!(replay(&comparison), format!("heapwright compare {options} --process jq -- {program}"));
+        let command = confirm(&comparison).unwrap();
+        assert_eq!(command, format!("heapwright compare --confirm {options} --process jq -- {program}"));
+        let cached = under(&Row::new("cached", Kind::Allocator), &comparison).unwrap();
+        assert_eq!(cached, format!("heapwright run -- {program}"));
+        comparison.settings.typed = Typed::of(None, &[], &[], &[]);
+        assert_eq!(replay(&comparison), "heapwright compare");
+        for odd in ["two\nlines", "`back-ticks`"] {
+            comparison.settings.typed = typed(None, &["./jq", odd]);
+            assert_eq!(rounds(9, &comparison), "heapwright compare --rounds 9 ...");
+        }
     }
 }

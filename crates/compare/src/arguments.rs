@@ -16,6 +16,7 @@ use super::metric::Metric;
 use super::pace::Pace;
 use super::rounds::Course;
 use super::source::Source;
+use super::typed::Typed;
 use heapwright_allocators::peers::Peer;
 use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, ChosenRules, RuleArguments};
@@ -187,7 +188,13 @@ impl Arguments {
             course: (!self.policies_only).then_some(course),
             seed: self.seed,
             rules,
+            typed: self.typed(),
         })
+    }
+
+    fn typed(&self) -> Typed {
+        let typed = Typed::of(self.trace.as_deref(), &self.program, &self.policy, &self.allocator);
+        self.process.iter().fold(typed, |typed, name| typed.with(&["--process", name]))
     }
 
     /// Returns the policies that are compared.

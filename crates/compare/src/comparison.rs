@@ -6,6 +6,7 @@ use super::confirm::Confirmation;
 use super::recorded::Recorded;
 use super::row::{Kind, Row};
 use super::trace::Trace;
+use super::typed::Typed;
 use heapwright_host::machine::Machine;
 
 /// A replay whose memory differs from that of the recorded run by more than this share is another program's.
@@ -63,6 +64,9 @@ pub struct Settings {
     /// The options that name them.
     #[serde(default)]
     pub rule_options: Option<String>,
+    /// What was typed.
+    #[serde(skip)]
+    pub typed: Typed,
 }
 
 impl Settings {

@@ -113,11 +113,9 @@ fn failures<'n>(notes: impl Iterator<Item = (&'n str, &'n str)>) -> Vec<String> 
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, note) in notes {
         let note = in_a_line(note);
-        // A replay says first under which allocator it failed.
-        let reason = note.strip_prefix("under ").and_then(|rest| rest.split_once(": ")).map_or(&*note, |found| found.1);
-        match reasons.iter_mut().find(|(known, _)| known == reason) {
+        match reasons.iter_mut().find(|(known, _)| *known == note) {
             Some((_, names)) => names.push(name),
-            None => reasons.push((reason.to_owned(), vec![name])),
+            None => reasons.push((note, vec![name])),
         }
     }
     reasons.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect()
@@ -135,9 +133,9 @@ mod tests {
     #[test]
     fn a_reason_that_concerns_several_allocators_is_given_once() {
         let notes = [
-            ("system", "under system: there is no memory: simulate it"),
+            ("system", "there is no memory: simulate it"),
             ("first", "lost its\ncontents"),
-            ("system (A/A)", "under system: there is no memory: simulate it"),
+            ("system (A/A)", "there is no memory: simulate it"),
         ];
         let expected = ["system, system (A/A): there is no memory: simulate it", "first: lost its contents"];
         assert_eq!(failures(notes.into_iter()), expected);

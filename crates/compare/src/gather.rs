@@ -18,6 +18,7 @@ use super::row::Row;
 use super::simulate::{Simulated, peak_asked, simulate};
 use super::subject::Subject;
 use super::trace::Trace;
+use super::typed::Typed;
 use heapwright_allocators::peers::Peer;
 use heapwright_allocators::rules::ChosenRules;
 use heapwright_host::interruption::Interruption;
@@ -44,6 +45,8 @@ pub struct Plan {
     pub seed: u64,
     /// The rules of the policies' heaps.
     pub rules: ChosenRules,
+    /// What was typed.
+    pub typed: Typed,
 }
 
 impl Plan {
@@ -62,6 +65,7 @@ impl Plan {
             course: Some(course),
             seed: 1,
             rules: ChosenRules::USUAL,
+            typed: Typed::default(),
         }
     }
 
@@ -119,6 +123,7 @@ fn begin(trace: &Path, plan: &Plan, subjects: &[Subject], until: &Interruption) 
             seed: plan.seed,
             rules: plan.rules.of_programs.map(|_| plan.rules.simulated.to_string()),
             rule_options: plan.rules.of_programs.map(|_| plan.rules.options.clone()),
+            typed: plan.typed.clone(),
             ..Settings::default()
         },
         recorded: Recorded::default(),

@@ -3,7 +3,8 @@
 //! The files, from the bottom up; each uses those before it only:
 //!
 //! - `metric` (figures by name), `row` (an allocator or a policy, and its figures), `trace` (what is replayed),
-//!   `recorded` (what the recorded process used), `comparison` (all that is found out), `subject` (what is compared);
+//!   `recorded` (what the recorded process used), `typed` (the command line), `comparison` (all that is found out),
+//!   `subject` (what is compared);
 //! - `figures` (made from rounds), `background` and `program` (predictions of the whole program), `start` (the cost of
 //!   starting a program), `pace` and `rounds` (real replays), `simulate` (policies without memory);
 //! - `marks`, `baseline`, `fidelity`, `basis`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);
@@ -43,6 +44,7 @@ mod subject;
 #[cfg(test)]
 mod synthetic;
 mod trace;
+mod typed;
 
 use std::process::ExitCode;
 
@@ -65,6 +67,7 @@ pub use self::program::Predicted;
 pub use self::recorded::Recorded;
 pub use self::rounds::Course;
 pub use self::row::{Parts, Row, Sample};
+pub use self::typed::Typed;
 pub use heapwright_stats::Estimate;
 
 /// The exit code when a condition of `--fail-if` holds, or `--confirm` could not run the program.

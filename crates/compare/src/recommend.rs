@@ -71,7 +71,7 @@ fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<
     let settings = &comparison.settings;
     if settings.rounds == 0 {
         let why = "There were no real replays, so nothing is known of time.";
-        let next = "To measure, with real replays: `heapwright compare ...`";
+        let next = format!("To measure, with real replays: `{}`", act::replay(comparison));
         return Some(Conclusion { memory: fragmentation(comparison), ..Conclusion::unknown(why, next) });
     }
     if !comparison.system().is_some_and(|system| system.note.is_none() && !system.rounds.is_empty()) {
@@ -105,7 +105,7 @@ fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<
 fn few_rounds(comparison: &Comparison, rivals: &[Rival]) -> Option<(String, String)> {
     let rounds = comparison.decisive_rounds();
     let needed = fewest_for(comparisons(rivals.len()));
-    let more = format!("Allow more time with --budget, or set the number: `{}`", act::rounds(needed));
+    let more = format!("Allow more time with --budget, or set the number: `{}`", act::rounds(needed, comparison));
     if rivals.is_empty() {
         Some(("no other allocator could be measured".to_owned(), String::new()))
     } else if rounds < FEWEST {
@@ -141,7 +141,7 @@ fn noisy(comparison: &Comparison) -> Option<(String, String)> {
         if comparison.confirmation.is_some() { "runs of the program under" } else { "replays of" },
         percent(MOST_NOISE)
     );
-    let more = act::rounds(2 * comparison.decisive_rounds());
+    let more = act::rounds(2 * comparison.decisive_rounds(), comparison);
     Some((why, format!("Repeat it on an idle machine, or with more rounds: `{more}`")))
 }
 
@@ -149,7 +149,8 @@ fn noisy(comparison: &Comparison) -> Option<(String, String)> {
 fn one_thread<'a>(comparison: &'a Comparison, rivals: &[Rival], doubt: Option<(String, String)>) -> Conclusion<'a> {
     let threads = comparison.trace.threads;
     let first = format!("One thread made the calls of {threads} here, so nothing can be said of time");
-    let next = "To replay each thread's calls in a thread of its own, without --one-thread: `heapwright compare ...`";
+    let command = act::replay(comparison);
+    let next = format!("To replay each thread's calls in a thread of its own, without --one-thread: `{command}`");
     let text = match doubt {
         Some((why, _)) => format!("{first}; nor of memory: {why}."),
         None => format!("{first}. {}", of_memory(rivals)),
@@ -238,7 +239,7 @@ fn undecided<'a>(comparison: &'a Comparison, open: &[&Rival]) -> Conclusion<'a> 
             (why, comparison.to_measure_the_program())
         }
         false => {
-            let next = format!("Four times the rounds halve the intervals: `{}`", act::rounds(4 * rounds));
+            let next = format!("Four times the rounds halve the intervals: `{}`", act::rounds(4 * rounds, comparison));
             (format!("{rounds} rounds do not decide {question}"), next)
         }
     };

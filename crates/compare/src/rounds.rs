@@ -243,7 +243,7 @@ impl Rounds<'_> {
 impl Row {
     /// Notes why it cannot be measured, and drops its rounds.
     fn fail(&mut self, error: &anyhow::Error) {
-        self.note = Some(format!("{error:#}"));
+        self.note = Some(real::reason(error));
         (self.rounds, self.timed_rounds, self.starts) = (Vec::new(), Vec::new(), Vec::new());
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use heapwright_host::destination::Destination;
-use heapwright_host::files::ensure_rereadable;
+use heapwright_host::files::{self, ensure_rereadable};
 use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_recording as record;
@@ -34,13 +34,13 @@ impl Source {
     /// When it cannot be opened; with a hint, if it is a program.
     pub fn file(path: &Path) -> Result<Source> {
         ensure_rereadable(path)?;
-        match File::open(path) {
+        match files::open(path) {
             Ok(_) => Ok(Source { path: path.to_owned(), elapsed: None, _folder: None }),
             Err(_) if program::find(path.as_os_str()).is_some() => {
                 let name = path.shown();
                 bail!("there is no trace {name}; to record the program {name} and compare, type -- before it")
             }
-            Err(error) => Err(error).with_context(|| format!("{} cannot be opened", path.shown())),
+            Err(error) => Err(error),
         }
     }
 
@@ -99,8 +99,11 @@ fn tell(recording: &Recording) {
         let listed = others.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
         heapwright_show::eprintln!("heapwright: not {listed}{more}: --process NAME takes another");
     }
-    if let Some(hidden) = main.hidden_objects() {
-        heapwright_show::eprintln!("heapwright: {hidden}");
+    if let Some(unread) = &recording.unread {
+        heapwright_show::eprintln!("heapwright: {}", unread.describe());
+    }
+    for remark in main.hidden_objects().into_iter().chain(main.unrecorded_successor()) {
+        heapwright_show::eprintln!("heapwright: {remark}");
     }
     if !main.is_whole() {
         heapwright_show::eprintln!(

@@ -6,8 +6,21 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result};
+
 use crate::names::Shown;
 use rustix::fs::{FlockOperation, SeekFrom, StatVfsMountFlags, flock, getxattr, seek, statvfs};
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// When it cannot be opened, with its name.
+pub fn open(path: &Path) -> Result<File> {
+    File::open(path).with_context(|| match path == Path::new("-") {
+        true => "- cannot be opened (standard input is /dev/stdin)".to_owned(),
+        false => format!("{} cannot be opened", path.shown()),
+    })
+}
 
 /// Opens a plain file for reading. A pipe that has this name is not waited for.
 ///

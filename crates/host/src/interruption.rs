@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
-use crate::names::Shown;
+use crate::files;
 use crate::process::{without_ignored_hangup, without_signals};
 use crate::temporary;
 
@@ -107,8 +107,7 @@ impl Interruption {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(&self, path: &Path) -> Result<Interruptible> {
-        let file = File::open(path).with_context(|| format!("{} cannot be opened", path.shown()))?;
-        Ok(Interruptible { file })
+        Ok(Interruptible { file: files::open(path)? })
     }
 }
 

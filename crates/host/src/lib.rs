@@ -2,6 +2,7 @@
 
 pub mod child;
 pub mod clock;
+pub mod descriptors;
 pub mod destination;
 pub mod draft;
 pub mod files;

@@ -1,7 +1,9 @@
 //! Processes, their users and their signals.
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -34,6 +36,17 @@ pub fn send_signal_to_group(child: &Child, signal: i32) {
         let _ = kill_process_group(Pid::from_child(child), signal);
     }
 }
+
+/// Returns the name that the system gives a process: that of the file that it executed last, or the one that the process
+/// gave itself; the first [`LONGEST_NAME`] bytes. Processes that have ended and were not waited for still have it.
+pub fn name_of(pid: u32) -> Option<OsString> {
+    let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    name.pop_if(|last| *last == b'\n');
+    Some(OsString::from_vec(name))
+}
+
+/// The length to which the system cuts the names of processes, in bytes.
+pub const LONGEST_NAME: usize = 15;
 
 /// Makes `command` start in a session of its own, without a terminal.
 pub fn start_in_own_session(command: &mut Command) {

@@ -1,12 +1,16 @@
 //! The command line. Each command defines its own arguments.
 
 use std::any::TypeId;
+use std::error::Error;
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 
 use anstream::ColorChoice;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use heapwright_show::usage;
 
 /// Choose a memory allocator or placement policy from measurements of your own program.
 #[derive(Parser)]
@@ -105,9 +109,50 @@ pub enum Command {
 /// # Errors
 /// As clap prints them.
 pub fn parse() -> Result<Cli, clap::Error> {
-    let mut command = with_negative_numbers(Cli::command());
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut command = with_whole_paragraphs(with_negative_numbers(Cli::command()));
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os()).map_err(with_the_reason)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Says of a value that is no number what is allowed, instead of what the parser of numbers met.
+fn with_the_reason(error: clap::Error) -> clap::Error {
+    let reason = match error.source().and_then(|source| source.downcast_ref()).map(ParseIntError::kind) {
+        None => return error,
+        Some(IntErrorKind::Zero) => "the least is 1",
+        Some(IntErrorKind::PosOverflow) => "the number is too large",
+        Some(_) => "it must be a whole number, and not negative",
+    };
+    let of = |kind| error.get(kind).map(ContextValue::to_string).unwrap_or_default();
+    let (value, argument) = (of(ContextKind::InvalidValue), of(ContextKind::InvalidArg));
+    usage::error(&format!("invalid value '{value}' for '{argument}': {reason}"))
+}
+
+/// Joins the lines of each paragraph below the examples, so that clap wraps it once.
+fn with_whole_paragraphs(command: clap::Command) -> clap::Command {
+    let joined = command.get_after_help().map(|text| joined(&text.to_string()));
+    let command = joined.into_iter().fold(command, clap::Command::after_help);
+    command.mut_subcommands(with_whole_paragraphs)
+}
+
+/// Joins lines that begin at the margin with the one before, if that does so too, and does not end with a colon or a
+/// sentence.
+fn joined(text: &str) -> String {
+    let at_margin = |line: &str| !line.is_empty() && !line.starts_with(' ');
+    let mut joined = String::new();
+    let mut before = "";
+    for line in text.lines() {
+        let goes_on = at_margin(before) && at_margin(line) && !before.ends_with([':', '.']);
+        joined.push_str(if joined.is_empty() {
+            ""
+        } else if goes_on {
+            " "
+        } else {
+            "\n"
+        });
+        joined.push_str(line);
+        before = line;
+    }
+    joined
 }
 
 /// Lets clap take a negative number for the value that it is: it is then refused by the name of its option. Otherwise

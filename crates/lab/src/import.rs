@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
 use heapwright_trace::{About, Reader, WriteError, Writer};
 
 use heapwright_host::destination::{Contents, Destination};
-use heapwright_host::files::path_for_process;
+use heapwright_host::files::{self, path_for_process};
 use heapwright_host::names::Shown;
 use heapwright_show::number;
 use heapwright_translation::InstalledFiles;
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Imports one process, the first if none is named.
 fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) -> Result<Summary> {
     let Arguments { from, device, source, .. } = arguments;
-    let file = File::open(source).with_context(|| format!("{} cannot be opened", source.shown()))?;
+    let file = files::open(source)?;
     let options = Options {
         format: from.as_deref().and_then(Format::from_name),
         name: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),

@@ -363,3 +363,19 @@ fn a_program_that_cannot_be_confirmed_is_a_failure() {
         "the replays are shown: {out}"
     );
 }
+
+/// The commands at the end of a verdict are those that were typed, and not an ellipsis.
+#[test]
+fn commands_can_be_pasted() {
+    let folder = TempDir::new().unwrap();
+    fs::rename(trace(&folder), folder.path().join("my trace.hwt")).unwrap();
+    let said = |arguments: &[&str]| {
+        let mut command = compare(arguments);
+        let (out, err) = output(command.current_dir(&folder).env("HEAPWRIGHT_PEERS", folder.path()), 0);
+        (out + &err).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = said(&["--policies-only", "-p", "first", "my trace.hwt"]);
+    assert!(text.contains("`heapwright compare -p first 'my trace.hwt'`"), "{text}");
+    let text = said(&["--rounds", "1", "-p", "first", "--no-latencies", "--", "sh", "-c", "echo $((1 + 1))"]);
+    assert!(text.contains(" -p first -- sh -c 'echo $((1 + 1))'`"), "{text}");
+}

@@ -104,3 +104,36 @@ fn a_trace_that_ends_between_frames_was_cut_off() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("the trace was cut off"));
     assert!(damage(&output)[0].as_ref().unwrap().contains("600000 events in it are intact"));
 }
+
+#[test]
+fn a_hyphen_is_no_trace_and_what_is_meant_is_named() {
+    let folder = TempDir::new().unwrap();
+    let commands = ["replay -", "replay --real -", "compare -", "sites -", "watch --once -", "report -"];
+    for words in commands.into_iter().chain(["import - -o t.hwt", "export --to csv -"]) {
+        let output = run(folder.path(), words);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {error}");
+        let expected = "- cannot be opened (standard input is /dev/stdin)";
+        assert!(error.contains(expected) && error.lines().count() == 1, "{words}: {error}");
+    }
+}
+
+#[test]
+fn call_sites_behind_the_damage_are_reported_as_that() {
+    let folder = TempDir::new().unwrap();
+    common::trace_with_sites(&folder.path().join("t"), "program");
+    let whole = fs::read(folder.path().join("t")).unwrap();
+    let mut refused = 0;
+    for bytes in (20..whole.len()).step_by(9) {
+        fs::write(folder.path().join("t"), &whole[..bytes]).unwrap();
+        let output = run(folder.path(), "sites t");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!error.contains("record it with"), "{bytes}: {error}");
+        if !output.status.success() {
+            assert_eq!(error.lines().count(), 1, "{bytes}: {error}");
+            assert!(error.contains("ends inside") || error.contains("was cut off"), "{bytes}: {error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 10, "{refused} of {}", whole.len());
+}

@@ -298,6 +298,13 @@ fn other_processes_with_few_calls_leave_no_trace() {
     let said = stderr(&output);
     assert!(said.contains("1 more process made few calls; --min-events 0 keeps its trace"), "{said}");
     assert!(said.contains("most by far was called by family: see "), "{said}");
+    // A program that makes no call itself.
+    let only = "#include <unistd.h>\n#include <sys/wait.h>\nint main(int count, char **arguments) {\n\
+                if (!vfork()) { execv(arguments[1], arguments + 1); _exit(9); }\nreturn wait(0) < 0; }\n";
+    let starter = compiled(folder.path(), "starter", only, &[]);
+    let output = record(&folder.path().join("only.hwt")).arg(starter).arg(&family).arg("all").output().unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("the program itself has no trace; of the others, family called most: see "), "{said}");
 }
 
 #[test]
@@ -472,10 +479,48 @@ fn a_program_without_calls_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "idle", "int main(void) { return 3; }", &[]);
     let trace = folder.path().join("t.hwt");
-    let output = record(&trace).arg(program).output().unwrap();
-    assert_eq!(output.status.code(), Some(125));
-    assert!(stderr(&output).contains("made no malloc-family call"), "{}", stderr(&output));
-    assert!(!trace.exists());
+    for (options, why) in [
+        (&[][..], "made no malloc-family call, or"),
+        (&["--sites=1"], "made no malloc-family call, or"),
+        (&["--marked"], "made no malloc-family call in a block that it marked"),
+        (&["--marked", "--sites=1"], "made no malloc-family call in a block that it marked"),
+    ] {
+        let mut record = heapwright();
+        record.arg("record").args(options).arg("-o").arg(&trace).arg("--").arg(&program);
+        let output = record.output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{options:?}");
+        assert!(stderr(&output).contains(why), "{options:?}: {}", stderr(&output));
+        assert!(!trace.exists() && others(&folder).is_empty(), "{options:?}");
+    }
+    // A process that then runs it leaves the trace of what it ran before.
+    let output = record(&trace).args(["sh", "-c", "exec \"$0\""]).arg(&program).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let plain = Trace::at(&trace);
+    let mut with_sites = heapwright();
+    with_sites.args(["record", "--sites=1", "-o"]).arg(&trace).args(["--", "sh", "-c", "exec \"$0\""]).arg(&program);
+    assert_eq!(with_sites.output().unwrap().status.code(), Some(3));
+    let with_sites = Trace::at(&trace);
+    assert_eq!((plain.about.get("program"), with_sites.about.get("program")), (Some("sh"), Some("sh")));
+}
+
+#[test]
+fn a_program_that_is_not_recorded_is_reported_where_another_goes_on_as_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.hwt");
+    for program in [&["env", "-i", "sh", "-c", "exit 3"][..], &["sh", "-c", "exec env -i sh -c 'exit 3'"]] {
+        let output = record(&trace).args(program).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("went on as sh, of which nothing was recorded"), "{program:?}: {said}");
+    }
+    // Programs that end without their exit handlers, or have the names of their scripts, are what they were.
+    let script = folder.path().join("a script with a long name");
+    common::place_program(&script, b"#!/bin/sh -e\n:\n");
+    let script = script.to_str().unwrap();
+    for program in [&["sh", "-c", ":"][..], &["sh", "-c", "exec sh -c :"], &[script], &["sh", "-c", "kill -9 $$"]] {
+        let output = record(&trace).args(program).output().unwrap();
+        assert!(!stderr(&output).contains("went on as"), "{program:?}: {}", stderr(&output));
+    }
 }
 
 #[test]

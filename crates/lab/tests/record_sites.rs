@@ -252,3 +252,17 @@ fn a_real_program_has_plausible_stacks() {
     assert!(with("PyFloat") >= 5000, "{} of {} stacks have to do with numbers", with("PyFloat"), stacks.len());
     assert!(with("Py") * 10 > stacks.len() * 9, "{} of {} stacks are Python's", with("Py"), stacks.len());
 }
+
+#[test]
+fn a_newline_in_the_name_of_a_program_hides_no_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (odd, trace) = (folder.path().join("two\nlines"), folder.path().join("t.hwt"));
+    fs::copy(program(folder.path()), &odd).unwrap();
+    let output =
+        heapwright().args(["record", "--sites=1", "-o"]).arg(&trace).arg("--").arg(&odd).arg("chains").output();
+    assert_eq!(output.as_ref().unwrap().status.code(), Some(0), "{}", stderr(&output.unwrap()));
+    let trace = Trace::at(&trace);
+    let stacks = trace.requests.iter().filter_map(|(_, stack)| stack.as_ref());
+    let named = stacks.filter(|stack| stack.iter().any(|frame| frame.contains(" sites.c:"))).count();
+    assert!(named > 5, "{named} of {}", trace.requests.len());
+}

@@ -84,6 +84,19 @@ fn check_work(used: &Used, printed: &str) {
     assert!(elapsed_nanoseconds.unwrap() >= 330 * MILLISECOND + said[0] / 2, "{elapsed_nanoseconds:?}");
 }
 
+/// The second program of a process may end before anything but its beginning was seen.
+#[test]
+fn what_is_not_known_of_a_program_is_not_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "exec sh -c 'kill -9 $$'";
+    for _ in 0..5 {
+        let mut command = heapwright();
+        command.args(["record", "-o"]).arg(folder.path().join("t.hwt")).args(["--", "sh", "-c", script]);
+        let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+        assert!(!said.contains("took 0 ns") && !said.contains("with 0 page faults"), "{said}");
+    }
+}
+
 #[test]
 fn memory_pauses_and_processor_time_are_sampled() {
     let folder = tempfile::tempdir().unwrap();

@@ -244,7 +244,9 @@ fn the_recommendation_agrees_with_compare() {
         writer.allocate(Kind::Malloc, 2000, 16).unwrap();
     }
     writer.finish().unwrap();
-    let compare = heapwright().arg("compare").arg(&path).args(["--policies-only", "--json"]).assert().success();
+    let mut compare = heapwright();
+    compare.args(["compare", "large.hwt", "--policies-only", "--json"]).current_dir(&folder);
+    let compare = compare.assert().success();
     let compare: Value = serde_json::from_slice(&compare.get_output().stdout).unwrap();
     let real = &data(&page(&path, &["-p", "first", "-p", "best", "-p", "next", "-p", "worst"]))["real"];
     assert_eq!((&real["rounds"], &real["rows"]), (&0.into(), &serde_json::json!([])));

@@ -190,6 +190,20 @@ fn what_is_missing_is_said_with_what_to_do() {
     }
 }
 
+/// What a recording does not show is said by every command that makes one.
+#[test]
+fn what_is_not_recorded_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    for words in [&["sites"][..], &["report", "--no-real", "-p", "first", "-o", page.to_str().unwrap()]] {
+        let output = heapwright().args(words).args(["--", "env", "-i", "ls", "/"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+        assert!(said.contains("went on as ls, of which nothing was recorded"), "{words:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
+    }
+}
+
 /// Returns the bytes of each seeded function in folded lines, by the innermost one of a stack; of others under "".
 fn by_function(folded: &str) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();

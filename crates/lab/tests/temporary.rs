@@ -52,6 +52,18 @@ fn a_missing_folder_is_named_with_what_to_do_and_not_made() {
     }
 }
 
+/// As after a change of the user, or in a container.
+#[test]
+fn a_missing_folder_of_the_session_is_passed_over_and_not_made() {
+    let folder = TempDir::new().unwrap();
+    let missing = folder.path().join("missing");
+    let mut command = heapwright();
+    command.args(["run", "-p", "first", "--", "ls"]).current_dir(&folder);
+    let output = command.env("XDG_RUNTIME_DIR", &missing).env("HOME", &missing).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!missing.exists());
+}
+
 #[test]
 fn an_empty_name_of_a_folder_is_none() {
     let folder = TempDir::new().unwrap();

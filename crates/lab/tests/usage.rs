@@ -79,6 +79,28 @@ fn negative_numbers_are_refused_by_name() {
     }
 }
 
+/// What is no number is refused in words that say what is allowed.
+#[test]
+fn numbers_are_refused_with_what_is_allowed() {
+    let all: [(&[&str], &str); 8] = [
+        (&["record", "--sites=0", "ls"], "invalid value '0' for '--sites[=<N>]': the least is 1"),
+        (&["sites", "--every", "0", "--", "ls"], "invalid value '0' for '--every <N>': the least is 1"),
+        (&["sites", "--every", "x", "--", "ls"], "'--every <N>': it must be a whole number, and not negative"),
+        (&["sites", "--every", "99999999999", "--", "ls"], "'--every <N>': the number is too large"),
+        (&["record", "--min-events", "-1", "ls"], "'--min-events <N>': it must be a whole number, and not negative"),
+        (&["inspect", "self"], "invalid value 'self' for '[PID]': it must be a whole number, and not negative"),
+        (&["replay", "--region", "0", TRACE], "the heap is too short: the least that holds a block is 16 bytes"),
+        (&["compare", "--rounds", "0", TRACE], "invalid value '0' for '--rounds <N>': 0 is not in 1..=10000"),
+    ];
+    for (arguments, expected) in all {
+        let output = heapwright().args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.starts_with("error: ") && text.contains(expected), "{arguments:?}: {text}");
+        assert!(text.ends_with("\n\nFor more information, try '--help'.\n"), "{arguments:?}: {text}");
+    }
+}
+
 /// Each command has a row of a policy, however often it is named.
 #[test]
 fn a_policy_that_is_named_twice_is_taken_once() {
@@ -109,6 +131,45 @@ fn help_has_examples() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success());
         assert!(text.contains("Examples:") && text.contains(&format!("heapwright {command}")), "{command}: {text}");
+    }
+}
+
+/// A line of prose ends where the next word would not fit, or a sentence or the paragraph ends.
+#[test]
+fn help_is_wrapped_once() {
+    let commands = [
+        "run",
+        "record",
+        "report",
+        "compare",
+        "sites",
+        "diff",
+        "watch",
+        "inspect",
+        "replay",
+        "fit",
+        "minimize",
+        "sweep",
+        "merge",
+        "counterexample",
+        "import",
+        "export",
+        "shm",
+        "bench",
+        "reproduce",
+    ];
+    for (command, width) in commands.into_iter().flat_map(|command| [(command, 60), (command, 100)]) {
+        let output = heapwright().args(["help", command]).env("COLUMNS", width.to_string()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let prose = text.split_once("\nExamples:").unwrap_or_else(|| panic!("{command}: {text}")).1;
+        let lines: Vec<&str> = prose.lines().collect();
+        for pair in lines.windows(2) {
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            let next = pair[1].split(' ').next().unwrap_or_default();
+            let has_room = pair[0].chars().count() + 1 + next.chars().count() <= width;
+            let goes_on = is_prose(pair[0]) && is_prose(pair[1]) && !pair[0].ends_with([':', '.']);
+            assert!(!(goes_on && has_room), "{command}, {width} columns: {pair:#?}");
+        }
     }
 }
 

@@ -322,6 +322,22 @@ fn the_text_of_the_cached_heap_has_a_line_per_class() {
 }
 
 #[test]
+fn a_picture_that_is_requested_at_once_is_the_first_that_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = holder(folder.path());
+    for (program, code) in [(program.to_str().unwrap(), 3), ("ls", 0)] {
+        let output = watch(&["--once", "--after", "0", "--", program]);
+        let (said, why) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{program}: {why}");
+        assert!(said.contains("under cached") && said.contains("live bytes"), "{program}: {said}{why}");
+    }
+    // It cannot be seen what a process leaves that ends at once, by a signal.
+    let output = watch(&["--once", "--after", "0", "--", "sh", "-c", "kill -9 $$"]);
+    let seen = text(&output.stdout).contains("live bytes");
+    assert!(seen || text(&output.stderr).contains("it ended before its heap was seen"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn unwatchable_processes_are_reported_with_a_remedy() {
     let said = |arguments: &[&str], code| {
         let output = watch(arguments);

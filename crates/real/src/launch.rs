@@ -1,6 +1,7 @@
 //! Starts a worker process, waits for it, and turns its report or its end into a result.
 
 use std::ffi::CStr;
+use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -36,7 +37,23 @@ const MOST_LANES: u64 = 512;
 /// When the allocator cannot be loaded, crashes, hangs, or violates its contract: overlapping blocks, lost contents,
 /// wrong alignment. When the trace needs more memory than is available.
 pub fn run(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<Run> {
-    perform(script, allocator, settings).with_context(|| format!("under {}", allocator.name()))
+    perform(script, allocator, settings).with_context(|| Under(allocator.name().to_owned()))
+}
+
+/// Under which allocator a replay failed: the context of its error.
+#[derive(Debug)]
+struct Under(String);
+
+impl fmt::Display for Under {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "under {}", self.0)
+    }
+}
+
+/// Returns why a replay failed, without the name of the allocator.
+pub fn reason(error: &anyhow::Error) -> String {
+    let named = usize::from(error.is::<Under>());
+    error.chain().skip(named).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn perform(script: &Script, allocator: &Allocator, settings: &Settings) -> Result<Run> {
@@ -73,8 +90,9 @@ pub fn ensure_room(script: &Script, settings: &Settings) -> Result<u64> {
     let allowance = memory::budget()? as u64;
     ensure!(
         settings.payload == Payload::None || script.peak_written() <= allowance,
-        "the trace uses {} at one time, and {} is half of the available memory: simulate it (`compare \
-         --policies-only`, `report --no-real`), or write nothing to its blocks (`replay --real --payload none`)",
+        "a replay writes to {} of its blocks at one time, and {} is half of the available memory: simulate it \
+         (`compare --policies-only`, `report --no-real`), or write nothing to its blocks (`replay --real --payload \
+         none`)",
         number::bytes(script.peak_written()),
         number::bytes(allowance)
     );

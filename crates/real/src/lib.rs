@@ -35,7 +35,7 @@ use board::Report;
 use histogram::Histogram;
 
 pub use board::Sample;
-pub use launch::{ensure_room, run};
+pub use launch::{ensure_room, reason, run};
 pub use script::Script;
 
 /// What is written to blocks, and checked when they are resized and freed.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use foldhash::fast::FixedState;
-use heapwright_host::files::ensure_rereadable;
+use heapwright_host::files::{self, ensure_rereadable};
 use heapwright_host::names::Shown;
 use heapwright_host::temporary;
 use heapwright_trace::{Event, Kind, ReadError, Reader, Sample, Totals};
@@ -76,8 +76,7 @@ impl Script {
     /// When the trace cannot be read, or the temporary file cannot be written.
     pub fn compile(trace: &Path) -> Result<Script> {
         ensure_rereadable(trace)?;
-        let open = || File::open(trace).with_context(|| format!("{} cannot be opened", trace.shown()));
-        let files = [open()?, open()?, open()?];
+        let files = [files::open(trace)?, files::open(trace)?, files::open(trace)?];
         let read = || -> Result<Script> {
             let [first, second, third] = files.map(|file| Reader::new(BufReader::new(file)));
             let touched = first?.touched_pages()?;

@@ -1,16 +1,19 @@
 //! `heapwright record`: runs an unmodified program and writes every malloc-family call of every process to a trace.
 //!
 //! From the bottom up: `room` (the directory of streams), `partial` (a file while it is written), `traces` (the files),
-//! `totals` (what a process used), `looking` (when its mappings are listed), `collector` (all streams while the program
-//! runs, each translated to a trace), `program` (a program from start to end, also for other commands), `summary` (the report at the end), `sampling` (which requests have
-//! a call site), `source` (a trace to analyse, recorded if need be).
+//! `totals` (what a process used), `looking` (when its mappings are listed), `recorded` (the outcome of one process),
+//! `process` (the trace of one process), `collector` (all streams while the program runs), `program` (a program from
+//! start to end, also for other commands), `summary` (the report at the end), `sampling` (which requests have a call
+//! site), `source` (a trace to analyse, recorded if need be).
 
 mod arguments;
 mod collector;
 mod looking;
 mod partial;
+mod process;
 mod program;
 mod python;
+mod recorded;
 mod room;
 pub mod sampling;
 pub mod source;
@@ -24,6 +27,7 @@ use anyhow::Result;
 
 pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::program::{Interrupted, Options, Printed, Recording, program};
+pub use self::recorded::Unread;
 use heapwright_host::interruption;
 pub use heapwright_translation::Redaction;
 
@@ -40,6 +44,6 @@ pub fn run(args: &Arguments) -> ExitCode {
 fn record(args: &Arguments) -> Result<ExitCode> {
     let recording = program(&args.command(), &args.options())?;
     summary::print(&recording);
-    let incomplete = recording.traces.iter().any(|one| one.error.is_some());
+    let incomplete = recording.unread.is_some() || recording.traces.iter().any(|one| one.error.is_some());
     Ok(if incomplete { ExitCode::from(FAILED) } else { launch::end_as(recording.status) })
 }

@@ -9,10 +9,12 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
-use super::collector::{Collector, Details, Recorded};
+use super::collector::{Collected, Collector};
+use super::process::Details;
 use super::python;
+use super::recorded::{Recorded, Unread};
 use super::room::Room;
 use super::traces::Traces;
 use heapwright_allocators::preload;
@@ -89,6 +91,8 @@ pub struct Recording {
     pub traces: Vec<Recorded>,
     /// Number of traces that were removed because they have few events.
     pub left_out: usize,
+    /// Processes that have no trace because their calls could not be read.
+    pub unread: Option<Unread>,
     /// Exit status of the program.
     pub status: ExitStatus,
     /// Wall time of the program.
@@ -128,6 +132,18 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+/// A program that made no call which could be recorded, as its file gives no other reason.
+#[derive(Debug)]
+pub struct NoCalls(String);
+
+impl fmt::Display for NoCalls {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "nothing was recorded: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoCalls {}
+
 /// Runs `command`, a program and its arguments, and records it and every process that it starts. No file is changed
 /// before the program has made its first call, and a trace that exists is replaced by a complete one only.
 ///
@@ -162,8 +178,9 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     let mut chosen = options.clone();
     chosen.main_only |= traces.is_stream();
 
-    let started = Instant::now();
     let collector = Collector::start(room.path().to_owned(), traces.clone(), chosen, details);
+    let collector = collector.inspect_err(|_| traces.discard()).context("cannot start to record")?;
+    let started = Instant::now();
     let outcome = launch::to_the_end(&mut command);
     let elapsed = started.elapsed();
     let interruption = Interruption::listen()?;
@@ -185,15 +202,20 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
             return Err(error);
         }
     };
-    let (traces, left_out) = traces.settle(finished.pid, collected.recorded, options.least_events);
-    if traces.is_empty() {
-        bail!("nothing was recorded: {}", why_nothing(name, options, finished.status, collected.recorder_was_loaded));
+    let Collected { recorded, recorder_was_loaded, unread } = collected;
+    let (mut traces, left_out) = traces.settle(finished.pid, recorded, options.least_events);
+    if let Some(program) = traces.first_mut().filter(|first| first.is_the_program) {
+        program.ended_as(finished.name);
     }
-    Ok(Recording { traces, left_out, status: finished.status, elapsed })
+    match (traces.is_empty(), unread) {
+        (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),
+        (true, None) => Err(why_nothing(name, options, finished.status, recorder_was_loaded)),
+        (false, unread) => Ok(Recording { traces, left_out, unread, status: finished.status, elapsed }),
+    }
 }
 
 /// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.
-fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool) -> String {
+fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool) -> anyhow::Error {
     let shown = name.shown();
     let ended = || {
         let signal = status.signal()?;
@@ -201,16 +223,22 @@ fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool
         Some(format!("{shown} was ended by signal {signal} ({signal_name}) before its first call of the malloc family"))
     };
     if !options.only.is_empty() {
-        return format!("no recordable process ran {}", options.only.join(" or "));
+        return anyhow!("nothing was recorded: no recordable process ran {}", options.only.join(" or "));
     }
     if loaded {
-        return ended().unwrap_or_else(|| format!("{shown} made no malloc-family call, or has its own malloc"));
+        let no_calls = || match options.marked {
+            true => format!("{shown} made no malloc-family call in a block that it marked, or has its own malloc"),
+            false => format!("{shown} made no malloc-family call, or has its own malloc"),
+        };
+        return ended().map_or_else(|| NoCalls(no_calls()).into(), |why| anyhow!("nothing was recorded: {why}"));
     }
     if let Some(limit) = longest_file().filter(|&limit| limit < size_of::<Header>() as u64) {
         let limit = number::bytes(limit);
-        return format!("files may have {limit} here, which is too short for a stream of calls: raise `ulimit -f`");
+        let why = "which is too short for a stream of calls: raise `ulimit -f`";
+        return anyhow!("nothing was recorded: files may have {limit} here, {why}");
     }
-    executable::obstacle_of(name)
+    let why = executable::obstacle_of(name)
         .or_else(ended)
-        .unwrap_or_else(|| format!("{shown} was started without LD_PRELOAD (env -i and sudo do this)"))
+        .unwrap_or_else(|| format!("{shown} was started without LD_PRELOAD (env -i and sudo do this)"));
+    anyhow!("nothing was recorded: {why}")
 }

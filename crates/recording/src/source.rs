@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 
-use super::program::{Options, program as record};
+use super::program::{NoCalls, Options, program as record};
+use super::summary;
 
 /// A trace to analyse.
 pub struct Source {
@@ -34,17 +35,29 @@ impl Source {
         let folder = Folder::new("trace")?;
         let mut options = Options::usual(folder.path().join(name(None, program)).with_extension("hwt"));
         choose(&mut options);
-        let recording = record(program, &options)?;
+        let recording = match record(program, &options) {
+            Err(error) if error.is::<NoCalls>() => return Err(no_requests(program, &options)),
+            recording => recording?,
+        };
+        if let Some(unread) = &recording.unread {
+            heapwright_show::eprintln!("heapwright: {}", unread.describe());
+        }
         let main = recording.main();
+        summary::cautions(main).iter().for_each(|caution| heapwright_show::eprintln!("heapwright: {caution}"));
         if let Some(error) = &main.error {
             heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");
         } else if main.figures.events() == 0 {
-            let name = program.first().map_or_else(|| main.program.shown(), |name| name.shown());
-            let place = if options.marked { "in a block that it marked" } else { "by malloc and its family" };
-            bail!("{name} made no request for memory {place}: give it arguments or input with which it makes some");
+            return Err(no_requests(program, &options));
         }
         Ok(Source { trace: main.path.clone(), _folder: Some(folder) })
     }
+}
+
+/// The error for a program that requests no memory.
+fn no_requests(program: &[OsString], options: &Options) -> anyhow::Error {
+    let name = program.first().map(|name| name.shown()).unwrap_or_default();
+    let place = if options.marked { "in a block that it marked" } else { "by malloc and its family" };
+    anyhow!("{name} made no request for memory {place}: give it arguments or input with which it makes some")
 }
 
 /// Returns the name of a trace or a program, without folders and extension, with every byte that it has.

@@ -1,11 +1,13 @@
 //! The summary that is printed at the end of a recording.
 
+use std::io;
+
 use heapwright_host::names::Shown;
 use heapwright_host::process::is_timeout;
 use heapwright_os::FileError;
 
-use super::collector::Recorded;
 use super::program::Recording;
+use super::recorded::{Recorded, Unread};
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
 use heapwright_translation::Sampled;
@@ -41,7 +43,9 @@ pub fn print(recording: &Recording) {
     }
     let main = recording.main();
     let used = time_of(main).into_iter().chain(memory_of(main));
-    used.chain(whose(recording)).chain(few_calls(recording)).for_each(|line| eprintln!("heapwright: {line}"));
+    let whole =
+        used.chain(whose(recording)).chain(few_calls(recording)).chain(recording.unread.as_ref().map(Unread::describe));
+    whole.for_each(|line| eprintln!("heapwright: {line}"));
     let remarks = failures(recorded).into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded));
     let remarks: Vec<String> = remarks.collect();
     remarks.iter().take(LISTED).for_each(|remark| eprintln!("heapwright: {remark}"));
@@ -121,8 +125,13 @@ fn inherited(recorded: &[Recorded]) -> Option<String> {
 /// Names the trace to analyse, if it is not the first.
 fn whose(recording: &Recording) -> Option<String> {
     let main = recording.main();
-    let first = recording.traces.first().is_some_and(|first| first.path == main.path);
-    (!first).then(|| format!("most by far was called by {}: see {}", main.program.shown(), main.path.shown()))
+    let first = recording.traces.first()?;
+    let (name, path) = (main.program.shown(), main.path.shown());
+    match first.is_the_program {
+        false => Some(format!("the program itself has no trace; of the others, {name} called most: see {path}")),
+        true if first.path == main.path => None,
+        true => Some(format!("most by far was called by {name}: see {path}")),
+    }
 }
 
 fn bytes_per_event(one: &Recorded) -> String {
@@ -132,23 +141,26 @@ fn bytes_per_event(one: &Recorded) -> String {
     }
 }
 
+/// Returns what a trace does not show of its process, for every user of its figures.
+pub fn cautions(one: &Recorded) -> Vec<String> {
+    let failure = one.failure.map(|failure| {
+        let (lost, why) = (number::grouped(one.lost), reason(failure));
+        format!("the recording of {} ended before it did, {lost} calls are missing: {why}", who(one))
+    });
+    failure.into_iter().chain(one.hidden_objects()).chain(one.unrecorded_successor()).collect()
+}
+
 /// Returns the remarks that a user of the trace needs.
 fn remarks(one: &Recorded) -> Vec<String> {
     let who = who(one);
     let figures = &one.figures;
-    let mut remarks = Vec::new();
-    if let Some(failure) = one.failure {
-        let why = reason(failure);
-        let lost = number::grouped(one.lost);
-        remarks.push(format!("the recording of {who} ended before it did, {lost} calls are missing: {why}"));
-    }
+    let mut remarks = cautions(one);
     if !one.is_whole() && one.length > 0 {
         remarks.push(format!("{} keeps what was recorded of {who}, and every command reads it", one.path.shown()));
     }
     if let Some(limit) = one.limit {
         remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));
     }
-    remarks.extend(one.hidden_objects());
     if one.outlived {
         remarks.push(format!("{who} was still running when the program ended; its trace ends there"));
     }
@@ -191,6 +203,14 @@ fn of_sites(who: &str, sampled: Sampled) -> Option<String> {
 /// Describes the end of a recording at the limit of its trace.
 pub fn why_limited(limit: u64) -> String {
     format!("its trace reached {}, the limit (--max-size)", number::bytes(limit))
+}
+
+/// Describes an error of this command: an error of the system by what it means and what to do.
+pub fn in_words(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+        Some(code) => FileError::of(code).to_string(),
+        None => format!("{error:#}"),
+    }
 }
 
 /// Describes a failure that ended the recording in a process.

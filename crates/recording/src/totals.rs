@@ -45,14 +45,16 @@ pub fn totals(source: &Source, translation: &Translation) -> Totals {
     let durations = Durations::of(source);
     let calls = translation.figures().events();
     let timed = durations.of_calls(calls);
-    let processor = sample.map(|sample| sample.processor_nanoseconds.saturating_sub(before.processor_nanoseconds));
+    // Nothing is known of a program that ended before there was another sample.
+    let since = |last: u64, first: u64| Some(last.saturating_sub(first)).filter(|&more| more > 0);
+    let processor = sample.and_then(|sample| since(sample.processor_nanoseconds, before.processor_nanoseconds));
     let totals = Totals {
-        elapsed_nanoseconds: sample.map(|sample| sample.nanoseconds),
+        elapsed_nanoseconds: sample.and_then(|sample| since(sample.nanoseconds, 0)),
         processor_nanoseconds: processor,
         recorder_nanoseconds: None,
         peak_anonymous: translation.samples().peak(),
         resident_files: last.and_then(|last| last.files),
-        faults: sample.map(|sample| sample.faults.saturating_sub(before.faults)),
+        faults: sample.and_then(|sample| since(sample.faults, before.faults)),
         peak_system: header.peak_system_bytes(),
         timed_calls: timed.map(|timed| timed.0),
         timed_nanoseconds: timed.map(|timed| timed.1),

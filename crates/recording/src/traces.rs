@@ -14,8 +14,8 @@ use heapwright_host::names::Shown;
 use heapwright_host::temporary;
 use tempfile::TempDir;
 
-use super::collector::Recorded;
 use super::partial::Partial;
+use super::recorded::Recorded;
 
 /// The trace files, while the program runs.
 pub struct Traces {

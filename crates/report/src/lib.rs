@@ -33,6 +33,7 @@ use heapwright_allocators::rules::{self, ChosenRules};
 use heapwright_compare::Course;
 use heapwright_compare::Pace;
 use heapwright_compare::Plan;
+use heapwright_compare::Typed;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::ensure_rereadable;
 use heapwright_host::interruption;
@@ -138,6 +139,12 @@ impl Arguments {
         named.chain(self.allocator.iter().map(|peer| peer.library.clone())).chain(program).collect()
     }
 
+    /// What was typed, for a comparison with all policies. Where the trace lies is not for a page that others see.
+    fn typed(&self) -> Typed {
+        let trace = self.trace.as_deref().map(|path| Path::new(path.file_name().unwrap_or(path.as_os_str())));
+        Typed::of(trace, &self.program, &[], &self.allocator)
+    }
+
     /// How allocators are compared by real replays.
     fn plan(&self, models: &[Model], rules: ChosenRules) -> Plan {
         let course = Course {
@@ -153,6 +160,7 @@ impl Arguments {
             course: (!self.no_real).then_some(course),
             seed: self.heap.seed,
             rules,
+            typed: self.typed(),
         }
     }
 }

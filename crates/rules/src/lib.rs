@@ -192,7 +192,7 @@ impl core::fmt::Display for Invalid {
             Invalid::Align => f.write_str("the alignment must be a power of two up to 4096"),
             Invalid::NoLimit => f.write_str("a heap that does not grow needs a length: limit=BYTES"),
             Invalid::TooShort { least } => {
-                write!(f, "the heap is too short: the least that holds a block is limit={least}")
+                write!(f, "the heap is too short: the least that holds a block is {least} bytes")
             }
         }
     }

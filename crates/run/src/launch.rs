@@ -1,11 +1,12 @@
 //! Runs a program, forwards signals to it, and exits as it did.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use heapwright_host::interruption::PassedOn;
-use heapwright_host::process::{end_by_signal, send_signal, without_ignored_hangup};
+use heapwright_host::process::{end_by_signal, name_of, send_signal, without_ignored_hangup};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::{WithOrigin, origin::Origin};
@@ -19,6 +20,8 @@ pub struct Finished {
     pub pid: u32,
     /// Its exit status.
     pub status: ExitStatus,
+    /// The name that the system gave its process last ([`name_of`]).
+    pub name: Option<OsString>,
 }
 
 /// The signals that other processes send to this one while it lives, to be forwarded to a program; but for a SIGHUP
@@ -63,8 +66,10 @@ pub fn to_the_end(command: &mut Command) -> io::Result<Finished> {
     let mut signals = Forwarded::listen_also_to(&[SIGCHLD])?;
     let mut child = command.spawn()?;
     loop {
+        // A process that was waited for has no name.
+        let name = name_of(child.id());
         if let Some(status) = child.try_wait()? {
-            return Ok(Finished { pid: child.id(), status });
+            return Ok(Finished { pid: child.id(), status, name });
         }
         signals.wait().for_each(|signal| send_signal(&child, signal));
     }

@@ -70,6 +70,11 @@ fn interpreter_of(mut path: PathBuf) -> PathBuf {
 /// The most bytes of a script's first line, as in the kernel.
 const FIRST_LINE: u64 = 256;
 
+/// Returns whether a file is a script that names its interpreter.
+pub fn is_script(path: &Path) -> bool {
+    path.is_file() && shebang(path).is_some()
+}
+
 /// Returns the interpreter in the first line of a script.
 fn shebang(path: &Path) -> Option<PathBuf> {
     let mut start = Vec::new();

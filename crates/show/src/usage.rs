@@ -18,8 +18,12 @@ impl fmt::Display for Misuse {
 
 impl error::Error for Misuse {}
 
+/// Returns an error with this message that is printed as clap's own errors are.
+pub fn error(message: &str) -> Error {
+    Error::raw(ErrorKind::ValueValidation, format!("{message}\n\nFor more information, try '--help'.\n"))
+}
+
 /// Prints `message` as clap prints its own errors and ends the process with exit code 2.
 pub fn refuse(message: &str) -> ! {
-    let text = format!("{message}\n\nFor more information, try '--help'.\n");
-    Error::raw(ErrorKind::ValueValidation, text).exit()
+    error(message).exit()
 }

@@ -1,12 +1,12 @@
 //! Arguments that the simulating commands share: the heap, its policies, and the trace.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use heapwright_allocators::rules::{self, RuleArguments};
+use heapwright_host::files;
 use heapwright_host::names::Shown;
 use heapwright_placement::PolicyKind;
 use heapwright_replay::Model;
@@ -53,8 +53,7 @@ impl HeapArguments {
 
 /// Begins to read a trace, up to damage if there is any.
 pub fn open(path: &Path) -> Result<Reader<'static>> {
-    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.shown()))?;
-    let reader = Reader::new(BufReader::new(file)).with_context(|| path.shown().into_owned())?;
+    let reader = Reader::new(BufReader::new(files::open(path)?)).with_context(|| path.shown().into_owned())?;
     Ok(reader.up_to_damage())
 }
 

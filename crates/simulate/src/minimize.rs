@@ -263,13 +263,13 @@ fn summary(arguments: &Arguments, condition: &Condition, events: usize, blocks: 
         counted(blocks, "block"),
         condition.text
     );
-    let asked = number::grouped(small.asked);
+    let asked = number::counted(small.asked, "trace");
     let end = if small.is_minimal {
-        format!("No block more can be left out: it would not hold any more. {asked} traces were tried.")
+        format!("No block more can be left out: it would not hold any more. Tried: {asked}.")
     } else if interruption::came() {
-        format!("It is not minimal: the search was interrupted after {asked} traces.")
+        format!("It is not minimal: the search was interrupted after {asked}.")
     } else {
-        format!("It is not minimal: there was no time left after {asked} traces. Give it more with --budget.")
+        format!("It is not minimal: there was no time left after {asked}. Give it more with --budget.")
     };
     format!("{result}\n{end}")
 }

@@ -44,8 +44,12 @@ pub struct Analysis {
     pub damage: Option<String>,
 }
 
-/// Describes a trace without call sites that was recorded with those of one request in `every`.
-fn without_sites(path: &Path, every: u64) -> String {
+/// Describes a trace without call sites that was recorded with those of one request in `every`, and read up to the
+/// damage if there is any.
+fn without_sites(path: &Path, every: u64, damage: Option<String>) -> String {
+    if let Some(damage) = damage {
+        return format!("{} has no call sites in the part that can be read: {damage}", path.shown());
+    }
     if every == 1 {
         return format!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
     }
@@ -69,7 +73,7 @@ impl Analysis {
         let mut trace = if matches!(query.moment, Moment::Time(_)) { trace.with_times() } else { trace };
         let ledger = Ledger::read(&mut trace, query.moment, query.split).with_context(name)?;
         if ledger.with_site == 0 && query.split == Split::Nothing {
-            bail!(without_sites(path, sampling::period(trace.about())));
+            bail!(without_sites(path, sampling::period(trace.about()), trace.damage().map(ToString::to_string)));
         }
         if matches!(query.moment, Moment::Time(_)) && trace.time().is_none() && ledger.events > 0 {
             bail!("{} has no times: record it with `--times`, or name an event", path.shown());

@@ -1,12 +1,12 @@
 //! The mappings of code of a recorded process.
 
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use heapwright_stream::{Entry, Mapping, SLOTS, State};
+use heapwright_stream::{Entry, Mapping};
 
-use super::merge::Buffers;
 use super::source::{Producer, Stream};
 
 /// Lists the mappings of a process: from the system while the process runs, from its stream afterwards. The recorder
@@ -38,23 +38,14 @@ impl Mappings {
 
     /// Visits the mappings in all buffers that have not been read to their ends. Those in others are known.
     fn each_in_stream(&self, visit: &mut dyn FnMut(&Mapping<'_>)) {
-        for number in 0..self.stream.buffers().unwrap_or(0) {
-            let buffer = self.stream.buffer(number);
-            if buffer.state() == State::Free {
-                continue;
+        let _all = self.stream.each_entry(|buffer, at, entry| {
+            if let Entry::Mapping { .. } = entry
+                && let Some(mapping) = buffer.mapping(at)
+            {
+                visit(&mapping);
             }
-            let (mut at, count) = (0, buffer.count().min(SLOTS));
-            while at < count {
-                // What is damaged here is reported when it is read in its order.
-                let Some(entry) = buffer.entry(at) else { break };
-                if let Entry::Mapping { .. } = entry
-                    && let Some(mapping) = buffer.mapping(at)
-                {
-                    visit(&mapping);
-                }
-                at = at.saturating_add(entry.slots());
-            }
-        }
+            ControlFlow::Continue(())
+        });
     }
 }
 

@@ -1,12 +1,13 @@
 //! The stream of a process, on the collector's side.
 
 use std::fs::{self, File, OpenOptions};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use heapwright_os::{Identity, Life, life};
-use heapwright_stream::{BUFFER, BUFFERS, Buffer, Header, Paths};
+use heapwright_stream::{BUFFER, BUFFERS, Buffer, Entry, Header, Paths, SLOTS, State};
 use memmap2::{MmapMut, MmapOptions};
 
 use super::mappings::{Mappings, Maps};
@@ -81,6 +82,15 @@ impl Source {
     /// `exec` whose program has not begun a stream. Costs a few microseconds.
     pub fn is_running(&self) -> bool {
         self.maps.is_there().unwrap_or_else(|| !self.is_over())
+    }
+
+    /// Returns whether a call is in a buffer that has not been read to its end.
+    pub fn has_calls(&self) -> bool {
+        let is_call = |_: &Buffer, _, entry| match entry {
+            Entry::Call { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        self.stream.each_entry(is_call).is_break()
     }
 
     /// Closes the stream, which stops the recording in the process.
@@ -215,6 +225,25 @@ impl Stream {
     pub fn buffers(&self) -> Result<u32> {
         let length = self.file.metadata()?.len().saturating_sub(self.buffers_at as u64);
         Ok(u32::try_from(length / BUFFER as u64)?.min(BUFFERS))
+    }
+
+    /// Calls `visit` for each entry of the buffers that have not been read to their ends, with its buffer and its place
+    /// there, until it breaks off.
+    pub fn each_entry(&self, mut visit: impl FnMut(&Buffer, u32, Entry) -> ControlFlow<()>) -> ControlFlow<()> {
+        for number in 0..self.buffers().unwrap_or(0) {
+            let buffer = self.buffer(number);
+            if buffer.state() == State::Free {
+                continue;
+            }
+            let (mut at, count) = (0, buffer.count().min(SLOTS));
+            while at < count {
+                // What is damaged here is reported when it is read in its order.
+                let Some(entry) = buffer.entry(at) else { break };
+                visit(buffer, at, entry)?;
+                at = at.saturating_add(entry.slots());
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Returns the table of paths, if there is one.

@@ -236,9 +236,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Prints one picture at the requested time, or at the program's end, and waits for that end. Forwards signals to the
 /// program meanwhile.
 fn look_once(arguments: &Arguments, mut live: Live, signals: &mut Forwarded) -> Result<End> {
+    /// How much later than requested the picture of a program is printed that has no heap yet.
+    const LATER: Duration = Duration::from_secs(1);
     loop {
         live.look();
-        if live.is_over() || live.ran >= arguments.after {
+        let is_time = live.ran >= arguments.after && sampled(&live).is_ok() || live.ran >= arguments.after + LATER;
+        if live.is_over() || is_time {
             break;
         }
         if let Some(program) = &mut live.program {
@@ -248,6 +251,11 @@ fn look_once(arguments: &Arguments, mut live: Live, signals: &mut Forwarded) -> 
     }
     let sample = sampled(&live).map_err(|error| match file::obstacle_of(&arguments.program[0]) {
         Some(obstacle) => anyhow!("no heap to show: {obstacle}"),
+        None if live.is_over() => anyhow!(
+            "no heap to show of {}: it ended before its heap was seen, and without its exit handlers (as _exit and \
+             signals do)",
+            arguments.program[0].shown()
+        ),
         None => error.context(format!("no heap to show of {}", arguments.program[0].shown())),
     });
     let printed = sample.and_then(|sample| print(arguments, &live, sample));

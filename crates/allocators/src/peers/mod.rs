@@ -8,6 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::allocator::{Allocator, SYSTEM_AGAIN};
+use crate::policy;
+
 /// An allocator library that can be preloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -18,12 +21,22 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Returns the allocator as it is typed on the command line: `NAME=PATH`.
+    pub fn typed(&self) -> OsString {
+        let mut typed = OsString::from(format!("{}=", self.name));
+        typed.push(&self.library);
+        typed
+    }
+
     /// Parses an allocator from the command line: `NAME=PATH`.
     ///
     /// # Errors
-    /// Describes the expected form.
+    /// Describes the expected form, or that tables have another row of this name.
     pub fn parse(text: &str) -> Result<Peer, String> {
         match text.split_once('=') {
+            Some((name, _)) if is_of_another_row(name) => {
+                Err(format!("{name} is the name of another row: choose another, as in my-{text}"))
+            }
             Some((name, path)) if !name.is_empty() && !path.is_empty() => {
                 Ok(Peer { name: name.to_owned(), library: PathBuf::from(path) })
             }
@@ -47,6 +60,12 @@ impl Peer {
         let rest = self.name.strip_prefix(&other.name);
         rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
     }
+}
+
+/// Returns whether tables have a row of this name in any case.
+fn is_of_another_row(name: &str) -> bool {
+    let others = [Allocator::System.name(), SYSTEM_AGAIN, Allocator::NoOp.name(), policy::CACHED];
+    others.contains(&name) || policy::names().any(|policy| policy == name)
 }
 
 /// Allocators and the start of their libraries' file names; of several flavours of one allocator the first is taken.

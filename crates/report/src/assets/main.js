@@ -38,9 +38,7 @@ function sentences(text, isKnown) {
 
 /** The command that acts on the recommendation, else the one that its text names. */
 function nextStep({ command, text }) {
-  const named = command ?? text.match(/`(heapwright [^`]*)`/)?.[1];
-  // What the text leaves open is this trace.
-  return named?.replace(/ \.\.\.$/, ` ${data.trace.file}`);
+  return command ?? text.match(/`(heapwright [^`]*)`/)?.[1];
 }
 
 /** A button that copies a command; where that is not allowed, the command is selected. */

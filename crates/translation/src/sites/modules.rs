@@ -1,5 +1,6 @@
 //! A process's code, and the unwinding of its stacks.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -57,11 +58,28 @@ pub struct Loaded {
     pub binary: Option<Arc<Binary>>,
 }
 
+/// Returns a path as its file is named: in the list of mappings, the system writes a newline as `\012`, and all other
+/// characters as they are.
+fn as_named(path: &[u8]) -> Cow<'_, [u8]> {
+    const NEWLINE: &[u8] = b"\\012";
+    if !path.windows(NEWLINE.len()).any(|part| part == NEWLINE) {
+        return Cow::Borrowed(path);
+    }
+    let (mut named, mut rest) = (Vec::with_capacity(path.len()), path);
+    while let Some((&first, behind)) = rest.split_first() {
+        let (byte, behind) = rest.strip_prefix(NEWLINE).map_or((first, behind), |behind| (b'\n', behind));
+        named.push(byte);
+        rest = behind;
+    }
+    Cow::Owned(named)
+}
+
 impl Loaded {
     fn of(mapping: &Mapping<'_>, binaries: &Binaries) -> Loaded {
         let (start, end) = (mapping.range.start as u64, mapping.range.end as u64);
         let deleted = mapping.path.strip_suffix(b" (deleted)");
-        let path = Path::new(OsStr::from_bytes(deleted.unwrap_or(mapping.path)));
+        let path = as_named(deleted.unwrap_or(mapping.path));
+        let path = Path::new(OsStr::from_bytes(&path));
         // Another file has this name now.
         let binary = if deleted.is_some() { None } else { binaries.at(path) };
         let bias = binary.as_ref().and_then(|binary| binary.bias(start, mapping.offset));
@@ -72,7 +90,7 @@ impl Loaded {
     fn is(&self, mapping: &Mapping<'_>) -> bool {
         let path = mapping.path.strip_suffix(b" (deleted)").unwrap_or(mapping.path);
         (self.start, self.end, self.offset) == (mapping.range.start as u64, mapping.range.end as u64, mapping.offset)
-            && self.path.as_os_str().as_bytes() == path
+            && self.path.as_os_str().as_bytes() == &*as_named(path)
     }
 
     fn overlaps(&self, other: &Loaded) -> bool {

@@ -1,12 +1,11 @@
 //! Plays a trace: forwards at some speed, step by step, or from the start again.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use heapwright_host::files::ensure_rereadable;
+use heapwright_host::files::{self, ensure_rereadable};
 use heapwright_host::names::Shown;
 use heapwright_replay::Model;
 use heapwright_trace::{Event, ReadError, Reader};
@@ -216,8 +215,7 @@ impl Player {
 }
 
 fn open(path: &Path) -> Result<Reader<'static>> {
-    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.shown()))?;
-    let reader = Reader::new(BufReader::new(file)).with_context(|| path.shown().into_owned())?;
+    let reader = Reader::new(BufReader::new(files::open(path)?)).with_context(|| path.shown().into_owned())?;
     Ok(reader.up_to_damage())
 }
 

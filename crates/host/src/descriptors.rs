@@ -1,0 +1,45 @@
+//! Descriptors of this process: how many are open, and how many may be.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Returns the number of descriptors that this process has open; 0 when /proc does not contain it.
+pub fn open_descriptors() -> u64 {
+    fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64)
+}
+
+/// Returns whether the system refused something for lack of descriptors, memory or threads, which may come back.
+pub fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN))
+}
+
+/// The limit on descriptors of this process, raised as far as it may be. Dropping it sets the limit as it was. Programs
+/// that are started meanwhile inherit the raised limit.
+pub struct Raised {
+    before: Rlimit,
+    most: Option<u64>,
+}
+
+impl Raised {
+    /// Raises the limit to that above which this user may not raise it.
+    pub fn to_the_most() -> Raised {
+        let before = getrlimit(Resource::Nofile);
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
+        let most = if raised.is_ok() { before.maximum } else { before.current };
+        Raised { before, most }
+    }
+
+    /// Returns the most descriptors that may be open; `None` where there is no limit.
+    pub fn most(&self) -> Option<u64> {
+        self.most
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        // A limit that was set can be set again.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: self.before.current, maximum: self.before.maximum });
+    }
+}

@@ -1,0 +1,66 @@
+//! `heapwright record` where the system is short of what the command needs: descriptors, address space.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{compiled, heapwright};
+use heapwright_trace::{Event, Reader};
+use tempfile::TempDir;
+
+/// Records a program under a limit: a command of the shell, such as `ulimit -n 40`.
+fn record(limit: &str, folder: &TempDir, program: &[&str]) -> Output {
+    let script = format!("{limit}; trace=$1; shift; exec \"$0\" record --min-events 0 -o \"$trace\" -- \"$@\"");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).arg(heapwright().get_program()).arg(folder.path().join("t.hwt")).args(program);
+    command.output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The number of blocks of 1001 bytes in each trace of a folder.
+fn counts(folder: &Path) -> Vec<usize> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let traces = paths.filter(|path| path.extension().is_some_and(|extension| extension == "hwt"));
+    traces.map(|path| count(&path)).collect()
+}
+
+fn count(path: &Path) -> usize {
+    let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+    let events = std::iter::from_fn(|| reader.next_event().unwrap());
+    events.filter(|event| matches!(event, Event::Allocate { size: 1001, .. })).count()
+}
+
+/// A hundred processes at a time need more than the command may have open at first, and then at all.
+#[test]
+fn processes_are_recorded_whatever_the_limit_on_descriptors() {
+    for (limit, own) in [("ulimit -Sn 80", "80\n"), ("ulimit -n 80", "80\n")] {
+        let folder = tempfile::tempdir().unwrap();
+        let alive = compiled(folder.path(), "alive", include_str!("programs/alive.c"), &["-O1", "-w", "-fno-builtin"]);
+        let output = record(limit, &folder, &[alive.to_str().unwrap(), "100"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{limit}: {said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), own, "the limit of the program is as it was");
+        assert!(!said.contains("recorded:") && !said.contains("not complete"), "{limit}: {said}");
+        let counts = counts(folder.path());
+        assert_eq!((counts.len(), counts.iter().sum::<usize>()), (101, 50 + 100 * 100), "{limit}: {said}");
+    }
+}
+
+#[test]
+fn address_space_that_is_short_is_the_only_reason_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    // What the command itself needs differs from build to build: the least with which it records is looked for.
+    let failure =
+        (1..100).map(|step| record(&format!("ulimit -v {}", step * 25_000), &folder, &["pwd"])).find(|output| {
+            assert!(!stderr(output).contains("panicked"), "{}", stderr(output));
+            !output.stdout.is_empty() && stderr(output).contains("ulimit -v")
+        });
+    let said = stderr(&failure.expect("there is a limit under which the program runs and is not recorded"));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("heapwright: nothing was recorded: ") && !said.contains("LD_PRELOAD"), "{said}");
+}

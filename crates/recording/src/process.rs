@@ -1,0 +1,276 @@
+//! Writes the trace of one process, from the beginning of its stream to the end.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::num::NonZero;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+use heapwright_host::names::Shown;
+use heapwright_run::program as executable;
+use heapwright_trace::{About, Totals, WriteError, Writer};
+use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sites, Source, Translation};
+
+use super::looking::looking;
+use super::python;
+use super::recorded::Recorded;
+use super::sampling;
+use super::summary;
+use super::totals;
+use super::traces::{Begun, Owner, Traces};
+
+/// Interval between searches for new streams, and the longest interval between two reads of an idle stream.
+pub const PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest time for which events wait to be written. If this command is killed, they are lost.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Name of the trace's entry that states why the trace ends before its process.
+const INCOMPLETE: &str = "incomplete";
+
+/// What is recorded of each call besides the call itself.
+#[derive(Clone, Default)]
+pub struct Details {
+    /// Rate of the processor's counter, when times are recorded.
+    pub rate: Option<Rate>,
+    /// Sampling period of stacks: one request in this many, when sites are recorded.
+    pub every: Option<NonZero<u32>>,
+    /// Whether requests outside of marked blocks are left out.
+    pub marked: bool,
+    /// Cached facts about files with code.
+    pub library: Library,
+}
+
+/// How the trace of a process is written.
+pub struct Process {
+    /// Whose trace it is.
+    pub owner: Owner,
+    /// Where it is written.
+    pub traces: Arc<Traces>,
+    /// What is recorded of each call.
+    pub details: Details,
+    /// Limit of its length in bytes.
+    pub max_size: Option<u64>,
+    /// What it leaves out.
+    pub redaction: Redaction,
+}
+
+impl Process {
+    /// Writes the trace of one stream until its end, or until `stop`; returns `None` if there were no calls.
+    pub fn record(self, mut source: Source, stop: &AtomicBool) -> Option<Recorded> {
+        let mut recorded = Recorded {
+            pid: source.pid(),
+            image: source.image(),
+            program: program(&source),
+            names: names(&source),
+            is_the_program: false,
+            exited: false,
+            successor: None,
+            forked: source.header().forked != 0,
+            path: PathBuf::new(),
+            file: None,
+            length: 0,
+            figures: Figures::default(),
+            totals: Totals::default(),
+            sampled: None,
+            marked: self.details.marked,
+            failure: None,
+            lost: 0,
+            hides_objects: false,
+            outlived: false,
+            limit: None,
+            error: None,
+        };
+        if !has_calls(&source, stop) {
+            return None;
+        }
+        recorded.hides_objects = python::hides_objects(source.pid());
+        match self.traces.begin(self.owner, source.pid(), source.image()) {
+            Ok(begun) => {
+                (recorded.file, recorded.path) = (Some(begun.number), begun.path.clone());
+                let written = self.write(&mut source, &mut recorded, begun, stop);
+                recorded.error = written.with_context(|| format!("cannot write {}", recorded.path.shown())).err();
+            }
+            Err(error) => recorded.fail(error.context("its trace cannot be written")),
+        }
+        recorded.exited = source.header().last().is_some();
+        // After the limit the process is no longer recorded, and its calls are not missed.
+        if recorded.limit.is_none() {
+            recorded.failure = source.header().failure();
+            recorded.lost = source.lost();
+        }
+        Some(recorded)
+    }
+
+    fn write(self, source: &mut Source, recorded: &mut Recorded, begun: Begun, stop: &AtomicBool) -> Result<()> {
+        let Details { rate, every, marked, library } = self.details;
+        let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
+        let mut about = about(source, &recorded.program, self.redaction);
+        if let Some(every) = every {
+            about.set(sampling::NAME, &sampling::described(every));
+        }
+        if marked {
+            about.set("marked", "only requests within the blocks that the program marked (--marked)");
+        }
+        let sites = every
+            .map(|_| Sites::new(source.pid(), library, looking(source.mappings()), source.paths(), self.redaction));
+        let file = begun.file.try_clone()?;
+        let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
+            Some(bytes) => writer.with_limit(bytes),
+            None => writer,
+        });
+        let mut translation = match started {
+            Ok(writer) => Translation::to(writer, source.header().first_nanoseconds, clock, sites),
+            Err(error) => {
+                // Without its beginning the file is of no use.
+                file.set_len(0)?;
+                return Err(error.into());
+            }
+        };
+        let outcome = read_to_the_end(source, &mut translation, stop).and_then(|ending| {
+            recorded.outlived = ending == Ending::Stopped;
+            recorded.limit = self.max_size.filter(|_| ending == Ending::Limit);
+            if let Some(why) = why_incomplete(source, recorded) {
+                translation.annotate(INCOMPLETE, &why)?;
+            }
+            totals::sample_last(source, &mut translation)?;
+            recorded.totals = totals::totals(source, &translation);
+            recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
+            Ok(translation.write_end()?)
+        });
+        recorded.figures = translation.figures().clone();
+        recorded.sampled = translation.sampled();
+        if outcome.is_err() {
+            // A part of a frame may be behind it, if the disk is full.
+            file.set_len(translation.written())?;
+        }
+        outcome
+    }
+}
+
+/// Waits for the first call or for a failure; returns `false` if neither will come.
+fn has_calls(source: &Source, stop: &AtomicBool) -> bool {
+    loop {
+        // Loaded first: whatever was recorded before the end is then seen below.
+        let over = source.is_over() || stop.load(Ordering::Acquire);
+        // Mappings of code are in buffers before any call is.
+        let begun = source.header().begun() > 0 && source.has_calls() || source.header().failure().is_some();
+        if begun || over {
+            return begun;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Returns why the trace ends before its process does.
+fn why_incomplete(source: &Source, recorded: &Recorded) -> Option<String> {
+    if let Some(limit) = recorded.limit {
+        return Some(summary::why_limited(limit));
+    }
+    let failure = source.header().failure().map(summary::reason);
+    failure.or_else(|| recorded.outlived.then(|| "the process was still running when the program ended".to_owned()))
+}
+
+/// How the reading of a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// With the process.
+    Over,
+    /// By `stop`, while the process was running.
+    Stopped,
+    /// At the limit of the trace's length.
+    Limit,
+}
+
+/// Reads until the end of the stream, `stop`, or the limit of the trace.
+fn read_to_the_end(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
+    match read_until(source, translation, stop) {
+        Err(error) if matches!(error.downcast_ref(), Some(WriteError::LimitReached { .. })) => {
+            source.close();
+            Ok(Ending::Limit)
+        }
+        ending => ending,
+    }
+}
+
+fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
+    let mut flushed = Instant::now();
+    totals::sample_first(source, translation)?;
+    loop {
+        // Loaded before the stream is read: whatever was recorded before the end is then read below.
+        let over = source.is_over();
+        if !over && stop.load(Ordering::Acquire) {
+            // The stream drains soon: each thread adds at most one buffer to what is there now.
+            source.close();
+            while translation.read(source, over)? {}
+            return Ok(Ending::Stopped);
+        }
+        // A process that never pauses is not followed for ever.
+        while translation.read(source, over)? && (over || !stop.load(Ordering::Acquire)) {
+            flush_when_due(translation, &mut flushed)?;
+        }
+        if over {
+            return Ok(Ending::Over);
+        }
+        totals::sample_when_quiet(source, translation)?;
+        flush_when_due(translation, &mut flushed)?;
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Writes the events of the last second, so that no more than these are lost if this command is killed.
+fn flush_when_due(translation: &mut Translation, flushed: &mut Instant) -> Result<()> {
+    if flushed.elapsed() >= FLUSH_INTERVAL {
+        translation.flush()?;
+        *flushed = Instant::now();
+    }
+    Ok(())
+}
+
+/// Returns the file name of the program that writes a stream.
+pub fn program(source: &Source) -> String {
+    String::from_utf8_lossy(file_name(source.header().arguments().next().unwrap_or_default())).into_owned()
+}
+
+/// Returns the names that the system may give the process: that of its program, or of the script that this interprets.
+fn names(source: &Source) -> Vec<OsString> {
+    /// The most arguments of an interpreter in front of its script: one that the script names, and one of `env`.
+    const OPTIONS: usize = 2;
+    let arguments = source.header().arguments();
+    let is_script = |argument: &[u8]| executable::is_script(Path::new(OsStr::from_bytes(argument)));
+    let own = arguments.take(OPTIONS + 2).enumerate().filter(|&(at, argument)| at == 0 || is_script(argument));
+    own.map(|(_, argument)| OsStr::from_bytes(file_name(argument)).to_owned()).collect()
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+}
+
+/// Returns the trace's description of the process.
+fn about(source: &Source, program: &str, redaction: Redaction) -> About {
+    let mut about = About::of_program(program);
+    match redaction {
+        Redaction::Nothing => {
+            let arguments: Vec<_> = source.header().arguments().skip(1).map(String::from_utf8_lossy).collect();
+            about.set("arguments", &arguments.join(" "));
+        }
+        Redaction::Private => about.set("redacted", "arguments, environment and paths are left out (--redact)"),
+    }
+    about.set("pid", &source.pid().to_string());
+    about.set("parent", &source.header().parent.to_string());
+    about.set("date", &humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    about.set("machine", &machine());
+    about.set("recorder", concat!("heapwright ", env!("CARGO_PKG_VERSION")));
+    about
+}
+
+/// Returns the kind of system and processor.
+fn machine() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
+}

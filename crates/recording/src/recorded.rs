@@ -1,0 +1,140 @@
+//! The outcome of one stream: a process, and what was recorded of it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use heapwright_host::names::Shown;
+use heapwright_host::process::LONGEST_NAME;
+use heapwright_show::number;
+use heapwright_trace::Totals;
+use heapwright_translation::{Figures, Sampled};
+
+use super::summary;
+
+/// The outcome of one stream.
+pub struct Recorded {
+    /// The process.
+    pub pid: u32,
+    /// Index of the program within the process, from 0: each `exec` starts the next.
+    pub image: u32,
+    /// The program's name.
+    pub program: String,
+    /// The names that the system may give the process while it runs the program.
+    pub(super) names: Vec<OsString>,
+    /// Whether this is the program that the command started.
+    pub is_the_program: bool,
+    /// Whether it ended as `exit` does, which excludes that another program took its place.
+    pub(super) exited: bool,
+    /// What its process ran afterwards, without the recorder.
+    pub(super) successor: Option<OsString>,
+    /// Whether the process began as a fork, with its parent's blocks.
+    pub forked: bool,
+    /// Path of its trace.
+    pub path: PathBuf,
+    /// The number of its file; `None` if none could be created.
+    pub(super) file: Option<usize>,
+    /// The length of the trace in bytes.
+    pub length: u64,
+    /// Counts of what was recorded.
+    pub figures: Figures,
+    /// What the process used.
+    pub totals: Totals,
+    /// Number of requests with stacks, if stacks were requested.
+    pub sampled: Option<Sampled>,
+    /// Whether requests outside of marked blocks were left out.
+    pub marked: bool,
+    /// The `errno` of the failure that ended the recording before the process ended.
+    pub failure: Option<i32>,
+    /// Number of calls after that failure.
+    pub lost: u64,
+    /// Whether the process is a Python interpreter whose small objects do not come from malloc.
+    pub hides_objects: bool,
+    /// Whether the process was still running when the recording ended.
+    pub outlived: bool,
+    /// The limit of the trace's length at which the recording ended, in bytes.
+    pub limit: Option<u64>,
+    /// Why the trace is incomplete, if the collector is the cause.
+    pub error: Option<anyhow::Error>,
+}
+
+impl Recorded {
+    /// Returns a remark about Python's own allocator, if the process uses it.
+    pub fn hidden_objects(&self) -> Option<String> {
+        self.hides_objects.then(|| {
+            format!(
+                "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: \
+                 set PYTHONMALLOC=malloc to record them",
+                self.program, self.pid
+            )
+        })
+    }
+
+    /// Returns a remark about the program that its process ran afterwards, without the recorder.
+    pub fn unrecorded_successor(&self) -> Option<String> {
+        self.successor.as_ref().map(|successor| {
+            format!(
+                "{} [{}] went on as {}, of which nothing was recorded: it was started without LD_PRELOAD (env -i does \
+                 this), or is statically linked",
+                self.program.shown(),
+                self.pid,
+                successor.shown()
+            )
+        })
+    }
+
+    /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, another
+    /// program took its place.
+    pub(super) fn ended_as(&mut self, name: Option<OsString>) {
+        let ended = self.is_whole() && !self.outlived && self.limit.is_none();
+        let is_own = |name: &OsString| self.names.iter().any(|own| cut(own) == cut(name));
+        self.successor = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
+    }
+
+    /// Returns whether every call of the process was recorded, or those up to an end that was requested.
+    pub fn is_whole(&self) -> bool {
+        self.failure.is_none() && self.error.is_none()
+    }
+
+    /// Records a failure of the collector; the first counts.
+    pub(super) fn fail(&mut self, error: anyhow::Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// Processes that made calls of which none was recorded.
+#[derive(Debug)]
+pub struct Unread {
+    /// Their number.
+    pub processes: u64,
+    /// The reason, of the first of them.
+    pub error: anyhow::Error,
+}
+
+impl Unread {
+    /// Returns what was counted `before`, and these processes.
+    pub(super) fn of(before: Option<Unread>, processes: u64, error: anyhow::Error) -> Unread {
+        let before = before.unwrap_or(Unread { processes: 0, error });
+        Unread { processes: before.processes + processes, ..before }
+    }
+
+    /// Returns the reason in words.
+    pub(super) fn reason(&self) -> String {
+        summary::in_words(&self.error)
+    }
+
+    /// Describes them in a line.
+    pub fn describe(&self) -> String {
+        let processes = match self.processes {
+            1 => "1 process is".to_owned(),
+            more => format!("{} processes are", number::grouped(more)),
+        };
+        format!("{processes} not recorded: the calls cannot be read: {}", self.reason())
+    }
+}
+
+/// Returns as much of a name as the system keeps.
+fn cut(name: &OsStr) -> &[u8] {
+    let name = name.as_bytes();
+    &name[..name.len().min(LONGEST_NAME)]
+}
