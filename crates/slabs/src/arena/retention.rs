@@ -31,8 +31,8 @@ const REFAULT_FACTOR: usize = 4;
 /// The bytes that are purged at a time, behind the arena's lock.
 pub(super) const PART: usize = 2 << 20;
 
-/// The amount to retain, adapted to refaults: pages that are requested within a second after they were purged were
-/// purged too early, and for the next second more is retained.
+/// The amount to retain, adapted to refaults: pages that are requested soon after they were purged were purged too early,
+/// and for as long more is retained. What is requested later costs a page fault each time, and is in no page meanwhile.
 #[derive(Default)]
 pub(super) struct Retention {
     /// Bytes purged, at the last observation.
@@ -52,7 +52,7 @@ pub(super) struct Retention {
 
 impl Retention {
     /// The time within which a request for purged pages is a refault, in nanoseconds.
-    const SOON: u64 = 1_000_000_000;
+    const SOON: u64 = 100_000_000;
 
     /// Observes that `bytes` of pages have been placed.
     pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
