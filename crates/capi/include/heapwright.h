@@ -330,7 +330,8 @@ hw_status hw_shared_open_or_create(const char *name, const hw_shared_settings *s
 hw_status hw_shared_close(hw_shared *heap);
 
 /* Removes the segment's name. Attached processes keep the segment; no other process can open it. Returns
- * HW_NOT_A_SEGMENT, and removes nothing, for a file that does not begin like a segment. */
+ * HW_NOT_A_SEGMENT, and removes nothing, for a file that does not begin like a segment; a file that cannot be read is
+ * not removed either. */
 hw_status hw_shared_unlink(const char *name);
 
 enum {
@@ -486,7 +487,8 @@ hw_status hw_shared_holes_of(const hw_shared *heap, hw_holes *holes);
  * of 32 KiB: `mallocs = reuses + grows` does not hold there, and `live` contains the free blocks of slabs. */
 hw_status hw_shared_counters_of(const hw_shared *heap, hw_counters *counters);
 
-/* As hw_check; the violation's offset is from the segment's first byte. */
+/* As hw_check; a root that points at no block is a violation, too. The violation's offset is from the segment's first
+ * byte. */
 hw_status hw_shared_check(const hw_shared *heap, hw_violation *violation);
 
 /* A process that is attached, or whose blocks are left. One that opened the segment several times appears once for

@@ -105,6 +105,12 @@ pub enum Error {
         /// Why it is unknown.
         why: &'static str,
     },
+    /// The segment was in the middle of a change whenever it was looked at, and its file may not be written to, so that its
+    /// lock cannot be taken.
+    Restless {
+        /// The segment's place.
+        place: Place,
+    },
     /// Memory, address space or file space of the system is used up, or beyond what the process may use.
     NoSpace {
         /// How many bytes were asked for.
@@ -249,6 +255,11 @@ impl fmt::Display for Error {
                 "process {holder} holds the lock of {place}; whether it lives is unknown, because {why}; end it, and, \
                  when no process uses the segment, run `heapwright shm repair --take-over`"
             ),
+            E::Restless { place } => write!(
+                f,
+                "{place} was in the middle of a change whenever it was looked at; look again, or get the permission to \
+                 write to it, which its lock takes"
+            ),
             E::NoSpace { bytes } => {
                 write!(
                     f,
@@ -277,7 +288,7 @@ impl fmt::Display for Error {
                 f,
                 "{offset:#x} is no word that could show where a block lies: eight bytes, aligned, of another used block"
             ),
-            E::AlreadyFree { offset } => write!(f, "what lies at {offset:#x} is free already; it was freed twice"),
+            E::AlreadyFree { offset } => write!(f, "what lies at {offset:#x} is free already: it was freed before"),
             E::NoRoom { bytes } => write!(f, "the block cannot have {bytes} bytes where it is; let it move"),
             E::BeyondMaximum { bytes, most } => {
                 write!(f, "the segment cannot have {bytes} bytes of blocks: {most} is what it was made for")

@@ -123,6 +123,8 @@ pub(crate) struct Owned {
     pub(crate) cursor: usize,
     /// When the system may be asked again which processes live, in nanoseconds of its clock.
     pub(crate) next_look: u64,
+    /// What had happened to slabs when a search for more found none; 0 after one that did.
+    pub(crate) fruitless: u64,
 }
 
 /// The slabs of one class.
@@ -193,7 +195,7 @@ impl Owned {
             empty: 0,
         };
         let classes = shape.iter().flat_map(|shape| (0..shape.classes()).map(|number| class(shape, number))).collect();
-        Owned { classes, refills: 0, cursor: 0, next_look: 0 }
+        Owned { classes, refills: 0, cursor: 0, next_look: 0, fruitless: 0 }
     }
 }
 
@@ -250,8 +252,9 @@ impl OwnedClass {
         Ok(if self.empty > 1 + self.slabs.len() / KEPT_SHARE { Outcome::Spare } else { Outcome::Kept })
     }
 
+    /// Notes that blocks of a slab are free.
     #[inline(always)]
-    fn wait_in_line(&mut self, slab: Slab<'_>, unit: usize) {
+    pub(crate) fn wait_in_line(&mut self, slab: Slab<'_>, unit: usize) {
         if !slab.waits() {
             slab.set_waits(Waits::Yes);
             self.waiting.push(unit);
@@ -267,6 +270,17 @@ impl OwnedClass {
             self.wait_in_line(slab, unit);
         }
         self.empty += usize::from(live == 0);
+    }
+
+    /// Whether a slab is known to be empty.
+    pub(crate) fn has_empty(&self, sections: &Sections) -> bool {
+        let current = self.current.and_then(|unit| sections.slab(unit));
+        self.empty > 0 || current.is_some_and(|slab| slab.live_hint() == 0)
+    }
+
+    /// No slab is empty: all that were have been given back.
+    pub(crate) fn count_none_empty(&mut self) {
+        self.empty = 0;
     }
 
     /// Forgets a slab that was empty and is the engine's again.
