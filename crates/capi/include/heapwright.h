@@ -280,6 +280,10 @@ typedef struct hw_shared hw_shared;
  * Never null; empty before the first failure; valid until this thread's next call of this function. */
 const char *hw_shared_last_error(void);
 
+/* Returns the status of the last failure of this thread in a function hw_shared_*, also in one that returns null or 0;
+ * HW_OK before the first failure. */
+hw_status hw_shared_last_status(void);
+
 enum hw_small_blocks {
     HW_SMALL_PLACED = 0, /* from the policy, like all others */
     HW_SMALL_SLABS = 1   /* from slabs of the calling process, without the lock; the granule is at most 256 bytes */
