@@ -92,10 +92,19 @@ impl SegmentFile {
         }
     }
 
+    /// Opens the file once more by `path`, for [`SegmentFile::read_at`] only.
+    ///
+    /// # Errors
+    /// [`FileError::Replaced`] when another file is there now; as [`SegmentFile::open`].
+    pub fn open_again(&self, path: &CStr) -> Result<SegmentFile, FileError> {
+        let opened = Self::open_read_only(path)?;
+        if opened.identity == self.identity { Ok(opened) } else { Err(FileError::Replaced) }
+    }
+
     /// Returns the file's attributes.
     ///
     /// # Errors
-    /// [`FileError::Replaced`] when the descriptor is not that of the file any more; other errors of the system, for
+    /// [`FileError::Replaced`] when the descriptor is closed, or not that of the file any more; other errors of the system, for
     /// instance an I/O error of a remote file system.
     pub fn status(&self) -> Result<FileStatus, FileError> {
         let found = self.system_status()?;
@@ -145,7 +154,10 @@ impl SegmentFile {
     }
 
     fn system_status(&self) -> Result<libc::stat, FileError> {
-        let found = status_of(self.descriptor)?;
+        let found = status_of(self.descriptor).map_err(|error| match error {
+            FileError::Other(libc::EBADF) => FileError::Replaced,
+            error => error,
+        })?;
         let same = (found.st_dev, found.st_ino) == self.identity;
         if same { Ok(found) } else { Err(FileError::Replaced) }
     }
