@@ -269,7 +269,8 @@ hw_status hw_check(const hw_heap *heap, hw_violation *violation);
  * killed at any instruction: the next operation of another one completes or undoes what it left half done. No call
  * waits longer than its patience for one process to release the lock.
  *
- * The child of a fork may use its parent's handles, and counts as a process of its own from its first call on.
+ * The child of a fork may use its parent's handles, and counts as a process of its own from its first call on. One that
+ * was forked in a callback under the lock must not return from it. No call is a cancellation point.
  *
  * Processes that may write to a segment are trusted as threads are. A segment that no process is attached to is
  * checked when it is opened. Sizes are in bytes. An offset of 0 is no block. On failure, results other than handles

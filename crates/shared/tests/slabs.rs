@@ -223,7 +223,8 @@ fn what_becomes_free_after_a_refusal_is_found_at_once() {
         other.close().unwrap();
         assert!(heap.allocate(2000).is_ok(), "another handle left its slabs");
     };
-    let cases: [&dyn Fn(&SharedHeap, SharedHeap, &[Offset]); 3] = [&others_free, &own_frees, &other_closes];
+    type Case<'c> = &'c dyn Fn(&SharedHeap, SharedHeap, &[Offset]);
+    let cases: [Case<'_>; 3] = [&others_free, &own_frees, &other_closes];
     for frees in cases {
         let spot = Spot::new("slabs");
         let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
