@@ -147,7 +147,7 @@ impl<'h> Section<'h> {
     pub(crate) fn refill(&mut self, owned: &mut Owned, class: usize) -> Result<bool, Error> {
         let (mapping, slot) = (self.mapping(), self.view().slot);
         owned.refills += 1;
-        if owned.refills % WANTED_PER_SEARCH == 1 {
+        if owned.refills % WANTED_PER_SEARCH == 1 && !self.is_fruitless(owned) {
             self.adopt_slabs(owned, SEARCHED)?;
         }
         if owned.classes[class].find_room(mapping, slot) {

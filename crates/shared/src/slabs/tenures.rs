@@ -160,12 +160,10 @@ impl Section<'_> {
     /// Adopts slabs of those who left, and makes free in all slabs what others freed, unless that was found to be of no use
     /// and nothing has happened since. Returns whether there was any.
     pub(crate) fn search_slabs(&mut self, owned: &mut Owned) -> Result<bool, Error> {
-        let (mapping, begun) = (self.mapping(), now_nanoseconds());
-        let signs = signs(mapping);
-        let has_empty = owned.classes.iter().any(|class| class.has_empty(mapping));
-        if owned.fruitless == signs && !has_empty && begun < owned.next_look {
+        if self.is_fruitless(owned) {
             return Ok(false);
         }
+        let (begun, signs) = (now_nanoseconds(), signs(self.mapping()));
         let adopted = self.adopt_slabs(owned, usize::MAX)?;
         let found = adopted + self.end_empty_slabs(owned)? > 0;
         owned.fruitless = if found { 0 } else { signs };
@@ -173,6 +171,15 @@ impl Section<'_> {
             owned.next_look = begun + REST * (now_nanoseconds() - begun);
         }
         Ok(found)
+    }
+
+    /// Whether the last search found nothing, and nothing has happened since.
+    pub(crate) fn is_fruitless(&self, owned: &Owned) -> bool {
+        let mapping = self.mapping();
+        owned.fruitless != 0
+            && !owned.classes.iter().any(|class| class.has_empty(mapping))
+            && now_nanoseconds() < owned.next_look
+            && owned.fruitless == signs(mapping)
     }
 
     /// Makes slabs of those who left this process's, looking at `most` places. Returns how many.
