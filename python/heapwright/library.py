@@ -8,6 +8,7 @@ from .errors import failure
 
 OK = 0
 ROOT_DIFFERS = 28
+NOT_THE_HOLDER = 32
 PREVIOUS_HOLDER_DIED = 31
 
 
@@ -51,6 +52,7 @@ VISIT_ROOT = ctypes.CFUNCTYPE(c_int, POINTER(Root), c_void_p)
 _SIGNATURES = {
     "hw_policy_from_name": (c_uint32, [c_char_p]),
     "hw_shared_last_error": (c_char_p, []),
+    "hw_shared_last_status": (c_int, []),
     "hw_shared_create": (c_int, [c_char_p, POINTER(Settings), POINTER(c_void_p)]),
     "hw_shared_open": (c_int, [c_char_p, POINTER(Access), POINTER(c_void_p)]),
     "hw_shared_open_or_create": (c_int, [c_char_p, POINTER(Settings), POINTER(c_void_p)]),
@@ -90,6 +92,13 @@ def require(status: int) -> None:
     """Raises the exception of a status other than OK."""
     if status != OK:
         raise failure(status, library.hw_shared_last_error().decode("utf-8", "replace"))
+
+
+def succeeded(result: int) -> int:
+    """Returns the result of a function that returns 0 when it fails. Raises the exception of its status then."""
+    if result == 0:
+        require(library.hw_shared_last_status())
+    return result
 
 
 def unsigned(value: int, kind, what: str) -> int:

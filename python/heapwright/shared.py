@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import os
 import threading
 import weakref
 from ctypes import byref, c_size_t, c_uint32, c_uint64
@@ -10,6 +11,7 @@ from typing import Iterator, Optional
 from . import arrays
 from .errors import Error, failure
 from .library import (
+    NOT_THE_HOLDER,
     OK,
     PREVIOUS_HOLDER_DIED,
     ROOT_DIFFERS,
@@ -20,6 +22,7 @@ from .library import (
     library,
     opened,
     require,
+    succeeded,
     text,
     unsigned,
 )
@@ -36,8 +39,13 @@ class SharedHeap:
         #: The memory behind views of blocks, by a number that counts up.
         self._views = weakref.WeakValueDictionary()
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
+        self._renew_lock()
         self.name = name
+        _heaps.add(self)
+
+    def _renew_lock(self) -> None:
+        """Makes the lock a free one. It is reentrant: a signal handler runs in the middle of what its thread does."""
+        self._lock = threading.RLock()
 
     @classmethod
     def create(cls, name: str, **settings) -> "SharedHeap":
@@ -101,7 +109,7 @@ class SharedHeap:
     @property
     def size(self) -> int:
         """Bytes of blocks now, used and free."""
-        return library.hw_shared_size(self._open_handle())
+        return succeeded(library.hw_shared_size(self._open_handle()))
 
     @property
     def max_size(self) -> int:
@@ -125,7 +133,9 @@ class SharedHeap:
 
     def free(self, block: "Block") -> None:
         """Frees a block. Raises `BufferError` while views of it exist in this process."""
-        if any(view.offset == block.offset for view in list(self._views.values())):
+        # In one step: other threads make views meanwhile.
+        views = [reference() for reference in self._views.valuerefs()]
+        if any(view is not None and view.offset == block.offset for view in views):
             raise BufferError("views of the block exist in this process; delete them first")
         require(library.hw_shared_free_offset(self._open_handle(), block.offset))
 
@@ -238,9 +248,23 @@ class SharedHeap:
         memory = (ctypes.c_ubyte * size).from_address(address)
         memory.heap, memory.offset = self, offset
         with self._lock:
-            self._open_handle()
+            # In this order, so that a signal handler that comes in between does not close the heap.
             self._views[next(self._numbers)] = memory
+            self._open_handle()
         return memory
+
+
+#: The heaps of this process.
+_heaps = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """Frees, in the child of a fork, the locks that threads of its parent held."""
+    for heap in _heaps:
+        heap._renew_lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Block:
@@ -256,10 +280,7 @@ class Block:
     @property
     def size(self) -> int:
         """The usable bytes, at least those that were requested. Raises `Error` if this is no block."""
-        size = library.hw_shared_usable_size_offset(self.heap._open_handle(), self.offset)
-        if size == 0:
-            raise Error(8, f"no block starts at {self.offset:#x}; it was freed, or never allocated")
-        return size
+        return succeeded(library.hw_shared_usable_size_offset(self.heap._open_handle(), self.offset))
 
     @property
     def buffer(self) -> memoryview:
@@ -326,8 +347,10 @@ class Mutex:
         held, self._held = self._held, None
         try:
             require(library.hw_shared_unlock(self._heap._open_handle(), ctypes.addressof(memory)))
-        except BaseException:
-            self._held = held
+        except Error as refused:
+            # The child of a fork does not hold what its parent held.
+            if refused.status != NOT_THE_HOLDER:
+                self._held = held
             raise
 
     def mark_consistent(self) -> None:

@@ -269,7 +269,8 @@ hw_status hw_check(const hw_heap *heap, hw_violation *violation);
  * killed at any instruction: the next operation of another one completes or undoes what it left half done. No call
  * waits longer than its patience for one process to release the lock.
  *
- * The child of a fork may use its parent's handles, and counts as a process of its own from its first call on.
+ * The child of a fork may use its parent's handles, and counts as a process of its own from its first call on. One that
+ * was forked in a callback under the lock must not return from it. No call is a cancellation point.
  *
  * Processes that may write to a segment are trusted as threads are. A segment that no process is attached to is
  * checked when it is opened. Sizes are in bytes. An offset of 0 is no block. On failure, results other than handles
@@ -279,6 +280,10 @@ typedef struct hw_shared hw_shared;
 /* Describes the last failure of this thread in a function hw_shared_*: what failed, where, and what to do next.
  * Never null; empty before the first failure; valid until this thread's next call of this function. */
 const char *hw_shared_last_error(void);
+
+/* Returns the status of the last failure of this thread in a function hw_shared_*, also in one that returns null or 0;
+ * HW_OK before the first failure. */
+hw_status hw_shared_last_status(void);
 
 enum hw_small_blocks {
     HW_SMALL_PLACED = 0, /* from the policy, like all others */
@@ -330,7 +335,8 @@ hw_status hw_shared_open_or_create(const char *name, const hw_shared_settings *s
 hw_status hw_shared_close(hw_shared *heap);
 
 /* Removes the segment's name. Attached processes keep the segment; no other process can open it. Returns
- * HW_NOT_A_SEGMENT, and removes nothing, for a file that does not begin like a segment. */
+ * HW_NOT_A_SEGMENT, and removes nothing, for a file that does not begin like a segment; a file that cannot be read is
+ * not removed either. */
 hw_status hw_shared_unlink(const char *name);
 
 enum {
@@ -486,7 +492,8 @@ hw_status hw_shared_holes_of(const hw_shared *heap, hw_holes *holes);
  * of 32 KiB: `mallocs = reuses + grows` does not hold there, and `live` contains the free blocks of slabs. */
 hw_status hw_shared_counters_of(const hw_shared *heap, hw_counters *counters);
 
-/* As hw_check; the violation's offset is from the segment's first byte. */
+/* As hw_check; a root that points at no block is a violation, too. The violation's offset is from the segment's first
+ * byte. */
 hw_status hw_shared_check(const hw_shared *heap, hw_violation *violation);
 
 /* A process that is attached, or whose blocks are left. One that opened the segment several times appears once for

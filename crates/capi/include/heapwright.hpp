@@ -12,19 +12,17 @@
 #ifndef HEAPWRIGHT_HPP
 #define HEAPWRIGHT_HPP
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "heapwright.h"
 
@@ -48,41 +46,52 @@ inline void require(hw_status status) {
 }
 
 /* The heaps that are open in this process, by the addresses of their first bytes. An allocator in a segment finds its
- * heap here, because a handle means nothing in another process. */
+ * heap here, because a handle means nothing in another process. There is no lock: in the child of a fork it could be that
+ * of a thread which the child does not have. Entries are used again and never freed. */
 class open_heaps {
 public:
     static void add(hw_shared *heap) {
-        std::unique_lock<std::shared_mutex> lock(mutex());
-        heaps().emplace_back(static_cast<char *>(hw_shared_base(heap)), heap);
+        const void *base = hw_shared_base(heap);
+        for (entry *it = first().load(); it != nullptr; it = it->next) {
+            hw_shared *none = nullptr;
+            if (!it->heap.compare_exchange_strong(none, heap)) continue;
+            it->base = base;
+            return;
+        }
+        entry *made = new entry(base, heap, first().load());
+        while (!first().compare_exchange_weak(made->next, made)) {
+        }
     }
 
     static void remove(hw_shared *heap) noexcept {
-        std::unique_lock<std::shared_mutex> lock(mutex());
-        for (auto entry = heaps().begin(); entry != heaps().end(); ++entry) {
-            if (entry->second != heap) continue;
-            heaps().erase(entry);
+        for (entry *it = first().load(); it != nullptr; it = it->next) {
+            if (it->heap.load() != heap) continue;
+            it->base = nullptr;
+            it->heap = nullptr;
             return;
         }
     }
 
     /* Returns the heap whose first byte is at `base`; null if it is not open. */
     static hw_shared *at(const void *base) noexcept {
-        std::shared_lock<std::shared_mutex> lock(mutex());
-        for (const auto &entry : heaps()) {
-            if (entry.first == base) return entry.second;
+        for (entry *it = first().load(); it != nullptr; it = it->next) {
+            if (it->base.load() == base) return it->heap.load();
         }
         return nullptr;
     }
 
 private:
-    static std::shared_mutex &mutex() {
-        static std::shared_mutex mutex;
-        return mutex;
-    }
+    struct entry {
+        entry(const void *at, hw_shared *of, entry *behind) : base(at), heap(of), next(behind) {}
 
-    static std::vector<std::pair<const void *, hw_shared *>> &heaps() {
-        static std::vector<std::pair<const void *, hw_shared *>> heaps;
-        return heaps;
+        std::atomic<const void *> base; /* null while the entry is not used */
+        std::atomic<hw_shared *> heap;
+        entry *next;
+    };
+
+    static std::atomic<entry *> &first() {
+        static std::atomic<entry *> first{nullptr};
+        return first;
     }
 };
 

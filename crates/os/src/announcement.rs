@@ -57,7 +57,7 @@ impl Announcement {
         }
         let announcements = file.announcements();
         // The file is closed here: the mapping keeps it open.
-        let page = hold(&announcements.open_again(path)?, me)?;
+        let page = hold(&announcements.open_description(path)?, me)?;
         if announcements.life_of(me) != Some(Life::Alive) {
             unmap(page);
             return None;
@@ -174,7 +174,7 @@ impl Announcements {
     }
 
     /// Opens the file once more, as a description of its own.
-    fn open_again(&self, path: &CStr) -> Option<SegmentFile> {
+    fn open_description(&self, path: &CStr) -> Option<SegmentFile> {
         let mut link = Line::<40>::new();
         write!(link, "/proc/self/fd/{}\0", self.descriptor).ok()?;
         let link = CStr::from_bytes_with_nul(link.bytes()).ok()?;

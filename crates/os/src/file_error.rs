@@ -88,7 +88,7 @@ impl fmt::Display for FileError {
                 "the system is short of file descriptors, or the process's limit on them is reached (`ulimit -n`)"
             }
             FileError::Replaced => {
-                "the program closed the descriptor of the file, and its number is that of another file now"
+                "the program closed the descriptor of the file, whose number may be that of another file now"
             }
             FileError::Other(code) => return describe(*code, f),
         })

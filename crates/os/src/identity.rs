@@ -11,7 +11,7 @@ use crate::output::Line;
 use crate::pidfd::{Described, ProcessDescriptor};
 use crate::process::process_id;
 use crate::secret::secret_word;
-use crate::waiting::sleep_for_a_millisecond;
+use crate::waiting::{sleep_for_a_millisecond, uncancelled};
 
 /// The identity of a process, unique among all that the system has had.
 ///
@@ -426,14 +426,14 @@ fn hash(seed: u32, bytes: &[u8]) -> u32 {
 pub(crate) fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     // SAFETY: a `CStr` ends with a zero, the buffer is a slice, hence valid for writes of its length, and the
     // descriptor was opened here and is closed once.
-    let length = unsafe {
+    let length = uncancelled(|| unsafe {
         let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if descriptor < 0 {
-            return None;
+            return -1;
         }
         let length = libc::read(descriptor, buffer.as_mut_ptr().cast(), buffer.len());
         libc::close(descriptor);
         length
-    };
+    });
     buffer.get(..usize::try_from(length).ok()?)
 }

@@ -3,6 +3,8 @@
 use core::mem::{MaybeUninit, zeroed};
 
 use crate::errno::errno;
+use crate::segment::close;
+use crate::waiting::uncancelled;
 
 /// A descriptor of a process, closed when dropped.
 pub(crate) struct ProcessDescriptor(i32);
@@ -45,7 +47,7 @@ impl ProcessDescriptor {
     pub(crate) fn has_ended(&self) -> bool {
         let mut wanted = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry is a local variable.
-        unsafe { libc::poll(&mut wanted, 1, 0) == 1 && wanted.revents & libc::POLLIN != 0 }
+        uncancelled(|| unsafe { libc::poll(&mut wanted, 1, 0) == 1 && wanted.revents & libc::POLLIN != 0 })
     }
 
     /// Returns the inode of the process's namespace of process numbers (Linux 6.11).
@@ -70,7 +72,7 @@ impl ProcessDescriptor {
 impl Drop for ProcessDescriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor was opened here and is closed once.
-        unsafe { libc::close(self.0) };
+        unsafe { close(self.0) };
     }
 }
 

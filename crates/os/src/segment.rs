@@ -10,6 +10,7 @@ use crate::file_mapping::FileMapping;
 use crate::identity::read_small;
 use crate::room::stay_within_memory;
 use crate::unnamed::{TemporaryName, link_descriptor, make_unnamed};
+use crate::waiting::uncancelled;
 
 /// An open regular file, closed when dropped.
 ///
@@ -86,16 +87,25 @@ impl SegmentFile {
             Ok(found) => Ok((SegmentFile { descriptor, identity: (found.st_dev, found.st_ino) }, found)),
             Err(error) => {
                 // SAFETY: the descriptor was just opened, and the caller has given it away.
-                unsafe { libc::close(descriptor) };
+                unsafe { close(descriptor) };
                 Err(error)
             }
         }
     }
 
+    /// Opens the file once more by `path`, for [`SegmentFile::read_at`] only.
+    ///
+    /// # Errors
+    /// [`FileError::Replaced`] when another file is there now; as [`SegmentFile::open`].
+    pub fn open_again(&self, path: &CStr) -> Result<SegmentFile, FileError> {
+        let opened = Self::open_read_only(path)?;
+        if opened.identity == self.identity { Ok(opened) } else { Err(FileError::Replaced) }
+    }
+
     /// Returns the file's attributes.
     ///
     /// # Errors
-    /// [`FileError::Replaced`] when the descriptor is not that of the file any more; other errors of the system, for
+    /// [`FileError::Replaced`] when the descriptor is closed, or not that of the file any more; other errors of the system, for
     /// instance an I/O error of a remote file system.
     pub fn status(&self) -> Result<FileStatus, FileError> {
         let found = self.system_status()?;
@@ -145,7 +155,10 @@ impl SegmentFile {
     }
 
     fn system_status(&self) -> Result<libc::stat, FileError> {
-        let found = status_of(self.descriptor)?;
+        let found = status_of(self.descriptor).map_err(|error| match error {
+            FileError::Other(libc::EBADF) => FileError::Replaced,
+            error => error,
+        })?;
         let same = (found.st_dev, found.st_ino) == self.identity;
         if same { Ok(found) } else { Err(FileError::Replaced) }
     }
@@ -195,7 +208,7 @@ impl Drop for SegmentFile {
         errno_kept(|| {
             if self.system_status().is_ok() {
                 // SAFETY: the descriptor is owned by this value, which ends here.
-                unsafe { libc::close(self.descriptor) };
+                unsafe { close(self.descriptor) };
             }
         });
     }
@@ -406,10 +419,10 @@ fn reserve(file: &SegmentFile, from: usize, to: usize) -> Result<(), FileError> 
     in_steps(from, to, |from, length| {
         // SAFETY: the call takes a descriptor, which this file owns, and no pointers. Both numbers lie within a
         // mapping, hence below 2⁶³.
-        match unsafe { libc::fallocate(file.descriptor, 0, from as i64, length as i64) } {
+        uncancelled(|| match unsafe { libc::fallocate(file.descriptor, 0, from as i64, length as i64) } {
             0 => Ok(()),
             _ => Err(FileError::last()),
-        }
+        })
     })
 }
 
@@ -439,7 +452,8 @@ fn write_zeros(file: &SegmentFile, mut from: usize, to: usize) -> Result<(), Fil
     while from < to {
         let length = ZEROS.len().min(to - from);
         // SAFETY: at most as many bytes are read as `ZEROS` has.
-        let written = unsafe { libc::pwrite(file.descriptor, ZEROS.as_ptr().cast(), length, from as i64) };
+        let written =
+            uncancelled(|| unsafe { libc::pwrite(file.descriptor, ZEROS.as_ptr().cast(), length, from as i64) });
         match usize::try_from(written) {
             Ok(0) => return Err(FileError::NoSpace),
             Ok(written) => from += written,
@@ -450,15 +464,26 @@ fn write_zeros(file: &SegmentFile, mut from: usize, to: usize) -> Result<(), Fil
     Ok(())
 }
 
-/// Repeats `call` while signals interrupt it, and returns its result.
+/// Repeats `call` while signals interrupt it, and returns its result. The thread is not cancelled meanwhile.
 pub(crate) fn retried<N: Default + PartialOrd>(mut call: impl FnMut() -> N) -> Result<N, FileError> {
-    loop {
-        match call() {
-            result if result >= N::default() => return Ok(result),
-            _ if errno() == libc::EINTR => {}
-            _ => return Err(FileError::last()),
+    uncancelled(|| {
+        loop {
+            match call() {
+                result if result >= N::default() => return Ok(result),
+                _ if errno() == libc::EINTR => {}
+                _ => return Err(FileError::last()),
+            }
         }
-    }
+    })
+}
+
+/// Closes a descriptor. The thread is not cancelled meanwhile.
+///
+/// # Safety
+/// The descriptor is the caller's, who does not use it any more.
+pub(crate) unsafe fn close(descriptor: i32) {
+    // SAFETY: the caller's promise.
+    uncancelled(|| unsafe { libc::close(descriptor) });
 }
 
 #[cfg(test)]

@@ -36,9 +36,9 @@ pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Sleeps for a millisecond, or less when a signal interrupts it.
+/// Sleeps for a millisecond, or less when a signal interrupts it. The thread is not cancelled meanwhile.
 pub fn sleep_for_a_millisecond() {
     let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     // SAFETY: the time is a local variable, and null stands for no remaining time.
-    errno_kept(|| unsafe { libc::nanosleep(&time, null_mut()) });
+    uncancelled(|| errno_kept(|| unsafe { libc::nanosleep(&time, null_mut()) }));
 }

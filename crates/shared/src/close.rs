@@ -25,6 +25,7 @@ impl SharedHeap {
             return Ok(());
         }
         let left = self.leave_attached();
+        self.lane.clear();
         self.set_detached();
         left
     }

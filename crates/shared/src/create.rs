@@ -68,11 +68,13 @@ impl SharedHeap {
     /// Removes the segment's name. Processes that are attached keep it; nobody else can open it any more.
     ///
     /// # Errors
-    /// [`Error::NotASegment`] for a file that does not begin like one (one that cannot be read is removed), and for
-    /// whatever is no regular file; [`Error::NotFound`], or what else the system says.
+    /// [`Error::NotASegment`] for a file that does not begin like one, and for whatever is no regular file;
+    /// [`Error::NotFound`], or what else the system says, also about reading it: what cannot be read may be anything.
     pub fn unlink(place: &Place) -> Result<(), Error> {
-        if let Err(error @ Error::NotASegment { .. }) = open::recognize(place) {
-            return Err(error);
+        match open::recognize(place) {
+            // It begins like a segment, whatever else is wrong with it.
+            Ok(()) | Err(Error::OtherVersion { .. } | Error::Corrupted { .. }) => {}
+            Err(error) => return Err(error),
         }
         unlink(place.c_path()).map_err(|reason| Error::refused(place, 0, reason))
     }

@@ -105,6 +105,12 @@ pub enum Error {
         /// Why it is unknown.
         why: &'static str,
     },
+    /// The segment was in the middle of a change whenever it was looked at, and its file may not be written to, so that its
+    /// lock cannot be taken.
+    Restless {
+        /// The segment's place.
+        place: Place,
+    },
     /// Memory, address space or file space of the system is used up, or beyond what the process may use.
     NoSpace {
         /// How many bytes were asked for.
@@ -117,8 +123,7 @@ pub enum Error {
         /// Its reason.
         reason: FileError,
     },
-    /// The program closed the segment's file descriptor, and its number is that of another file now, which was left
-    /// alone.
+    /// The program closed the segment's file descriptor. Another file that has its number now was left alone.
     DescriptorReplaced {
         /// The segment's place.
         place: Place,
@@ -249,6 +254,11 @@ impl fmt::Display for Error {
                 "process {holder} holds the lock of {place}; whether it lives is unknown, because {why}; end it, and, \
                  when no process uses the segment, run `heapwright shm repair --take-over`"
             ),
+            E::Restless { place } => write!(
+                f,
+                "{place} was in the middle of a change whenever it was looked at; look again, or get the permission to \
+                 write to it, which its lock takes"
+            ),
             E::NoSpace { bytes } => {
                 write!(
                     f,
@@ -258,7 +268,7 @@ impl fmt::Display for Error {
             E::System { place, reason } => write!(f, "the system refused {place}: {reason}"),
             E::DescriptorReplaced { place } => write!(
                 f,
-                "the program closed the file descriptor of {place}, whose number is another file's now; close the \
+                "the program closed the file descriptor of {place}, whose number may be another file's now; close the \
                  handle, open the segment anew, and leave its descriptor open"
             ),
             E::InUse { place, by } => write!(
@@ -277,13 +287,15 @@ impl fmt::Display for Error {
                 f,
                 "{offset:#x} is no word that could show where a block lies: eight bytes, aligned, of another used block"
             ),
-            E::AlreadyFree { offset } => write!(f, "what lies at {offset:#x} is free already; it was freed twice"),
+            E::AlreadyFree { offset } => {
+                write!(f, "what lies at {offset:#x} is free: a block there was freed before, or there was none yet")
+            }
             E::NoRoom { bytes } => write!(f, "the block cannot have {bytes} bytes where it is; let it move"),
             E::BeyondMaximum { bytes, most } => {
                 write!(f, "the segment cannot have {bytes} bytes of blocks: {most} is what it was made for")
             }
             E::BadRootName => {
-                write!(f, "a root's name has 1 to {} bytes, none of them NUL", crate::roots::LONGEST_NAME)
+                write!(f, "a root's name has 1 to {} bytes of UTF-8, none of them NUL", crate::roots::LONGEST_NAME)
             }
             E::RootsFull { most: 0 } => write!(f, "the segment was made without room for roots; make one with some"),
             E::RootsFull { most } => write!(f, "all {most} roots are set; remove one, or make the segment with more"),

@@ -86,7 +86,7 @@ impl SharedHeap {
         Walk { heap: self, owners: Owners::default(), portion: Vec::new().into_iter(), next: Some(0) }
     }
 
-    /// Verifies every invariant of the heap. Time: proportional to the heap.
+    /// Verifies every invariant of the heap, and that roots point at used blocks. Time: proportional to the heap.
     ///
     /// # Errors
     /// [`Error::Corrupted`] with the first invariant that does not hold; [`Error::TimedOut`].
@@ -95,7 +95,8 @@ impl SharedHeap {
         let base = section.mapping().layout.data;
         section.engine().check().map_err(|violation| Error::violated(violation, base))?;
         slabs::check(section.mapping(), section.engine())?;
-        processes::check_counts(section.mapping(), section.engine())
+        processes::check_counts(section.mapping(), section.engine())?;
+        section.check_roots()
     }
 
     /// The processes that are attached, and those which have left blocks: closed ones and dead ones. A process that has

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use heapwright_os::{SegmentFile, SharedLock};
+use heapwright_os::{FileStatus, SegmentFile, SharedLock};
 use heapwright_placement::{BlockState, Counters, Glance, PolicyKind};
 
 use crate::copy::Copy;
@@ -42,6 +42,7 @@ use crate::slabs::{count_blocks_of_slabs, each_part};
 pub struct Observer {
     place: Place,
     file: SegmentFile,
+    status: FileStatus,
     layout: Layout,
 }
 
@@ -109,8 +110,13 @@ impl Observer {
     /// As [`Observer::open`].
     pub fn open_with(place: &Place, access: &Access) -> Result<Observer, Error> {
         let file = SegmentFile::open_read_only(place.c_path()).map_err(|reason| Error::refused(place, 0, reason))?;
-        let (_, layout) = examine(place, access.owner, &file)?;
-        Ok(Observer { place: place.clone(), file, layout })
+        let (status, layout) = examine(place, access.owner, &file)?;
+        Ok(Observer { place: place.clone(), file, status, layout })
+    }
+
+    /// The attributes of the file.
+    pub(crate) fn status(&self) -> FileStatus {
+        self.status
     }
 
     /// Returns the lock's state. Time: one system call.
@@ -129,9 +135,8 @@ impl Observer {
     /// # Errors
     /// [`Error::Corrupted`] for what cannot be a heap; what the system says.
     pub fn picture(&self) -> Result<Picture, Error> {
-        let before = self.moving_parts()?;
-        let copy = Copy::of(&self.place, &self.file, self.layout)?;
-        let torn = self.lock()?.holder.is_some() || self.moving_parts()? != before;
+        let (copy, changed) = self.copy()?;
+        let torn = changed || self.lock()?.holder.is_some();
         if let Some(error) = copy.unreadable {
             return Err(error);
         }
@@ -152,6 +157,14 @@ impl Observer {
         let length = buffer.len().min(rest);
         self.read_file(start, &mut buffer[..length])?;
         Ok(length)
+    }
+
+    /// Copies everything but the data. Returns whether it changed meanwhile, too.
+    pub(crate) fn copy(&self) -> Result<(Copy, bool), Error> {
+        let before = self.moving_parts()?;
+        let copy = Copy::of(&self.place, &self.file, self.layout)?;
+        let changed = self.moving_parts()? != before;
+        Ok((copy, changed))
     }
 
     /// What nearly every operation changes: header and process table, flights, and the head of the engine's metadata.

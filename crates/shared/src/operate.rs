@@ -3,14 +3,14 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-use heapwright_placement::{AllocateError, Engine, FreeError, Noted, ResizeError};
+use heapwright_placement::{AllocateError, BlockState, Engine, FreeError, Noted, ResizeError};
 
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::{Offset, Relocatable};
 use crate::owners::owner_of;
 use crate::processes::ProcessSlot;
-use crate::slabs::is_slab;
+use crate::slabs::{Small, is_slab, size_of_block};
 
 /// Copying as many bytes takes about as long as taking the lock once more.
 const COPIED_UNDER_THE_LOCK: usize = 4096;
@@ -88,7 +88,7 @@ impl SharedHeap {
     /// Makes the block at `offset` hold `bytes` (0 is taken as 1) where it is.
     ///
     /// # Errors
-    /// [`Error::NoRoom`], [`Error::NotABlock`], [`Error::TimedOut`], [`Error::Corrupted`].
+    /// [`Error::NoRoom`], and as [`SharedHeap::deallocate`].
     pub fn resize_in_place(&self, offset: Offset, bytes: usize) -> Result<(), Error> {
         match self.small_size(offset)? {
             Some(size) if bytes <= size => Ok(()),
@@ -149,7 +149,7 @@ impl SharedHeap {
     /// How many bytes the block at `offset` holds: what was asked for, rounded up.
     ///
     /// # Errors
-    /// [`Error::NotABlock`], [`Error::TimedOut`], [`Error::Corrupted`].
+    /// As [`SharedHeap::deallocate`].
     pub fn usable_size(&self, offset: Offset) -> Result<usize, Error> {
         match self.small_size(offset)? {
             Some(size) => Ok(size),
@@ -245,7 +245,29 @@ impl Section<'_> {
 
     pub(crate) fn usable_size(&mut self, offset: Offset) -> Result<usize, Error> {
         let place = self.place_of(offset)?;
-        self.engine().usable_size(place).ok_or(Error::NotABlock { offset: offset.get() })
+        let size = self.engine().usable_size(place);
+        size.ok_or_else(|| self.no_block(offset, place))
+    }
+
+    /// Returns the place and the length of the used block that starts at `offset`, in a slab or not.
+    pub(crate) fn block_at(&mut self, offset: Offset) -> Result<(usize, usize), Error> {
+        let place = self.place_of(offset)?;
+        let size = size_of_block(self.mapping(), self.engine(), place);
+        size.map(|size| (place, size)).ok_or_else(|| self.no_block(offset, place))
+    }
+
+    /// Why no used block starts at `offset`, which is at `place`.
+    #[cold]
+    fn no_block(&mut self, offset: Offset, place: usize) -> Error {
+        let mapping = self.mapping();
+        let small = if place < self.heap_size() { Small::at(mapping, place) } else { Ok(None) };
+        let is_free = match small {
+            Ok(Some(small)) => !small.is_live(),
+            Ok(None) => self.engine().block_containing(place).is_some_and(|block| block.state == BlockState::Free),
+            Err(_) => false,
+        };
+        let offset = offset.get();
+        if is_free { Error::AlreadyFree { offset } } else { Error::NotABlock { offset } }
     }
 }
 

@@ -99,8 +99,8 @@ impl SharedHeap {
     /// Contents are copied under the heap's lock.
     ///
     /// # Errors
-    /// [`Error::NotAWord`], also for a word in the block itself; [`Error::NotABlock`] when `word` contains no block's
-    /// offset; and as [`SharedHeap::allocate_into`]. Nothing has changed then.
+    /// [`Error::NotAWord`], also for a word in the block itself; [`Error::NotABlock`] or [`Error::AlreadyFree`] when `word`
+    /// contains no block's offset; and as [`SharedHeap::allocate_into`]. Nothing has changed then.
     pub fn resize_into(&self, word: Link, bytes: usize) -> Result<Offset, Error> {
         self.publish_by(|publisher| publisher.resize_into(word, bytes))
     }
@@ -280,14 +280,11 @@ impl<'h> Publisher<'h, '_> {
         let around = self.require_word(word)?;
         let mapping = self.section.mapping();
         let Some(offset) = Offset::new(mapping.word(word.get()).load(Acquire)) else { return Ok(None) };
-        let refused = Error::NotABlock { offset: offset.get() };
-        let place = self.section.place_of(offset)?;
-        let used = used_block(mapping, self.section.engine(), place).filter(|used| used.offset == place);
-        let size = used.ok_or(refused.clone())?.size;
+        let (place, size) = self.section.block_at(offset)?;
         if place == around {
             return Err(Error::NotAWord { offset: word.get() });
         }
-        let small = Small::at(mapping, place).map_err(|NotLive| refused)?;
+        let small = Small::at(mapping, place).map_err(|NotLive| Error::NotABlock { offset: offset.get() })?;
         Ok(Some(Linked { offset, place, size, small }))
     }
 

@@ -11,7 +11,7 @@ use crate::offset::Offset;
 use crate::owners::Owners;
 use crate::processes::{ProcessSlot, ProcessState};
 use crate::roots::RootSlot;
-use crate::slabs::{each_part, give_back, is_in_slab, size_of_block};
+use crate::slabs::{each_part, give_back, is_in_slab};
 
 /// Whose blocks are reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,15 +67,13 @@ impl SharedHeap {
     /// Makes this handle the owner of the block at `offset`, so that it is not reclaimed while this process lives.
     ///
     /// # Errors
-    /// [`Error::NotABlock`], and those of every operation.
+    /// [`Error::NotABlock`], [`Error::AlreadyFree`], and those of every operation.
     pub fn adopt(&self, offset: Offset) -> Result<(), Error> {
         let mut section = self.enter()?;
         let mapping = section.mapping();
-        let place = section.place_of(offset)?;
-        let missing = Error::NotABlock { offset: offset.get() };
-        size_of_block(mapping, section.engine(), place).ok_or(missing.clone())?;
+        let (place, _) = section.block_at(offset)?;
         let number = section.view().slot;
-        let owner = mapping.owner(place).ok_or(missing)?;
+        let owner = mapping.owner(place).ok_or(Error::NotABlock { offset: offset.get() })?;
         let before = owner.load(Relaxed);
         mapping.count_of(number, ProcessSlot::gain_block);
         owner.store(number, Relaxed);

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
-use crate::slabs::size_of_block;
 
 /// The longest name of a root, in bytes.
 pub const LONGEST_NAME: usize = 40;
@@ -149,7 +148,7 @@ impl Section<'_> {
     /// Points the root at `new` and returns where it pointed.
     fn change_root(&mut self, name: &Name, new: Option<Offset>) -> Result<Option<Offset>, Error> {
         if let Some(new) = new {
-            self.require_block(new)?;
+            self.block_at(new)?;
         }
         let slots = self.mapping().roots();
         match (self.root_slot(name), new) {
@@ -173,12 +172,16 @@ impl Section<'_> {
         }
     }
 
-    fn require_block(&mut self, offset: Offset) -> Result<(), Error> {
-        let place = self.place_of(offset)?;
-        match size_of_block(self.mapping(), self.engine(), place) {
-            Some(_) => Ok(()),
-            None => Err(Error::NotABlock { offset: offset.get() }),
-        }
+    /// Verifies that each root that is set points at a used block.
+    pub(crate) fn check_roots(&mut self) -> Result<(), Error> {
+        let mut roots = self.mapping().roots().iter().filter_map(RootSlot::offset);
+        roots.try_for_each(|root| match self.block_at(root) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::Corrupted {
+                what: "a root points where no block starts; remove that root",
+                offset: root.get(),
+            }),
+        })
     }
 }
 
@@ -196,7 +199,7 @@ impl SharedHeap {
     /// Points the root of this name at the block at `offset`, and returns where it pointed before.
     ///
     /// # Errors
-    /// [`Error::NotABlock`], [`Error::RootsFull`], and as [`SharedHeap::root`].
+    /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::RootsFull`], and as [`SharedHeap::root`].
     pub fn set_root(&self, name: &str, offset: Offset) -> Result<Option<Offset>, Error> {
         let name = pack(name)?;
         self.enter()?.change_root(&name, Some(offset))

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use crc32fast::Hasher;
-use heapwright_os::{SegmentFile, Taken};
+use heapwright_os::{FileError, SegmentFile, Taken};
 
 use crate::engine;
 use crate::error::Error;
@@ -20,11 +20,16 @@ use crate::sections::Sections;
 /// How much is read at a time, in bytes.
 const STEP: usize = 1 << 16;
 
-/// Sets the seal, under the lock, when nobody else is attached.
+/// Sets the seal, under the lock, when nobody else is attached. The program may have closed the file's descriptor.
 pub(crate) fn set(mapping: &Mapping) -> Result<(), Error> {
-    let checksum = checksum(mapping, &held_and_sealed(mapping)?, |at, buffer| {
-        read(&mapping.place, mapping.segment.file(), at, buffer)
-    })?;
+    let file = mapping.segment.file();
+    let checksum = match file.status() {
+        Err(FileError::Replaced) => {
+            let again = file.open_again(mapping.place.c_path());
+            checksum_of(mapping, &again.map_err(|_| Error::refused(&mapping.place, 0, FileError::Replaced))?)?
+        }
+        _ => checksum_of(mapping, file)?,
+    };
     mapping.header().set_seal(checksum);
     Ok(())
 }
@@ -43,12 +48,14 @@ pub(crate) fn judge(sections: &Sections, taken: Taken) -> Result<Option<u32>, Er
 
 /// Says whether the segment is as it was when the seal was set.
 pub(crate) fn verify(mapping: &Mapping, expected: u32) -> Result<(), Error> {
-    compare(
-        checksum(mapping, &held_and_sealed(mapping)?, |at, buffer| {
-            read(&mapping.place, mapping.segment.file(), at, buffer)
-        })?,
-        expected,
-    )
+    compare(checksum_of(mapping, mapping.segment.file())?, expected)
+}
+
+/// The checksum of all that is sealed in the segment's file.
+fn checksum_of(mapping: &Mapping, file: &SegmentFile) -> Result<u32, Error> {
+    let place = &mapping.place;
+    let held = held(place, file, &mapping.layout.sealed(engine::capacity(mapping)?)?)?;
+    checksum(mapping, &held, |at, buffer| read(place, file, at, buffer))
 }
 
 /// Says whether a copy, made of what a file `held`, is of a segment as it was when the seal was set.
@@ -132,10 +139,6 @@ pub(crate) fn held(place: &Place, file: &SegmentFile, ranges: &[(usize, usize)])
         }
     }
     Ok(held)
-}
-
-fn held_and_sealed(mapping: &Mapping) -> Result<Vec<Range<usize>>, Error> {
-    held(&mapping.place, mapping.segment.file(), &mapping.layout.sealed(engine::capacity(mapping)?)?)
 }
 
 /// Reads from the file; what lies behind the end of one that was cut is as good as nothing.

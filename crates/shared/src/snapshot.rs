@@ -1,6 +1,9 @@
 //! A segment as it is at one moment, looked at without touching it and without believing anything of it.
 
-use heapwright_os::Taken;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use heapwright_os::{FileError, FileStatus, Life, Taken};
 use heapwright_placement::{Counters, Engine, HoleStats, PolicyKind};
 
 use crate::condition::Condition;
@@ -8,6 +11,7 @@ use crate::copy::Copy;
 use crate::engine::{self, Placer};
 use crate::error::Error;
 use crate::inspect::{BlockInfo, ProcessInfo, describe_blocks, listed};
+use crate::observer::Observer;
 use crate::open::map;
 use crate::owners::{Owners, Tally, count_blocks};
 use crate::place::Place;
@@ -82,7 +86,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks at the segment at `place`, which belongs to the effective user or the superuser.
+    /// Looks at the segment at `place`, which belongs to the effective user or the superuser. If its file may be read but
+    /// not written to, it is copied without its lock, until nothing changes meanwhile.
     ///
     /// Time and memory: proportional to the heap's metadata.
     ///
@@ -119,7 +124,10 @@ impl Snapshot {
     }
 
     fn read_once(place: &Place, access: &Access) -> Result<Snapshot, Error> {
-        let (mapping, status) = map(place, access.owner)?;
+        let (mapping, status) = match map(place, access.owner) {
+            Err(Error::System { reason: FileError::Denied, .. }) => return Self::read_only(place, access),
+            mapped => mapped?,
+        };
         let me = mapping.identify()?;
         let (held, taken) = mapping.lock(me, access.patience)?;
         let copied = Copy::of(&mapping.place, mapping.segment.file(), mapping.layout);
@@ -127,8 +135,30 @@ impl Snapshot {
             Taken::Clean => drop(held),
             Taken::FromTheDead(dead) => held.return_to(dead),
         }
-        let copy = copied?;
-        let plan = &mapping.layout.plan;
+        Ok(Self::of(place, status, &copied?, taken))
+    }
+
+    /// Reads a segment whose lock cannot be taken because its file may not be written to: until nothing changes meanwhile.
+    fn read_only(place: &Place, access: &Access) -> Result<Snapshot, Error> {
+        let (observer, begun) = (Observer::open_with(place, access)?, Instant::now());
+        loop {
+            let (copy, changed) = observer.copy()?;
+            let holder = copy.sections.header().lock.holder();
+            let taken = holder.map_or(Taken::Clean, Taken::FromTheDead);
+            match holder.filter(|&holder| copy.sections.deaths().life_of(holder) == Life::Alive) {
+                None if !changed => return Ok(Self::of(place, observer.status(), &copy, taken)),
+                Some(holder) if begun.elapsed() > access.patience && !changed => {
+                    return Err(Error::TimedOut { holder: holder.pid });
+                }
+                _ if begun.elapsed() > access.patience => return Err(Error::Restless { place: place.clone() }),
+                _ => sleep(Duration::from_micros(100)),
+            }
+        }
+    }
+
+    fn of(place: &Place, status: FileStatus, copy: &Copy, taken: Taken) -> Snapshot {
+        let layout = &copy.sections.layout;
+        let plan = &layout.plan;
         let condition = Condition::of(&copy.sections, taken);
         let owners = Owners::of(&copy.sections);
         let mut snapshot = Snapshot {
@@ -139,7 +169,7 @@ impl Snapshot {
             granule: plan.granule as usize,
             small: plan.small,
             max_size: plan.max_size,
-            overhead: mapping.layout.data,
+            overhead: layout.data,
             max_processes: plan.processes,
             max_roots: plan.roots,
             condition,
@@ -153,11 +183,11 @@ impl Snapshot {
             blocks: Vec::new(),
             processes: listed(&owners, &[Tally::default(); 256]),
         };
-        match audit(&copy, taken, condition) {
-            Ok(engine) => snapshot.describe(&copy, &engine, &owners),
+        match audit(copy, taken, condition) {
+            Ok(engine) => snapshot.describe(copy, &engine, &owners),
             Err(error) => snapshot.audit = Err(error),
         }
-        Ok(snapshot)
+        snapshot
     }
 
     fn describe(&mut self, copy: &Copy, engine: &Placer, owners: &Owners) {

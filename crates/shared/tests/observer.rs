@@ -6,7 +6,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use common::{Spot, fork, kill, reap};
-use heapwright_shared::{Access, Error, Observer, Owner, Picture, ProcessState, Settings, SharedHeap, SmallBlocks};
+use heapwright_shared::{
+    Access, Condition, Error, Observer, Owner, Picture, ProcessState, Settings, SharedHeap, SmallBlocks, Snapshot,
+};
 
 fn settings(small: SmallBlocks) -> Settings {
     Settings { size: 1 << 20, small, ..Settings::default() }
@@ -59,7 +61,12 @@ fn permission_to_read_suffices() {
         let is_root = unsafe { libc::geteuid() == 0 };
         let attached = SharedHeap::open_with(&spot, &anybody).is_ok();
         let picture = Observer::open_with(&spot, &anybody).and_then(|observer| observer.picture());
-        (is_root || !attached) && picture.is_ok_and(|picture| picture.counters.mallocs == 1)
+        let snapshot = Snapshot::read_with(&spot, &anybody);
+        (is_root || !attached)
+            && picture.is_ok_and(|picture| picture.counters.mallocs == 1)
+            && snapshot.is_ok_and(|seen| {
+                seen.audit.is_ok() && seen.condition == Condition::InUse && seen.counters.mallocs == 1
+            })
     });
     assert_eq!(reap(child), 0);
 }

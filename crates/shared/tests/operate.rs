@@ -4,7 +4,7 @@ mod common;
 
 use common::{Spot, growing, of};
 use heapwright_placement::{AnyEngine, Engine, Growth, PolicyKind, Rules};
-use heapwright_shared::{BlockState, Error, Offset, Settings, SharedHeap};
+use heapwright_shared::{BlockState, Error, Offset, Settings, SharedHeap, SmallBlocks};
 
 /// A generator that needs no crate.
 struct Dice(u64);
@@ -151,12 +151,34 @@ fn wrong_offsets_are_refused() {
         assert!(heap.adopt(offset).is_err());
         assert!(heap.set_root("wrong", offset).is_err());
     }
-    heap.deallocate(block).unwrap();
-    assert_eq!(heap.deallocate(block), Err(Error::AlreadyFree { offset: block.get() }));
     assert!(matches!(heap.allocate_aligned(10, 48), Err(Error::BadAlignment { .. })));
     assert!(matches!(heap.allocate_aligned(10, 1 << 20), Err(Error::BadAlignment { .. })));
     assert!(matches!(heap.allocate(usize::MAX), Err(Error::Full { .. })));
     heap.check().unwrap();
+}
+
+#[test]
+fn a_freed_block_is_told_from_what_never_was_one() {
+    for (small, bytes) in [(SmallBlocks::Placed, 1000), (SmallBlocks::Slabs, 1000), (SmallBlocks::Slabs, 5000)] {
+        let spot = Spot::new("freed");
+        let heap = spot.create(&Settings { small, ..Settings::default() });
+        let (block, word) = (heap.allocate(bytes).unwrap(), heap.allocate_value(None::<Offset>).unwrap());
+        heap.deallocate(block).unwrap();
+        // SAFETY: the word is this test's own.
+        unsafe { heap.pointer(word).write(Some(block)) };
+        let freed = Error::AlreadyFree { offset: block.get() };
+        for heap in [&heap, &spot.open()] {
+            assert_eq!(heap.deallocate(block), Err(freed.clone()));
+            assert_eq!(heap.resize(block, 10), Err(freed.clone()));
+            assert_eq!(heap.resize_in_place(block, 10), Err(freed.clone()));
+            assert_eq!(heap.usable_size(block), Err(freed.clone()));
+            assert_eq!(heap.adopt(block), Err(freed.clone()));
+            assert_eq!(heap.set_root("freed", block), Err(freed.clone()));
+            assert_eq!(heap.resize_into(word, 10), Err(freed.clone()));
+            assert_eq!(heap.free_from(word, |_| None), Err(freed.clone()));
+        }
+        assert!(freed.to_string().contains("freed before"), "{freed}");
+    }
 }
 
 #[test]

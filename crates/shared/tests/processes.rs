@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use common::{Spot, fork, growing, kill, of, reap};
-use heapwright_shared::{Access, Error, Leavers, Offset, PolicyKind, ProcessState, Reclaimed, Settings, SharedHeap};
+use heapwright_shared::{
+    Access, Condition, Error, Leavers, Offset, PolicyKind, ProcessState, Reclaimed, Settings, SharedHeap, Snapshot,
+};
 
 /// A child that has opened the segment, done `work` and waits for its end.
 fn idle_child(spot: &Spot, work: impl FnOnce(&SharedHeap) -> bool) -> i32 {
@@ -242,5 +245,26 @@ fn a_walk_lets_others_work_and_finds_what_stays() {
             assert_eq!(found[at].owner.unwrap().state, ProcessState::Attached);
         }
         heap.check().unwrap();
+    }
+}
+
+/// Daemons close all descriptors when they start, and another file may get the number.
+#[test]
+fn a_program_that_closed_all_descriptors_leaves_a_sealed_segment() {
+    for others in [0, 8] {
+        let spot = Spot::new("daemon");
+        let child = fork(|| {
+            let heap = spot.create(&growing(PolicyKind::Best, 1 << 16, 1 << 20));
+            // SAFETY: the child uses none of them but the heap's.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+            let opened: Vec<fs::File> = (0..others).map(|_| fs::File::open("/dev/null").unwrap()).collect();
+            heap.allocate(100).unwrap();
+            heap.check().unwrap();
+            assert_eq!(heap.grow(1 << 19), Err(Error::DescriptorReplaced { place: (*spot).clone() }));
+            heap.close().unwrap();
+            opened.iter().all(|file| file.metadata().is_ok())
+        });
+        assert_eq!(reap(child), 0);
+        assert_eq!(Snapshot::read(&spot).unwrap().condition, Condition::AtRest);
     }
 }

@@ -269,7 +269,7 @@ fn words_and_blocks_in_slabs_and_outside_them() {
     assert_eq!(heap.free_from(freed.cast(), |_| None), Err(Error::NotAWord { offset: freed.get() }));
     // SAFETY: the word is the test's.
     unsafe { heap.pointer(inside.cast()).write(Some(freed)) };
-    assert_eq!(heap.free_from(inside.cast(), |_| None), Err(Error::NotABlock { offset: freed.get() }));
+    assert_eq!(heap.free_from(inside.cast(), |_| None), Err(Error::AlreadyFree { offset: freed.get() }));
 }
 
 /// Room that only slabs have is given back for a block that a word is to show.

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::Spot;
-use heapwright_shared::{Error, LONGEST_NAME, Settings};
+use heapwright_shared::{Error, LONGEST_NAME, Settings, SmallBlocks};
 
 #[test]
 fn roots_are_set_found_replaced_and_removed() {
@@ -46,7 +46,7 @@ fn names_and_room_have_limits() {
     heap.replace_root(&longest, Some(block), None).unwrap();
     heap.set_root("third", block).unwrap();
     heap.deallocate(block).unwrap();
-    assert_eq!(heap.set_root("third", block), Err(Error::NotABlock { offset: block.get() }));
+    assert_eq!(heap.set_root("third", block), Err(Error::AlreadyFree { offset: block.get() }));
 }
 
 #[test]
@@ -87,5 +87,21 @@ fn roots_are_where_a_map_says_whatever_came_and_went() {
             assert!(found.eq(known.clone()), "{round}, {step}");
             assert!(names.iter().all(|name| heap.root(name) == Ok(known.get(name).copied())), "{round}, {step}");
         }
+    }
+}
+
+#[test]
+fn a_check_finds_roots_whose_blocks_were_freed() {
+    for small in SmallBlocks::ALL {
+        let spot = Spot::new("dangling");
+        let heap = spot.create(&Settings { small, ..Settings::default() });
+        let block = heap.allocate(100).unwrap();
+        heap.set_root("orders", block).unwrap();
+        heap.check().unwrap();
+        heap.deallocate(block).unwrap();
+        let refused = heap.check().unwrap_err();
+        assert!(matches!(refused, Error::Corrupted { offset, .. } if offset == block.get()), "{refused}");
+        heap.replace_root("orders", Some(block), None).unwrap();
+        heap.check().unwrap();
     }
 }

@@ -140,7 +140,6 @@ fn a_slab_is_no_block_and_wrong_frees_are_refused() {
     heap.deallocate(block).unwrap();
     for heap in [&heap, &spot.open()] {
         assert_eq!(heap.deallocate(block), Err(Error::AlreadyFree { offset: block.get() }));
-        assert_eq!(heap.usable_size(block), Err(Error::NotABlock { offset: block.get() }));
         for wild in [1, 64, 1 << 30, u64::MAX] {
             assert!(heap.deallocate(Offset::new(wild).unwrap()).is_err());
         }
@@ -190,6 +189,88 @@ fn a_refusal_takes_no_longer_with_more_processes() {
     let among_many = refusal();
     assert!(among_many < 3 * alone, "{among_many:?}, alone {alone:?}");
     drop(others);
+}
+
+#[test]
+fn a_refusal_takes_no_longer_in_a_larger_heap() {
+    let refusal = |size| {
+        let spot = Spot::new("slabs");
+        let heap = spot.create(&slabs(of(PolicyKind::Best, size)));
+        while heap.allocate(500).is_ok() {}
+        let window = || {
+            let begun = Instant::now();
+            (0..20).for_each(|_| assert!(heap.allocate(500).is_err()));
+            begun.elapsed()
+        };
+        (0..100).map(|_| window()).min().unwrap()
+    };
+    let (small, large) = (refusal(1 << 20), refusal(64 << 20));
+    assert!(large < 3 * small, "{large:?} in 64 MiB, {small:?} in 1 MiB");
+}
+
+/// A search for slabs that found none is not repeated before there may be one; it must be then.
+#[test]
+fn what_becomes_free_after_a_refusal_is_found_at_once() {
+    let others_free = |heap: &SharedHeap, other: SharedHeap, blocks: &[Offset]| {
+        blocks.iter().for_each(|&block| other.deallocate(block).unwrap());
+        assert!(heap.allocate(100).is_ok(), "another handle freed blocks of this one's slabs");
+    };
+    let own_frees = |heap: &SharedHeap, _: SharedHeap, blocks: &[Offset]| {
+        blocks.iter().for_each(|&block| heap.deallocate(block).unwrap());
+        assert!(heap.allocate(100).is_ok(), "this handle freed its blocks");
+    };
+    let other_closes = |heap: &SharedHeap, other: SharedHeap, _: &[Offset]| {
+        other.close().unwrap();
+        assert!(heap.allocate(2000).is_ok(), "another handle left its slabs");
+    };
+    type Case<'c> = &'c dyn Fn(&SharedHeap, SharedHeap, &[Offset]);
+    let cases: [Case<'_>; 3] = [&others_free, &own_frees, &other_closes];
+    for frees in cases {
+        let spot = Spot::new("slabs");
+        let heap = spot.create(&slabs(of(PolicyKind::Best, 1 << 20)));
+        let other = spot.open();
+        let theirs: Vec<Offset> = (0..30).map(|_| other.allocate(2000).unwrap()).collect();
+        let mut blocks = Vec::new();
+        while let Ok(block) = heap.allocate(2000) {
+            blocks.push(block);
+        }
+        theirs.iter().for_each(|&block| other.deallocate(block).unwrap());
+        while let Ok(block) = heap.allocate(2000) {
+            blocks.push(block);
+        }
+        (0..3).for_each(|_| assert!(heap.allocate(100).is_err() && heap.allocate(5000).is_err()));
+        frees(&heap, other, &blocks);
+        heap.check().unwrap();
+    }
+}
+
+#[test]
+fn one_block_that_another_process_frees_in_a_full_heap_is_found() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 2 << 20)));
+    let other = spot.open();
+    let mut blocks = Vec::new();
+    while let Ok(block) = heap.allocate(64) {
+        blocks.push(block);
+    }
+    for block in blocks.into_iter().step_by(997) {
+        other.deallocate(block).unwrap();
+        assert_eq!(heap.allocate(64), Ok(block));
+        assert!(heap.allocate(64).is_err());
+    }
+}
+
+#[test]
+fn a_small_heap_serves_more_processes_than_it_has_room_for_slabs() {
+    let spot = Spot::new("slabs");
+    let heap = spot.create(&slabs(of(PolicyKind::Best, 64 << 10)));
+    let others: Vec<SharedHeap> = (0..20).map(|_| spot.open()).collect();
+    for heap in others.iter().chain([&heap]) {
+        for bytes in [1, 100, 500] {
+            heap.allocate(bytes).unwrap();
+        }
+    }
+    heap.check().unwrap();
 }
 
 #[test]

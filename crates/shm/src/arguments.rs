@@ -314,4 +314,4 @@ Exit code: 0; 1 when the segment cannot be read, or is removed meanwhile.";
 const REMOVE_EXAMPLES: &str = "\
 Examples:
   heapwright shm remove orders
-  heapwright shm remove orders --force           even if a process uses it or it cannot be read";
+  heapwright shm remove orders --force           even if a process uses it or it is damaged";

@@ -17,6 +17,9 @@ pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
         Err(error @ (Error::NotFound { .. } | Error::NotASegment { .. } | Error::NotOurs { .. })) => {
             return Err(error.into());
         }
+        Err(error @ Error::System { .. }) => {
+            return Err(anyhow!("{error}; whether it is a segment is not known: get the permission to read it first"));
+        }
         Err(_) if args.force => 0,
         Err(error) => {
             return Err(anyhow!("{error}; whether a process uses it is not known: remove --force removes it"));

@@ -7,7 +7,7 @@ use heapwright_shared::{Counters, RawMutex, SharedHeap};
 
 use crate::handle::{Handle, take_shared, with_shared};
 use crate::out::{store, store_handle, store_if_wanted, text_of};
-use crate::shared::failure::{Failure, last, reported, value_or};
+use crate::shared::failure::{Failure, last, last_status, reported, value_or};
 use crate::shared::publish::{Fill, Next, Trace};
 use crate::shared::types::{SharedAccess, SharedBlock, SharedProcess, SharedReclaimed, SharedRoot, SharedSettings};
 use crate::shared::{create, inspect, mutex, operate, publish, roots};
@@ -15,6 +15,7 @@ use crate::types::{Holes, Status, Violation, Visit};
 
 export! {
     hw_shared_last_error() -> *const c_char { last() }
+    hw_shared_last_status() -> Status { last_status() }
 
     hw_shared_create(name: *const c_char, settings: *const SharedSettings, heap: *mut *mut Handle) -> Status {
         reported(store_handle(heap, || create::create(SharedHeap::create, text_of(name)?, settings.as_ref())))

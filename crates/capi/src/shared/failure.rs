@@ -134,6 +134,17 @@ pub(crate) fn last() -> *const c_char {
     words.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
+/// The status of this thread's last failure; that of success before the first.
+pub(crate) fn last_status() -> Status {
+    let status = LAST.try_with(|last| {
+        let failure = last.failure.take()?;
+        let status = failure.status();
+        last.failure.set(Some(failure));
+        Some(status)
+    });
+    status.ok().flatten().unwrap_or(Status::Ok)
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::CStr;
@@ -187,11 +198,11 @@ mod tests {
     fn the_words_are_those_of_the_last_failure_of_the_thread() {
         // SAFETY: the text ends with a zero and is valid until this thread calls `last` again.
         let words = || unsafe { CStr::from_ptr(last()) }.to_str().expect("text").to_owned();
-        assert_eq!(words(), "");
+        assert_eq!((words().as_str(), last_status()), ("", Status::Ok));
         for error in every_error() {
             let expected = error.to_string();
-            reported(Err(error.into()));
-            assert_eq!(words(), expected);
+            let status = reported(Err(error.into()));
+            assert_eq!((words(), last_status()), (expected, status));
         }
         assert_eq!(value_or(3, Err(Status::NullPointer.into())), 3);
         assert_eq!(words(), Status::NullPointer.text().to_str().expect("text"));

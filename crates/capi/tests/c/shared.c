@@ -58,7 +58,7 @@ static void by_address(hw_shared *heap) {
     void *nothing = NULL;
     CHECK(hw_shared_try_allocate(heap, 0, 1, &nothing) == HW_OK && nothing != NULL);
     CHECK(hw_shared_free(heap, next) == HW_OK && hw_shared_free(heap, NULL) == HW_OK);
-    CHECK(hw_shared_free(heap, next) == HW_ALREADY_FREE && SAYS("freed twice"));
+    CHECK(hw_shared_free(heap, next) == HW_ALREADY_FREE && SAYS("freed before"));
     CHECK(hw_shared_usable_size(heap, next) == 0);
 }
 
@@ -75,7 +75,7 @@ static void by_offset(hw_shared *heap) {
     CHECK(hw_shared_resize_in_place(heap, block, 1 << 20) == HW_NO_ROOM && SAYS("let it move"));
     CHECK(hw_shared_free_offset(heap, other) == HW_OK && hw_shared_free_offset(heap, 0) == HW_OK);
     CHECK(hw_shared_free_offset(heap, other) == HW_ALREADY_FREE);
-    CHECK(hw_shared_adopt(heap, block) == HW_OK && hw_shared_adopt(heap, other) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_adopt(heap, block) == HW_OK && hw_shared_adopt(heap, other) == HW_ALREADY_FREE);
     CHECK(hw_shared_pointer_of(heap, 0) == NULL && hw_shared_offset_of(heap, NULL) == 0);
 }
 
@@ -188,7 +188,7 @@ static void roots(hw_shared *heap) {
         CHECK(hw_shared_remove_root(heap, each, NULL) == HW_OK);
     }
     CHECK(hw_shared_free_offset(heap, a) == HW_OK && hw_shared_free_offset(heap, b) == HW_OK);
-    CHECK(hw_shared_set_root(heap, "list", a, NULL) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_set_root(heap, "list", a, NULL) == HW_ALREADY_FREE);
 }
 
 static void growth(unsigned policy) {

@@ -3,6 +3,11 @@
 
 #include <heapwright.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
 #include <vector>
 
 using heapwright::offset_ptr;
@@ -132,6 +137,28 @@ static void a_list_is_changed_with_its_blocks() {
     heapwright::shared_heap::unlink(name);
 }
 
+/* A thread that the child does not have is in the middle of an allocator's search for its heap. */
+static void children_close_what_threads_use() {
+    auto heap = shared_heap::create(name);
+    std::atomic<bool> done{false};
+    std::thread user([&] {
+        while (!done) heap.allocator<int>().deallocate(nullptr, 1);
+    });
+    for (int round = 0; round < 300; ++round) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(10);
+            { shared_heap mine = std::move(heap); }
+            _exit(0);
+        }
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    done = true;
+    user.join();
+    shared_heap::unlink(name);
+}
+
 int main() {
     name = segment_name("cplusplus");
     pointers_keep_their_targets();
@@ -139,6 +166,7 @@ int main() {
     failures_are_thrown_with_their_text();
     mutexes_tell_of_a_dead_holder();
     a_list_is_changed_with_its_blocks();
+    children_close_what_threads_use();
     puts("shared_cplusplus: ok");
     return 0;
 }

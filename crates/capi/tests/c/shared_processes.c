@@ -293,6 +293,32 @@ static void mutexes_survive_their_holders(void) {
     removed(heap);
 }
 
+static void *come_and_go(void *argument) {
+    (void)argument;
+    for (;;) {
+        hw_shared *heap = NULL;
+        CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
+        CHECK(hw_shared_grow(heap, hw_shared_size(heap) + 4096) == HW_OK);
+        CHECK(hw_shared_close(heap) == HW_OK);
+        pthread_testcancel();
+    }
+}
+
+/* No call is a cancellation point, though it opens, closes and reads files. */
+static void threads_are_cancelled_between_calls(void) {
+    hw_shared_settings settings = settings_of(HW_BEST);
+    settings.max_size = 64 << 20;
+    hw_shared *heap = created(&settings);
+    for (int round = 0; round < 100; ++round) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, come_and_go, NULL) == 0);
+        struct timespec time = {0, round * 10000};
+        nanosleep(&time, NULL);
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
+    }
+    removed(heap);
+}
+
 int main(void) {
     name = segment_name("processes");
     ready = steps_of();
@@ -305,6 +331,7 @@ int main(void) {
     children_count_for_themselves();
     lose_patience();
     mutexes_survive_their_holders();
+    threads_are_cancelled_between_calls();
     puts("shared_processes: ok");
     return 0;
 }

@@ -258,6 +258,7 @@ static void refuse_the_handle(hw_shared *heap, hw_status why) {
     CHECK(hw_shared_check(heap, &violation) == why && hw_shared_adopt(heap, 64) == why);
     CHECK(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, &reclaimed) == why && hw_shared_recoveries(heap, &offset) == why);
     CHECK(offset == 7 && block == &offset && strcmp(hw_shared_last_error(), hw_status_text(why)) == 0);
+    CHECK(hw_shared_last_status() == why);
 }
 
 static void refuse_what_is_no_heap(void) {

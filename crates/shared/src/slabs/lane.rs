@@ -1,6 +1,7 @@
 //! What a process keeps of the slabs that it owns: hints by which it finds free blocks, of which nothing is lost with it.
 
 use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicUsize,
@@ -28,7 +29,8 @@ pub(crate) struct Lane {
     slot: AtomicU8,
     /// How many bytes of data the heap is known to have.
     reach: AtomicUsize,
-    owned: UnsafeCell<Owned>,
+    /// Dropped only by [`Lane::clear`]: in the child of a fork it may be half changed by a thread of the parent.
+    owned: UnsafeCell<ManuallyDrop<Owned>>,
 }
 
 impl Lane {
@@ -38,7 +40,7 @@ impl Lane {
             busy: AtomicBool::new(false),
             slot: AtomicU8::new(slot),
             reach: AtomicUsize::new(0),
-            owned: UnsafeCell::new(Owned::new(shape)),
+            owned: UnsafeCell::new(ManuallyDrop::new(Owned::new(shape))),
         }
     }
 
@@ -47,11 +49,17 @@ impl Lane {
     /// # Safety
     /// Under the segment's lock, before the child counts as attached.
     pub(crate) unsafe fn restart(&self, slot: u8, shape: Option<Shape>) {
-        // SAFETY: no other thread of this process has attached. What is overwritten may be half written by a thread of the
-        // parent; it is not looked at and not dropped.
-        unsafe { self.owned.get().write(Owned::new(shape)) };
+        // SAFETY: no other thread of this process has attached. What is overwritten is not looked at and not dropped.
+        unsafe { self.owned.get().write(ManuallyDrop::new(Owned::new(shape))) };
         self.slot.store(slot, Relaxed);
         self.busy.store(false, Relaxed);
+    }
+
+    /// Frees the lists of a handle that leaves the segment.
+    pub(crate) fn clear(&self) {
+        if let Some(mut owned) = self.enter() {
+            *owned = Owned::new(None);
+        }
     }
 
     #[inline(always)]
@@ -123,6 +131,8 @@ pub(crate) struct Owned {
     pub(crate) cursor: usize,
     /// When the system may be asked again which processes live, in nanoseconds of its clock.
     pub(crate) next_look: u64,
+    /// What had happened to slabs when a search for more found none; 0 after one that did.
+    pub(crate) fruitless: u64,
 }
 
 /// The slabs of one class.
@@ -193,7 +203,7 @@ impl Owned {
             empty: 0,
         };
         let classes = shape.iter().flat_map(|shape| (0..shape.classes()).map(|number| class(shape, number))).collect();
-        Owned { classes, refills: 0, cursor: 0, next_look: 0 }
+        Owned { classes, refills: 0, cursor: 0, next_look: 0, fruitless: 0 }
     }
 }
 
@@ -250,8 +260,9 @@ impl OwnedClass {
         Ok(if self.empty > 1 + self.slabs.len() / KEPT_SHARE { Outcome::Spare } else { Outcome::Kept })
     }
 
+    /// Notes that blocks of a slab are free.
     #[inline(always)]
-    fn wait_in_line(&mut self, slab: Slab<'_>, unit: usize) {
+    pub(crate) fn wait_in_line(&mut self, slab: Slab<'_>, unit: usize) {
         if !slab.waits() {
             slab.set_waits(Waits::Yes);
             self.waiting.push(unit);
@@ -267,6 +278,17 @@ impl OwnedClass {
             self.wait_in_line(slab, unit);
         }
         self.empty += usize::from(live == 0);
+    }
+
+    /// Whether a slab is known to be empty.
+    pub(crate) fn has_empty(&self, sections: &Sections) -> bool {
+        let current = self.current.and_then(|unit| sections.slab(unit));
+        self.empty > 0 || current.is_some_and(|slab| slab.live_hint() == 0)
+    }
+
+    /// No slab is empty: all that were have been given back.
+    pub(crate) fn count_none_empty(&mut self) {
+        self.empty = 0;
     }
 
     /// Forgets a slab that was empty and is the engine's again.
@@ -351,6 +373,21 @@ mod tests {
     use crate::publication::Published;
     use crate::settings::{Settings, SmallBlocks};
     use crate::slabs::redo;
+
+    /// When a process forked, another thread of it may have been in the middle of a change to the lists. Its child is not
+    /// attached.
+    #[test]
+    fn an_unused_handle_of_a_child_is_dropped_whatever_its_parents_lists_are() {
+        let place = Place::new(format!("heapwright-test-unused-{}", std::process::id())).unwrap();
+        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
+        let heap = SharedHeap::create(&place, &settings).unwrap();
+        SharedHeap::unlink(&place).unwrap();
+        heap.allocate(100).unwrap();
+        heap.set_detached();
+        // SAFETY: no other thread uses the lists, which are not used any more.
+        unsafe { heap.lane.owned.get().cast::<u8>().write_bytes(0x5a, size_of::<Owned>()) };
+        drop(heap);
+    }
 
     /// Another process died after it had freed a block from a word, before its record was cleared.
     #[test]

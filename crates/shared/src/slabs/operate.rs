@@ -113,33 +113,32 @@ impl SharedHeap {
         let Some(small) = self.small_block(offset)? else { return Ok(None) };
         match small.is_live() {
             true => Ok(Some(small.size())),
-            false => Err(Error::NotABlock { offset: offset.get() }),
+            false => Err(Error::AlreadyFree { offset: offset.get() }),
         }
     }
 
     /// Gives back the empty slabs of this handle, which is about to leave; others adopt the rest.
     pub(crate) fn leave_slabs(&self) -> Result<(), Error> {
         match self.lane.enter() {
-            Some(mut owned) if self.mapping.layout.shape.is_some() => self.enter()?.end_empty_slabs(&mut owned),
+            Some(mut owned) if self.mapping.layout.shape.is_some() => {
+                self.enter()?.end_empty_slabs(&mut owned).map(drop)
+            }
             _ => Ok(()),
         }
     }
 
-    /// Adopts what slabs those who left have, and gives empty ones back to the engine. Returns whether it could.
+    /// Adopts what slabs those who left have, and gives empty ones back to the engine. Returns whether there were any.
     pub(crate) fn tidy_slabs(&self) -> Result<bool, Error> {
         if self.mapping.layout.shape.is_none() {
             return Ok(false);
         }
         self.attached()?;
         let Some(mut owned) = self.lane.enter() else { return Ok(false) };
-        loop {
-            let mut section = self.enter()?;
-            let all = section.adopt_slabs(&mut owned, usize::MAX)?;
-            section.end_empty_slabs(&mut owned)?;
-            if all {
-                return Ok(true);
-            }
+        let mut found = false;
+        while self.enter()?.search_slabs(&mut owned)? {
+            found = true;
         }
+        Ok(found)
     }
 }
 
@@ -148,7 +147,7 @@ impl<'h> Section<'h> {
     pub(crate) fn refill(&mut self, owned: &mut Owned, class: usize) -> Result<bool, Error> {
         let (mapping, slot) = (self.mapping(), self.view().slot);
         owned.refills += 1;
-        if owned.refills % WANTED_PER_SEARCH == 1 {
+        if owned.refills % WANTED_PER_SEARCH == 1 && !self.is_fruitless(owned) {
             self.adopt_slabs(owned, SEARCHED)?;
         }
         if owned.classes[class].find_room(mapping, slot) {
@@ -157,8 +156,9 @@ impl<'h> Section<'h> {
         let unit = match self.begin_slab(class)? {
             Some(unit) => unit,
             None => {
-                self.adopt_slabs(owned, SEARCHED)?;
-                self.end_empty_slabs(owned)?;
+                if !self.search_slabs(owned)? {
+                    return Ok(false);
+                }
                 if owned.classes[class].find_room(mapping, slot) {
                     return Ok(true);
                 }

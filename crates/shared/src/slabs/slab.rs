@@ -317,6 +317,11 @@ impl Flight {
         self.given.fetch_add(1, Relaxed);
     }
 
+    /// How many blocks the process has freed in slabs of others.
+    pub(crate) fn given(&self) -> u64 {
+        self.given.load(Relaxed)
+    }
+
     pub(crate) fn count_begun(&self) {
         self.begun.store(self.begun.load(Relaxed).wrapping_add(1), Relaxed);
     }

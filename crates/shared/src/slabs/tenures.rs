@@ -17,10 +17,14 @@ use crate::sections::Sections;
 /// How many slabs change hands while the lock is held once.
 const ADOPTED_AT_ONCE: usize = 64;
 
-/// After a search that found no slab, the system is asked again which processes live when this many times as long as
-/// asking took have passed: in a full heap each request begins a search, and asking takes system calls for each
-/// process, under the lock.
+/// After a search that found no slab, the next one, which asks the system again which processes live, begins when this
+/// many times as long as it took have passed, or when slabs may have become free: in a full heap each request begins a
+/// search, which looks at every slab, under the lock.
 const REST: u64 = 10;
+
+/// Slabs leave this part of what the heap may have, and one slab's length at least, to blocks that the policy places:
+/// processes without slabs have room for small blocks, too.
+const LEFT_TO_THE_POLICY: usize = 16;
 
 /// The processes whose slabs may be adopted, by the numbers of their slots: all of which `left` says so, and numbers
 /// that stand for no process.
@@ -30,6 +34,18 @@ fn departed(sections: &Sections, left: impl Fn(&ProcessSlot) -> bool) -> [bool; 
         *departed = left(slot);
     }
     departed
+}
+
+/// A hash of what can make slabs free for others than their owners: blocks freed by other processes, and departures.
+fn signs(sections: &Sections) -> u64 {
+    let mut signs: u64 = 1;
+    let mut note = |word: u64| signs = (signs.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for (number, slot) in (0..).zip(sections.slots()) {
+        let (state, identity) = slot.words();
+        note(identity ^ state);
+        note(sections.flight(number).map_or(0, Flight::given));
+    }
+    signs | 1
 }
 
 /// Undoes the allocation that the process of `slot`, which is dead, had in flight.
@@ -82,6 +98,11 @@ impl Section<'_> {
     ///
     /// The record undoes the engine's block until the slab is marked: whoever clears up finds both or none.
     pub(crate) fn begin_slab(&mut self, class: usize) -> Result<Option<usize>, Error> {
+        let most = self.mapping().layout.plan.max_size;
+        let used = self.engine().counters().map_or(0, |counters| counters.live as usize);
+        if used.saturating_add(SLAB + SLAB.max(most / LEFT_TO_THE_POLICY)) > most {
+            return Ok(None);
+        }
         let place = match self.place_slab(class) {
             Err(AllocateError::RegionFull) => match self.make_room(SLAB, SLAB) {
                 Ok(()) => self.place_slab(class),
@@ -115,7 +136,9 @@ impl Section<'_> {
         let (mapping, record, number) = (self.mapping(), self.record(), self.view().slot);
         let Some(slab) = mapping.slab(unit) else { return Ok(false) };
         let Some(tenure) = slab.tenure().filter(|tenure| tenure.slot == number) else { return Ok(false) };
-        if slab.collect_all(usize::from(tenure.class)) != 0 {
+        let live = slab.collect_all(usize::from(tenure.class));
+        slab.set_live_hint(live);
+        if live != 0 {
             return Ok(false);
         }
         let freed = self.engine().deallocate_noted(unit * SLAB, |change| {
@@ -134,18 +157,41 @@ impl Section<'_> {
         Ok(true)
     }
 
-    /// Makes slabs of those who left this process's, looking at `most` places. Returns whether it came to the end of those.
+    /// Adopts slabs of those who left, and makes free in all slabs what others freed, unless that was found to be of no use
+    /// and nothing has happened since. Returns whether there was any.
+    pub(crate) fn search_slabs(&mut self, owned: &mut Owned) -> Result<bool, Error> {
+        if self.is_fruitless(owned) {
+            return Ok(false);
+        }
+        let (begun, signs) = (now_nanoseconds(), signs(self.mapping()));
+        let adopted = self.adopt_slabs(owned, usize::MAX)?;
+        let found = adopted + self.end_empty_slabs(owned)? > 0;
+        owned.fruitless = if found { 0 } else { signs };
+        if begun >= owned.next_look && adopted == 0 {
+            owned.next_look = begun + REST * (now_nanoseconds() - begun);
+        }
+        Ok(found)
+    }
+
+    /// Whether the last search found nothing, and nothing has happened since.
+    pub(crate) fn is_fruitless(&self, owned: &Owned) -> bool {
+        let mapping = self.mapping();
+        owned.fruitless != 0
+            && !owned.classes.iter().any(|class| class.has_empty(mapping))
+            && now_nanoseconds() < owned.next_look
+            && owned.fruitless == signs(mapping)
+    }
+
+    /// Makes slabs of those who left this process's, looking at `most` places. Returns how many.
     ///
     /// First of all, what the dead had in flight is undone: the slab may change hands then.
-    pub(crate) fn adopt_slabs(&mut self, owned: &mut Owned, most: usize) -> Result<bool, Error> {
+    pub(crate) fn adopt_slabs(&mut self, owned: &mut Owned, most: usize) -> Result<usize, Error> {
         let (mapping, number, size) = (self.mapping(), self.view().slot, self.engine().heap_size());
-        let (deaths, begun) = (mapping.deaths(), now_nanoseconds());
-        let asks = begun >= owned.next_look;
-        let departed = match asks {
+        let deaths = mapping.deaths();
+        let departed = match now_nanoseconds() >= owned.next_look {
             true => departed(mapping, |slot| slot.state(deaths) != Some(ProcessState::Attached)),
             false => departed(mapping, ProcessSlot::has_left),
         };
-        let asked = now_nanoseconds() - begun;
         for slot in (0..=u8::MAX).filter(|&slot| departed[usize::from(slot)]) {
             settle(mapping, size, slot);
         }
@@ -166,24 +212,30 @@ impl Section<'_> {
             }
             adopted += 1;
             if adopted == ADOPTED_AT_ONCE {
-                return Ok(false);
+                break;
             }
         }
-        if asks && adopted == 0 && most >= size / SLAB {
-            owned.next_look = begun + REST * asked;
-        }
-        Ok(true)
+        Ok(adopted)
     }
 
-    /// Gives all empty slabs of this process back to the engine.
-    pub(crate) fn end_empty_slabs(&mut self, owned: &mut Owned) -> Result<(), Error> {
+    /// Gives all empty slabs of this process back to the engine, and finds the blocks that others freed in the rest.
+    /// Returns in how many slabs blocks became free.
+    pub(crate) fn end_empty_slabs(&mut self, owned: &mut Owned) -> Result<usize, Error> {
+        let (mapping, mut found) = (self.mapping(), 0);
         for class in &mut owned.classes {
             for unit in class.slabs.clone() {
+                let Some(slab) = mapping.slab(unit) else { continue };
+                let before = slab.live_hint();
                 if self.end_slab(unit)? {
                     class.remove(unit);
+                    found += 1;
+                } else if slab.live_hint() < before {
+                    class.wait_in_line(slab, unit);
+                    found += 1;
                 }
             }
+            class.count_none_empty();
         }
-        Ok(())
+        Ok(found)
     }
 }

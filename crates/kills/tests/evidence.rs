@@ -1,5 +1,6 @@
 //! Who holds the lock, who lives, and whose a segment is: what is believed, and on which evidence.
 
+#[path = "../../shared/tests/common/mod.rs"]
 mod common;
 
 use std::fs;
