@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use heapwright_heaps::{FreeError, Mapping, ResizeError};
-use heapwright_os::{map, map_aligned, page_size, purge, remap, resident, round_to_pages, unmap};
+use heapwright_os::{map, map_aligned, page_size, purge, remap, resident_unless_filtered, round_to_pages, unmap};
 
 use crate::counts;
 use heapwright_slabs::arena::{ARENA, ArenaGuard};
@@ -107,17 +107,17 @@ unsafe fn zero(block: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Makes at most [`PIECE`] bytes zero: by purging a piece that is mostly not in memory, otherwise by writing. To write
-/// a page that is there takes a thirtieth of the time of the page fault that a purge would cost the program.
+/// Makes at most [`PIECE`] bytes zero: by purging a piece of which most is known to be away, otherwise by writing.
+/// To write a page that is there takes a thirtieth of the time of the page fault that a purge would cost the program.
 ///
 /// # Safety
 /// As [`zero`].
 unsafe fn zero_piece(start: NonNull<u8>, bytes: usize) {
     let can_be_purged = bytes == PIECE && start.addr().get().is_multiple_of(page_size());
-    let is_away = can_be_purged && resident(start, PIECE).is_none_or(|resident| resident < PIECE / 2);
+    let is_away = || resident_unless_filtered(start, PIECE).is_some_and(|resident| resident < PIECE / 2);
     // SAFETY: as this function requires.
     unsafe {
-        if !is_away || purge(start, PIECE).is_err() {
+        if !can_be_purged || !is_away() || purge(start, PIECE).is_err() {
             start.write_bytes(0, bytes);
         }
     }

@@ -1,8 +1,9 @@
 //! Trimming: purging what is in memory but not used.
 
-use heapwright_os::{page_size, resident};
+use heapwright_os::{page_size, resident_unless_filtered};
 
 use crate::lifecycle::{abandon, adopted, heap_to_allocate_in};
+use crate::pages::page_returns;
 use crate::{harden, long};
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::heap::Heap;
@@ -10,10 +11,10 @@ use heapwright_slabs::mode;
 
 /// Flushes the calling thread's heap, reclaims for all other heaps, and purges the idle pages of slabs and the holes of
 /// the page heap. The lists of other running threads stay. Returns the number of bytes of the heap that are not in
-/// memory any more.
+/// memory any more; where that must not be asked, the bytes that were purged.
 pub fn trim() -> usize {
     // Measured rather than counted: purged pages may not have been in memory, and flushing may purge.
-    let before = pages_in_memory();
+    let (before, purged_before) = (pages_in_memory(), pages_purged());
     if mode::is_hardened() {
         adopted();
         harden::trim();
@@ -26,17 +27,24 @@ pub fn trim() -> usize {
             arena.trim();
         }
     }
-    before.saturating_sub(pages_in_memory())
+    match (before, pages_in_memory()) {
+        (Some(before), Some(after)) => before.saturating_sub(after),
+        _ => pages_purged().saturating_sub(purged_before),
+    }
 }
 
-/// Returns the bytes of the page heap that are in memory; 0 where the system does not report it.
+/// Returns the bytes of the page heap that are in memory; `None` where the system does not report it, or must not be
+/// asked.
 #[cold]
 #[inline(never)]
-fn pages_in_memory() -> usize {
-    let Some((start, length)) = ARENA.lock().map(|arena| (arena.pages.base(), arena.pages.heap_size())) else {
-        return 0;
-    };
-    resident(start, length.next_multiple_of(page_size())).unwrap_or(0)
+fn pages_in_memory() -> Option<usize> {
+    let (start, length) = ARENA.lock().map(|arena| (arena.pages.base(), arena.pages.heap_size()))?;
+    resident_unless_filtered(start, length.next_multiple_of(page_size()))
+}
+
+/// Returns the bytes of the page heap that were purged so far, whether or not they were in memory.
+fn pages_purged() -> usize {
+    page_returns().map_or(0, |returns| returns.bytes as usize)
 }
 
 /// Trims the calling thread's heap, all orphans, and all other heaps whose slabs are not locked.

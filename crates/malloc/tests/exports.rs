@@ -18,19 +18,28 @@ const FAMILY: &str = "
     _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t";
 
 /// The beginnings of names that may be missing.
-const WEAK: [&str; 7] =
-    ["_IO_list_", "_ITM_", "__cxa_", "__gmon_start__", "__libc_single_threaded", "_ZSt", "__gxx_personality_v0"];
+const WEAK: [&str; 9] = [
+    "_IO_list_",
+    "_ITM_",
+    "__cxa_",
+    "__gmon_start__",
+    "__libc_single_threaded",
+    "_ZSt",
+    "__gxx_personality_v0",
+    "__register_atfork",
+    "pthread_atfork",
+];
 
 /// What the library needs of the C library. Some of these may allocate: `pthread_setspecific` in a process with many
 /// keys, which is called when the thread has its heap already; `pthread_create`,
 /// for `HEAPWRIGHT_PURGE=thread`, which is called without locks; `fwrite`, which `malloc_info` calls, and `dlopen` and
 /// `dlsym`, which `operator new` calls when there is no memory, while they hold no lock.
 const NEEDED: &str = "
-    __errno_location __register_atfork _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
+    __errno_location _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
     dl_iterate_phdr getcwd getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
     program_invocation_short_name __progname pthread_key_create pthread_key_delete pthread_setspecific
     pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create
-    nanosleep pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard
+    nanosleep prctl pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard
     getauxval";
 
 /// What else the library is in front of: blocks of libraries that are loaded with `RTLD_DEEPBIND`.

@@ -3,6 +3,9 @@
 mod support;
 
 use std::fs::{copy, create_dir_all};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
 
 use support::{POLICIES, code, compile, complaints, is_emulated, library, run_for};
 
@@ -47,5 +50,27 @@ fn a_program_with_a_malloc_of_its_own_gets_no_block_of_another() {
     for heap in heaps() {
         let output = run_for(60, &program, &[], &heap);
         assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{heap:?}");
+    }
+}
+
+/// A program hands the preloaded library on to its children, which may be linked with musl. What musl does not have must
+/// not be needed.
+#[test]
+fn programs_of_another_c_library_have_this_malloc_too() {
+    if is_emulated() {
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/two_threads.c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("two_threads-musl");
+    let compiled = Command::new("musl-gcc").args(["-fno-builtin", "-pthread", "-o"]).args([&program, &source]).status();
+    if compiled.is_err() {
+        // Not by a macro: the test harness hides what they print.
+        let _ = writeln!(std::io::stderr(), "another C library skipped: musl-gcc is not installed (musl-tools)");
+        return;
+    }
+    for heap in heaps() {
+        let output = run_for(60, &program, &[], &heap);
+        assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{heap:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "two threads\n", "{heap:?}");
     }
 }

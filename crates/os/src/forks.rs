@@ -20,6 +20,7 @@
 //! `_Fork` and the bare system call run no handlers. [`fork_count`] counts their children nevertheless.
 
 use core::cell::{Cell, UnsafeCell};
+use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::{self, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -64,9 +65,56 @@ fn register(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C"
     if cfg!(miri) {
         return Ok(());
     }
-    // SAFETY: the functions exist as long as this code.
-    let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    let register = pthread_atfork();
+    // SAFETY: the functions exist as long as this code, and the handle is that of the library that contains it.
+    let result = unsafe { register(Some(prepare), Some(parent), Some(child), this_library()) };
     if result == 0 { Ok(()) } else { Err(Refused) }
+}
+
+/// A handler of forks.
+type Handler = Option<unsafe extern "C" fn()>;
+
+/// A function that registers handlers, with the library that they belong to, which only glibc's takes.
+type Register = unsafe extern "C" fn(Handler, Handler, Handler, *const c_void) -> c_int;
+
+/// Returns the C library's function. That of glibc, which its `pthread_atfork` calls, is missing in others: a process
+/// that is started with this library preloaded may have musl.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+fn pthread_atfork() -> Register {
+    use crate::arch::weak_address;
+    extern "C" fn nothing(_: Handler, _: Handler, _: Handler, _: *const c_void) -> c_int {
+        -1
+    }
+    let found = [weak_address!("__register_atfork"), weak_address!("pthread_atfork")];
+    // SAFETY: a C library's function of one of these names takes these arguments, or ignores the last.
+    let function = |address| unsafe { core::mem::transmute::<*const (), Register>(address) };
+    found.into_iter().find(|address| !address.is_null()).map_or(nothing, function)
+}
+
+/// Returns the handle by which the C library knows the library or program that contains this code: when it is unloaded,
+/// its handlers go with it.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+fn this_library() -> *const c_void {
+    unsafe extern "C" {
+        /// Defined by the compiler's start files: the address of itself in a library, null in a program.
+        static __dso_handle: *const c_void;
+    }
+    // SAFETY: the variable does not change.
+    unsafe { __dso_handle }
+}
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+fn pthread_atfork() -> Register {
+    unsafe extern "C" fn register(prepare: Handler, parent: Handler, child: Handler, _: *const c_void) -> c_int {
+        // SAFETY: as the caller requires.
+        unsafe { libc::pthread_atfork(prepare, parent, child) }
+    }
+    register
+}
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+fn this_library() -> *const c_void {
+    core::ptr::null()
 }
 
 /// The state of a process behind one lock, which [`hold_across_forks`] holds while the process forks. Without that, the

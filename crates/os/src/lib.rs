@@ -86,7 +86,10 @@ pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
 pub use objects::{Object, are_in_one_object, next_symbol, object_at, symbol};
 pub use output::{Line, Output, Stream};
-pub use pages::{Refused, map, map_aligned, page_size, populate, purge, remap, resident, round_to_pages, unmap};
+pub use pages::{
+    Refused, map, map_aligned, page_seems_written, page_size, populate, purge, remap, resident,
+    resident_unless_filtered, round_to_pages, unmap,
+};
 pub use platform::{Platform, platform};
 pub use process::{
     abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id, peak_resident,

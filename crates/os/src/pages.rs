@@ -4,7 +4,7 @@ use core::fmt;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::errno::errno_kept;
+use crate::errno::{errno, errno_kept};
 use crate::platform::platform;
 
 /// The system refused memory or address space: it is short of it, or a limit of the process is reached.
@@ -188,6 +188,42 @@ pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
         found += pages[..part.div_ceil(page_size())].iter().filter(|&page| page & 1 == 1).count() * page_size();
     }
     Some(found)
+}
+
+/// As [`resident`]; `None` where a filter of system calls is in force, as in containers and sandboxed services: those of
+/// services do not expect the question, and some kill for it.
+#[must_use]
+pub fn resident_unless_filtered(start: NonNull<u8>, length: usize) -> Option<usize> {
+    let is_filtered = errno_kept(|| {
+        // SAFETY: the call takes no pointers.
+        let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
+        // A system without filters does not know the question.
+        mode > 0 || mode < 0 && errno() != libc::EINVAL
+    });
+    if is_filtered { None } else { resident(start, length) }
+}
+
+/// Whether a page was written to since it was mapped or purged, as far as a few of its words show that: `false` if they
+/// are 0, or cannot be read. Takes some 150 ns for each word until one is not 0. Unlike [`resident`], it needs no system
+/// call that sandboxes do not expect.
+#[must_use]
+pub fn page_seems_written(page: NonNull<u8>) -> bool {
+    /// Number of words, at different distances from the beginnings of blocks.
+    const WORDS: usize = 8;
+    // Of numbers of 8 bytes, the half that is rarely 0.
+    (0..WORDS).any(|word| is_nonzero(page.as_ptr().wrapping_add(word * (page_size() / WORDS) + word * 8)))
+}
+
+/// Whether the 32 bits at `at`, a multiple of 4, are not 0; `false` where they cannot be read. The system reads them, so
+/// that a guard page is no fault.
+fn is_nonzero(at: *mut u8) -> bool {
+    let operation = libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG;
+    let (wake, requeue, expected) = (0, 0, 0);
+    errno_kept(|| {
+        // SAFETY: the call compares a word, whose address the system checks, and wakes and moves no thread.
+        let compared = unsafe { libc::syscall(libc::SYS_futex, at, operation, wake, requeue, at, expected) };
+        compared < 0 && errno() == libc::EAGAIN
+    })
 }
 
 /// Populates `length` bytes at `start` with memory at once, which takes less time than a page fault for each page. Only

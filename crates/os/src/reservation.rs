@@ -6,7 +6,9 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use crate::arena;
 use crate::barrier::{forbid, permit};
 use crate::errno::{errno, errno_kept};
-use crate::pages::{Access, Refused, map_aligned_with, page_size, populate, purge, refuse_if_told, unmap};
+use crate::pages::{
+    Access, Refused, map_aligned_with, page_seems_written, page_size, populate, purge, refuse_if_told, unmap,
+};
 use crate::platform::platform;
 use crate::table_below::TableBelow;
 
@@ -255,14 +257,10 @@ impl Reservation {
         unsafe { purge(start, to - from) }
     }
 
-    /// Whether the page at `offset` (a multiple of the page size) is resident, hence has been touched.
+    /// Whether the accessible page at `offset` (a multiple of the page size) [seems written](page_seems_written).
     #[must_use]
-    pub fn is_resident(&self, offset: usize) -> bool {
-        let Ok(start) = self.part(offset, offset.saturating_add(page_size())) else { return false };
-        let mut state = 0u8;
-        // SAFETY: the range is one page, for which the call writes one byte, to a local variable.
-        let known = errno_kept(|| unsafe { libc::mincore(start.as_ptr().cast(), page_size(), &raw mut state) });
-        known == 0 && state & 1 == 1
+    pub fn seems_written(&self, offset: usize) -> bool {
+        self.part(offset, offset.saturating_add(page_size())).is_ok_and(page_seems_written)
     }
 
     /// Populates the accessible bytes `from..to` (multiples of the page size) with memory at once, which takes less

@@ -201,7 +201,7 @@ fn bytes_above_the_extent_are_not_touched() {
     }
     assert!(range.extend((1 << 30) + page).is_err());
     assert!(Reservation::claim(1 << 60, page).is_err());
-    assert!(!range.is_resident(4 * page) && range.is_resident(0));
+    assert!(!range.seems_written(4 * page) && !range.seems_written(page) && range.seems_written(0));
 }
 
 /// What a child finds out that may map 64 MiB more, of what the figure of this name is about.
@@ -351,7 +351,7 @@ fn what_is_retracted_is_gone_and_can_be_extended_again() {
         write(&range, 8 * page);
         // SAFETY: the contents are not needed.
         unsafe { range.retract(2 * page) }.unwrap();
-        assert!(range.extent() == 2 * page && !range.is_resident(3 * page));
+        assert!(range.extent() == 2 * page && !range.seems_written(3 * page));
         range.extend(4 * page).unwrap();
         // SAFETY: the bytes lie below the extent.
         unsafe { assert_eq!((range.base().read(), range.base().add(2 * page).read()), (7, 0)) };

@@ -70,15 +70,15 @@ impl Region {
         let step = (self.frontier / 32).clamp(STEP, LONGEST_STEP) & !(STEP - 1);
         let frontier = end.saturating_add(step - STEP).next_multiple_of(STEP).min(self.committed());
         if self.backing == Backing::Ahead && end - self.frontier <= step {
-            self.populate_if_touched(frontier);
+            self.populate_if_written(frontier);
         }
         self.frontier = frontier;
     }
 
     /// If the program wrote to the step below the frontier, it will write to the next one too: backing that step as a
     /// whole is cheaper than its page faults. Long blocks are excluded, because they may stay untouched.
-    fn populate_if_touched(&mut self, end: usize) {
-        if self.frontier >= POPULATE_FROM && self.space.is_resident(self.frontier - STEP) {
+    fn populate_if_written(&mut self, end: usize) {
+        if self.frontier >= POPULATE_FROM && self.space.seems_written(self.frontier - STEP) {
             self.space.populate(self.frontier, end);
         }
     }

@@ -4,7 +4,7 @@
  *   exercise           all of it
  *   exercise refused   prints instead how many calls the shim refused
  *   exercise streams   the standard streams were closed, and must still be closed at the end; prints nothing
- *   exercise sandbox   the kernel ends this process if it opens a file after its start
+ *   exercise sandbox   the kernel ends this process if it opens a file after its start, or calls what services do not
  *   exercise pages N   pages are N bytes long */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -129,15 +129,17 @@ static void grow(void)
     free(numbers);
 }
 
-static void forbid_open(void)
+/* Filters of services allow what programs are expected to do, and end the process for anything else: not one of the
+ * usual ones allows `mincore`, and few `process_madvise`. */
+static void forbid_unusual_calls(void)
 {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_readlinkat, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
+    const unsigned forbidden[] = {SYS_openat, SYS_readlinkat, SYS_mincore, SYS_process_madvise};
+    enum { CALLS = sizeof forbidden / sizeof *forbidden };
+    struct sock_filter filter[CALLS + 3] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    for (unsigned char i = 0; i < CALLS; i++)
+        filter[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, forbidden[i], CALLS - i, 0);
+    filter[CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    filter[CALLS + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
@@ -154,7 +156,7 @@ int main(int argc, char **argv)
 {
     const char *way = argc > 1 ? argv[1] : "";
     pthread_t threads[THREADS];
-    if (!strcmp(way, "sandbox")) forbid_open();
+    if (!strcmp(way, "sandbox")) forbid_unusual_calls();
     if (!strcmp(way, "pages")) CHECK(argc == 3 && sysconf(_SC_PAGESIZE) == atol(argv[2]));
     for (uintptr_t i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);

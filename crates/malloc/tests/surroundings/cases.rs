@@ -264,9 +264,18 @@ pub const CASES: &[Case] = &[
     Case { name: "madvise_refused", surrounding: &["--refuse=madvise"], ..EXERCISE },
     Case { name: "process_madvise_refused", surrounding: &["--refuse=process-madvise"], ..EXERCISE },
     Case {
-        name: "sandbox_without_files",
-        holds: "a process that is killed when it opens a file after its start can allocate some tens of MB",
+        name: "sandbox_of_a_service",
+        holds: "a process that is killed when it opens a file after its start, or for system calls that no service \
+                needs, can allocate some tens of MB",
         program: Compiled("exercise.c", &["sandbox"]),
+        ..EXERCISE
+    },
+    Case {
+        name: "figures_in_a_sandbox",
+        holds: "where residency must not be asked, malloc_trim returns what it purged",
+        surrounding: &["--refuse=getrandom"],
+        program: Compiled("figures.c", &[]),
+        heaps: DEFAULT,
         ..EXERCISE
     },
     Case { name: "without_proc", surrounding: &["--no-proc"], ..EXERCISE },
