@@ -46,8 +46,8 @@ inline void require(hw_status status) {
 }
 
 /* The heaps that are open in this process, by the addresses of their first bytes. An allocator in a segment finds its
- * heap here, because a handle means nothing in another process. There is no lock: in the child of a fork it could be that
- * of a thread which the child does not have. Entries are used again and never freed. */
+ * heap here, because a handle means nothing in another process. There is no lock: in the child of a fork it could be
+ * that of a thread which the child does not have. Entries are used again and never freed. */
 class open_heaps {
 public:
     static void add(hw_shared *heap) {

@@ -37,8 +37,9 @@ pub fn send_signal_to_group(child: &Child, signal: i32) {
     }
 }
 
-/// Returns the name that the system gives a process: that of the file that it executed last, or the one that the process
-/// gave itself; the first [`LONGEST_NAME`] bytes. Processes that have ended and were not waited for still have it.
+/// Returns the name that the system gives a process: that of the file that it executed last, or the one that the
+/// process gave itself; the first [`LONGEST_NAME`] bytes. Processes that have ended and were not waited for still have
+/// it.
 pub fn name_of(pid: u32) -> Option<OsString> {
     let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     name.pop_if(|last| *last == b'\n');

@@ -39,7 +39,8 @@ const NEEDED: &str = "
     dl_iterate_phdr getcwd getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
     program_invocation_short_name __progname pthread_key_create pthread_key_delete pthread_setspecific
     pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create
-    nanosleep prctl pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall __stack_chk_guard
+    nanosleep prctl pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall
+    __stack_chk_guard
     getauxval";
 
 /// What else the library is in front of: blocks of libraries that are loaded with `RTLD_DEEPBIND`.

@@ -53,8 +53,8 @@ fn a_program_with_a_malloc_of_its_own_gets_no_block_of_another() {
     }
 }
 
-/// A program hands the preloaded library on to its children, which may be linked with musl. What musl does not have must
-/// not be needed.
+/// A program hands the preloaded library on to its children, which may be linked with musl. What musl does not have
+/// must not be needed.
 #[test]
 fn programs_of_another_c_library_have_this_malloc_too() {
     if is_emulated() {

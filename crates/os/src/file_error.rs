@@ -82,7 +82,8 @@ impl fmt::Display for FileError {
             FileError::NoSpace => "the file system is full, or the user's quota is used up",
             FileError::TooLong => "longer than the limit on file sizes allows (`ulimit -f`, or the file system's own)",
             FileError::NoMemory => {
-                "the system is short of memory or address space, or a limit of the process on them is reached (`ulimit -v`)"
+                "the system is short of memory or address space, or a limit of the process on them is reached \
+                 (`ulimit -v`)"
             }
             FileError::NoDescriptors => {
                 "the system is short of file descriptors, or the process's limit on them is reached (`ulimit -n`)"

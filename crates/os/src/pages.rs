@@ -190,8 +190,8 @@ pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
     Some(found)
 }
 
-/// As [`resident`]; `None` where a filter of system calls is in force, as in containers and sandboxed services: those of
-/// services do not expect the question, and some kill for it.
+/// As [`resident`]; `None` where a filter of system calls is in force, as in containers and sandboxed services: those
+/// of services do not expect the question, and some kill for it.
 #[must_use]
 pub fn resident_unless_filtered(start: NonNull<u8>, length: usize) -> Option<usize> {
     let is_filtered = errno_kept(|| {
@@ -204,8 +204,8 @@ pub fn resident_unless_filtered(start: NonNull<u8>, length: usize) -> Option<usi
 }
 
 /// Whether a page was written to since it was mapped or purged, as far as a few of its words show that: `false` if they
-/// are 0, or cannot be read. Takes some 150 ns for each word until one is not 0. Unlike [`resident`], it needs no system
-/// call that sandboxes do not expect.
+/// are 0, or cannot be read. Takes some 150 ns for each word until one is not 0. Unlike [`resident`], it needs no
+/// system call that sandboxes do not expect.
 #[must_use]
 pub fn page_seems_written(page: NonNull<u8>) -> bool {
     /// Number of words, at different distances from the beginnings of blocks.
@@ -214,8 +214,8 @@ pub fn page_seems_written(page: NonNull<u8>) -> bool {
     (0..WORDS).any(|word| is_nonzero(page.as_ptr().wrapping_add(word * (page_size() / WORDS) + word * 8)))
 }
 
-/// Whether the 32 bits at `at`, a multiple of 4, are not 0; `false` where they cannot be read. The system reads them, so
-/// that a guard page is no fault.
+/// Whether the 32 bits at `at`, a multiple of 4, are not 0; `false` where they cannot be read. The system reads them,
+/// so that a guard page is no fault.
 fn is_nonzero(at: *mut u8) -> bool {
     let operation = libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG;
     let (wake, requeue, expected) = (0, 0, 0);

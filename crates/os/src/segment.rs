@@ -105,8 +105,8 @@ impl SegmentFile {
     /// Returns the file's attributes.
     ///
     /// # Errors
-    /// [`FileError::Replaced`] when the descriptor is closed, or not that of the file any more; other errors of the system, for
-    /// instance an I/O error of a remote file system.
+    /// [`FileError::Replaced`] when the descriptor is closed, or not that of the file any more; other errors of the
+    /// system, for instance an I/O error of a remote file system.
     pub fn status(&self) -> Result<FileStatus, FileError> {
         let found = self.system_status()?;
         Ok(FileStatus {

@@ -75,7 +75,8 @@ pub enum Error {
         /// Where in the segment, in bytes from its start.
         offset: u64,
     },
-    /// The segment was made in another namespace of process numbers, and this process cannot announce itself to its users.
+    /// The segment was made in another namespace of process numbers, and this process cannot announce itself to its
+    /// users.
     OtherNamespace {
         /// The segment's place.
         place: Place,
@@ -105,8 +106,8 @@ pub enum Error {
         /// Why it is unknown.
         why: &'static str,
     },
-    /// The segment was in the middle of a change whenever it was looked at, and its file may not be written to, so that its
-    /// lock cannot be taken.
+    /// The segment was in the middle of a change whenever it was looked at, and its file may not be written to, so that
+    /// its lock cannot be taken.
     Restless {
         /// The segment's place.
         place: Place,

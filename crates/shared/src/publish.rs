@@ -99,8 +99,8 @@ impl SharedHeap {
     /// Contents are copied under the heap's lock.
     ///
     /// # Errors
-    /// [`Error::NotAWord`], also for a word in the block itself; [`Error::NotABlock`] or [`Error::AlreadyFree`] when `word`
-    /// contains no block's offset; and as [`SharedHeap::allocate_into`]. Nothing has changed then.
+    /// [`Error::NotAWord`], also for a word in the block itself; [`Error::NotABlock`] or [`Error::AlreadyFree`] when
+    /// `word` contains no block's offset; and as [`SharedHeap::allocate_into`]. Nothing has changed then.
     pub fn resize_into(&self, word: Link, bytes: usize) -> Result<Offset, Error> {
         self.publish_by(|publisher| publisher.resize_into(word, bytes))
     }
@@ -333,8 +333,8 @@ impl Section<'_> {
         Ok(self.offset_at(place))
     }
 
-    /// Allocates a block of the engine. Its undoing stays on record until a publication commits: a new block that no word
-    /// shows is given back.
+    /// Allocates a block of the engine. Its undoing stays on record until a publication commits: a new block that no
+    /// word shows is given back.
     fn place_unlinked(&mut self, bytes: usize) -> Result<Offset, Error> {
         let (mapping, record, slot) = (self.mapping(), self.record(), self.view().slot);
         let place = self.place_with(bytes, 1, |change| record.write(change.undone()))?;

@@ -24,8 +24,9 @@ use crate::slabs;
 
 /// A segment as it is at one moment.
 ///
-/// Everything but the data is copied, under the lock, and the copy is examined; nothing in the segment is changed, whatever its
-/// condition, and nobody is attached. Of one in which somebody died, what is told is what the next to use it will find.
+/// Everything but the data is copied, under the lock, and the copy is examined; nothing in the segment is changed,
+/// whatever its condition, and nobody is attached. Of one in which somebody died, what is told is what the next to use
+/// it will find.
 ///
 /// ```
 /// use heapwright_shared::{Condition, Place, Settings, SharedHeap, Snapshot};
@@ -86,8 +87,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks at the segment at `place`, which belongs to the effective user or the superuser. If its file may be read but
-    /// not written to, it is copied without its lock, until nothing changes meanwhile.
+    /// Looks at the segment at `place`, which belongs to the effective user or the superuser. If its file may be read
+    /// but not written to, it is copied without its lock, until nothing changes meanwhile.
     ///
     /// Time and memory: proportional to the heap's metadata.
     ///
@@ -138,7 +139,8 @@ impl Snapshot {
         Ok(Self::of(place, status, &copied?, taken))
     }
 
-    /// Reads a segment whose lock cannot be taken because its file may not be written to: until nothing changes meanwhile.
+    /// Reads a segment whose lock cannot be taken because its file may not be written to: until nothing changes
+    /// meanwhile.
     fn read_only(place: &Place, access: &Access) -> Result<Snapshot, Error> {
         let (observer, begun) = (Observer::open_with(place, access)?, Instant::now());
         loop {

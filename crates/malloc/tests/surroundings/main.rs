@@ -45,7 +45,8 @@ tests! {
     huge_pages_always
     without_populate populate_is_tried_a_few_times without_guard guard_is_tried_a_few_times mappings_are_left
     advice_without_effect guards_without_effect hints_are_not_followed
-    without_collapse without_mremap without_getrandom without_membarrier without_rseq without_prctl madvise_refused process_madvise_refused
+    without_collapse without_mremap without_getrandom without_membarrier without_rseq without_prctl madvise_refused
+    process_madvise_refused
     sandbox_of_a_service figures_in_a_sandbox
     without_proc read_only_sys closed_streams without_environment
     threads_in_a_row threads_at_once first_thread_leaves small_stacks little_stack_left alternate_stack

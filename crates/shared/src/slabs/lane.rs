@@ -1,4 +1,5 @@
-//! What a process keeps of the slabs that it owns: hints by which it finds free blocks, of which nothing is lost with it.
+//! What a process keeps of the slabs that it owns: hints by which it finds free blocks, of which nothing is lost with
+//! it.
 
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
@@ -300,8 +301,8 @@ impl OwnedClass {
         }
     }
 
-    /// Finds a word of a slab with free blocks: in the current slab, in those in which blocks were freed, and in some of
-    /// the others.
+    /// Finds a word of a slab with free blocks: in the current slab, in those in which blocks were freed, and in some
+    /// of the others.
     #[cold]
     #[inline(never)]
     pub(crate) fn find_room(&mut self, sections: &Sections, slot: u8) -> bool {
@@ -374,8 +375,8 @@ mod tests {
     use crate::settings::{Settings, SmallBlocks};
     use crate::slabs::redo;
 
-    /// When a process forked, another thread of it may have been in the middle of a change to the lists. Its child is not
-    /// attached.
+    /// When a process forked, another thread of it may have been in the middle of a change to the lists. Its child is
+    /// not attached.
     #[test]
     fn an_unused_handle_of_a_child_is_dropped_whatever_its_parents_lists_are() {
         let place = Place::new(format!("heapwright-test-unused-{}", std::process::id())).unwrap();

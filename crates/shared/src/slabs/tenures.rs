@@ -157,8 +157,8 @@ impl Section<'_> {
         Ok(true)
     }
 
-    /// Adopts slabs of those who left, and makes free in all slabs what others freed, unless that was found to be of no use
-    /// and nothing has happened since. Returns whether there was any.
+    /// Adopts slabs of those who left, and makes free in all slabs what others freed, unless that was found to be of no
+    /// use and nothing has happened since. Returns whether there was any.
     pub(crate) fn search_slabs(&mut self, owned: &mut Owned) -> Result<bool, Error> {
         if self.is_fruitless(owned) {
             return Ok(false);

@@ -20,8 +20,8 @@ const USED_PART: usize = 8;
 /// The most bytes that are retained because of refaults.
 const MOST_REFAULTED: usize = 256 << 20;
 
-/// The part of the heap that lies behind the last block, at least, when that is unmapped, and the least number of bytes:
-/// it may have to be mapped again.
+/// The part of the heap that lies behind the last block, at least, when that is unmapped, and the least number of
+/// bytes: it may have to be mapped again.
 const RETRACTED_PART: usize = 4;
 const LEAST_RETRACTED: usize = 4 << 20;
 
@@ -31,8 +31,9 @@ const REFAULT_FACTOR: usize = 4;
 /// The bytes that are purged at a time, behind the arena's lock.
 pub(super) const PART: usize = 2 << 20;
 
-/// The amount to retain, adapted to refaults: pages that are requested soon after they were purged were purged too early,
-/// and for as long more is retained. What is requested later costs a page fault each time, and is in no page meanwhile.
+/// The amount to retain, adapted to refaults: pages that are requested soon after they were purged were purged too
+/// early, and for as long more is retained. What is requested later costs a page fault each time, and is in no page
+/// meanwhile.
 #[derive(Default)]
 pub(super) struct Retention {
     /// Bytes purged, at the last observation.
