@@ -30,7 +30,7 @@ const LONGEST_PLACED: usize = 32 << 20;
 const MOST_ALIGNED: usize = 1 << 20;
 
 /// A block that is longer than this and has to be moved to grow gets a mapping of its own.
-const LONGEST_COPIED: usize = 1 << 20;
+const LONGEST_COPIED: usize = 512 << 10;
 
 /// A mapping that is resized to less than this becomes a placed block.
 const SHORTEST_MAPPED: usize = 128 << 10;
