@@ -44,8 +44,9 @@ pub(super) struct Retention {
     /// Bytes to retain because of refaults, and the time of the last refault.
     refaulted: usize,
     refaulted_at: u64,
-    /// Bytes placed since holes were looked at, and when that was.
-    placed: usize,
+    /// The most and the least bytes in use since holes were looked at, and when that was.
+    most_used: usize,
+    least_used: usize,
     looked_at: u64,
     /// Bytes of holes that were not used since, to be purged.
     unused: usize,
@@ -57,7 +58,7 @@ impl Retention {
 
     /// Observes that `bytes` of pages have been placed.
     pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
-        self.placed = self.placed.saturating_add(bytes);
+        self.most_used = self.most_used.max(used(pages));
         let again = bytes.min(self.purged);
         if again == 0 {
             return;
@@ -75,6 +76,7 @@ impl Retention {
 
     /// Observes that pages have been freed, of which some may have been purged.
     pub(super) fn observe_free(&mut self, pages: &mut GrowingHeap<FirstFit>) {
+        self.least_used = self.least_used.min(used(pages));
         if self.refaulted != 0 && coarse_nanoseconds() - self.refaulted_at > Retention::SOON {
             self.refaulted = 0;
         }
@@ -86,10 +88,11 @@ impl Retention {
     pub(super) fn decay(&mut self, now: u64, period: u64, pages: &mut GrowingHeap<FirstFit>) -> bool {
         if now.saturating_sub(self.looked_at) >= period {
             self.looked_at = now;
-            let placed = core::mem::take(&mut self.placed);
-            let pending = pages.pending();
-            // A program that places as much as it has in holes uses these.
-            self.unused = if pending > placed.max(FEWEST) { pending } else { 0 };
+            let needed = self.most_used.saturating_sub(self.least_used);
+            (self.most_used, self.least_used) = (used(pages), used(pages));
+            // What was in use at one time and free at another is needed again.
+            let unused = pages.pending().saturating_sub(needed);
+            self.unused = if unused > FEWEST { unused } else { 0 };
         }
         if self.unused == 0 {
             return false;
@@ -104,8 +107,7 @@ impl Retention {
     /// Purges a part of the holes after a thread has ended, if they are more than what is in use, also what is retained
     /// because of refaults: the thread's work was done in what is free now. Returns whether it did.
     pub(super) fn purge_after_thread(&mut self, pages: &mut GrowingHeap<FirstFit>) -> bool {
-        let used = pages.counters().map_or(0, |counters| counters.live as usize);
-        if pages.pending() <= used.max(LEAST) {
+        if pages.pending() <= used(pages).max(LEAST) {
             return false;
         }
         pages.trim_some(PART);
@@ -131,8 +133,12 @@ impl Retention {
         if scarcity::purges_at_once() {
             return pages.set_keep(FEWEST);
         }
-        let used = pages.counters().map_or(0, |counters| counters.live as usize);
-        let part = (pages.top() / HEAP_PART).min(used / USED_PART);
+        let part = (pages.top() / HEAP_PART).min(used(pages) / USED_PART);
         pages.set_keep(part.max(LEAST + self.refaulted));
     }
+}
+
+/// Returns the bytes in use.
+fn used(pages: &GrowingHeap<FirstFit>) -> usize {
+    pages.counters().map_or(0, |counters| counters.live as usize)
 }
