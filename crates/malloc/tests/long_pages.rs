@@ -9,13 +9,16 @@ use std::process::Command;
 use heapwright_testkit::library::setting;
 use support::{code, compile, complaints, library};
 
+/// A program that has the shim's `mincore`. It is linked in: with long pages the emulated loader cannot preload two
+/// libraries.
 fn exercise(page: &str, heap: &str) {
+    const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/shim.c");
     let Some(runner) = setting("HEAPWRIGHT_TEST_RUNNER") else {
         // Not by a macro: the test harness hides what they print.
         let _ = writeln!(std::io::stderr(), "long pages skipped: no emulator (.ci/aarch64 runs it)");
         return;
     };
-    let program = compile("exercise.c", &[]);
+    let program = compile("exercise.c", &["-rdynamic", SHIM]);
     let mut command = Command::new("timeout");
     command.args(["-k", "5", "300"]);
     for word in runner.split_whitespace() {
@@ -24,7 +27,7 @@ fn exercise(page: &str, heap: &str) {
             command.args(["-p", page]);
         }
     }
-    command.args(["-E", &format!("LD_PRELOAD={}", library().path().display())]);
+    command.args(["-E", &format!("LD_PRELOAD={}", library().path().display()), "-E", "SHIM=pages"]);
     if !heap.is_empty() {
         command.args(["-E", heap]);
     }

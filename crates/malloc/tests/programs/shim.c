@@ -8,6 +8,8 @@
  *   pretends_guard   the same of MADV_GUARD_INSTALL and MADV_GUARD_REMOVE only
  *   hint       MAP_FIXED_NOREPLACE is not understood, so that the address is a hint (before Linux 4.17); one hint in
  *              three is not followed
+ *   pages      mincore writes one byte per page of the program, as a kernel does whose pages are as long; an emulator
+ *              leaves it to its own kernel, which writes one per page of its own
  *   thp        every private anonymous mapping may have huge pages, as under `always`; the setting itself would change
  *              what all other processes on the machine measure
  */
@@ -60,4 +62,17 @@ int madvise(void *at, size_t length, int advice)
         return -1;
     }
     return (int)syscall(SYS_madvise, at, length, advice);
+}
+
+/* Page by page, into a vector that has room for the emulator's. */
+int mincore(void *at, size_t length, unsigned char *residency)
+{
+    unsigned char own[64];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (!is("pages")) return (int)syscall(SYS_mincore, at, length, residency);
+    for (size_t from = 0; from < length; from += page) {
+        if (syscall(SYS_mincore, (char *)at + from, page, own) != 0) return -1;
+        residency[from / page] = own[0] & 1;
+    }
+    return 0;
 }
