@@ -480,7 +480,7 @@ pub(crate) fn retried<N: Default + PartialOrd>(mut call: impl FnMut() -> N) -> R
 /// Closes a descriptor. The thread is not cancelled meanwhile.
 ///
 /// # Safety
-/// The descriptor is the caller's, who does not use it any more.
+/// The descriptor is the caller's, and is not used any more.
 pub(crate) unsafe fn close(descriptor: i32) {
     // SAFETY: the caller's promise.
     uncancelled(|| unsafe { libc::close(descriptor) });

@@ -93,5 +93,5 @@ fn furnish(mapping: &Mapping, seed: u64) -> Result<View, Error> {
     header.live.set_capacity(size);
     let engine = engine::create(mapping, seed)?;
     let slot = processes::enter(mapping, &engine, mapping.identify()?)?;
-    Ok(View { engine, epoch: header.live.begin_epoch(), slot })
+    Ok(View::new(engine, header.live.begin_epoch(), slot))
 }

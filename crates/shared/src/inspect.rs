@@ -89,12 +89,17 @@ impl SharedHeap {
     /// Verifies every invariant of the heap, and that roots point at used blocks. Time: proportional to the heap.
     ///
     /// # Errors
-    /// [`Error::Corrupted`] with the first invariant that does not hold; [`Error::TimedOut`].
+    /// [`Error::Corrupted`] with the first invariant that does not hold; [`Error::TimedOut`]. If it is one of the
+    /// metadata by which blocks are placed, the handle refuses all further operations, which would trust it: repair the
+    /// segment, and open it anew.
     pub fn check(&self) -> Result<(), Error> {
         let mut section = self.enter()?;
         let base = section.mapping().layout.data;
-        section.engine().check().map_err(|violation| Error::violated(violation, base))?;
-        slabs::check(section.mapping(), section.engine())?;
+        let placement = section.engine().check().map_err(|violation| Error::violated(violation, base));
+        if let Err(found) = placement.and_then(|()| slabs::check(section.mapping(), section.engine())) {
+            section.view().refuse(&found);
+            return Err(found);
+        }
         processes::check_counts(section.mapping(), section.engine())?;
         section.check_roots()
     }

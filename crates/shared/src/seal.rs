@@ -20,7 +20,7 @@ use crate::sections::Sections;
 /// How much is read at a time, in bytes.
 const STEP: usize = 1 << 16;
 
-/// Sets the seal, under the lock, when nobody else is attached. The program may have closed the file's descriptor.
+/// Sets the seal, under the lock, when no other process is attached. The program may have closed the file's descriptor.
 pub(crate) fn set(mapping: &Mapping) -> Result<(), Error> {
     let file = mapping.segment.file();
     let checksum = match file.status() {

@@ -25,8 +25,8 @@ use crate::slabs;
 /// A segment as it is at one moment.
 ///
 /// Everything but the data is copied, under the lock, and the copy is examined; nothing in the segment is changed,
-/// whatever its condition, and nobody is attached. Of one in which somebody died, what is told is what the next to use
-/// it will find.
+/// whatever its condition, and no process is attached. Of one in which a process died, what is told is what the next to
+/// use it will find.
 ///
 /// ```
 /// use heapwright_shared::{Condition, Place, Settings, SharedHeap, Snapshot};

@@ -16,6 +16,8 @@ pub(crate) struct View {
     pub(crate) epoch: u64,
     /// The number of the handle's slot in the process table: the owner of what it allocates.
     pub(crate) slot: u8,
+    /// What a check through the handle found damaged: nothing is done to the heap on the strength of such bytes.
+    damage: Option<(&'static str, u64)>,
 }
 
 impl View {
@@ -51,12 +53,29 @@ impl View {
         };
         header.break_seal();
         let slot = processes::enter(mapping, &engine, me)?;
-        Ok(View { engine, epoch: header.live.epoch(), slot })
+        Ok(View::new(engine, header.live.epoch(), slot))
+    }
+
+    pub(crate) fn new(engine: Placer, epoch: u64, slot: u8) -> View {
+        View { engine, epoch, slot, damage: None }
+    }
+
+    /// Has the handle refuse every further operation for the damage that a check found.
+    #[cold]
+    pub(crate) fn refuse(&mut self, found: &Error) {
+        /// No segment's: the next operation refreshes the view.
+        const NEVER: u64 = u64::MAX;
+        if let &Error::Corrupted { what, offset } = found {
+            (self.damage, self.epoch) = (Some((what, offset)), NEVER);
+        }
     }
 
     /// Looks anew at the heap's metadata, which was laid out anew.
     #[cold]
     pub(crate) fn refresh(&mut self, mapping: &Mapping) -> Result<(), Error> {
+        if let Some((what, offset)) = self.damage {
+            return Err(Error::Corrupted { what, offset });
+        }
         refuse_broken(mapping)?;
         self.engine = engine::attach(mapping)?;
         self.epoch = mapping.header().live.epoch();

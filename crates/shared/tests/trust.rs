@@ -106,7 +106,7 @@ fn files_of_other_kinds() {
     assert!(matches!(SharedHeap::open(&Place::new("/dev/null").unwrap()), Err(Error::NotASegment { .. })));
 }
 
-/// What nobody can read may be anything.
+/// What cannot be read may be anything.
 #[test]
 fn a_file_that_cannot_be_read_is_not_removed() {
     let spot = Spot::new("unreadable");
@@ -240,6 +240,27 @@ fn every_byte_of_a_segment_at_rest_is_protected() {
 }
 
 /// Random garbage in what lies below the data of an unsealed segment, which nobody uses: no crash, whatever comes of it.
+#[test]
+fn a_handle_does_nothing_to_what_it_has_found_damaged() {
+    for policy in PolicyKind::ALL {
+        let spot = Spot::new("found");
+        let heap = SharedHeap::create(&spot, &Settings { policy, size: 64 << 10, ..Settings::default() }).unwrap();
+        let block = heap.allocate(100).unwrap();
+        let blocks_begin = heap.blocks().unwrap()[0].offset.get();
+        heap.check().unwrap();
+        // The last of the tables in front of the blocks is the metadata by which they are placed.
+        let file = fs::OpenOptions::new().write(true).open(spot.path()).unwrap();
+        file.write_all_at(&[0xA5; 256], blocks_begin - 256).unwrap();
+        file.write_all_at(&[0xA5; 256], blocks_begin - blocks_begin / 8).unwrap();
+        let found = heap.check().unwrap_err();
+        assert!(matches!(found, Error::Corrupted { .. }), "{policy:?}: {found}");
+        assert_eq!(heap.allocate(100).unwrap_err(), found, "{policy:?}");
+        assert_eq!(heap.deallocate(block).unwrap_err(), found, "{policy:?}");
+        assert_eq!(heap.check().unwrap_err(), found, "{policy:?}");
+        assert_eq!(heap.close().unwrap_err(), found, "{policy:?}");
+    }
+}
+
 #[test]
 fn garbage_does_no_harm() {
     let mut roll = 0x9e37_79b9_7f4a_7c15_u64;

@@ -221,10 +221,12 @@ fn read(place: &Place, rest: Rest) -> bool {
     !(sound_at_rest && sound)
 }
 
-/// Reads everything, and changes what a check finds sound: a change trusts the bytes. Returns whether nothing complained.
 fn use_all(heap: &SharedHeap) -> bool {
     let listed = heap.blocks().is_ok() && heap.holes().is_ok() && heap.roots().is_ok() && heap.processes().is_ok();
-    listed && heap.check().is_ok() && allocate_and_free(heap) && heap.reclaim_dead().is_ok() && heap.check().is_ok()
+    let checked = heap.check().is_ok();
+    let used = allocate_and_free(heap);
+    let reclaimed = heap.reclaim_dead().is_ok() && heap.check().is_ok();
+    listed && checked && used && reclaimed
 }
 
 fn allocate_and_free(heap: &SharedHeap) -> bool {

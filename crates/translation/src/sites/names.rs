@@ -109,7 +109,7 @@ struct Known {
 }
 
 impl Known {
-    /// So many files stay open: to read the debug information of one takes longer than to find a name in it.
+    /// The most files that stay open: reading the debug information of one takes longer than finding a name in it.
     const OPEN: usize = 8;
 
     fn names(&mut self, places: &[Place]) -> Vec<Option<String>> {
