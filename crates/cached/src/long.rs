@@ -80,6 +80,11 @@ fn place(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {
     if let Some((block, length)) = take_cached(layout, heap) {
         return Ok(Placed { block, length, dirty: length });
     }
+    if let Some(mut heap) = heap
+        && ARENA.is_locked()
+    {
+        heap.long_cache().widen();
+    }
     place_in_arena(layout).or_else(|OutOfMemory| map_apart(layout))
 }
 

@@ -109,6 +109,12 @@ impl<T> Lock<T> {
         self.word.0.as_ptr()
     }
 
+    /// Returns whether a thread holds the lock at this moment, without waiting for it.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.word.0.load(Ordering::Relaxed) != FREE
+    }
+
     /// Waits until the lock is free and takes it.
     ///
     /// A thread that holds the lock for a fork gets it at once, and keeps it for the fork when the guard is dropped:

@@ -285,6 +285,11 @@ impl Arena {
         self.is_ready().then(|| ArenaGuard::new(STATE.lock()))
     }
 
+    /// Returns whether a thread holds the arena's lock at this moment.
+    pub fn is_locked(&self) -> bool {
+        STATE.is_held()
+    }
+
     /// Locks the arena for a fork.
     pub fn hold(&self, pass: ForkPass<'_>) {
         STATE.hold_for_fork(pass);

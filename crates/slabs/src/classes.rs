@@ -8,9 +8,9 @@ pub const GRAIN: usize = 16;
 /// The longest request of the classes that are 16 bytes apart.
 const FINE: usize = 1024;
 
-/// The longest request of the small classes, whose free blocks hold their links: less than a KiB, so that no two longer
-/// blocks begin in the same KiB.
-pub(crate) const SMALL: usize = FINE - GRAIN;
+/// The longest request of the small classes, whose free blocks hold their links. No two longer blocks begin in the same
+/// KiB.
+pub(crate) const SMALL: usize = FINE;
 
 /// The longest request that has a class.
 pub const LARGEST: usize = 32 << 10;
@@ -29,20 +29,18 @@ const LOG2_STEPS: u32 = 3;
 /// The number of small classes; they are the first.
 pub(crate) const SMALL_CLASSES: usize = SMALL / GRAIN + 1;
 
-const FINE_CLASSES: usize = FINE / GRAIN + 1;
-
 /// The number of classes. Class 0 is for requests of no bytes and holds blocks of 16, as class 1 does.
-pub const CLASSES: usize = FINE_CLASSES + ((LARGEST.ilog2() - FINE.ilog2()) << LOG2_STEPS) as usize;
+pub const CLASSES: usize = SMALL_CLASSES + ((LARGEST.ilog2() - FINE.ilog2()) << LOG2_STEPS) as usize;
 
 /// The length of each class's blocks in bytes.
 const SIZES: [u16; CLASSES] = {
     let mut sizes = [GRAIN as u16; CLASSES];
     let mut class = 1;
     while class < CLASSES {
-        sizes[class] = if class < FINE_CLASSES {
+        sizes[class] = if class < SMALL_CLASSES {
             (class * GRAIN) as u16
         } else {
-            let step = class - FINE_CLASSES;
+            let step = class - SMALL_CLASSES;
             let base = FINE << (step >> LOG2_STEPS);
             (base + (base >> LOG2_STEPS) * ((step & ((1 << LOG2_STEPS) - 1)) + 1)) as u16
         };
@@ -78,7 +76,7 @@ pub const fn class_of(size: usize) -> usize {
     let last = size - 1;
     let doubling = last.ilog2();
     let step = (last >> (doubling - LOG2_STEPS)) & ((1 << LOG2_STEPS) - 1);
-    FINE_CLASSES + ((doubling - FINE.ilog2()) << LOG2_STEPS) as usize + step
+    SMALL_CLASSES + ((doubling - FINE.ilog2()) << LOG2_STEPS) as usize + step
 }
 
 /// Returns the class that serves the first requests of a class: among the small ones, every fourth serves the three

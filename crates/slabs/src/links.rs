@@ -43,7 +43,7 @@ pub struct SideTable(*mut u8);
 
 impl SideTable {
     /// The bytes of pages per link: no two blocks longer than [`SMALL`] begin in the same ones.
-    const STEP: usize = SMALL + GRAIN;
+    const STEP: usize = SMALL;
 
     /// No table.
     pub(crate) const NOWHERE: SideTable = SideTable(null_mut());

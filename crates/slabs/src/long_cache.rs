@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::classes::PAGE;
 use crate::scarcity;
 
 /// The bytes that the caches of all threads may hold together: many threads that sleep keep no more.
@@ -14,35 +15,65 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
 /// A few freed blocks of the page heap, the oldest first.
 ///
+/// A cache that does not suffice makes its thread take the arena's lock. Where other threads hold it at that time, the
+/// cache becomes larger ([`LongCache::widen`]), and smaller again when that ends.
+///
 /// Invariants: the first `count` places hold blocks, and `bytes` is the sum of their lengths, at most `room`, which is
-/// at most [`LongCache::MOST`].
+/// at most [`LongCache::MOST_CONTENDED`].
 pub struct LongCache {
-    lengths: [u32; LongCache::PLACES],
-    addresses: [usize; LongCache::PLACES],
+    blocks: [Cached; LongCache::PLACES],
     count: u32,
     bytes: u32,
     /// The bytes that this cache has reserved of the budget of all.
     room: u32,
+    /// The most bytes that are added to: from [`LongCache::MOST`] to [`LongCache::MOST_CONTENDED`].
+    most: u32,
+    /// Whether the cache became larger since [`LongCache::take_unused`] was called.
+    is_contended: bool,
     /// Whether a block was taken since [`LongCache::take_unused`] was called.
     is_used: bool,
 }
 
-impl LongCache {
-    const PLACES: usize = 16;
+/// A block in a cache: its address, a multiple of the page, and below it its length in pages.
+#[derive(Clone, Copy)]
+struct Cached(usize);
 
-    /// The most bytes in the cache.
+impl Cached {
+    fn new(address: usize, length: usize) -> Cached {
+        Cached(address | length / PAGE)
+    }
+
+    fn address(self) -> usize {
+        self.0 & !(PAGE - 1)
+    }
+
+    fn length(self) -> usize {
+        self.0 % PAGE * PAGE
+    }
+}
+
+const _: () = assert!(LongCache::LONGEST / PAGE < PAGE);
+
+impl LongCache {
+    const PLACES: usize = 32;
+
+    /// The most bytes in the cache of a thread that does not wait for others.
     const MOST: usize = 1 << 20;
+
+    /// The most bytes in any cache.
+    const MOST_CONTENDED: usize = 4 << 20;
 
     /// The length of the longest block in a cache.
     pub const LONGEST: usize = LongCache::MOST / 2;
 
     /// The empty cache.
     pub(crate) const EMPTY: LongCache = LongCache {
-        lengths: [0; LongCache::PLACES],
-        addresses: [0; LongCache::PLACES],
+        blocks: [Cached(0); LongCache::PLACES],
         count: 0,
         bytes: 0,
         room: 0,
+        most: LongCache::MOST as u32,
+        is_contended: false,
         is_used: false,
     };
 
@@ -55,17 +86,17 @@ impl LongCache {
         if layout.size() > LongCache::LONGEST {
             return None;
         }
-        let (size, most) = (layout.size() as u32, (layout.size() + layout.size() / 2) as u32);
-        let aligned = layout.align() - 1;
-        let place = (0..self.count as usize)
-            .rev()
-            .find(|&place| (size..=most).contains(&self.lengths[place]) && self.addresses[place] & aligned == 0)?;
-        let (address, length) = self.remove(place);
+        let most = layout.size() + layout.size() / 2;
+        let suits = |block: &Cached| {
+            (layout.size()..=most).contains(&block.length()) && block.address().is_multiple_of(layout.align())
+        };
+        let place = self.blocks[..self.count as usize].iter().rposition(suits)?;
+        let taken = self.remove(place);
         self.is_used = true;
-        Some((block_at(address)?, length))
+        Some((block_at(taken.address())?, taken.length()))
     }
 
-    /// Adds a block of at most [`LongCache::LONGEST`] bytes; returns the oldest blocks if there is no room for them any
+    /// Adds a block of at most [`LongCache::LONGEST`] bytes, a multiple of the page; returns the oldest blocks if there is no room for them any
     /// more, or the block itself.
     pub fn add(&mut self, block: NonNull<u8>, length: usize) -> Evicted {
         let mut evicted = Evicted::EMPTY;
@@ -73,10 +104,9 @@ impl LongCache {
             if self.count == 0 {
                 return Evicted::one(block);
             }
-            evicted.add(self.remove(0).0);
+            evicted.add(self.remove(0).address());
         }
-        let place = self.count as usize;
-        (self.addresses[place], self.lengths[place]) = (block.as_ptr().expose_provenance(), length as u32);
+        self.blocks[self.count as usize] = Cached::new(block.as_ptr().expose_provenance(), length);
         self.count += 1;
         self.bytes += length as u32;
         evicted
@@ -88,13 +118,13 @@ impl LongCache {
             return false;
         }
         let wanted = self.bytes as usize + length;
+        if wanted > self.most as usize {
+            return false;
+        }
         if wanted <= self.room as usize {
             return true;
         }
         let more = (wanted - self.room as usize).next_multiple_of(Self::STEP);
-        if self.room as usize + more > Self::MOST {
-            return false;
-        }
         if RESERVED.fetch_add(more, Ordering::Relaxed) + more > BUDGET {
             RESERVED.fetch_sub(more, Ordering::Relaxed);
             return false;
@@ -107,15 +137,33 @@ impl LongCache {
     pub fn take_all(&mut self) -> Evicted {
         let mut evicted = Evicted::EMPTY;
         while self.count != 0 {
-            evicted.add(self.remove(0).0);
+            evicted.add(self.remove(0).address());
         }
         RESERVED.fetch_sub(core::mem::take(&mut self.room) as usize, Ordering::Relaxed);
+        self.most = LongCache::MOST as u32;
         evicted
     }
 
-    /// Takes all blocks if none was taken since the last call.
+    /// Makes the cache larger, because its thread takes a lock that another holds.
+    pub fn widen(&mut self) {
+        self.most = (self.most + LongCache::LONGEST as u32).min(LongCache::MOST_CONTENDED as u32);
+        self.is_contended = true;
+    }
+
+    /// Takes all blocks if none was taken since the last call, and those for which there is no room any more if no
+    /// other thread was met.
     pub fn take_unused(&mut self) -> Evicted {
-        if core::mem::take(&mut self.is_used) { Evicted::EMPTY } else { self.take_all() }
+        if !core::mem::take(&mut self.is_contended) {
+            self.most = LongCache::MOST as u32;
+        }
+        if !core::mem::take(&mut self.is_used) {
+            return self.take_all();
+        }
+        let mut evicted = Evicted::EMPTY;
+        while self.bytes > self.most {
+            evicted.add(self.remove(0).address());
+        }
+        evicted
     }
 
     /// Returns the number of blocks, and their bytes.
@@ -123,13 +171,12 @@ impl LongCache {
         (self.count as usize, self.bytes as usize)
     }
 
-    /// Removes the block at a place, and returns its address and its length.
-    fn remove(&mut self, place: usize) -> (usize, usize) {
-        let removed = (self.addresses[place], self.lengths[place] as usize);
+    /// Removes the block at a place, and returns it.
+    fn remove(&mut self, place: usize) -> Cached {
+        let removed = self.blocks[place];
+        self.blocks.copy_within(place + 1..self.count as usize, place);
         self.count -= 1;
-        self.addresses.copy_within(place + 1.., place);
-        self.lengths.copy_within(place + 1.., place);
-        self.bytes -= removed.1 as u32;
+        self.bytes -= removed.length() as u32;
         removed
     }
 }
@@ -213,7 +260,7 @@ mod tests {
         let mut cache = LongCache::EMPTY;
         let mut gone: Vec<_> =
             (1..=40).flat_map(|number| cache.add(block(number), 36 << 10).each().collect::<Vec<_>>()).collect();
-        assert_eq!((gone.len(), cache.figures()), (24, (16, 16 * (36 << 10))));
+        assert_eq!((gone.len(), cache.figures()), (40 - 28, (28, 28 * (36 << 10))));
         gone.extend(cache.add(block(41), LongCache::LONGEST).each());
         gone.extend(cache.add(block(42), LongCache::LONGEST).each());
         assert!(cache.figures().1 <= LongCache::MOST);
@@ -221,6 +268,31 @@ mod tests {
         assert_eq!(cache.figures(), (0, 0));
         gone.sort();
         assert_eq!(gone, (1..=42).map(block).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_cache_is_larger_while_its_thread_meets_others() {
+        let _turn = one_at_a_time();
+        let mut cache = LongCache::EMPTY;
+        let fill = |cache: &mut LongCache| (1..=20).for_each(|number| drop(cache.add(block(number), 256 << 10)));
+        fill(&mut cache);
+        assert_eq!(cache.figures().1, LongCache::MOST);
+        for _ in 0..10 {
+            cache.widen();
+        }
+        fill(&mut cache);
+        assert_eq!(cache.figures().1, LongCache::MOST_CONTENDED);
+        assert!(cache.take(of(200 << 10, 16)).is_some());
+        assert!(cache.take_unused().is_empty());
+        assert!(cache.take(of(200 << 10, 16)).is_some());
+        let gone = cache.take_unused().each().count() * (256 << 10);
+        assert_eq!(cache.figures().1, LongCache::MOST);
+        assert_eq!(gone, LongCache::MOST_CONTENDED - LongCache::MOST - 2 * (256 << 10));
+        cache.take_all();
+        (0..10).for_each(|_| cache.widen());
+        (1..=40).for_each(|number| drop(cache.add(block(number), 36 << 10)));
+        assert_eq!(cache.figures().0, LongCache::PLACES);
+        cache.take_all();
     }
 
     #[test]

@@ -127,6 +127,10 @@ impl<T> Lock<T> {
         Lock { is_held: Mutex::new(false), freed: Condvar::new(), value: core::cell::UnsafeCell::new(value) }
     }
 
+    pub fn is_held(&self) -> bool {
+        *self.is_held.lock().unwrap()
+    }
+
     pub fn lock(&self) -> Locked<'_, T> {
         self.hold();
         Locked(self)
