@@ -40,7 +40,7 @@ struct Cached(usize);
 
 impl Cached {
     fn new(address: usize, length: usize) -> Cached {
-        Cached(address | length / PAGE)
+        Cached(address | (length / PAGE))
     }
 
     fn address(self) -> usize {
@@ -274,13 +274,13 @@ mod tests {
     fn a_cache_is_larger_while_its_thread_meets_others() {
         let _turn = one_at_a_time();
         let mut cache = LongCache::EMPTY;
-        let fill = |cache: &mut LongCache| (1..=20).for_each(|number| drop(cache.add(block(number), 256 << 10)));
-        fill(&mut cache);
+        let fill = |cache: &mut LongCache| (1..=20).map(|number| cache.add(block(number), 256 << 10)).count();
+        assert_eq!(fill(&mut cache), 20);
         assert_eq!(cache.figures().1, LongCache::MOST);
         for _ in 0..10 {
             cache.widen();
         }
-        fill(&mut cache);
+        assert_eq!(fill(&mut cache), 20);
         assert_eq!(cache.figures().1, LongCache::MOST_CONTENDED);
         assert!(cache.take(of(200 << 10, 16)).is_some());
         assert!(cache.take_unused().is_empty());
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(gone, LongCache::MOST_CONTENDED - LongCache::MOST - 2 * (256 << 10));
         cache.take_all();
         (0..10).for_each(|_| cache.widen());
-        (1..=40).for_each(|number| drop(cache.add(block(number), 36 << 10)));
+        assert_eq!((1..=40).map(|number| cache.add(block(number), 36 << 10)).count(), 40);
         assert_eq!(cache.figures().0, LongCache::PLACES);
         cache.take_all();
     }
