@@ -102,7 +102,8 @@ fn names_that_begin_with_a_dash_are_answered_with_the_way_to_type_them() {
 /// Rows of one name could not be told apart: one of them was left out.
 #[test]
 fn allocators_of_one_name_are_refused() {
-    let all: [&[&str]; 4] = [&["compare", TRACE], &["replay", "--real", TRACE], &["report", TRACE], &["bench", "malloc"]];
+    let all: [&[&str]; 4] =
+        [&["compare", TRACE], &["replay", "--real", TRACE], &["report", TRACE], &["bench", "malloc"]];
     for command in all {
         let both = ["--allocator", "x=./a.so", "--allocator", "y=./a.so", "--allocator", "x=./b.so"];
         let output = heapwright().args(command).args(both).output().unwrap();
