@@ -44,8 +44,10 @@ pub fn replay(comparison: &Comparison) -> String {
 
 fn program(comparison: &Comparison) -> String {
     let Comparison { trace, settings, .. } = comparison;
-    match (settings.typed.program(), &trace.program, &trace.arguments) {
-        (Some(typed), ..) => typed.to_owned(),
+    // Between back-ticks, where commands stand in a text, there can be none.
+    let recorded = trace.command.as_deref().filter(|command| !command.contains('`'));
+    match (settings.typed.program().or(recorded), &trace.program, &trace.arguments) {
+        (Some(whole), ..) => whole.to_owned(),
         (None, None, _) => "PROGRAM".to_owned(),
         (None, Some(program), None) => quoted(program),
         // As recorded, they are not apart, and the program is without its path.
@@ -84,6 +86,19 @@ mod tests {
         let command = "heapwright run --policy best --rules 'my file' --header 8 -- jq ...";
         assert_eq!(under(&best, &comparison).unwrap(), command);
         assert!(confirm(&comparison).unwrap().contains("--confirm --rules 'my file' --header 8 -- jq"));
+    }
+
+    #[test]
+    fn commands_have_what_was_recorded() {
+        let mut comparison = Synthetic::beside([]).build();
+        comparison.trace.program = Some("jq".to_owned());
+        comparison.trace.arguments = Some(".a | .b".to_owned());
+        comparison.trace.command = Some("./jq '.a | .b'".to_owned());
+        assert_eq!(confirm(&comparison).unwrap(), "heapwright compare --confirm -- ./jq '.a | .b'");
+        let cached = under(&Row::new("cached", Kind::Allocator), &comparison).unwrap();
+        assert_eq!(cached, "heapwright run -- ./jq '.a | .b'");
+        comparison.trace.command = Some("./jq 'a`b'".to_owned());
+        assert_eq!(confirm(&comparison).unwrap(), "heapwright compare --confirm -- jq ...");
     }
 
     #[test]

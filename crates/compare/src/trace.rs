@@ -17,8 +17,11 @@ use heapwright_host::names::Shown;
 pub struct Trace {
     /// The program that was recorded.
     pub program: Option<String>,
-    /// Its arguments.
+    /// Its arguments, separated by spaces.
     pub arguments: Option<String>,
+    /// The program and its arguments as a shell reads them. Older recordings have none.
+    #[serde(default)]
+    pub command: Option<String>,
     /// The file's name; what has no name of its own is called what it is.
     pub file: String,
     /// The file's length, in bytes.
@@ -81,6 +84,7 @@ impl Trace {
         trace.damage = reader.damage().map(ToString::to_string);
         trace.program = reader.about().get("program").map(str::to_owned);
         trace.arguments = reader.about().get("arguments").map(str::to_owned);
+        trace.command = reader.about().get("command").map(str::to_owned);
         Ok(trace)
     }
 }

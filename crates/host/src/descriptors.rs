@@ -15,6 +15,24 @@ pub fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN))
 }
 
+/// Makes writes to standard output fail if this process was started without one. Programs that it starts have none
+/// either. To be called before `main`: Rust's runtime opens `/dev/null` in its place, where output is lost without an
+/// error.
+pub fn let_output_without_a_place_fail() {
+    // SAFETY: the calls take numbers only, and a descriptor that is closed here is this function's own.
+    unsafe {
+        if libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) != -1 {
+            return;
+        }
+        // A socket without a peer is the one descriptor whose error says what it is, and that needs no file.
+        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        if socket != -1 && socket != libc::STDOUT_FILENO {
+            libc::dup3(socket, libc::STDOUT_FILENO, libc::O_CLOEXEC);
+            libc::close(socket);
+        }
+    }
+}
+
 /// The limit on descriptors of this process, raised as far as it may be. Dropping it sets the limit as it was. Programs
 /// that are started meanwhile inherit the raised limit.
 pub struct Raised {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
 use crate::destination::cannot;
-use crate::process::end_with_the_reader;
+use crate::process::reason_of_failed_write;
 use crate::temporary::Listed;
 
 /// A file that is written under a temporary name next to its [destination](crate::destination::Destination) until it
@@ -90,8 +90,10 @@ pub(crate) fn folder_of(file: &Path) -> &Path {
 /// Errors name the destination.
 impl Write for Draft {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.as_file_mut().write(bytes).inspect_err(end_with_the_reader);
-        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", cannot(&self.named))))
+        self.as_file_mut().write(bytes).map_err(|error| {
+            let reason = reason_of_failed_write(&error);
+            io::Error::new(error.kind(), format!("{}: {reason}", cannot(&self.named)))
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -98,12 +98,18 @@ pub fn without_ignored_hangup(signals: &[i32]) -> Vec<i32> {
     signals.iter().copied().filter(|&signal| signal != libc::SIGHUP || !is_ignored).collect()
 }
 
-/// Ends this process by SIGPIPE if a write failed because the pipe is closed, as that ends any other program. Its
-/// temporary files are removed. Returns after any other error.
-pub fn end_with_the_reader(error: &io::Error) {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        temporary::remove_all();
-        end_by_signal(libc::SIGPIPE);
+/// Returns why an output cannot be written. If that is a closed pipe, this process ends by SIGPIPE instead, as any other
+/// program does, without its temporary files.
+pub fn reason_of_failed_write(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => {
+            temporary::remove_all();
+            end_by_signal(libc::SIGPIPE);
+            error.to_string()
+        }
+        // As `let_output_without_a_place_fail` has it.
+        io::ErrorKind::NotConnected => "it is closed".to_owned(),
+        _ => error.to_string(),
     }
 }
 

@@ -7,9 +7,11 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 
 use anstream::ColorChoice;
-use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use heapwright_allocators::peers::Peer;
+use heapwright_host::names::Shown;
 use heapwright_show::usage;
 
 /// Choose a memory allocator or placement policy from measurements of your own program.
@@ -110,7 +112,11 @@ pub enum Command {
 /// As clap prints them.
 pub fn parse() -> Result<Cli, clap::Error> {
     let mut command = with_whole_paragraphs(with_negative_numbers(Cli::command()));
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os()).map_err(with_the_reason)?;
+    let mut matches = command
+        .try_get_matches_from_mut(std::env::args_os())
+        .map_err(with_the_reason)
+        .map_err(with_the_way_to_type_names)?;
+    refuse_rows_of_one_name(&matches)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
@@ -125,6 +131,36 @@ fn with_the_reason(error: clap::Error) -> clap::Error {
     let of = |kind| error.get(kind).map(ContextValue::to_string).unwrap_or_default();
     let (value, argument) = (of(ContextKind::InvalidValue), of(ContextKind::InvalidArg));
     usage::error(&format!("invalid value '{value}' for '{argument}': {reason}"))
+}
+
+/// Says of an unexpected argument how names are typed that begin with a dash. What clap suggests, to put it behind `--`,
+/// would make a program of it.
+fn with_the_way_to_type_names(mut error: clap::Error) -> clap::Error {
+    if error.get(ContextKind::Suggested).is_some() && error.kind() == ErrorKind::UnknownArgument {
+        let tip = "a file whose name begins with '-' is typed with './' in front, and a program with '--' in front";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.to_owned().into()]));
+    }
+    error
+}
+
+/// Refuses allocators of one name, whose rows could not be told apart.
+fn refuse_rows_of_one_name(matches: &ArgMatches) -> Result<(), clap::Error> {
+    if let Some((_, of_command)) = matches.subcommand() {
+        refuse_rows_of_one_name(of_command)?;
+    }
+    // Commands without this option have no such values.
+    let given: Vec<&Peer> = matches.try_get_many("allocator").ok().flatten().into_iter().flatten().collect();
+    for (at, peer) in given.iter().enumerate() {
+        if let Some(other) = given[..at].iter().find(|other| other.name == peer.name) {
+            let (other, peer) = (other.typed(), peer.typed());
+            return Err(usage::error(&format!(
+                "--allocator {} and --allocator {} have the same name: give one of them another",
+                other.shown(),
+                peer.shown()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Joins the lines of each paragraph below the examples, so that clap wraps it once.

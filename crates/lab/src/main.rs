@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use heapwright_host::child::{self, Job};
+use heapwright_host::descriptors::let_output_without_a_place_fail;
 use heapwright_host::interruption;
 use heapwright_host::own_memory::OwnMemory;
 use heapwright_host::threads::with_enough_stack;
@@ -37,11 +38,12 @@ static OWN: OwnMemory = OwnMemory::new();
 // SAFETY: the section is a list of functions of this type, by the convention of the System V ABI.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = begin_replay;
+static BEFORE_MAIN: extern "C" fn() = begin;
 
 /// Replays if this process was started for that: the heap under test has had no request before the first of the trace,
 /// as that of the recorded process.
-extern "C" fn begin_replay() {
+extern "C" fn begin() {
+    let_output_without_a_place_fail();
     child::serve_before_main(&heapwright_real::worker::JOB, &OWN);
 }
 

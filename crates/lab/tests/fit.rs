@@ -121,5 +121,27 @@ fn an_impossible_search_is_an_error_with_a_reason() {
     writer.allocate(Kind::Malloc, 1 << 50, 16).unwrap();
     writer.finish().unwrap();
     let output = heapwright().args(["fit", "-p", "first"]).arg(&path).assert().code(1);
-    assert!(String::from_utf8_lossy(&output.get_output().stdout).contains("region of any length"));
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    assert!(text.contains("region of 1.00 TiB, the longest that can be simulated"), "{text}");
+}
+
+/// A figure that is a limit of 64 bits is not printed as if it had been measured.
+#[test]
+fn what_cannot_be_counted_is_said_to_be_so() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("long.hwt");
+    for (sizes, expected) in [
+        (&[1 << 53, 1 << 53][..], "no program needs more than a length above 16 EiB, more than any memory"),
+        (&[u64::MAX, 16], "16 EiB or more live at one time, which is more than can be counted"),
+    ] {
+        let mut writer = Writer::new(File::create(&path).unwrap(), &About::default()).unwrap();
+        for &size in sizes {
+            writer.allocate(Kind::Malloc, size, 16).unwrap();
+        }
+        writer.finish().unwrap();
+        let output = heapwright().args(["fit", "-p", "best"]).arg(&path).assert().code(1);
+        let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        assert!(text.contains(expected) && !text.contains("16.0 EiB"), "{text}");
+        assert!(!text.contains("18,446,744"), "{text}");
+    }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use heapwright_trace::{About, Kind, Writer};
 use tempfile::TempDir;
@@ -84,6 +84,36 @@ fn a_full_disk_is_one_line_and_a_failure() {
         assert_eq!(error.matches("No space left").count(), 1, "{words}: {error}");
         assert!(!error.contains("panicked"), "{words}: {error}");
     }
+}
+
+/// Rust's runtime would open `/dev/null` in its place.
+#[test]
+fn an_output_that_is_closed_is_one_line_and_a_failure() {
+    for words in COMMANDS {
+        let output = without_output(words);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {} {error}", output.status);
+        let said = "heapwright: standard output cannot be written: it is closed";
+        assert_eq!(error.lines().filter(|line| *line == said).count(), 1, "{words}: {error}");
+        assert_eq!(error.matches("cannot be written").count(), 1, "{words}: {error}");
+    }
+    for (words, code) in [("record -o s.hwt -- sort /dev/null", 0), ("run -- true", 0), ("replay none", 1)] {
+        let output = without_output(words);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words}: {} {error}", output.status);
+        assert!(!error.contains("standard output"), "{words}: {error}");
+    }
+    // The program has what it would have without this command.
+    let output = without_output("run -- echo lost");
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What a command does that is started without a standard output.
+fn without_output(words: &str) -> Output {
+    let folder = folder();
+    let heapwright = common::heapwright().get_program().to_owned();
+    let script = format!("exec \"$0\" {words} >&-");
+    Command::new("sh").args(["-c", &script]).arg(heapwright).current_dir(&folder).output().unwrap()
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn a_condition_that_the_whole_trace_fails_is_an_error() {
         (&["--ratio", "50"], "does not hold of the whole trace"),
         (&["--ratio", "0.5"], "more than 1"),
         (&["--command", "true {}"], "does not hold of the whole trace"),
+        (&["--command", "false {}"], "`false {}` fails holds of a trace without events, too"),
         (&["--command", "false"], "must have {}"),
         (&["--command", "no-such-command {}"], "cannot be run"),
         (&[], "--region"),

@@ -369,6 +369,22 @@ fn a_trace_keeps_to_its_size() {
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
 }
 
+/// Comparisons end with it.
+#[test]
+fn a_trace_has_the_command_as_a_shell_reads_it() {
+    let place = Place::new();
+    let long = "x".repeat(2100);
+    for (arguments, command) in [
+        (&["-c", "ls; echo 'a b' >/dev/null"][..], Some("sh -c 'ls; echo '\\''a b'\\'' >/dev/null'")),
+        (&["-c", "ls", &long], None),
+        (&["-c", "ls", "two\nlines"], None),
+    ] {
+        let output = place.record(&["--min-events=0"]).arg("sh").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(read_at(&place.path("t.hwt")).about.get("command"), command);
+    }
+}
+
 #[test]
 fn what_is_private_is_left_out() {
     let place = Place::new();
@@ -382,6 +398,7 @@ fn what_is_private_is_left_out() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let trace = read_at(&place.path("t.hwt"));
     assert_eq!((trace.about.get("program"), trace.about.get("arguments")), (Some("ticking"), None));
+    assert_eq!(trace.about.get("command"), None);
     let texts = trace.about.iter().map(|(name, text)| format!("{name} {text}")).chain(trace.sites.iter().cloned());
     for text in texts {
         assert!(!text.contains('/') && !text.contains("secret"), "{text}");

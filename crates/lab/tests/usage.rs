@@ -80,6 +80,39 @@ fn negative_numbers_are_refused_by_name() {
 }
 
 /// What is no number is refused in words that say what is allowed.
+/// Behind `--`, where clap would have it, is a program.
+#[test]
+fn names_that_begin_with_a_dash_are_answered_with_the_way_to_type_them() {
+    let all: [&[&str]; 4] = [
+        &["record", "-o", "-z.hwt", "--", "true"],
+        &["report", "-o", "-z.html", TRACE],
+        &["compare", "-z.hwt"],
+        &["compare", "ls", "-z"],
+    ];
+    for arguments in all {
+        let output = heapwright().args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains("unexpected argument '-z' found"), "{arguments:?}: {text}");
+        assert!(text.contains("'-' is typed with './' in front, and a program with '--'"), "{arguments:?}: {text}");
+        assert!(!text.contains("-- -z"), "{arguments:?}: {text}");
+    }
+}
+
+/// Rows of one name could not be told apart: one of them was left out.
+#[test]
+fn allocators_of_one_name_are_refused() {
+    let all: [&[&str]; 4] =
+        [&["compare", TRACE], &["replay", "--real", TRACE], &["report", TRACE], &["bench", "malloc"]];
+    for command in all {
+        let both = ["--allocator", "x=./a.so", "--allocator", "y=./a.so", "--allocator", "x=./b.so"];
+        let output = heapwright().args(command).args(both).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {text}");
+        assert!(text.contains("--allocator x=./a.so and --allocator x=./b.so have the same name"), "{text}");
+    }
+}
+
 #[test]
 fn numbers_are_refused_with_what_is_allowed() {
     let all: [(&[&str], &str); 8] = [

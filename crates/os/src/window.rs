@@ -3,13 +3,18 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
+use crate::barrier::{forbid, permit};
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::file_mapping::FileMapping;
+use crate::pages::Refused;
 use crate::segment::{SegmentFile, back, lengthen, stay_within_limit};
 use crate::unnamed::{link_descriptor, make_unnamed};
 
 /// A shared mapping of a file that grows, unmapped when dropped. Only backed bytes may be touched.
+///
+/// Accesses to the others are forbidden: the leak checker of valgrind, which reads all writable memory, takes a signal
+/// for each word behind the end of a file.
 ///
 /// The file is open only while the window is created or the file grows. So a program that closes all descriptors cannot
 /// close this one, nor open another file under its number.
@@ -53,6 +58,8 @@ impl Window {
             lengthen(&file, length)?;
             back(&file, 0, length)?;
             let window = Window { mapping: FileMapping::over(&file, room)? };
+            // SAFETY: the bytes are the mapping's last ones, which nothing uses yet.
+            unsafe { forbid(window.at(length), room - length) }.map_err(|Refused| FileError::NoMemory)?;
             window.touch(0, length);
             fill(window.base());
             match temporary {
@@ -76,6 +83,8 @@ impl Window {
             let file = SegmentFile::open(path)?;
             stay_within_limit(to)?;
             back(&file, from, to)?;
+            // SAFETY: the bytes lie within the mapping, and are used after this only.
+            unsafe { permit(self.at(from), to - from) }.map_err(|Refused| FileError::NoMemory)?;
             self.touch(from, to);
             Ok(())
         })
@@ -85,7 +94,13 @@ impl Window {
     /// 5.14.
     fn touch(&self, from: usize, to: usize) {
         // SAFETY: callers pass a range within the mapping, and the advice changes no contents.
-        unsafe { libc::madvise(self.base().as_ptr().add(from).cast(), to - from, libc::MADV_POPULATE_WRITE) };
+        unsafe { libc::madvise(self.at(from).as_ptr().cast(), to - from, libc::MADV_POPULATE_WRITE) };
+    }
+
+    fn at(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!(offset <= self.length());
+        // SAFETY: callers pass an offset within the mapping, or its length.
+        unsafe { self.base().add(offset) }
     }
 
     /// The first byte.
@@ -100,5 +115,39 @@ impl Window {
     #[must_use]
     pub fn length(&self) -> usize {
         self.mapping.length()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::fs;
+    use std::string::String;
+
+    use super::*;
+
+    /// The permissions of the mapping that contains `address`.
+    fn permissions(address: usize) -> String {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+        let contains = |line: &&str| {
+            let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            (number(from)..number(to)).contains(&address)
+        };
+        maps.lines().find(contains).unwrap().split(' ').nth(1).unwrap().into()
+    }
+
+    #[test]
+    fn what_lies_behind_the_backed_bytes_cannot_be_accessed() {
+        let path = CString::new(std::format!("/dev/shm/heapwright-window-test-{}", std::process::id())).unwrap();
+        let pages = |count: usize| count * crate::page_size();
+        let window = Window::create(c"/dev/shm", &path, pages(1), pages(16), |_| ()).unwrap();
+        let at = |page: usize| permissions(window.base().as_ptr().addr() + pages(page));
+        assert_eq!([at(0), at(1), at(15)], ["rw-s", "---s", "---s"]);
+        window.back(&path, pages(1), pages(3)).unwrap();
+        assert_eq!([at(0), at(2), at(3), at(15)], ["rw-s", "rw-s", "---s", "---s"]);
+        window.back(&path, pages(3), pages(16)).unwrap();
+        assert_eq!(at(15), "rw-s");
+        crate::unlink(&path).unwrap();
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use heapwright_host::names::Shown;
 use heapwright_run::program as executable;
+use heapwright_show::shell::words;
 use heapwright_trace::{About, Totals, WriteError, Writer};
 use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sites, Source, Translation};
 
@@ -258,6 +259,10 @@ fn about(source: &Source, program: &str, redaction: Redaction) -> About {
         Redaction::Nothing => {
             let arguments: Vec<_> = source.header().arguments().skip(1).map(String::from_utf8_lossy).collect();
             about.set("arguments", &arguments.join(" "));
+            let command = source.header().whole_command();
+            if let Some(command) = command.and_then(|command| words(command.map(OsStr::from_bytes))) {
+                about.set("command", &command);
+            }
         }
         Redaction::Private => about.set("redacted", "arguments, environment and paths are left out (--redact)"),
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process;
 
 use heapwright_host::names::Shown;
-use heapwright_host::process::end_with_the_reader;
+use heapwright_host::process::reason_of_failed_write;
 use heapwright_host::temporary;
 
 /// Exit code when standard output cannot be written. (A closed pipe ends the command by SIGPIPE.)
@@ -71,6 +71,6 @@ pub fn fail(error: &io::Error) -> ! {
 
 /// Describes why standard output cannot be written. Ends the process by SIGPIPE if its reader has ended.
 pub fn failure(error: &io::Error) -> io::Error {
-    end_with_the_reader(error);
-    io::Error::new(error.kind(), format!("standard output cannot be written: {error}"))
+    let reason = reason_of_failed_write(error);
+    io::Error::new(error.kind(), format!("standard output cannot be written: {reason}"))
 }

@@ -102,6 +102,9 @@ struct Row {
     seconds: f64,
     /// Why only a part of the trace was replayed.
     damage: Option<String>,
+    /// The longest region that is tried.
+    #[serde(skip)]
+    longest: u64,
 }
 
 /// The most memory for events; a longer trace is read again for every region.
@@ -176,6 +179,7 @@ impl Row {
             engine: model.engine_name(),
             seconds: start.elapsed().as_secs_f64(),
             damage: None,
+            longest: model.capacity as u64,
         }
     }
 }
@@ -215,6 +219,12 @@ impl Watch {
 
 fn print(rows: &[Row], demand: &Demand, rules: &Rules) {
     heapwright_show::print!("{}", fits(rows, demand));
+    if demand.peak_rounded == u64::MAX {
+        return heapwright_show::println!(
+            "\n16 EiB or more live at one time, which is more than can be counted. Look for sizes that are none, such \
+             as -1, in what the trace was made of."
+        );
+    }
     heapwright_show::println!(
         "\nAt most {} bytes asked for live at one time; {} with rounding{}: no heap that does not move blocks is \
          shorter.",
@@ -267,10 +277,13 @@ fn known_as(found: &[&Fit]) -> &'static str {
 }
 
 /// What a reader would not expect of a row.
-fn print_notes(Row { policy, seed, fit, .. }: &Row) {
+fn print_notes(Row { policy, seed, fit, longest, .. }: &Row) {
     let name = seed.map_or(policy.name().to_owned(), |seed| format!("{} (seed {seed})", policy.name()));
     match fit {
-        None => heapwright_show::println!("{name}: some request finds no place in a region of any length."),
+        None => heapwright_show::println!(
+            "{name}: some request finds no place in a region of {}, the longest that can be simulated.",
+            number::bytes(*longest)
+        ),
         Some(fit) if !fit.fails_above.is_empty() => {
             let shown: Vec<String> = fit.fails_above.iter().take(5).map(|&fails| number::grouped(fails)).collect();
             let more = if fit.fails_above.len() > shown.len() { " and more" } else { "" };
@@ -294,7 +307,11 @@ fn print_worst_cases(demand: &Demand, rules: &Rules) {
             Says::SomeProgramNeeds => "some program needs",
             Says::NoProgramNeedsMore => "no program needs more than",
         };
-        heapwright_show::println!("  {}: {says} {}", bound.heaps.name(), number::bytes(bound.bytes));
+        let length = match bound.bytes {
+            u64::MAX => "a length above 16 EiB, more than any memory".to_owned(),
+            bytes => number::bytes(bytes),
+        };
+        heapwright_show::println!("  {}: {says} {length}", bound.heaps.name());
         heapwright_show::println!("    = {}, in granules\n    {}", bound.formula, bound.source);
     }
     if !Bound::premises_hold(demand, rules) {

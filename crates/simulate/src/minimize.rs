@@ -37,9 +37,11 @@ what is left; then resizes and frees are left out and sizes made smaller. When i
 block can go. Threads are left out, and requests that were refused when the trace was recorded.
 
 A command is run by the shell, with the name of a trace in place of {}, and fails when it ends with
-anything but 0. It should fail for one reason only: another failure is as good to this command.
+anything but 0. It should fail for one reason only: another failure is as good to this command. It
+must not fail for a trace without events.
 
-Exit code: 0; 1 when what is looked for does not hold of the whole trace, or the trace cannot be read or written.";
+Exit code: 0; 1 when what is looked for does not hold of the whole trace, or holds of a trace without events, or the
+trace cannot be read or written.";
 
 /// The arguments of `minimize`.
 #[derive(Args)]
@@ -89,6 +91,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
         condition.holds(&lives)?,
         "{}: {} does not hold of the whole trace: there is nothing to make smaller",
+        arguments.trace.shown(),
+        condition.text
+    );
+    ensure!(
+        !condition.holds(&Lives::of([]))?,
+        "{}: {} holds of a trace without events, too: it does not depend on the trace",
         arguments.trace.shown(),
         condition.text
     );

@@ -175,6 +175,11 @@ impl Header {
         command.strip_suffix(b"\0").unwrap_or(command).split(|&byte| byte == 0)
     }
 
+    /// Returns the same, if there was room for all of them.
+    pub fn whole_command(&self) -> Option<impl Iterator<Item = &[u8]>> {
+        ((1..COMMAND).contains(&(self.command_length as usize))).then(|| self.arguments())
+    }
+
     /// Returns the number of buffers that were opened. Their states are visible after this load.
     #[must_use]
     pub fn begun(&self) -> u64 {

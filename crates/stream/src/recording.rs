@@ -83,8 +83,9 @@ impl Recording {
     pub fn begin(directory: &CStr, origin: Origin, limits: Limits) -> Result<Recording, FileError> {
         let process = Identity::mine();
         let forked = u32::from(origin == Origin::Fork);
-        let paths_at = round_to_pages(size_of::<Header>()).unwrap_or(size_of::<Header>());
-        let buffers_at = if limits.has_paths { paths_at + size_of::<Paths>() } else { paths_at };
+        let in_pages = |bytes: usize| round_to_pages(bytes).unwrap_or(bytes);
+        let paths_at = in_pages(size_of::<Header>());
+        let buffers_at = if limits.has_paths { in_pages(paths_at + size_of::<Paths>()) } else { paths_at };
         let fill = |start: NonNull<u8>| {
             let start = start.cast::<Header>();
             // SAFETY: the file is at least as long as a header, mapped at a page boundary, and has no name yet, so that
