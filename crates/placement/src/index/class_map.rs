@@ -89,6 +89,8 @@ impl ClassMap {
         cells.get(self.base)
     }
 
+    /// Inserts a hole. Sets the bits of all levels, even those that are set: tests would cost more by mispredictions
+    /// than the stores.
     #[inline(always)]
     pub(crate) fn insert(self, cells: &mut Cells<'_, u64>, height: u8, hole: Hole) {
         let class = hole.len - 1;
@@ -96,17 +98,15 @@ impl ClassMap {
         let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
         for _ in 0..=height {
             let cell = level + (place & !63) + class;
-            let before = cells.get(cell);
-            cells.set(cell, before | 1 << (place % 64));
-            if before != 0 {
-                return;
-            }
+            cells.set(cell, cells.get(cell) | 1 << (place % 64));
             place /= 64;
             (level, width) = Self::up(level, width);
         }
         cells.set(self.base, cells.get(self.base) | 1 << class);
     }
 
+    /// Removes a hole. Clears the bit above where the word below became empty, without a branch, as in
+    /// [`ClassMap::insert`].
     #[inline(always)]
     pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, map: &BlockMap<'_>, height: u8, hole: Hole) {
         let class = hole.len - 1;
@@ -115,17 +115,16 @@ impl ClassMap {
             return;
         }
         let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
+        let mut gone = 1;
         for _ in 0..=height {
             let cell = level + (place & !63) + class;
-            let after = cells.get(cell) & !(1 << (place % 64));
+            let after = cells.get(cell) & !(gone << (place % 64));
             cells.set(cell, after);
-            if after != 0 {
-                return;
-            }
+            gone = u64::from(after == 0);
             place /= 64;
             (level, width) = Self::up(level, width);
         }
-        cells.set(self.base, cells.get(self.base) & !(1 << class));
+        cells.set(self.base, cells.get(self.base) & !(gone << class));
     }
 
     /// Returns the start of each level up to `height`.

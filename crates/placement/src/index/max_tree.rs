@@ -86,7 +86,7 @@ impl<'m> MaxTree<'m> {
             let before = self.entries.get(above);
             let mut largest = before.max(value);
             if old == before && value < old {
-                largest = row::max_but(self.row(level - 1, place), place % WIDTH).max(value);
+                largest = row::max_with(self.row(level - 1, place), place % WIDTH, value);
             }
             self.entries.set(entry, value);
             if largest == before {
