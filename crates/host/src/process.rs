@@ -98,8 +98,8 @@ pub fn without_ignored_hangup(signals: &[i32]) -> Vec<i32> {
     signals.iter().copied().filter(|&signal| signal != libc::SIGHUP || !is_ignored).collect()
 }
 
-/// Returns why an output cannot be written. If that is a closed pipe, this process ends by SIGPIPE instead, as any other
-/// program does, without its temporary files.
+/// Returns why an output cannot be written. If that is a closed pipe, this process ends by SIGPIPE instead, as any
+/// other program does, without its temporary files.
 pub fn reason_of_failed_write(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::BrokenPipe => {

@@ -133,8 +133,8 @@ fn with_the_reason(error: clap::Error) -> clap::Error {
     usage::error(&format!("invalid value '{value}' for '{argument}': {reason}"))
 }
 
-/// Says of an unexpected argument how names are typed that begin with a dash. What clap suggests, to put it behind `--`,
-/// would make a program of it.
+/// Says of an unexpected argument how names are typed that begin with a dash. What clap suggests, to put it behind
+/// `--`, would make a program of it.
 fn with_the_way_to_type_names(mut error: clap::Error) -> clap::Error {
     if error.get(ContextKind::Suggested).is_some() && error.kind() == ErrorKind::UnknownArgument {
         let tip = "a file whose name begins with '-' is typed with './' in front, and a program with '--' in front";

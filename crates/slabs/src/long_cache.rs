@@ -96,8 +96,8 @@ impl LongCache {
         Some((block_at(taken.address())?, taken.length()))
     }
 
-    /// Adds a block of at most [`LongCache::LONGEST`] bytes, a multiple of the page; returns the oldest blocks if there is no room for them any
-    /// more, or the block itself.
+    /// Adds a block of at most [`LongCache::LONGEST`] bytes, a multiple of the page; returns the oldest blocks if there
+    /// is no room for them any more, or the block itself.
     pub fn add(&mut self, block: NonNull<u8>, length: usize) -> Evicted {
         let mut evicted = Evicted::EMPTY;
         while self.count as usize == LongCache::PLACES || !self.has_room(length) {
