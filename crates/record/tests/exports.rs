@@ -29,8 +29,8 @@ const NEEDED: &str = "
     __libc_malloc __libc_calloc __libc_realloc __libc_memalign __libc_free __curbrk dl_iterate_phdr dlsym
     __errno_location __xpg_strerror_r abort pthread_setcancelstate pthread_sigmask sigfillset
     secure_getenv close environ fallocate fchmod fcntl fstat fstat64 fstatfs ftruncate ftruncate64 getpid getppid
-    getrlimit linkat mmap munmap nanosleep madvise mincore open openat pread pread64 process_vm_readv pwrite pwrite64
-    read syscall sysconf unlink unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard
+    getrlimit linkat mmap mprotect munmap nanosleep madvise mincore open openat pread pread64 process_vm_readv pwrite
+    pwrite64 read syscall sysconf unlink unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard
     getauxval clock_gettime clock_getcpuclockid getrusage prctl";
 
 /// The library under test, built once.
