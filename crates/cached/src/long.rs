@@ -83,7 +83,7 @@ fn place(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {
     if let Some(mut heap) = heap
         && ARENA.is_locked()
     {
-        heap.long_cache().widen();
+        heap.long_cache().widen(layout.size());
     }
     place_in_arena(layout).or_else(|OutOfMemory| map_apart(layout))
 }

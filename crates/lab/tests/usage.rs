@@ -79,7 +79,6 @@ fn negative_numbers_are_refused_by_name() {
     }
 }
 
-/// What is no number is refused in words that say what is allowed.
 /// Behind `--`, where clap would have it, is a program.
 #[test]
 fn names_that_begin_with_a_dash_are_answered_with_the_way_to_type_them() {
@@ -113,6 +112,7 @@ fn allocators_of_one_name_are_refused() {
     }
 }
 
+/// What is no number is refused in words that say what is allowed.
 #[test]
 fn numbers_are_refused_with_what_is_allowed() {
     let all: [(&[&str], &str); 8] = [

@@ -110,6 +110,14 @@ impl<T> Lock<T> {
     }
 
     /// Returns whether a thread holds the lock at this moment, without waiting for it.
+    ///
+    /// ```
+    /// let lock = heapwright_os::Lock::new(());
+    /// let held = lock.lock();
+    /// assert!(lock.is_held());
+    /// drop(held);
+    /// assert!(!lock.is_held());
+    /// ```
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.word.0.load(Ordering::Relaxed) != FREE

@@ -239,7 +239,7 @@ fn every_byte_of_a_segment_at_rest_is_protected() {
     }
 }
 
-/// Random garbage in what lies below the data of an unsealed segment, which nobody uses: no crash, whatever comes of it.
+/// The operations would trust the damaged bytes.
 #[test]
 fn a_handle_does_nothing_to_what_it_has_found_damaged() {
     for policy in PolicyKind::ALL {
@@ -261,6 +261,7 @@ fn a_handle_does_nothing_to_what_it_has_found_damaged() {
     }
 }
 
+/// Random garbage in what lies below the data of an unsealed segment, which nobody uses: no crash, whatever comes of it.
 #[test]
 fn garbage_does_no_harm() {
     let mut roll = 0x9e37_79b9_7f4a_7c15_u64;

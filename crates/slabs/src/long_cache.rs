@@ -19,7 +19,7 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// cache becomes larger ([`LongCache::widen`]), and smaller again when that ends.
 ///
 /// Invariants: the first `count` places hold blocks, and `bytes` is the sum of their lengths, at most `room`, which is
-/// at most [`LongCache::MOST_CONTENDED`].
+/// at most [`LongCache::MOST_CONTENDED`], and at most `most` after [`LongCache::take_unused`].
 pub struct LongCache {
     blocks: [Cached; LongCache::PLACES],
     count: u32,
@@ -139,13 +139,17 @@ impl LongCache {
         while self.count != 0 {
             evicted.add(self.remove(0).address());
         }
-        RESERVED.fetch_sub(core::mem::take(&mut self.room) as usize, Ordering::Relaxed);
         self.most = LongCache::MOST as u32;
+        self.shrink_room(0);
         evicted
     }
 
-    /// Makes the cache larger, because its thread takes a lock that another holds.
-    pub fn widen(&mut self) {
+    /// Makes the cache larger, because its thread takes a lock that another holds for a block of `size` bytes. Does
+    /// nothing if such a block is longer than those in caches.
+    pub fn widen(&mut self, size: usize) {
+        if size > LongCache::LONGEST {
+            return;
+        }
         self.most = (self.most + LongCache::LONGEST as u32).min(LongCache::MOST_CONTENDED as u32);
         self.is_contended = true;
     }
@@ -163,7 +167,15 @@ impl LongCache {
         while self.bytes > self.most {
             evicted.add(self.remove(0).address());
         }
+        self.shrink_room(self.most);
         evicted
+    }
+
+    /// Gives back what was reserved above `most` bytes, no fewer than those in the cache.
+    fn shrink_room(&mut self, most: u32) {
+        let spare = self.room.saturating_sub(most);
+        self.room -= spare;
+        RESERVED.fetch_sub(spare as usize, Ordering::Relaxed);
     }
 
     /// Returns the number of blocks, and their bytes.
@@ -277,8 +289,10 @@ mod tests {
         let fill = |cache: &mut LongCache| (1..=20).map(|number| cache.add(block(number), 256 << 10)).count();
         assert_eq!(fill(&mut cache), 20);
         assert_eq!(cache.figures().1, LongCache::MOST);
+        cache.widen(LongCache::LONGEST + 1);
+        assert_eq!((fill(&mut cache), cache.figures().1), (20, LongCache::MOST));
         for _ in 0..10 {
-            cache.widen();
+            cache.widen(256 << 10);
         }
         assert_eq!(fill(&mut cache), 20);
         assert_eq!(cache.figures().1, LongCache::MOST_CONTENDED);
@@ -288,8 +302,11 @@ mod tests {
         let gone = cache.take_unused().each().count() * (256 << 10);
         assert_eq!(cache.figures().1, LongCache::MOST);
         assert_eq!(gone, LongCache::MOST_CONTENDED - LongCache::MOST - 2 * (256 << 10));
+        // What is not used any more is others'.
+        assert_eq!(RESERVED.load(Ordering::Relaxed), LongCache::MOST);
         cache.take_all();
-        (0..10).for_each(|_| cache.widen());
+        assert_eq!(RESERVED.load(Ordering::Relaxed), 0);
+        (0..10).for_each(|_| cache.widen(36 << 10));
         assert_eq!((1..=40).map(|number| cache.add(block(number), 36 << 10)).count(), 40);
         assert_eq!(cache.figures().0, LongCache::PLACES);
         cache.take_all();
