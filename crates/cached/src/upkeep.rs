@@ -17,7 +17,7 @@ use heapwright_os::{coarse_nanoseconds, process_id, sleep_for, start_background,
 use crate::lifecycle::heap_to_allocate_in;
 use crate::long;
 use crate::trim::trim_heaps;
-use heapwright_slabs::arena::{ARENA, ArenaGuard};
+use heapwright_slabs::arena::{ARENA, ArenaGuard, stretches};
 use heapwright_slabs::heap::{Heap, Owned};
 use heapwright_slabs::{purging, scarcity};
 
@@ -93,6 +93,7 @@ fn step(now: u64, period: u64, visits: u32) {
         }
     }
     visit(visits, now, period.saturating_mul(2));
+    stretches::split_some();
 }
 
 /// Visits a few heaps after others have got slabs: what their threads do not use serves these.
@@ -144,6 +145,7 @@ fn relieve() {
     if let Some(mut arena) = ARENA.lock() {
         arena.trim();
     }
+    stretches::split_all();
 }
 
 /// Starts the purging thread in a heap with some MiB. Where that fails, threads that allocate purge.

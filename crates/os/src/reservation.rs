@@ -1,15 +1,14 @@
 //! A long range of addresses, of which parts are backed with memory as they are used, and purged.
 
-use core::ops::Range;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use crate::arena;
 use crate::barrier::{forbid, permit};
 use crate::errno::{errno, errno_kept};
+use crate::huge_pages::keep_pages_small;
 use crate::pages::{
     Access, Refused, map_aligned_with, page_seems_written, page_size, populate, purge, refuse_if_told, unmap,
 };
-use crate::platform::platform;
 use crate::table_below::TableBelow;
 
 /// A range of addresses. What of it is mapped is unmapped when the value is dropped.
@@ -302,28 +301,6 @@ impl Drop for Reservation {
             arena::give_back(self.base.addr().get(), self.length);
         }
     }
-}
-
-/// Asks for no huge pages in what was added to the accessible part of a table, or in all of it if that was not done. A
-/// table that is too short for a huge page gets none in any case, and costs no call.
-pub(crate) fn keep_pages_small(before: Range<usize>, after: Range<usize>) {
-    // A huge page has as many pages as a page has entries of a page table, of 8 bytes each.
-    let huge = page_size() / 8 * page_size();
-    let has_room = |part: &Range<usize>| {
-        part.start.checked_next_multiple_of(huge).is_some_and(|first| first.saturating_add(huge) <= part.end)
-    };
-    if has_room(&after) {
-        let added = if after.start < before.start { after.start..before.start } else { before.end..after.end };
-        forbid_huge_pages(if has_room(&before) { added } else { after });
-    }
-}
-
-#[cold]
-fn forbid_huge_pages(part: Range<usize>) {
-    let start = with_exposed_provenance_mut(part.start);
-    // SAFETY: the advice changes no contents, whatever is mapped there.
-    let advise = || unsafe { libc::madvise(start, part.len(), libc::MADV_NOHUGEPAGE) };
-    errno_kept(|| platform().page_advice().call(advise));
 }
 
 /// Why nothing was mapped at an address.

@@ -2,8 +2,9 @@
 
 use core::ptr::NonNull;
 
+use crate::huge_pages::keep_pages_small;
 use crate::pages::{Refused, refuse_if_told, unmap};
-use crate::reservation::{Reservation, keep_pages_small};
+use crate::reservation::Reservation;
 
 /// A range of addresses of which parts are backed with memory from its end on, as a [`Reservation`] from its beginning
 /// on. Two tables that are used little cost least if one ends where the other begins: what is used of them lies

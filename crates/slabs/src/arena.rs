@@ -1,6 +1,7 @@
 //! The arena: the pages of the process, placed by the engine behind one lock, and the tables that describe them.
 
 mod retention;
+pub mod stretches;
 
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
@@ -23,6 +24,7 @@ use crate::slab::{BlocksOut, Slab, SlabMeta};
 use crate::slab_list::NO_SLAB;
 use crate::tables::{HEAP_STEP, Tables};
 use retention::Retention;
+use stretches::{Stretch, Stretches};
 
 /// The least address space that is reserved for the pages.
 const LEAST_CAPACITY: usize = 16 << 20;
@@ -78,6 +80,9 @@ pub struct ArenaState {
     /// Long blocks in mappings of their own.
     pub mappings: Mappings,
     retention: Retention,
+    stretches: Stretches,
+    /// The stretches that begin in the block that was placed last.
+    stretch: Option<Stretch>,
     tables: Tables,
 }
 
@@ -377,7 +382,15 @@ impl ArenaState {
         ARENA.grain_maps.store(tables.grain_maps(), Ordering::Relaxed);
         ARENA.key.store(key_of_links(), Ordering::Relaxed);
         let heaps = Registry { made: 0, idle: 0, checked: 0, generation: 0, process: process_id() };
-        Ok(ArenaState { pages, heaps, mappings: Mappings::new(), retention: Retention::default(), tables })
+        Ok(ArenaState {
+            pages,
+            heaps,
+            mappings: Mappings::new(),
+            retention: Retention::default(),
+            stretches: Stretches::NONE,
+            stretch: None,
+            tables,
+        })
     }
 
     /// Makes the table of heaps long enough for one more.
@@ -404,6 +417,7 @@ impl ArenaState {
     /// [`OutOfMemory`].
     #[inline(never)]
     pub fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        self.stretches.observe_end(self.end());
         let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
         if self.cover_pages().is_err() {
             // SAFETY: the block was just placed, and its address has not been returned.
@@ -412,7 +426,20 @@ impl ArenaState {
         }
         self.retention.observe_placement(layout.size(), &mut self.pages);
         self.observe_taken();
+        let (used, end) = (self.pages.counters().map_or(0, |counters| counters.live as usize), self.end());
+        self.stretch = self.stretches.observe_placement(placed, layout.size(), used, end);
         Ok(placed)
+    }
+
+    /// Returns the stretches that begin in the block that was placed last, to be backed by huge pages, without the
+    /// arena's lock.
+    pub fn take_stretch(&mut self) -> Option<Stretch> {
+        self.stretch.take()
+    }
+
+    /// Returns the address up to which the pages are accessible.
+    fn end(&self) -> usize {
+        self.pages.base().addr().get() + self.pages.committed()
     }
 
     /// Purges all holes, and unmaps what lies behind the last block.

@@ -23,6 +23,12 @@ impl<P: Policy> GrowingHeap<P> {
         self.region.frontier()
     }
 
+    /// Returns the number of bytes from the base on that are accessible.
+    #[must_use]
+    pub fn committed(&self) -> usize {
+        self.region.committed()
+    }
+
     /// Verifies the engine's invariants and that every live block is backed with memory. Time: proportional to the
     /// heap.
     ///

@@ -106,6 +106,7 @@ impl Slabs {
     fn acquire(&mut self, class: usize) -> Option<u32> {
         let mut arena = ARENA.lock()?;
         let owner = self.own.owner;
+        let mut stretch = None;
         let given = arena.heaps.idle().find_map(|heap| heap.visit()?.give_up(class, owner));
         let number = match given {
             Some(number) => number,
@@ -114,10 +115,15 @@ impl Slabs {
                 // SAFETY: the slab is new, thus no other heap's.
                 unsafe { ARENA.slab(number).write(Slab::new(class, resident)) };
                 ARENA.set_entry(number, Entry::new(owner, class));
+                stretch = arena.take_stretch();
                 number
             }
         };
         drop(arena);
+        if let Some(stretch) = stretch {
+            // SAFETY: it begins in the slab, of which nothing was used yet.
+            unsafe { stretch.back() };
+        }
         self.count += 1;
         self.age.record_slab(self.count);
         let slab = self.own.slab(number);
