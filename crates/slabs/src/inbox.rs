@@ -14,8 +14,9 @@ pub(crate) const fn weight_of(class: usize) -> usize {
     if size_of_class(class) < LEAST { LEAST } else { size_of_class(class) }
 }
 
+/// The budget of an owner that has not collected yet: it may never do so.
 const fn budget() -> core::sync::atomic::AtomicUsize {
-    core::sync::atomic::AtomicUsize::new(BUDGET)
+    core::sync::atomic::AtomicUsize::new(BUDGET / 2)
 }
 
 /// A stack to which any thread adds chains, and which is taken as a whole by the thread that has locked the heap's
@@ -25,8 +26,8 @@ pub(crate) struct Inbox {
     first: AtomicPtr<u8>,
     /// The weight of the blocks that have been added and not been put back. A chain's weight is added before the chain.
     weight: AtomicUsize,
-    /// The weight above which other threads reclaim: [`BUDGET`] for an owner that collects, halved by each reclaim by
-    /// another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not observed by loom.
+    /// The weight above which other threads reclaim: [`BUDGET`] for an owner that collects, half of it before the first
+    /// time, halved by each reclaim by another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not observed by loom.
     budget: core::sync::atomic::AtomicUsize,
 }
 

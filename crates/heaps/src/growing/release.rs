@@ -79,7 +79,7 @@ impl<P: Policy> GrowingHeap<P> {
     #[inline(never)]
     fn sweep(&mut self, freed: usize) {
         /// The least number of bytes.
-        const LEAST: usize = 256 << 10;
+        const LEAST: usize = 512 << 10;
         let retained = self.keep.max(self.placement.engine.top() / self.keep_part);
         if self.sweep.is_under_way || self.dirty.bytes() > retained {
             self.trim_some(LEAST.max(2 * freed));

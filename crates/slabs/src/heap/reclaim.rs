@@ -1,6 +1,6 @@
 //! Reclaiming: draining a heap's inbox into its slabs in place of its owner, which may sleep for ever.
 //!
-//! A thread that sends a batch reclaims when the inbox is over its budget, or when the heap is idle. The budget is 1
+//! A thread that sends a batch reclaims when the inbox is over its budget, or when the heap is idle. The budget is 2
 //! MiB for an owner that collects, and shrinks to 64 KiB while other threads reclaim for it. A thread that reclaims
 //! does not wait for the lock of the slabs: an owner that holds it collects when one of its lists is empty, and a
 //! visitor checks the inbox again after it has unlocked.
