@@ -221,8 +221,8 @@ fn is_dense_below(end: usize) -> bool {
     let length = LOOKED_AT as usize * SLAB;
     let most = length / 4 * 3;
     let Some(start) = NonNull::new(ARENA.start_of(below.start)) else { return false };
-    below.map(bytes_used).sum::<usize>() >= most
-        && resident_unless_filtered(start, length).is_some_and(|resident| resident >= most)
+    resident_unless_filtered(start, length).is_some_and(|resident| resident >= most)
+        && below.map(bytes_used).sum::<usize>() >= most
 }
 
 /// Returns the bytes of the blocks of a slab that are out, or of as much of a long block if that seems written.
