@@ -9,6 +9,7 @@ use crate::pages::page_size;
 use crate::platform::platform;
 
 /// Returns the length of a huge page in bytes.
+#[inline]
 #[must_use]
 pub fn huge_page_size() -> usize {
     // A huge page has as many pages as a page has entries of a page table, of 8 bytes each.
