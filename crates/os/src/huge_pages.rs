@@ -16,9 +16,9 @@ pub fn huge_page_size() -> usize {
     page_size() / 8 * page_size()
 }
 
-/// Backs a huge page's length of memory from `touched` on by a huge page, if the system has one, and returns the
-/// processor time of that in nanoseconds. Otherwise only the page at `touched` is backed. There are no huge pages in that memory
-/// afterwards but this one: what is purged of it is not backed again by one of the system's accord.
+/// Backs a huge page's length of memory from `touched` on by a huge page, if the system has one, otherwise the page at
+/// `touched`; returns the processor time of that in nanoseconds. The memory has no other huge pages afterwards: what is
+/// purged of it is not backed again by one of the system's accord.
 ///
 /// # Safety
 /// `touched` is a multiple of the length of a huge page. The byte there belongs to the caller, and is 0 or not needed;
@@ -38,8 +38,10 @@ pub unsafe fn back_by_huge_page(touched: NonNull<u8>) -> u64 {
 /// otherwise until it is short of it. Takes some 300 microseconds. Only a hint, and nothing before Linux 5.4. Contents
 /// stay as they are, whatever is mapped there.
 pub fn split_huge_page(start: usize) {
+    let (start, part) = (with_exposed_provenance_mut(start), huge_page_size() - page_size());
     // Advice for a part of a huge page splits it: here that the program will not need that part soon.
-    advise(start..start + huge_page_size() - page_size(), libc::MADV_COLD);
+    // SAFETY: the advice changes no contents, whatever is mapped there.
+    errno_kept(|| unsafe { libc::madvise(start, part, libc::MADV_COLD) });
 }
 
 /// Asks for no huge pages in what was added to the accessible part of a table, or in all of it if that was not done. A

@@ -81,7 +81,7 @@ pub struct ArenaState {
     pub mappings: Mappings,
     retention: Retention,
     stretches: Stretches,
-    /// The stretches that begin in the block that was placed last.
+    /// The stretches that begin in the block that was placed last; `None` if placing failed.
     stretch: Option<Stretch>,
     tables: Tables,
 }
@@ -418,6 +418,7 @@ impl ArenaState {
     #[inline(never)]
     pub fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
         self.stretches.observe_end(self.end());
+        self.stretch = None;
         let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
         if self.cover_pages().is_err() {
             // SAFETY: the block was just placed, and its address has not been returned.
