@@ -24,3 +24,4 @@ pub use stopwatch::{CPU, ELAPSED};
 pub use work::{MALLOC, WORK, work};
 pub use workload::{Counts, WORKLOADS, Workload};
 pub use workloads::kept::{LIVE_PAGES, PEAK, SAMPLES};
+pub use workloads::tails::SLOW_CALL;

@@ -3,6 +3,7 @@
 use crate::notes::Notes;
 use crate::setup::{Setup, log_uniform};
 use crate::workloads::published::{self, PARTS_001, Touch};
+use crate::workloads::tails::{self, Freed};
 use crate::workloads::{churn, growth, large, pairs, phases, queue, scattered, server, sharing, threads, touch};
 
 /// A workload.
@@ -19,7 +20,7 @@ pub struct Workload {
     pub(crate) run: fn(&Setup, &mut Notes) -> Result<(), String>,
 }
 
-/// The times of a workload that are meaningful. Memory always is.
+/// The figures of a workload that are meaningful. Memory is, unless single calls are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// Processor time and elapsed time.
@@ -28,10 +29,16 @@ pub enum Counts {
     Cpu,
     /// Neither: the workload measures memory.
     Neither,
+    /// The time that most single calls stay below. To time each of them takes longer than they do.
+    Calls,
 }
 
 const fn timed(name: &'static str, about: &'static str, run: fn(&Setup, &mut Notes) -> Result<(), String>) -> Workload {
     Workload { name, about, counts: Counts::Both, parts: &[], run }
+}
+
+const fn calls(name: &'static str, about: &'static str, run: fn(&Setup, &mut Notes) -> Result<(), String>) -> Workload {
+    Workload { name, about, counts: Counts::Calls, parts: &[], run }
 }
 
 macro_rules! pair {
@@ -43,7 +50,7 @@ macro_rules! pair {
 }
 
 /// All workloads, in the order in which tables list them.
-pub static WORKLOADS: [Workload; 34] = [
+pub static WORKLOADS: [Workload; 37] = [
     timed("server/1", "a thread replaces its 1,000 blocks, and hands them to the next thread", |setup, _| {
         server::run(setup, 1)
     }),
@@ -114,6 +121,15 @@ pub static WORKLOADS: [Workload; 34] = [
         parts: &[],
         run: phases::run,
     },
+    calls(
+        "tails/1",
+        "a million live blocks of 16 B to 4 KiB; a random one is replaced, each call timed",
+        |setup, notes| tails::run(setup, notes, 1, Freed::ByOwner),
+    ),
+    calls("tails/4", "the same, by four threads", |setup, notes| tails::run(setup, notes, 4, Freed::ByOwner)),
+    calls("tails/4-remote", "the same, a fifth of the blocks freed by another thread", |setup, notes| {
+        tails::run(setup, notes, 4, Freed::ByOthers)
+    }),
     timed("program000", "the program of report 000, which does not write to its blocks", |setup, notes| {
         published::program_000(setup, notes, Touch::Nothing)
     }),

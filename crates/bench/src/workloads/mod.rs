@@ -12,5 +12,6 @@ pub mod queue;
 pub mod scattered;
 pub mod server;
 pub mod sharing;
+pub mod tails;
 pub mod threads;
 pub mod touch;

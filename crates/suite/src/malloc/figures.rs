@@ -17,11 +17,13 @@ pub enum Measure {
     Elapsed,
     /// Peak resident memory of the process, or of the largest of its processes, in bytes.
     Peak,
+    /// The time that 999 of 1,000 calls of malloc and free stay below, in seconds.
+    SlowCall,
 }
 
 impl Measure {
     /// All measures, in the order of the tables.
-    pub const ALL: [Measure; 3] = [Measure::Cpu, Measure::Elapsed, Measure::Peak];
+    pub const ALL: [Measure; 4] = [Measure::Cpu, Measure::Elapsed, Measure::Peak, Measure::SlowCall];
 
     /// Returns the heading of its table.
     pub fn title(self) -> &'static str {
@@ -29,13 +31,14 @@ impl Measure {
             Measure::Cpu => "CPU time, user and system",
             Measure::Elapsed => "Elapsed time",
             Measure::Peak => "Peak RSS",
+            Measure::SlowCall => "Slow calls of malloc and free: 999 of 1,000 take less",
         }
     }
 
     /// Formats a figure with its unit.
     pub fn show(self, figure: f64) -> String {
         match self {
-            Measure::Cpu | Measure::Elapsed => number::seconds(figure),
+            Measure::Cpu | Measure::Elapsed | Measure::SlowCall => number::seconds(figure),
             Measure::Peak => number::bytes(figure as u64),
         }
     }
@@ -50,6 +53,8 @@ pub struct Figures {
     pub elapsed_seconds: Option<f64>,
     /// Peak resident memory, in bytes.
     pub peak_rss: Option<u64>,
+    /// The time that 999 of 1,000 calls stay below in seconds, for workloads that time single calls.
+    pub slow_call_seconds: Option<f64>,
     /// Memory retained after frees, for workloads that measure that.
     pub kept: Option<Kept>,
 }
@@ -61,6 +66,7 @@ impl Figures {
             Measure::Cpu => self.cpu_seconds,
             Measure::Elapsed => self.elapsed_seconds,
             Measure::Peak => self.peak_rss.map(|bytes| bytes as f64),
+            Measure::SlowCall => self.slow_call_seconds,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use heapwright_bench::{COUNT, CPU, Counts, ELAPSED, MALLOC, Spent, WORK, Workload};
+use heapwright_bench::{COUNT, CPU, Counts, ELAPSED, MALLOC, SLOW_CALL, Spent, WORK, Workload};
 
 use super::figures::{Figures, Kept};
 use heapwright_allocators::allocator::Allocator;
@@ -67,9 +67,10 @@ impl Base {
         let numbers: BTreeMap<String, u64> = numbers.collect();
         let seconds = |name: &str| numbers.get(name).map(|&nanoseconds| nanoseconds as f64 / 1e9);
         let whole = Figures {
-            cpu_seconds: seconds(CPU).filter(|_| workload.counts != Counts::Neither),
+            cpu_seconds: seconds(CPU).filter(|_| matches!(workload.counts, Counts::Both | Counts::Cpu)),
             elapsed_seconds: seconds(ELAPSED).filter(|_| workload.counts == Counts::Both),
-            peak_rss: figures.peak_rss,
+            peak_rss: figures.peak_rss.filter(|_| workload.counts != Counts::Calls),
+            slow_call_seconds: seconds(SLOW_CALL),
             kept: Kept::of(&numbers),
         };
         let part = |part: &&str| Figures { cpu_seconds: seconds(part), ..Figures::default() };
@@ -132,6 +133,7 @@ fn mean(spent: &[Spent]) -> Option<Figures> {
         cpu_seconds: Some(sum(|run| run.cpu_us) as f64 / 1e6 / count as f64),
         elapsed_seconds: Some(sum(|run| run.elapsed_ns) as f64 / 1e9 / count as f64),
         peak_rss: Some(sum(|run| run.peak_kib) * 1024 / count),
+        slow_call_seconds: None,
         kept: None,
     })
 }

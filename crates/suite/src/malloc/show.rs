@@ -81,7 +81,10 @@ fn print_measure(suite: Suite<'_>, measure: Measure) {
     ));
     let names = suite.contenders.iter().map(|contender| contender.name.as_str());
     let mut table = Table::new([""].into_iter().chain(names));
-    for row in suite.rows {
+    // A row whose workload measures something else has no figure.
+    let has_figure =
+        |row: &&Row| row.cells.iter().any(|cell| !cell.values(measure).is_empty() || cell.failure.is_some());
+    for row in suite.rows.iter().filter(has_figure) {
         let cells = (0..suite.contenders.len()).map(|at| cell(suite, row, at, measure));
         table.row([row.name.clone()].into_iter().chain(cells));
     }

@@ -139,6 +139,7 @@ fn all(suite: Suite<'_>, instructions: &[Instructions]) -> Vec<Bar> {
     bars.extend(judge.rows("start/").map(|row| judge.tiny(row)));
     bars.extend(judge.rows("pair/").map(|row| judge.over_best_peer(row, Measure::Cpu)));
     bars.extend([Measure::Elapsed, Measure::Peak].map(|measure| judge.growth(measure)));
+    bars.extend(judge.rows("tails/").map(|row| judge.over_best_peer(row, Measure::SlowCall)));
     bars.push(judge.scattered());
     let published = judge.rows("program000").filter(|row| !row.name.contains('/')).chain(judge.rows("program001/"));
     bars.extend(published.map(|row| judge.over_best_peer(row, Measure::Cpu)));
@@ -212,6 +213,7 @@ impl<'a> Judge<'a> {
             Measure::Cpu => "CPU time",
             Measure::Elapsed => "elapsed",
             Measure::Peak => "peak RSS",
+            Measure::SlowCall => "slow calls",
         };
         let bar = Bar::new(format!("{}, {what}, over the best peer", row.name), 1.0);
         let peers = self.suite.places(Role::Peer).filter_map(|at| Some((at, self.suite.ratio(row, at, measure)?)));
@@ -314,6 +316,7 @@ mod tests {
                 cpu_seconds: Some(figure),
                 elapsed_seconds: Some(figure),
                 peak_rss: Some((figure * 1e6) as u64),
+                slow_call_seconds: None,
                 kept: None,
             };
             Cell { runs: vec![run], failure: None }
