@@ -89,15 +89,7 @@ fn place(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {
 }
 
 fn place_in_arena(layout: Layout) -> Result<Placed, OutOfMemory> {
-    let mut arena = ARENA.lock().ok_or(OutOfMemory)?;
-    let placed = place_among_slabs(&mut arena, layout);
-    let stretch = arena.take_stretch();
-    drop(arena);
-    if let Some(stretch) = stretch {
-        // SAFETY: it begins in the block, which is new.
-        unsafe { stretch.back() };
-    }
-    placed
+    ARENA.lock().ok_or(OutOfMemory).and_then(|mut arena| place_among_slabs(&mut arena, layout))
 }
 
 fn place_among_slabs(arena: &mut ArenaGuard, layout: Layout) -> Result<Placed, OutOfMemory> {

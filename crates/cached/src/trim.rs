@@ -1,11 +1,11 @@
 //! Trimming: purging what is in memory but not used.
 
-use heapwright_os::{page_size, resident_unless_filtered};
+use heapwright_os::{page_size, resident_unless_filtered, split_all};
 
 use crate::lifecycle::{abandon, adopted, heap_to_allocate_in};
 use crate::pages::page_returns;
 use crate::{harden, long};
-use heapwright_slabs::arena::{ARENA, stretches};
+use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::heap::Heap;
 use heapwright_slabs::mode;
 
@@ -26,7 +26,7 @@ pub fn trim() -> usize {
         if let Some(mut arena) = ARENA.lock() {
             arena.trim();
         }
-        stretches::split_all();
+        split_all();
     }
     match (before, pages_in_memory()) {
         (Some(before), Some(after)) => before.saturating_sub(after),

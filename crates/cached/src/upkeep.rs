@@ -12,12 +12,12 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-use heapwright_os::{coarse_nanoseconds, process_id, sleep_for, start_background, thread_count};
+use heapwright_os::{coarse_nanoseconds, process_id, sleep_for, split_all, split_some, start_background, thread_count};
 
 use crate::lifecycle::heap_to_allocate_in;
 use crate::long;
 use crate::trim::trim_heaps;
-use heapwright_slabs::arena::{ARENA, ArenaGuard, stretches};
+use heapwright_slabs::arena::{ARENA, ArenaGuard};
 use heapwright_slabs::heap::{Heap, Owned};
 use heapwright_slabs::{purging, scarcity};
 
@@ -93,7 +93,7 @@ fn step(now: u64, period: u64, visits: u32) {
         }
     }
     visit(visits, now, period.saturating_mul(2));
-    stretches::split_some();
+    split_some();
 }
 
 /// Visits a few heaps after others have got slabs: what their threads do not use serves these.
@@ -145,7 +145,7 @@ fn relieve() {
     if let Some(mut arena) = ARENA.lock() {
         arena.trim();
     }
-    stretches::split_all();
+    split_all();
 }
 
 /// Starts the purging thread in a heap with some MiB. Where that fails, threads that allocate purge.

@@ -90,8 +90,8 @@ fn a_dense_heap_grows_by_huge_pages_and_gives_back_parts_of_them() {
     // Some stay on one page of sixteen.
     let mut number = 0;
     let left: Vec<_> = blocks.extract_if(.., |_| (number % 64 < 4, number += 1).0).collect();
-    blocks.into_iter().for_each(Filled::free);
     let split_before = split_by_now();
+    blocks.into_iter().for_each(Filled::free);
     cached::trim();
     let split = split_by_now() - split_before;
     assert!(split >= dense.huge / MIB / 4, "{split} of {dense:?}");

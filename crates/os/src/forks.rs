@@ -26,6 +26,7 @@ use core::ptr::{self, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::errno::errno_kept;
+use crate::huge_pages;
 use crate::lock::{ForkPass, Lock, PATIENCE};
 use crate::pages::{Refused, map, page_size, refuse_call_if_told};
 use crate::streams::StreamList;
@@ -296,6 +297,7 @@ fn restore_signals(before: &libc::sigset_t) {
 
 /// Takes all locks, or none if there is no other thread that could hold one.
 extern "C" fn prepare() {
+    huge_pages::record_fork();
     let streams = StreamList::of_c_library();
     // SAFETY: without the lock, entries are only read.
     let forks = unsafe { FORKS.held() };

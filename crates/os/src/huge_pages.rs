@@ -1,12 +1,57 @@
-//! Transparent huge pages: where there are to be none, and where one is asked for.
+//! Transparent huge pages: where there are to be none, where one is asked for, and that it is split before parts of it
+//! are purged. Otherwise these parts would count as gone, while the system keeps their memory.
 
 use core::ops::Range;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use crate::clock::nanoseconds_of;
 use crate::errno::errno_kept;
 use crate::pages::page_size;
 use crate::platform::platform;
+
+/// The length of the huge pages that are asked for, in bytes. Where pages are longer than 4 KiB, huge pages have 32 or
+/// 512 MiB, and none are asked for.
+const LENGTH: usize = 2 << 20;
+
+/// Huge pages by their numbers: addresses divided by their length, less [`FIRST`]. Only those of 256 GiB have one.
+struct Set([AtomicU64; Set::WORDS]);
+
+impl Set {
+    const WORDS: usize = (256 << 30) / LENGTH / 64;
+    const EMPTY: Set = Set([const { AtomicU64::new(0) }; Set::WORDS]);
+
+    fn insert(&self, number: usize) {
+        self.0[number / 64].fetch_or(1 << (number % 64), Relaxed);
+    }
+
+    /// Returns whether it contained the number.
+    fn remove(&self, number: usize) -> bool {
+        self.0[number / 64].fetch_and(!(1 << (number % 64)), Relaxed) & 1 << (number % 64) != 0
+    }
+
+    fn contains(&self, number: usize) -> bool {
+        self.0[number / 64].load(Relaxed) & 1 << (number % 64) != 0
+    }
+}
+
+/// Those that were asked for, and are whole as far as is known.
+static WHOLE: Set = Set::EMPTY;
+
+/// Those that may not have been split when parts of them were purged: a child of a fork may have used them, too.
+static SHARED: Set = Set::EMPTY;
+
+/// The number 0; 0 as long as none was asked for.
+static FIRST: AtomicUsize = AtomicUsize::new(0);
+
+/// The end of the numbers.
+static END: AtomicUsize = AtomicUsize::new(0);
+
+static HAS_FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Where [`split_some`] goes on.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the length of a huge page in bytes.
 #[inline]
@@ -20,28 +65,99 @@ pub fn huge_page_size() -> usize {
 /// `touched`; returns the processor time of that in nanoseconds. The memory has no other huge pages afterwards: what is
 /// purged of it is not backed again by one of the system's accord.
 ///
+/// `None`, and nothing happens, where huge pages have another length than 2 MiB, and for addresses below `base` or 256
+/// GiB or more above it, which is the same for every call.
+///
 /// # Safety
 /// `touched` is a multiple of the length of a huge page. The byte there belongs to the caller, and is 0 or not needed;
-/// it is 0 afterwards. What else of the range is mapped is private anonymous memory of this process.
-pub unsafe fn back_by_huge_page(touched: NonNull<u8>) -> u64 {
-    let range = touched.addr().get()..touched.addr().get() + huge_page_size();
+/// it is 0 afterwards. What else of the range is mapped is private anonymous memory of this process, and purged by
+/// functions of this crate only.
+pub unsafe fn back_by_huge_page(base: usize, touched: NonNull<u8>) -> Option<u64> {
+    let range = touched.addr().get()..touched.addr().get() + LENGTH;
+    FIRST.store(base / LENGTH, Relaxed);
+    let number = (range.start / LENGTH).checked_sub(base / LENGTH)?;
+    if huge_page_size() != LENGTH || number / 64 >= Set::WORDS {
+        return None;
+    }
+    END.fetch_max(number + 1, Relaxed);
+    // Before it exists: another thread may purge a part of it at once.
+    WHOLE.insert(number);
     let before = nanoseconds_of(libc::CLOCK_THREAD_CPUTIME_ID);
     advise(range.clone(), libc::MADV_HUGEPAGE);
     // SAFETY: the byte is the caller's.
     unsafe { touched.write_volatile(0) };
     let after = nanoseconds_of(libc::CLOCK_THREAD_CPUTIME_ID);
     forbid_huge_pages(range);
-    after.saturating_sub(before)
+    Some(after.saturating_sub(before))
 }
 
-/// Splits the huge page at `start`, a multiple of its length, if parts of it were purged: the system keeps their memory
-/// otherwise until it is short of it. Takes some 300 microseconds. Only a hint, and nothing before Linux 5.4. Contents
-/// stay as they are, whatever is mapped there.
-pub fn split_huge_page(start: usize) {
-    let (start, part) = (with_exposed_provenance_mut(start), huge_page_size() - page_size());
+/// Splits the huge pages of which a part is about to be purged. Takes some 300 microseconds for each, once.
+#[inline]
+pub(crate) fn split_before_purge(start: NonNull<u8>, length: usize) {
+    if END.load(Relaxed) != 0 {
+        split_parts(start.addr().get()..start.addr().get() + length);
+    }
+}
+
+#[cold]
+fn split_parts(purged: Range<usize>) {
+    let (first, end) = (FIRST.load(Relaxed), END.load(Relaxed));
+    let numbers = purged.start / LENGTH..purged.end.div_ceil(LENGTH);
+    for number in numbers.start.max(first)..numbers.end.min(first + end) {
+        let (start, number) = (number * LENGTH, number - first);
+        if purged.start <= start && start + LENGTH <= purged.end {
+            // It goes as a whole.
+            WHOLE.remove(number);
+            SHARED.remove(number);
+        } else if HAS_FORKED.load(Relaxed) {
+            if WHOLE.contains(number) {
+                SHARED.insert(number);
+                split(start);
+            }
+        } else if WHOLE.remove(number) {
+            split(start);
+        }
+    }
+}
+
+/// Splits the huge page at an address. Nothing happens before Linux 5.4, and while a child of a fork uses it, too.
+fn split(start: usize) {
+    let (start, part) = (with_exposed_provenance_mut(start), LENGTH - page_size());
     // Advice for a part of a huge page splits it: here that the program will not need that part soon.
     // SAFETY: the advice changes no contents, whatever is mapped there.
     errno_kept(|| unsafe { libc::madvise(start, part, libc::MADV_COLD) });
+}
+
+/// Records that the process is about to fork: from then on, huge pages may not be split at the first try, because a
+/// child uses them, too.
+pub(crate) fn record_fork() {
+    HAS_FORKED.store(true, Relaxed);
+}
+
+/// Splits a few huge pages of which parts were purged while a child of a fork may have used them. Bounded.
+pub fn split_some() {
+    let words = END.load(Relaxed).div_ceil(64);
+    if words != 0 && HAS_FORKED.load(Relaxed) {
+        let word = NEXT.fetch_add(1, Relaxed) % words;
+        let numbers = SHARED.0[word].swap(0, Relaxed);
+        each_of(word, numbers, split);
+    }
+}
+
+/// Splits all such huge pages.
+pub fn split_all() {
+    for word in 0..END.load(Relaxed).div_ceil(64) {
+        each_of(word, SHARED.0[word].load(Relaxed), split);
+    }
+}
+
+/// Calls `split` with the address of each huge page of a word of a set.
+fn each_of(word: usize, mut numbers: u64, split: impl Fn(usize)) {
+    while numbers != 0 {
+        let number = 64 * word + numbers.trailing_zeros() as usize;
+        split((FIRST.load(Relaxed) + number) * LENGTH);
+        numbers &= numbers - 1;
+    }
 }
 
 /// Asks for no huge pages in what was added to the accessible part of a table, or in all of it if that was not done. A

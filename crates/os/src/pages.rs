@@ -5,6 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::errno::{errno, errno_kept};
+use crate::huge_pages::split_before_purge;
 use crate::platform::platform;
 
 /// The system refused memory or address space: it is short of it, or a limit of the process is reached.
@@ -163,6 +164,7 @@ pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     if !platform().can_purge() {
         return Err(Refused);
     }
+    split_before_purge(start, length);
     // SAFETY: the range is page-aligned memory of the caller's whose contents are not needed, as this function
     // requires.
     granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))

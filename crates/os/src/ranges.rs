@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::errno::errno_kept;
+use crate::huge_pages::split_before_purge;
 use crate::pages::{purge, refuse_call_if_told};
 use crate::platform::platform;
 
@@ -64,6 +65,7 @@ unsafe fn purge_by_vectors(ranges: &[PageRange]) -> usize {
         return 0;
     }
     let mut bytes = 0;
+    ranges.iter().for_each(|range| split_before_purge(range.start, range.length));
     errno_kept(|| {
         calls.call(|| {
             // SAFETY: a range has the layout of a vector, and its pages are the caller's, whose contents are not

@@ -5,7 +5,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use crate::arena;
 use crate::barrier::{forbid, permit};
 use crate::errno::{errno, errno_kept};
-use crate::huge_pages::keep_pages_small;
+use crate::huge_pages::{keep_pages_small, split_before_purge};
 use crate::pages::{
     Access, Refused, map_aligned_with, page_seems_written, page_size, populate, purge, refuse_if_told, unmap,
 };
@@ -192,6 +192,7 @@ impl Reservation {
                 forbid(start, length)?;
                 let _ = purge(start, length);
             } else {
+                split_before_purge(start, length);
                 unmap(start, length)?;
             }
         }

@@ -81,8 +81,6 @@ pub struct ArenaState {
     pub mappings: Mappings,
     retention: Retention,
     stretches: Stretches,
-    /// The stretches that begin in the block that was placed last; `None` if placing failed.
-    stretch: Option<Stretch>,
     tables: Tables,
 }
 
@@ -388,7 +386,6 @@ impl ArenaState {
             mappings: Mappings::new(),
             retention: Retention::default(),
             stretches: Stretches::NONE,
-            stretch: None,
             tables,
         })
     }
@@ -401,14 +398,18 @@ impl ArenaState {
         self.tables.cover_heap(self.heaps.made + 1, &ARENA.heap_room)
     }
 
-    /// Places a slab; returns its number, and whether its pages are in memory already.
-    pub(crate) fn place_slab(&mut self) -> Option<(u32, bool)> {
+    /// Places a slab; returns its number, whether its pages are in memory already, and the stretch that begins with it,
+    /// to be backed by a huge page without the arena's lock.
+    pub(crate) fn place_slab(&mut self) -> Option<(u32, bool, Option<Stretch>)> {
         // SAFETY: the length is not 0 and the alignment a power of two.
         let layout = unsafe { Layout::from_size_align_unchecked(SLAB, SLAB) };
+        self.stretches.observe_end(self.end());
         let start = self.place(layout).ok()?;
+        let used = self.pages.counters().map_or(0, |counters| counters.live as usize);
+        let stretch = self.stretches.observe_slab(start, used, self.end());
         ARENA.slabs_placed.fetch_add(1, Ordering::Relaxed);
         let number = ARENA.number_of(start.addr().get())?;
-        Some((number, self.pages.was_kept(start, SLAB)))
+        Some((number, self.pages.was_kept(start, SLAB), stretch))
     }
 
     /// Places a slab or a long block.
@@ -417,8 +418,6 @@ impl ArenaState {
     /// [`OutOfMemory`].
     #[inline(never)]
     pub fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        self.stretches.observe_end(self.end());
-        self.stretch = None;
         let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
         if self.cover_pages().is_err() {
             // SAFETY: the block was just placed, and its address has not been returned.
@@ -427,15 +426,7 @@ impl ArenaState {
         }
         self.retention.observe_placement(layout.size(), &mut self.pages);
         self.observe_taken();
-        let (used, end) = (self.pages.counters().map_or(0, |counters| counters.live as usize), self.end());
-        self.stretch = self.stretches.observe_placement(placed, layout.size(), used, end);
         Ok(placed)
-    }
-
-    /// Returns the stretches that begin in the block that was placed last, to be backed by huge pages, without the
-    /// arena's lock.
-    pub fn take_stretch(&mut self) -> Option<Stretch> {
-        self.stretch.take()
     }
 
     /// Returns the address up to which the pages are accessible.

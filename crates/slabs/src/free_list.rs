@@ -159,7 +159,7 @@ impl FreeList {
     /// well.
     pub(crate) fn shrink(&mut self, class: usize) -> (u32, u32) {
         /// A call that frees a block waits for few others.
-        const MOST: u32 = 16;
+        const MOST: u32 = 8;
         let was_filled = core::mem::take(&mut self.was_filled);
         let less = if was_filled { 0 } else { self.halve(class, worth_a_flush(class)) };
         let left = if was_filled { self.limit / 2 } else { (self.limit / 4).max(1) };

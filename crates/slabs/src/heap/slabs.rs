@@ -111,11 +111,11 @@ impl Slabs {
         let number = match given {
             Some(number) => number,
             None => {
-                let (number, resident) = arena.place_slab()?;
+                let (number, resident, begun) = arena.place_slab()?;
                 // SAFETY: the slab is new, thus no other heap's.
                 unsafe { ARENA.slab(number).write(Slab::new(class, resident)) };
                 ARENA.set_entry(number, Entry::new(owner, class));
-                stretch = arena.take_stretch();
+                stretch = begun;
                 number
             }
         };
