@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use heapwright_host::descriptors::is_shortage;
 use heapwright_host::files::forbids_code;
 use heapwright_host::names::Shown;
 use heapwright_host::process::effective_user;
@@ -99,6 +100,10 @@ fn extracted(content: &[u8], name: fn(u64) -> String) -> Result<PathBuf> {
     for folder in folders()? {
         match extract_into(&folder, &file, content) {
             Ok(path) => return Ok(path),
+            // No other directory helps.
+            Err(error) if error.downcast_ref().is_some_and(is_shortage) => {
+                return Err(error).with_context(|| format!("{file} in {}", folder.shown()));
+            }
             Err(error) => refusals.push(format!("{}: {error:#}", folder.shown())),
         }
     }

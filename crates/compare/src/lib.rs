@@ -83,6 +83,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let judgements = judgements(arguments, &plan, before.is_some());
     let exports = arguments.exports()?;
     let source = arguments.source()?;
+    if let Some(signal) = source.asked_to_end() {
+        return Ok(interruption::exit_code_of(signal));
+    }
     plan.program = arguments.program(source.elapsed());
     let comparison = gather(source.path(), &plan)?;
     // A process that ends by a signal runs no destructors.

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use heapwright_host::descriptors::described;
 use heapwright_host::destination::Destination;
 use heapwright_host::files::{self, ensure_rereadable};
 use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_recording as record;
-use heapwright_recording::{Options, Recording};
+use heapwright_recording::{Options, Recorded, Recording};
 use heapwright_run::program;
 use heapwright_show::number;
 
@@ -24,6 +25,7 @@ const BUNDLED_NAME: &str = "bundled.hwt";
 pub struct Source {
     path: PathBuf,
     elapsed: Option<Duration>,
+    asked_to_end: Option<i32>,
     _folder: Option<Folder>,
 }
 
@@ -35,7 +37,7 @@ impl Source {
     pub fn file(path: &Path) -> Result<Source> {
         ensure_rereadable(path)?;
         match files::open(path) {
-            Ok(_) => Ok(Source { path: path.to_owned(), elapsed: None, _folder: None }),
+            Ok(_) => Ok(Source { path: path.to_owned(), elapsed: None, asked_to_end: None, _folder: None }),
             Err(_) if program::find(path.as_os_str()).is_some() => {
                 let name = path.shown();
                 bail!("there is no trace {name}; to record the program {name} and compare, type -- before it")
@@ -49,7 +51,7 @@ impl Source {
         let folder = Folder::new("compare")?;
         let path = folder.path().join(BUNDLED_NAME);
         fs::write(&path, heapwright_carried::BUNDLED).context("cannot write the bundled trace to a temporary file")?;
-        Ok(Source { path, elapsed: None, _folder: Some(folder) })
+        Ok(Source { path, elapsed: None, asked_to_end: None, _folder: Some(folder) })
     }
 
     /// Runs a program and records it; of its processes, those that run `process` if that is said. The trace is also
@@ -59,15 +61,31 @@ impl Source {
         let only = process.map(str::to_owned).into_iter().collect();
         let options = Options { only, ..Options::usual(folder.path().join("recorded.hwt")) };
         let recording = record::program(command, &options)?;
-        tell(&recording);
-        let path = recording.main().path.clone();
+        let main = recording.written()?;
+        tell(&recording, main);
+        let path = main.path.clone();
         if let Some(keep) = keep {
             let mut draft = keep.draft()?;
             let copied = File::open(&path).and_then(|mut trace| io::copy(&mut trace, &mut draft));
             copied.context("the trace cannot be kept")?;
             draft.keep()?;
         }
-        Ok(Source { path, elapsed: Some(recording.elapsed), _folder: Some(folder) })
+        let Recording { elapsed, asked_to_end, .. } = recording;
+        if asked_to_end.is_some() {
+            let kept = match keep {
+                Some(keep) => format!("{} keeps what was recorded", keep.path().shown()),
+                None => "the recording is not kept (--keep-trace FILE keeps it)".to_owned(),
+            };
+            heapwright_show::eprintln!(
+                "heapwright: interrupted while the program ran: nothing is compared, and {kept}"
+            );
+        }
+        Ok(Source { path, elapsed: Some(elapsed), asked_to_end, _folder: Some(folder) })
+    }
+
+    /// The signal by which another process asked this command to end while it recorded the program.
+    pub fn asked_to_end(&self) -> Option<i32> {
+        self.asked_to_end
     }
 
     /// How long the program ran, if it was recorded now.
@@ -82,8 +100,7 @@ impl Source {
 }
 
 /// Says whose trace is taken, and what must be known of it.
-fn tell(recording: &Recording) {
-    let main = recording.main();
+fn tell(recording: &Recording, main: &Recorded) {
     let events = number::counted(main.figures.events(), "event");
     let time = number::seconds(recording.elapsed.as_secs_f64());
     heapwright_show::eprintln!("heapwright: recorded {} [{}], {events}, in {time}", main.program.shown(), main.pid);
@@ -105,16 +122,16 @@ fn tell(recording: &Recording) {
     for remark in main.hidden_objects().into_iter().chain(main.unrecorded_successor()) {
         heapwright_show::eprintln!("heapwright: {remark}");
     }
-    if !main.is_whole() {
+    if let Some(error) = &main.error {
+        heapwright_show::eprintln!("heapwright: the trace is incomplete: {}", described(error));
+    } else if !main.is_whole() {
         heapwright_show::eprintln!(
             "heapwright: the recording is not complete, without {} that followed",
             number::counted(main.lost, "call")
         );
     }
-    if !recording.status.success() {
-        heapwright_show::eprintln!(
-            "heapwright: the program ended with {}; what it did until then is compared",
-            recording.status
-        );
+    if !recording.status.success() && recording.asked_to_end.is_none() {
+        let status = recording.status;
+        heapwright_show::eprintln!("heapwright: the program ended with {status}; what it did until then is compared");
     }
 }

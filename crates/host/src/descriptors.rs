@@ -15,6 +15,21 @@ pub fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN))
 }
 
+/// Returns what to do about an error of the system, to be put behind its text: empty, unless this process may have no
+/// more descriptors.
+pub fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => ": raise the limit on descriptors (`ulimit -n`)",
+        _ => "",
+    }
+}
+
+/// Returns the text of an error with its causes, and with [`advice`].
+pub fn described(error: &anyhow::Error) -> String {
+    let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    format!("{error:#}{}", cause.map(advice).unwrap_or_default())
+}
+
 /// Makes writes to standard output fail if this process was started without one. Programs that it starts have none
 /// either. To be called before `main`: Rust's runtime opens `/dev/null` in its place, where output is lost without an
 /// error.

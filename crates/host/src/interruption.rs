@@ -42,7 +42,12 @@ pub fn came() -> bool {
 
 /// Returns the exit code of a command that was interrupted, as in shells: 130 after Ctrl-C, 143 after SIGTERM.
 pub fn exit_code() -> ExitCode {
-    ExitCode::from(128_u8.saturating_add(CAME.load(Ordering::Relaxed) as u8))
+    exit_code_of(CAME.load(Ordering::Relaxed))
+}
+
+/// Returns the exit code of a command that `signal` interrupted.
+pub fn exit_code_of(signal: i32) -> ExitCode {
+    ExitCode::from(128_u8.saturating_add(signal as u8))
 }
 
 /// Starts the thread that ends this process when a signal comes, unless it runs already.

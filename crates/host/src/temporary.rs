@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +18,9 @@ static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// The variable that names the folder of temporary files.
 const PLACE: &str = "TMPDIR";
+
+/// What can be done where there is no place for temporary files.
+const OTHER: &str = "TMPDIR can name another directory";
 
 /// Returns the folder in which temporary files are created: the value of `TMPDIR`, or /tmp where that is not set or
 /// empty. It is never created itself.
@@ -37,13 +40,22 @@ pub fn place() -> Result<PathBuf> {
     bail!("{PLACE} names {name}, which is no folder: create it, or name another")
 }
 
+/// Returns what to do about an error of a temporary file, to be put behind its text: empty, unless there is no space.
+pub fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ": make room there, or name another directory by TMPDIR",
+        _ => "",
+    }
+}
+
 /// Creates a temporary file without a name, which is gone when it is closed.
 ///
 /// # Errors
 /// When it cannot be created, with the folder.
 pub fn file() -> Result<File> {
     let place = place()?;
-    tempfile::tempfile_in(&place).with_context(|| format!("no temporary file can be created in {}", place.shown()))
+    tempfile::tempfile_in(&place)
+        .with_context(|| format!("no temporary file can be created in {} ({OTHER})", place.shown()))
 }
 
 /// A temporary folder, which is removed when this is dropped.
@@ -63,7 +75,8 @@ impl Folder {
         let private = fs::Permissions::from_mode(0o700);
         let place = place()?;
         let folder = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(&place);
-        let folder = folder.with_context(|| format!("no temporary folder can be created in {}", place.shown()))?;
+        let folder =
+            folder.with_context(|| format!("no temporary folder can be created in {} ({OTHER})", place.shown()))?;
         let listed = Listed::new(folder.path()).context("cannot listen for signals")?;
         Ok(Folder { folder, _listed: listed })
     }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use heapwright_host::child::{self, Job};
-use heapwright_host::descriptors::let_output_without_a_place_fail;
+use heapwright_host::descriptors::{described, let_output_without_a_place_fail};
 use heapwright_host::interruption;
 use heapwright_host::own_memory::OwnMemory;
 use heapwright_host::threads::with_enough_stack;
@@ -106,7 +106,7 @@ fn serve() -> ExitCode {
         if error.is::<Misuse>() {
             usage::refuse(&format!("{error:#}"));
         }
-        heapwright_show::eprintln!("heapwright: {error:#}");
+        heapwright_show::eprintln!("heapwright: {}", described(&error));
         ExitCode::from(FAILED)
     })
 }

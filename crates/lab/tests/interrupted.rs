@@ -164,3 +164,29 @@ fn a_signal_to_a_watcher_that_prints_one_picture_ends_its_program() {
         assert!(left.iter().all(|name| !name.contains("watch")), "{left:?}");
     }
 }
+
+#[test]
+fn a_signal_to_a_comparison_that_records_ends_it_and_keeps_the_recording() {
+    for (signal, expected) in [(libc::SIGINT, 130), (libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        for (keep, kept) in [
+            (&["--keep-trace", "kept.hwt"][..], "nothing is compared, and kept.hwt keeps what was recorded"),
+            (&[], "nothing is compared, and the recording is not kept (--keep-trace FILE keeps it)"),
+        ] {
+            let folder = folder();
+            let began = folder.path().join("began");
+            let words = [&["compare", "--policies-only", "-p", "first"], keep, &["--", "sh", "-c"]].concat();
+            let child = start(folder.path(), &[&words[..], &["echo > began; exec sleep 60"]].concat());
+            wait_until(|| began.exists());
+            sleep(Duration::from_millis(300));
+            kill(&child, signal);
+            let output = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((code(output.status), output.stdout.len()), (expected, 0), "{said}");
+            let interrupted = format!("heapwright: interrupted while the program ran: {kept}");
+            assert_eq!(said.lines().last(), Some(interrupted.as_str()), "{said}");
+            assert_eq!(folder.path().join("kept.hwt").exists(), !keep.is_empty());
+            let left = names(&folder.path().join("tmp"));
+            assert!(left.iter().all(|name| !name.contains("compare")), "{left:?}");
+        }
+    }
+}

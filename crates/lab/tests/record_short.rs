@@ -64,3 +64,22 @@ fn address_space_that_is_short_is_the_only_reason_that_is_named() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.starts_with("heapwright: nothing was recorded: ") && !said.contains("LD_PRELOAD"), "{said}");
 }
+
+#[test]
+fn descriptors_that_are_short_are_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = ["record -o t.hwt", "sites", "compare -p first --policies-only", "report -p first --no-real -o t.html"];
+    for words in all {
+        for limit in 6..9 {
+            let script = format!("ulimit -n {limit}; exec \"$0\" {words} -- ls");
+            let mut command = Command::new("bash");
+            command.args(["-c", &script]).arg(heapwright().get_program()).current_dir(&folder);
+            let output = command.output().unwrap();
+            let said = stderr(&output);
+            assert!(!output.status.success(), "{words}: {said}");
+            let last = said.lines().last().unwrap();
+            assert!(last.ends_with(": raise the limit on descriptors (`ulimit -n`)"), "{limit}, {words}: {said}");
+            assert_eq!(said.matches("Too many open files").count(), 1, "{limit}, {words}: {said}");
+        }
+    }
+}

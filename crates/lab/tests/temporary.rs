@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use common::heapwright;
 use tempfile::TempDir;
@@ -50,6 +51,56 @@ fn a_missing_folder_is_named_with_what_to_do_and_not_made() {
             assert!(!missing.exists(), "{words} made it");
         }
     }
+}
+
+/// The exit code and the messages of a command where the file system of TMPDIR has 64 KiB and `prepare` may fill it;
+/// `None` where no file system can be mounted.
+fn in_a_small_folder(prepare: &str, words: &str) -> Option<(Option<i32>, String)> {
+    let folder = TempDir::new().unwrap();
+    let small = folder.path().join("small");
+    for name in ["small", "libraries"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let script = format!("mount -t tmpfs -o size=64k none small || exit 77; {prepare}; exec \"$0\" {words}");
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", &script]).arg(heapwright().get_program()).current_dir(&folder);
+    command.env("TMPDIR", &small).env("XDG_RUNTIME_DIR", folder.path().join("libraries"));
+    let output = command.output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr).replace(small.to_str().unwrap(), "SMALL");
+    if output.status.code() == Some(77) || said.contains("unshare") {
+        eprintln!("passed over: no file system can be mounted here: {said}");
+        return None;
+    }
+    Some((output.status.code(), said))
+}
+
+const FILL: &str = "head -c 1M /dev/zero > small/fill 2> small/none";
+
+#[test]
+fn a_full_folder_is_the_only_reason_that_is_named() {
+    for (words, code, place) in [
+        ("run -- ls", 125, "the statistics cannot be written to SMALL/heapwright-run-"),
+        ("run -p first -- ls", 125, "the statistics cannot be written to SMALL/heapwright-run-"),
+        ("sites -- ls", 1, "cannot write SMALL/heapwright-trace-"),
+        ("report -p first --no-real -o t.html -- ls", 1, "cannot write SMALL/heapwright-trace-"),
+        ("compare -p first --policies-only -- ls", 1, "cannot write SMALL/heapwright-compare-"),
+    ] {
+        let Some((ended, said)) = in_a_small_folder(FILL, words) else { return };
+        assert_eq!((ended, said.lines().count()), (Some(code), 1), "{words}: {said}");
+        assert!(said.contains(place) && said.contains("No space left on device"), "{words}: {said}");
+        assert!(said.ends_with(": make room there, or name another directory by TMPDIR\n"), "{words}: {said}");
+    }
+}
+
+/// The drop-in library says which file it could not write, and the command what that means.
+#[test]
+fn a_folder_that_the_program_fills_is_a_failure() {
+    let Some((code, said)) = in_a_small_folder("true", &format!("run -- bash -c '{FILL}; true'")) else { return };
+    assert_eq!(code, Some(125), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("heapwright: the statistics of bash in SMALL/heapwright-run-"), "{said}");
+    assert!(last.ends_with(": make room there, or name another directory by TMPDIR"), "{said}");
+    assert!(!said.contains("LD_PRELOAD"), "{said}");
 }
 
 /// As after a change of the user, or in a container.

@@ -20,7 +20,10 @@ struct Set([AtomicU64; Set::WORDS]);
 
 impl Set {
     const WORDS: usize = (256 << 30) / LENGTH / 64;
-    const EMPTY: Set = Set([const { AtomicU64::new(0) }; Set::WORDS]);
+
+    const fn new() -> Set {
+        Set([const { AtomicU64::new(0) }; Set::WORDS])
+    }
 
     fn insert(&self, number: usize) {
         self.0[number / 64].fetch_or(1 << (number % 64), Relaxed);
@@ -37,10 +40,10 @@ impl Set {
 }
 
 /// Those that were asked for, and are whole as far as is known.
-static WHOLE: Set = Set::EMPTY;
+static WHOLE: Set = Set::new();
 
 /// Those that may not have been split when parts of them were purged: a child of a fork may have used them, too.
-static SHARED: Set = Set::EMPTY;
+static SHARED: Set = Set::new();
 
 /// The number 0; 0 as long as none was asked for.
 static FIRST: AtomicUsize = AtomicUsize::new(0);

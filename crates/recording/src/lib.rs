@@ -27,7 +27,7 @@ use anyhow::Result;
 
 pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::program::{Interrupted, Options, Printed, Recording, program};
-pub use self::recorded::Unread;
+pub use self::recorded::{Recorded, Unread};
 use heapwright_host::interruption;
 pub use heapwright_translation::Redaction;
 

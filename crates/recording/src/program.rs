@@ -16,11 +16,13 @@ use super::process::Details;
 use super::python;
 use super::recorded::{Recorded, Unread};
 use super::room::Room;
+use super::summary;
 use super::traces::Traces;
 use heapwright_allocators::preload;
 use heapwright_host::interruption::Interruption;
 use heapwright_host::names::Shown;
 use heapwright_host::process::longest_file;
+use heapwright_run::launch::Finished;
 use heapwright_run::{NotStarted, in_front, launch, program as executable};
 use heapwright_show::number;
 use heapwright_stream::Header;
@@ -95,6 +97,8 @@ pub struct Recording {
     pub unread: Option<Unread>,
     /// Exit status of the program.
     pub status: ExitStatus,
+    /// The signal by which another process asked this command to end, while the program ran.
+    pub asked_to_end: Option<i32>,
     /// Wall time of the program.
     pub elapsed: Duration,
 }
@@ -109,6 +113,18 @@ impl Recording {
         let most = self.traces.iter().max_by_key(|one| one.figures.events()).unwrap_or(own);
         let is_wrapper = !own.is_the_program || own.figures.events().saturating_mul(WRAPPED) < most.figures.events();
         if is_wrapper { most } else { own }
+    }
+
+    /// Returns the same, of a recording to temporary files.
+    ///
+    /// # Errors
+    /// When nothing of it could be written, with what to do.
+    pub fn written(&self) -> Result<&Recorded> {
+        let main = self.main();
+        match summary::why_empty(main) {
+            Some(why) => bail!(why),
+            None => Ok(main),
+        }
     }
 }
 
@@ -210,7 +226,10 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     match (traces.is_empty(), unread) {
         (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),
         (true, None) => Err(why_nothing(name, options, finished.status, recorder_was_loaded)),
-        (false, unread) => Ok(Recording { traces, left_out, unread, status: finished.status, elapsed }),
+        (false, unread) => {
+            let Finished { status, asked_to_end, .. } = finished;
+            Ok(Recording { traces, left_out, unread, status, asked_to_end, elapsed })
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
+use heapwright_host::descriptors::described;
 use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 
@@ -39,13 +40,13 @@ impl Source {
             Err(error) if error.is::<NoCalls>() => return Err(no_requests(program, &options)),
             recording => recording?,
         };
+        let main = recording.written()?;
         if let Some(unread) = &recording.unread {
             heapwright_show::eprintln!("heapwright: {}", unread.describe());
         }
-        let main = recording.main();
         summary::cautions(main).iter().for_each(|caution| heapwright_show::eprintln!("heapwright: {caution}"));
         if let Some(error) = &main.error {
-            heapwright_show::eprintln!("heapwright: the trace is incomplete: {error:#}");
+            heapwright_show::eprintln!("heapwright: the trace is incomplete: {}", described(error));
         } else if main.figures.events() == 0 {
             return Err(no_requests(program, &options));
         }

@@ -2,9 +2,12 @@
 
 use std::io;
 
+use heapwright_host::descriptors::described;
 use heapwright_host::names::Shown;
 use heapwright_host::process::is_timeout;
+use heapwright_host::temporary;
 use heapwright_os::FileError;
+use heapwright_trace::WriteError;
 
 use super::program::Recording;
 use super::recorded::{Recorded, Unread};
@@ -105,9 +108,24 @@ fn failures(recorded: &[Recorded]) -> Vec<String> {
             1 => ", nor is that of one other process".to_owned(),
             more => format!(", nor are those of {} other processes", number::grouped(more as u64)),
         };
-        format!("the trace of {} is not complete{others}: {error:#}", who(one))
+        format!("the trace of {} is not complete{others}: {}", who(one), described(error))
     };
     causes.into_iter().map(describe).collect()
+}
+
+/// Returns why nothing of a process was written to its trace, a temporary file; `None` if something was.
+pub fn why_empty(one: &Recorded) -> Option<String> {
+    let error = one.error.as_ref().filter(|_| one.length == 0)?;
+    Some(format!("nothing was recorded of {}: {}{}", who(one), described(error), room(error)))
+}
+
+/// Returns what to do where a temporary file could not be written for lack of space.
+fn room(error: &anyhow::Error) -> &'static str {
+    let cause = error.chain().find_map(|cause| match cause.downcast_ref() {
+        Some(WriteError::Io(error)) => Some(error),
+        _ => cause.downcast_ref::<io::Error>(),
+    });
+    cause.map(temporary::advice).unwrap_or_default()
 }
 
 fn who(one: &Recorded) -> String {
@@ -207,9 +225,9 @@ pub fn why_limited(limit: u64) -> String {
 
 /// Describes an error of this command: an error of the system by what it means and what to do.
 pub fn in_words(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-        Some(code) => FileError::of(code).to_string(),
-        None => format!("{error:#}"),
+    match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error).map(FileError::of) {
+        Some(FileError::NoDescriptors) | None => described(error),
+        Some(error) => error.to_string(),
     }
 }
 

@@ -14,6 +14,9 @@ use signal_hook::iterator::exfiltrator::{WithOrigin, origin::Origin};
 /// Signals that this command forwards to the program.
 const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
+/// Those of them that ask a command to end.
+const ENDING: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+
 /// A program that has ended.
 pub struct Finished {
     /// Its process id.
@@ -22,6 +25,8 @@ pub struct Finished {
     pub status: ExitStatus,
     /// The name that the system gave its process last ([`name_of`]).
     pub name: Option<OsString>,
+    /// The first signal by which another process asked this command to end meanwhile.
+    pub asked_to_end: Option<i32>,
 }
 
 /// The signals that other processes send to this one while it lives, to be forwarded to a program; but for a SIGHUP
@@ -65,13 +70,19 @@ pub fn to_the_end(command: &mut Command) -> io::Result<Finished> {
     let _passed_on = PassedOn::begin();
     let mut signals = Forwarded::listen_also_to(&[SIGCHLD])?;
     let mut child = command.spawn()?;
+    let mut asked_to_end = None;
     loop {
         // A process that was waited for has no name.
         let name = name_of(child.id());
         if let Some(status) = child.try_wait()? {
-            return Ok(Finished { pid: child.id(), status, name });
+            // A signal to both may have ended the program before this command took it.
+            let asked_to_end = asked_to_end.or_else(|| signals.pending().find(|signal| ENDING.contains(signal)));
+            return Ok(Finished { pid: child.id(), status, name, asked_to_end });
         }
-        signals.wait().for_each(|signal| send_signal(&child, signal));
+        for signal in signals.wait() {
+            asked_to_end = asked_to_end.or(Some(signal).filter(|signal| ENDING.contains(signal)));
+            send_signal(&child, signal);
+        }
     }
 }
 

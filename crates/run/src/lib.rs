@@ -21,6 +21,7 @@ use crate::arguments::RunArgs;
 use heapwright_allocators::policy;
 use heapwright_allocators::preload;
 use heapwright_allocators::rules;
+use heapwright_host::descriptors;
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
 use heapwright_host::process::is_of_no_known_format;
@@ -52,12 +53,17 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
     let check = |path: &Path| Destination::of(path, Contents::Other, &sources);
     let output = args.output.as_deref().map(check).transpose()?;
     let mut command = prepared(args, &reports)?;
+    statistics::ensure_room(reports.path())?;
     let finished = match launch::to_the_end(&mut command) {
         Ok(finished) => finished,
         Err(error) => return Err(NotStarted::because(&args.program, &error).into()),
     };
     let gathered = Gathered::from(reports.path(), finished.pid)?;
     match &gathered.own {
+        None if gathered.is_own_cut && finished.status.signal().is_none() => {
+            let name = args.program.shown();
+            bail!("the statistics of {name} in {} are incomplete: {}", reports.path().shown(), program::WHY_CUT)
+        }
         None => heapwright_show::eprintln!("heapwright: {}", program::why_unreported(&args.program, finished.status)),
         Some(report) if !report.has_mallocs() => heapwright_show::eprintln!(
             "heapwright: {} made no malloc-family call, or has its own malloc",
@@ -129,7 +135,7 @@ pub fn failed(error: &anyhow::Error) -> ExitCode {
     if error.is::<Misuse>() {
         usage::refuse(&format!("{error:#}"));
     }
-    heapwright_show::eprintln!("heapwright: {error:#}");
+    heapwright_show::eprintln!("heapwright: {}", descriptors::described(error));
     ExitCode::from(error.downcast_ref::<NotStarted>().map_or(FAILED, |not_started| not_started.code))
 }
 
@@ -156,7 +162,7 @@ impl NotStarted {
             ErrorKind::PermissionDenied if is_directory => (NOT_EXECUTABLE, "it is a directory".to_owned()),
             ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "it may not be executed".to_owned()),
             _ if is_of_no_known_format(error) => (NOT_EXECUTABLE, NO_FORMAT.to_owned()),
-            _ => (NOT_EXECUTABLE, error.to_string()),
+            _ => (NOT_EXECUTABLE, format!("{error}{}", descriptors::advice(error))),
         };
         NotStarted { code, what: format!("cannot run {}: {why}", name.shown()) }
     }

@@ -36,6 +36,9 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
+/// Why a program that was not ended by a signal left incomplete statistics, and what to do.
+pub const WHY_CUT: &str = "there was no room on its disk: make room there, or name another directory by TMPDIR";
+
 /// Returns one sentence with the likeliest reason why the program left no statistics.
 pub fn why_unreported(name: &OsStr, status: ExitStatus) -> String {
     if let Some(obstacle) = obstacle_of(name) {

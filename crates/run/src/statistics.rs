@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use heapwright_host::names::Shown;
+use heapwright_host::temporary;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -16,6 +17,23 @@ use heapwright_show::table::Table;
 
 /// Name of a process's file; the drop-in library replaces `%p` by the process id.
 pub const FILE_PATTERN: &str = "%p.json";
+
+/// Checks that `folder`, a temporary one, has room for the statistics of a process.
+///
+/// # Errors
+/// When it has none, with what to do.
+pub fn ensure_room(folder: &Path) -> Result<()> {
+    /// More than the statistics of a process take.
+    const ROOM: usize = 16 << 10;
+    let trial = folder.join("trial");
+    let written = fs::write(&trial, [b' '; ROOM]);
+    // One that stays is removed with its folder, and is no report.
+    let _ = fs::remove_file(&trial);
+    written.map_err(|error| {
+        let advice = temporary::advice(&error);
+        anyhow!("the statistics cannot be written to {}: {error}{advice}", folder.shown())
+    })
+}
 
 /// The statistics of one process. Its figures are passed on unchanged.
 #[derive(Deserialize, Serialize)]
@@ -59,6 +77,8 @@ impl Report {
 pub struct Gathered {
     /// The program's own report.
     pub own: Option<Report>,
+    /// Whether the program's own report is incomplete.
+    pub is_own_cut: bool,
     /// Reports of the processes that it started, by process id.
     pub others: Vec<Report>,
 }
@@ -66,7 +86,7 @@ pub struct Gathered {
 impl Gathered {
     /// Reads all reports in `folder`; `pid` is the program's own process.
     pub fn from(folder: &Path, pid: u32) -> Result<Gathered> {
-        let mut gathered = Gathered { own: None, others: Vec::new() };
+        let mut gathered = Gathered { own: None, is_own_cut: false, others: Vec::new() };
         for entry in fs::read_dir(folder).context("the statistics are gone")? {
             let path = entry?.path();
             // A process that was killed while it wrote leaves an incomplete report, which is skipped.
@@ -77,6 +97,8 @@ impl Gathered {
             if report.pid == pid { gathered.own = Some(report) } else { gathered.others.push(report) }
         }
         gathered.others.sort_by_key(|report| report.pid);
+        let own = folder.join(FILE_PATTERN.replace("%p", &pid.to_string()));
+        gathered.is_own_cut = gathered.own.is_none() && own.exists();
         Ok(gathered)
     }
 
