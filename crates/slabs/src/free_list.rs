@@ -158,12 +158,14 @@ impl FreeList {
     /// filled meanwhile: while the program only frees, most blocks leave. Returns the bytes by which that is less as
     /// well.
     pub(crate) fn shrink(&mut self, class: usize) -> (u32, u32) {
-        /// A call that frees a block waits for few others.
+        /// A call that frees a block waits for few others; for more where the program has only freed for long.
         const MOST: u32 = 8;
+        const MOST_IN_THE_END: u32 = 16;
         let was_filled = core::mem::take(&mut self.was_filled);
         let less = if was_filled { 0 } else { self.halve(class, worth_a_flush(class)) };
+        let most = if less == 0 && !was_filled { MOST_IN_THE_END } else { MOST };
         let left = if was_filled { self.limit / 2 } else { (self.limit / 4).max(1) };
-        ((self.length() - u32::from(left)).min(MOST), less)
+        ((self.length() - u32::from(left)).min(most), less)
     }
 
     /// Cuts the first `count` blocks off the list; returns the first of them.
