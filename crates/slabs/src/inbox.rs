@@ -27,7 +27,8 @@ pub(crate) struct Inbox {
     /// The weight of the blocks that have been added and not been put back. A chain's weight is added before the chain.
     weight: AtomicUsize,
     /// The weight above which other threads reclaim: [`BUDGET`] for an owner that collects, half of it before the first
-    /// time, halved by each reclaim by another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not observed by loom.
+    /// time, halved by each reclaim by another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not observed
+    /// by loom.
     budget: core::sync::atomic::AtomicUsize,
 }
 

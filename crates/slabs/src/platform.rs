@@ -22,8 +22,8 @@ pub const fn batch_blocks() -> u32 {
 /// The weight (see `inbox::weight_of`) of a full remote-free buffer.
 pub const BATCH_WEIGHT: usize = 32 << 10;
 
-/// The budget of the inbox of an owner that has collected, in weight: what two queues of 1,024 blocks hold. With half of
-/// it, threads that free for a producer reclaimed in its place whenever it was not running.
+/// The budget of the inbox of an owner that has collected, in weight: what two queues of 1,024 blocks hold. With half
+/// of it, threads that free for a producer reclaimed in its place whenever it was not running.
 pub const BUDGET: usize = 2 << 20;
 
 /// The budget of the inbox of an owner that sleeps.

@@ -1,5 +1,5 @@
-//! Times single calls among many live blocks: a random block is replaced, and a part of the old ones is freed by another
-//! thread.
+//! Times single calls among many live blocks: a random block is replaced, and a part of the old ones is freed by
+//! another thread.
 
 use std::array;
 use std::sync::Mutex;

@@ -1,9 +1,9 @@
 //! Huge pages where a dense heap grows.
 //!
 //! A stretch is as long as a huge page. When a slab is placed that begins one, and the heap below is nearly full, the
-//! stretch is backed by a huge page: the system needs an eighth of the time for it that it needs for as many small ones.
-//! It is touched at once, and no other huge pages are asked for: what is purged later is not backed again as a whole by
-//! the system of its own accord.
+//! stretch is backed by a huge page: the system needs an eighth of the time for it that it needs for as many small
+//! ones. It is touched at once, and no other huge pages are asked for: what is purged later is not backed again as a
+//! whole by the system of its own accord.
 //!
 //! Of a huge page all is in memory, so that it does not tell whether the heap is full. Every fourth stretch is a probe
 //! that gets small pages, and what the program touches in probes decides about the stretches that follow. A program
