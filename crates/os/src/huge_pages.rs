@@ -112,13 +112,11 @@ fn split_parts(purged: Range<usize>) {
             // It goes as a whole.
             WHOLE.remove(number);
             SHARED.remove(number);
-        } else if HAS_FORKED.load(Relaxed) {
-            if WHOLE.contains(number) {
-                SHARED.insert(number);
-                split(start);
-            }
         } else if WHOLE.remove(number) {
             split(start);
+            if HAS_FORKED.load(Relaxed) {
+                SHARED.insert(number);
+            }
         }
     }
 }
@@ -137,30 +135,31 @@ pub(crate) fn record_fork() {
     HAS_FORKED.store(true, Relaxed);
 }
 
-/// Splits a few huge pages of which parts were purged while a child of a fork may have used them. Bounded.
+/// Splits a few huge pages of which parts were purged while a child of a fork may have used them; later calls go on.
+/// Bounded.
 pub fn split_some() {
-    let words = END.load(Relaxed).div_ceil(64);
-    if words != 0 && HAS_FORKED.load(Relaxed) {
-        let word = NEXT.fetch_add(1, Relaxed) % words;
-        let numbers = SHARED.0[word].swap(0, Relaxed);
-        each_of(word, numbers, split);
+    /// Huge pages, each of which takes some 20 microseconds once it is split.
+    const MOST: usize = 4;
+    let end = END.load(Relaxed);
+    if end == 0 || !HAS_FORKED.load(Relaxed) {
+        return;
     }
+    let first = NEXT.load(Relaxed) % end;
+    let mut next = first;
+    for number in (first..end).filter(|&number| SHARED.contains(number)).take(MOST) {
+        split_number(number);
+        next = number + 1;
+    }
+    NEXT.store(if next == first { 0 } else { next }, Relaxed);
 }
 
 /// Splits all such huge pages.
 pub fn split_all() {
-    for word in 0..END.load(Relaxed).div_ceil(64) {
-        each_of(word, SHARED.0[word].load(Relaxed), split);
-    }
+    (0..END.load(Relaxed)).filter(|&number| SHARED.contains(number)).for_each(split_number);
 }
 
-/// Calls `split` with the address of each huge page of a word of a set.
-fn each_of(word: usize, mut numbers: u64, split: impl Fn(usize)) {
-    while numbers != 0 {
-        let number = 64 * word + numbers.trailing_zeros() as usize;
-        split((FIRST.load(Relaxed) + number) * LENGTH);
-        numbers &= numbers - 1;
-    }
+fn split_number(number: usize) {
+    split((FIRST.load(Relaxed) + number) * LENGTH);
 }
 
 /// Asks for no huge pages in what was added to the accessible part of a table, or in all of it if that was not done. A
