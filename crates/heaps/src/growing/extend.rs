@@ -98,8 +98,10 @@ impl<P: Policy> GrowingHeap<P> {
         let whole = |bytes: usize| self.whole_steps(bytes).min(most);
         let least = whole(end);
         let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
-        let unit = if before < LONG { LEAST_STEP } else { LONG_UNIT };
-        let generous = whole(least.saturating_add(ahead).checked_next_multiple_of(unit).unwrap_or(most));
+        let generous = least.saturating_add(ahead);
+        let generous =
+            if before < LONG { generous } else { generous.checked_next_multiple_of(LONG_UNIT).unwrap_or(most) };
+        let generous = whole(generous);
         self.extend_exactly(before, generous, short).or_else(|Refused| self.extend_exactly(before, least, short))
     }
 
