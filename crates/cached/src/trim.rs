@@ -1,6 +1,6 @@
 //! Trimming: purging what is in memory but not used.
 
-use heapwright_os::{page_size, resident_unless_filtered, split_all};
+use heapwright_os::{page_size, resident_unless_filtered, split_all_huge_pages};
 
 use crate::lifecycle::{abandon, adopted, heap_to_allocate_in};
 use crate::pages::page_returns;
@@ -26,7 +26,7 @@ pub fn trim() -> usize {
         if let Some(mut arena) = ARENA.lock() {
             arena.trim();
         }
-        split_all();
+        split_all_huge_pages();
     }
     match (before, pages_in_memory()) {
         (Some(before), Some(after)) => before.saturating_sub(after),

@@ -12,7 +12,10 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-use heapwright_os::{coarse_nanoseconds, process_id, sleep_for, split_all, split_some, start_background, thread_count};
+use heapwright_os::{
+    coarse_nanoseconds, process_id, sleep_for, split_all_huge_pages, split_some_huge_pages, start_background,
+    thread_count,
+};
 
 use crate::lifecycle::heap_to_allocate_in;
 use crate::long;
@@ -93,7 +96,7 @@ fn step(now: u64, period: u64, visits: u32) {
         }
     }
     visit(visits, now, period.saturating_mul(2));
-    split_some();
+    split_some_huge_pages();
 }
 
 /// Visits a few heaps after others have got slabs: what their threads do not use serves these.
@@ -145,7 +148,7 @@ fn relieve() {
     if let Some(mut arena) = ARENA.lock() {
         arena.trim();
     }
-    split_all();
+    split_all_huge_pages();
 }
 
 /// Starts the purging thread in a heap with some MiB. Where that fails, threads that allocate purge.

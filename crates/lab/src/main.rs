@@ -40,8 +40,8 @@ static OWN: OwnMemory = OwnMemory::new();
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = begin;
 
-/// Keeps output from being lost in `/dev/null`, which Rust's runtime opens where there is no standard output; and replays
-/// if this process was started for that: the heap under test has had no request before the first of the trace,
+/// Keeps output from being lost in `/dev/null`, which Rust's runtime opens where there is no standard output; and
+/// replays if this process was started for that: the heap under test has had no request before the first of the trace,
 /// as that of the recorded process.
 extern "C" fn begin() {
     let_output_without_a_place_fail();

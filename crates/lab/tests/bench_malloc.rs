@@ -87,6 +87,21 @@ fn every_run_of_every_allocator_is_recorded() {
 }
 
 #[test]
+fn single_calls_are_timed_and_nothing_else_of_that_workload() {
+    let document = document(&["--only", "tails", "--under", "cached"]);
+    for allocator in ["system", "cached"] {
+        for workload in ["tails/1", "tails/4", "tails/4-remote"] {
+            let sample = samples(&document, workload, allocator)[0];
+            let slow = sample["slow_call_seconds"].as_f64().unwrap();
+            assert!((16e-9..1e-3).contains(&slow), "{workload}, {allocator}: {slow}");
+            assert!(["cpu_seconds", "elapsed_seconds", "peak_rss"].iter().all(|other| sample[other].is_null()));
+        }
+    }
+    let measures: Vec<_> = document["means"].as_array().unwrap().iter().map(|mean| &mean["measure"]).collect();
+    assert!(!measures.is_empty() && measures.iter().all(|measure| **measure == "slow_call"), "{measures:?}");
+}
+
+#[test]
 fn memory_retained_after_scattered_frees_is_compared_with_the_pages_in_use() {
     let document = document(&["--only", "scattered/95%"]);
     for allocator in ["system", "cached"] {

@@ -11,15 +11,14 @@ use crate::errno::errno_kept;
 use crate::pages::page_size;
 use crate::platform::platform;
 
-/// The length of the huge pages that are asked for, in bytes. Where pages are longer than 4 KiB, huge pages have 32 or
-/// 512 MiB, and none are asked for.
-const LENGTH: usize = 2 << 20;
+/// The length of the huge pages that are asked for, in bytes: that of huge pages where pages have 4 KiB.
+pub const HUGE_PAGE: usize = 2 << 20;
 
-/// Huge pages by their numbers: addresses divided by their length, less [`FIRST`]. Only those of 256 GiB have one.
+/// Huge pages by their numbers: their addresses divided by their length, less [`FIRST`]. Those of 256 GiB have one.
 struct Set([AtomicU64; Set::WORDS]);
 
 impl Set {
-    const WORDS: usize = (256 << 30) / LENGTH / 64;
+    const WORDS: usize = (256 << 30) / HUGE_PAGE / 64;
 
     const fn new() -> Set {
         Set([const { AtomicU64::new(0) }; Set::WORDS])
@@ -45,15 +44,15 @@ static WHOLE: Set = Set::new();
 /// Those that may not have been split when parts of them were purged: a child of a fork may have used them, too.
 static SHARED: Set = Set::new();
 
-/// The number 0; 0 as long as none was asked for.
+/// The address, divided by their length, of the one with number 0.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 
-/// The end of the numbers.
+/// One more than the greatest number of those that were asked for; 0 if none were.
 static END: AtomicUsize = AtomicUsize::new(0);
 
 static HAS_FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Where [`split_some`] goes on.
+/// Where [`split_some_huge_pages`] goes on.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the length of a huge page in bytes.
@@ -68,18 +67,17 @@ pub fn huge_page_size() -> usize {
 /// `touched`; returns the processor time of that in nanoseconds. The memory has no other huge pages afterwards: what is
 /// purged of it is not backed again by one of the system's accord.
 ///
-/// `None`, and nothing happens, where huge pages have another length than 2 MiB, and for addresses below `base` or 256
-/// GiB or more above it, which is the same for every call.
+/// `None`, and nothing happens, for addresses that are not within 256 GiB above `base`, which is the same for every call.
 ///
 /// # Safety
-/// `touched` is a multiple of the length of a huge page. The byte there belongs to the caller, and is 0 or not needed;
+/// `touched` is a multiple of [`HUGE_PAGE`]. The byte there belongs to the caller, and is 0 or not needed;
 /// it is 0 afterwards. What else of the range is mapped is private anonymous memory of this process, and purged by
 /// functions of this crate only.
 pub unsafe fn back_by_huge_page(base: usize, touched: NonNull<u8>) -> Option<u64> {
-    let range = touched.addr().get()..touched.addr().get() + LENGTH;
-    FIRST.store(base / LENGTH, Relaxed);
-    let number = (range.start / LENGTH).checked_sub(base / LENGTH)?;
-    if huge_page_size() != LENGTH || number / 64 >= Set::WORDS {
+    let range = touched.addr().get()..touched.addr().get() + HUGE_PAGE;
+    FIRST.store(base / HUGE_PAGE, Relaxed);
+    let number = (range.start / HUGE_PAGE).checked_sub(base / HUGE_PAGE)?;
+    if number / 64 >= Set::WORDS {
         return None;
     }
     END.fetch_max(number + 1, Relaxed);
@@ -105,10 +103,10 @@ pub(crate) fn split_before_purge(start: NonNull<u8>, length: usize) {
 #[cold]
 fn split_parts(purged: Range<usize>) {
     let (first, end) = (FIRST.load(Relaxed), END.load(Relaxed));
-    let numbers = purged.start / LENGTH..purged.end.div_ceil(LENGTH);
+    let numbers = purged.start / HUGE_PAGE..purged.end.div_ceil(HUGE_PAGE);
     for number in numbers.start.max(first)..numbers.end.min(first + end) {
-        let (start, number) = (number * LENGTH, number - first);
-        if purged.start <= start && start + LENGTH <= purged.end {
+        let (start, number) = (number * HUGE_PAGE, number - first);
+        if purged.start <= start && start + HUGE_PAGE <= purged.end {
             // It goes as a whole.
             WHOLE.remove(number);
             SHARED.remove(number);
@@ -123,7 +121,7 @@ fn split_parts(purged: Range<usize>) {
 
 /// Splits the huge page at an address. Nothing happens before Linux 5.4, and while a child of a fork uses it, too.
 fn split(start: usize) {
-    let (start, part) = (with_exposed_provenance_mut(start), LENGTH - page_size());
+    let (start, part) = (with_exposed_provenance_mut(start), HUGE_PAGE - page_size());
     // Advice for a part of a huge page splits it: here that the program will not need that part soon.
     // SAFETY: the advice changes no contents, whatever is mapped there.
     errno_kept(|| unsafe { libc::madvise(start, part, libc::MADV_COLD) });
@@ -137,7 +135,7 @@ pub(crate) fn record_fork() {
 
 /// Splits a few huge pages of which parts were purged while a child of a fork may have used them; later calls go on.
 /// Bounded.
-pub fn split_some() {
+pub fn split_some_huge_pages() {
     /// Huge pages, each of which takes some 20 microseconds once it is split.
     const MOST: usize = 4;
     let end = END.load(Relaxed);
@@ -154,12 +152,12 @@ pub fn split_some() {
 }
 
 /// Splits all such huge pages.
-pub fn split_all() {
+pub fn split_all_huge_pages() {
     (0..END.load(Relaxed)).filter(|&number| SHARED.contains(number)).for_each(split_number);
 }
 
 fn split_number(number: usize) {
-    split((FIRST.load(Relaxed) + number) * LENGTH);
+    split((FIRST.load(Relaxed) + number) * HUGE_PAGE);
 }
 
 /// Asks for no huge pages in what was added to the accessible part of a table, or in all of it if that was not done. A

@@ -81,7 +81,9 @@ pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
 pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, hold_across_forks};
 pub use groups::{GroupMemory, GroupsRoom, MemoryGroups};
-pub use huge_pages::{back_by_huge_page, forbid_huge_pages, huge_page_size, split_all, split_some};
+pub use huge_pages::{
+    HUGE_PAGE, back_by_huge_page, forbid_huge_pages, huge_page_size, split_all_huge_pages, split_some_huge_pages,
+};
 pub use identity::{Deaths, Identity, Life, Numbers, life, pid_namespace};
 pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};

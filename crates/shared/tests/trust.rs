@@ -261,7 +261,7 @@ fn a_handle_does_nothing_to_what_it_has_found_damaged() {
     }
 }
 
-/// Random garbage in what lies below the data of an unsealed segment, which nobody uses: no crash, whatever comes of it.
+/// Random garbage in what lies below the data of an unsealed segment that no process uses does not crash this one.
 #[test]
 fn garbage_does_no_harm() {
     let mut roll = 0x9e37_79b9_7f4a_7c15_u64;

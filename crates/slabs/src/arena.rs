@@ -1,7 +1,7 @@
 //! The arena: the pages of the process, placed by the engine behind one lock, and the tables that describe them.
 
 mod retention;
-pub mod stretches;
+mod stretches;
 
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;

@@ -281,6 +281,22 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_replaces_blocks_flushes_few_at_once() {
+        let class = class_of(32);
+        let mut list = FreeList::new(class);
+        list.set_limit(most(class));
+        for is_filled in [true, false, true] {
+            while list.room >= 0 {
+                list.pushed(null_mut());
+            }
+            list.was_filled = is_filled;
+            let (count, less) = list.shrink(class);
+            assert_eq!((count, less != 0), (8, !is_filled));
+            list.room += count as i32;
+        }
+    }
+
+    #[test]
     fn a_program_that_only_frees_flushes_several_blocks_at_once() {
         assert_eq!([32, 208, 1000].map(flushed_in_the_end), [16, 8, 4]);
         // Few of the longer ones: they keep pages in memory.

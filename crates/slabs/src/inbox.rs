@@ -27,8 +27,8 @@ pub(crate) struct Inbox {
     /// The weight of the blocks that have been added and not been put back. A chain's weight is added before the chain.
     weight: AtomicUsize,
     /// The weight above which other threads reclaim: [`BUDGET`] for an owner that collects, half of it before the first
-    /// time, halved by each reclaim by another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not observed
-    /// by loom.
+    /// time, halved by each reclaim by another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not
+    /// observed by loom.
     budget: core::sync::atomic::AtomicUsize,
 }
 
@@ -117,5 +117,27 @@ impl Inbox {
     pub(crate) fn clear(&self) {
         self.first.store(null_mut(), Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_is_whole_once_the_owner_has_collected_and_shrinks_while_others_reclaim() {
+        let inbox = Inbox::new();
+        inbox.weight.store(BUDGET / 2 + 1, Ordering::Relaxed);
+        assert!(inbox.is_over_budget());
+        inbox.reset_budget();
+        assert!(!inbox.is_over_budget());
+        inbox.weight.store(BUDGET + 1, Ordering::Relaxed);
+        assert!(inbox.is_over_budget());
+        inbox.weight.store(LEAST_BUDGET, Ordering::Relaxed);
+        while !inbox.tighten_budget() {
+            assert!(!inbox.is_over_budget());
+        }
+        inbox.weight.store(LEAST_BUDGET + 1, Ordering::Relaxed);
+        assert!(inbox.is_over_budget());
     }
 }

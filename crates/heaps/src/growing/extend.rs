@@ -11,10 +11,6 @@ use crate::policy::Policy;
 /// The heap is extended by an eighth, at least by this many bytes, which keeps system calls few.
 const LEAST_STEP: usize = 512 << 10;
 
-/// From this length on, the heap is extended to a multiple of [`LONG_UNIT`], the length of a huge page.
-const LONG: usize = 32 << 20;
-const LONG_UNIT: usize = 2 << 20;
-
 /// The metadata of short blocks is mapped for at least this many bytes more.
 const SHORT_STEP: usize = 32 << 20;
 
@@ -98,10 +94,7 @@ impl<P: Policy> GrowingHeap<P> {
         let whole = |bytes: usize| self.whole_steps(bytes).min(most);
         let least = whole(end);
         let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
-        let generous = least.saturating_add(ahead);
-        let generous =
-            if before < LONG { generous } else { generous.checked_next_multiple_of(LONG_UNIT).unwrap_or(most) };
-        let generous = whole(generous);
+        let generous = whole(least.saturating_add(ahead));
         self.extend_exactly(before, generous, short).or_else(|Refused| self.extend_exactly(before, least, short))
     }
 

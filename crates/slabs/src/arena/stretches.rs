@@ -18,14 +18,14 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use heapwright_os::{back_by_huge_page, forbid_huge_pages, huge_page_size, resident_unless_filtered};
+use heapwright_os::{HUGE_PAGE, back_by_huge_page, forbid_huge_pages, huge_page_size, resident_unless_filtered};
 
 use super::ARENA;
 use crate::scarcity;
 
 /// The length of a stretch, in bytes. Where pages are longer than 4 KiB, huge pages have 32 or 512 MiB, and are not
 /// asked for.
-const STRETCH: usize = 2 << 20;
+const STRETCH: usize = HUGE_PAGE;
 
 /// The bytes of slabs and long blocks from which on the system makes no huge pages of its own accord, so that there are
 /// probes.
@@ -34,8 +34,8 @@ const PROBED_FROM: usize = 16 << 20;
 /// The bytes from which on huge pages are asked for: the untouched end of one is then a small part of the heap.
 const FROM: usize = 32 << 20;
 
-/// One of so many stretches is a probe.
-const PROBES: usize = 4;
+/// From one probe to the next, in stretches.
+const PROBE_DISTANCE: usize = 4;
 
 /// The part of the bytes in use that was placed last, in which the slabs of many classes are still filled.
 const RECENT_PART: usize = 8;
@@ -97,25 +97,22 @@ impl Stretches {
 }
 
 fn is_probe(start: usize) -> bool {
-    (start / STRETCH).is_multiple_of(PROBES)
+    (start / STRETCH).is_multiple_of(PROBE_DISTANCE)
 }
 
 /// Returns the addresses of the last two probes that end at an address or below.
 fn probes_below(end: usize) -> [usize; 2] {
-    let last = (end / STRETCH).saturating_sub(1) / PROBES * PROBES;
-    [last.saturating_sub(PROBES), last].map(|number| number * STRETCH)
+    let last = (end / STRETCH).saturating_sub(1) / PROBE_DISTANCE * PROBE_DISTANCE;
+    [last.saturating_sub(PROBE_DISTANCE), last].map(|number| number * STRETCH)
 }
 
 /// A stretch that begins with a new slab.
 #[must_use]
-pub struct Stretch {
+pub(crate) struct Stretch {
     start: NonNull<u8>,
     /// The addresses of the probes that decide.
     probes: [usize; 2],
 }
-
-// SAFETY: an address in memory that any thread may use which has been given the slab.
-unsafe impl Send for Stretch {}
 
 impl Stretch {
     /// Backs it by a huge page, if the heap is dense below, and that is quick.
@@ -124,7 +121,7 @@ impl Stretch {
     /// The slab is the caller's, and its contents are not needed or 0.
     #[cold]
     #[inline(never)]
-    pub unsafe fn back(self) {
+    pub(crate) unsafe fn back(self) {
         if scarcity::purges_at_once() || is_left_small() || !self.probes.into_iter().all(is_nearly_full) {
             return;
         }
@@ -163,8 +160,8 @@ mod tests {
     fn probes_lie_below_and_are_never_backed() {
         for end in (8 * STRETCH..32 * STRETCH).step_by(STRETCH / 2) {
             let [lower, upper] = probes_below(end);
-            assert!(is_probe(lower) && is_probe(upper) && upper - lower == PROBES * STRETCH);
-            assert!(upper + STRETCH <= end && upper + (PROBES + 1) * STRETCH > end, "{upper:x} {end:x}");
+            assert!(is_probe(lower) && is_probe(upper) && upper - lower == PROBE_DISTANCE * STRETCH);
+            assert!(upper + STRETCH <= end && upper + (PROBE_DISTANCE + 1) * STRETCH > end, "{upper:x} {end:x}");
         }
     }
 }

@@ -209,13 +209,13 @@ impl<'a> Judge<'a> {
 
     /// Judges a row's figure divided by that of the best peer in this row.
     fn over_best_peer(&self, row: &Row, measure: Measure) -> Bar {
-        let what = match measure {
-            Measure::Cpu => "CPU time",
-            Measure::Elapsed => "elapsed",
-            Measure::Peak => "peak RSS",
-            Measure::SlowCall => "slow calls",
+        let (what, limit) = match measure {
+            Measure::Cpu => ("CPU time", 1.0),
+            Measure::Elapsed => ("elapsed", 1.0),
+            Measure::Peak => ("peak RSS", 1.0),
+            Measure::SlowCall => ("slow calls", 1.2),
         };
-        let bar = Bar::new(format!("{}, {what}, over the best peer", row.name), 1.0);
+        let bar = Bar::new(format!("{}, {what}, over the best peer", row.name), limit);
         let peers = self.suite.places(Role::Peer).filter_map(|at| Some((at, self.suite.ratio(row, at, measure)?)));
         let Some((peer, best)) = peers.min_by(|left, right| left.1.total_cmp(&right.1)) else { return bar };
         let Some(ratio) = self.suite.ratio(row, self.ours, measure) else { return bar };
