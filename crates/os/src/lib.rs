@@ -99,7 +99,7 @@ pub use process::{
     abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id, peak_resident,
     process_id, program_name, thread_id, variable,
 };
-pub use ranges::{PageRange, allow_purging_by_vectors, purge_all, purges_by_vectors};
+pub use ranges::{PageRange, purge_all, purges_by_vectors};
 pub use reservation::Reservation;
 pub use secret::secret_word;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, is_one_user, unlink};

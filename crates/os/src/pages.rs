@@ -196,13 +196,17 @@ pub fn resident(start: NonNull<u8>, length: usize) -> Option<usize> {
 /// of services do not expect the question, and some kill for it.
 #[must_use]
 pub fn resident_unless_filtered(start: NonNull<u8>, length: usize) -> Option<usize> {
-    let is_filtered = errno_kept(|| {
+    if calls_are_filtered() { None } else { resident(start, length) }
+}
+
+/// Whether a filter of system calls is in force in the calling thread, as far as the system says.
+pub(crate) fn calls_are_filtered() -> bool {
+    errno_kept(|| {
         // SAFETY: the call takes no pointers.
         let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
         // A system without filters does not know the question.
         mode > 0 || mode < 0 && errno() != libc::EINVAL
-    });
-    if is_filtered { None } else { resident(start, length) }
+    })
 }
 
 /// Whether a page was written to since it was mapped or purged, as far as a few of its words show that: `false` if they

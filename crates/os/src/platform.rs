@@ -26,7 +26,7 @@ static PLATFORM: Platform = Platform {
     no_populate: Unsupported::new(),
     no_guard_advice: Unsupported::new(),
     no_page_advice: Unsupported::new(),
-    no_purge_by_vectors: Unsupported::not_allowed(),
+    no_purge_by_vectors: Unsupported::new(),
     guarding: Discarding::new(MADV_GUARD_INSTALL, MADV_GUARD_REMOVE),
     purging: Discarding::new(libc::MADV_DONTNEED, libc::MADV_DONTNEED),
     protected: AtomicUsize::new(0),
@@ -104,15 +104,6 @@ pub(crate) struct Unsupported(AtomicBool);
 impl Unsupported {
     const fn new() -> Unsupported {
         Unsupported(AtomicBool::new(false))
-    }
-
-    /// A call that is not made before [`Unsupported::allow`].
-    const fn not_allowed() -> Unsupported {
-        Unsupported(AtomicBool::new(true))
-    }
-
-    pub(crate) fn allow(&self) {
-        self.0.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn is_worth_a_call(&self) -> bool {

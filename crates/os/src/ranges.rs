@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use crate::errno::errno_kept;
 use crate::huge_pages::split_before_purge;
-use crate::pages::{purge, refuse_call_if_told};
+use crate::pages::{calls_are_filtered, purge, refuse_call_if_told};
 use crate::platform::platform;
 
 /// Whole OS pages. The layout is that of the system's vectors (`struct iovec`).
@@ -23,12 +23,6 @@ const THIS_PROCESS: libc::c_int = -10_001;
 /// The fewest ranges for which it is worth while.
 const FEW: usize = 2;
 
-/// Allows [`purge_all`] to purge by `process_madvise`. Sandboxes do not expect that call from a program, and some kill
-/// for it.
-pub fn allow_purging_by_vectors() {
-    platform().purge_by_vectors().allow();
-}
-
 /// Returns whether [`purge_all`] purges by one system call, as far as is known.
 #[must_use]
 pub fn purges_by_vectors() -> bool {
@@ -37,8 +31,9 @@ pub fn purges_by_vectors() -> bool {
 
 /// Purges ranges as [`purge`] does, and calls `purged` with the index of each one that is.
 ///
-/// By one system call where that is allowed (see [`allow_purging_by_vectors`]) and the system has it, so that the other
-/// threads of the process are interrupted once: with another thread running, a page takes a quarter of the time.
+/// By one system call where the system has it and no filter of system calls is in force (sandboxes do not expect that
+/// call from a program, and some kill for it), so that the other threads of the process are interrupted once: with
+/// another thread running, a page takes a quarter of the time.
 ///
 /// # Safety
 /// As [`purge`], for each range.
@@ -61,7 +56,7 @@ pub unsafe fn purge_all(ranges: &[PageRange], mut purged: impl FnMut(usize)) {
 /// As [`purge_all`].
 unsafe fn purge_by_vectors(ranges: &[PageRange]) -> usize {
     let calls = platform().purge_by_vectors();
-    if !calls.is_worth_a_call() || !platform().can_purge() || refuse_call_if_told().is_err() {
+    if !calls.is_worth_a_call() || !platform().can_purge() || refuse_call_if_told().is_err() || calls_are_filtered() {
         return 0;
     }
     let mut bytes = 0;
@@ -108,20 +103,16 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "the call is the system's")]
     fn ranges_are_purged_and_what_is_between_them_stays() {
-        for _ in 0..2 {
-            let (base, ranges) = every_second(64);
-            let mut done = Vec::new();
-            // SAFETY: the pages are this test's.
-            unsafe {
-                purge_all(&ranges, |index| done.push(index));
-                assert_eq!(done, (0..32).collect::<Vec<_>>());
-                for page in 0..64 {
-                    let byte = base.add(page * page_size()).read();
-                    assert_eq!(byte, if page % 2 == 0 { 0 } else { 7 }, "page {page}");
-                }
+        let (base, ranges) = every_second(64);
+        let mut done = Vec::new();
+        // SAFETY: the pages are this test's.
+        unsafe {
+            purge_all(&ranges, |index| done.push(index));
+            assert_eq!(done, (0..32).collect::<Vec<_>>());
+            for page in 0..64 {
+                let byte = base.add(page * page_size()).read();
+                assert_eq!(byte, if page % 2 == 0 { 0 } else { 7 }, "page {page}");
             }
-            // The second time by vectors, where the system has the call.
-            allow_purging_by_vectors();
         }
     }
 }

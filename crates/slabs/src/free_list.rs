@@ -2,7 +2,7 @@
 
 use core::ptr::{NonNull, null_mut};
 
-use crate::classes::{PAGE, SMALL_CLASSES, size_of_class};
+use crate::classes::{GRAIN, PAGE, SMALL_CLASSES, size_of_class};
 use crate::links::{Key, Links, SideTable};
 
 /// Free blocks of one class. The capacity grows while the program allocates and shrinks while it only frees, because
@@ -10,11 +10,16 @@ use crate::links::{Key, Links, SideTable};
 pub(crate) struct FreeList {
     first: *mut u8,
     /// The number of blocks that still fit. Below 0 the latest blocks are flushed.
-    room: i32,
+    room: i16,
     /// The capacity in blocks.
     limit: u16,
     /// Whether the list was filled since it last overflowed.
     was_filled: bool,
+    /// How often in a row it overflowed while the block that was its first after the last time was still there, up to
+    /// the last index of [`FLUSHED`].
+    overflows: u8,
+    /// The mark of that block.
+    kept: u8,
     /// The number of requests so far, up to the limit of [`FreeList::count_request`].
     requests: u8,
 }
@@ -23,7 +28,7 @@ impl FreeList {
     /// Returns an empty list for blocks of `class`.
     pub(crate) const fn new(class: usize) -> FreeList {
         let limit = fewest(class);
-        FreeList { first: null_mut(), room: limit as i32, limit, was_filled: false, requests: 0 }
+        FreeList { first: null_mut(), room: limit as i16, limit, was_filled: false, overflows: 0, kept: 0, requests: 0 }
     }
 
     /// Returns the first block, which stays; null for none.
@@ -97,7 +102,7 @@ impl FreeList {
 
     /// Returns the number of blocks.
     pub(crate) fn length(&self) -> u32 {
-        (i32::from(self.limit) - self.room) as u32
+        (i32::from(self.limit) - i32::from(self.room)) as u32
     }
 
     /// Decodes the number of blocks of the list with these bytes: at most the most that a list can have.
@@ -105,8 +110,8 @@ impl FreeList {
     pub(crate) fn length_in(bytes: &[u8; size_of::<FreeList>()]) -> u16 {
         let (limit, room) = (core::mem::offset_of!(FreeList, limit), core::mem::offset_of!(FreeList, room));
         let limit = u16::from_ne_bytes(core::array::from_fn(|byte| bytes[limit + byte]));
-        let room = i32::from_ne_bytes(core::array::from_fn(|byte| bytes[room + byte]));
-        u16::try_from(i32::from(limit).saturating_sub(room)).unwrap_or(0)
+        let room = i16::from_ne_bytes(core::array::from_fn(|byte| bytes[room + byte]));
+        u16::try_from(i32::from(limit) - i32::from(room)).unwrap_or(0)
     }
 
     /// Returns the number of blocks to fill the empty list with.
@@ -151,39 +156,50 @@ impl FreeList {
     /// Fills the empty list with `count` blocks that are linked from `first` on.
     pub(crate) fn fill(&mut self, first: *mut u8, count: u32) {
         self.first = first;
-        self.room -= count as i32;
+        self.room -= count as i16;
     }
 
-    /// Returns the number of blocks that leave the list, which overflows, and halves the capacity unless the list was
-    /// filled meanwhile: while the program only frees, most blocks leave. Returns the bytes by which that is less as
-    /// well.
-    pub(crate) fn shrink(&mut self, class: usize) -> (u32, u32) {
-        /// A call that frees a block waits for few others; for more where the program has only freed for long.
-        const MOST: u32 = 8;
-        const MOST_IN_THE_END: u32 = 16;
-        let was_filled = core::mem::take(&mut self.was_filled);
-        let less = if was_filled { 0 } else { self.halve(class, worth_a_flush(class)) };
-        let most = if less == 0 && !was_filled { MOST_IN_THE_END } else { MOST };
-        let left = if was_filled { self.limit / 2 } else { (self.limit / 4).max(1) };
-        ((self.length() - u32::from(left)).min(most), less)
-    }
-
-    /// Cuts the first `count` blocks off the list; returns the first of them.
+    /// Cuts the latest blocks off the list, which overflows: at least `fewest`, and more while the program only frees.
+    /// Returns the first of them.
     ///
     /// # Safety
-    /// The links are the class's, and there are at least `count` blocks.
-    pub(crate) unsafe fn cut_first(&mut self, links: Links, count: u32) -> *mut u8 {
-        let (first, mut last) = (self.first, self.first);
-        self.room += count as i32;
-        // SAFETY: blocks in the list are free.
-        unsafe {
-            for _ in 1..count {
-                last = links.next(last);
+    /// The links are the class's.
+    pub(crate) unsafe fn cut_latest(&mut self, links: Links, fewest: u32) -> *mut u8 {
+        let left = u32::from((self.limit / 4).max(1));
+        let most = self.length().saturating_sub(left).max(1);
+        let count_after = |overflows: u8| FLUSHED[usize::from(overflows)].max(fewest).min(most);
+        let (mut cut, mut count, mut last) = (1, count_after(self.overflows), self.first);
+        let mut only_frees = false;
+        // SAFETY: blocks in the list are free, and there are at least that many.
+        let next = unsafe {
+            loop {
+                let next = links.next(last);
+                if !only_frees && mark_of(next) == self.kept {
+                    only_frees = true;
+                    self.overflows = (self.overflows + 1).min(FLUSHED.len() as u8 - 1);
+                    count = count_after(self.overflows);
+                }
+                if cut == count {
+                    break next;
+                }
+                last = next;
+                cut += 1;
             }
-            self.first = links.next(last);
-            links.link(last, null_mut());
+        };
+        if !only_frees {
+            self.overflows = 0;
         }
-        first
+        // SAFETY: as above.
+        unsafe { links.link(last, null_mut()) };
+        self.kept = mark_of(next);
+        self.room += count as i16;
+        core::mem::replace(&mut self.first, next)
+    }
+
+    /// Halves the capacity while the program only frees: most blocks leave then. Returns by how many bytes it is less.
+    pub(crate) fn shrink_if_only_freed(&mut self, class: usize) -> u32 {
+        self.was_filled = false;
+        if self.overflows >= SURELY { self.halve(class, worth_a_flush(class)) } else { 0 }
     }
 
     /// Resets the capacity and the count of requests.
@@ -197,7 +213,7 @@ impl FreeList {
     /// # Safety
     /// The links are the class's, and there are at least `kept` blocks.
     pub(crate) unsafe fn cut(&mut self, links: Links, kept: u32) -> *mut u8 {
-        self.room = i32::from(self.limit) - kept as i32;
+        self.room = (i32::from(self.limit) - kept as i32) as i16;
         if kept == 0 {
             return core::mem::replace(&mut self.first, null_mut());
         }
@@ -214,9 +230,21 @@ impl FreeList {
     }
 
     fn set_limit(&mut self, limit: u16) {
-        self.room += i32::from(limit) - i32::from(self.limit);
+        self.room += (i32::from(limit) - i32::from(self.limit)) as i16;
         self.limit = limit;
     }
+}
+
+/// The blocks that leave a list that overflows, by how often in a row it did so while the program only freed. A program
+/// that replaces blocks at random looks like that once in three times, hence few more before the fourth.
+const FLUSHED: [u32; 7] = [2, 2, 2, 2, 4, 8, 16];
+
+/// How often in a row a list overflows before it loses capacity.
+const SURELY: u8 = 2;
+
+/// Returns a few bits of the address of a block.
+fn mark_of(block: *mut u8) -> u8 {
+    (block.addr() / GRAIN) as u8
 }
 
 /// Returns the initial and least capacity of a class's list: 1 KiB of small blocks.
@@ -260,46 +288,92 @@ const fn blocks_in(bytes: usize, class: usize, least: usize, most: usize) -> u16
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
     use super::*;
     use crate::classes::class_of;
 
-    /// Lets a list overflow until its capacity stays; returns the number of blocks that the last overflow flushes.
-    fn flushed_in_the_end(size: usize) -> u32 {
-        let class = class_of(size);
-        let mut list = FreeList::new(class);
-        list.set_limit(most(class));
-        let mut flushed = 0;
-        for _ in 0..20 {
-            while list.room >= 0 {
-                list.pushed(null_mut());
-            }
-            let (count, _) = list.shrink(class);
-            list.room += count as i32;
-            flushed = count;
+    const LINKS: Links = Links::InBlock(Key(0));
+
+    /// A program that frees blocks of one class, and the list that they go to.
+    struct Program {
+        list: FreeList,
+        class: usize,
+        fewest: u32,
+        /// The blocks that it has, each of 16 bytes.
+        blocks: Vec<*mut u8>,
+    }
+
+    impl Program {
+        fn new(size: usize, fewest: u32) -> Program {
+            let class = class_of(size);
+            let mut list = FreeList::new(class);
+            list.set_limit(most(class));
+            let memory = vec![[0u128; 1]; 4096].leak();
+            Program { list, class, fewest, blocks: memory.iter_mut().map(|block| block.as_mut_ptr().cast()).collect() }
         }
-        flushed
+
+        /// Frees blocks until the list overflows; returns how many leave it, and whether it loses capacity.
+        fn free_until_overflow(&mut self) -> (u32, bool) {
+            // SAFETY: the blocks are free, as are those in the list.
+            unsafe {
+                loop {
+                    let block = self.blocks.pop().unwrap();
+                    LINKS.link(block, self.list.first());
+                    if self.list.pushed(block) {
+                        break;
+                    }
+                }
+                let before = self.list.length();
+                let mut next = self.list.cut_latest(LINKS, self.fewest);
+                let flushed = before - self.list.length();
+                let mut linked = 0;
+                while !next.is_null() {
+                    next = LINKS.next(next);
+                    linked += 1;
+                }
+                assert_eq!(linked, flushed);
+                (flushed, self.list.shrink_if_only_freed(self.class) != 0)
+            }
+        }
+
+        /// Allocates blocks from the list.
+        fn allocate(&mut self, blocks: usize) {
+            for _ in 0..blocks {
+                // SAFETY: the blocks have their links.
+                let block = unsafe { self.list.pop(LINKS) };
+                self.blocks.insert(0, block.unwrap().as_ptr());
+            }
+        }
     }
 
     #[test]
-    fn a_program_that_replaces_blocks_flushes_few_at_once() {
-        let class = class_of(32);
-        let mut list = FreeList::new(class);
-        list.set_limit(most(class));
-        for is_filled in [true, false, true] {
-            while list.room >= 0 {
-                list.pushed(null_mut());
+    fn a_program_that_replaces_blocks_flushes_few_at_once_and_its_lists_keep_their_capacity() {
+        for fewest in [2, 8] {
+            let mut program = Program::new(32, fewest);
+            for _ in 0..20 {
+                assert_eq!(program.free_until_overflow(), (fewest, false));
+                program.allocate(1);
             }
-            list.was_filled = is_filled;
-            let (count, less) = list.shrink(class);
-            assert_eq!((count, less != 0), (8, !is_filled));
-            list.room += count as i32;
         }
     }
 
     #[test]
-    fn a_program_that_only_frees_flushes_several_blocks_at_once() {
-        assert_eq!([32, 208, 1000].map(flushed_in_the_end), [16, 8, 4]);
+    fn a_program_that_only_frees_flushes_more_from_time_to_time_and_its_lists_lose_capacity() {
+        let mut program = Program::new(32, 2);
+        let flushed: Vec<(u32, bool)> = (0..6).map(|_| program.free_until_overflow()).collect();
+        assert_eq!(flushed, [(2, false), (2, false), (2, true), (2, true), (4, true), (8, false)]);
+    }
+
+    #[test]
+    fn a_program_that_only_frees_flushes_several_blocks_at_once_in_the_end() {
+        let in_the_end = |size| {
+            let mut program = Program::new(size, 2);
+            (0..30).map(|_| program.free_until_overflow().0).last()
+        };
+        assert_eq!([32, 208, 1000].map(in_the_end), [Some(16), Some(8), Some(4)]);
         // Few of the longer ones: they keep pages in memory.
-        assert!(flushed_in_the_end(16 << 10) <= 2);
+        assert!(in_the_end(16 << 10) <= Some(2));
     }
 }

@@ -4,8 +4,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use core::time::Duration;
 
-use heapwright_os::allow_purging_by_vectors;
-
 use crate::scarcity;
 
 /// When free pages are purged that the program does not use again.
@@ -95,7 +93,6 @@ pub fn set_purging(purging: Purging) {
     };
     PERIOD.store(period, Relaxed);
     if matches!(purging, Purging::ByThread(_)) {
-        allow_purging_by_vectors();
         THREAD.store(WANTED, Relaxed);
     }
 }

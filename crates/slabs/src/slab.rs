@@ -32,6 +32,10 @@ const NONE: u16 = u16::MAX;
 /// The number of pages that are populated at once, by a slab that uses that number of pages already.
 const AHEAD: usize = 4;
 
+/// The resident pages of a heap (128 MiB) from which on all of a slab's pages are populated at once: the rest of a slab
+/// per class is a small part of it.
+const MANY: u32 = 32_768;
+
 /// The error of putting back a block that is not out.
 pub(crate) struct NotOut;
 
@@ -183,11 +187,12 @@ impl Slab {
     /// and its blocks are shorter than a page.
     #[inline(never)]
     unsafe fn populate_ahead(&mut self, start: *mut u8, page: usize, pages: &mut PageCounts) {
-        if page < AHEAD || size_of_class(self.class()) >= PAGE || page_size() != PAGE || is_scarce() {
+        let ahead = if pages.resident >= MANY { PAGES } else { AHEAD };
+        if page + ahead < 2 * AHEAD || size_of_class(self.class()) >= PAGE || page_size() != PAGE || is_scarce() {
             return;
         }
         let can_be = |page: &usize| self.fresh & !self.resident & 1 << page != 0;
-        let run = (page..PAGES.min(page + AHEAD)).take_while(can_be).count();
+        let run = (page..PAGES.min(page + ahead)).take_while(can_be).count();
         if run > 1 {
             // SAFETY: the pages lie in the slab.
             unsafe { populate(NonNull::new_unchecked(start.add(page * PAGE)), run * PAGE) };

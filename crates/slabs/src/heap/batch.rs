@@ -19,7 +19,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    const MOST: usize = 16;
+    const MOST: usize = 32;
 
     pub(super) const EMPTY: Batch = Batch {
         ranges: [PageRange { start: NonNull::dangling(), length: 0 }; Batch::MOST],

@@ -174,11 +174,21 @@ impl ThreadCache {
         false
     }
 
-    /// Flushes blocks of the list of a class that overflows.
+    /// Flushes the latest blocks of the list of a class, which overflows. The call that frees a block waits for them.
     pub(super) fn flush_full(&mut self, class: usize, slabs: &mut Slabs) {
-        let (count, less) = self.lists[class].shrink(class);
-        self.allowance.subtract(less);
-        self.flush_first(class, count, slabs);
+        /// The pages of a heap, 32 MiB, from which on most blocks and the metadata of most slabs are in no cache of the
+        /// processor.
+        const FAR: u32 = 8192;
+        let fewest = if slabs.pages.resident > FAR { 2 } else { 8 };
+        let (links, first) = (self.links(class), self.lists[class].first());
+        // SAFETY: the first block is free and in the list.
+        let second = unsafe { links.next(first) };
+        // What is waited for is on its way while the list is cut.
+        [first, second].into_iter().for_each(prefetch_slab_of);
+        // SAFETY: the links are the class's.
+        let latest = unsafe { self.lists[class].cut_latest(links, fewest) };
+        self.put_back_all(class, latest, slabs);
+        self.allowance.subtract(self.lists[class].shrink_if_only_freed(class));
     }
 
     /// Flushes a list into the slabs except the first `kept` blocks.
@@ -187,13 +197,6 @@ impl ThreadCache {
         // SAFETY: the list has more blocks than that.
         let rest = unsafe { self.lists[class].cut(links, kept) };
         self.put_back_all(class, rest, slabs);
-    }
-
-    /// Flushes the first blocks of a list into the slabs, which are those that were freed last.
-    pub(super) fn flush_first(&mut self, class: usize, count: u32, slabs: &mut Slabs) {
-        // SAFETY: the list has at least as many blocks.
-        let first = unsafe { self.lists[class].cut_first(self.links(class), count) };
-        self.put_back_all(class, first, slabs);
     }
 
     /// Puts the blocks of a class in a list back into the slabs.
@@ -318,10 +321,16 @@ unsafe fn prefetch_slabs(class: usize, first: *mut u8, links: Links) {
         if core::mem::replace(&mut page, block.addr().get() / PAGE) == page {
             return;
         }
-        if let Some(number) = ARENA.number_of(block.addr().get()) {
-            ARENA.prefetch_slab(number);
-        }
+        prefetch_slab_of(block.as_ptr());
         // SAFETY: a block of the class begins there, and the links are the class's.
         next = NonNull::new(unsafe { links.next(block.as_ptr()) });
+    }
+}
+
+/// Prefetches the metadata of the slab in which a block lies.
+#[inline]
+fn prefetch_slab_of(block: *mut u8) {
+    if let Some(number) = ARENA.number_of(block.addr()) {
+        ARENA.prefetch_slab(number);
     }
 }

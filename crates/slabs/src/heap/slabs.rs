@@ -92,6 +92,7 @@ impl Slabs {
             self.bytes_out += chain.count as usize * size_of_class(class);
             if slab.is_exhausted() {
                 self.unlist(class, number);
+                self.lists[class].first().inspect(|&next| ARENA.prefetch_slab(next));
             }
             self.record_idle();
             if let Some(first) = NonNull::new(chain.first) {
