@@ -9,7 +9,7 @@ use heapwright_stream::{Call, Timed};
 
 use crate::glibc;
 use crate::marked;
-use crate::residency::{self, is_long, is_long_block};
+use crate::residency::{self, LONG, is_long, is_long_block};
 use crate::state::{is_to_be_timed, note, take_mark};
 use crate::system;
 use crate::timing::{noting, timed};
@@ -96,6 +96,22 @@ pub(crate) unsafe fn free(block: *mut u8) {
     if block.is_null() {
         return;
     }
+    // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
+    unsafe {
+        if !system::is_plain(block, LONG) || is_to_be_timed() {
+            return free_rare(block);
+        }
+        glibc::free(note(Call::Free, ALIGN, 0, block));
+    }
+}
+
+/// As [`free`], of a block that may be long or have a mapping of its own, or when the call is to be timed.
+///
+/// # Safety
+/// As for [`free`], and the block is not null.
+#[cold]
+#[inline(never)]
+unsafe fn free_rare(block: *mut u8) {
     // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
     unsafe {
         if is_long_block(block) || is_to_be_timed() {

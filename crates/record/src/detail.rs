@@ -25,13 +25,30 @@ pub(crate) struct Detail {
     with_stack: bool,
 }
 
+/// What may be recorded besides calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing.
+    None,
+    /// The stacks of requests.
+    Stacks,
+    /// The times of all calls; or only marked blocks are recorded.
+    Any,
+}
+
 impl Detail {
     /// Neither a time nor a stack.
     pub(crate) const NONE: Detail = Detail { ticks: None, with_stack: false };
 
-    /// Whether times or stacks are recorded, or marked blocks only: threads take the slower code path then.
-    pub(crate) fn is_enabled() -> bool {
-        TIMED.load(Ordering::Relaxed) || EVERY.load(Ordering::Relaxed) != 0 || marked::is_enabled()
+    /// Returns what may be recorded besides calls: for some of it threads take the slower code path.
+    pub(crate) fn kind() -> Kind {
+        if TIMED.load(Ordering::Relaxed) || marked::is_enabled() {
+            Kind::Any
+        } else if records_stacks() {
+            Kind::Stacks
+        } else {
+            Kind::None
+        }
     }
 
     /// Decides on the parts of the next call of the thread that owns this buffer.
@@ -45,6 +62,8 @@ impl Detail {
     ///
     /// # Safety
     /// As for [`Buffer::append`]: the buffer is open, and the calling thread may write to it.
+    // Inlined, as each frame of the recorder's own is one more to follow for each stack.
+    #[inline(always)]
     pub(crate) unsafe fn append(self, buffer: &Buffer, record: Packed) -> bool {
         // SAFETY: the buffer is open and the calling thread may write to it, as this function requires.
         unsafe {

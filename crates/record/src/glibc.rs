@@ -40,6 +40,12 @@ pub(crate) fn is_its_own() -> bool {
     }
 }
 
+/// Whether they were determined to be glibc's own. Costs one comparison.
+#[inline(always)]
+pub(crate) fn is_known_as_its_own() -> bool {
+    OWNER.load(Ordering::Relaxed) == GLIBC
+}
+
 #[cold]
 #[inline(never)]
 fn detect() -> bool {

@@ -10,7 +10,7 @@ use heapwright_os::{
 };
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
 
-use crate::detail::{self, Detail};
+use crate::detail::{self, Detail, Kind};
 use crate::marked;
 use crate::python;
 use crate::residency;
@@ -48,7 +48,10 @@ const AT_REST: usize = 1;
 /// slower code path.
 const AT_REST_DETAILED: usize = 2;
 
-/// Replaces [`AT_REST`] and [`AT_REST_DETAILED`] when the thread's next call is to be timed.
+/// Replaces [`AT_REST`] when nothing but stacks is recorded besides: calls that release blocks fit in 16 bytes.
+const AT_REST_WITH_STACKS: usize = 8;
+
+/// Replaces the others when the thread's next call is to be timed.
 const AT_REST_TIMED: usize = 4;
 
 /// Returns the buffer of the calling thread, if it has one.
@@ -87,7 +90,11 @@ pub(crate) fn take_mark() {
 }
 
 fn at_rest() -> usize {
-    if Detail::is_enabled() { AT_REST_DETAILED } else { AT_REST }
+    match Detail::kind() {
+        Kind::None => AT_REST,
+        Kind::Stacks => AT_REST_WITH_STACKS,
+        Kind::Any => AT_REST_DETAILED,
+    }
 }
 
 /// Records a call of this thread; returns the block's address, so that the slow code paths are tail calls, for which no
@@ -100,7 +107,9 @@ pub(crate) fn note(call: Call, align: usize, size: usize, block: *mut u8) -> *mu
 
 #[inline(always)]
 fn note_packed(record: Packed) -> *mut u8 {
-    if thread_word() & AT_REST == 0 {
+    let rest = thread_word();
+    let fits = if record.is_request() { AT_REST } else { AT_REST | AT_REST_WITH_STACKS };
+    if rest & fits == 0 {
         return note_without_buffer(record);
     }
     let buffer = begin_to_write();
@@ -111,7 +120,7 @@ fn note_packed(record: Packed) -> *mut u8 {
     // The thread was at rest, hence this call has not interrupted another one that was writing.
     match unsafe { (*buffer).append(record) } {
         Appended::Yes => {
-            end_writing(AT_REST);
+            end_writing(rest);
             block_of(record)
         }
         Appended::Stop => note_at_stop(record),
@@ -167,7 +176,7 @@ fn note_far(record: Packed, ticket: u64) -> *mut u8 {
     // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and `append` has just returned
     // `Far`.
     unsafe { (*own_buffer()).append_far(record, ticket) };
-    end_writing(AT_REST);
+    end_writing(at_rest());
     block_of(record)
 }
 
@@ -177,7 +186,7 @@ fn note_far(record: Packed, ticket: u64) -> *mut u8 {
 fn note_at_stop(record: Packed) -> *mut u8 {
     // SAFETY: the buffer is this thread's, and mapped as long as the recording lives.
     let buffer = unsafe { &*own_buffer() };
-    // SAFETY: the buffer is this thread's, and its word without `AT_REST` keeps other calls of this thread from it.
+    // SAFETY: the buffer is this thread's, and its word without a mark of rest keeps this thread's other calls from it.
     if unsafe { !buffer.pass_stop() || !buffer.append_at(record, None) } {
         return note_in_next_buffer(record, Detail::NONE);
     }
@@ -217,10 +226,10 @@ fn note_in_detail(record: Packed) -> bool {
         note_in_next_buffer(record, detail);
         return true;
     }
-    // SAFETY: the buffer is this thread's, and its word without `AT_REST_DETAILED` keeps other calls of this thread
-    // from it.
+    // SAFETY: the buffer is this thread's, and its word without a mark of rest keeps other calls of this thread from
+    // it.
     let is_next_timed = buffer.is_at_stop() && unsafe { buffer.pass_stop() };
-    end_writing(if is_next_timed { AT_REST_TIMED } else { AT_REST_DETAILED });
+    end_writing(if is_next_timed { AT_REST_TIMED } else { at_rest() });
     true
 }
 
@@ -248,7 +257,7 @@ fn note_without_buffer(record: Packed) -> *mut u8 {
 
 /// As [`note_without_buffer`], of a call that is recorded and not timed.
 fn note_slowly(record: Packed) -> *mut u8 {
-    if thread_word() & AT_REST_DETAILED != 0 && note_in_detail(record) {
+    if thread_word() & (AT_REST_DETAILED | AT_REST_WITH_STACKS) != 0 && note_in_detail(record) {
         return block_of(record);
     }
     if OFF.load(Ordering::Relaxed) {

@@ -83,12 +83,46 @@ pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
     (word & !FLAGS).saturating_sub(taken)
 }
 
+/// Whether a block is known to have fewer usable bytes than `most`, and no mapping of its own.
+///
+/// # Safety
+/// One of the functions of [`glibc`] has allocated the block.
+#[inline(always)]
+pub(crate) unsafe fn is_plain(block: *mut u8, most: usize) -> bool {
+    if !glibc::is_known_as_its_own() {
+        return false;
+    }
+    // SAFETY: a function of `glibc` has allocated the block, as this function requires, and they are glibc's own.
+    let word = unsafe { word_before(block) };
+    word & MAPPED == 0 && word & !FLAGS < most + size_of::<usize>()
+}
+
 /// Observes a new block.
 ///
 /// # Safety
 /// One of the functions of [`glibc`] has allocated the block.
 #[inline(always)]
 pub(crate) unsafe fn observe(block: *mut u8) {
+    // SAFETY: a function of `glibc` has allocated the block, as this function requires, and they are glibc's own.
+    let is_plain = glibc::is_known_as_its_own()
+        && match unsafe { word_before(block) } & (MAPPED | OTHER_ARENA) {
+            0 => true,
+            OTHER_ARENA => OTHERS.load(Ordering::Relaxed),
+            _ => false,
+        };
+    if !is_plain || current_break() != LAST.load(Ordering::Relaxed) {
+        // SAFETY: as this function requires.
+        unsafe { observe_rare(block) };
+    }
+}
+
+/// As [`observe`], of a block that may change what is recorded.
+///
+/// # Safety
+/// As for [`observe`].
+#[cold]
+#[inline(never)]
+unsafe fn observe_rare(block: *mut u8) {
     if !glibc::is_its_own() {
         return;
     }

@@ -70,8 +70,8 @@ fn interrupted(calls: u32, setting: Option<(&str, &str)>) -> (Contents, u64) {
 
 #[test]
 fn a_handler_may_fill_the_buffer_between_any_two_instructions_of_a_call() {
-    // Calls that nearly fill a buffer of 4092 slots: a call takes one, and two with its time.
-    for (calls, setting) in [(4088, None), (2044, Some(("HEAPWRIGHT_RECORD_TIMES", "1")))] {
+    // Calls that nearly fill a buffer of 4076 slots: a call takes one, and two with its time.
+    for (calls, setting) in [(4072, None), (2036, Some(("HEAPWRIGHT_RECORD_TIMES", "1")))] {
         let (found, made) = interrupted(calls, setting);
         // The buffer of the thread, and that of handlers that interrupt a thread while it writes.
         assert_eq!(found, Contents { refused: made, open: 2 }, "{setting:?}");

@@ -28,6 +28,13 @@ use super::traces::{Begun, Owner, Traces};
 /// Interval between searches for new streams, and the longest interval between two reads of an idle stream.
 pub const PAUSE: Duration = Duration::from_millis(10);
 
+/// The interval between two reads of the stream of a process that fills [`BUSY`] buffers within one: shorter, so that
+/// the stream needs few buffers, which stay in the caches.
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
+
+/// The number of buffers that a process fills between two reads from which its stream is read more often.
+const BUSY: u64 = 16;
+
 /// The longest time for which events wait to be written. If this command is killed, they are lost.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -122,8 +129,8 @@ impl Process {
             .map(|_| Sites::new(source.pid(), library, looking(source.mappings()), source.paths(), self.redaction));
         let file = begun.file.try_clone()?;
         let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
-            Some(bytes) => writer.with_limit(bytes),
-            None => writer,
+            Some(bytes) => writer.keeping_up().with_limit(bytes),
+            None => writer.keeping_up(),
         });
         let mut translation = match started {
             Ok(writer) => Translation::to(writer, source.header().first_nanoseconds, clock, sites),
@@ -211,8 +218,9 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
             while translation.read(source, over)? {}
             return Ok(Ending::Stopped);
         }
+        let before = source.buffers_read();
         // A process that never pauses is not followed for ever.
-        while translation.read(source, over)? && (over || !stop.load(Ordering::Acquire)) {
+        while read_buffers(source, translation, over)? && (over || !stop.load(Ordering::Acquire)) {
             flush_when_due(translation, &mut flushed)?;
         }
         if over {
@@ -220,8 +228,16 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
         }
         totals::sample_when_quiet(source, translation)?;
         flush_when_due(translation, &mut flushed)?;
-        thread::sleep(PAUSE);
+        let is_busy = source.buffers_read() - before >= BUSY;
+        thread::sleep(if is_busy { SHORT_PAUSE } else { PAUSE });
     }
+}
+
+/// Reads a batch, and returns whether to read on at once. The calls that a process adds to an open buffer meanwhile are
+/// left for later: reading them one by one would move the lines of the caches to and fro between the two for each.
+fn read_buffers(source: &mut Source, translation: &mut Translation, over: bool) -> Result<bool> {
+    let before = source.buffers_read();
+    Ok(translation.read(source, over)? && (over || source.buffers_read() > before))
 }
 
 /// Writes the events of the last second, so that no more than these are lost if this command is killed.

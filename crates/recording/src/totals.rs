@@ -15,7 +15,7 @@ pub fn sample_first(source: &Source, translation: &mut Translation) -> Result<()
     if first.nanoseconds == 0 { Ok(()) } else { translation.sample(&first) }
 }
 
-/// Adds a sample of a process that has been quiet. Everything in its stream has been read.
+/// Adds a sample of a process that has been quiet. Everything has been read that was in its stream at the last look.
 pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Result<(), WriteError> {
     if now_nanoseconds().saturating_sub(translation.samples().last_time()) < QUIET {
         return Ok(());

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapwright_os::{Mapping, Place, Usage, copy_stack, has_thread, here, is_single_threaded, thread_id};
 
-use crate::paths::{Followed, PATH, PYTHON, Paths};
+use crate::paths::{Followed, PATH, PYTHON, Paths, RecentRules};
 use crate::record::{CALLS_HEAD, Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
+use crate::run::{Run, Slot};
 use crate::sampler::Sampler;
 
 /// The length of a buffer in bytes.
@@ -17,7 +18,7 @@ pub const BUFFER: usize = 64 << 10;
 pub const STACK: usize = 8 << 10;
 
 /// The number of slots of a buffer.
-pub const SLOTS: u32 = ((BUFFER - 64) / SLOT) as u32;
+pub const SLOTS: u32 = ((BUFFER - 64 - size_of::<RecentRules>()) / SLOT) as u32;
 
 /// The maximum number of slots that one call takes: a time, a base, and its record.
 pub(crate) const LARGEST_CALL: u32 = 3;
@@ -53,9 +54,14 @@ pub struct PythonName {
 /// The owner of a buffer that is used behind the lock.
 const NO_OWNER: u32 = 0;
 
+/// A counter in cache lines of its own (processors fetch two at a time): threads that take turns at it would lose what
+/// lies beside it with each turn.
+#[repr(align(128))]
+struct Counter(AtomicU64);
+
 /// The next ticket. The first one is further from the initial base, 0, than a record can express: so every buffer
 /// begins with a base.
-static TICKET: AtomicU64 = AtomicU64::new(2 * TICKETS);
+static TICKET: Counter = Counter(AtomicU64::new(2 * TICKETS));
 
 /// The entry of a mapping.
 pub(crate) fn entry_of(mapping: &Mapping<'_>) -> Entry {
@@ -97,7 +103,9 @@ pub struct Buffer {
     /// The count at which the writer stops.
     stop: AtomicU32,
     _unused: u32,
-    slots: [UnsafeCell<[u64; 2]>; SLOTS as usize],
+    /// Used by the writer only.
+    recent: RecentRules,
+    slots: [Slot; SLOTS as usize],
 }
 
 const _: () = assert!(size_of::<Buffer>() == BUFFER);
@@ -109,18 +117,18 @@ unsafe impl Sync for Buffer {}
 
 /// Returns the ticket that the next call will take.
 pub(crate) fn next_ticket() -> u64 {
-    TICKET.load(Ordering::Relaxed)
+    TICKET.0.load(Ordering::Relaxed)
 }
 
 /// Takes the next ticket. Each is taken once, and a call that happens after another one has a higher ticket.
 #[inline(always)]
 fn take_ticket() -> u64 {
     if is_single_threaded() {
-        let ticket = TICKET.load(Ordering::Relaxed);
-        TICKET.store(ticket + 1, Ordering::Relaxed);
+        let ticket = TICKET.0.load(Ordering::Relaxed);
+        TICKET.0.store(ticket + 1, Ordering::Relaxed);
         ticket
     } else {
-        TICKET.fetch_add(1, Ordering::Relaxed)
+        TICKET.0.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -148,6 +156,15 @@ impl Buffer {
         let slot = self.slots.get(number as usize)?;
         // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits.
         Entry::from_words(unsafe { slot.get().read() })
+    }
+
+    /// Returns the run of calls in the slots `range`, which is below [`Buffer::count`], whose first ticket is at this
+    /// distance from the base.
+    #[inline]
+    #[must_use]
+    pub fn run(&self, range: Range<u32>, since_base: u64) -> Run<'_> {
+        let slots = self.slots.get(range.start as usize..range.end as usize).unwrap_or_default();
+        Run::of(slots, since_base)
     }
 
     /// Marks a full buffer as read to its end, so that the process may reuse it.
@@ -256,7 +273,7 @@ impl Buffer {
         // yet.
         let store = |index, address| unsafe { addresses.add(index).write(address) };
         // SAFETY: this is a part of the thread's own stack, which is mapped from the stack pointer on.
-        let entry = match unsafe { paths.follow(place, &near, store) }? {
+        let entry = match unsafe { paths.follow(place, &near, &self.recent, store) }? {
             Followed::Known(number) => Entry::Path(number),
             Followed::New(length) => Entry::Calls { length: length as u32 },
         };

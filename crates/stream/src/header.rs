@@ -8,7 +8,7 @@ use heapwright_os::{Usage, now_nanoseconds, own_usage, thread_usage, ticks};
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;

@@ -20,7 +20,7 @@
 //!
 //! When stacks are recorded, a stream has a table of [`Paths`] as well.
 //!
-//! From the bottom up: [`Record`], [`Paths`], [`Buffer`], [`Header`], [`Recording`] (the process's side).
+//! From the bottom up: [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], [`Recording`] (the process's side).
 #![no_std]
 
 #[cfg(test)]
@@ -31,6 +31,7 @@ mod header;
 mod paths;
 mod record;
 mod recording;
+mod run;
 mod sampler;
 
 pub use buffer::{Appended, BUFFER, Buffer, PythonName, SLOTS, STACK, Stack, State};
@@ -38,6 +39,7 @@ pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};
 pub use paths::{Base, PATH, PYTHON, Paths, Rule};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
+pub use run::Run;
 pub use sampler::Sampler;
 
 pub use heapwright_os::{Mapping, Place, Usage};

@@ -46,10 +46,40 @@ pub struct Paths {
 
 /// A place of the tables.
 #[repr(C, align(16))]
+#[derive(Default)]
 struct Slot {
     /// 0 in a free place. Written last.
     key: AtomicU64,
     value: AtomicU64,
+}
+
+/// Number of rules that a thread has at hand.
+const RECENT: usize = 16;
+
+/// The rules that a thread followed last, by the depth of the frame. Where a stack goes the same way as the last one,
+/// the rule is loaded before the address of the frame is, and no frame waits for the one before it. Rules are not
+/// changed within a generation, which is a part of the key, so that those of another thread or an earlier time are
+/// right too.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct RecentRules {
+    rules: [Slot; RECENT],
+}
+
+impl RecentRules {
+    /// Returns the rule with this key for a frame of this depth, from `paths` unless it is at hand.
+    #[inline(always)]
+    fn rule(&self, depth: usize, key: u64, paths: &Paths) -> Option<u64> {
+        let Some(place) = self.rules.get(depth) else { return found(&paths.rules, key) };
+        if place.key.load(Ordering::Relaxed) == key {
+            return Some(place.value.load(Ordering::Relaxed));
+        }
+        let rule = found(&paths.rules, key)?;
+        // Calls of signal handlers do not use this buffer meanwhile: none comes between the two stores.
+        place.value.store(rule, Ordering::Relaxed);
+        place.key.store(key, Ordering::Relaxed);
+        Some(rule)
+    }
 }
 
 /// How the registers of a caller are found. The return address lies below the caller's stack pointer.
@@ -123,6 +153,7 @@ impl Paths {
         &self,
         place: Place,
         stack: &Range<usize>,
+        recent: &RecentRules,
         store: impl Fn(usize, u64),
     ) -> Option<Followed> {
         let read = |at: u64| {
@@ -132,7 +163,7 @@ impl Paths {
             // requirement on the alignment.
             is_inside.then(|| unsafe { with_exposed_provenance::<u64>(at).read_unaligned() })
         };
-        self.follow_by(place, read, store)
+        self.follow_by(place, recent, read, store)
     }
 
     /// Follows a path, with the words of the stack from `read`. It ends where they cannot be read.
@@ -140,6 +171,7 @@ impl Paths {
     fn follow_by(
         &self,
         place: Place,
+        recent: &RecentRules,
         read: impl Fn(u64) -> Option<u64>,
         store: impl Fn(usize, u64),
     ) -> Option<Followed> {
@@ -148,7 +180,7 @@ impl Paths {
         let mut hash = first_hash(generation);
         let mut length = 0;
         while length < PATH {
-            let rule = Rule::from_word(found(&self.rules, rule_key(generation, address))?);
+            let rule = Rule::from_word(recent.rule(length, rule_key(generation, address), self)?);
             store(length, address);
             hash = next_hash(hash, address);
             length += 1;
@@ -294,8 +326,14 @@ mod tests {
         let words: HashMap<u64, u64> = [(0x1010, 0x2000), (0x1018, 0xa), (0x2000, 7), (0x2008, 0xb)].into();
         let place = Place { instruction: 0xc, stack: 0x1000, frame: 0, link: 0 };
         let stored = RefCell::new([0; PATH]);
+        let recent = RecentRules::default();
         let follow = || {
-            paths.follow_by(place, |at| words.get(&at).copied(), |index, address| stored.borrow_mut()[index] = address)
+            paths.follow_by(
+                place,
+                &recent,
+                |at| words.get(&at).copied(),
+                |index, address| stored.borrow_mut()[index] = address,
+            )
         };
         assert_eq!(follow(), None);
         paths.begin(1);
@@ -307,11 +345,30 @@ mod tests {
         assert_eq!(stored.borrow()[..3], [0xc, 0xa, 0xb]);
         assert!(paths.add_number(paths.hash(&[0xc, 0xa, 0xb]), 7));
         assert_eq!(follow(), Some(Followed::Known(7)));
-        let shorter = |read: &dyn Fn(u64) -> Option<u64>| paths.follow_by(place, read, |_, _| {});
+        let shorter = |read: &dyn Fn(u64) -> Option<u64>| paths.follow_by(place, &recent, read, |_, _| {});
         assert_eq!(shorter(&|at| words.get(&at).copied().filter(|_| at < 0x2000)), Some(Followed::New(2)));
         assert_eq!(shorter(&|_| Some(0)), Some(Followed::New(1)), "a return address of 0 ends the stack");
         paths.begin(2);
         assert_eq!(follow(), None);
+    }
+
+    #[test]
+    fn stacks_that_alternate_have_their_own_rules_at_each_depth() {
+        let paths = empty();
+        paths.begin(1);
+        let (recent, addresses) = (RecentRules::default(), [[1, 2, 3], [1, 4, 3], [5, 2, 6]]);
+        let step = |address: u64| Rule::Caller { base: Base::Stack, stack: 8 * address as u32, frame: None };
+        (1..=6).for_each(|address| assert!(paths.add_rule(address, step(address))));
+        for frames in addresses.into_iter().cycle().take(9) {
+            let returns = |at: u64| {
+                let depth = (1..3).find(|&depth| at + 8 == 8 * frames[..depth].iter().sum::<u64>())?;
+                Some(frames[depth])
+            };
+            let place = Place { instruction: frames[0], stack: 0, frame: 0, link: 0 };
+            let stored = RefCell::new(Vec::new());
+            let found = paths.follow_by(place, &recent, returns, |_, address| stored.borrow_mut().push(address));
+            assert_eq!((found, stored.into_inner()), (Some(Followed::New(3)), frames.to_vec()));
+        }
     }
 
     #[test]
@@ -336,6 +393,6 @@ mod tests {
         let paths = empty();
         assert!(paths.add_rule(9, Rule::Caller { base: Base::Stack, stack: 8, frame: None }));
         let place = Place { instruction: 9, stack: 0, frame: 0, link: 0 };
-        assert_eq!(paths.follow_by(place, |_| Some(9), |_, _| {}), Some(Followed::New(PATH)));
+        assert_eq!(paths.follow_by(place, &RecentRules::default(), |_| Some(9), |_, _| {}), Some(Followed::New(PATH)));
     }
 }

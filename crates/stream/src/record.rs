@@ -26,6 +26,9 @@ pub enum Call {
 }
 
 impl Call {
+    // Not inlined, so that the most frequent calls take a comparison each, and no table of jumps.
+    #[cold]
+    #[inline(never)]
     fn from_number(number: u64) -> Option<Call> {
         Some(match number {
             1 => Call::Malloc,
@@ -67,6 +70,7 @@ pub(crate) const USAGE_SLOTS: u32 = 2;
 /// The limit of a ticket's distance from its buffer's base.
 pub(crate) const TICKETS: u64 = 1 << 20;
 
+const MALLOC: u64 = Call::Malloc as u64;
 const FREE: u64 = Call::Free as u64;
 const RESIZE_BEGINS: u64 = Call::ResizeBegins as u64;
 const RESIZE_ENDS: u64 = Call::ResizeEnds as u64;
@@ -100,6 +104,21 @@ impl Record {
 pub struct Packed {
     what: u64,
     address: u64,
+}
+
+impl Record {
+    /// Returns the call that these words of a slot are, and the distance of its ticket from the base; `None` when they
+    /// are another entry.
+    #[inline(always)]
+    pub(crate) fn from_words([what, more]: [u64; 2]) -> Option<(Record, u64)> {
+        let call = match what >> 60 {
+            FREE => Call::Free,
+            MALLOC => Call::Malloc,
+            number => Call::from_number(number)?,
+        };
+        let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
+        Some((Record { call, log2_align, size, address: (more & Record::ADDRESS) << 4 }, more >> 44))
+    }
 }
 
 impl Packed {
@@ -229,6 +248,12 @@ pub enum Entry {
     },
 }
 
+/// Returns the number of the path that these words of a slot are; `None` when they are another entry.
+#[inline(always)]
+pub(crate) fn known_path([what, more]: [u64; 2]) -> Option<u32> {
+    (what == PATH << 60).then_some(more as u32)
+}
+
 impl Entry {
     /// Returns the number of slots that the entry takes, with the data that follows it.
     #[inline(always)]
@@ -284,13 +309,9 @@ impl Entry {
             },
             MAPPING => Entry::Mapping { length: what as u32, offset: more },
             USAGE => Entry::Usage { resident: what & MOST_RESIDENT, nanoseconds: more },
-            call => {
-                let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
-                let address = (more & Record::ADDRESS) << 4;
-                Entry::Call {
-                    record: Record { call: Call::from_number(call)?, log2_align, size, address },
-                    since_base: more >> 44,
-                }
+            _ => {
+                let (record, since_base) = Record::from_words([what, more])?;
+                Entry::Call { record, since_base }
             }
         })
     }

@@ -44,7 +44,7 @@ impl Sampler {
     /// earlier ones, so that a periodic program cannot align with the sampling.
     #[must_use]
     pub fn choose(&self, every: u32) -> bool {
-        self.below(every) == 0
+        every == 1 || self.below(every) == 0
     }
 
     /// Returns a random number below `limit`.

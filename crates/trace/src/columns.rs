@@ -11,6 +11,9 @@ use crate::error::Fault;
 use crate::event::{DEFAULT_ALIGN, Event, Kind};
 use crate::number;
 
+/// The length in bytes of encoded events at which a frame is written.
+pub(crate) const FRAME: usize = 1 << 20;
+
 const MALLOC: u8 = 0;
 const CALLOC: u8 = 1;
 const ALIGNED: u8 = 2;
@@ -19,17 +22,63 @@ const FREE: u8 = 4;
 const THREAD: u8 = 5;
 const FAILED: u8 = 6;
 
+/// A column of the frame that is being encoded.
+#[derive(Default)]
+struct Encoded {
+    /// Longer than `length`, by what the events need for which there is room.
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Encoded {
+    fn reserve(&mut self, bytes: usize) {
+        let length = self.length + bytes;
+        if self.bytes.len() < length {
+            self.bytes.resize(length, 0);
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+
+    #[inline(always)]
+    fn push_number(&mut self, number: u64) {
+        if number >= 1 << 14 {
+            return self.push_long(number);
+        }
+        // Without a branch on the length, which varies between sizes and could not be predicted.
+        let is_long = number >= 0x80;
+        self.bytes[self.length] = number as u8 & 0x7f | u8::from(is_long) << 7;
+        self.bytes[self.length + 1] = (number >> 7) as u8;
+        self.length += 1 + usize::from(is_long);
+    }
+
+    #[inline(never)]
+    fn push_long(&mut self, number: u64) {
+        number::each_byte(number, |byte| self.push(byte));
+    }
+}
+
 /// The encoder of the events of a frame.
 #[derive(Default)]
 pub(crate) struct Columns {
-    opcodes: Vec<u8>,
-    sizes: Vec<u8>,
-    distances: Vec<u8>,
-    rest: Vec<u8>,
+    opcodes: Encoded,
+    sizes: Encoded,
+    distances: Encoded,
+    rest: Encoded,
 }
 
 impl Columns {
-    /// Adds an event; `next` is the number of the next block to be created, before and after this event.
+    /// Makes room for this number of events.
+    pub(crate) fn reserve(&mut self, events: usize) {
+        self.all_mut().into_iter().for_each(|column| column.reserve(events * number::LONGEST));
+    }
+
+    /// Adds an event, for which there is room. `next` is the number of the next block to be created, before and
+    /// after this event.
     #[inline(always)]
     pub(crate) fn push(&mut self, event: Event, next: &mut u64) {
         match event {
@@ -39,7 +88,7 @@ impl Columns {
                     Kind::Calloc => CALLOC,
                     Kind::Aligned => ALIGNED,
                 });
-                number::put(&mut self.sizes, size);
+                self.sizes.push_number(size);
                 if kind == Kind::Aligned {
                     self.rest.push(align.trailing_zeros() as u8);
                 }
@@ -47,49 +96,50 @@ impl Columns {
             }
             Event::Resize { block, size, .. } => {
                 self.opcodes.push(RESIZE);
-                number::put(&mut self.distances, *next - block);
-                number::put(&mut self.sizes, size);
+                self.distances.push_number(*next - block);
+                self.sizes.push_number(size);
                 *next += 1;
             }
             Event::Free { block } => {
                 self.opcodes.push(FREE);
-                number::put(&mut self.distances, *next - block);
+                self.distances.push_number(*next - block);
             }
             Event::Failed { size, align } => {
                 self.opcodes.push(FAILED);
-                number::put(&mut self.sizes, size);
+                self.sizes.push_number(size);
                 self.rest.push(align.trailing_zeros() as u8);
             }
             Event::Thread { thread } => {
                 self.opcodes.push(THREAD);
-                number::put(&mut self.rest, thread);
+                self.rest.push_number(thread);
             }
         }
     }
 
     #[inline]
     pub(crate) fn events(&self) -> usize {
-        self.opcodes.len()
+        self.opcodes.length
     }
 
     #[inline]
     pub(crate) fn length(&self) -> usize {
-        self.all().iter().map(|column| column.len()).sum()
+        self.all().iter().map(|column| column.length).sum()
     }
 
-    fn all(&self) -> [&Vec<u8>; 4] {
+    fn all(&self) -> [&Encoded; 4] {
         [&self.opcodes, &self.sizes, &self.distances, &self.rest]
     }
 
-    /// Returns the contents of a frame and clears the columns.
-    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.length() + 16);
-        self.all().iter().for_each(|column| number::put(&mut bytes, column.len() as u64));
-        self.all().iter().for_each(|column| bytes.extend_from_slice(column));
-        for column in [&mut self.opcodes, &mut self.sizes, &mut self.distances, &mut self.rest] {
-            column.clear();
-        }
-        bytes
+    fn all_mut(&mut self) -> [&mut Encoded; 4] {
+        [&mut self.opcodes, &mut self.sizes, &mut self.distances, &mut self.rest]
+    }
+
+    /// Stores the contents of a frame in `bytes` and clears the columns.
+    pub(crate) fn take_bytes(&mut self, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        self.all().iter().for_each(|column| number::put(bytes, column.length as u64));
+        self.all().iter().for_each(|column| bytes.extend_from_slice(&column.bytes[..column.length]));
+        self.all_mut().into_iter().for_each(|column| column.length = 0);
     }
 }
 

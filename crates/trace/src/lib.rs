@@ -23,10 +23,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Modules from the bottom up: `number` (variable-length integers), `event`, `columns` (encoding of events), `frame`
-//! (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named texts), `sites` (call sites),
-//! `side` (side streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the
-//! recorded process), `writer` and `reader`, `import` and `export` (formats of other tools).
+//! Modules from the bottom up: `number` (variable-length integers), `event`, `columns` (encoding of events), `pace`
+//! (levels of compression), `frame` (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named
+//! texts), `sites` (call sites), `side` (side streams: times and sites of events), `touched` (pages of long blocks),
+//! `samples` and `totals` (the recorded process), `writer` and `reader`, `import` and `export` (formats of other
+//! tools).
 
 mod about;
 mod columns;
@@ -37,6 +38,7 @@ mod frame;
 mod frames;
 pub mod import;
 mod number;
+mod pace;
 mod reader;
 mod samples;
 mod side;

@@ -1,16 +1,22 @@
 //! Variable-length integers (LEB128): seven bits per byte, lowest first, the top bit set in all bytes but the last.
 
 /// The longest encoding of a `u64`, in bytes.
-const LONGEST: usize = 10;
+pub(crate) const LONGEST: usize = 10;
 
 /// Appends the encoding of `value`.
 #[inline]
-pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put(bytes: &mut Vec<u8>, value: u64) {
+    each_byte(value, |byte| bytes.push(byte));
+}
+
+/// Passes the bytes of the encoding of `value` to `push`.
+#[inline]
+pub(crate) fn each_byte(mut value: u64, mut push: impl FnMut(u8)) {
     while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
+        push(value as u8 | 0x80);
         value >>= 7;
     }
-    bytes.push(value as u8);
+    push(value as u8);
 }
 
 /// Takes an integer off the front of `bytes`; `None` if it is truncated or does not fit a `u64`.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::about::{self, About};
-use crate::columns::Columns;
+use crate::columns::{Columns, FRAME};
 use crate::error::WriteError;
 use crate::event::{Event, Kind};
 use crate::frame::{self, Contents, Header, Packer};
@@ -15,8 +15,11 @@ use crate::texts;
 use crate::touched;
 use crate::{VERSION, reader};
 
-/// The length in bytes of encoded events at which a frame is written.
-const FRAME: usize = 1 << 20;
+/// The most bytes by which an event lengthens the columns, or a stream of times or sites: an opcode and three numbers.
+const LARGEST_EVENT: usize = 1 + 3 * number::LONGEST;
+
+/// Number of events for which room is made at first.
+const LEAST_GRANT: usize = 256;
 
 /// The shortest frame before compression that is begun below a limit of the file, in bytes.
 const LEAST_ROOM: usize = 1 << 10;
@@ -37,6 +40,8 @@ pub struct Writer<W: Write> {
     file: W,
     packer: Packer,
     columns: Columns,
+    /// The contents of the last frame of events: memory that is used again.
+    contents: Vec<u8>,
     side: SideColumns,
     definitions: Definitions,
     /// Pages touched of blocks, not written yet.
@@ -55,7 +60,8 @@ pub struct Writer<W: Write> {
     limit: u64,
     /// The length in bytes at which the open frame is written: less than [`FRAME`] near the limit.
     room: usize,
-    events: u64,
+    /// Number of events for which there is room in the open frame, whatever they are.
+    granted: usize,
     /// The number of the next block to be created.
     next: u64,
     /// The numbers of the first event and the first block of the current frame.
@@ -75,6 +81,7 @@ impl<W: Write> Writer<W> {
             file,
             packer: Packer::new()?,
             columns: Columns::default(),
+            contents: Vec::new(),
             side: SideColumns::default(),
             definitions: Definitions::default(),
             touched: Vec::new(),
@@ -85,7 +92,7 @@ impl<W: Write> Writer<W> {
             written: 0,
             limit: u64::MAX,
             room: FRAME,
-            events: 0,
+            granted: 0,
             next: 0,
             first: (0, 0),
             thread: 0,
@@ -111,6 +118,14 @@ impl<W: Write> Writer<W> {
         self
     }
 
+    /// Compresses less where events come fast, so that compression takes some eighth of the time that passes. For the
+    /// trace of a program that is running.
+    #[must_use]
+    pub fn keeping_up(mut self) -> Writer<W> {
+        self.packer.keep_up();
+        self
+    }
+
     /// Returns the length of the file, which ends with a whole frame. After an error of writing, the file may be longer
     /// by a part of a frame.
     pub fn written(&self) -> u64 {
@@ -119,7 +134,7 @@ impl<W: Write> Writer<W> {
 
     /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
-        self.events
+        self.first.0 + self.columns.events() as u64
     }
 
     /// Writes the events and samples added so far, so that a reader of the unfinished file finds them. Does nothing if
@@ -343,6 +358,9 @@ impl<W: Write> Writer<W> {
         const STREAMS: u64 = 6;
         let rest = self.rest(self.limit / 8);
         self.room = ((rest - rest / 64) / STREAMS).min(FRAME as u64) as usize;
+        if self.room < FRAME {
+            self.granted = self.granted.min(1);
+        }
     }
 
     /// Counts `length` bytes of texts; fails if they exceed the limit of a trace.
@@ -359,22 +377,60 @@ impl<W: Write> Writer<W> {
 
     #[inline(always)]
     fn push(&mut self, event: Event) -> Result<(), WriteError> {
-        if self.columns.events() == 0 {
-            self.begin_frame(&event)?;
+        if self.granted == 0 {
+            match event {
+                Event::Thread { .. } => self.begin_frame()?,
+                _ => self.begin_frame_in_thread()?,
+            }
         }
         self.put_into_columns(event);
-        if self.columns.length().max(self.side.length()) >= self.room { self.put_events() } else { Ok(()) }
+        self.granted -= 1;
+        // With `?`, the results of what is rare do not go through memory otherwise.
+        if self.granted == 0 {
+            self.go_on()?;
+        }
+        Ok(())
     }
 
-    /// Begins a frame whose first event this is.
+    /// Writes the open frame if it is full, else determines for how many events there is room.
     #[inline(never)]
-    fn begin_frame(&mut self, event: &Event) -> Result<(), WriteError> {
+    fn go_on(&mut self) -> Result<(), WriteError> {
+        if self.columns.length().max(self.side.length()) >= self.room {
+            return self.put_events();
+        }
+        self.grant();
+        Ok(())
+    }
+
+    /// Determines for how many events there is room in the open frame. Streams of times and sites that begin late grow
+    /// by the events before at once, which the columns are longer than.
+    fn grant(&mut self) {
+        let length = self.columns.length().max(self.side.length());
+        let most = (self.room.saturating_sub(length + 1) / LARGEST_EVENT).max(1);
+        // Short traces take little memory.
+        self.granted = most.min(LEAST_GRANT.max(self.columns.events()));
+        // And one more: the thread of a frame is not counted.
+        self.columns.reserve(self.granted + 1);
+    }
+
+    /// Begins a frame.
+    #[inline(never)]
+    fn begin_frame(&mut self) -> Result<(), WriteError> {
         if self.room < LEAST_ROOM {
             return Err(WriteError::LimitReached { limit: self.limit });
         }
-        // A frame must be readable on its own, and that includes its thread.
-        if self.thread != 0 && !matches!(event, Event::Thread { .. }) {
+        self.grant();
+        Ok(())
+    }
+
+    /// Begins a frame whose first event is in the current thread. A frame must be readable on its own, and that
+    /// includes its thread.
+    #[inline(never)]
+    fn begin_frame_in_thread(&mut self) -> Result<(), WriteError> {
+        self.begin_frame()?;
+        if self.thread != 0 {
             self.put_into_columns(Event::Thread { thread: self.thread });
+            self.grant();
         }
         Ok(())
     }
@@ -383,7 +439,6 @@ impl<W: Write> Writer<W> {
     fn put_into_columns(&mut self, event: Event) {
         self.side.push(&event, self.columns.events());
         self.columns.push(event, &mut self.next);
-        self.events += 1;
     }
 
     #[inline(never)]
@@ -400,10 +455,13 @@ impl<W: Write> Writer<W> {
         let (times, sites) = (self.side.take_times(), self.side.take_sites());
         self.put_unless_empty(Contents::Times, events, &times)?;
         self.put_unless_empty(Contents::Sites, events, &sites)?;
-        let contents = self.columns.take_bytes();
-        self.put_frame(Contents::Events, events, &contents)?;
-        self.first = (self.events, self.next);
-        Ok(())
+        let after = (self.events(), self.next);
+        let mut contents = std::mem::take(&mut self.contents);
+        self.columns.take_bytes(&mut contents);
+        self.granted = 0;
+        let outcome = self.put_frame(Contents::Events, events, &contents);
+        (self.first, self.contents) = (after, contents);
+        outcome
     }
 
     fn put_definitions(&mut self) -> Result<(), WriteError> {
@@ -434,17 +492,18 @@ impl<W: Write> Writer<W> {
     }
 
     fn put_frame(&mut self, kind: Contents, events: u32, contents: &[u8]) -> Result<(), WriteError> {
-        let packed = self.packer.pack(contents)?;
         let header = Header {
             kind: kind as u32,
             first_event: self.first.0,
             first_block: self.first.1,
             events,
             length: contents.len() as u32,
-            packed: packed.len() as u32,
+            packed: 0,
         };
+        let frame = self.packer.pack(header, contents)?;
         // One write: a process that is killed between two leaves half a frame.
-        self.put(&[&header.to_bytes()[..], &packed].concat())?;
+        self.file.write_all(frame)?;
+        self.written += frame.len() as u64;
         self.update_room();
         Ok(())
     }
@@ -460,6 +519,38 @@ impl<W: Write> Writer<W> {
 mod tests {
     use super::*;
     use crate::reader::Reader;
+
+    /// Returns the lengths of the frames of events of a trace, before compression.
+    fn lengths_of_events(mut file: &[u8]) -> Vec<usize> {
+        let mut lengths = Vec::new();
+        file = &file[reader::MAGIC.len() + VERSION.to_le_bytes().len()..];
+        while let Some(Ok(header)) = file.first_chunk().map(Header::from_bytes) {
+            if header.kind == Contents::Events as u32 {
+                lengths.push(header.length as usize);
+            }
+            file = &file[frame::HEADER + header.packed as usize..];
+        }
+        lengths
+    }
+
+    #[test]
+    fn a_frame_ends_with_the_event_that_fills_it() {
+        for limit in [u64::MAX, 400 << 10] {
+            let mut writer = Writer::new(Vec::new(), &About::default()).unwrap().with_limit(limit);
+            let mut add = |number: u64| -> Result<(), WriteError> {
+                let block = writer.allocate(Kind::Malloc, number * 977 % (1 << 40), 16)?;
+                if number.is_multiple_of(3) { writer.free(block / 2) } else { Ok(()) }
+            };
+            let _limit_reached = (0..400_000).try_for_each(&mut add);
+            let lengths = lengths_of_events(&writer.finish().unwrap());
+            let (_, full) = lengths.split_last().unwrap();
+            assert!(full.len() >= 2, "{lengths:?}");
+            // The four lengths of the columns are in front of them.
+            let longest = FRAME + LARGEST_EVENT + 4 * 4;
+            assert!(full.iter().all(|&length| length < longest), "{lengths:?}");
+            assert!(limit != u64::MAX || full.iter().all(|&length| length >= FRAME), "{lengths:?}");
+        }
+    }
 
     #[test]
     fn samples_that_go_back_in_a_later_frame_are_not_read() {

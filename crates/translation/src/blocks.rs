@@ -24,7 +24,6 @@ pub struct Block {
 
 /// Blocks by address. Each operation takes constant time, amortised. Memory: 16 bytes per block, and a quarter of the
 /// pages of 16 KiB in which blocks start, at most doubled by those in which none starts any more; both at their peak.
-#[derive(Default)]
 pub struct Blocks {
     /// Where the pages are in `pages`, by number.
     places: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
@@ -34,8 +33,8 @@ pub struct Blocks {
     /// How many of the pages that `places` names are empty. They stay for a while: a program that frees its only block
     /// of a page and allocates it again, in turns, does not make the page each time.
     empty: usize,
-    /// The page that was used last, and its place.
-    last: Option<(u64, u32)>,
+    /// Pages that were used last, and their places, by a hash of the page.
+    recent: [(u64, u32); RECENT],
     /// Those in use, and those that are not and whose places `unused` lists.
     blocks: Vec<Block>,
     unused: Vec<u32>,
@@ -44,11 +43,31 @@ pub struct Blocks {
 /// The number of empty pages that stay in any case.
 const MOST_EMPTY: usize = 64;
 
+/// The number of pages that are found without the table, a power of two.
+const RECENT: usize = 256;
+
+/// In place of a page that was used last: no address leads to it.
+const NO_PAGE: (u64, u32) = (u64::MAX, 0);
+
 /// The blocks that start in one page.
 struct Page {
     used: u32,
     /// 0 for none, otherwise one more than the block's index.
     starts: [u32; GRANULES],
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks {
+            places: HashMap::default(),
+            pages: Vec::new(),
+            spare: Vec::new(),
+            empty: 0,
+            recent: [NO_PAGE; RECENT],
+            blocks: Vec::new(),
+            unused: Vec::new(),
+        }
+    }
 }
 
 impl Blocks {
@@ -61,7 +80,7 @@ impl Blocks {
             Some(page) => page,
             None => self.add(number),
         };
-        let page = &mut self.pages[page as usize];
+        let page: &mut Page = &mut self.pages[page as usize];
         if let Some(index) = page.starts[granule].checked_sub(1) {
             return Some(std::mem::replace(&mut self.blocks[index as usize], block));
         }
@@ -95,7 +114,7 @@ impl Blocks {
     pub fn remove(&mut self, address: u64) -> Option<Block> {
         let (number, granule) = place(address);
         let page = self.find(number)?;
-        let page = &mut self.pages[page as usize];
+        let page: &mut Page = &mut self.pages[page as usize];
         let index = page.starts[granule].checked_sub(1)?;
         page.starts[granule] = 0;
         page.used -= 1;
@@ -112,17 +131,21 @@ impl Blocks {
     /// Returns the place of the page with this number.
     #[inline(always)]
     fn find(&mut self, number: u64) -> Option<u32> {
-        match self.last {
-            Some((last, page)) if last == number => Some(page),
-            _ => {
-                let page = *self.places.get(&number)?;
-                self.last = Some((number, page));
-                Some(page)
-            }
+        match self.recent[recent_slot(number)] {
+            (recent, page) if recent == number => Some(page),
+            _ => self.look_up(number),
         }
     }
 
+    #[inline(never)]
+    fn look_up(&mut self, number: u64) -> Option<u32> {
+        let page = *self.places.get(&number)?;
+        self.recent[recent_slot(number)] = (number, page);
+        Some(page)
+    }
+
     /// Adds an empty page.
+    #[inline(never)]
     fn add(&mut self, number: u64) -> u32 {
         let page = self.spare.pop().unwrap_or_else(|| {
             self.pages.push(Box::new(Page { used: 0, starts: [0; GRANULES] }));
@@ -145,7 +168,7 @@ impl Blocks {
             }
             is_used
         });
-        (self.empty, self.last) = (0, None);
+        (self.empty, self.recent) = (0, [NO_PAGE; RECENT]);
     }
 }
 
@@ -153,6 +176,13 @@ impl Blocks {
 fn place(address: u64) -> (u64, usize) {
     let granule = address >> GRANULE;
     (granule / GRANULES as u64, (granule % GRANULES as u64) as usize)
+}
+
+/// Returns where in `recent` a page is. Neighbours are apart, and so are the arenas of threads, which begin at
+/// multiples of a large power of two.
+#[inline(always)]
+fn recent_slot(number: u64) -> usize {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT.ilog2())) as usize
 }
 
 /// Spreads page numbers, which are dense, over all bits.

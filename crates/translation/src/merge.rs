@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use heapwright_stream::{Buffer, Entry, Mapping, Record, SLOTS, Stack, State, Usage};
+use heapwright_stream::{Buffer, Entry, Mapping, Record, Run, SLOTS, Stack, State, Usage};
 
 /// How long to wait for a call whose ticket was taken when later calls are there. A thread that was preempted between
 /// two instructions resumes; one that a signal handler left by a long jump does not.
@@ -16,11 +18,11 @@ pub const DAMAGED: &str = "the stream is damaged: the program has overwritten it
 
 /// What takes the items of a process's stream.
 pub trait Sink {
-    /// Takes a call of which nothing else is recorded.
+    /// Takes calls of one thread, each with its path if that is recorded. Returns what is left of the run.
     ///
     /// # Errors
-    /// When it cannot be written.
-    fn take(&mut self, call: Call) -> Result<()>;
+    /// When one cannot be written.
+    fn take_run<'b>(&mut self, thread: u32, run: Run<'b>) -> Result<Run<'b>>;
 
     /// Takes a call, and what else is recorded of it.
     ///
@@ -113,6 +115,9 @@ impl<'b> Python<'b> {
 struct Cursor {
     /// Number of slots that have been read.
     read: u32,
+    /// Number of slots that were complete at the last look. A look takes the line in which the process counts them from
+    /// its cache, so that it is not done for each call.
+    complete: u32,
     base: u64,
     thread: u32,
     /// The next call, if it has been found.
@@ -131,7 +136,8 @@ struct Ahead {
     path: Option<u32>,
     /// The slot of the Python functions.
     python: Option<u32>,
-    usage: Option<Usage>,
+    /// The slot of what the process used.
+    usage: Option<u32>,
 }
 
 /// Reading positions of all buffers of a stream. Memory: a few words per buffer.
@@ -148,6 +154,12 @@ pub struct Merge {
     late: u64,
     /// Since when this call has been missing while later ones are there.
     stuck: Option<Instant>,
+}
+
+/// The counts of a [`Merge`] that reading changes.
+struct Progress<'m> {
+    next: &'m mut u64,
+    late: &'m mut u64,
 }
 
 /// Access to the buffers.
@@ -185,13 +197,20 @@ impl Merge {
     pub fn read(&mut self, buffers: &impl Buffers, end: u64, sink: &mut impl Sink) -> Result<bool> {
         self.look_again(buffers, sink)?;
         let mut any = false;
-        while let Some(&Reverse((ticket, buffer))) = self.ready.peek() {
+        while let Some(mut first) = self.ready.peek_mut() {
+            let Reverse((ticket, number)) = *first;
             if ticket > self.next {
                 break;
             }
-            self.ready.pop();
             any = true;
-            self.read_run(buffers, (ticket, buffer), end, sink)?;
+            let progress = Progress { next: &mut self.next, late: &mut self.late };
+            match self.cursors[number as usize].read_run(buffers.buffer(number), ticket, end, progress, sink)? {
+                Some(following) => *first = Reverse((following, number)),
+                None => {
+                    PeekMut::pop(first);
+                    self.waiting.push(number);
+                }
+            }
         }
         self.stuck = if any || self.ready.is_empty() { None } else { self.stuck.or_else(|| Some(Instant::now())) };
         Ok(any)
@@ -217,7 +236,9 @@ impl Merge {
             let buffer = buffers.buffer(number);
             // Loaded first: nothing is added after this state.
             let over = buffer.state() == State::Full;
-            match self.cursors[number as usize].next(buffer, buffer.count(), sink)? {
+            let cursor = &mut self.cursors[number as usize];
+            cursor.complete = buffer.count().min(SLOTS);
+            match cursor.next(buffer, sink)? {
                 Some(ticket) => self.ready.push(Reverse((ticket, number))),
                 None if over => buffers.release(number),
                 None => {
@@ -229,48 +250,45 @@ impl Merge {
         }
         Ok(())
     }
-
-    /// Passes the call with this ticket on from its buffer, and the calls that follow it there as long as they are next.
-    fn read_run(
-        &mut self,
-        buffers: &impl Buffers,
-        (mut ticket, number): (u64, u32),
-        end: u64,
-        sink: &mut impl Sink,
-    ) -> Result<()> {
-        let buffer = buffers.buffer(number);
-        let count = buffer.count();
-        // A copy, whose fields stay in registers meanwhile.
-        let mut cursor = self.cursors[number as usize];
-        let mut next = self.next;
-        let following = loop {
-            if ticket < end {
-                cursor.pass_on(buffer, sink)?;
-            } else {
-                self.late += 1;
-                cursor.pass_over();
-            }
-            next = next.max(ticket + 1);
-            match cursor.next(buffer, count, sink)? {
-                Some(following) if following <= next => ticket = following,
-                following => break following,
-            }
-        };
-        (self.cursors[number as usize], self.next) = (cursor, next);
-        match following {
-            Some(ticket) => self.ready.push(Reverse((ticket, number))),
-            None => self.waiting.push(number),
-        }
-        Ok(())
-    }
 }
 
 impl Cursor {
-    /// Returns the ticket of the next call among the first `count` slots, if there is one. Passes whatever precedes it
+    /// Passes the call on that `next` found, with this ticket, and the calls that follow it here as long as they are
+    /// next. Returns the ticket of the one after them, if it is there.
+    fn read_run(
+        &mut self,
+        buffer: &Buffer,
+        mut ticket: u64,
+        end: u64,
+        progress: Progress<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<u64>> {
+        loop {
+            let passed = if ticket < end { self.pass_run(buffer, ticket..end, sink)? } else { 0 };
+            if passed > 0 {
+                ticket += passed;
+            } else {
+                if ticket < end {
+                    self.pass_on(buffer, sink)?;
+                } else {
+                    *progress.late += 1;
+                    self.pass_over();
+                }
+                ticket += 1;
+            }
+            *progress.next = (*progress.next).max(ticket);
+            match self.next(buffer, sink)? {
+                Some(following) if following <= *progress.next => ticket = following,
+                following => return Ok(following),
+            }
+        }
+    }
+
+    /// Returns the ticket of the next call among the complete slots, if there is one. Passes whatever precedes it
     /// to `sink`.
     #[inline(always)]
-    fn next(&mut self, buffer: &Buffer, count: u32, sink: &mut impl Sink) -> Result<Option<u64>> {
-        while self.read < count.min(SLOTS) {
+    fn next(&mut self, buffer: &Buffer, sink: &mut impl Sink) -> Result<Option<u64>> {
+        while self.read < self.complete {
             let entry = entry(buffer, self.read)?;
             if let Entry::Call { record, since_base } = entry {
                 self.call = Some(record);
@@ -297,7 +315,7 @@ impl Cursor {
                 sink.add_python_name(&PythonName { hash, line, function, file });
             }
             Entry::Stack { .. } => self.ahead().stack = Some(self.read),
-            Entry::Usage { .. } => self.ahead().usage = buffer.usage(self.read),
+            Entry::Usage { .. } => self.ahead().usage = Some(self.read),
             Entry::Mapping { .. } => sink.add_mapping(&buffer.mapping(self.read).context(DAMAGED)?),
         }
         Ok(())
@@ -308,15 +326,25 @@ impl Cursor {
     }
 
     /// Passes the call on that `next` found.
-    #[inline(always)]
     fn pass_on(&mut self, buffer: &Buffer, sink: &mut impl Sink) -> Result<()> {
         let Some(record) = self.call else { bail!(DAMAGED) };
         let call = Call { thread: self.thread, record };
         self.read += 1;
-        match self.ahead.take() {
-            None => sink.take(call),
-            Some(ahead) => pass_on_with(call, ahead, buffer, sink),
-        }
+        sink.take_with(call, &self.ahead.take().unwrap_or_default().read(buffer)?)
+    }
+
+    /// Passes calls on from the one that `next` found, whose ticket is the first of `tickets`, as long as they follow
+    /// one another. Returns their number: 0 when more is recorded of the first one than its path.
+    fn pass_run(&mut self, buffer: &Buffer, tickets: Range<u64>, sink: &mut impl Sink) -> Result<u64> {
+        let Some(since_base) = tickets.start.checked_sub(self.base).filter(|_| self.ahead.is_none()) else {
+            return Ok(0);
+        };
+        // No more slots than tickets, each of which takes a slot at least.
+        let most = tickets.end.saturating_sub(tickets.start).min(u64::from(SLOTS)) as u32;
+        let end = self.complete.min(self.read.saturating_add(most));
+        let rest = sink.take_run(self.thread, buffer.run(self.read..end, since_base))?;
+        self.read = end - rest.rest();
+        Ok(rest.since_base() - since_base)
     }
 
     /// Passes over the call that `next` found.
@@ -324,11 +352,6 @@ impl Cursor {
         self.ahead = None;
         self.read += 1;
     }
-}
-
-#[inline(never)]
-fn pass_on_with(call: Call, ahead: Ahead, buffer: &Buffer, sink: &mut impl Sink) -> Result<()> {
-    sink.take_with(call, &ahead.read(buffer)?)
 }
 
 impl Ahead {
@@ -339,7 +362,7 @@ impl Ahead {
             stack: stack.map(|at| buffer.stack(at).context(DAMAGED)).transpose()?,
             path: path.map(|at| CallPath::at(buffer, at).context(DAMAGED)).transpose()?,
             python: python.map(|at| Python::at(buffer, at).context(DAMAGED)).transpose()?,
-            usage,
+            usage: usage.and_then(|at| buffer.usage(at)),
         })
     }
 }

@@ -73,6 +73,11 @@ impl Source {
         self.header().lost() + self.merge.late()
     }
 
+    /// Returns the number of buffers that have been read to their ends.
+    pub fn buffers_read(&self) -> u64 {
+        self.header().freed()
+    }
+
     /// Returns whether the stream is complete: the process is dead or runs another program.
     pub fn is_over(&self) -> bool {
         self.producer().is_over()

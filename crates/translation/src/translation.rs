@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 
 use anyhow::Result;
-use heapwright_stream::{Call, Mapping, Record, Stack, Usage};
+use heapwright_stream::{Call, Mapping, Record, Run, Stack, Usage};
 use heapwright_trace::{Kind, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
@@ -71,13 +71,13 @@ pub struct Translation {
     site: Option<SiteId>,
     blocks: Blocks,
     /// By thread.
-    resizing: HashMap<u32, Resizing>,
-    threads: HashMap<u32, u64>,
+    resizing: HashMap<u32, Resizing, foldhash::fast::RandomState>,
+    threads: HashMap<u32, u64, foldhash::fast::RandomState>,
     /// The thread of the last event and its number in the trace.
     thread: Option<(u32, u64)>,
     figures: Figures,
     /// Pages that were resident when a long block began, by its address.
-    resident: HashMap<u64, u64>,
+    resident: HashMap<u64, u64, foldhash::fast::RandomState>,
     samples: Samples,
 }
 
@@ -90,11 +90,11 @@ impl Translation {
             sites,
             site: None,
             blocks: Blocks::default(),
-            resizing: HashMap::new(),
-            threads: HashMap::new(),
+            resizing: HashMap::default(),
+            threads: HashMap::default(),
             thread: None,
             figures: Figures::default(),
-            resident: HashMap::new(),
+            resident: HashMap::default(),
             samples: Samples::since(began),
         }
     }
@@ -110,14 +110,10 @@ impl Translation {
 
     /// Writes the events of one call.
     #[inline(always)]
-    fn write(&mut self, call: merge::Call) -> Result<(), WriteError> {
-        let merge::Call { thread, record } = call;
+    fn write(&mut self, thread: u32, record: Record) -> Result<(), WriteError> {
         let Record { call, log2_align, size, address } = record;
-        let align = 1 << log2_align;
         match call {
-            Call::Malloc => self.allocate(thread, address, Kind::Malloc, size, align),
-            Call::Calloc => self.allocate(thread, address, Kind::Calloc, size, align),
-            Call::Aligned => self.allocate(thread, address, Kind::Aligned, size, align),
+            Call::Malloc => self.allocate(thread, address, Kind::Malloc, size, 1 << log2_align),
             Call::Free => match self.blocks.remove(address) {
                 Some(block) => self.free(thread, block),
                 None => {
@@ -125,6 +121,28 @@ impl Translation {
                     Ok(())
                 }
             },
+            _ => self.write_rare(thread, call, log2_align, size, address),
+        }
+    }
+
+    /// Writes the events of a call that is neither `malloc` nor `free`.
+    // Takes the fields of the record, which stay in registers of the caller.
+    #[inline(never)]
+    fn write_rare(
+        &mut self,
+        thread: u32,
+        call: Call,
+        log2_align: u8,
+        size: u64,
+        address: u64,
+    ) -> Result<(), WriteError> {
+        let align = 1 << log2_align;
+        let record = Record { call, log2_align, size, address };
+        match call {
+            // Written by `write`.
+            Call::Malloc | Call::Free => Ok(()),
+            Call::Calloc => self.allocate(thread, address, Kind::Calloc, size, align),
+            Call::Aligned => self.allocate(thread, address, Kind::Aligned, size, align),
             Call::ResizeBegins => {
                 let block = self.blocks.remove(address);
                 self.resizing.insert(thread, Resizing { address, block });
@@ -163,7 +181,10 @@ impl Translation {
     /// Writes the site of the request that follows, if the current call has one.
     #[inline(always)]
     fn write_site(&mut self) -> Result<(), WriteError> {
-        self.site.take().map_or(Ok(()), |site| self.writer.from_site(site))
+        if let Some(site) = self.site.take() {
+            self.writer.from_site(site)?;
+        }
+        Ok(())
     }
 
     /// Returns the counts of requests with stacks, if stacks were requested.
@@ -286,23 +307,29 @@ impl Translation {
     #[inline(always)]
     fn appear(&mut self, address: u64, block: Block) -> Result<(), WriteError> {
         if let Some(old) = self.blocks.insert(address, block) {
-            self.figures.unseen_frees += 1;
-            self.figures.frees += 1;
-            self.figures.live -= old.size;
-            self.writer.free(old.number)?;
+            self.free_unseen(old)?;
         }
         self.figures.live += block.size;
         self.figures.peak_live = self.figures.peak_live.max(self.figures.live);
         Ok(())
     }
 
+    /// Frees a block whose address was returned again.
+    #[inline(never)]
+    fn free_unseen(&mut self, block: Block) -> Result<(), WriteError> {
+        self.figures.unseen_frees += 1;
+        self.figures.frees += 1;
+        self.figures.live -= block.size;
+        self.writer.free(block.number)
+    }
+
     /// Writes the thread of the events that follow, if it changes.
     #[inline(always)]
     fn in_thread(&mut self, thread: u32) -> Result<(), WriteError> {
-        if self.thread.is_some_and(|(last, _)| last == thread) {
-            return Ok(());
+        if self.thread.is_none_or(|(last, _)| last != thread) {
+            self.switch_to(thread)?;
         }
-        self.switch_to(thread)
+        Ok(())
     }
 
     #[inline(never)]
@@ -316,15 +343,21 @@ impl Translation {
 }
 
 impl Sink for Translation {
-    #[inline]
-    fn take(&mut self, call: merge::Call) -> Result<()> {
-        self.site = None;
-        Ok(self.write(call)?)
+    #[inline(never)]
+    fn take_run<'b>(&mut self, thread: u32, run: Run<'b>) -> Result<Run<'b>> {
+        let rest = run.pass_on(|record, path| {
+            self.site = None;
+            if let Some(path) = path {
+                self.site = self.site_of_path(CallPath::Known(path), None)?;
+            }
+            self.write(thread, record)
+        })?;
+        Ok(rest)
     }
 
     fn take_with(&mut self, call: merge::Call, more: &More<'_>) -> Result<()> {
         self.note(more)?;
-        Ok(self.write(call)?)
+        Ok(self.write(call.thread, call.record)?)
     }
 
     fn add_mapping(&mut self, mapping: &Mapping<'_>) {
@@ -365,7 +398,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let writer = Writer::new(file.try_clone().unwrap(), &About::default()).unwrap();
         let mut translation = Translation::to(writer, 0, None, None);
-        calls.iter().for_each(|&call| translation.take(call).unwrap());
+        calls.iter().for_each(|&call| translation.take_with(call, &More::default()).unwrap());
         translation.write_end().unwrap();
         file.rewind().unwrap();
         (Reader::new(file).unwrap().map(Result::unwrap).collect(), translation.figures)
@@ -398,7 +431,7 @@ mod tests {
         let writer = Writer::new(file.try_clone().unwrap(), &About::default()).unwrap();
         let mut translation = Translation::to(writer, 100, None, None);
         let other = merge::Call { thread: 1, ..call(Call::Malloc, 30, 0x300) };
-        translation.take(call(Call::Malloc, 10, 0x100)).unwrap();
+        translation.take_with(call(Call::Malloc, 10, 0x100), &More::default()).unwrap();
         translation.take_with(call(Call::Free, 0, 0x100), &with(150)).unwrap();
         translation.take_with(other, &with(160)).unwrap();
         translation.sample(&usage(170)).unwrap();

@@ -206,6 +206,10 @@ static void of_system(void) {
     char *mapped = seen(malloc(10 << 20));
     mapped = seen(realloc(mapped, 20 << 20));
     for (int at = 0; at < 1000; at++) seen(malloc(4000));
+    // Short ones with mappings of their own, which they give back: there is no room for them below the break.
+    mallopt(M_MMAP_THRESHOLD, 4096);
+    for (int at = 0; at < 4; at++) seen(malloc(40000));
+    for (int at = 0; at < 1000; at++) free(seen(malloc(40000)));
     printf("%ld\n", (long)((char *)sbrk(0) - first));
     free(mapped);
 }
