@@ -391,11 +391,18 @@ pub fn fork_count() -> u64 {
     }
 }
 
+/// Returns the word in which [`fork_count`] counts, the same one throughout. It is 0 in a child that has not called that
+/// function: a caller that keeps the word compares it with its last count by one load.
+#[must_use]
+pub fn fork_counter() -> &'static AtomicU64 {
+    // SAFETY: not null, it points to a word that is never unmapped.
+    unsafe { COUNT.load(Ordering::Acquire).as_ref() }.unwrap_or_else(watch)
+}
+
 #[cold]
 #[inline(never)]
 fn count_anew() -> u64 {
-    // SAFETY: as in `fork_count`.
-    let count = unsafe { COUNT.load(Ordering::Acquire).as_ref() }.unwrap_or_else(watch);
+    let count = fork_counter();
     // Before the count itself, so that a child which is forked in between does not get the same one.
     let next = HIGHEST.fetch_add(1, Ordering::AcqRel) + 1;
     count.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire).map_or_else(|other| other, |_| next)

@@ -79,7 +79,7 @@ pub use clock::trust_the_clock_of_the_c_library;
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
-pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, hold_across_forks};
+pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, fork_counter, hold_across_forks};
 pub use groups::{GroupMemory, GroupsRoom, MemoryGroups};
 pub use huge_pages::{
     HUGE_PAGE, back_by_huge_page, forbid_huge_pages, huge_page_size, split_all_huge_pages, split_some_huge_pages,
@@ -108,7 +108,7 @@ pub use stack::{copy_stack, here, own_stack};
 pub use table_below::TableBelow;
 pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word};
 pub use thread_slot::ThreadEnd;
-pub use threads::is_single_threaded;
+pub use threads::{SingleThreaded, is_single_threaded};
 pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks};
 pub use usage::{
     Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_of,

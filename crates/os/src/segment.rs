@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::errno::{errno, errno_kept};
 use crate::file_error::FileError;
@@ -15,14 +15,21 @@ use crate::waiting::uncancelled;
 /// An open regular file, closed when dropped.
 ///
 /// A program may close descriptors that are not its own, as daemons do when they start, and the system then gives the
-/// number to the next file. Attributes, allocation and closing therefore verify that the descriptor still is this
-/// file's.
+/// number to the next file, which may be the same one, opened again. Attributes, allocation and closing therefore
+/// verify that the descriptor still is this value's: by device and inode, and by the position in the file, which is
+/// another one for each opening and is not used otherwise.
 #[derive(Debug)]
 pub struct SegmentFile {
     pub(crate) descriptor: i32,
     /// The device and the inode of the file.
     pub(crate) identity: (u64, u64),
+    /// The position that this opening has; 0 on file systems that refuse it.
+    position: i64,
 }
+
+/// The positions of openings lie above those that programs have after reading a file, and below the longest files of
+/// most file systems.
+const POSITIONS: i64 = 1 << 39;
 
 /// The attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +91,10 @@ impl SegmentFile {
     /// As [`SegmentFile::of`], and returns the file's attributes.
     fn opened(descriptor: i32) -> Result<(SegmentFile, libc::stat), FileError> {
         match status_of(descriptor) {
-            Ok(found) => Ok((SegmentFile { descriptor, identity: (found.st_dev, found.st_ino) }, found)),
+            Ok(found) => {
+                let position = mark_by_position(descriptor);
+                Ok((SegmentFile { descriptor, identity: (found.st_dev, found.st_ino), position }, found))
+            }
             Err(error) => {
                 // SAFETY: the descriptor was just opened, and the caller has given it away.
                 unsafe { close(descriptor) };
@@ -127,7 +137,7 @@ impl SegmentFile {
     pub fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>, FileError> {
         let seek = |from: u64, whence| {
             let from = from.try_into().map_err(|_| FileError::TooLong)?;
-            // SAFETY: the call takes the open descriptor and numbers. The position is not used otherwise.
+            // SAFETY: the call takes the open descriptor and numbers.
             match unsafe { libc::lseek(self.descriptor, from, whence) } {
                 found if found >= 0 => Ok(Some(found as u64)),
                 _ if errno() == libc::ENXIO => Ok(None),
@@ -135,8 +145,13 @@ impl SegmentFile {
                 _ => Err(FileError::last()),
             }
         };
-        let Some(start) = seek(offset, libc::SEEK_DATA)? else { return Ok(None) };
-        Ok(seek(start, libc::SEEK_HOLE)?.map(|end| (start, end)))
+        let range = match seek(offset, libc::SEEK_DATA) {
+            Ok(Some(start)) => seek(start, libc::SEEK_HOLE).map(|end| end.map(|end| (start, end))),
+            found => found.map(|_| None),
+        };
+        // SAFETY: as above.
+        unsafe { libc::lseek(self.descriptor, self.position, libc::SEEK_SET) };
+        range
     }
 
     /// Whether the file belongs to the process's effective user, or the process may do with it what that may, whatever
@@ -159,7 +174,7 @@ impl SegmentFile {
             FileError::Other(libc::EBADF) => FileError::Replaced,
             error => error,
         })?;
-        let same = (found.st_dev, found.st_ino) == self.identity;
+        let same = (found.st_dev, found.st_ino) == self.identity && position(self.descriptor) == self.position;
         if same { Ok(found) } else { Err(FileError::Replaced) }
     }
 
@@ -212,6 +227,19 @@ impl Drop for SegmentFile {
             }
         });
     }
+}
+
+/// Gives the open file of `descriptor` a position that no other opening of this process has, and returns it.
+fn mark_by_position(descriptor: i32) -> i64 {
+    static NEXT: AtomicI64 = AtomicI64::new(POSITIONS);
+    // SAFETY: the call takes an open descriptor and numbers.
+    unsafe { libc::lseek(descriptor, NEXT.fetch_add(1, Ordering::Relaxed), libc::SEEK_SET) };
+    position(descriptor)
+}
+
+fn position(descriptor: i32) -> i64 {
+    // SAFETY: the call takes numbers, and changes nothing, whatever the descriptor is.
+    unsafe { libc::lseek(descriptor, 0, libc::SEEK_CUR) }
 }
 
 fn status_of(descriptor: i32) -> Result<libc::stat, FileError> {

@@ -253,6 +253,26 @@ fn a_segment_can_be_published_without_proc() {
     }
 }
 
+/// A program closes all descriptors and opens the same file again, which gets the same number.
+#[test]
+fn a_file_does_not_close_the_descriptor_of_a_later_opening() {
+    let directory = Directory::new("reopened");
+    let path = directory.file("segment");
+    Segment::create_unnamed(&directory.c_path(), 0o600, MIB).unwrap().publish(&path).unwrap();
+    let child = Child::run(|| {
+        let Ok(first) = SegmentFile::open(&path) else { return Err(line!()) };
+        // SAFETY: the child uses none of them but the file's.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        let Ok(second) = SegmentFile::open(&path) else { return Err(line!()) };
+        expect!(second.next_data(0) == Ok(None));
+        expect!(first.status() == Err(FileError::Replaced));
+        drop(first);
+        expect!(second.status().is_ok());
+        Ok(())
+    });
+    assert!(child.wait());
+}
+
 #[test]
 fn errors_say_what_is_the_matter() {
     assert!(FileError::NotFound.to_string().contains("no such file"));

@@ -45,7 +45,7 @@ impl Section<'_> {
     #[inline(never)]
     pub(crate) fn allocate_grown(&mut self, bytes: usize, align: usize) -> Result<Offset, Error> {
         self.make_room(bytes, align)?;
-        self.place(bytes, align).map(|place| self.offset_at(place)).map_err(|_| Error::Full { bytes })
+        self.place(bytes, align).map(|place| self.mapping().offset_at(place)).map_err(|_| Error::Full { bytes })
     }
 
     /// Makes the heap long enough for a block, none of its holes being.

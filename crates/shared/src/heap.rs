@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
 
-use heapwright_os::{Identity, Taken, fork_count};
+use heapwright_os::{Identity, Taken, fork_count, fork_counter};
 use heapwright_placement::{Engine, PolicyKind};
 
 use crate::engine::Placer;
@@ -21,7 +21,7 @@ use crate::slabs::Lane;
 use crate::view::View;
 
 /// No count of forks.
-const DETACHED: u64 = 0;
+const DETACHED: u64 = u64::MAX;
 
 /// A heap in memory that processes share, under the policy that its maker chose.
 ///
@@ -62,6 +62,8 @@ pub struct SharedHeap {
     me: AtomicU64,
     /// The count of forks under which the process attached; another one means that this is a child which has not yet.
     forks: AtomicU64,
+    /// The present count; 0 in a child that has not counted yet.
+    fork_counter: &'static AtomicU64,
     /// Used under the segment's lock only.
     view: UnsafeCell<View>,
     /// The slabs of this process.
@@ -76,12 +78,14 @@ unsafe impl Sync for SharedHeap {}
 
 impl SharedHeap {
     pub(crate) fn new(mapping: Mapping, patience: Duration, forks: u64, me: Identity, view: View) -> SharedHeap {
-        let lane = Lane::new(view.slot, mapping.layout.shape);
+        // SAFETY: the lane is the handle's, as the mapping is.
+        let lane = unsafe { Lane::new(&mapping, view.slot) };
         SharedHeap {
             mapping,
             patience,
             me: AtomicU64::new(me.word()),
             forks: AtomicU64::new(forks),
+            fork_counter: fork_counter(),
             view: UnsafeCell::new(view),
             lane,
         }
@@ -106,8 +110,7 @@ impl SharedHeap {
     /// Returns this process's identity, attached.
     #[inline(always)]
     pub(crate) fn attached(&self) -> Result<Identity, Error> {
-        // Acquire: a thread that sees the count sees the identity that goes with it.
-        if self.forks.load(Acquire) != fork_count() {
+        if !self.is_attached() {
             self.attach_child()?;
         }
         Ok(Identity::from_word(self.me.load(Relaxed)))
@@ -124,8 +127,8 @@ impl SharedHeap {
             return if taken == Taken::Clean { Ok(()) } else { recover(&self.mapping).map(drop) };
         }
         let view = View::enter(&self.mapping, taken, me)?;
-        // SAFETY: under the lock, and no thread of this process is attached yet.
-        unsafe { self.lane.restart(view.slot, self.mapping.layout.shape) };
+        // SAFETY: under the lock, and no thread of this process is attached yet. The mapping is the handle's, too.
+        unsafe { self.lane.restart(&self.mapping, view.slot) };
         // SAFETY: under the lock. What is overwritten may be half written by a thread of the parent and is not looked at;
         // it needs no drop.
         unsafe { self.view.get().write(view) };
@@ -135,8 +138,10 @@ impl SharedHeap {
     }
 
     /// Whether this process is attached, rather than the child of one that is.
+    #[inline(always)]
     pub(crate) fn is_attached(&self) -> bool {
-        self.forks.load(Acquire) == fork_count()
+        // Acquire: a thread that sees the count sees the identity that goes with it.
+        self.forks.load(Acquire) == self.fork_counter.load(Acquire)
     }
 
     /// This handle is not to be used any more.
@@ -267,13 +272,6 @@ impl<'h> Section<'h> {
         let layout = &self.mapping().layout;
         let place = (offset.get() as usize).wrapping_sub(layout.data);
         if place < layout.plan.max_size { Ok(place) } else { Err(Error::NotABlock { offset: offset.get() }) }
-    }
-
-    /// The offset of what the engine sees at `place`.
-    #[inline(always)]
-    pub(crate) fn offset_at(&self, place: usize) -> Offset {
-        // SAFETY: data does not begin at 0.
-        unsafe { Offset::new_unchecked((self.mapping().layout.data + place) as u64) }
     }
 }
 

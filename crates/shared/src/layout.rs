@@ -1,10 +1,10 @@
 //! Where the sections of a segment lie: a function of what was decided when it was made, and of nothing else.
 //!
 //! ```text
-//! header | process table | root table | flights | owners (a byte per granule) | slabs | engine metadata | data
+//! header | process table | root table | slab_counts | owners (a byte per granule) | slabs | engine metadata | data
 //! ```
 //!
-//! Flights (a line per process) and slabs (the metadata of each) are only there in a heap with slabs.
+//! Counts of slabs (a line per process) and slabs (the metadata of each) are only there in a heap with slabs.
 //!
 //! A segment that never grows is packed tightly. In one that may grow, owners, slabs, metadata and data are as long as they can ever
 //! become and begin at pages, whatever the system's page size; only prefixes of them are backed by memory.
@@ -17,7 +17,7 @@ use crate::header::Header;
 use crate::processes::ProcessSlot;
 use crate::roots::RootSlot;
 use crate::settings::{MAX_PROCESSES, MAX_ROOTS, Settings, SmallBlocks};
-use crate::slabs::{Flight, LARGEST_GRANULE, SLAB, Shape};
+use crate::slabs::{LARGEST_GRANULE, SLAB, Shape, SlabCounts};
 
 /// Sections of a segment that may grow begin at multiples of this, the largest page size there is.
 const SECTION_ALIGN: usize = 1 << 16;
@@ -90,7 +90,7 @@ pub(crate) struct Layout {
     pub(crate) slots: usize,
     pub(crate) roots: usize,
     /// A line per process; empty without slabs.
-    pub(crate) flights: usize,
+    pub(crate) slab_counts: usize,
     pub(crate) owners: usize,
     pub(crate) slabs: usize,
     pub(crate) metadata: usize,
@@ -113,16 +113,16 @@ impl Layout {
         let roots = slots + plan.processes * size_of::<ProcessSlot>();
         let shape = (plan.small == SmallBlocks::Slabs).then(|| Shape::of(shift));
         let tables = roots + plan.roots * size_of::<RootSlot>();
-        let flights = if shape.is_some() { tables.next_multiple_of(size_of::<Flight>()) } else { tables };
+        let slab_counts = if shape.is_some() { tables.next_multiple_of(size_of::<SlabCounts>()) } else { tables };
         let lines = if shape.is_some() { plan.processes } else { 0 };
-        let owners = (flights + lines * size_of::<Flight>()).next_multiple_of(unit);
+        let owners = (slab_counts + lines * size_of::<SlabCounts>()).next_multiple_of(unit);
         let slabs = (owners + (plan.max_size >> shift)).next_multiple_of(unit.max(64));
         let slabs_end = slabs + shape.map_or(0, |shape| plan.max_size / SLAB * shape.stride());
         let metadata = slabs_end.next_multiple_of(unit);
         let cells = cells(plan, plan.max_size, 0)?;
         let align = unit.max(DATA_ALIGN).max(plan.granule as usize).max(if shape.is_some() { SLAB } else { 1 });
         let data = (metadata + cells * 8).next_multiple_of(align);
-        Ok(Layout { plan: *plan, slots, roots, flights, owners, slabs, metadata, data, shift, shape })
+        Ok(Layout { plan: *plan, slots, roots, slab_counts, owners, slabs, metadata, data, shift, shape })
     }
 
     /// How long the whole segment is.

@@ -167,11 +167,11 @@ impl Observer {
         Ok((copy, changed))
     }
 
-    /// What nearly every operation changes: header and process table, flights, and the head of the engine's metadata.
+    /// What nearly every operation changes: header and process table, slab_counts, and the head of the engine's metadata.
     fn moving_parts(&self) -> Result<Vec<u8>, Error> {
-        let Layout { roots, flights, owners, metadata, .. } = self.layout;
+        let Layout { roots, slab_counts, owners, metadata, .. } = self.layout;
         let mut parts = Vec::new();
-        for (from, to) in [(0, roots), (flights, owners), (metadata, metadata + Glance::HEAD * 8)] {
+        for (from, to) in [(0, roots), (slab_counts, owners), (metadata, metadata + Glance::HEAD * 8)] {
             let mut part = vec![0; to - from];
             self.read_file(from, &mut part)?;
             parts.append(&mut part);
@@ -221,8 +221,8 @@ fn processes(sections: &Sections, tallies: &[Tally; 256]) -> Vec<ObservedProcess
     let owners = Owners::of(sections);
     let observed = (0..=u8::MAX).map(|slot| {
         let Tally { blocks, bytes } = tallies[usize::from(slot)];
-        let operations = sections.flight(slot).map(|flight| {
-            let (taken, freed) = flight.counts();
+        let operations = sections.slab_counts(slot).map(|counts| {
+            let (taken, freed) = counts.counts();
             taken.wrapping_add(freed)
         });
         ObservedProcess { slot, owner: owners.get(slot), blocks, bytes, operations }

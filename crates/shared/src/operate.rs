@@ -22,11 +22,11 @@ impl SharedHeap {
     ///
     /// # Errors
     /// [`Error::Full`], [`Error::NoSpace`] when the system has no more for a heap that must grow, [`Error::TimedOut`], [`Error::Corrupted`].
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&self, bytes: usize) -> Result<Offset, Error> {
-        match self.allocate_small(bytes, 1)? {
+        match self.take_known(bytes) {
             Some(offset) => Ok(offset),
-            None => self.allocate_placed(bytes, 1),
+            None => self.allocate_unknown(bytes, 1),
         }
     }
 
@@ -35,21 +35,25 @@ impl SharedHeap {
     /// # Errors
     /// [`Error::BadAlignment`] when `align` is no power of two or above 4096 (under buddies, in a heap that cannot grow, above
     /// what its data begins at: 64 or the granule at least); and as [`SharedHeap::allocate`].
-    #[inline]
+    #[inline(always)]
     pub fn allocate_aligned(&self, bytes: usize, align: usize) -> Result<Offset, Error> {
+        if align.is_power_of_two() && align <= self.granule() {
+            return self.allocate(bytes);
+        }
         let most = self.mapping.layout.max_align();
         if !align.is_power_of_two() || align > most {
             return Err(Error::BadAlignment { align, most });
         }
-        match self.allocate_small(bytes, align)? {
-            Some(offset) => Ok(offset),
-            None => self.allocate_placed(bytes, align),
-        }
+        self.allocate_unknown(bytes, align)
     }
 
-    /// Allocates a block of the engine. What slabs do not need is taken from them when the heap is full.
-    #[inline(always)]
-    fn allocate_placed(&self, bytes: usize, align: usize) -> Result<Offset, Error> {
+    /// Allocates a block of a slab that is still to be found, or else of the engine. What slabs do not need is taken from
+    /// them when the heap is full.
+    #[inline(never)]
+    fn allocate_unknown(&self, bytes: usize, align: usize) -> Result<Offset, Error> {
+        if let Some(offset) = self.allocate_small(bytes, align)? {
+            return Ok(offset);
+        }
         let placed = self.enter()?.allocate(bytes, align);
         match placed {
             Err(Error::Full { .. } | Error::NoSpace { .. }) if self.tidy_slabs()? => {
@@ -65,22 +69,32 @@ impl SharedHeap {
     ///
     /// # Errors
     /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::TimedOut`], [`Error::Corrupted`].
-    #[inline]
+    #[inline(always)]
     pub fn deallocate(&self, offset: Offset) -> Result<(), Error> {
-        if self.deallocate_small(offset)? {
-            return Ok(());
-        }
-        self.enter()?.deallocate(offset)
+        let place = (offset.get() as usize).wrapping_sub(self.mapping.layout.data);
+        if self.put_back_own(place) { Ok(()) } else { self.deallocate_other(offset) }
+    }
+
+    /// Frees a block of the engine, or of a slab on which this thread does not work.
+    #[inline(never)]
+    fn deallocate_other(&self, offset: Offset) -> Result<(), Error> {
+        if self.give_small(offset)? { Ok(()) } else { self.enter()?.deallocate(offset) }
     }
 
     /// As [`SharedHeap::deallocate`], for the block that starts at `pointer` in this mapping of the segment.
     ///
     /// # Errors
     /// As [`SharedHeap::deallocate`]; [`Error::NotABlock`] also for a pointer to elsewhere, such as another mapping.
-    #[inline]
+    #[inline(always)]
     pub fn deallocate_pointer(&self, pointer: NonNull<u8>) -> Result<(), Error> {
+        let place = self.distance_to(pointer).wrapping_sub(self.mapping.layout.data);
+        if self.put_back_own(place) { Ok(()) } else { self.deallocate_other_pointer(pointer) }
+    }
+
+    #[inline(never)]
+    fn deallocate_other_pointer(&self, pointer: NonNull<u8>) -> Result<(), Error> {
         match self.offset_of(pointer) {
-            Some(offset) => self.deallocate(offset),
+            Some(offset) => self.deallocate_other(offset),
             None => Err(Error::NotABlock { offset: self.distance_to(pointer) as u64 }),
         }
     }
@@ -185,7 +199,7 @@ impl Section<'_> {
     #[inline(always)]
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<Offset, Error> {
         match self.place(bytes, align) {
-            Ok(place) => Ok(self.offset_at(place)),
+            Ok(place) => Ok(self.mapping().offset_at(place)),
             Err(AllocateError::RegionFull) => self.allocate_grown(bytes, align),
             Err(AllocateError::BadAlignment) => {
                 Err(Error::BadAlignment { align, most: self.mapping().layout.max_align() })

@@ -4,13 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler
 
 use heapwright_os::{Deaths, Identity, Life};
 
-use heapwright_placement::Engine;
-
 use crate::engine::Placer;
 use crate::error::Error;
 use crate::owners::{FORGOTTEN_CLOSED, FORGOTTEN_DEAD, count_names, relabel};
 use crate::sections::Sections;
-use crate::slabs;
 
 /// The states, in the low bits of [`ProcessSlot::state`].
 const FREE: u64 = 0;
@@ -175,7 +172,6 @@ pub(crate) fn check_counts(sections: &Sections, engine: &Placer) -> Result<(), E
 /// Counts anew how many blocks name each slot. Blocks that name a free slot, which only damage leads to, are from now
 /// on those of somebody who died. Time: proportional to the heap.
 pub(crate) fn count_anew(sections: &Sections, engine: &Placer) {
-    (0..=u8::MAX).for_each(|number| slabs::settle(sections, engine.heap_size(), number));
     let names = count_names(sections, engine);
     let mut nobodys = Vec::new();
     for (number, (slot, names)) in sections.slots().iter().zip(names).enumerate() {
@@ -197,9 +193,6 @@ pub(crate) fn enter(sections: &Sections, engine: &Placer, me: Identity) -> Resul
         Some(free) => free,
         None => vacate(sections, engine)?,
     };
-    if let Some(flight) = sections.flight(number as u8) {
-        flight.end();
-    }
     slots[number].take(me);
     Ok(number as u8)
 }
@@ -215,8 +208,7 @@ fn vacate(sections: &Sections, engine: &Placer) -> Result<usize, Error> {
     let gone: Vec<(usize, ProcessState)> =
         (0..slots.len()).filter_map(|number| has_left(number).map(|state| (number, state))).collect();
     if sections.layout.shape.is_some() {
-        // What was in flight, and slabs that others adopted, are still counted.
-        gone.iter().for_each(|&(number, _)| slabs::settle(sections, engine.heap_size(), number as u8));
+        // Slabs that others adopted are still counted.
         let names = count_names(sections, engine);
         gone.iter().for_each(|&(number, _)| slots[number].set_blocks(names[number]));
     }

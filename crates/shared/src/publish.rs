@@ -15,7 +15,7 @@ use crate::operate::refused_free;
 use crate::owners::owner_of;
 use crate::processes::ProcessSlot;
 use crate::publication::Published;
-use crate::slabs::{Flight, FreeBlock, NotLive, Outcome, Owned, Small, used_block};
+use crate::slabs::{FreeBlock, NotLive, Outcome, Owned, SlabCounts, Small, used_block};
 
 /// A word of a used block that contains the offset of a block, or 0.
 type Link = Offset<Option<Offset>>;
@@ -159,10 +159,10 @@ struct Linked<'h> {
 }
 
 /// A block that no word shows yet.
-struct Unlinked<'h> {
+struct Unlinked {
     offset: Offset,
     /// If it is a slab's: its class, and what makes it live. If it is the engine's, its undoing is on record.
-    small: Option<(usize, FreeBlock<'h>)>,
+    small: Option<(usize, FreeBlock)>,
 }
 
 impl<'h> Publisher<'h, '_> {
@@ -222,20 +222,20 @@ impl<'h> Publisher<'h, '_> {
     }
 
     /// A free block of this process's slabs, with its owner, for `bytes`; `None` if the engine is to place one.
-    fn choose_small(&mut self, bytes: usize, align: usize) -> Result<Option<Unlinked<'h>>, Error> {
+    fn choose_small(&mut self, bytes: usize, align: usize) -> Result<Option<Unlinked>, Error> {
         let Some(owned) = self.owned.as_deref_mut() else { return Ok(None) };
         let Some((class, free)) = self.section.choose_small(owned, bytes, align)? else { return Ok(None) };
         // It means nothing until the block is live.
         free.set_owner(self.section.view().slot);
-        Ok(Some(Unlinked { offset: self.section.offset_at(free.place), small: Some((class, free)) }))
+        Ok(Some(Unlinked { offset: self.section.mapping().offset_at(free.place), small: Some((class, free)) }))
     }
 
     /// Makes a block of a slab live, which is on record.
-    fn take(&mut self, new: &Unlinked<'_>) {
+    fn take(&mut self, new: &Unlinked) {
         let Some((class, free)) = &new.small else { return };
         free.take();
         if let Some(owned) = self.owned.as_deref_mut() {
-            owned.classes[*class].count_taken(free);
+            owned.count_taken(*class, free);
         }
     }
 
@@ -244,7 +244,7 @@ impl<'h> Publisher<'h, '_> {
         &mut self,
         old: &Linked<'h>,
         published: Published,
-        new: Option<&Unlinked<'h>>,
+        new: Option<&Unlinked>,
     ) -> Result<(), Error> {
         let Some(small) = old.small else {
             let owner = self.section.begin_release(old, published)?;
@@ -262,7 +262,7 @@ impl<'h> Publisher<'h, '_> {
         let freed = match self.owned.as_deref_mut().filter(|_| is_ours) {
             Some(owned) => owned.classes[small.class()]
                 .put_back(small.slab, small.unit, small.index)
-                .inspect(|_| mapping.count_of_slabs(slot, Flight::count_freed)),
+                .inspect(|_| mapping.count_of_slabs(slot, SlabCounts::count_freed)),
             None => small.give(mapping, slot).map(|()| Outcome::Kept),
         };
         self.section.publish(published);
@@ -297,7 +297,7 @@ impl<'h> Publisher<'h, '_> {
     }
 }
 
-impl Unlinked<'_> {
+impl Unlinked {
     /// What is on record while `word` comes to show the block.
     fn published_in(&self, word: Link) -> Published {
         let taken = if self.small.is_some() { self.offset.get() } else { 0 };
@@ -330,7 +330,7 @@ impl Section<'_> {
             mapping.header().publication.write(published);
         })?;
         self.publish(published);
-        Ok(self.offset_at(place))
+        Ok(self.mapping().offset_at(place))
     }
 
     /// Allocates a block of the engine. Its undoing stays on record until a publication commits: a new block that no
@@ -342,7 +342,7 @@ impl Section<'_> {
             owner.store(slot, Relaxed);
         }
         mapping.count_of(slot, ProcessSlot::gain_block);
-        Ok(self.offset_at(place))
+        Ok(self.mapping().offset_at(place))
     }
 
     /// Frees a block of the engine while `published` is on record. Returns the number of its owner.

@@ -64,7 +64,7 @@ impl Section<'_> {
             self.reach(root, &mut reached, &mut pending);
         }
         while let Some(block) = pending.pop() {
-            let traced = Traced { offset: self.offset_at(block.offset), size: block.size };
+            let traced = Traced { offset: self.mapping().offset_at(block.offset), size: block.size };
             trace(traced, &mut |offset| self.reach(offset, &mut reached, &mut pending));
         }
         reached

@@ -105,7 +105,7 @@ impl Section<'_> {
                 }
             });
             for part in abandoned {
-                if rooted.contains(&self.offset_at(part.offset)) {
+                if rooted.contains(&self.mapping().offset_at(part.offset)) {
                     reclaimed.kept += 1;
                 } else {
                     self.reclaim_part(part, reclaimed)?;
@@ -123,7 +123,7 @@ impl Section<'_> {
                 return Ok(());
             }
         } else {
-            let offset = self.offset_at(block.offset).get();
+            let offset = self.mapping().offset_at(block.offset).get();
             self.release(block.offset).map_err(|_| Error::NotABlock { offset })?;
         }
         reclaimed.blocks += 1;

@@ -12,7 +12,7 @@ use crate::offset::Offset;
 use crate::processes::ProcessSlot;
 use crate::publication::Published;
 use crate::roots::RootSlot;
-use crate::slabs::{Flight, SLAB, Slab};
+use crate::slabs::{SLAB, Slab, SlabCounts};
 
 /// The sections of a segment, or of a private copy of one.
 pub(crate) struct Sections {
@@ -75,7 +75,7 @@ impl Sections {
 
     /// The owners of all granules; only those of granules of the heap may be touched.
     #[inline(always)]
-    fn owners(&self) -> &[AtomicU8] {
+    pub(crate) fn owners(&self) -> &[AtomicU8] {
         let granules = self.layout.plan.max_size >> self.layout.shift;
         // SAFETY: as above, for bytes; what is not backed is not touched.
         unsafe { slice::from_raw_parts(self.at(self.layout.owners).as_ptr(), granules) }
@@ -89,18 +89,25 @@ impl Sections {
 
     /// What lies beside the slot of a process; `None` for a number that no slot has, and in a heap without slabs.
     #[inline(always)]
-    pub(crate) fn flight(&self, slot: u8) -> Option<&Flight> {
+    pub(crate) fn slab_counts(&self, slot: u8) -> Option<&SlabCounts> {
         self.layout.shape?;
         let count = self.layout.plan.processes;
         // SAFETY: as above.
-        unsafe { slice::from_raw_parts(self.at(self.layout.flights).as_ptr(), count) }.get(usize::from(slot))
+        unsafe { slice::from_raw_parts(self.at(self.layout.slab_counts).as_ptr(), count) }.get(usize::from(slot))
+    }
+
+    /// The offset of what the engine sees at `place`.
+    #[inline(always)]
+    pub(crate) fn offset_at(&self, place: usize) -> Offset {
+        // SAFETY: data does not begin at 0.
+        unsafe { Offset::new_unchecked((self.layout.data + place) as u64) }
     }
 
     /// Counts what the process of `slot` has done, in a heap with slabs.
     #[inline(always)]
-    pub(crate) fn count_of_slabs(&self, slot: u8, count: fn(&Flight)) {
-        if let Some(flight) = self.flight(slot) {
-            count(flight);
+    pub(crate) fn count_of_slabs(&self, slot: u8, count: fn(&SlabCounts)) {
+        if let Some(counts) = self.slab_counts(slot) {
+            count(counts);
         }
     }
 
@@ -108,14 +115,18 @@ impl Sections {
     /// without slabs. Only those within the heap may be touched.
     #[inline(always)]
     pub(crate) fn slab(&self, unit: usize) -> Option<Slab<'_>> {
-        let shape = self.layout.shape?;
+        let shape = self.layout.shape.as_ref()?;
         if unit >= self.layout.plan.max_size / SLAB {
             return None;
         }
-        let stride = shape.stride();
-        let start: NonNull<AtomicU64> = self.at(self.layout.slabs + unit * stride);
-        // SAFETY: as above.
-        Some(Slab::at(unsafe { slice::from_raw_parts(start.as_ptr(), stride / 8) }, shape))
+        // SAFETY: as above: so many slabs have metadata there.
+        Some(unsafe { Slab::at(self.slabs().byte_add(unit * shape.stride()), shape) })
+    }
+
+    /// The metadata of the first slab, where there is one.
+    #[inline(always)]
+    pub(crate) fn slabs(&self) -> NonNull<AtomicU64> {
+        self.at(self.layout.slabs)
     }
 
     /// Stores a value in a word of the data.

@@ -96,15 +96,20 @@ thread_local! {
 }
 
 /// The status of an operation without a result. Remembers the failure for this thread.
+#[inline(always)]
 pub(crate) fn reported(result: Result<(), Failure>) -> Status {
     match result {
         Ok(()) => Status::Ok,
-        Err(failure) => {
-            let status = failure.status();
-            remember(failure);
-            status
-        }
+        Err(failure) => remember_status(failure),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn remember_status(failure: Failure) -> Status {
+    let status = failure.status();
+    remember(failure);
+    status
 }
 
 /// The result of an operation, or `instead` when it failed. Remembers the failure for this thread.

@@ -3,12 +3,13 @@
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 
-use heapwright_shared::{Offset, SharedHeap};
+use heapwright_shared::{Error, Offset, SharedHeap};
 
 use super::failure::Failure;
 use crate::types::Status;
 
 /// The block at an address; `None` for null, which is no block.
+#[inline(always)]
 fn block_behind(heap: &SharedHeap, address: *const c_void) -> Result<Option<Offset>, Failure> {
     let Some(address) = NonNull::new(address.cast_mut().cast::<u8>()) else { return Ok(None) };
     Ok(Some(heap.offset_of(address).ok_or(Status::NotABlock)?))
@@ -19,8 +20,9 @@ fn required(offset: u64) -> Result<Offset, Status> {
     Offset::new(offset).ok_or(Status::NotABlock)
 }
 
+#[inline(always)]
 fn address_of(heap: &SharedHeap, block: Offset) -> *mut c_void {
-    heap.pointer(block).as_ptr().cast()
+    heap.base().as_ptr().wrapping_add(block.get() as usize).cast()
 }
 
 /// Makes `block` hold `size` bytes, or allocates a block if there is none.
@@ -31,15 +33,12 @@ fn resize_or_allocate(heap: &SharedHeap, block: Option<Offset>, size: usize) -> 
     })
 }
 
-fn free_if_any(heap: &SharedHeap, block: Option<Offset>) -> Result<(), Failure> {
-    Ok(block.map_or(Ok(()), |block| heap.deallocate(block))?)
-}
-
-#[inline]
+#[inline(always)]
 pub(crate) fn allocate(heap: &SharedHeap, size: usize, align: usize) -> Result<*mut c_void, Failure> {
     Ok(address_of(heap, heap.allocate_aligned(size, align)?))
 }
 
+#[inline(always)]
 pub(crate) fn allocate_offset(heap: &SharedHeap, size: usize, align: usize) -> Result<u64, Failure> {
     Ok(heap.allocate_aligned(size, align)?.get())
 }
@@ -56,14 +55,25 @@ pub(crate) fn resize_in_place(heap: &SharedHeap, block: u64, size: usize) -> Res
     Ok(heap.resize_in_place(required(block)?, size)?)
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn free(heap: &SharedHeap, block: *mut c_void) -> Result<(), Failure> {
-    free_if_any(heap, block_behind(heap, block)?)
+    let Some(block) = NonNull::new(block.cast::<u8>()) else { return Ok(()) };
+    heap.deallocate_pointer(block).map_err(|refused| refused_free(heap, block, refused))
 }
 
-#[inline]
+/// Why no block was freed at an address.
+#[cold]
+#[inline(never)]
+fn refused_free(heap: &SharedHeap, address: NonNull<u8>, refused: Error) -> Failure {
+    heap.offset_of(address).map_or_else(|| Status::NotABlock.into(), |_| refused.into())
+}
+
+#[inline(always)]
 pub(crate) fn free_offset(heap: &SharedHeap, block: u64) -> Result<(), Failure> {
-    free_if_any(heap, Offset::new(block))
+    match Offset::new(block) {
+        Some(block) => Ok(heap.deallocate(block)?),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn usable_size(heap: &SharedHeap, block: *const c_void) -> Result<usize, Failure> {

@@ -3,9 +3,9 @@
 //! A block is live while its bit is set in the first and clear in the second. Only the slab's owner writes to the first
 //! and clears bits of the second; any process sets bits of the second. Each change of a block's state is one store.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use super::atomics::AtomicU64;
+use super::atomics::{AtomicU64, compiler_fence};
 
 /// Why a block was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,12 @@ impl Words<'_> {
         self.used.load(Acquire) & !freed
     }
 
-    /// Takes a block that was found free. The owner only. The store is the commit.
+    /// Takes a block that was found free. The owner only. The store is the commit: what is stored in the block, or of it,
+    /// comes after it.
     #[inline(always)]
     pub(crate) fn take(self, bit: u64) {
         self.used.store(self.used.load(Relaxed) | bit, Release);
+        compiler_fence(SeqCst);
     }
 
     /// Frees a block. The owner only. The store is the commit.

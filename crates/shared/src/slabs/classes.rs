@@ -11,7 +11,7 @@ const FINE: usize = 16;
 const STEPS: usize = 2;
 
 /// The granules of a block of `class`.
-pub(crate) fn granules_of(class: usize) -> usize {
+pub(crate) const fn granules_of(class: usize) -> usize {
     if class < FINE {
         return class + 1;
     }
@@ -20,14 +20,31 @@ pub(crate) fn granules_of(class: usize) -> usize {
 }
 
 /// The class of the shortest blocks of at least `granules`, which is not 0.
-#[inline(always)]
-pub(crate) fn class_of(granules: usize) -> usize {
+pub(crate) const fn class_of(granules: usize) -> usize {
     if granules <= FINE {
         return granules - 1;
     }
     let last = granules - 1;
     let doubling = last.ilog2() as usize - 4;
     FINE + (doubling << STEPS) + (last >> (doubling + 2)) - (1 << STEPS)
+}
+
+/// The classes of 1, 2, 3… granules.
+const CLASSES: [u8; LONGEST >> 4] = {
+    let mut classes = [0; LONGEST >> 4];
+    let mut at = 0;
+    while at < classes.len() {
+        classes[at] = class_of(at + 1) as u8;
+        at += 1;
+    }
+    classes
+};
+
+/// The class of the shortest blocks that have a granule of this number, counted from 0; `None` beyond the longest blocks
+/// of any heap.
+#[inline(always)]
+pub(crate) fn class_of_last(granule: usize) -> Option<usize> {
+    CLASSES.get(granule).map(|&class| usize::from(class))
 }
 
 /// How many classes a heap of this granule (as a power of two, at most 256 bytes) has.
@@ -44,8 +61,10 @@ mod tests {
         for granules in 1..=128 {
             let class = class_of(granules);
             assert!(granules_of(class) >= granules);
+            assert_eq!(class_of_last(granules - 1), Some(class));
             assert!(class == 0 || granules_of(class - 1) < granules, "{granules}");
         }
+        assert_eq!(class_of_last(128), None);
         assert_eq!([4, 6, 8].map(count), [28, 20, 8]);
         assert_eq!(granules_of(count(4) - 1), 128);
     }

@@ -5,7 +5,7 @@
 //! without it. What a bitmap says is the truth: see `docs/shared-heap.md`.
 //!
 //! From the bottom up: `classes`, `bitmap`, `slab` (what lies in the segment), `parts` (the blocks in slabs, for those who
-//! look), `lane` (what a process keeps of its slabs), `tenures` (how they begin, end and change hands), `operate`.
+//! look), `owned` (what a process keeps of its slabs), `lane`, `tenures` (how they begin, end and change hands), `operate`.
 
 use crate::atomics;
 
@@ -15,15 +15,17 @@ mod classes;
 mod interleavings;
 mod lane;
 mod operate;
+mod owned;
 mod parts;
 mod slab;
 mod tenures;
 
 pub(crate) use bitmap::NotLive;
-pub(crate) use lane::{FreeBlock, Lane, Outcome, Owned};
+pub(crate) use lane::Lane;
+pub(crate) use owned::{FreeBlock, Outcome, Owned};
 pub(crate) use parts::{
     Small, check, count_blocks_of_slabs, each_part, give_back, is_in_slab, is_slab, redo, size_of_block, slab_owner,
     used_block,
 };
-pub(crate) use slab::{Flight, LARGEST_GRANULE, SLAB, Shape, Slab};
-pub(crate) use tenures::{reconcile, rename, settle};
+pub(crate) use slab::{LARGEST_GRANULE, SLAB, Shape, Slab, SlabCounts};
+pub(crate) use tenures::{reconcile, rename};

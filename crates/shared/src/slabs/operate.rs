@@ -1,9 +1,10 @@
 //! Allocation and free of small blocks.
 
 use super::bitmap::NotLive;
-use super::lane::{FreeBlock, Outcome, Owned};
+use super::lane::Entered;
+use super::owned::{FreeBlock, FreedIn, Outcome, Owned};
 use super::parts::Small;
-use super::slab::Flight;
+use super::slab::SLAB;
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
@@ -14,22 +15,55 @@ const WANTED_PER_SEARCH: usize = 64;
 const SEARCHED: usize = 4096;
 
 impl SharedHeap {
+    /// Takes a block from the word of a slab that is its class's current one; `None` when there is more to do.
+    #[inline(always)]
+    pub(crate) fn take_known(&self, bytes: usize) -> Option<Offset> {
+        if self.mapping.layout.shape.is_none() || !self.is_attached() {
+            return None;
+        }
+        let offset = self.lane.enter()?.take_for(bytes, self.mapping.layout.data)?;
+        Offset::new(offset as u64)
+    }
+
+    /// Frees the block at `place` if it is a live one in a slab of this process. Returns whether it was.
+    #[inline(always)]
+    pub(crate) fn put_back_own(&self, place: usize) -> bool {
+        if self.mapping.layout.shape.is_none() || !self.is_attached() {
+            return false;
+        }
+        let Some(mut owned) = self.lane.enter() else { return false };
+        match owned.put_back(place) {
+            None => false,
+            Some((_, FreedIn::Current)) => true,
+            Some((class, FreedIn::Another)) => {
+                self.note_freed(owned, class, place / SLAB);
+                true
+            }
+        }
+    }
+
+    /// Notes that a block of the slab at `unit`, which is not its class's current one, is free.
+    #[inline(never)]
+    fn note_freed(&self, mut owned: Entered<'_>, class: usize, unit: usize) {
+        let Some(slab) = self.mapping.slab(unit) else { return };
+        if owned.classes[class].count_freed(slab, unit) == Outcome::Spare {
+            self.end_spare(&mut owned, class, unit);
+        }
+    }
+
     /// Takes a block from a slab of this process; `None` when the request is not for slabs, or the heap has no room for
     /// one.
-    #[inline(always)]
     pub(crate) fn allocate_small(&self, bytes: usize, align: usize) -> Result<Option<Offset>, Error> {
         let Some(class) = self.mapping.layout.shape.and_then(|shape| shape.class_for(bytes, align)) else {
             return Ok(None);
         };
         self.attached()?;
         let Some(mut owned) = self.lane.enter() else { return Ok(None) };
-        let slot = self.lane.slot();
         loop {
-            if let Some(place) = owned.classes[class].take(&self.mapping, slot) {
-                // SAFETY: data does not begin at 0.
-                return Ok(Some(unsafe { Offset::new_unchecked((self.mapping.layout.data + place) as u64) }));
+            if let Some(offset) = owned.take(class, self.mapping.layout.data) {
+                return Ok(Offset::new(offset as u64));
             }
-            if !self.refill(&mut owned, class)? {
+            if !owned.find_room(&self.mapping, class) && !self.refill(&mut owned, class)? {
                 return Ok(None);
             }
         }
@@ -67,28 +101,15 @@ impl SharedHeap {
         Ok(place < size)
     }
 
-    /// Frees the block at `offset` if it lies in a slab. Returns whether it does.
-    #[inline(always)]
-    pub(crate) fn deallocate_small(&self, offset: Offset) -> Result<bool, Error> {
+    /// Frees the block at `offset` if it lies in a slab, whose owner another process is, or a thread works on the slabs
+    /// of this one. Returns whether it does.
+    pub(crate) fn give_small(&self, offset: Offset) -> Result<bool, Error> {
         if self.mapping.layout.shape.is_none() {
             return Ok(false);
         }
         self.attached()?;
         let Some(small) = self.small_block(offset)? else { return Ok(false) };
-        let slot = self.lane.slot();
-        let owned = if small.tenure.slot == slot { self.lane.enter() } else { None };
-        let refused = |NotLive| Error::AlreadyFree { offset: offset.get() };
-        match owned {
-            Some(mut owned) => {
-                let freed = owned.classes[small.class()].put_back(small.slab, small.unit, small.index);
-                let outcome = freed.map_err(refused)?;
-                self.mapping.count_of_slabs(slot, Flight::count_freed);
-                if outcome == Outcome::Spare {
-                    self.end_spare(&mut owned, small.class(), small.unit);
-                }
-            }
-            None => small.give(&self.mapping, slot).map_err(refused)?,
-        }
+        small.give(&self.mapping, self.lane.slot()).map_err(|NotLive| Error::AlreadyFree { offset: offset.get() })?;
         Ok(true)
     }
 
@@ -142,15 +163,16 @@ impl SharedHeap {
     }
 }
 
-impl<'h> Section<'h> {
+impl Section<'_> {
     /// Sees to it that a slab of this process of `class` has a free block. Returns whether one has.
     pub(crate) fn refill(&mut self, owned: &mut Owned, class: usize) -> Result<bool, Error> {
-        let (mapping, slot) = (self.mapping(), self.view().slot);
+        let mapping = self.mapping();
         owned.refills += 1;
+        owned.set_reach(self.heap_size());
         if owned.refills % WANTED_PER_SEARCH == 1 && !self.is_fruitless(owned) {
             self.adopt_slabs(owned, SEARCHED)?;
         }
-        if owned.classes[class].find_room(mapping, slot) {
+        if owned.find_room(mapping, class) {
             return Ok(true);
         }
         let unit = match self.begin_slab(class)? {
@@ -159,7 +181,7 @@ impl<'h> Section<'h> {
                 if !self.search_slabs(owned)? {
                     return Ok(false);
                 }
-                if owned.classes[class].find_room(mapping, slot) {
+                if owned.find_room(mapping, class) {
                     return Ok(true);
                 }
                 match self.begin_slab(class)? {
@@ -168,6 +190,7 @@ impl<'h> Section<'h> {
                 }
             }
         };
+        owned.set_reach(self.heap_size());
         if let Some(slab) = mapping.slab(unit) {
             owned.classes[class].add(slab, unit, 0);
         }
@@ -181,11 +204,11 @@ impl<'h> Section<'h> {
         owned: &mut Owned,
         bytes: usize,
         align: usize,
-    ) -> Result<Option<(usize, FreeBlock<'h>)>, Error> {
-        let (mapping, slot) = (self.mapping(), self.view().slot);
+    ) -> Result<Option<(usize, FreeBlock)>, Error> {
+        let mapping = self.mapping();
         let Some(class) = mapping.layout.shape.and_then(|shape| shape.class_for(bytes, align)) else { return Ok(None) };
         loop {
-            if let Some(free) = owned.classes[class].choose(mapping, slot) {
+            if let Some(free) = owned.choose(mapping, class) {
                 return Ok(Some((class, free)));
             }
             if !self.refill(owned, class)? {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use heapwright_placement::{Block, BlockState, Counters, Engine};
 
 use super::bitmap::{NotLive, Words};
-use super::slab::{Flight, SLAB, Slab, Tenure};
+use super::slab::{SLAB, Slab, SlabCounts, Tenure};
 use crate::engine::Placer;
 use crate::error::Error;
 use crate::owners::owner_of;
@@ -28,7 +28,8 @@ impl<'s> Small<'s> {
         let unit = place / SLAB;
         let Some(slab) = sections.slab(unit) else { return Ok(None) };
         let Some(tenure) = slab.tenure() else { return Ok(None) };
-        match slab.shape.index(usize::from(tenure.class), place % SLAB) {
+        let size = slab.shape.size(usize::from(tenure.class));
+        match slab.index(place % SLAB, size).filter(|_| place % SLAB + size <= SLAB) {
             Some(index) => Ok(Some(Small { slab, tenure, unit, index })),
             None => Err(NotLive),
         }
@@ -58,7 +59,7 @@ impl<'s> Small<'s> {
     pub(crate) fn give(&self, sections: &Sections, slot: u8) -> Result<(), NotLive> {
         let (words, bit) = self.words().ok_or(NotLive)?;
         words.give(bit)?;
-        sections.count_of_slabs(slot, Flight::count_given);
+        sections.count_of_slabs(slot, SlabCounts::count_given);
         Ok(())
     }
 }
@@ -188,8 +189,8 @@ pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
 
 /// Makes of what the engine has counted counts of blocks: those of slabs instead of the slabs.
 pub(crate) fn count_blocks_of_slabs(sections: &Sections, mut counters: Counters) -> Counters {
-    for flight in (0..=u8::MAX).map_while(|slot| sections.flight(slot)) {
-        let ((taken, freed), (begun, ended)) = (flight.counts(), flight.slab_counts());
+    for counts in (0..=u8::MAX).map_while(|slot| sections.slab_counts(slot)) {
+        let ((taken, freed), (begun, ended)) = (counts.counts(), counts.slabs());
         counters.mallocs = counters.mallocs.wrapping_add(taken).wrapping_sub(begun);
         counters.frees = counters.frees.wrapping_add(freed).wrapping_sub(ended);
     }

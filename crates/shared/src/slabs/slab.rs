@@ -1,8 +1,9 @@
 //! A slab: one stretch of the data that is cut into blocks of one size class, and what the segment says of it.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use super::atomics::{AtomicU8, AtomicU64, compiler_fence};
+use super::atomics::{AtomicU64, compiler_fence};
 use super::bitmap::Words;
 use super::classes::{self, granules_of};
 
@@ -17,11 +18,15 @@ const LINE: usize = 64;
 
 /// Which words of the first line mean what.
 const TENURE: usize = 0;
+const RECIPROCAL: usize = 1;
 const LIVE: usize = 0;
 const WAITS: usize = 1;
 
 /// The mark of a word that says who owns a slab.
 const MARK: u64 = 0x5b;
+
+/// The bits of that word that are the same for all slabs of an owner.
+const OWNER: u64 = 0xfffe_00ff << 32;
 
 /// Who owns a slab, and what it is cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,11 @@ impl Tenure {
             | u64::from(self.class) << 40
             | u64::from(self.slot) << 32
             | u64::from(self.turn)
+    }
+
+    /// What all tenures of the process of `slot` have in common.
+    pub(crate) fn of_owner(slot: u8) -> u64 {
+        MARK << 56 | u64::from(slot) << 32
     }
 
     /// What `word` says in a heap of so many classes; `None` where no slab is, and for what no process has stored.
@@ -66,20 +76,26 @@ pub(crate) struct Shape {
     classes: usize,
     /// The words of each bitmap.
     words: usize,
+    /// The number of words before the second bitmap.
+    freed: usize,
+    /// The bytes of a slab's metadata.
+    stride: usize,
 }
+
+/// The number of words before the first bitmap.
+const USED: usize = LINE / 8 + 2;
 
 impl Shape {
     pub(crate) fn of(shift: u32) -> Shape {
-        Shape { shift, classes: classes::count(shift), words: (SLAB >> shift).div_ceil(64) }
-    }
-
-    fn used_bytes(&self) -> usize {
-        ((2 + self.words) * 8).next_multiple_of(LINE)
+        let words = (SLAB >> shift).div_ceil(64);
+        let freed = (USED + words).next_multiple_of(LINE / 8);
+        let stride = (freed + words).next_multiple_of(LINE / 8) * 8;
+        Shape { shift, classes: classes::count(shift), words, freed, stride }
     }
 
     /// The bytes of a slab's metadata.
     pub(crate) fn stride(&self) -> usize {
-        LINE + self.used_bytes() + (self.words * 8).next_multiple_of(LINE)
+        self.stride
     }
 
     pub(crate) fn classes(&self) -> usize {
@@ -92,8 +108,8 @@ impl Shape {
         // A block lies at a multiple of its length in its slab.
         let is_coarse = align > 1 << self.shift;
         let bytes = if is_coarse { bytes.max(1).checked_next_multiple_of(align)? } else { bytes };
-        let class = (bytes <= classes::LONGEST).then(|| classes::class_of(((bytes.max(1) - 1) >> self.shift) + 1))?;
-        (!is_coarse || self.size(class).is_multiple_of(align)).then_some(class)
+        let class = classes::class_of_last(bytes.saturating_sub(1) >> self.shift)?;
+        (class < self.classes && (!is_coarse || self.size(class).is_multiple_of(align))).then_some(class)
     }
 
     /// The bytes of a block of `class`.
@@ -107,61 +123,107 @@ impl Shape {
         SLAB / self.size(class)
     }
 
-    /// The number of the block of `class` that begins so far from its slab's start.
-    #[inline(always)]
-    pub(crate) fn index(&self, class: usize, distance: usize) -> Option<usize> {
-        let size = self.size(class);
-        let index = (distance as u32 / size as u32) as usize;
-        (index * size == distance && distance + size <= SLAB).then_some(index)
+    /// By which a distance in a slab of `class` is multiplied, and shifted by 32, instead of divided by the blocks' size.
+    fn reciprocal(&self, class: usize) -> u64 {
+        (1_u64 << 32).div_ceil(self.size(class) as u64)
     }
 }
 
 /// The metadata of the slab at one place, whether one is there or not.
 #[derive(Clone, Copy)]
 pub(crate) struct Slab<'s> {
-    words: &'s [AtomicU64],
-    pub(crate) shape: Shape,
+    start: NonNull<AtomicU64>,
+    pub(crate) shape: &'s Shape,
 }
 
 impl<'s> Slab<'s> {
-    /// The slab whose metadata are `words`, [`Shape::stride`] bytes of them.
+    /// The slab whose metadata begins at `start`.
+    ///
+    /// # Safety
+    /// [`Shape::stride`] bytes of atomic words lie there for as long as the shape is borrowed.
     #[inline(always)]
-    pub(crate) fn at(words: &'s [AtomicU64], shape: Shape) -> Slab<'s> {
-        Slab { words, shape }
+    pub(crate) unsafe fn at(start: NonNull<AtomicU64>, shape: &'s Shape) -> Slab<'s> {
+        Slab { start, shape }
+    }
+
+    /// The word of this number.
+    ///
+    /// # Safety
+    /// It is one of the slab's.
+    #[inline(always)]
+    unsafe fn word(self, at: usize) -> &'s AtomicU64 {
+        // SAFETY: the word is one of the slab's, by the contract of this function, and `at` requires that they lie there.
+        unsafe { self.start.add(at).as_ref() }
+    }
+
+    #[inline(always)]
+    fn tenure_word(self) -> &'s AtomicU64 {
+        // SAFETY: metadata has three lines at least, of which this is in the first.
+        unsafe { self.word(TENURE) }
+    }
+
+    /// By which a distance is multiplied instead of divided: loaded at the same time as the tenure, not after it.
+    #[inline(always)]
+    fn reciprocal(self) -> &'s AtomicU64 {
+        // SAFETY: as above.
+        unsafe { self.word(RECIPROCAL) }
+    }
+
+    /// The number of the block that begins so far from the slab's start, whose blocks have `size` bytes. It may be
+    /// beyond the last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
+    #[inline(always)]
+    pub(crate) fn index(self, distance: usize, size: usize) -> Option<usize> {
+        let index = (distance as u64).wrapping_mul(self.reciprocal().load(Relaxed)) >> 32;
+        ((index as usize).wrapping_mul(size) == distance).then_some(index as usize)
     }
 
     #[inline(always)]
     pub(crate) fn tenure(self) -> Option<Tenure> {
-        Tenure::of(self.words[TENURE].load(Acquire), self.shape.classes)
+        Tenure::of(self.tenure_word().load(Acquire), self.shape.classes)
+    }
+
+    /// The class of the slab, if its tenure has the bits of [`Tenure::of_owner`].
+    #[inline(always)]
+    pub(crate) fn class_if_of(self, owner: u64) -> Option<usize> {
+        let word = self.tenure_word().load(Acquire);
+        (word & OWNER == owner).then_some(usize::from((word >> 40) as u8))
     }
 
     pub(crate) fn is_marked(self) -> bool {
-        self.words[TENURE].load(Relaxed) != 0
+        self.tenure_word().load(Relaxed) != 0
     }
 
     /// Gives the slab to another, if it is still as `before` says.
     pub(crate) fn pass_on(self, before: Tenure, after: Tenure) -> bool {
-        self.words[TENURE].compare_exchange(before.word(), after.word(), Release, Relaxed).is_ok()
+        self.tenure_word().compare_exchange(before.word(), after.word(), Release, Relaxed).is_ok()
     }
 
     /// Makes an empty slab. The last store is the commit.
     pub(crate) fn begin(self, tenure: Tenure) {
-        self.words[1..].iter().for_each(|word| word.store(0, Relaxed));
+        // SAFETY: the metadata has so many words.
+        (1..self.shape.stride / 8).for_each(|at| unsafe { self.word(at) }.store(0, Relaxed));
+        self.derive(usize::from(tenure.class));
         compiler_fence(SeqCst);
-        self.words[TENURE].store(tenure.word(), Release);
+        self.tenure_word().store(tenure.word(), Release);
         compiler_fence(SeqCst);
+    }
+
+    /// Stores what follows from the slab's class.
+    pub(crate) fn derive(self, class: usize) {
+        self.reciprocal().store(self.shape.reciprocal(class), Relaxed);
     }
 
     /// No slab is here any more. Commits by its only store.
     pub(crate) fn end(self) {
         compiler_fence(SeqCst);
-        self.words[TENURE].store(0, Release);
+        self.tenure_word().store(0, Release);
         compiler_fence(SeqCst);
     }
 
     #[inline(always)]
     fn own(self, at: usize) -> &'s AtomicU64 {
-        &self.words[LINE / 8 + at]
+        // SAFETY: the hints are in the second of three lines at least.
+        unsafe { self.word(LINE / 8 + at) }
     }
 
     /// How many blocks the owner takes for live. A hint: what counts is in the bitmaps.
@@ -194,12 +256,9 @@ impl<'s> Slab<'s> {
     /// A word of the bitmaps; `None` beyond their end.
     #[inline(always)]
     pub(crate) fn words(self, at: usize) -> Option<Words<'s>> {
-        let used = LINE / 8 + 2;
-        let freed = (LINE + self.shape.used_bytes()) / 8;
-        if at >= self.shape.words {
-            return None;
-        }
-        Some(Words { used: self.words.get(used + at)?, freed: self.words.get(freed + at)? })
+        // SAFETY: each bitmap has `words` words, the second one from `freed` to the metadata's end.
+        let word = |first| unsafe { self.word(first + at) };
+        (at < self.shape.words).then(|| Words { used: word(USED), freed: word(self.shape.freed) })
     }
 
     /// The bits of a word of the bitmaps that stand for blocks of `class`.
@@ -209,6 +268,14 @@ impl<'s> Slab<'s> {
             blocks @ 0..=63 => (1 << blocks) - 1,
             _ => u64::MAX,
         }
+    }
+
+    /// How many blocks of a slab of `class` its owner has taken and not collected.
+    pub(crate) fn count_taken(self, class: usize) -> u64 {
+        (0..self.word_count(class))
+            .filter_map(|at| self.words(at))
+            .map(|words| u64::from(words.used.load(Relaxed).count_ones()))
+            .sum()
     }
 
     /// Whether the block of this number is live.
@@ -238,71 +305,22 @@ pub(crate) enum Waits {
     Yes,
 }
 
-/// What of a process lies in the segment beside its slot in the process table.
+/// What a process counts of its slabs, in a line of its own beside the process table.
 #[cfg_attr(test, derive(Default))]
 #[repr(C)]
-pub(crate) struct Flight {
-    /// The redo word: the offset of the block that is being taken from a slab, else 0.
-    block: AtomicU64,
-    /// How many blocks the process has taken from its slabs, and freed in them, one thread at a time.
+pub(crate) struct SlabCounts {
+    /// How many slabs the process has begun and ended, under the segment's lock.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// How many blocks it has taken from its slabs, and freed in them, one thread at a time.
     taken: AtomicU64,
     freed: AtomicU64,
     /// How many it has freed otherwise: any thread, at any time.
     given: AtomicU64,
-    /// How many slabs it has begun and ended, under the segment's lock.
-    begun: AtomicU64,
-    ended: AtomicU64,
-    _line: [AtomicU64; 2],
+    _line: [AtomicU64; 3],
 }
 
-impl Flight {
-    /// From here on the block is undone if its process dies.
-    #[inline(always)]
-    fn begin(&self, offset: u64) {
-        self.block.store(offset, Relaxed);
-        compiler_fence(SeqCst);
-    }
-
-    /// The block is its process's.
-    #[inline(always)]
-    pub(crate) fn end(&self) {
-        compiler_fence(SeqCst);
-        self.block.store(0, Relaxed);
-        compiler_fence(SeqCst);
-    }
-
-    /// The block in flight, or 0.
-    fn block(&self) -> u64 {
-        self.block.load(Relaxed)
-    }
-
-    /// Takes a block of one's own slab, at `offset`, which `words` have at `bit`, for the process of `slot`.
-    ///
-    /// The redo word is set before the block is taken, and cleared when its owner is known to be this process.
-    #[inline(always)]
-    pub(crate) fn take(&self, offset: u64, words: Words<'_>, bit: u64, owner: &AtomicU8, slot: u8) {
-        self.begin(offset);
-        owner.store(slot, Relaxed);
-        words.take(bit);
-        self.end();
-    }
-
-    /// Undoes the allocation in flight, of a process that is dead. `find` returns the words of a block, and its bit in them, if
-    /// the block lies in a slab of that process.
-    ///
-    /// Idempotent: the redo word is cleared when the block is free, and until then no other process owns the slab.
-    pub(crate) fn settle<'s>(&self, find: impl FnOnce(u64) -> Option<(Words<'s>, u64)>) {
-        let block = self.block();
-        if block == 0 {
-            return;
-        }
-        if let Some((words, bit)) = find(block) {
-            // It is not live if the process died before it took the block, or after another one has settled this.
-            let _ = words.put_back(bit);
-        }
-        self.end();
-    }
-
+impl SlabCounts {
     #[inline(always)]
     pub(crate) fn count_taken(&self) {
         self.taken.store(self.taken.load(Relaxed).wrapping_add(1), Relaxed);
@@ -336,7 +354,7 @@ impl Flight {
     }
 
     /// How many slabs were begun and ended, each an allocation and a free of the engine.
-    pub(crate) fn slab_counts(&self) -> (u64, u64) {
+    pub(crate) fn slabs(&self) -> (u64, u64) {
         (self.begun.load(Relaxed), self.ended.load(Relaxed))
     }
 }
@@ -354,17 +372,23 @@ mod tests {
         assert!((49..64).all(|bit| Tenure::of(tenure.word() ^ 1 << bit, 20).is_none()));
     }
 
+    #[cfg(not(loom))]
     #[test]
     fn blocks_are_numbered_within_their_slab_only() {
         for shift in [4, 6, 8] {
             let shape = Shape::of(shift);
             for class in 0..shape.classes() {
                 let size = shape.size(class);
+                let words: Vec<AtomicU64> = (0..shape.stride() / 8).map(|_| AtomicU64::default()).collect();
+                // SAFETY: so many words there are, and they live as long as this function runs.
+                let slab = unsafe { Slab::at(NonNull::from(&words[0]), &shape) };
+                slab.begin(Tenure { slot: 7, class: class as u8, adopted: false, turn: 0 });
+                assert_eq!(slab.class_if_of(Tenure::of_owner(7)), Some(class));
+                assert_eq!(slab.class_if_of(Tenure::of_owner(8)), None);
                 for index in 0..shape.blocks(class) {
-                    assert_eq!(shape.index(class, index * size), Some(index));
-                    assert_eq!(shape.index(class, index * size + 1), None);
+                    assert_eq!(slab.index(index * size, size), Some(index));
+                    assert_eq!([1, size - 1].map(|more| slab.index(index * size + more, size)), [None; 2]);
                 }
-                assert_eq!(shape.index(class, shape.blocks(class) * size), None);
                 assert!(shape.blocks(class) <= shape.words * 64);
             }
         }

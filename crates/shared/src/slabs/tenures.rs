@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use heapwright_os::now_nanoseconds;
 use heapwright_placement::{AllocateError, Engine, Noted};
 
-use super::lane::Owned;
-use super::parts::{Small, slab_in};
-use super::slab::{Flight, SLAB, Tenure};
+use super::owned::Owned;
+use super::parts::slab_in;
+use super::slab::{SLAB, SlabCounts, Tenure};
 use crate::engine::Placer;
 use crate::error::Error;
 use crate::heap::Section;
@@ -43,19 +43,9 @@ fn signs(sections: &Sections) -> u64 {
     for (number, slot) in (0..).zip(sections.slots()) {
         let (state, identity) = slot.words();
         note(identity ^ state);
-        note(sections.flight(number).map_or(0, Flight::given));
+        note(sections.slab_counts(number).map_or(0, SlabCounts::given));
     }
     signs | 1
-}
-
-/// Undoes the allocation that the process of `slot`, which is dead, had in flight.
-pub(crate) fn settle(sections: &Sections, size: usize, slot: u8) {
-    let Some(flight) = sections.flight(slot) else { return };
-    flight.settle(|offset| {
-        let place = usize::try_from(offset).unwrap_or(0).wrapping_sub(sections.layout.data);
-        let small = if place < size { Small::at(sections, place).ok()? } else { None };
-        small.filter(|small| small.tenure.slot == slot)?.words()
-    });
 }
 
 /// Makes the marks of slabs agree with the engine's blocks, after the engine was put in order: of a slab that was just
@@ -71,8 +61,9 @@ pub(crate) fn reconcile(sections: &Sections, engine: &Placer) {
             slab.end();
             continue;
         };
-        // Only damage sets these bits.
         let class = usize::from(tenure.class);
+        slab.derive(class);
+        // Only damage sets these bits.
         for at in 0..slab.word_count(class) {
             if let Some(words) = slab.words(at).filter(|words| words.used.load(Relaxed) & !slab.valid(class, at) != 0) {
                 words.used.fetch_and(slab.valid(class, at), Relaxed);
@@ -124,7 +115,7 @@ impl Section<'_> {
         };
         mapping.count_of(view.slot, ProcessSlot::gain_block);
         slab.begin(Tenure { slot: view.slot, class: class as u8, adopted: false, turn: 0 });
-        mapping.count_of_slabs(view.slot, Flight::count_begun);
+        mapping.count_of_slabs(view.slot, SlabCounts::count_begun);
         record.clear();
         Ok(place)
     }
@@ -150,7 +141,7 @@ impl Section<'_> {
             what: "a slab is not a block",
             offset: (mapping.layout.data + unit * SLAB) as u64,
         })?;
-        mapping.count_of_slabs(number, Flight::count_ended);
+        mapping.count_of_slabs(number, SlabCounts::count_ended);
         if !tenure.adopted {
             mapping.count_of(number, ProcessSlot::lose_block);
         }
@@ -183,18 +174,14 @@ impl Section<'_> {
     }
 
     /// Makes slabs of those who left this process's, looking at `most` places. Returns how many.
-    ///
-    /// First of all, what the dead had in flight is undone: the slab may change hands then.
     pub(crate) fn adopt_slabs(&mut self, owned: &mut Owned, most: usize) -> Result<usize, Error> {
         let (mapping, number, size) = (self.mapping(), self.view().slot, self.engine().heap_size());
+        owned.set_reach(size);
         let deaths = mapping.deaths();
         let departed = match now_nanoseconds() >= owned.next_look {
             true => departed(mapping, |slot| slot.state(deaths) != Some(ProcessState::Attached)),
             false => departed(mapping, ProcessSlot::has_left),
         };
-        for slot in (0..=u8::MAX).filter(|&slot| departed[usize::from(slot)]) {
-            settle(mapping, size, slot);
-        }
         let mut adopted = 0;
         for _ in 0..most.min(size / SLAB) {
             let unit = owned.cursor % (size / SLAB);
@@ -223,6 +210,7 @@ impl Section<'_> {
     pub(crate) fn end_empty_slabs(&mut self, owned: &mut Owned) -> Result<usize, Error> {
         let (mapping, mut found) = (self.mapping(), 0);
         for class in &mut owned.classes {
+            class.store_hint(mapping);
             for unit in class.slabs.clone() {
                 let Some(slab) = mapping.slab(unit) else { continue };
                 let before = slab.live_hint();
