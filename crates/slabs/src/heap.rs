@@ -66,7 +66,7 @@ pub struct Heap {
 /// The offset of a heap in its page. Processors that compare the last 12 bits of addresses take a store to a block for
 /// a store to a list, and stall, when these agree. At offset 0 a class's list would agree with the second block of a
 /// slab of the class; here it agrees with neither of the first two.
-const HEAP_OFFSET: usize = 1216;
+const HEAP_OFFSET: usize = 1152;
 
 const _: () = assert!(HEAP_OFFSET + size_of::<Heap>() <= HEAP_STEP && HEAP_OFFSET / GRAIN > SMALL_CLASSES);
 
@@ -344,10 +344,10 @@ impl Owned {
             return Some(block);
         }
         let mut slabs = heap.slabs.lock();
-        let is_loaded = heap.inbox.is_loaded();
+        let is_loaded = slabs.arrived.first().is_some() || heap.inbox.is_loaded();
         heap.inbox.reset_budget();
         if is_loaded {
-            cache.collect(&heap.inbox, &mut slabs);
+            cache.collect(&heap.inbox, &mut slabs, heap.inbox.worth_collecting());
         }
         let block = cache.pop(class).or_else(|| {
             let class = if cache.lists[class].count_request() { class } else { substitute_of(class) };
@@ -386,7 +386,7 @@ impl Owned {
         let heap = self.heap();
         let cache = self.cache();
         let mut slabs = heap.slabs.lock();
-        cache.collect(&heap.inbox, &mut slabs);
+        cache.collect(&heap.inbox, &mut slabs, usize::MAX);
         cache.flush_all(&mut slabs);
         drop(slabs);
         self.flush_remote_buffers();
@@ -427,7 +427,7 @@ unsafe fn overflow(block: *mut u8, class: usize) {
     let mut slabs = heap.slabs.lock();
     cache.flush_full(class, &mut slabs);
     if heap.inbox.is_over_budget() {
-        cache.collect(&heap.inbox, &mut slabs);
+        cache.collect(&heap.inbox, &mut slabs, heap.inbox.worth_collecting());
     } else {
         cache.purge_idle_if_much(&mut slabs);
     }

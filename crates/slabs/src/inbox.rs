@@ -1,6 +1,6 @@
 //! The inbox of a heap: remote frees that its owner has not collected yet.
 
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering;
 
 use crate::classes::size_of_class;
@@ -49,6 +49,14 @@ impl Inbox {
         !self.first.load(Ordering::Relaxed).is_null()
     }
 
+    /// Returns how many blocks the owner collects at once: few, because an allocation waits for it, and more the more
+    /// there are. What a thread collects while its lists are empty is about what it needs.
+    pub(crate) fn worth_collecting(&self) -> usize {
+        const LEAST: usize = 8;
+        const PART: usize = 8;
+        LEAST + self.weight.load(Ordering::Relaxed) / (weight_of(0) * PART)
+    }
+
     /// Returns whether the weight exceeds the budget.
     #[inline(always)]
     pub(crate) fn is_over_budget(&self) -> bool {
@@ -71,7 +79,7 @@ impl Inbox {
         budget == LEAST_BUDGET
     }
 
-    /// Returns the block that was added last; null for none. The list from there on does not change until all is taken.
+    /// Returns the block that was added last; null for none. The list from there on does not change until it is taken.
     pub(crate) fn first(&self) -> *mut u8 {
         self.first.load(Ordering::Acquire)
     }
@@ -117,6 +125,33 @@ impl Inbox {
     pub(crate) fn clear(&self) {
         self.first.store(null_mut(), Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Blocks that were taken from the inbox of a heap and have not been collected yet: a list, behind the heap's lock.
+pub(crate) struct Arrived(*mut u8);
+
+// SAFETY: the blocks are free, and the thread that has locked the heap's slabs is the only one to use them.
+unsafe impl Send for Arrived {}
+
+impl Arrived {
+    pub(crate) const NONE: Arrived = Arrived(null_mut());
+
+    /// Takes what is in the inbox unless there are blocks left.
+    pub(crate) fn take_if_none(&mut self, inbox: &Inbox) {
+        if self.0.is_null() {
+            self.0 = inbox.take();
+        }
+    }
+
+    /// Returns the first block, which stays.
+    pub(crate) fn first(&self) -> Option<NonNull<u8>> {
+        NonNull::new(self.0)
+    }
+
+    /// Leaves only the blocks from `rest` on, which are linked from the first one.
+    pub(crate) fn leave(&mut self, rest: *mut u8) {
+        self.0 = rest;
     }
 }
 

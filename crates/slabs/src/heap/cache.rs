@@ -216,38 +216,55 @@ impl ThreadCache {
         }
     }
 
-    /// Collects the remote frees in the inbox, into the lists as far as they have room, otherwise into the slabs.
+    /// Collects up to `most` remote frees, into the lists as far as they have room, otherwise into the slabs. What is in
+    /// the inbox is taken at most twice.
     #[cold]
-    pub(super) fn collect(&mut self, inbox: &Inbox, slabs: &mut Slabs) {
-        let mut next = inbox.take();
-        let mut weight = 0;
-        while let Some(block) = NonNull::new(next) {
-            let origin = Origin::of_listed(block);
-            let links = self.links(origin.class);
-            weight += weight_of(origin.class);
-            // SAFETY: the blocks are free, and in a list that is this thread's now.
-            next = unsafe { links.next(block.as_ptr()) };
-            if origin.entry.owner() != self.mine.owner() {
-                // Its slab has been taken by another heap.
+    pub(super) fn collect(&mut self, inbox: &Inbox, slabs: &mut Slabs, most: usize) {
+        let (mut left, mut weight) = (most, 0);
+        for _ in 0..2 {
+            slabs.arrived.take_if_none(inbox);
+            while left != 0
+                && let Some(block) = slabs.arrived.first()
+            {
+                let origin = Origin::of_listed(block);
+                let links = self.links(origin.class);
+                // SAFETY: the blocks are free, and in a list that is this thread's now.
+                slabs.arrived.leave(unsafe { links.next(block.as_ptr()) });
+                weight += weight_of(origin.class);
                 // SAFETY: as above.
-                if !unsafe { self.send(block, &origin) } {
-                    corrupted(block);
-                }
-                continue;
-            }
-            match &mut self.lists[origin.class] {
-                // It was freed twice: linked to itself, it would be every later request's.
-                list if list.first() == block.as_ptr() => corrupted(block),
-                list if list.has_room() => {
-                    // SAFETY: the block is free.
-                    unsafe { links.link(block.as_ptr(), list.first()) };
-                    list.pushed(block.as_ptr());
-                }
-                _ => slabs.put_back(origin.class, &Chain::one(block, links)),
+                unsafe { self.collect_block(block, &origin, slabs) };
+                left -= 1;
             }
         }
         inbox.subtract_weight(weight);
         self.purge_idle_if_much(slabs);
+    }
+
+    /// Collects a remote free.
+    ///
+    /// # Safety
+    /// The block is of that origin, free, and in no list any more.
+    #[inline]
+    unsafe fn collect_block(&mut self, block: NonNull<u8>, origin: &Origin, slabs: &mut Slabs) {
+        let links = self.links(origin.class);
+        if origin.entry.owner() != self.mine.owner() {
+            // Its slab has been taken by another heap.
+            // SAFETY: the caller's promise.
+            if !unsafe { self.send(block, origin) } {
+                corrupted(block);
+            }
+            return;
+        }
+        match &mut self.lists[origin.class] {
+            // It was freed twice: linked to itself, it would be every later request's.
+            list if list.first() == block.as_ptr() => corrupted(block),
+            list if list.has_room() => {
+                // SAFETY: the block is free.
+                unsafe { links.link(block.as_ptr(), list.first()) };
+                list.pushed(block.as_ptr());
+            }
+            _ => slabs.put_back(origin.class, &Chain::one(block, links)),
+        }
     }
 
     /// Adds a block of another heap to the remote-free buffers; `false` when it was added last already.

@@ -62,9 +62,10 @@ impl Slabs {
         self.least_idle = self.least_idle.min(self.pages.idle);
     }
 
-    /// Returns whether idle pages are purged by a visitor. Those that were purged too early are left for some visits.
+    /// Returns whether idle pages are purged by a visitor, or remote frees collected. Pages that were purged
+    /// too early are left for some visits.
     fn is_worth_a_visit(&mut self) -> bool {
-        let is_worth_it = self.pages.idle > FEW + self.pages.refaulted;
+        let is_worth_it = self.pages.idle > FEW + self.pages.refaulted || self.arrived.first().is_some();
         self.pages.refaulted -= self.pages.refaulted.div_ceil(8);
         is_worth_it
     }

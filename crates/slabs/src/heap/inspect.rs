@@ -1,6 +1,6 @@
 //! The blocks that are out of their slabs but not used by the program: in thread caches and inboxes.
 
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
 
 use super::{Heap, Owned};
 use crate::arena::ARENA;
@@ -22,10 +22,13 @@ impl Owned {
 impl Heap {
     /// Calls `visit` for the blocks in the inbox, with their origin; for none while another thread has
     /// locked the slabs.
-    pub fn each_waiting(&self, visit: impl FnMut(Origin)) {
-        if let Some(_slabs) = self.visit() {
-            // SAFETY: blocks are taken from the inbox only by the thread that holds the lock, which is this one.
-            unsafe { each_linked(self.inbox.first(), visit) };
+    pub fn each_waiting(&self, mut visit: impl FnMut(Origin)) {
+        if let Some(slabs) = self.visit() {
+            let arrived = slabs.arrived.first().map_or(null_mut(), NonNull::as_ptr);
+            for first in [arrived, self.inbox.first()] {
+                // SAFETY: blocks are taken from the inbox only by the thread that holds the lock, which is this one.
+                unsafe { each_linked(first, &mut visit) };
+            }
         }
     }
 }

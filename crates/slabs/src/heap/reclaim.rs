@@ -46,16 +46,14 @@ impl Heap {
             let mut moved = RemoteBuffer::EMPTY;
             let owner_sleeps = self.inbox.tighten_budget() || self.tenancy.is_idle();
             let is_wanted = &|| self.slabs.is_wanted();
-            let rest = drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
+            let is_drained = drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
             if owner_sleeps && (slabs.purging.is_under_way || slabs.has_much_idle()) {
                 slabs.purge_some_idle();
             }
             drop(slabs);
-            // SAFETY: the blocks were taken from the inbox.
-            unsafe { requeue(&self.inbox, rest) };
             overdue = moved.flush().or(overdue);
             fence(SeqCst);
-            if !rest.is_null() || !self.is_overdue() {
+            if !is_drained || !self.is_overdue() {
                 break;
             }
         }
@@ -67,12 +65,10 @@ impl Heap {
         let Some(mut slabs) = self.visit() else { return };
         let mut moved = RemoteBuffer::EMPTY;
         let is_wanted = &|| self.slabs.is_wanted();
-        let rest = drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
+        drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
         slabs.release_empty(is_wanted);
         slabs.purge_idle(is_wanted);
         drop(slabs);
-        // SAFETY: the blocks were taken from the inbox.
-        unsafe { requeue(&self.inbox, rest) };
         if let Some(owner) = moved.flush() {
             reclaim(owner);
         }
@@ -130,29 +126,31 @@ impl Heap {
     }
 }
 
-/// Drains an inbox into the slabs of its heap until `is_wanted`; returns the first of the blocks that are left. Blocks
-/// whose slabs have moved to another heap are added to `moved`.
+/// Drains an inbox, and what has arrived from it, into the slabs of its heap until `is_wanted`; returns whether all of
+/// it. Blocks whose slabs have moved to another heap are added to `moved`. What is in the inbox is taken at most twice.
 #[inline(never)]
-fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: &dyn Fn() -> bool) -> *mut u8 {
-    let mut next = inbox.take();
+fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: &dyn Fn() -> bool) -> bool {
     let mut weight = 0;
-    while let Some(block) = NonNull::new(next)
-        && !is_wanted()
-    {
-        let origin = Origin::of_listed(block);
-        // SAFETY: the blocks are free and linked.
-        let (together, rest) = unsafe { origin.chain_from(block, ARENA.links(origin.class)) };
-        next = rest;
-        weight += together.count as usize * weight_of(origin.class);
-        if origin.entry.owner() == slabs.owner() {
-            slabs.put_back(origin.class, &together);
-        } else {
-            // SAFETY: as above.
-            unsafe { forward(together, &origin, moved) };
+    for _ in 0..2 {
+        slabs.arrived.take_if_none(inbox);
+        while let Some(block) = slabs.arrived.first()
+            && !is_wanted()
+        {
+            let origin = Origin::of_listed(block);
+            // SAFETY: the blocks are free and linked.
+            let (together, rest) = unsafe { origin.chain_from(block, ARENA.links(origin.class)) };
+            slabs.arrived.leave(rest);
+            weight += together.count as usize * weight_of(origin.class);
+            if origin.entry.owner() == slabs.owner() {
+                slabs.put_back(origin.class, &together);
+            } else {
+                // SAFETY: as above.
+                unsafe { forward(together, &origin, moved) };
+            }
         }
     }
     inbox.subtract_weight(weight);
-    next
+    slabs.arrived.first().is_none()
 }
 
 /// Adds blocks of a slab of another heap to a remote-free buffer.
@@ -168,22 +166,5 @@ unsafe fn forward(chain: Chain, origin: &Origin, moved: &mut RemoteBuffer) {
             next = chain.end.next(next);
             moved.add(origin, block, chain.end);
         }
-    }
-}
-
-/// Puts blocks that were taken from an inbox back into it; the inbox's weight has not changed meanwhile.
-///
-/// # Safety
-/// They are linked from `first` on, and in no other list.
-unsafe fn requeue(inbox: &Inbox, first: *mut u8) {
-    let Some(block) = NonNull::new(first) else { return };
-    let links_of = |block| ARENA.links(Origin::of_listed(block).class);
-    let mut chain = Chain::one(block, links_of(block));
-    // SAFETY: the caller's promise.
-    unsafe {
-        while let Some(next) = NonNull::new(chain.end.next(chain.last)) {
-            chain = Chain { first, last: next.as_ptr(), count: chain.count + 1, end: links_of(next) };
-        }
-        inbox.push(&chain);
     }
 }

@@ -9,6 +9,7 @@ use crate::arena::ARENA;
 use crate::classes::{CLASSES, SLAB, is_block, size_of_class};
 use crate::corruption::corrupted;
 use crate::entry::{DISSOLVED, Entry};
+use crate::inbox::Arrived;
 use crate::links::{Chain, Links};
 use crate::owner_lock::Visitor;
 use crate::slab::{PageCounts, Slab};
@@ -28,6 +29,8 @@ pub(crate) struct Slabs {
     /// Where pages are purged next.
     pub(super) purging: Purging,
     count: u32,
+    /// Remote frees that are still to be collected.
+    pub(super) arrived: Arrived,
     /// The bytes of the blocks that are out.
     pub(super) bytes_out: usize,
 }
@@ -63,6 +66,7 @@ impl Slabs {
             least_idle: 0,
             purging: Purging::NONE,
             count: 0,
+            arrived: Arrived::NONE,
             bytes_out: 0,
         }
     }
