@@ -2,7 +2,7 @@
 
 mod support;
 
-use heapwright_testkit::library::words;
+use heapwright_testkit::library::{tool, words};
 use support::library;
 
 /// The whole malloc family; one name left out would hand glibc's pointers to our `free`.
@@ -36,7 +36,8 @@ const WEAK: [&str; 9] = [
 /// `dlsym`, which `operator new` calls when there is no memory, while they hold no lock.
 const NEEDED: &str = "
     __errno_location _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
-    dl_iterate_phdr getcwd getrusage madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap open
+    dl_iterate_phdr getcwd getrusage lseek madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap
+    open
     program_invocation_short_name __progname pthread_key_create pthread_key_delete pthread_setspecific
     pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create
     nanosleep prctl pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall
@@ -68,4 +69,16 @@ fn only_the_c_library_is_needed() {
 fn there_is_no_debugging_information() {
     let bytes = std::fs::read(library().path()).unwrap();
     assert!(!bytes.windows(11).any(|name| name == b".debug_info"));
+}
+
+/// All of it is in memory in every process, because the kernel maps 64 KiB of a file around a page that is needed.
+#[test]
+fn data_is_short() {
+    let sections = tool("readelf", &["--sections", "--wide", library().path().to_str().unwrap()]);
+    let fields = |line: &str| line.rsplit(']').next().unwrap_or("").split_whitespace().map(str::to_owned).collect();
+    let mut rows =
+        sections.lines().map(fields).filter(|row: &Vec<String>| row.first().is_some_and(|name| name == ".data"));
+    let data = rows.next().expect("there is data");
+    // Name, kind, address, place, length.
+    assert!(usize::from_str_radix(&data[4], 16).unwrap() <= 20 << 10, "{data:?}");
 }

@@ -2,13 +2,13 @@
 //! are purged. Otherwise these parts would count as gone, while the system keeps their memory.
 
 use core::ops::Range;
-use core::ptr::{NonNull, with_exposed_provenance_mut};
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use core::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::clock::nanoseconds_of;
 use crate::errno::errno_kept;
-use crate::pages::page_size;
+use crate::pages::{map, page_size, unmap};
 use crate::platform::platform;
 
 /// The length of the huge pages that are asked for, in bytes: that of huge pages where pages have 4 KiB.
@@ -19,10 +19,6 @@ struct Set([AtomicU64; Set::WORDS]);
 
 impl Set {
     const WORDS: usize = (256 << 30) / HUGE_PAGE / 64;
-
-    const fn new() -> Set {
-        Set([const { AtomicU64::new(0) }; Set::WORDS])
-    }
 
     fn insert(&self, number: usize) {
         self.0[number / 64].fetch_or(1 << (number % 64), Relaxed);
@@ -38,11 +34,38 @@ impl Set {
     }
 }
 
-/// Those that were asked for, and are whole as far as is known.
-static WHOLE: Set = Set::new();
+/// What is known of the huge pages that were asked for.
+struct Known {
+    /// Those that are whole as far as is known.
+    whole: Set,
+    /// Those that may not have been split when parts of them were purged: a child of a fork may have used them, too.
+    shared: Set,
+}
 
-/// Those that may not have been split when parts of them were purged: a child of a fork may have used them, too.
-static SHARED: Set = Set::new();
+/// Mapped when the first huge page is asked for: few programs have any. Null before.
+static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+
+/// Returns what is known, if a huge page was asked for.
+fn known() -> Option<&'static Known> {
+    // SAFETY: what is stored is never unmapped.
+    unsafe { KNOWN.load(Acquire).as_ref() }
+}
+
+/// Returns what is known; `None` when there is no memory to remember it in.
+fn make_known() -> Option<&'static Known> {
+    if let Some(known) = known() {
+        return Some(known);
+    }
+    let length = size_of::<Known>().next_multiple_of(page_size());
+    let made = map(length).ok()?;
+    // Words of zero are empty sets.
+    if KNOWN.compare_exchange(null_mut(), made.as_ptr().cast(), AcqRel, Relaxed).is_err() {
+        // Another thread came first.
+        // SAFETY: the mapping is new, and nothing else knows it.
+        let _ = unsafe { unmap(made, length) };
+    }
+    known()
+}
 
 /// The address, divided by their length, of the one with number 0.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
@@ -67,7 +90,8 @@ pub fn huge_page_size() -> usize {
 /// `touched`; returns the processor time of that in nanoseconds. The memory has no other huge pages afterwards: what is
 /// purged of it is not backed again by one of the system's accord.
 ///
-/// `None`, and nothing happens, for addresses that are not within 256 GiB above `base`, which is the same for every call.
+/// `None`, and nothing happens, for addresses that are not within 256 GiB above `base`, which is the same for every call,
+/// and where there is no memory to remember a huge page in.
 ///
 /// # Safety
 /// `touched` is a multiple of [`HUGE_PAGE`]. The byte there belongs to the caller, and is 0 or not needed;
@@ -80,9 +104,9 @@ pub unsafe fn back_by_huge_page(base: usize, touched: NonNull<u8>) -> Option<u64
     if number / 64 >= Set::WORDS {
         return None;
     }
-    END.fetch_max(number + 1, Relaxed);
     // Before it exists: another thread may purge a part of it at once.
-    WHOLE.insert(number);
+    make_known()?.whole.insert(number);
+    END.fetch_max(number + 1, Relaxed);
     let before = nanoseconds_of(libc::CLOCK_THREAD_CPUTIME_ID);
     advise(range.clone(), libc::MADV_HUGEPAGE);
     // SAFETY: the byte is the caller's.
@@ -102,18 +126,19 @@ pub(crate) fn split_before_purge(start: NonNull<u8>, length: usize) {
 
 #[cold]
 fn split_parts(purged: Range<usize>) {
+    let Some(known) = known() else { return };
     let (first, end) = (FIRST.load(Relaxed), END.load(Relaxed));
     let numbers = purged.start / HUGE_PAGE..purged.end.div_ceil(HUGE_PAGE);
     for number in numbers.start.max(first)..numbers.end.min(first + end) {
         let (start, number) = (number * HUGE_PAGE, number - first);
         if purged.start <= start && start + HUGE_PAGE <= purged.end {
             // It goes as a whole.
-            WHOLE.remove(number);
-            SHARED.remove(number);
-        } else if WHOLE.remove(number) {
+            known.whole.remove(number);
+            known.shared.remove(number);
+        } else if known.whole.remove(number) {
             split(start);
             if HAS_FORKED.load(Relaxed) {
-                SHARED.insert(number);
+                known.shared.insert(number);
             }
         }
     }
@@ -139,12 +164,13 @@ pub fn split_some_huge_pages() {
     /// Huge pages, each of which takes some 20 microseconds once it is split.
     const MOST: usize = 4;
     let end = END.load(Relaxed);
-    if end == 0 || !HAS_FORKED.load(Relaxed) {
+    let Some(known) = known().filter(|_| HAS_FORKED.load(Relaxed)) else { return };
+    if end == 0 {
         return;
     }
     let first = NEXT.load(Relaxed) % end;
     let mut next = first;
-    for number in (first..end).filter(|&number| SHARED.contains(number)).take(MOST) {
+    for number in (first..end).filter(|&number| known.shared.contains(number)).take(MOST) {
         split_number(number);
         next = number + 1;
     }
@@ -153,7 +179,9 @@ pub fn split_some_huge_pages() {
 
 /// Splits all such huge pages.
 pub fn split_all_huge_pages() {
-    (0..END.load(Relaxed)).filter(|&number| SHARED.contains(number)).for_each(split_number);
+    if let Some(known) = known() {
+        (0..END.load(Relaxed)).filter(|&number| known.shared.contains(number)).for_each(split_number);
+    }
 }
 
 fn split_number(number: usize) {
