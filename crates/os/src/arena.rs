@@ -10,7 +10,7 @@
 //! it.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::secret::secret_word;
 
@@ -34,9 +34,27 @@ const UPPER: Range<usize> = 33..42;
 /// The first range begins in the first 8 or 4 TiB of them.
 static ARENAS: [Arena; 2] = [Arena::new(UPPER, 4), Arena::new(LOWER, 2)];
 
-/// Hands out `length` bytes at a multiple of `align`, a power of two; `None` when no such range is left.
+/// In a shorter address space (46 bits), the system may choose addresses in the arena: where it has chosen one range,
+/// as under valgrind, the next ones could lie above another's extent, which could not grow any more.
+const LONG_SPACE: usize = 1 << 46;
+
+/// Whether the system has chosen a range in a short address space, and so chooses all that follow.
+static LEFT_TO_SYSTEM: AtomicBool = AtomicBool::new(false);
+
+/// Hands out `length` bytes at a multiple of `align`, a power of two; `None` when no such range is left, or the system
+/// is to choose.
 pub(crate) fn take(length: usize, align: usize) -> Option<usize> {
+    if LEFT_TO_SYSTEM.load(Ordering::Relaxed) {
+        return None;
+    }
     ARENAS.iter().find_map(|arena| arena.take(length, align))
+}
+
+/// Records that the system has chosen a range.
+pub(crate) fn record_system_choice() {
+    if space() < LONG_SPACE {
+        LEFT_TO_SYSTEM.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Counts one more range: one that was handed out at this address is given back in two parts.

@@ -95,7 +95,7 @@ impl Reservation {
         occupied[..tried].iter().for_each(|&at| arena::give_back(at, length));
         match chosen {
             Some((base, kind)) => Ok(Reservation { base, length, extent: 0, kind }),
-            None => Self::reserve(length, align),
+            None => Self::reserve(length, align).inspect(|_| arena::record_system_choice()),
         }
     }
 
