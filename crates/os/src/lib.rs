@@ -47,6 +47,7 @@ mod lock;
 mod mappings;
 mod objects;
 mod output;
+mod own_position;
 mod pages;
 mod pidfd;
 mod platform;

@@ -2,12 +2,13 @@
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::errno::{errno, errno_kept};
 use crate::file_error::FileError;
 use crate::file_mapping::FileMapping;
 use crate::identity::read_small;
+use crate::own_position::{position, set_own_position, set_position};
 use crate::room::stay_within_memory;
 use crate::unnamed::{TemporaryName, link_descriptor, make_unnamed};
 use crate::waiting::uncancelled;
@@ -26,10 +27,6 @@ pub struct SegmentFile {
     /// The position that this opening has; 0 on file systems that refuse it.
     position: i64,
 }
-
-/// The positions of openings lie above those that programs have after reading a file, and below the longest files of
-/// most file systems.
-const POSITIONS: i64 = 1 << 39;
 
 /// The attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,24 +73,30 @@ impl SegmentFile {
 
     fn open_by(path: &CStr, flags: i32) -> Result<SegmentFile, FileError> {
         // SAFETY: a `CStr` ends with a zero.
-        let (file, found) = Self::opened(retried(|| unsafe { libc::open(path.as_ptr(), flags) })?)?;
-        match found.st_mode & libc::S_IFMT {
-            libc::S_IFREG => Ok(file),
-            _ => Err(FileError::NotAFile),
+        let (mut file, found) = Self::opened(retried(|| unsafe { libc::open(path.as_ptr(), flags) })?)?;
+        if found.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(FileError::NotAFile);
         }
+        // The system makes the contents of files without a length (`/proc`) up to a position that is set or asked for.
+        if found.st_size != 0 {
+            file.position = set_own_position(file.descriptor);
+        }
+        Ok(file)
     }
 
     /// Takes over a descriptor that was just opened.
     pub(crate) fn of(descriptor: i32) -> Result<SegmentFile, FileError> {
-        Self::opened(descriptor).map(|(file, _)| file)
+        let (mut file, _) = Self::opened(descriptor)?;
+        file.position = set_own_position(descriptor);
+        Ok(file)
     }
 
-    /// As [`SegmentFile::of`], and returns the file's attributes.
+    /// The file of a descriptor that was just opened, and its attributes.
     fn opened(descriptor: i32) -> Result<(SegmentFile, libc::stat), FileError> {
         match status_of(descriptor) {
             Ok(found) => {
-                let position = mark_by_position(descriptor);
-                Ok((SegmentFile { descriptor, identity: (found.st_dev, found.st_ino), position }, found))
+                let identity = (found.st_dev, found.st_ino);
+                Ok((SegmentFile { descriptor, identity, position: position(descriptor) }, found))
             }
             Err(error) => {
                 // SAFETY: the descriptor was just opened, and the caller has given it away.
@@ -132,6 +135,9 @@ impl SegmentFile {
     /// Returns the next range of bytes from `offset` on that the file holds, start and end: those before it are zero
     /// and not allocated. `None` when there is none. On file systems that do not tell, all bytes are held.
     ///
+    /// Meanwhile the file has another position, by which other threads and the children of a fork do not know it: see
+    /// [`SegmentFile::open_beside`].
+    ///
     /// # Errors
     /// [`FileError`].
     pub fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>, FileError> {
@@ -149,8 +155,7 @@ impl SegmentFile {
             Ok(Some(start)) => seek(start, libc::SEEK_HOLE).map(|end| end.map(|end| (start, end))),
             found => found.map(|_| None),
         };
-        // SAFETY: as above.
-        unsafe { libc::lseek(self.descriptor, self.position, libc::SEEK_SET) };
+        set_position(self.descriptor, self.position);
         range
     }
 
@@ -227,19 +232,6 @@ impl Drop for SegmentFile {
             }
         });
     }
-}
-
-/// Gives the open file of `descriptor` a position that no other opening of this process has, and returns it.
-fn mark_by_position(descriptor: i32) -> i64 {
-    static NEXT: AtomicI64 = AtomicI64::new(POSITIONS);
-    // SAFETY: the call takes an open descriptor and numbers.
-    unsafe { libc::lseek(descriptor, NEXT.fetch_add(1, Ordering::Relaxed), libc::SEEK_SET) };
-    position(descriptor)
-}
-
-fn position(descriptor: i32) -> i64 {
-    // SAFETY: the call takes numbers, and changes nothing, whatever the descriptor is.
-    unsafe { libc::lseek(descriptor, 0, libc::SEEK_CUR) }
 }
 
 fn status_of(descriptor: i32) -> Result<libc::stat, FileError> {

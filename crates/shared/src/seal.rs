@@ -128,6 +128,9 @@ pub(crate) fn held(place: &Place, file: &SegmentFile, ranges: &[(usize, usize)])
     let refused = |reason| Error::refused(place, 0, reason);
     // Another file at the descriptor's number would be read otherwise.
     file.status().map_err(refused)?;
+    // Ranges are looked for by setting a position, which other threads and the children of a fork have in common.
+    let opened = file.open_beside(place.c_path());
+    let file = opened.as_ref().unwrap_or(file);
     let mut held = Vec::new();
     for &(from, to) in ranges {
         let mut next = from;

@@ -155,3 +155,19 @@ fn damaged_bytes_do_no_harm() {
         std::mem::forget(heap);
     }
 }
+
+/// Threads, and the children of a fork, have one position in the file.
+#[test]
+fn many_look_through_one_observer() {
+    let spot = Spot::new("shared-observer");
+    let heap = spot.create(&Settings { max_size: Some(1 << 24), ..settings(SmallBlocks::Slabs) });
+    heap.allocate(100).unwrap();
+    let observer = Observer::open(&spot).unwrap();
+    let look = || (0..200).try_for_each(|_| observer.picture().map(drop));
+    let child = fork(|| look().is_ok());
+    std::thread::scope(|scope| {
+        let looking: Vec<_> = (0..3).map(|_| scope.spawn(look)).collect();
+        looking.into_iter().for_each(|one| assert_eq!(one.join().unwrap(), Ok(())));
+    });
+    assert_eq!(reap(child), 0);
+}

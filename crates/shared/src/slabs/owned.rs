@@ -439,6 +439,36 @@ mod tests {
         assert_eq!(heap.deallocate(Offset::new(end).unwrap()), Err(Error::NotABlock { offset: end }));
     }
 
+    #[test]
+    fn a_check_finds_wrong_reciprocals() {
+        let place = Place::new(format!("heapwright-test-reciprocal-{}", std::process::id())).unwrap();
+        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
+        let heap = SharedHeap::create(&place, &settings).unwrap();
+        SharedHeap::unlink(&place).unwrap();
+        let block = heap.allocate(600).unwrap();
+        let unit = (block.get() as usize - heap.mapping.layout.data) / SLAB;
+        heap.check().unwrap();
+        heap.mapping.slab(unit).unwrap().derive(0);
+        let offset = (heap.mapping.layout.data + unit * SLAB) as u64;
+        assert_eq!(heap.check(), Err(Error::Corrupted { what: "a slab numbers its blocks wrongly", offset }));
+    }
+
+    /// Only damage sets bits behind a slab's last block. A free there that finds one must not lead out of the slab.
+    #[test]
+    fn what_lies_behind_a_slabs_last_block_is_never_taken() {
+        let place = Place::new(format!("heapwright-test-behind-{}", std::process::id())).unwrap();
+        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
+        let heap = SharedHeap::create(&place, &settings).unwrap();
+        SharedHeap::unlink(&place).unwrap();
+        let block = heap.allocate(640).unwrap();
+        let unit = (block.get() as usize - heap.mapping.layout.data) / SLAB;
+        let words = heap.mapping.slab(unit).unwrap().words(0).unwrap();
+        words.take(1 << 51);
+        let behind = (heap.mapping.layout.data + unit * SLAB + 51 * 640) as u64;
+        assert_eq!(heap.deallocate(Offset::new(behind).unwrap()), Err(Error::NotABlock { offset: behind }));
+        assert!((0..100).all(|_| heap.allocate(640).unwrap().get() != behind));
+    }
+
     /// Another process died after it had freed a block from a word, before its record was cleared.
     #[test]
     fn a_block_whose_free_is_on_record_is_left_alone() {

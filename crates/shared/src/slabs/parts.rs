@@ -29,7 +29,7 @@ impl<'s> Small<'s> {
         let Some(slab) = sections.slab(unit) else { return Ok(None) };
         let Some(tenure) = slab.tenure() else { return Ok(None) };
         let size = slab.shape.size(usize::from(tenure.class));
-        match slab.index(place % SLAB, size).filter(|_| place % SLAB + size <= SLAB) {
+        match slab.index(place % SLAB, size) {
             Some(index) => Ok(Some(Small { slab, tenure, unit, index })),
             None => Err(NotLive),
         }
@@ -166,7 +166,8 @@ pub(crate) fn redo(sections: &Sections, size: usize, published: &Published) -> R
     Ok(())
 }
 
-/// Verifies that what is marked as a slab is one, and that its bitmaps say nothing of blocks that it does not have.
+/// Verifies that what is marked as a slab is one, that its bitmaps say nothing of blocks that it does not have, and that
+/// their numbers are found.
 pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
     for unit in 0..engine.heap_size() / SLAB {
         let Some(slab) = sections.slab(unit) else { break };
@@ -182,6 +183,9 @@ pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
         let beyond = |at| slab.words(at).is_some_and(|words| words.used.load(Relaxed) & !slab.valid(class, at) != 0);
         if (0..slab.word_count(class)).any(beyond) {
             return Err(corrupted("a slab uses blocks that it does not have"));
+        }
+        if !slab.is_derived(class) {
+            return Err(corrupted("a slab numbers its blocks wrongly"));
         }
     }
     Ok(())

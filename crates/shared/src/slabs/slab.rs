@@ -169,12 +169,12 @@ impl<'s> Slab<'s> {
         unsafe { self.word(RECIPROCAL) }
     }
 
-    /// The number of the block that begins so far from the slab's start, whose blocks have `size` bytes. It may be
-    /// beyond the last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
+    /// The number of the block that begins so far from the slab's start, whose blocks have `size` bytes; `None` behind the
+    /// last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
     #[inline(always)]
     pub(crate) fn index(self, distance: usize, size: usize) -> Option<usize> {
         let index = (distance as u64).wrapping_mul(self.reciprocal().load(Relaxed)) >> 32;
-        ((index as usize).wrapping_mul(size) == distance).then_some(index as usize)
+        ((index as usize).wrapping_mul(size) == distance && distance + size <= SLAB).then_some(index as usize)
     }
 
     #[inline(always)]
@@ -211,6 +211,11 @@ impl<'s> Slab<'s> {
     /// Stores what follows from the slab's class.
     pub(crate) fn derive(self, class: usize) {
         self.reciprocal().store(self.shape.reciprocal(class), Relaxed);
+    }
+
+    /// Whether what is stored follows from the slab's class.
+    pub(crate) fn is_derived(self, class: usize) -> bool {
+        self.reciprocal().load(Relaxed) == self.shape.reciprocal(class)
     }
 
     /// No slab is here any more. Commits by its only store.
