@@ -13,7 +13,9 @@ mod machine;
 mod machine;
 
 pub use machine::prefetch;
-pub(crate) use machine::{counter, registers, single_threaded_flag, thread_pointer, weak_address};
+pub(crate) use machine::{
+    counter, registers, single_threaded_flag, thread_pointer, wait_for_instructions, weak_address,
+};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 pub use machine::{load_thread_word, load_thread_word_again, store_thread_word};
 

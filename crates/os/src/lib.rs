@@ -110,7 +110,7 @@ pub use table_below::TableBelow;
 pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word};
 pub use thread_slot::ThreadEnd;
 pub use threads::{SingleThreaded, is_single_threaded};
-pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks};
+pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks, ticks_after_work};
 pub use usage::{
     Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_of,
 };

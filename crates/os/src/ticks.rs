@@ -1,6 +1,6 @@
 //! Time: the processor's counter, and the system's clock.
 
-use crate::arch::counter;
+use crate::arch::{counter, wait_for_instructions};
 use crate::clock::nanoseconds_of;
 
 /// Returns a counter of time that runs at a constant rate, which is measured against [`now_nanoseconds`]. Costs one
@@ -9,6 +9,14 @@ use crate::clock::nanoseconds_of;
 #[must_use]
 pub fn ticks() -> u64 {
     counter().unwrap_or_else(now_nanoseconds)
+}
+
+/// Returns [`ticks`] when all instructions before have been executed, so that none of them is under way afterwards.
+#[inline(always)]
+#[must_use]
+pub fn ticks_after_work() -> u64 {
+    wait_for_instructions();
+    ticks()
 }
 
 /// Returns the time of the system's monotonic clock in nanoseconds.
@@ -32,6 +40,6 @@ mod tests {
     fn ticks_and_nanoseconds_run_forwards() {
         let before = (ticks(), now_nanoseconds());
         std::thread::sleep(std::time::Duration::from_millis(2));
-        assert!(ticks() > before.0 && now_nanoseconds() >= before.1 + 2_000_000);
+        assert!(ticks_after_work() > before.0 && now_nanoseconds() >= before.1 + 2_000_000);
     }
 }

@@ -19,7 +19,6 @@ use crate::timing;
 use crate::usage;
 
 /// The state of the recording.
-#[expect(clippy::large_enum_variant, reason = "there is one of them, in static memory, and no heap to put the path in")]
 enum State {
     /// Not started.
     New(Origin),
@@ -295,9 +294,14 @@ fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed
         Some(buffer) => {
             // SAFETY: buffers stay mapped as long as the recording lives.
             let own = unsafe { buffer.as_ref() };
+            let detail = detail.unwrap_or_else(|| Detail::of(record, own));
             // SAFETY: this thread has become the buffer's owner, and its second word does not have the address yet, so
             // that no other call writes to it.
-            let _has_room = unsafe { detail.unwrap_or_else(|| Detail::of(record, own)).append(own, record) };
+            if !unsafe { detail.append(own, record) } {
+                // The buffer is the rest of one that another thread has left, too short for a stack. The next is empty.
+                let next = recording.renew(own);
+                return write(recording, next, record, Some(detail));
+            }
             set_second_thread_word(buffer.as_ptr().expose_provenance());
             end_writing(at_rest());
         }
@@ -315,9 +319,17 @@ fn begin() {
     python::find();
     let mut state = STATE.lock();
     if let State::New(origin) = *state {
-        *state = errno_kept(|| uncancelled(|| open(origin)));
-        OFF.store(matches!(*state, State::Off), Ordering::Relaxed);
+        open_into(&mut state, origin);
     }
+}
+
+/// Replaces the state by an opened recording.
+// Not inlined: it takes more of the stack than `begin`, which each thread calls, also one whose stack is short.
+#[cold]
+#[inline(never)]
+fn open_into(state: &mut State, origin: Origin) {
+    *state = errno_kept(|| uncancelled(|| open(origin)));
+    OFF.store(matches!(*state, State::Off), Ordering::Relaxed);
 }
 
 fn open(origin: Origin) -> State {

@@ -3,11 +3,14 @@
 //! The counter is read as any instruction is executed. A processor overlaps a short call with the work around it; if
 //! the reading waited for what is under way, the call would count for its whole latency, which is several times as much
 //! as the program loses by it.
+//!
+//! What the recorder adds to a call is timed when the work before it has been done. Otherwise its instructions queue
+//! behind the program's, and what they wait for would count as the recorder's.
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use heapwright_os::{now_nanoseconds, ticks};
+use heapwright_os::{now_nanoseconds, ticks, ticks_after_work};
 use heapwright_stream::{Header, Timed};
 
 use crate::state::take_mark;
@@ -52,7 +55,7 @@ pub(crate) fn noting<R>(which: Timed, note: impl FnOnce() -> R) -> R {
     if which != Timed::Sampled {
         return note();
     }
-    let before = ticks();
+    let before = ticks_after_work();
     let result = note();
     count(Timed::RecorderSampled, ticks().saturating_sub(before));
     result

@@ -20,7 +20,7 @@
 //!
 //! When stacks are recorded, a stream has a table of [`Paths`] as well.
 //!
-//! From the bottom up: [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], [`Recording`] (the process's side).
+//! From the bottom up: [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`] (the process's side).
 #![no_std]
 
 #[cfg(test)]
@@ -33,6 +33,7 @@ mod record;
 mod recording;
 mod run;
 mod sampler;
+mod stream_path;
 
 pub use buffer::{Appended, BUFFER, Buffer, PythonName, SLOTS, STACK, Stack, State};
 pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};

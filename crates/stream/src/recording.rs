@@ -1,22 +1,19 @@
 //! The process's side of its stream: which thread writes to which buffer.
 
 use core::ffi::CStr;
-use core::fmt::Write;
 use core::mem::size_of;
 use core::ptr::NonNull;
 
 use heapwright_os::{
-    FileError, Identity, Line, Mapping, SegmentFile, Window, parent_process_id, round_to_pages,
-    sleep_for_a_millisecond, uncancelled,
+    FileError, Identity, Mapping, SegmentFile, Window, parent_process_id, round_to_pages, sleep_for_a_millisecond,
+    uncancelled,
 };
 
 use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, Owner, State};
 use crate::header::{BUFFERS, Header};
 use crate::paths::Paths;
 use crate::record::Packed;
-
-/// The longest path that a process can open.
-const PATH_LENGTH: usize = 4096;
+use crate::stream_path::{PATH_LENGTH, StreamPath};
 
 /// The maximum number of buffers by which the file grows at once; it doubles until then.
 const STEP: u32 = 64;
@@ -67,7 +64,7 @@ pub struct Recording {
     owned: u32,
     /// The buffer of the threads without one.
     shared: Option<NonNull<Buffer>>,
-    path: Line<PATH_LENGTH>,
+    path: StreamPath,
     patience: u32,
     ended: bool,
 }
@@ -102,9 +99,9 @@ impl Recording {
         let mut attempt = 0;
         uncancelled(|| {
             loop {
-                let path = path_of(directory, process.pid, attempt)?;
+                let path = StreamPath::new(directory, process.pid, attempt)?;
                 let room = buffers_at + limit as usize * BUFFER;
-                match Window::create(directory, c_string(&path), buffers_at, room, fill) {
+                match Window::create(directory, path.as_c_string(), buffers_at, room, fill) {
                     Ok(file) => return Ok(Recording::over(file, buffers_at, limit, path, limits.patience)),
                     Err(FileError::Exists) => attempt += 1,
                     // A process with little address space gets fewer buffers.
@@ -115,7 +112,7 @@ impl Recording {
         })
     }
 
-    fn over(file: Window, buffers_at: usize, limit: u32, path: Line<PATH_LENGTH>, patience: u32) -> Recording {
+    fn over(file: Window, buffers_at: usize, limit: u32, path: StreamPath, patience: u32) -> Recording {
         let (buffers, hand, owned, shared, ended) = (0, 0, 0, None, false);
         Recording { file, buffers_at, buffers, limit, hand, owned, shared, path, patience, ended }
     }
@@ -264,7 +261,7 @@ impl Recording {
         let first = self.buffers;
         let step = first.clamp(1, STEP).min(self.limit - first);
         let at = |number: u32| self.buffers_at + number as usize * BUFFER;
-        let lengthen = || self.file.back(c_string(&self.path), at(first), at(first + step));
+        let lengthen = || self.file.back(self.path.as_c_string(), at(first), at(first + step));
         self.header().own(lengthen).map_err(Reason::Refused)?;
         self.buffers += step;
         self.hand = (first + 1) % self.buffers;
@@ -311,7 +308,7 @@ impl Recording {
             Reason::CollectorGone => {
                 self.header().end_at(ticket, TIMED_OUT);
                 // The collector, which would remove the file, does not run any more.
-                let _ = uncancelled(|| heapwright_os::unlink(c_string(&self.path)));
+                let _ = uncancelled(|| heapwright_os::unlink(self.path.as_c_string()));
             }
         }
     }
@@ -328,18 +325,6 @@ enum Reason {
     CollectorGone,
     /// The system refused the next part of the file.
     Refused(FileError),
-}
-
-/// The path of a process's stream. Each program that the process runs, by `exec`, has one of its own.
-fn path_of(directory: &CStr, pid: u32, attempt: u32) -> Result<Line<PATH_LENGTH>, FileError> {
-    let mut path = Line::new();
-    path.push(directory.to_bytes());
-    let _ = write!(path, "/{pid}-{attempt}\0");
-    if path.bytes().ends_with(b"\0") { Ok(path) } else { Err(FileError::NotFound) }
-}
-
-fn c_string<const N: usize>(text: &Line<N>) -> &CStr {
-    CStr::from_bytes_until_nul(text.bytes()).unwrap_or_default()
 }
 
 /// Records the command line, as far as there is room.

@@ -51,6 +51,13 @@ pub(crate) fn counter() -> Option<u64> {
     Some(count)
 }
 
+/// Waits until all instructions before have been executed. Orders nothing else.
+#[inline(always)]
+pub(crate) fn wait_for_instructions() {
+    // SAFETY: accesses no memory.
+    unsafe { asm!("isb", options(nostack, preserves_flags)) };
+}
+
 /// The address of a function or variable with this name in any library that is loaded, null when there is none. Stable
 /// Rust has no weak references, so the address is read from the global offset table.
 macro_rules! weak_address {

@@ -19,6 +19,8 @@ pub(crate) fn counter() -> Option<u64> {
     None
 }
 
+pub(crate) fn wait_for_instructions() {}
+
 pub(crate) fn single_threaded_flag() -> Option<NonNull<u8>> {
     None
 }

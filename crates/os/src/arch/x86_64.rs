@@ -46,6 +46,13 @@ pub(crate) fn counter() -> Option<u64> {
     Some(unsafe { core::arch::x86_64::_rdtsc() })
 }
 
+/// Waits until all instructions before have been executed. Orders nothing else.
+#[inline(always)]
+pub(crate) fn wait_for_instructions() {
+    // SAFETY: accesses no memory; every processor of this architecture has the instruction.
+    unsafe { core::arch::x86_64::_mm_lfence() };
+}
+
 /// The address of a function or variable with this name in any library that is loaded, null when there is none. Stable
 /// Rust has no weak references, so the address is read from the global offset table.
 macro_rules! weak_address {

@@ -1,0 +1,66 @@
+//! `heapwright record` of programs with many threads, and with threads that have little.
+
+mod common;
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+
+use common::{compiled, heapwright};
+use heapwright_trace::{Event, Reader};
+
+/// The requests of a thread of `threads.c`.
+const REQUESTS: usize = 10;
+
+/// Records `threads HOW NUMBER`, and checks that all requests of its threads are in the trace, and all frees.
+/// Returns the number of traces.
+fn check_threads(options: &[&str], how: &str, number: usize) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-w", "-pthread", "-fno-builtin"];
+    let program = compiled(folder.path(), "threads", include_str!("programs/threads.c"), &flags);
+    let trace = folder.path().join("t.hwt");
+    let mut command = heapwright();
+    command.args(["record", "--min-events", "0"]).args(options).arg("-o").arg(&trace).arg("--");
+    let output = command.arg(program).args([how, &number.to_string()]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
+    assert!(!said.contains("not recorded"), "{options:?}: {said}");
+    let mut reader = Reader::new(File::open(trace).unwrap()).unwrap();
+    let (mut requests, mut live) = (0, HashSet::new());
+    while let Some(event) = reader.next_event().unwrap() {
+        match event {
+            Event::Allocate { block, size: 1001, .. } => {
+                requests += 1;
+                live.insert(block);
+            }
+            Event::Free { block } => {
+                live.remove(&block);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((requests, live.len()), (number * REQUESTS, 0), "{options:?}: {said}");
+    let traces = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    traces.filter(|path| path.extension().is_some_and(|extension| extension == "hwt")).count()
+}
+
+#[test]
+fn a_thread_that_gets_the_rest_of_a_buffer_loses_no_call() {
+    for options in [&[][..], &["--sites=1"], &["--sites=1", "--times"]] {
+        check_threads(options, "brief", 2000);
+    }
+}
+
+#[test]
+fn threads_with_the_shortest_stack_are_recorded() {
+    for options in [&[][..], &["--sites=1"]] {
+        check_threads(options, "short", 3);
+    }
+}
+
+/// The child begins a stream of its own, on the stack of the thread that forked it.
+#[test]
+fn children_of_threads_with_the_shortest_stack_are_recorded() {
+    for options in [&[][..], &["--sites=1"]] {
+        assert_eq!(check_threads(options, "fork", 3), 4);
+    }
+}
