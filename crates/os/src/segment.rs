@@ -225,12 +225,18 @@ impl SegmentFile {
 
 impl Drop for SegmentFile {
     fn drop(&mut self) {
-        errno_kept(|| {
-            if self.system_status().is_ok() {
-                // SAFETY: the descriptor is owned by this value, which ends here.
-                unsafe { close(self.descriptor) };
-            }
-        });
+        errno_kept(|| self.close_unless_replaced());
+    }
+}
+
+impl SegmentFile {
+    // Not inlined: what small programs run lies together, and they close no segments.
+    #[inline(never)]
+    fn close_unless_replaced(&mut self) {
+        if self.system_status().is_ok() {
+            // SAFETY: the descriptor is owned by this value, which ends here.
+            unsafe { close(self.descriptor) };
+        }
     }
 }
 

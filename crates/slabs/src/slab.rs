@@ -191,8 +191,8 @@ impl Slab {
         if page + ahead < 2 * AHEAD || size_of_class(self.class()) >= PAGE || page_size() != PAGE || is_scarce() {
             return;
         }
-        let can_be = |page: &usize| self.fresh & !self.resident & 1 << page != 0;
-        let run = (page..PAGES.min(page + ahead)).take_while(can_be).count();
+        let can_be = self.fresh & !self.resident;
+        let run = (!(can_be >> page)).trailing_zeros().min(ahead as u32) as usize;
         if run > 1 {
             // SAFETY: the pages lie in the slab.
             unsafe { populate(NonNull::new_unchecked(start.add(page * PAGE)), run * PAGE) };
