@@ -146,8 +146,8 @@ impl SegmentFile {
         Announcements { descriptor: self.descriptor, identity: self.identity }
     }
 
-    /// Opens the file once more, for reading: with a position of its own. `None` where there is no `/proc`, and `path` does
-    /// not lead to the file.
+    /// Opens the file once more, for reading: with a position of its own. `None` where there is no `/proc`, and `path`
+    /// does not lead to the file.
     #[must_use]
     pub fn open_beside(&self, path: &CStr) -> Option<SegmentFile> {
         self.announcements().open_description(path)

@@ -391,8 +391,8 @@ pub fn fork_count() -> u64 {
     }
 }
 
-/// Returns the word in which [`fork_count`] counts, the same one throughout. It is 0 in a child that has not called that
-/// function: a caller that keeps the word compares it with its last count by one load.
+/// Returns the word in which [`fork_count`] counts, the same one throughout. It is 0 in a child that has not called
+/// that function: a caller that keeps the word compares it with its last count by one load.
 #[must_use]
 pub fn fork_counter() -> &'static AtomicU64 {
     // SAFETY: not null, it points to a word that is never unmapped.

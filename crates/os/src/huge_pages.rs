@@ -90,8 +90,8 @@ pub fn huge_page_size() -> usize {
 /// `touched`; returns the processor time of that in nanoseconds. The memory has no other huge pages afterwards: what is
 /// purged of it is not backed again by one of the system's accord.
 ///
-/// `None`, and nothing happens, for addresses that are not within 256 GiB above `base`, which is the same for every call,
-/// and where there is no memory to remember a huge page in.
+/// `None`, and nothing happens, for addresses that are not within 256 GiB above `base`, which is the same for every
+/// call, and where there is no memory to remember a huge page in.
 ///
 /// # Safety
 /// `touched` is a multiple of [`HUGE_PAGE`]. The byte there belongs to the caller, and is 0 or not needed;

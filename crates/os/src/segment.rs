@@ -221,15 +221,7 @@ impl SegmentFile {
     pub fn map(self, length: usize) -> Result<Segment, FileError> {
         Segment::over(self, None, length)
     }
-}
 
-impl Drop for SegmentFile {
-    fn drop(&mut self) {
-        errno_kept(|| self.close_unless_replaced());
-    }
-}
-
-impl SegmentFile {
     // Not inlined: what small programs run lies together, and they close no segments.
     #[inline(never)]
     fn close_unless_replaced(&mut self) {
@@ -237,6 +229,12 @@ impl SegmentFile {
             // SAFETY: the descriptor is owned by this value, which ends here.
             unsafe { close(self.descriptor) };
         }
+    }
+}
+
+impl Drop for SegmentFile {
+    fn drop(&mut self) {
+        errno_kept(|| self.close_unless_replaced());
     }
 }
 

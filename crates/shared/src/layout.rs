@@ -1,7 +1,7 @@
 //! Where the sections of a segment lie: a function of what was decided when it was made, and of nothing else.
 //!
 //! ```text
-//! header | process table | root table | slab_counts | owners (a byte per granule) | slabs | engine metadata | data
+//! header | process table | root table | counts of slabs | owners (a byte per granule) | slabs | engine metadata | data
 //! ```
 //!
 //! Counts of slabs (a line per process) and slabs (the metadata of each) are only there in a heap with slabs.

@@ -167,7 +167,8 @@ impl Observer {
         Ok((copy, changed))
     }
 
-    /// What nearly every operation changes: header and process table, slab_counts, and the head of the engine's metadata.
+    /// What nearly every operation changes: header and process table, counts of slabs, and the head of the engine's
+    /// metadata.
     fn moving_parts(&self) -> Result<Vec<u8>, Error> {
         let Layout { roots, slab_counts, owners, metadata, .. } = self.layout;
         let mut parts = Vec::new();

@@ -47,8 +47,8 @@ impl SharedHeap {
         self.allocate_unknown(bytes, align)
     }
 
-    /// Allocates a block of a slab that is still to be found, or else of the engine. What slabs do not need is taken from
-    /// them when the heap is full.
+    /// Allocates a block of a slab that is still to be found, or else of the engine. What slabs do not need is taken
+    /// from them when the heap is full.
     #[inline(never)]
     fn allocate_unknown(&self, bytes: usize, align: usize) -> Result<Offset, Error> {
         if let Some(offset) = self.allocate_small(bytes, align)? {

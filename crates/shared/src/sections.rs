@@ -119,7 +119,7 @@ impl Sections {
         if unit >= self.layout.plan.max_size / SLAB {
             return None;
         }
-        // SAFETY: as above: so many slabs have metadata there.
+        // SAFETY: as above: the metadata of this slab lies there.
         Some(unsafe { Slab::at(self.slabs().byte_add(unit * shape.stride()), shape) })
     }
 

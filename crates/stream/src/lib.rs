@@ -20,7 +20,8 @@
 //!
 //! When stacks are recorded, a stream has a table of [`Paths`] as well.
 //!
-//! From the bottom up: [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`] (the process's side).
+//! From the bottom up: [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`] (the
+//! process's side).
 #![no_std]
 
 #[cfg(test)]

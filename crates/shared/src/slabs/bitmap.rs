@@ -28,8 +28,8 @@ impl Words<'_> {
         self.used.load(Acquire) & !freed
     }
 
-    /// Takes a block that was found free. The owner only. The store is the commit: what is stored in the block, or of it,
-    /// comes after it.
+    /// Takes a block that was found free. The owner only. The store is the commit: what is stored in the block, or of
+    /// it, comes after it.
     #[inline(always)]
     pub(crate) fn take(self, bit: u64) {
         self.used.store(self.used.load(Relaxed) | bit, Release);

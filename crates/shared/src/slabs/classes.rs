@@ -40,8 +40,8 @@ const CLASSES: [u8; LONGEST >> 4] = {
     classes
 };
 
-/// The class of the shortest blocks that have a granule of this number, counted from 0; `None` beyond the longest blocks
-/// of any heap.
+/// The class of the shortest blocks that have a granule of this number, counted from 0; `None` beyond the longest
+/// blocks of any heap.
 #[inline(always)]
 pub(crate) fn class_of_last(granule: usize) -> Option<usize> {
     CLASSES.get(granule).map(|&class| usize::from(class))

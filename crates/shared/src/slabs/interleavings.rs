@@ -79,7 +79,7 @@ impl Segment {
     }
 
     fn slab(&self) -> Slab<'_> {
-        // SAFETY: so many words there are, and they live as long as the shape.
+        // SAFETY: the array has all words of a slab of this shape, and lives as long as the shape.
         unsafe { Slab::at(NonNull::from(&self.slab[0]), &self.shape) }
     }
 

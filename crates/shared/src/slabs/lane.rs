@@ -122,20 +122,26 @@ impl Drop for Entered<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::SharedHeap;
     use crate::place::Place;
     use crate::settings::{Settings, SmallBlocks};
 
+    /// A heap with slabs, of which only this handle is left.
+    pub(in crate::slabs) fn heap_with_slabs(name: &str) -> SharedHeap {
+        let place = Place::new(format!("heapwright-test-{name}-{}", std::process::id())).unwrap();
+        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
+        let heap = SharedHeap::create(&place, &settings).unwrap();
+        SharedHeap::unlink(&place).unwrap();
+        heap
+    }
+
     /// When a process forked, another thread of it may have been in the middle of a change to the lists. Its child is
     /// not attached.
     #[test]
     fn an_unused_handle_of_a_child_is_dropped_whatever_its_parents_lists_are() {
-        let place = Place::new(format!("heapwright-test-unused-{}", std::process::id())).unwrap();
-        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
-        let heap = SharedHeap::create(&place, &settings).unwrap();
-        SharedHeap::unlink(&place).unwrap();
+        let heap = heap_with_slabs("unused");
         heap.allocate(100).unwrap();
         heap.set_detached();
         // SAFETY: no other thread uses the lists, which are not used any more.

@@ -4,8 +4,9 @@
 //! blocks of it; every process frees them. Slabs begin, end and change hands under the segment's lock; all else is done
 //! without it. What a bitmap says is the truth: see `docs/shared-heap.md`.
 //!
-//! From the bottom up: `classes`, `bitmap`, `slab` (what lies in the segment), `parts` (the blocks in slabs, for those who
-//! look), `owned` (what a process keeps of its slabs), `lane`, `tenures` (how they begin, end and change hands), `operate`.
+//! From the bottom up: `classes`, `bitmap`, `slab` (what lies in the segment), `parts` (the blocks in slabs, for those
+//! who look), `owned` (what a process keeps of its slabs), `lane`, `tenures` (how they begin, end and change hands),
+//! `operate`.
 
 use crate::atomics;
 

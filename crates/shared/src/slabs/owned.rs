@@ -13,7 +13,7 @@ use crate::sections::Sections;
 /// How many slabs a search for blocks that others have freed looks at.
 const LOOKED_AT: usize = 8;
 
-/// A process keeps one empty slab of a class, and one more for so many that it has.
+/// A process keeps one empty slab of a class, and another for each 8 slabs that it has.
 const KEPT_SHARE: usize = 8;
 
 /// What the owner of slabs knows of them.
@@ -291,7 +291,7 @@ impl OwnedClass {
         }
     }
 
-    /// Counts a slab that has come to be this process's, with so many live blocks.
+    /// Counts a slab that has come to be this process's, with `live` live blocks.
     pub(crate) fn add(&mut self, slab: Slab<'_>, unit: usize, live: u64) {
         slab.set_live_hint(live);
         slab.set_waits(Waits::No);
@@ -399,21 +399,16 @@ fn being_freed(sections: &Sections, unit: usize, at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SharedHeap;
     use crate::error::Error;
     use crate::offset::Offset;
-    use crate::place::Place;
     use crate::publication::Published;
-    use crate::settings::{Settings, SmallBlocks};
+    use crate::slabs::lane::tests::heap_with_slabs;
     use crate::slabs::{reconcile, redo};
 
     /// How many blocks are live is counted when a slab is no longer the current one.
     #[test]
     fn slabs_that_become_empty_are_given_back() {
-        let place = Place::new(format!("heapwright-test-empty-{}", std::process::id())).unwrap();
-        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
-        let heap = SharedHeap::create(&place, &settings).unwrap();
-        SharedHeap::unlink(&place).unwrap();
+        let heap = heap_with_slabs("empty");
         let blocks: Vec<Offset> = (0..160).map(|_| heap.allocate(2048).unwrap()).collect();
         assert_eq!(heap.counters().unwrap().live, 10 * SLAB as u64);
         blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
@@ -422,10 +417,7 @@ mod tests {
 
     #[test]
     fn what_follows_from_a_slabs_class_is_derived_anew_by_recovery() {
-        let place = Place::new(format!("heapwright-test-derived-{}", std::process::id())).unwrap();
-        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
-        let heap = SharedHeap::create(&place, &settings).unwrap();
-        SharedHeap::unlink(&place).unwrap();
+        let heap = heap_with_slabs("derived");
         let blocks: Vec<Offset> = (0..4).map(|_| heap.allocate(600).unwrap()).collect();
         let unit = (blocks[3].get() as usize - heap.mapping.layout.data) / SLAB;
         let data = heap.mapping.layout.data as u64;
@@ -441,10 +433,7 @@ mod tests {
 
     #[test]
     fn a_check_finds_wrong_reciprocals() {
-        let place = Place::new(format!("heapwright-test-reciprocal-{}", std::process::id())).unwrap();
-        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
-        let heap = SharedHeap::create(&place, &settings).unwrap();
-        SharedHeap::unlink(&place).unwrap();
+        let heap = heap_with_slabs("reciprocal");
         let block = heap.allocate(600).unwrap();
         let unit = (block.get() as usize - heap.mapping.layout.data) / SLAB;
         heap.check().unwrap();
@@ -456,10 +445,7 @@ mod tests {
     /// Only damage sets bits behind a slab's last block. A free there that finds one must not lead out of the slab.
     #[test]
     fn what_lies_behind_a_slabs_last_block_is_never_taken() {
-        let place = Place::new(format!("heapwright-test-behind-{}", std::process::id())).unwrap();
-        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
-        let heap = SharedHeap::create(&place, &settings).unwrap();
-        SharedHeap::unlink(&place).unwrap();
+        let heap = heap_with_slabs("behind");
         let block = heap.allocate(640).unwrap();
         let unit = (block.get() as usize - heap.mapping.layout.data) / SLAB;
         let words = heap.mapping.slab(unit).unwrap().words(0).unwrap();
@@ -472,10 +458,7 @@ mod tests {
     /// Another process died after it had freed a block from a word, before its record was cleared.
     #[test]
     fn a_block_whose_free_is_on_record_is_left_alone() {
-        let place = Place::new(format!("heapwright-test-spared-{}", std::process::id())).unwrap();
-        let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
-        let heap = SharedHeap::create(&place, &settings).unwrap();
-        SharedHeap::unlink(&place).unwrap();
+        let heap = heap_with_slabs("spared");
         let blocks: Vec<Offset> = (0..16).map(|_| heap.allocate(2048).unwrap()).collect();
         let (freed, publication) = (blocks[5], &heap.mapping.header().publication);
         publication.write(Published { freed: freed.get(), ..Published::of(blocks[0].get(), None) });

@@ -166,8 +166,8 @@ pub(crate) fn redo(sections: &Sections, size: usize, published: &Published) -> R
     Ok(())
 }
 
-/// Verifies that what is marked as a slab is one, that its bitmaps say nothing of blocks that it does not have, and that
-/// their numbers are found.
+/// Verifies that what is marked as a slab is one, that its bitmaps say nothing of blocks that it does not have, and
+/// that their numbers are found.
 pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
     for unit in 0..engine.heap_size() / SLAB {
         let Some(slab) = sections.slab(unit) else { break };

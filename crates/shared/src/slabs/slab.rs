@@ -123,7 +123,8 @@ impl Shape {
         SLAB / self.size(class)
     }
 
-    /// By which a distance in a slab of `class` is multiplied, and shifted by 32, instead of divided by the blocks' size.
+    /// By which a distance in a slab of `class` is multiplied, and shifted by 32, instead of divided by the blocks'
+    /// size.
     fn reciprocal(&self, class: usize) -> u64 {
         (1_u64 << 32).div_ceil(self.size(class) as u64)
     }
@@ -152,7 +153,8 @@ impl<'s> Slab<'s> {
     /// It is one of the slab's.
     #[inline(always)]
     unsafe fn word(self, at: usize) -> &'s AtomicU64 {
-        // SAFETY: the word is one of the slab's, by the contract of this function, and `at` requires that they lie there.
+        // SAFETY: the word is one of the slab's, by the contract of this function, and `at` requires that they lie
+        // there.
         unsafe { self.start.add(at).as_ref() }
     }
 
@@ -169,8 +171,8 @@ impl<'s> Slab<'s> {
         unsafe { self.word(RECIPROCAL) }
     }
 
-    /// The number of the block that begins so far from the slab's start, whose blocks have `size` bytes; `None` behind the
-    /// last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
+    /// The number of the block that begins at this distance from the slab's start, whose blocks have `size` bytes;
+    /// `None` behind the last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
     #[inline(always)]
     pub(crate) fn index(self, distance: usize, size: usize) -> Option<usize> {
         let index = (distance as u64).wrapping_mul(self.reciprocal().load(Relaxed)) >> 32;
@@ -200,7 +202,7 @@ impl<'s> Slab<'s> {
 
     /// Makes an empty slab. The last store is the commit.
     pub(crate) fn begin(self, tenure: Tenure) {
-        // SAFETY: the metadata has so many words.
+        // SAFETY: these words lie in the metadata.
         (1..self.shape.stride / 8).for_each(|at| unsafe { self.word(at) }.store(0, Relaxed));
         self.derive(usize::from(tenure.class));
         compiler_fence(SeqCst);
@@ -385,7 +387,7 @@ mod tests {
             for class in 0..shape.classes() {
                 let size = shape.size(class);
                 let words: Vec<AtomicU64> = (0..shape.stride() / 8).map(|_| AtomicU64::default()).collect();
-                // SAFETY: so many words there are, and they live as long as this function runs.
+                // SAFETY: a slab of this shape has that many words, and they live as long as this function runs.
                 let slab = unsafe { Slab::at(NonNull::from(&words[0]), &shape) };
                 slab.begin(Tenure { slot: 7, class: class as u8, adopted: false, turn: 0 });
                 assert_eq!(slab.class_if_of(Tenure::of_owner(7)), Some(class));

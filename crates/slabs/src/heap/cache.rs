@@ -216,8 +216,8 @@ impl ThreadCache {
         }
     }
 
-    /// Collects up to `most` remote frees, into the lists as far as they have room, otherwise into the slabs. What is in
-    /// the inbox is taken at most twice.
+    /// Collects up to `most` remote frees, into the lists as far as they have room, otherwise into the slabs. What is
+    /// in the inbox is taken at most twice.
     #[cold]
     pub(super) fn collect(&mut self, inbox: &Inbox, slabs: &mut Slabs, most: usize) {
         let (mut left, mut weight) = (most, 0);
