@@ -60,22 +60,21 @@ struct Row {
     values: Values,
 }
 
-/// Returns what the page shows of a trace with call sites and this number of events.
+/// Returns what the page shows of a trace with call sites and of this length.
 ///
 /// # Errors
 /// When the trace cannot be read.
-pub fn read(trace: &Path, events: u64) -> Result<Holders> {
+pub fn read(trace: &Path, times: Times) -> Result<Holders> {
     // One reading for sites and threads: the sums of a site are those of its threads.
     let analysis = Analysis::read(trace, Query { split: Split::Thread, ..Query::default() })?;
-    let at_event = analysis.ledger.moment.0;
     let stacks = Nodes::of(&analysis);
-    let mut moments = Moments::read(trace, Times { events, peak: at_event }, &stacks)?;
+    let mut moments = Moments::read(trace, times, &stacks)?;
     let (tree, numbers) = Tree::of(&analysis, &stacks, &moments);
     moments.renumber(&numbers);
     Ok(Holders {
         measures: Measure::ALL.map(Measure::name).to_vec(),
         every: analysis.every,
-        at_event,
+        at_event: times.peak,
         totals: values(&analysis.ledger.total),
         tree,
         moments,
@@ -209,6 +208,32 @@ mod tests {
     use heapwright_trace::{About, Kind, Writer};
 
     use super::*;
+    use crate::gather;
+
+    fn holders_of(path: &Path) -> Holders {
+        read(path, Times::of(&gather::read(path).unwrap().trace)).unwrap()
+    }
+
+    #[test]
+    fn the_peak_is_read_at_its_moment_where_threads_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.hwt");
+        let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), &About::default()).unwrap();
+        let site = writer.define_site(&["f", "main"]).unwrap();
+        for event in 0..1000 {
+            writer.in_thread(event % 2).unwrap();
+            writer.from_site(site).unwrap();
+            let block = writer.allocate(Kind::Malloc, 100, 16).unwrap();
+            if event > 500 {
+                writer.free(block).unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let Holders { moments, totals, .. } = holders_of(&path);
+        let json = serde_json::to_value(&moments).unwrap();
+        let peak = &json["rows"][json["peak"].as_u64().unwrap() as usize];
+        assert_eq!((peak["held"].as_u64(), totals[0]), (Some(50_200), 50_200));
+    }
 
     #[test]
     fn the_tree_has_all_large_stacks_and_the_sums_of_their_nodes() {
@@ -223,7 +248,7 @@ mod tests {
             }
         }
         writer.finish().unwrap();
-        let Holders { tree, functions, threads, totals, .. } = read(&path, 6001).unwrap();
+        let Holders { tree, functions, threads, totals, .. } = holders_of(&path);
         assert_eq!((totals[0], tree.values[0][0]), (4_500_000, 4_500_000));
         assert_eq!(tree.frames, ["main", "f", "g"], "what is tiny in every measure is left out");
         assert_eq!(tree.parents, [0, 0, 1, 2]);
@@ -253,7 +278,7 @@ mod tests {
             }
         }
         writer.finish().unwrap();
-        let Holders { tree, moments, at_event, .. } = read(&path, 40_002).unwrap();
+        let Holders { tree, moments, at_event, .. } = holders_of(&path);
         assert_eq!(tree.frames, ["main", "brief", "busy"]);
         let json = serde_json::to_value(&moments).unwrap();
         let rows = json["rows"].as_array().unwrap();
@@ -276,7 +301,7 @@ mod tests {
             writer.allocate(Kind::Malloc, if number == 7 { 1 << 30 } else { 100 }, 16).unwrap();
         }
         writer.finish().unwrap();
-        let tree = read(&path, 20_000).unwrap().tree;
+        let tree = holders_of(&path).tree;
         assert!(tree.parents.len() <= 2 * MOST_NODES && tree.frames.iter().any(|frame| frame == "f7"));
     }
 }

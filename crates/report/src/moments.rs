@@ -7,6 +7,7 @@ use anyhow::Result;
 use heapwright_sites::Live;
 use serde::Serialize;
 
+use super::data::Trace;
 use super::holders::Nodes;
 
 /// Moments at equal distances; the peak is another.
@@ -40,7 +41,7 @@ struct Row {
     bytes: Vec<u64>,
 }
 
-/// The length of a trace and its peak, in events.
+/// The length of a trace and its peak, in events as a reader counts them: changes of threads are some.
 #[derive(Clone, Copy)]
 pub struct Times {
     pub events: u64,
@@ -48,6 +49,10 @@ pub struct Times {
 }
 
 impl Times {
+    pub fn of(trace: &Trace) -> Times {
+        Times { events: trace.events, peak: trace.peak_requested_at }
+    }
+
     /// Returns the moments, and which of them is the peak.
     fn moments(self) -> (Vec<u64>, usize) {
         let step = self.events.div_ceil(EVEN).max(1);
