@@ -1,5 +1,8 @@
 //! How long calls of glibc's functions take: a sample of all calls, and every call for a long block.
 //!
+//! The counter is read twice before what is timed: the time between these readings is what a reading costs there and
+//! then, which depends on what the other half of a processor's core does.
+//!
 //! The counter is read as any instruction is executed. A processor overlaps a short call with the work around it; if
 //! the reading waited for what is under way, the call would count for its whole latency, which is several times as much
 //! as the program loses by it.
@@ -8,7 +11,7 @@
 //! behind the program's, and what they wait for would count as the recorder's.
 
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use heapwright_os::{now_nanoseconds, ticks, ticks_after_work};
 use heapwright_stream::{Header, Timed};
@@ -22,31 +25,19 @@ const MOST: [u64; 4] = [10_000, 10_000_000, 10_000, 100_000];
 /// Durations that are below both, in ticks of any processor's counter.
 const SHORT: u64 = 1000;
 
-/// Number of readings of the counter from which their cost is taken.
-const READINGS: usize = 16;
-
 /// The header in which calls are counted; null while there is no stream.
 static HEADER: AtomicPtr<Header> = AtomicPtr::new(null_mut());
-
-/// The ticks between two readings of the counter with nothing between them.
-static COST: AtomicU64 = AtomicU64::new(0);
 
 /// Calls one of glibc's functions and counts its duration.
 #[inline(always)]
 pub(crate) fn timed<R>(which: Timed, call: impl FnOnce() -> R) -> R {
     take_mark();
-    let before = ticks();
-    let result = call();
-    count(which, ticks().saturating_sub(before));
-    result
+    counting(which, ticks(), call)
 }
 
 /// Counts pages, and how long that takes.
 pub(crate) fn counting_pages<R>(work: impl FnOnce() -> R) -> R {
-    let before = ticks();
-    let result = work();
-    count(Timed::Pages, ticks().saturating_sub(before));
-    result
+    counting(Timed::Pages, ticks(), work)
 }
 
 /// Notes a call and counts how long that takes, if the call is one of the sample.
@@ -55,9 +46,15 @@ pub(crate) fn noting<R>(which: Timed, note: impl FnOnce() -> R) -> R {
     if which != Timed::Sampled {
         return note();
     }
-    let before = ticks_after_work();
-    let result = note();
-    count(Timed::RecorderSampled, ticks().saturating_sub(before));
+    counting(Timed::RecorderSampled, ticks_after_work(), note)
+}
+
+/// Counts how long the work takes; `reading` is the counter's, which was just read.
+#[inline(always)]
+fn counting<R>(which: Timed, reading: u64, work: impl FnOnce() -> R) -> R {
+    let before = ticks();
+    let result = work();
+    count(which, ticks().saturating_sub(before).saturating_sub(before.saturating_sub(reading)));
     result
 }
 
@@ -65,8 +62,7 @@ fn count(which: Timed, taken: u64) {
     let Some(header) = NonNull::new(HEADER.load(Ordering::Acquire)) else { return };
     // SAFETY: a header stays mapped until a child of this process creates a stream of its own, which detaches it first.
     let header = unsafe { header.as_ref() };
-    let net = taken.saturating_sub(COST.load(Ordering::Relaxed));
-    header.add_timed(which, if net <= SHORT { net } else { net.min(most(which, header)) });
+    header.add_timed(which, if taken <= SHORT { taken } else { taken.min(most(which, header)) });
 }
 
 /// Returns the most that a call counts, in ticks, by the counter's rate since the stream began.
@@ -78,11 +74,6 @@ fn most(which: Timed, header: &Header) -> u64 {
 
 /// Counts calls in this header from now on.
 pub(crate) fn attach(header: &Header) {
-    let reading = || {
-        let before = ticks();
-        ticks().saturating_sub(before)
-    };
-    COST.store((0..READINGS).map(|_| reading()).min().unwrap_or(0), Ordering::Relaxed);
     HEADER.store(core::ptr::from_ref(header).cast_mut(), Ordering::Release);
 }
 
