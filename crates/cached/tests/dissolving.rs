@@ -31,6 +31,8 @@ fn main() {
     other_threads_free_blocks_of_dissolved_slabs();
     aligned_blocks_are_aligned_in_holes();
     cached::trim();
+    holes_reach_across_pages_that_are_not_in_memory();
+    cached::trim();
     holes_are_the_last_resort();
 }
 
@@ -111,6 +113,19 @@ fn only_pages_of_blocks_are_resident(live: &[Filled]) {
         slabs.len(),
         with_blocks.len()
     );
+}
+
+/// A third of the pages has no block and is given back; the holes that serve are as long as if they were still there.
+fn holes_reach_across_pages_that_are_not_in_memory() {
+    let mut random = seeded(17);
+    let mut kept = allocate_phase(&(64..=256), &mut random);
+    kept.drain(kept.len() / PART..).for_each(Filled::free);
+    cached::trim();
+    let before = slab_bytes();
+    let blocks = allocate_phase(&(2000..=4000), &mut random);
+    let more = slab_bytes() - before;
+    assert!(more < BYTES / 2, "{more} bytes of slabs more");
+    kept.into_iter().chain(blocks).for_each(Filled::free);
 }
 
 fn other_threads_free_blocks_of_dissolved_slabs() {

@@ -31,20 +31,21 @@ pub fn turn_dissolving_off() {
     IS_ON.store(false, Ordering::Relaxed);
 }
 
-/// The dissolved slabs of a heap that have free grains, by the longest run of these: each list has runs of twice the
-/// length of the one before.
+/// The dissolved slabs of a heap that have free grains, by the longest run of these: two lists for each power of two.
 pub(super) struct DissolvedSlabs {
     lists: [SlabList; DissolvedSlabs::LISTS],
 }
 
 impl DissolvedSlabs {
-    pub(super) const LISTS: usize = LONGEST.ilog2() as usize + 1;
+    pub(super) const LISTS: usize = 2 * LONGEST.ilog2() as usize + 1;
 
     pub(super) const NONE: DissolvedSlabs = DissolvedSlabs { lists: [SlabList::EMPTY; DissolvedSlabs::LISTS] };
 
-    /// Returns the list for slabs whose longest run has `longest` grains; `None` for 0.
+    /// Returns the list for slabs whose longest run has `longest` grains; `None` for 0. List 1 stays empty.
     fn index_of(longest: u32) -> Option<usize> {
-        longest.checked_ilog2().map(|index| index as usize)
+        let log2 = longest.checked_ilog2()?;
+        let half = (u64::from(longest) << 1 >> log2) % 2;
+        Some((2 * log2) as usize + half as usize)
     }
 
     pub(super) fn list(&self, list: usize) -> &SlabList {
@@ -103,7 +104,7 @@ impl Slabs {
 
     fn take_dissolved(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
         /// Slabs of a list that are tried: their longest runs may be too short.
-        const TRIES: usize = 4;
+        const TRIES: usize = 16;
         let grains = (size_of_class(class) / GRAIN) as u32;
         for list in DissolvedSlabs::index_of(grains)?..DissolvedSlabs::LISTS {
             let mut next = self.dissolved.lists[list].first();
@@ -114,10 +115,9 @@ impl Slabs {
                 if slab.longest() < grains {
                     continue;
                 }
-                let chain = self.change(number, |slab, pages| slab.take(class, links, wanted, pages));
-                if let Some(first) = NonNull::new(chain.first) {
-                    self.record_taken(number, class, &chain);
-                    return Some((first, chain));
+                let taken = self.take_of(number, class, links, wanted);
+                if taken.is_some() {
+                    return taken;
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Slabs {
             let mut next = first;
             while let Some(number) = next {
                 next = self.own.slab(number).node.next();
-                let taken = self.take_anywhere(number, class, links);
+                let taken = self.take_of(number, class, links, 1);
                 if taken.is_some() {
                     return taken;
                 }
@@ -144,7 +144,7 @@ impl Slabs {
         }
         while let Some((number, other)) = SOLUBLE.rev().find_map(|class| Some((self.lists[class].first()?, class))) {
             self.dissolve(number, other)?;
-            let taken = self.take_anywhere(number, class, links);
+            let taken = self.take_of(number, class, links, 1);
             if taken.is_some() {
                 return taken;
             }
@@ -152,12 +152,13 @@ impl Slabs {
         None
     }
 
-    /// Takes a block of a class from a dissolved slab, in any page.
-    fn take_anywhere(&mut self, number: u32, class: usize, links: Links) -> Option<(NonNull<u8>, Chain)> {
-        let chain = self.change(number, |slab, pages| slab.take_anywhere(class, links, pages));
-        let block = NonNull::new(chain.first)?;
-        self.record_taken(number, class, &chain);
-        Some((block, chain))
+    /// Takes blocks of a class, up to `wanted` but at least one, from a dissolved slab.
+    fn take_of(&mut self, number: u32, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
+        let chain = self.change(number, |slab, pages| slab.take(class, links, wanted, pages));
+        let first = NonNull::new(chain.first)?;
+        ARENA.blocks_out(number).add(chain.count);
+        self.bytes_out += chain.count as usize * size_of_class(class);
+        Some((first, chain))
     }
 
     /// Works on a dissolved slab, and moves it to the list where it belongs then.
@@ -180,11 +181,6 @@ impl Slabs {
     fn unlist_dissolved(&mut self, list: usize, number: u32) {
         let before = self.dissolved.lists[list].take_out(number, &mut self.own);
         self.purging.leave(number, before);
-    }
-
-    fn record_taken(&mut self, number: u32, class: usize, chain: &Chain) {
-        ARENA.blocks_out(number).add(chain.count);
-        self.bytes_out += chain.count as usize * size_of_class(class);
     }
 
     /// Whether the heap keeps much memory in holes.

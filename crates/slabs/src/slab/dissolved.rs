@@ -6,9 +6,9 @@
 //! and whether a block or a hole begins there. Blocks of all lengths lie side by side, and a free needs no header.
 //! Dissolving moves nothing.
 //!
-//! Blocks are carved in address order from runs of free grains, many at a time, in pages that are in memory: others are
-//! as good as those of a new slab. They lie at multiples of the largest power of two that divides their length, as the
-//! blocks of a slab of their class do.
+//! Blocks are carved in address order from runs of free grains, many at a time, also in pages that are not in memory: a
+//! hole that ends at such a page would serve shorter blocks only, and a new slab's pages are not in memory either. They
+//! lie at multiples of the largest power of two that divides their length, as the blocks of a slab of their class do.
 
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
@@ -24,8 +24,6 @@ use crate::links::{Chain, Links};
 const GRAINS: usize = SLAB / GRAIN;
 
 const WORDS: usize = GRAINS / 64;
-
-const WORDS_PER_PAGE: usize = WORDS / PAGES;
 
 /// The longest blocks of dissolved slabs, in grains. Longer runs are not told apart.
 pub(crate) const LONGEST: u32 = (8 << 10) / GRAIN as u32;
@@ -54,7 +52,7 @@ impl GrainMap {
         if !offset.is_multiple_of(GRAIN) || !is_in(&self.bounds) || !is_in(&self.used) {
             return None;
         }
-        let end = find(&self.bounds, first + 1, |_, bounds| bounds).unwrap_or(GRAINS);
+        let end = find(&self.bounds, first + 1, |bounds| bounds).unwrap_or(GRAINS);
         let size = (end - first) * GRAIN;
         let class = class_of(size.min(LARGEST));
         (size_of_class(class) == size).then_some(class)
@@ -75,7 +73,7 @@ impl GrainMap {
     /// Returns the number of holes; approximate while another thread has the lock.
     pub fn count_holes(&self) -> usize {
         let (mut holes, mut from) = (0, 0);
-        while let Some((_, end)) = self.next_run(from, u16::MAX) {
+        while let Some((_, end)) = self.next_run(from) {
             (holes, from) = (holes + 1, end);
         }
         holes
@@ -105,16 +103,15 @@ impl GrainMap {
         each_word(first, grains, |word, mask| clear(&self.used[word], mask));
     }
 
-    /// The first run of free grains of `pages` at or above `from`: where it begins and where it ends.
-    fn next_run(&self, from: usize, pages: u16) -> Option<(usize, usize)> {
-        let free = |word: usize, used: u64| if pages >> (word / WORDS_PER_PAGE) & 1 == 1 { !used } else { 0 };
-        let begin = find(&self.used, from, free)?;
-        Some((begin, find(&self.used, begin, |word, used| !free(word, used)).unwrap_or(GRAINS)))
+    /// The first run of free grains at or above `from`: where it begins and where it ends.
+    fn next_run(&self, from: usize) -> Option<(usize, usize)> {
+        let begin = find(&self.used, from, |used| !used)?;
+        Some((begin, find(&self.used, begin, |used| used).unwrap_or(GRAINS)))
     }
 
     /// How many free grains lie around those of a free block, at most [`LONGEST`].
     fn run_around(&self, first: usize, grains: usize) -> u32 {
-        let behind = find(&self.used, first + grains, |_, used| used).unwrap_or(GRAINS);
+        let behind = find(&self.used, first + grains, |used| used).unwrap_or(GRAINS);
         let mut begin = first;
         while begin > 0 && behind - begin < LONGEST as usize {
             let before = self.used[(begin - 1) / 64].load(Ordering::Relaxed) << (63 - (begin - 1) % 64);
@@ -127,11 +124,11 @@ impl GrainMap {
     }
 }
 
-/// Returns the first grain at or above `from` whose bit is set in `view` of the number and the value of its word.
-fn find(words: &[AtomicU64; WORDS], from: usize, view: impl Fn(usize, u64) -> u64) -> Option<usize> {
+/// Returns the first grain at or above `from` whose bit is set in `view` of its word.
+fn find(words: &[AtomicU64; WORDS], from: usize, view: impl Fn(u64) -> u64) -> Option<usize> {
     let mut mask = u64::MAX << (from % 64);
     for (word, bits) in words.iter().enumerate().skip(from / 64) {
-        let found = view(word, bits.load(Ordering::Relaxed)) & mask;
+        let found = view(bits.load(Ordering::Relaxed)) & mask;
         if found != 0 {
             return Some(word * 64 + found.trailing_zeros() as usize);
         }
@@ -220,41 +217,19 @@ impl DissolvedSlab<'_> {
         }
     }
 
-    /// Takes up to `wanted` blocks of one of these classes, in pages that are in memory, from the lowest addresses on.
+    /// Takes up to `wanted` blocks of one of these classes, from the lowest addresses on.
     pub(crate) fn take(&mut self, class: usize, links: Links, wanted: u32, pages: &mut PageCounts) -> Chain {
-        let (chain, longest) = self.carve(self.slab.resident, class, links, wanted, pages);
-        if chain.count < wanted {
-            self.slab.longest = self.slab.longest.min(longest as u16);
-        }
-        chain
-    }
-
-    /// Takes a block of one of these classes in any page.
-    pub(crate) fn take_anywhere(&mut self, class: usize, links: Links, pages: &mut PageCounts) -> Chain {
-        self.carve(u16::MAX, class, links, 1, pages).0
-    }
-
-    /// Takes up to `wanted` blocks of a class in the pages of a set; returns the longest run that is left in them, at
-    /// most [`LONGEST`], if there are fewer blocks.
-    fn carve(
-        &mut self,
-        within: u16,
-        class: usize,
-        links: Links,
-        wanted: u32,
-        pages: &mut PageCounts,
-    ) -> (Chain, usize) {
         let grains = size_of_class(class) / GRAIN;
         let align = 1 << grains.trailing_zeros();
         let mut chain = Chain { end: links, ..Chain::EMPTY };
         let (mut from, mut longest) = (0, 0);
-        while let Some((begin, end)) = self.map.next_run(from, within) {
+        while let Some((begin, end)) = self.map.next_run(from) {
             let mut at = begin.next_multiple_of(align).min(end);
             longest = longest.max(at - begin);
             while end - at >= grains {
                 if chain.count == wanted {
                     // What lies above has not been looked at.
-                    return (chain, LONGEST as usize);
+                    return chain;
                 }
                 self.take_out(at, grains, pages);
                 self.append(at, &mut chain);
@@ -263,7 +238,8 @@ impl DissolvedSlab<'_> {
             longest = longest.max(end - at);
             from = end;
         }
-        (chain, longest.min(LONGEST as usize))
+        self.slab.longest = self.slab.longest.min(longest as u16);
+        chain
     }
 
     fn take_out(&mut self, first: usize, grains: usize, pages: &mut PageCounts) {
