@@ -71,6 +71,8 @@ impl Part {
     /// files are.
     fn build(&self, workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
         let triple = env::var("TARGET")?;
+        // The order of the library's code is by such names (.cargo/config.toml), also where RUSTFLAGS says something else.
+        let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default() + "\x1f-Csymbol-mangling-version=v0";
         let packages: Vec<&str> = self.files.iter().flat_map(|(package, _)| ["--package", package]).collect();
         let status = Command::new(env::var("CARGO")?)
             .current_dir(workspace)
@@ -81,6 +83,7 @@ impl Part {
             // Set when the command itself is being checked by clippy or by a compiler wrapper of the workspace.
             .env_remove("RUSTC_WORKSPACE_WRAPPER")
             .env_remove("CARGO_TARGET_DIR")
+            .env("CARGO_ENCODED_RUSTFLAGS", flags.trim_start_matches('\x1f'))
             .env_remove("CARGO_BUILD_TARGET")
             .status()?;
         if !status.success() {
