@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{compiled, heapwright};
+use heapwright_show::number;
 use heapwright_trace::Reader;
 use tempfile::TempDir;
 
@@ -223,10 +224,27 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(125), "{errors}");
     assert_eq!(errors.matches("File too large").count(), 1, "{errors}");
-    assert!(errors.contains("t.hwt.partial keeps what was recorded"), "{errors}");
     assert_eq!(fs::read(place.path("t.hwt")).unwrap(), older);
     let partial = read_at(&partial);
     assert!(partial.events > 10_000 && !partial.is_finished, "{}", partial.events);
+    assert!(
+        errors.contains(&format!("t.hwt.partial keeps the first {} of ", number::grouped(partial.events))),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_trace_without_room_for_its_events_says_that_it_has_none() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    // The limit is in units of 512 bytes.
+    command.args(["-c", "ulimit -f 2; exec \"$@\"", "sh"]).arg(heapwright().get_program());
+    command.args(["record", "--times", "--min-events", "0", "-o"]).arg(place.path("t.hwt")).arg("--");
+    let output = command.arg(place.ticking()).arg("3").output().unwrap();
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{errors}");
+    assert!(errors.contains("t.hwt.partial keeps none of "), "{errors}");
+    assert_eq!(read_at(&place.path("t.hwt.partial")).events, 0);
 }
 
 #[test]

@@ -136,8 +136,10 @@ fn an_estimate_contains_the_truth_and_says_its_error() {
     let sampled: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
     assert_eq!(sampled["trace"]["sampled_one_in"], 8);
     assert_eq!(sampled["churn"], exact["churn"], "totals are exact");
-    let (exact, row) = (&exact["results"][0], &sampled["results"][0]);
-    assert_eq!(exact["name"], row["name"]);
+    let exact = &exact["results"][0];
+    // Rarely it is not the first: in one of 250 runs 16 or more of the 64 long blocks of another function are sampled.
+    let rows = sampled["results"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == exact["name"]).expect("one of the first functions");
     let (truth, estimate) = (exact["churn"]["bytes"].as_f64().unwrap(), row["churn"]["bytes"].as_f64().unwrap());
     let deviation = row["churn_deviation"].as_f64().unwrap();
     // Outside of six standard deviations once in 10^9 runs.

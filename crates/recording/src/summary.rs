@@ -1,13 +1,15 @@
 //! The summary that is printed at the end of a recording.
 
-use std::io;
+use std::fs::File;
+use std::path::Path;
+use std::{io, iter};
 
 use heapwright_host::descriptors::described;
 use heapwright_host::names::Shown;
 use heapwright_host::process::is_timeout;
 use heapwright_host::temporary;
 use heapwright_os::FileError;
-use heapwright_trace::WriteError;
+use heapwright_trace::{Event, Reader, WriteError};
 
 use super::program::Recording;
 use super::recorded::{Recorded, Unread};
@@ -154,6 +156,7 @@ fn whose(recording: &Recording) -> Option<String> {
 
 fn bytes_per_event(one: &Recorded) -> String {
     match one.figures.events() {
+        _ if one.error.is_some() => "-".to_owned(),
         0 => "-".to_owned(),
         events => number::short(one.length as f64 / events as f64),
     }
@@ -174,7 +177,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
     let figures = &one.figures;
     let mut remarks = cautions(one);
     if !one.is_whole() && one.length > 0 {
-        remarks.push(format!("{} keeps what was recorded of {who}, and every command reads it", one.path.shown()));
+        remarks.push(format!("{} keeps {} of {who}, and every command reads it", one.path.shown(), kept(one)));
     }
     if let Some(limit) = one.limit {
         remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));
@@ -202,6 +205,25 @@ fn remarks(one: &Recorded) -> Vec<String> {
         remarks.push(format!("{who} was refused memory {}", number::counted(figures.failed, "time")));
     }
     remarks
+}
+
+/// Describes what a trace keeps that could not be written to its end.
+fn kept(one: &Recorded) -> String {
+    let recorded = one.figures.events();
+    match one.error.as_ref().map(|_| events_in(&one.path)) {
+        Some(0) => format!("none of {} events", number::grouped(recorded)),
+        Some(kept) if kept < recorded => {
+            format!("the first {} of {} events", number::grouped(kept), number::grouped(recorded))
+        }
+        _ => "what was recorded".to_owned(),
+    }
+}
+
+/// Counts the events of a trace up to its end or damage, without those that only name a thread.
+fn events_in(path: &Path) -> u64 {
+    let Some(mut reader) = File::open(path).ok().and_then(|file| Reader::new(file).ok()) else { return 0 };
+    let events = iter::from_fn(|| reader.next_event().ok().flatten());
+    events.filter(|event| !matches!(event, Event::Thread { .. })).count() as u64
 }
 
 /// Describes the call sites that are missing.
