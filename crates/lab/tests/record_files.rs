@@ -215,10 +215,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
     let length = || fs::metadata(&partial).map_or(0, |found| found.len());
     // A frame follows its side streams at once.
     thread::sleep(Duration::from_millis(300));
-    let limit = libc::rlimit { rlim_cur: length() + 1000, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the limit is only read, and the child has not been waited for.
-    let limited = unsafe { libc::prlimit(child.id() as i32, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
-    assert_eq!(limited, 0);
+    limit_files(&child, length() + 1000);
     assert_eq!(said.next().as_deref(), Some("done"));
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -233,18 +230,36 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
     );
 }
 
+/// Sets the longest file that a process may write.
+fn limit_files(process: &Child, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is only read, and the child has not been waited for.
+    let limited = unsafe { libc::prlimit(process.id() as i32, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
+    assert_eq!(limited, 0);
+}
+
 #[test]
 fn a_trace_without_room_for_its_events_says_that_it_has_none() {
     let place = Place::new();
-    let mut command = Command::new("sh");
-    // The limit is in units of 512 bytes.
-    command.args(["-c", "ulimit -f 2; exec \"$@\"", "sh"]).arg(heapwright().get_program());
-    command.args(["record", "--times", "--min-events", "0", "-o"]).arg(place.path("t.hwt")).arg("--");
-    let output = command.arg(place.ticking()).arg("3").output().unwrap();
-    let errors = stderr(&output);
-    assert_eq!(output.status.code(), Some(125), "{errors}");
-    assert!(errors.contains("t.hwt.partial keeps none of "), "{errors}");
-    assert_eq!(read_at(&place.path("t.hwt.partial")).events, 0);
+    let (mut child, _said) = {
+        let mut command = place.record(&["--times"]);
+        command.arg(place.ticking()).arg("30");
+        going(command)
+    };
+    let path = place.path("t.hwt.partial");
+    // Its beginning has no events, and is some hundred bytes long.
+    while fs::metadata(&path).map_or(0, |found| found.len()) == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    limit_files(&child, 1);
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(125), "{errors}");
+    let kept = match read_at(&path).events {
+        0 => "none of ".to_owned(),
+        some => format!("the first {} of ", number::grouped(some)),
+    };
+    assert!(errors.contains(&format!("t.hwt.partial keeps {kept}")), "{errors}");
 }
 
 #[test]
