@@ -303,7 +303,7 @@ typedef struct hw_shared_settings {
     uint32_t processes; /* number of processes attached at a time: up to 250; 0 stands for 64 */
     uint32_t roots;     /* number of named roots that there is room for: up to 65536; 0 stands for 32 */
     uint32_t patience;  /* the longest time a call waits for the lock, in milliseconds; 0 stands for 10 seconds */
-    uint32_t small_blocks; /* hw_small_blocks: where blocks of at most 2 KiB come from */
+    uint32_t small_blocks; /* hw_small_blocks: where blocks of at most 4 KiB come from */
 } hw_shared_settings;
 
 enum {

@@ -168,14 +168,28 @@ pub(crate) unsafe fn with_shared<R, E, F>(
 where
     F: From<Status> + From<E>,
 {
+    // SAFETY: as this function requires; the borrow ends with the call.
+    Ok(act(unsafe { shared_heap(handle) }?)?)
+}
+
+/// Borrows the shared heap behind `handle`, which other threads may use at the same time.
+///
+/// # Errors
+/// [`Status::NullPointer`], [`Status::NotAHeap`].
+///
+/// # Safety
+/// `handle` is null, or the first of 8 readable bytes. If these are a mark, the heap that it was made for follows, and
+/// no thread closes it while it is borrowed.
+#[inline(always)]
+pub(crate) unsafe fn shared_heap<'h>(handle: *const Handle) -> Result<&'h SharedHeap, Status> {
     // SAFETY: `handle` is null or points to 8 readable bytes, as this function requires.
     let (handle, mark) = unsafe { mark_of(handle) }?;
     if mark != SHARED {
-        return Err(Status::NotAHeap.into());
+        return Err(Status::NotAHeap);
     }
-    // SAFETY: the mark says that a shared heap follows, and no thread closes it during the call, as this function
+    // SAFETY: the mark says that a shared heap follows, and no thread closes it while it is borrowed, as this function
     // requires.
-    Ok(act(unsafe { &handle.cast::<SharedHandle>().as_ref().heap })?)
+    Ok(unsafe { &handle.cast::<SharedHandle>().as_ref().heap })
 }
 
 /// Moves the shared heap out of `handle` and frees the handle.

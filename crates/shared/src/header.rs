@@ -17,7 +17,7 @@ use crate::settings::SmallBlocks;
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
 
 /// The version of all that lies in a segment.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;

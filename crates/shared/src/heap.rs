@@ -21,7 +21,7 @@ use crate::slabs::Lane;
 use crate::view::View;
 
 /// No count of forks.
-const DETACHED: u64 = u64::MAX;
+pub(crate) const DETACHED: u64 = u64::MAX;
 
 /// A heap in memory that processes share, under the policy that its maker chose.
 ///
@@ -80,6 +80,9 @@ impl SharedHeap {
     pub(crate) fn new(mapping: Mapping, patience: Duration, forks: u64, me: Identity, view: View) -> SharedHeap {
         // SAFETY: the lane is the handle's, as the mapping is.
         let lane = unsafe { Lane::new(&mapping, view.slot) };
+        if mapping.layout.shape.is_some() {
+            lane.set_forks(forks);
+        }
         SharedHeap {
             mapping,
             patience,
@@ -134,6 +137,9 @@ impl SharedHeap {
         unsafe { self.view.get().write(view) };
         self.me.store(me.word(), Relaxed);
         self.forks.store(forks, Release);
+        if self.mapping.layout.shape.is_some() {
+            self.lane.set_forks(forks);
+        }
         Ok(())
     }
 
@@ -141,12 +147,19 @@ impl SharedHeap {
     #[inline(always)]
     pub(crate) fn is_attached(&self) -> bool {
         // Acquire: a thread that sees the count sees the identity that goes with it.
-        self.forks.load(Acquire) == self.fork_counter.load(Acquire)
+        self.forks.load(Acquire) == self.forks_now()
+    }
+
+    /// The process's present count of forks; 0 in a child that has not counted yet.
+    #[inline(always)]
+    pub(crate) fn forks_now(&self) -> u64 {
+        self.fork_counter.load(Acquire)
     }
 
     /// This handle is not to be used any more.
     pub(crate) fn set_detached(&self) {
         self.forks.store(DETACHED, Relaxed);
+        self.lane.set_forks(DETACHED);
     }
 
     /// Returns the address of the segment's first byte in this process.

@@ -25,9 +25,20 @@ impl SharedHeap {
     #[inline(always)]
     pub fn allocate(&self, bytes: usize) -> Result<Offset, Error> {
         match self.take_known(bytes) {
-            Some(offset) => Ok(offset),
+            Some(place) => Ok(self.mapping.offset_at(place)),
             None => self.allocate_unknown(bytes, 1),
         }
+    }
+
+    /// Allocates a block for `bytes` (0 is taken as 1) if a slab of this process is known to have a free one, in a few
+    /// instructions and without the lock. Returns its address in this mapping of the segment; `None` otherwise, also
+    /// where [`SharedHeap::allocate`] would return a block.
+    #[inline(always)]
+    #[must_use]
+    pub fn allocate_known(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let place = self.take_known(bytes)?;
+        // SAFETY: the block lies in the data.
+        Some(unsafe { self.mapping.blocks().add(place) })
     }
 
     /// A block for `bytes` whose address is a multiple of `align` in every process.
@@ -87,8 +98,14 @@ impl SharedHeap {
     /// As [`SharedHeap::deallocate`]; [`Error::NotABlock`] also for a pointer to elsewhere, such as another mapping.
     #[inline(always)]
     pub fn deallocate_pointer(&self, pointer: NonNull<u8>) -> Result<(), Error> {
-        let place = self.distance_to(pointer).wrapping_sub(self.mapping.layout.data);
-        if self.put_back_own(place) { Ok(()) } else { self.deallocate_other_pointer(pointer) }
+        if self.deallocate_known(pointer) { Ok(()) } else { self.deallocate_other_pointer(pointer) }
+    }
+
+    /// Frees the block that starts at `pointer` in this mapping of the segment if it lies in a slab of this process, in a
+    /// few instructions. Returns whether it was freed; [`SharedHeap::deallocate_pointer`] frees all others.
+    #[inline(always)]
+    pub fn deallocate_known(&self, pointer: NonNull<u8>) -> bool {
+        self.put_back_own(pointer.addr().get().wrapping_sub(self.mapping.blocks().addr().get()))
     }
 
     #[inline(never)]

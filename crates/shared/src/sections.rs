@@ -18,6 +18,8 @@ use crate::slabs::{SLAB, Slab, SlabCounts};
 pub(crate) struct Sections {
     pub(crate) layout: Layout,
     base: NonNull<u8>,
+    /// The first byte of the data.
+    blocks: NonNull<u8>,
     /// The announcements of processes in the segment's file.
     announcements: Announcements,
 }
@@ -29,7 +31,9 @@ impl Sections {
     /// All that lies below the data is mapped for as long as this is used, and touched by others through atomics or under the
     /// segment's lock only. What the heap's size and capacity say is backed can be touched.
     pub(crate) unsafe fn at_base(base: NonNull<u8>, layout: Layout, file: &SegmentFile) -> Sections {
-        Sections { layout, base, announcements: file.announcements() }
+        // Sections of a private copy have no data, only the address that it would have.
+        let blocks = base.map_addr(|address| address.saturating_add(layout.data));
+        Sections { layout, base, blocks, announcements: file.announcements() }
     }
 
     /// What can be found out here about the deaths of processes.
@@ -41,6 +45,12 @@ impl Sections {
     #[inline(always)]
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
+    }
+
+    /// The first byte of the data, in a mapping of the segment.
+    #[inline(always)]
+    pub(crate) fn blocks(&self) -> NonNull<u8> {
+        self.blocks
     }
 
     #[inline(always)]

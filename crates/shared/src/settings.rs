@@ -46,18 +46,19 @@ pub struct Settings {
     pub seed: u64,
     /// How long an operation waits for the lock.
     pub patience: Duration,
-    /// Where blocks of at most 2 KiB come from.
+    /// Where blocks of at most 4 KiB come from.
     pub small: SmallBlocks,
 }
 
-/// Where small blocks, of at most 2 KiB, come from.
+/// Where small blocks, of at most 4 KiB, come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SmallBlocks {
     /// From the policy, like all others: every block lies where the policy says.
     #[default]
     Placed,
     /// From slabs of the process that allocates, without the segment's lock: fast, also beside other processes. The
-    /// policy places the slabs, 32 KiB each, and the blocks above 2 KiB. The granule is at most 256 bytes.
+    /// policy places the slabs, 32 KiB each, the blocks above 4 KiB, and the first few of each length above 2 KiB. The
+    /// granule is at most 256 bytes.
     Slabs,
 }
 

@@ -196,8 +196,10 @@ fn truncated_extended_and_of_another_version() {
     SharedHeap::unlink(&spot).unwrap();
     spot.create(&of(PolicyKind::Best, 1 << 16));
     let file = fs::File::options().write(true).open(spot.path()).unwrap();
-    file.write_all_at(&8_u32.to_ne_bytes(), 8).unwrap();
-    assert_eq!(refusal(&spot), Some(Error::OtherVersion { place: (*spot).clone(), found: 8, known: 7 }));
+    for found in [7_u32, 9] {
+        file.write_all_at(&found.to_ne_bytes(), 8).unwrap();
+        assert_eq!(refusal(&spot), Some(Error::OtherVersion { place: (*spot).clone(), found, known: 8 }));
+    }
 }
 
 /// Every byte below the data of a segment at rest, changed: all who look at it say so, and repair makes it usable or refuses.

@@ -1,11 +1,11 @@
 //! The names of `heapwright.h` that begin with `hw_shared_`.
 
 use core::ffi::{c_char, c_void};
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 
 use heapwright_shared::{Counters, RawMutex, SharedHeap};
 
-use crate::handle::{Handle, take_shared, with_shared};
+use crate::handle::{Handle, shared_heap, take_shared, with_shared};
 use crate::out::{store, store_handle, store_if_wanted, text_of};
 use crate::shared::failure::{Failure, last, last_status, reported, value_or};
 use crate::shared::publish::{Fill, Next, Trace};
@@ -37,7 +37,10 @@ export! {
     }
 
     hw_shared_allocate(heap: *mut Handle, size: usize) -> *mut c_void {
-        value_or(null_mut(), with_shared(heap, |heap| operate::allocate(heap, size, 1)))
+        match shared_heap(heap).ok().and_then(|heap| heap.allocate_known(size)) {
+            Some(block) => block.as_ptr().cast(),
+            None => allocate_unknown(heap, size),
+        }
     }
     hw_shared_allocate_aligned(heap: *mut Handle, size: usize, alignment: usize) -> *mut c_void {
         value_or(null_mut(), with_shared(heap, |heap| operate::allocate(heap, size, alignment)))
@@ -61,7 +64,11 @@ export! {
         reported(with_shared(heap, |heap| operate::resize_in_place(heap, offset, size)))
     }
     hw_shared_free(heap: *mut Handle, block: *mut c_void) -> Status {
-        reported(with_shared(heap, |heap| operate::free(heap, block)))
+        let is_free = match (shared_heap(heap), NonNull::new(block.cast::<u8>())) {
+            (Ok(heap), Some(block)) => heap.deallocate_known(block),
+            _ => false,
+        };
+        if is_free { Status::Ok } else { free_unknown(heap, block) }
     }
     hw_shared_free_offset(heap: *mut Handle, offset: u64) -> Status {
         reported(with_shared(heap, |heap| operate::free_offset(heap, offset)))
@@ -170,6 +177,29 @@ export! {
     hw_shared_recoveries(heap: *const Handle, recoveries: *mut u64) -> Status {
         reported(store(recoveries, || with_shared(heap, SharedHeap::recoveries)))
     }
+}
+
+/// Allocates a block that no slab is known to have. Called last and with the arguments of its caller, which therefore
+/// saves no registers.
+///
+/// # Safety
+/// As the header says of `hw_shared_allocate`.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn allocate_unknown(heap: *mut Handle, size: usize) -> *mut c_void {
+    // SAFETY: as this function requires.
+    value_or(null_mut(), unsafe { with_shared(heap, |heap| operate::allocate(heap, size, 1)) })
+}
+
+/// Frees a block that is not one of this process's slabs, or says why there is none.
+///
+/// # Safety
+/// As the header says of `hw_shared_free`.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_unknown(heap: *mut Handle, block: *mut c_void) -> Status {
+    // SAFETY: as this function requires.
+    reported(unsafe { with_shared(heap, |heap| operate::free(heap, block)) })
 }
 
 /// The value of a getter that cannot fail.

@@ -215,6 +215,8 @@ pub const SLAB_SCENARIOS: &[Scenario] = &[
     },
     Scenario { passing: 1, ..slabs("allocate and free", &[], Action::Churn { bytes: 64, count: 1 }, 0) },
     Scenario { passing: 34, ..slabs("fill slabs and empty them", &[], Action::Churn { bytes: 2048, count: 34 }, 0) },
+    // The policy places the first 8.
+    Scenario { passing: 20, ..slabs("fill slabs of long blocks", &[], Action::Churn { bytes: 4096, count: 20 }, 0) },
     Scenario { passing: 17, ..slabs("collect what others free", &[], Action::Recycle { bytes: 2000, count: 17 }, 17) },
     slabs("free a block of a slab of another", &[Block(64), Block(128), Block(64)], Action::Free(2), -1),
     slabs("resize in a slab", &[Block(65), Block(64)], Action::Resize { block: 0, bytes: 128 }, 0),

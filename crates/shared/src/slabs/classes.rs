@@ -2,8 +2,10 @@
 //!
 //! Every number of granules up to 16, then four per doubling.
 
-/// The longest block of a slab, in bytes.
-pub(crate) const LONGEST: usize = 2048;
+use std::hint::assert_unchecked;
+
+/// The longest block of a slab, in bytes: a slab has 8 of them at least.
+pub(crate) const LONGEST: usize = 4096;
 
 /// How many classes have every number of granules.
 const FINE: usize = 16;
@@ -29,22 +31,55 @@ pub(crate) const fn class_of(granules: usize) -> usize {
     FINE + (doubling << STEPS) + (last >> (doubling + 2)) - (1 << STEPS)
 }
 
-/// The classes of 1, 2, 3… granules.
-const CLASSES: [u8; LONGEST >> 4] = {
-    let mut classes = [0; LONGEST >> 4];
-    let mut at = 0;
+/// The least granule of any heap, as a power of two.
+const LEAST_SHIFT: u32 = 4;
+
+/// The classes of 0 (as 1), 1, 2, 3… granules.
+static CLASSES: [u8; (LONGEST >> LEAST_SHIFT) + 1] = {
+    let mut classes = [0; (LONGEST >> LEAST_SHIFT) + 1];
+    let mut at = 1;
     while at < classes.len() {
-        classes[at] = class_of(at + 1) as u8;
+        classes[at] = class_of(at) as u8;
         at += 1;
     }
     classes
 };
 
-/// The class of the shortest blocks that have a granule of this number, counted from 0; `None` beyond the longest
-/// blocks of any heap.
-#[inline(always)]
-pub(crate) fn class_of_last(granule: usize) -> Option<usize> {
-    CLASSES.get(granule).map(|&class| usize::from(class))
+/// A granule, by which lengths are rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granule {
+    /// log2 of its bytes, [`LEAST_SHIFT`] at least.
+    shift: u32,
+    /// One byte less than it has.
+    rest: usize,
+}
+
+impl Granule {
+    /// That of `1 << shift` bytes, or the least of any heap.
+    pub(crate) const fn of(shift: u32) -> Granule {
+        assert!(shift < usize::BITS);
+        let shift = if shift < LEAST_SHIFT { LEAST_SHIFT } else { shift };
+        Granule { shift, rest: (1 << shift) - 1 }
+    }
+
+    /// log2 of its bytes.
+    #[inline(always)]
+    pub(crate) fn shift(self) -> u32 {
+        // SAFETY: `of` asserts it.
+        unsafe { assert_unchecked(self.shift < usize::BITS) };
+        self.shift
+    }
+
+    /// The class of the shortest blocks of at least `bytes` (0 is taken as 1); `None` beyond the longest blocks of any
+    /// heap.
+    #[inline(always)]
+    pub(crate) fn class_for(self, bytes: usize) -> Option<usize> {
+        if bytes > LONGEST {
+            return None;
+        }
+        // SAFETY: so many bytes have at most as many granules of this length as of the least.
+        Some(usize::from(*unsafe { CLASSES.get_unchecked((bytes + self.rest) >> self.shift()) }))
+    }
 }
 
 /// How many classes a heap of this granule (as a power of two, at most 256 bytes) has.
@@ -58,14 +93,22 @@ mod tests {
 
     #[test]
     fn each_length_has_the_shortest_class_that_holds_it() {
-        for granules in 1..=128 {
+        for granules in 1..=256 {
             let class = class_of(granules);
             assert!(granules_of(class) >= granules);
-            assert_eq!(class_of_last(granules - 1), Some(class));
             assert!(class == 0 || granules_of(class - 1) < granules, "{granules}");
         }
-        assert_eq!(class_of_last(128), None);
-        assert_eq!([4, 6, 8].map(count), [28, 20, 8]);
-        assert_eq!(granules_of(count(4) - 1), 128);
+        assert_eq!([4, 6, 8].map(count), [32, 24, 16]);
+        assert_eq!(granules_of(count(4) - 1), 256);
+    }
+
+    #[test]
+    fn lengths_are_rounded_up_to_granules() {
+        for shift in [0, 4, 6, 8] {
+            let granule = Granule::of(shift);
+            let rounded = |bytes: usize| class_of(bytes.max(1).div_ceil(1 << granule.shift()));
+            assert!((0..=LONGEST).all(|bytes| granule.class_for(bytes) == Some(rounded(bytes))));
+            assert_eq!([LONGEST + 1, usize::MAX].map(|bytes| granule.class_for(bytes)), [None; 2]);
+        }
     }
 }

@@ -37,7 +37,7 @@ const THIRD: u8 = 2;
 
 /// The offsets of two blocks of the slab. All its others are in use throughout.
 const BLOCKS: [u64; 2] = [1 << 16, (1 << 16) + 2048];
-const OTHERS: u64 = 0xffff ^ 0b11;
+const OTHERS: u64 = 0xff ^ 0b11;
 
 /// As much of a segment as one slab needs. Blocks of 2 KiB: sixteen, in one word of each bitmap.
 struct Segment {

@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicUsize,
+    AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
     compiler_fence,
 };
@@ -12,11 +12,14 @@ use std::sync::atomic::{
 use heapwright_os::SingleThreaded;
 
 use super::owned::Owned;
+use crate::heap::DETACHED;
 use crate::sections::Sections;
 
 /// The slabs of a handle. One thread at a time works on them; others use the engine.
 pub(crate) struct Lane {
     busy: AtomicBool,
+    /// The count of forks under which the process works on them; [`DETACHED`] in a heap without slabs.
+    forks: AtomicU64,
     /// Whether other threads can work on them.
     single: SingleThreaded,
     /// The number of the handle's slot in the process table.
@@ -35,12 +38,18 @@ impl Lane {
     pub(crate) unsafe fn new(sections: &Sections, slot: u8) -> Lane {
         Lane {
             busy: AtomicBool::new(false),
+            forks: AtomicU64::new(DETACHED),
             single: SingleThreaded::find(),
             slot: AtomicU8::new(slot),
             reach: AtomicUsize::new(0),
             // SAFETY: the caller's promise.
             owned: UnsafeCell::new(ManuallyDrop::new(unsafe { Owned::new(sections, slot) })),
         }
+    }
+
+    /// The process works on slabs while its count of forks is this.
+    pub(crate) fn set_forks(&self, forks: u64) {
+        self.forks.store(forks, Release);
     }
 
     /// Begins anew in the child of a fork, in which no other thread uses the lane.
@@ -74,6 +83,13 @@ impl Lane {
     /// Heaps never become shorter.
     pub(crate) fn set_reach(&self, size: usize) {
         self.reach.store(size, Relaxed);
+    }
+
+    /// As [`Lane::enter`], if the process, whose count of forks this is, works on slabs.
+    #[inline(always)]
+    pub(crate) fn enter_under(&self, forks: u64) -> Option<Entered<'_>> {
+        // Acquire: a thread that sees the count sees the slabs that go with it.
+        if self.forks.load(Acquire) == forks { self.enter() } else { None }
     }
 
     /// The handle's slabs, unless another thread, or what a signal interrupted, works on them.

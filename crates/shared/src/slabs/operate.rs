@@ -2,7 +2,8 @@
 
 use super::bitmap::NotLive;
 use super::lane::Entered;
-use super::owned::{FreeBlock, FreedIn, Outcome, Owned};
+use super::owned::Owned;
+use super::owned_class::{FreeBlock, FreedIn, Outcome};
 use super::parts::Small;
 use super::slab::SLAB;
 use crate::error::Error;
@@ -15,23 +16,17 @@ const WANTED_PER_SEARCH: usize = 64;
 const SEARCHED: usize = 4096;
 
 impl SharedHeap {
-    /// Takes a block from the word of a slab that is its class's current one; `None` when there is more to do.
+    /// Takes a block from the word of a slab that is its class's current one, and returns its place; `None` when there is
+    /// more to do.
     #[inline(always)]
-    pub(crate) fn take_known(&self, bytes: usize) -> Option<Offset> {
-        if self.mapping.layout.shape.is_none() || !self.is_attached() {
-            return None;
-        }
-        let offset = self.lane.enter()?.take_for(bytes, self.mapping.layout.data)?;
-        Offset::new(offset as u64)
+    pub(crate) fn take_known(&self, bytes: usize) -> Option<usize> {
+        self.lane.enter_under(self.forks_now())?.take_for(bytes)
     }
 
     /// Frees the block at `place` if it is a live one in a slab of this process. Returns whether it was.
     #[inline(always)]
     pub(crate) fn put_back_own(&self, place: usize) -> bool {
-        if self.mapping.layout.shape.is_none() || !self.is_attached() {
-            return false;
-        }
-        let Some(mut owned) = self.lane.enter() else { return false };
+        let Some(mut owned) = self.lane.enter_under(self.forks_now()) else { return false };
         match owned.put_back(place) {
             None => false,
             Some((_, FreedIn::Current)) => true,
@@ -60,10 +55,12 @@ impl SharedHeap {
         self.attached()?;
         let Some(mut owned) = self.lane.enter() else { return Ok(None) };
         loop {
-            if let Some(offset) = owned.take(class, self.mapping.layout.data) {
-                return Ok(Offset::new(offset as u64));
+            if let Some(place) = owned.take(class) {
+                return Ok(Some(self.mapping.offset_at(place)));
             }
-            if !owned.find_room(&self.mapping, class) && !self.refill(&mut owned, class)? {
+            let has_room = owned.find_room(&self.mapping, class)
+                || owned.is_worth_a_slab(class) && self.refill(&mut owned, class)?;
+            if !has_room {
                 return Ok(None);
             }
         }
@@ -211,8 +208,48 @@ impl Section<'_> {
             if let Some(free) = owned.choose(mapping, class) {
                 return Ok(Some((class, free)));
             }
-            if !self.refill(owned, class)? {
+            if !owned.is_worth_a_slab(class) || !self.refill(owned, class)? {
                 return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slabs::classes::LONGEST;
+    use crate::slabs::lane::tests::heap_with_slabs;
+
+    /// Of the longest class, a slab has so many blocks.
+    const A_SLAB_OF_THE_LONGEST: usize = SLAB / LONGEST;
+
+    #[test]
+    fn a_few_long_blocks_take_no_slab() {
+        let heap = heap_with_slabs("few");
+        for count in 1..=A_SLAB_OF_THE_LONGEST {
+            heap.allocate(LONGEST).unwrap();
+            assert_eq!(heap.counters().unwrap().live, (count * LONGEST) as u64);
+        }
+        heap.allocate(LONGEST).unwrap();
+        assert_eq!(heap.counters().unwrap().live, 2 * SLAB as u64);
+        heap.allocate(1).unwrap();
+        assert_eq!(heap.counters().unwrap().live, 3 * SLAB as u64);
+    }
+
+    /// The lock is held throughout: an operation that took it would not end.
+    #[test]
+    fn blocks_up_to_4096_bytes_are_replaced_without_the_lock() {
+        let heap = heap_with_slabs("unlocked");
+        let lengths = || (4..=12).flat_map(|power| [3 << (power - 2), 1 << power]);
+        for bytes in lengths() {
+            let blocks: Vec<Offset> = (0..=SLAB / bytes.max(2048)).map(|_| heap.allocate(bytes).unwrap()).collect();
+            blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
+        }
+        let _section = heap.enter().unwrap();
+        for bytes in lengths() {
+            for _ in 0..100 {
+                heap.deallocate(heap.allocate(bytes).unwrap()).unwrap();
             }
         }
     }

@@ -28,8 +28,7 @@ impl<'s> Small<'s> {
         let unit = place / SLAB;
         let Some(slab) = sections.slab(unit) else { return Ok(None) };
         let Some(tenure) = slab.tenure() else { return Ok(None) };
-        let size = slab.shape.size(usize::from(tenure.class));
-        match slab.index(place % SLAB, size) {
+        match slab.index(place % SLAB, slab.shape.cut(usize::from(tenure.class))) {
             Some(index) => Ok(Some(Small { slab, tenure, unit, index })),
             None => Err(NotLive),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use super::atomics::{AtomicU64, compiler_fence};
 use super::bitmap::Words;
-use super::classes::{self, granules_of};
+use super::classes::{self, Granule, granules_of};
 
 /// The length of a slab in bytes. Slabs begin at multiples of it, so that every place of the data belongs to one.
 pub(crate) const SLAB: usize = 1 << 15;
@@ -70,8 +70,7 @@ impl Tenure {
 /// How a slab's metadata lies in the segment, for a granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// log2 of the granule.
-    shift: u32,
+    granule: Granule,
     /// The number of classes.
     classes: usize,
     /// The words of each bitmap.
@@ -90,7 +89,7 @@ impl Shape {
         let words = (SLAB >> shift).div_ceil(64);
         let freed = (USED + words).next_multiple_of(LINE / 8);
         let stride = (freed + words).next_multiple_of(LINE / 8) * 8;
-        Shape { shift, classes: classes::count(shift), words, freed, stride }
+        Shape { granule: Granule::of(shift), classes: classes::count(shift), words, freed, stride }
     }
 
     /// The bytes of a slab's metadata.
@@ -106,16 +105,28 @@ impl Shape {
     #[inline(always)]
     pub(crate) fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
         // A block lies at a multiple of its length in its slab.
-        let is_coarse = align > 1 << self.shift;
+        let is_coarse = align > 1 << self.granule.shift();
         let bytes = if is_coarse { bytes.max(1).checked_next_multiple_of(align)? } else { bytes };
-        let class = classes::class_of_last(bytes.saturating_sub(1) >> self.shift)?;
+        let class = self.granule.class_for(bytes)?;
         (class < self.classes && (!is_coarse || self.size(class).is_multiple_of(align))).then_some(class)
     }
 
     /// The bytes of a block of `class`.
     #[inline(always)]
     pub(crate) fn size(&self, class: usize) -> usize {
-        granules_of(class) << self.shift
+        granules_of(class) << self.granule.shift()
+    }
+
+    /// The granule of the heap.
+    pub(crate) fn granule(&self) -> Granule {
+        self.granule
+    }
+
+    /// How a slab of `class` is cut.
+    #[inline(always)]
+    pub(crate) fn cut(&self, class: usize) -> Cut {
+        let size = self.size(class);
+        Cut { size: size as u32, end: (SLAB / size * size) as u32 }
     }
 
     /// The number of blocks of a slab of `class`.
@@ -127,6 +138,23 @@ impl Shape {
     /// size.
     fn reciprocal(&self, class: usize) -> u64 {
         (1_u64 << 32).div_ceil(self.size(class) as u64)
+    }
+}
+
+/// How a slab is cut into blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The bytes of a block.
+    size: u32,
+    /// How far from the slab's start the last one ends.
+    end: u32,
+}
+
+impl Cut {
+    /// How far the block of this number is from the first one.
+    #[inline(always)]
+    pub(crate) fn distance_of(self, index: u32) -> usize {
+        (index * self.size) as usize
     }
 }
 
@@ -171,12 +199,25 @@ impl<'s> Slab<'s> {
         unsafe { self.word(RECIPROCAL) }
     }
 
-    /// The number of the block that begins at this distance from the slab's start, whose blocks have `size` bytes;
-    /// `None` behind the last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
+    /// The number of the block that begins at this distance from the start of the slab, which is cut like this; `None`
+    /// behind the last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
     #[inline(always)]
-    pub(crate) fn index(self, distance: usize, size: usize) -> Option<usize> {
-        let index = (distance as u64).wrapping_mul(self.reciprocal().load(Relaxed)) >> 32;
-        ((index as usize).wrapping_mul(size) == distance && distance + size <= SLAB).then_some(index as usize)
+    pub(crate) fn index(self, distance: usize, cut: Cut) -> Option<usize> {
+        let distance = distance as u64;
+        let index = distance.wrapping_mul(self.reciprocal().load(Relaxed)) >> 32;
+        (distance < u64::from(cut.end) && index * u64::from(cut.size) == distance).then_some(index as usize)
+    }
+
+    /// The words of the bitmaps that have the block which begins at this distance, and its bit; otherwise as
+    /// [`Slab::index`].
+    ///
+    /// # Safety
+    /// `cut` is that of a class of this slab's shape.
+    #[inline(always)]
+    pub(crate) unsafe fn words_at(self, distance: usize, cut: Cut) -> Option<(Words<'s>, u64)> {
+        let index = self.index(distance, cut)?;
+        // SAFETY: a slab of any class of the shape has at most as many blocks as granules, each of which has a bit.
+        Some((unsafe { self.words_of(index / 64) }, 1 << (index % 64)))
     }
 
     #[inline(always)]
@@ -263,9 +304,19 @@ impl<'s> Slab<'s> {
     /// A word of the bitmaps; `None` beyond their end.
     #[inline(always)]
     pub(crate) fn words(self, at: usize) -> Option<Words<'s>> {
+        // SAFETY: the bitmaps have so many words.
+        (at < self.shape.words).then(|| unsafe { self.words_of(at) })
+    }
+
+    /// A word of the bitmaps.
+    ///
+    /// # Safety
+    /// They have as many.
+    #[inline(always)]
+    unsafe fn words_of(self, at: usize) -> Words<'s> {
         // SAFETY: each bitmap has `words` words, the second one from `freed` to the metadata's end.
         let word = |first| unsafe { self.word(first + at) };
-        (at < self.shape.words).then(|| Words { used: word(USED), freed: word(self.shape.freed) })
+        Words { used: word(USED), freed: word(self.shape.freed) }
     }
 
     /// The bits of a word of the bitmaps that stand for blocks of `class`.
@@ -385,7 +436,7 @@ mod tests {
         for shift in [4, 6, 8] {
             let shape = Shape::of(shift);
             for class in 0..shape.classes() {
-                let size = shape.size(class);
+                let (size, cut) = (shape.size(class), shape.cut(class));
                 let words: Vec<AtomicU64> = (0..shape.stride() / 8).map(|_| AtomicU64::default()).collect();
                 // SAFETY: a slab of this shape has that many words, and they live as long as this function runs.
                 let slab = unsafe { Slab::at(NonNull::from(&words[0]), &shape) };
@@ -393,9 +444,10 @@ mod tests {
                 assert_eq!(slab.class_if_of(Tenure::of_owner(7)), Some(class));
                 assert_eq!(slab.class_if_of(Tenure::of_owner(8)), None);
                 for index in 0..shape.blocks(class) {
-                    assert_eq!(slab.index(index * size, size), Some(index));
-                    assert_eq!([1, size - 1].map(|more| slab.index(index * size + more, size)), [None; 2]);
+                    assert_eq!(slab.index(index * size, cut), Some(index));
+                    assert_eq!([1, size - 1].map(|more| slab.index(index * size + more, cut)), [None; 2]);
                 }
+                assert_eq!(slab.index(shape.blocks(class) * size, cut), None);
                 assert!(shape.blocks(class) <= shape.words * 64);
             }
         }
