@@ -22,6 +22,7 @@ use crate::state::{Need, State};
 
 mod carve;
 mod check;
+mod pending;
 mod recover;
 mod resize;
 
@@ -163,7 +164,9 @@ impl<'m, P: Choose> Fit<'m, P> {
         if pending.len == 0 {
             return choice;
         }
-        if need.fits(pending.start, pending.len) && P::takes_pending(pending, choice, heap.state) {
+        // Not one test after the other: that the hole is long enough and that it comes first are seldom true together.
+        let is_first = (pending.len >= need.len) & P::takes_pending(pending, choice, heap.state);
+        if is_first && need.fits(pending.start, pending.len) {
             return Choice::Hole(pending);
         }
         heap.settle_pending();
@@ -320,67 +323,7 @@ impl<'m, I: Update<'m> + ?Sized> Heap<'m, I> {
     /// Whether the root of the index no longer covers `top`.
     #[inline(always)]
     fn must_rise(&self) -> bool {
-        words_for(self.state.top) > 1 << (self.index.level_bits() * (u32::from(self.state.height) + 1))
-    }
-
-    /// Inserts the pending hole, if there is one, into the index; part of every allocation.
-    #[inline(always)]
-    fn settle_pending(&mut self) {
-        let hole = self.map.pending();
-        if hole.len != 0 {
-            self.map.set_pending(Hole::NONE);
-            self.index.insert(&mut self.map, self.state.height, hole);
-        }
-    }
-
-    /// Does the same as [`Heap::settle_pending`], where a hole is rarely pending.
-    #[inline(always)]
-    fn settle_rarely(&mut self) {
-        if self.map.pending().len != 0 {
-            self.settle_apart();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn settle_apart(&mut self) {
-        self.settle_pending();
-    }
-
-    /// Records a new hole; its insertion into the index may be deferred.
-    #[inline(always)]
-    fn index_insert(&mut self, hole: Hole) {
-        if self.map.has_summary() {
-            self.settle_rarely();
-            self.map.set_pending(hole);
-        }
-    }
-
-    /// Removes a hole. Settles the pending hole first, so that the index is never asked to remove a hole that it does
-    /// not contain.
-    #[inline(always)]
-    fn index_remove(&mut self, hole: Hole) {
-        if self.map.has_summary() {
-            if self.map.pending() == hole {
-                self.map.set_pending(Hole::NONE);
-            } else {
-                self.settle_rarely();
-                self.index.remove(&mut self.map, self.state.height, hole);
-            }
-        }
-    }
-
-    /// Records a change of a hole's start, length or both.
-    #[inline(always)]
-    fn index_moved(&mut self, from: Hole, to: Hole) {
-        if self.map.has_summary() {
-            if self.map.pending() == from {
-                self.map.set_pending(to);
-            } else {
-                self.settle_rarely();
-                self.index.moved(&mut self.map, self.state.height, from, to);
-            }
-        }
+        words_for(self.state.top) > 1 << self.index.root_bits(self.state.height)
     }
 
     /// One more piece has been cut off, and it is free.

@@ -1,7 +1,8 @@
 //! The interface between the fits and their indexes of holes.
 //!
 //! An index contains every hole but the wilderness and the pending hole ([`BlockMap::pending`]). A removal or move of a
-//! hole is passed to it before the map is changed, one hole at a time, and never while another is pending.
+//! hole is passed to it before the map is changed, one hole at a time, and never while another is pending. Where the
+//! pending hole begins, the max tree may still have an entry for holes that it absorbed ([`Update::discard`]).
 //! A heap whose map has at most [`PLAIN_WORDS`](crate::map::PLAIN_WORDS) words has no index: it is scanned.
 
 use crate::heap::Section;
@@ -34,9 +35,8 @@ pub enum Choice {
 ///
 /// `height` is [`State::height`]: the index need not look at, nor keep up, anything above it.
 pub trait Update<'m>: 'm {
-    /// Returns the binary logarithm of how many nodes of one level a node of the next covers; a root at height `h`
-    /// covers `1 << (level_bits * (h + 1))` words of the map.
-    fn level_bits(&self) -> u32;
+    /// Returns the binary logarithm of how many words of the map a root at `height` covers.
+    fn root_bits(&self, height: u8) -> u32;
 
     /// Inserts a hole.
     fn insert(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole);
@@ -52,6 +52,25 @@ pub trait Update<'m>: 'm {
         if to.len != 0 {
             self.insert(map, height, to);
         }
+    }
+
+    /// Removes a hole that becomes a part of `merged`, which is inserted next.
+    #[inline(always)]
+    fn absorb(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole, merged: Hole) {
+        let _ = merged;
+        self.remove(map, height, hole);
+    }
+
+    /// Whether a hole is replaced by a longer one with the same start by inserting that alone.
+    #[inline(always)]
+    fn lengthens(&self) -> bool {
+        false
+    }
+
+    /// Removes what is left of the pending hole, which goes without having been inserted: holes that it absorbed.
+    #[inline(always)]
+    fn discard(&mut self, map: &mut BlockMap<'m>, height: u8, pending: Hole) {
+        let _ = (map, height, pending);
     }
 
     /// Raises the root from `height` to `height + 1`.

@@ -46,6 +46,9 @@ const GUARDS: usize = 3;
 /// Cells behind the guards for the pending hole: its start and its end.
 const PENDING: usize = 2;
 
+/// A bit of the pending hole's end: [`BlockMap::pending_absorbed`].
+const ABSORBED: u64 = 1 << 63;
+
 /// Returns how many cells the map of a region of `granules` takes, guards and summary included.
 pub(crate) const fn cells_for(granules: usize) -> usize {
     let words = words_for(granules);
@@ -124,6 +127,31 @@ impl<'m> BlockMap<'m> {
         let (word, bit) = (granule / 64, 1u64 << (granule % 64));
         let holes = self.cells.get(2 * word + 1);
         self.cells.set(2 * word + 1, holes & !bit);
+    }
+
+    /// Marks the end of a block that was cut from a hole, at `granule`: a hole starts there if `rest` granules are
+    /// left, otherwise a used block does already. Without a branch: what is left of holes has no pattern.
+    #[inline(always)]
+    pub(crate) fn mark_cut(&mut self, granule: usize, rest: usize) {
+        let (word, bit) = (granule / 64, granule % 64);
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        self.cells.set(2 * word + 1, holes | u64::from(rest != 0) << bit);
+        self.cells.set(2 * word, starts | 1 << bit);
+        self.summarise(word);
+    }
+
+    /// Makes the used block that starts at `granule` a hole, or a part of the hole of `left` granules before it.
+    /// Without a branch, as [`BlockMap::mark_cut`]: the hole bit has no meaning where nothing starts.
+    #[inline(always)]
+    pub(crate) fn mark_freed(&mut self, granule: usize, left: usize) {
+        let (word, bit) = (granule / 64, granule % 64);
+        let [starts, holes] = *self.cells.row::<2>(2 * word);
+        let starts = starts & !(u64::from(left != 0) << bit);
+        self.cells.set(2 * word + 1, holes | 1 << bit);
+        self.cells.set(2 * word, starts);
+        if starts == 0 {
+            self.forget(word);
+        }
     }
 
     /// Marks the start of a hole at `granule`.
@@ -285,14 +313,20 @@ impl<'m> BlockMap<'m> {
         })
     }
 
-    /// Returns the lowest hole of at least `len` granules among those that start in `word`. If this word alone shows
-    /// none that long, returns the last one, which may continue behind it. `word` must have a hole.
+    /// Returns the lowest hole of at least `len` granules among those that start in `word`, of which the longest has
+    /// `longest` granules, at least `len`.
+    ///
+    /// Only the last of them can continue behind the word. If it does and is chosen, it is the longest: those before
+    /// it are too short. Its length is wrong only if it is the pending hole, which `longest` need not cover.
     #[inline(always)]
-    pub(crate) fn first_hole_in_word(&self, word: usize, len: usize) -> Hole {
+    pub(crate) fn first_hole_in_word(&self, word: usize, len: usize, longest: usize) -> Hole {
         let [starts, holes] = *self.cells.row::<2>(2 * word);
         let holes = starts & holes;
         let bit = if holes & (holes - 1) == 0 { lowest(holes) } else { first_run(starts, holes, len) };
-        self.hole_at(word * 64 + bit)
+        let behind = starts >> bit >> 1;
+        let hole = Hole { start: word * 64 + bit, len: if behind == 0 { longest } else { 1 + lowest(behind) } };
+        debug_assert!(hole.start == self.pending().start || hole == self.hole_at(hole.start));
+        hole
     }
 
     /// Returns the lowest hole of at least `len` granules among those that start in `word` at or above bit `from`.
@@ -322,14 +356,29 @@ impl<'m> BlockMap<'m> {
     pub(crate) fn pending(&self) -> Hole {
         let at = 2 * (self.words + GUARDS);
         let start = self.cells.get(at) as usize;
-        Hole { start, len: self.cells.get(at + 1) as usize - start }
+        Hole { start, len: (self.cells.get(at + 1) & !ABSORBED) as usize - start }
     }
 
+    /// Returns whether the pending hole absorbed holes that the index may still contain: see
+    /// [`Update::discard`](crate::index::Update::discard).
     #[inline(always)]
-    pub(crate) fn set_pending(&mut self, hole: Hole) {
+    pub(crate) fn pending_absorbed(&self) -> bool {
+        self.cells.get(2 * (self.words + GUARDS) + 1) & ABSORBED != 0
+    }
+
+    /// Sets the pending hole, of which `absorbed` granules were holes of the index.
+    #[inline(always)]
+    pub(crate) fn set_pending(&mut self, hole: Hole, absorbed: usize) {
         let at = 2 * (self.words + GUARDS);
         self.cells.set(at, hole.start as u64);
-        self.cells.set(at + 1, hole.end() as u64);
+        self.cells.set(at + 1, hole.end() as u64 | if absorbed == 0 { 0 } else { ABSORBED });
+    }
+
+    /// Moves the end of the pending hole up to `end`.
+    #[inline(always)]
+    pub(crate) fn lengthen_pending(&mut self, end: usize) {
+        let at = 2 * (self.words + GUARDS) + 1;
+        self.cells.set(at, self.cells.get(at) & ABSORBED | end as u64);
     }
 
     /// Returns the pending hole as a bit of the word it starts in, if that is `word`; for the checks.
@@ -367,12 +416,12 @@ impl<'m> BlockMap<'m> {
             return Ok(());
         }
         let at = 2 * (self.words + GUARDS);
-        let (start, end) = (self.cells.get(at), self.cells.get(at + 1));
+        let (start, end) = (self.cells.get(at), self.cells.get(at + 1) & !ABSORBED);
         let is_hole = start < end && end <= top as u64 && {
             let start = start as usize;
             self.is_start(start) && self.is_hole(start) && self.next_start(start) as u64 == end
         };
-        if is_hole || (start, end) == (0, 0) { Ok(()) } else { Err(start.min(top as u64) as usize) }
+        if is_hole || (start, self.cells.get(at + 1)) == (0, 0) { Ok(()) } else { Err(start.min(top as u64) as usize) }
     }
 
     /// Returns the 64 bits that follow the start of a hole longer than 64 granules.

@@ -43,8 +43,8 @@ fn fitting_from<'m>(
 
 /// Returns the lowest indexed hole that fits; the search is faster if it is near granule `guess`.
 #[inline(always)]
-fn first_fitting<'m>(tree: &MaxTree<'m>, map: &BlockMap<'m>, state: &State, need: &Need, guess: usize) -> Option<Hole> {
-    let hole = tree.first(map, state.height, guess, need.len)?;
+fn first_fitting<'m>(tree: &MaxTree<'m>, map: &BlockMap<'m>, state: &State, need: &Need) -> Option<Hole> {
+    let hole = tree.first(map, state.height, need.len)?;
     fitting_from(tree, map, state, need, hole)
 }
 
@@ -54,12 +54,8 @@ impl Choose for FirstFit {
 
     #[inline(always)]
     fn choose<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        let guess = if state.cursor < state.top as u64 { state.cursor as usize } else { 0 };
-        match first_fitting(index, map, state, need, guess) {
-            Some(hole) => {
-                state.cursor = hole.start as u64;
-                Choice::Hole(hole)
-            }
+        match first_fitting(index, map, state, need) {
+            Some(hole) => Choice::Hole(hole),
             None => scan::wilderness(state, need),
         }
     }
@@ -69,14 +65,14 @@ impl Choose for FirstFit {
     #[inline(always)]
     fn takes_pending(pending: Hole, choice: Choice, _: &State) -> bool {
         match choice {
-            // The choice can be the pending hole itself: a search finds it in the map when it passes that word.
+            // The choice can be the pending hole itself, which a search finds in the map when it passes that word.
             Choice::Hole(hole) => pending.start <= hole.start,
             Choice::Wilderness | Choice::Nowhere => true,
         }
     }
 
     fn choose_soon<'m>(index: &MaxTree<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
-        let mut candidate = index.first(map, state.height, 0, need.len);
+        let mut candidate = index.first(map, state.height, need.len);
         for _ in 0..TRIES {
             match candidate {
                 None => return scan::wilderness(state, need),
@@ -84,7 +80,7 @@ impl Choose for FirstFit {
                 Some(hole) => candidate = index.first_from(map, state.height, hole.end(), need.len),
             }
         }
-        match index.first(map, state.height, 0, need.longest()) {
+        match index.first(map, state.height, need.longest()) {
             Some(hole) => Choice::Hole(hole),
             None => scan::wilderness(state, need),
         }
@@ -109,7 +105,7 @@ impl Choose for NextFit {
             return Choice::Hole(hole);
         }
         match scan::wilderness(state, need) {
-            Choice::Nowhere => match first_fitting(index, map, state, need, 0) {
+            Choice::Nowhere => match first_fitting(index, map, state, need) {
                 Some(hole) => Choice::Hole(hole),
                 None => Choice::Nowhere,
             },
@@ -159,7 +155,8 @@ impl Choose for BestFit {
     #[inline(always)]
     fn takes_pending(pending: Hole, choice: Choice, state: &State) -> bool {
         match choice {
-            Choice::Hole(hole) => (pending.len, pending.start) < (hole.len, hole.start),
+            // The choice can be the pending hole itself: a search finds it in the map when it passes that word.
+            Choice::Hole(hole) => (pending.len < hole.len) | (pending.len == hole.len) & (pending.start < hole.start),
             Choice::Wilderness => pending.len <= state.wilderness(),
             Choice::Nowhere => true,
         }

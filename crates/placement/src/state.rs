@@ -4,7 +4,7 @@ use crate::error::RulesError;
 use crate::rules::{Growth, MAX_GRANULES, MAX_HEADER, MAX_MIN_REMAINDER, MIN_GRANULES, PolicyKind, Rules, Statistics};
 
 /// "H" and the version of the metadata's layout.
-const MAGIC: u16 = 0x4801;
+const MAGIC: u16 = 0x4802;
 
 /// The scalar state of an engine. Positions and lengths are in granules.
 ///
@@ -18,8 +18,7 @@ pub struct State {
     pub(crate) end: usize,
     /// Where the wilderness starts; equal to `end` when there is none.
     pub(crate) top: usize,
-    /// The rover of next fit; the generator of random fit; for first fit, where it last found a hole and starts its
-    /// search.
+    /// The rover of next fit; the generator of random fit.
     pub(crate) cursor: u64,
     /// See [`Rules::phase`]; truncated for alignments above 2^32 granules.
     pub(crate) phase: u32,

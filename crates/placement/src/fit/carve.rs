@@ -25,19 +25,17 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
         let split = hole.len - need.len >= self.state.min_remainder as usize;
         let end = if split { hole.start + need.len } else { hole.end() };
         note(Change::of_granules(hole.start, hole.end(), hole.start, end, self.state.shift()));
+        let rest = Hole { start: if split { end } else { hole.start }, len: hole.end() - end };
         if self.map.has_summary() {
-            let rest = if split { end } else { hole.start };
-            let rest = Hole { start: rest, len: hole.end() - end };
             if self.map.pending().len == 0 {
                 self.index.moved(&mut self.map, self.state.height, hole, rest);
             } else {
-                self.map.set_pending(if split { rest } else { Hole::NONE });
+                self.discard_pending(hole);
+                self.map.set_pending(if split { rest } else { Hole::NONE }, 0);
             }
         }
         self.map.mark_taken(hole.start);
-        if split {
-            self.map.mark_hole(end);
-        }
+        self.map.mark_cut(end, rest.len);
         if let Some(counters) = &mut self.counters {
             counters.splits += u64::from(split);
             counters.blocks += u64::from(split);
@@ -121,38 +119,21 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
             note(free(self.state.end));
             return self.release_at_top(start, before, left);
         }
-        let right = self.map.is_hole(end);
-        if !left && !right {
-            note(free(end));
-            let hole = Hole { start, len: end - start };
-            self.index_insert(hole);
-            self.map.mark_hole(start);
-            self.count_merges(0, 1);
-            return hole;
-        }
-        let mut hole = Hole { start: before, len: start - before };
-        let mut merged = Hole { start: from, len: end - from };
-        if right {
-            let behind = self.map.hole_at(end);
-            merged.len += behind.len;
-            note(free(merged.end()));
-            if left {
-                self.index_remove(behind);
-                self.map.unmark(end);
-            } else {
-                hole = behind;
-            }
-        } else {
-            note(free(end));
-        }
-        self.index_moved(hole, merged);
-        if left {
-            self.map.unmark(start);
-        } else {
+        let right = if self.map.is_hole(end) { self.map.hole_at(end) } else { Hole::NONE };
+        let merged = Hole { start: from, len: end - from + right.len };
+        note(free(merged.end()));
+        let left = Hole { start: from, len: start - from };
+        if right.len != 0 {
+            self.index_absorb(right, merged);
             self.map.unmark(end);
-            self.map.mark_hole(start);
         }
-        self.count_merges(1 + u64::from(left && right), -i64::from(left && right));
+        if left.len != 0 && !self.index.lengthens() {
+            self.index_absorb(left, merged);
+        }
+        self.map.mark_freed(start, left.len);
+        self.index_joined(merged, left.len + right.len);
+        let merges = u64::from(left.len != 0) + u64::from(right.len != 0);
+        self.count_merges(merges, 1 - merges as i64);
         merged
     }
 
@@ -173,7 +154,7 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
         let from = self.map.pending().start;
         note(Change::of_granules(from, end, from, from, self.state.shift()));
         let longer = Hole { start: from, len: end - from };
-        self.map.set_pending(longer);
+        self.map.lengthen_pending(end);
         self.map.unmark(start);
         self.count_merges(1, 0);
         longer

@@ -2,7 +2,7 @@
 
 use crate::error::Violation;
 use crate::heap::Heap;
-use crate::index::{Index, Survey, height_over};
+use crate::index::{Index, Survey};
 use crate::map::words_for;
 use crate::rules::PolicyKind;
 
@@ -25,8 +25,8 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
         if !state.is_plausible(policy) {
             return Err(violation("the state describes a heap of this policy")(0));
         }
-        let height = |granules| height_over(words_for(granules), self.index.level_bits());
-        if !(height(state.top)..=height(state.capacity)).contains(&u32::from(state.height)) {
+        let height = |granules| (0..).find(|&height| words_for(granules) <= 1 << self.index.root_bits(height));
+        if !(height(state.top)..=height(state.capacity)).contains(&Some(state.height)) {
             return Err(violation("the index is as high as the heap needs")(state.top));
         }
         self.map

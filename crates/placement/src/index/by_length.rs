@@ -68,8 +68,8 @@ impl<'m, B: Bins> ByLength<'m, B> {
     }
 
     #[inline(always)]
-    fn classes(map: &BlockMap<'m>) -> ClassMap {
-        ClassMap::new(CLASS_MAP, map.words())
+    const fn classes() -> ClassMap {
+        ClassMap::new(CLASS_MAP)
     }
 
     /// Returns where the bins of a stretch are.
@@ -160,7 +160,7 @@ impl<'m, B: Bins> ByLength<'m, B> {
         if len > CLASSES {
             return None;
         }
-        let classes = Self::classes(map);
+        let classes = Self::classes();
         let lengths = classes.lengths(&self.cells) & !below(len - 1);
         (lengths != 0).then(|| classes.lowest(&self.cells, map, height, lowest(lengths) + 1))
     }
@@ -210,14 +210,14 @@ impl<'m, B: Bins> ByLength<'m, B> {
 
     /// Returns the smallest hole that `need` fits into, the lowest of equals; skips holes that it does not fit.
     pub(crate) fn smallest_fitting(&self, map: &BlockMap<'m>, height: u8, need: &Need) -> Option<Hole> {
-        let (classes, bins) = (Self::classes(map), self.bins());
+        let (classes, bins) = (Self::classes(), self.bins());
         for len in need.len..=CLASSES {
             if classes.lengths(&self.cells) >> (len - 1) & 1 == 0 {
                 continue;
             }
             let mut word = classes.lowest(&self.cells, map, height, len).start / 64;
             loop {
-                let mut holes = exact_in_word(map, word, 0, len);
+                let mut holes = exact_in_word(map, word, len);
                 while holes != 0 {
                     let start = word * 64 + lowest(holes);
                     if need.fits(start, len) {
@@ -275,6 +275,7 @@ impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
         let words = words_for(granules);
         if words > PLAIN_WORDS {
             cells.set(BINS, B::of_region(granules).to_cell());
+            Self::classes().lay_out(&mut cells, words);
             cells.set(ROOTS, (CLASS_MAP + class_map::cells_for(words)) as u64);
         }
         ByLength { cells, short: ShortLimit::NONE, _bins: PhantomData }
@@ -283,14 +284,14 @@ impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
 
 impl<'m, B: Bins> Update<'m> for ByLength<'m, B> {
     #[inline(always)]
-    fn level_bits(&self) -> u32 {
-        6
+    fn root_bits(&self, height: u8) -> u32 {
+        6 * (u32::from(height) + 1)
     }
 
     #[inline(always)]
     fn insert(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         if hole.len <= CLASSES {
-            Self::classes(map).insert(&mut self.cells, height, hole);
+            Self::classes().insert(&mut self.cells, height, hole);
         } else {
             self.insert_long(map, hole);
         }
@@ -299,14 +300,14 @@ impl<'m, B: Bins> Update<'m> for ByLength<'m, B> {
     #[inline(always)]
     fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         if hole.len <= CLASSES {
-            Self::classes(map).remove(&mut self.cells, map, height, hole);
+            Self::classes().remove(&mut self.cells, map, height, hole);
         } else {
             self.remove_long(map, hole);
         }
     }
 
-    fn raise(&mut self, map: &BlockMap<'m>, height: u8) {
-        Self::classes(map).raise(&mut self.cells, height);
+    fn raise(&mut self, _map: &BlockMap<'m>, height: u8) {
+        Self::classes().raise(&mut self.cells, height);
     }
 }
 
@@ -322,7 +323,7 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
         if (self.cells.get(BINS), self.cells.get(ROOTS)) != (bins.to_cell(), roots as u64) {
             return Err(0);
         }
-        Self::classes(map).check(&self.cells, map, survey, words_for(self.short.granule))?;
+        Self::classes().check(&self.cells, map, survey, words_for(self.short.granule))?;
         let used = stretches(survey.words);
         if self.stretches() > used {
             return Err(0);

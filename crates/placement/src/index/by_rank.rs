@@ -206,8 +206,8 @@ impl<'m> Section<'m> for ByRank<'m> {
 
 impl<'m> Update<'m> for ByRank<'m> {
     #[inline(always)]
-    fn level_bits(&self) -> u32 {
-        FAN_BITS
+    fn root_bits(&self, height: u8) -> u32 {
+        FAN_BITS * (u32::from(height) + 1)
     }
 
     #[inline(never)]

@@ -6,87 +6,119 @@
 
 use core::ops::Range;
 
-use crate::bits::{free_granules, highest, lowest, runs_of};
+use crate::bits::lowest;
 use crate::cells::Cells;
-use crate::index::{Survey, height_over};
-use crate::map::{BlockMap, Hole};
+use crate::index::Survey;
+use crate::map::{BlockMap, Hole, words_for};
 use crate::parts::Parts;
+use crate::rules::MOST_GRANULES_BY_LENGTH;
 
 /// Lengths up to this many granules are classes.
 pub(crate) const CLASSES: usize = 64;
 
-/// Returns how many cells the class map of `words` map words takes.
-pub(crate) const fn cells_for(words: usize) -> usize {
-    let mut nodes = 0;
+/// The most levels that a class map has: those of the longest region.
+const LEVELS: usize = 7;
+const _: () = assert!(words_for(MOST_GRANULES_BY_LENGTH) as u64 <= 1 << (6 * LEVELS));
+
+/// Returns how many nodes each level has, the lowest first.
+fn nodes_of_levels(words: usize) -> impl Iterator<Item = usize> {
     let mut width = words;
-    while width > 1 {
-        width = width.div_ceil(64);
-        nodes += width;
-    }
-    1 + nodes * CLASSES
+    core::iter::from_fn(move || {
+        (width > 1).then(|| {
+            width = width.div_ceil(64);
+            width
+        })
+    })
+}
+
+/// Returns how many cells the class map of `words` map words takes.
+pub(crate) fn cells_for(words: usize) -> usize {
+    LEVELS + 1 + nodes_of_levels(words).sum::<usize>() * CLASSES
 }
 
 /// Adds the parts of the class map of `words` map words, as far as it is used for `used` of them, of which `short` have
 /// holes that are classes.
-pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, used: usize, short: usize) {
-    parts.add_whole(1);
-    let (mut width, mut used, mut lowest) = (words, used, Some(short.div_ceil(64)));
-    while width > 1 {
-        (width, used) = (width.div_ceil(64), used.div_ceil(64));
-        parts.add(width * CLASSES, (lowest.take().unwrap_or(used) + 1) * CLASSES);
+pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, mut used: usize, short: usize) {
+    parts.add_whole(LEVELS + 1);
+    let mut lowest = Some(short.div_ceil(64));
+    for nodes in nodes_of_levels(words) {
+        used = used.div_ceil(64);
+        parts.add(nodes * CLASSES, (lowest.take().unwrap_or(used) + 1) * CLASSES);
     }
 }
 
-/// A view of the class map stored in `cells` from `base` on: first the existing lengths (bit `n - 1`), then the nodes,
-/// lowest level first.
+/// A view of the class map stored in `cells` from `base` on: first where each level begins, then the existing lengths
+/// (bit `n - 1`), then the nodes, lowest level first.
 #[derive(Clone, Copy)]
 pub(crate) struct ClassMap {
     base: usize,
-    words: usize,
 }
 
-/// Returns the holes of exactly `len` granules among those that start in `word`, without those in `but`.
+/// Calls `found` with the bit of each hole of exactly `len` granules (at most 64) that starts in `word`, the lowest
+/// first, without those in `but`, until it returns `true`; returns whether it did.
+///
+/// Few holes have a start at that distance behind them that is not the next one: they are looked at one by one.
 #[inline(always)]
-pub(crate) fn exact_in_word(map: &BlockMap<'_>, word: usize, but: u64, len: usize) -> u64 {
-    let holes = map.holes(word);
-    let rest = holes & !but;
-    if rest == 0 {
-        return 0;
+fn any_exact(map: &BlockMap<'_>, word: usize, but: u64, len: usize, mut found: impl FnMut(usize) -> bool) -> bool {
+    let (starts, behind) = (map.starts(word), map.starts(word + 1));
+    let ends = starts >> (len - 1) >> 1 | behind << (64 - len);
+    let mut holes = map.holes(word) & ends & !but;
+    while holes != 0 {
+        let bit = lowest(holes);
+        let next = starts >> bit >> 1 | behind << (63 - bit);
+        if lowest(next) + 1 == len && found(bit) {
+            return true;
+        }
+        holes &= holes - 1;
     }
-    exact_among(map, word, rest, len)
+    false
 }
 
-#[inline]
-fn exact_among(map: &BlockMap<'_>, word: usize, holes: u64, len: usize) -> u64 {
-    let free = free_granules(map.starts(word), holes);
-    let longer = if len < 64 { free >> len } else { 0 };
-    let within = runs_of(free, len) & holes & !longer;
-    if free >> 63 == 0 {
-        return within;
-    }
-    // The last hole may continue beyond the word, so that only the map has its length.
-    let last = highest(holes);
-    let exact = map.hole_at(word * 64 + last).len == len;
-    within & !(1 << last) | u64::from(exact) << last
+/// Returns the holes of exactly `len` granules (at most 64) among those that start in `word`.
+#[inline(always)]
+pub(crate) fn exact_in_word(map: &BlockMap<'_>, word: usize, len: usize) -> u64 {
+    let mut exact = 0;
+    any_exact(map, word, 0, len, |bit| {
+        exact |= 1 << bit;
+        false
+    });
+    exact
 }
 
 impl ClassMap {
     #[inline(always)]
-    pub(crate) const fn new(base: usize, words: usize) -> Self {
-        ClassMap { base, words }
+    pub(crate) const fn new(base: usize) -> Self {
+        ClassMap { base }
     }
 
-    /// Returns the first cell of the level above the one that starts at `level` with `width` nodes below, and its
-    /// width.
+    /// Returns where the levels of a class map of `words` map words begin.
+    fn first_cells(self, words: usize) -> impl Iterator<Item = usize> {
+        nodes_of_levels(words)
+            .scan(self.base + LEVELS + 1, |cell, nodes| Some(core::mem::replace(cell, *cell + nodes * CLASSES)))
+    }
+
+    /// Writes down where the levels begin.
+    pub(crate) fn lay_out(self, cells: &mut Cells<'_, u64>, words: usize) {
+        for (level, cell) in self.first_cells(words).enumerate() {
+            cells.set(self.base + level, cell as u64);
+        }
+    }
+
+    /// Returns the cell of a length in the node of `level` that contains `place`.
     #[inline(always)]
-    const fn up(level: usize, width: usize) -> (usize, usize) {
-        (level + width * CLASSES, width.div_ceil(64))
+    fn cell(self, cells: &Cells<'_, u64>, level: usize, place: usize, class: usize) -> usize {
+        cells.get(self.base + level) as usize + (place & !63) + class
     }
 
     /// Returns a bit for each length that has a hole.
     #[inline(always)]
     pub(crate) fn lengths(self, cells: &Cells<'_, u64>) -> u64 {
-        cells.get(self.base)
+        cells.get(self.base + LEVELS)
+    }
+
+    #[inline(always)]
+    fn set_lengths(self, cells: &mut Cells<'_, u64>, lengths: u64) {
+        cells.set(self.base + LEVELS, lengths);
     }
 
     /// Inserts a hole. Sets the bits of all levels, even those that are set: tests would cost more by mispredictions
@@ -95,14 +127,12 @@ impl ClassMap {
     pub(crate) fn insert(self, cells: &mut Cells<'_, u64>, height: u8, hole: Hole) {
         let class = hole.len - 1;
         let mut place = hole.start / 64;
-        let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
-        for _ in 0..=height {
-            let cell = level + (place & !63) + class;
+        for level in 0..usize::from(height) + 1 {
+            let cell = self.cell(cells, level, place, class);
             cells.set(cell, cells.get(cell) | 1 << (place % 64));
             place /= 64;
-            (level, width) = Self::up(level, width);
         }
-        cells.set(self.base, cells.get(self.base) | 1 << class);
+        self.set_lengths(cells, self.lengths(cells) | 1 << class);
     }
 
     /// Removes a hole. Clears the bit above where the word below became empty, without a branch, as in
@@ -111,57 +141,46 @@ impl ClassMap {
     pub(crate) fn remove(self, cells: &mut Cells<'_, u64>, map: &BlockMap<'_>, height: u8, hole: Hole) {
         let class = hole.len - 1;
         let mut place = hole.start / 64;
-        if exact_in_word(map, place, 1 << (hole.start % 64), hole.len) != 0 {
+        if any_exact(map, place, 1 << (hole.start % 64), hole.len, |_| true) {
             return;
         }
-        let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
         let mut gone = 1;
-        for _ in 0..=height {
-            let cell = level + (place & !63) + class;
+        for level in 0..usize::from(height) + 1 {
+            let cell = self.cell(cells, level, place, class);
             let after = cells.get(cell) & !(gone << (place % 64));
             cells.set(cell, after);
             gone = u64::from(after == 0);
             place /= 64;
-            (level, width) = Self::up(level, width);
         }
-        cells.set(self.base, cells.get(self.base) & !(gone << class));
-    }
-
-    /// Returns the start of each level up to `height`.
-    #[inline(always)]
-    fn levels(self, height: u8) -> [usize; 6] {
-        let mut levels = [self.base + 1; 6];
-        let mut width = self.words.div_ceil(64);
-        for k in 0..usize::from(height).min(5) {
-            (levels[k + 1], width) = Self::up(levels[k], width);
-        }
-        levels
+        self.set_lengths(cells, self.lengths(cells) & !(gone << class));
     }
 
     /// Returns the lowest hole of exactly `len` granules; there must be one ([`ClassMap::lengths`]).
     #[inline(always)]
     pub(crate) fn lowest(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, len: usize) -> Hole {
         let class = len - 1;
-        let levels = self.levels(height);
         let mut place = 0;
-        for &level in levels.iter().take(usize::from(height) + 1).rev() {
-            place = place * 64 + lowest(cells.get(level + place * 64 + class));
+        for level in (0..usize::from(height) + 1).rev() {
+            place = place * 64 + lowest(cells.get(self.cell(cells, level, place * 64, class)));
         }
-        let bit = lowest(exact_in_word(map, place, 0, len));
-        Hole { start: place * 64 + bit, len }
+        let mut start = place * 64;
+        any_exact(map, place, 0, len, |bit| {
+            start += bit;
+            true
+        });
+        Hole { start, len }
     }
 
     /// Returns the first map word above `word` that has a hole of exactly `len` granules.
     pub(crate) fn next_word(self, cells: &Cells<'_, u64>, height: u8, word: usize, len: usize) -> Option<usize> {
         let class = len - 1;
-        let levels = self.levels(height);
         let mut place = word;
-        for k in 0..=usize::from(height) {
-            let higher = cells.get(levels[k] + (place & !63) + class) & crate::bits::above(place % 64);
+        for level in 0..=usize::from(height) {
+            let higher = cells.get(self.cell(cells, level, place, class)) & crate::bits::above(place % 64);
             if higher != 0 {
                 place = place & !63 | lowest(higher);
-                for &level in levels[..k].iter().rev() {
-                    place = place * 64 + lowest(cells.get(level + place * 64 + class));
+                for level in (0..level).rev() {
+                    place = place * 64 + lowest(cells.get(self.cell(cells, level, place * 64, class)));
                 }
                 return Some(place);
             }
@@ -172,10 +191,10 @@ impl ClassMap {
 
     /// Raises the root from `height`.
     pub(crate) fn raise(self, cells: &mut Cells<'_, u64>, height: u8) {
-        let levels = self.levels(height + 1);
+        let level = usize::from(height);
         for class in 0..CLASSES {
-            let any = cells.get(levels[usize::from(height)] + class) != 0;
-            cells.set(levels[usize::from(height) + 1] + class, u64::from(any));
+            let any = cells.get(self.cell(cells, level, 0, class)) != 0;
+            cells.set(self.cell(cells, level + 1, 0, class), u64::from(any));
         }
     }
 
@@ -189,8 +208,12 @@ impl ClassMap {
         survey: &Survey,
         short: usize,
     ) -> Result<(), usize> {
-        let (mut level, mut width) = (self.base + 1, self.words.div_ceil(64));
+        let levels = || self.first_cells(map.words());
+        if levels().enumerate().any(|(level, cell)| cells.get(self.base + level) != cell as u64) {
+            return Err(0);
+        }
         let (mut nodes, mut granules) = (survey.words.div_ceil(64), 64 * 64);
+        let level = self.base + LEVELS + 1;
         let used = nodes.min(short.div_ceil(64));
         for node in 0..nodes {
             let expected = node_of_map(map, node * 64..survey.words.min((node + 1) * 64));
@@ -202,10 +225,9 @@ impl ClassMap {
             agrees.map_err(|()| node * granules)?;
         }
         let (mut root, mut readable) = (level, used);
-        for height in 1..=height_over(self.words, 6) {
-            let (below, children, kept) = (level, nodes.min(readable), height <= u32::from(survey.height));
+        for (height, (below, level)) in (1..).zip(levels().zip(levels().skip(1))) {
+            let (children, kept) = (nodes.min(readable), height <= u32::from(survey.height));
             readable = usize::MAX;
-            (level, width) = Self::up(level, width);
             (nodes, granules) = (nodes.div_ceil(64), granules * 64);
             root = if kept { level } else { root };
             for node in 0..nodes {

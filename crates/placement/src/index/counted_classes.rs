@@ -199,8 +199,8 @@ impl CountedClasses {
         for level in self.levels(height)[..usize::from(height)].iter().rev() {
             place = pass_over(&mut rank, place * FAN, |place| level.get(cells, class, place));
         }
-        let word = pass_over(&mut rank, place * FAN, |word| exact_in_word(map, word, 0, len).count_ones() as usize);
-        let mut holes = exact_in_word(map, word, 0, len);
+        let word = pass_over(&mut rank, place * FAN, |word| exact_in_word(map, word, len).count_ones() as usize);
+        let mut holes = exact_in_word(map, word, len);
         for _ in 0..rank {
             holes &= holes - 1;
         }

@@ -1,10 +1,12 @@
 //! The max tree: for every word of the map the largest hole that starts in it, and 16-way maxima above. A row of 16
-//! entries is one cache line and is read as a whole.
+//! entries is one cache line and is read as a whole. The root is the lowest level of at most four rows.
 //!
-//! Lengths above `i32::MAX` granules are stored as `i32::MAX`; a region contains few holes that long, and they are
-//! compared one by one.
+//! Freeing only raises entries, which reads no row, unless it absorbs a hole that starts in another word.
+//!
+//! Lengths above [`LONGEST`] are stored as [`LONGEST`]; a region contains few holes that long, and they are compared
+//! one by one.
 
-use crate::bits::lowest;
+use crate::bits::{above, lowest};
 use crate::cells::Cells;
 use crate::heap::Section;
 use crate::index::{Index, Survey, Update};
@@ -15,10 +17,17 @@ mod row;
 
 use row::WIDTH;
 
+/// Cells in a row.
+const ROW: usize = WIDTH / 2;
+
 /// A node of one level covers a row of the level below.
 const LEVEL_BITS: u32 = WIDTH.ilog2();
 
-const LONGEST: usize = i32::MAX as usize;
+/// Entries in the root: it is the lowest level of at most that many, and is searched as a whole.
+const ROOT: usize = 64;
+
+/// Lengths above this many granules are stored as this many.
+const LONGEST: usize = (row::GREATEST - row::LEAST) as usize;
 
 pub struct MaxTree<'m> {
     /// Row 0: the first row of each level. Then the levels, the one with an entry per word first, each padded to whole
@@ -26,22 +35,31 @@ pub struct MaxTree<'m> {
     entries: Cells<'m, i32>,
 }
 
-#[inline]
-fn clamp(len: usize) -> i32 {
-    len.min(LONGEST) as i32
+/// Returns the entry of a word whose longest hole has `len` granules, 0 if it has none.
+#[inline(always)]
+fn entry_of(len: usize) -> i32 {
+    if len == 0 { 0 } else { row::LEAST + len.min(LONGEST) as i32 }
+}
+
+/// Returns how many granules an entry stands for.
+#[inline(always)]
+fn len_of(entry: i32) -> usize {
+    (entry - row::LEAST).max(0) as usize
+}
+
+/// Returns how many rows each level of a tree over `words` words has, the lowest first. Each may be the root.
+fn rows_of_levels(words: usize) -> impl Iterator<Item = usize> {
+    let mut width = Some(words);
+    core::iter::from_fn(move || {
+        let rows = width?.div_ceil(WIDTH);
+        width = (width? > ROOT).then_some(rows);
+        Some(rows.max(ROOT / WIDTH))
+    })
 }
 
 /// Returns the row at which each level of a tree over `words` words begins.
 fn first_rows(words: usize) -> impl Iterator<Item = usize> {
-    let (mut row, mut width) = (1, words);
-    core::iter::from_fn(move || {
-        (width > 1).then(|| {
-            let first = row;
-            width = width.div_ceil(WIDTH);
-            row += width;
-            first
-        })
-    })
+    rows_of_levels(words).scan(1, |row, rows| Some(core::mem::replace(row, *row + rows)))
 }
 
 impl<'m> MaxTree<'m> {
@@ -74,47 +92,49 @@ impl<'m> MaxTree<'m> {
         self.entries.get(self.level(0) + word)
     }
 
-    /// Changes the entry of `word` from `old` to `value`, and updates the maxima above.
+    /// Raises the entry of `word`, and the maxima above, to at least `value`. Passes through all levels: a test where
+    /// nothing changes any more would cost more by mispredictions than the stores.
+    #[inline(always)]
+    fn lift(&mut self, height: u8, word: usize, value: i32) {
+        let mut place = word;
+        for level in 0..usize::from(height) + 1 {
+            let entry = self.level(level) + place;
+            self.entries.set(entry, self.entries.get(entry).max(value));
+            place /= WIDTH;
+        }
+    }
+
+    /// Lowers the entry of `word` to `value`, and updates the maxima above.
     ///
     /// A row is read before the entry in it is written: a wide load right behind a narrow store waits for it.
     #[inline(always)]
-    fn update(&mut self, height: u8, word: usize, mut old: i32, mut value: i32) {
+    fn lower(&mut self, height: u8, word: usize, mut value: i32) {
         let mut place = word;
-        let mut entry = self.level(0) + place;
-        for level in 1..=usize::from(height) {
-            let above = self.level(level) + place / WIDTH;
-            let before = self.entries.get(above);
-            let mut largest = before.max(value);
-            if old == before && value < old {
-                largest = row::max_with(self.row(level - 1, place), place % WIDTH, value);
-            }
-            self.entries.set(entry, value);
-            if largest == before {
-                return;
-            }
-            (old, value) = (before, largest);
+        for level in 0..usize::from(height) {
+            let largest = row::max_with(self.row(level, place), place % WIDTH, value);
+            self.entries.set(self.level(level) + place, value);
+            value = largest;
             place /= WIDTH;
-            entry = above;
         }
-        self.entries.set(entry, value);
+        self.entries.set(self.level(usize::from(height)) + place, value);
     }
 
     /// Returns the entry of `word` without the hole at `hole.start`.
     #[inline(always)]
     fn entry_without(&self, map: &BlockMap<'m>, word: usize, hole: Hole) -> i32 {
-        let entry = self.entry(word);
-        if entry == clamp(hole.len) { clamp(Self::largest_in(map, word, 1 << (hole.start % 64))) } else { entry }
+        entry_of(Self::largest_in(map, word, 1 << (hole.start % 64)))
     }
 
     /// Returns the length of the largest hole, as far as entries contain it: exact below [`LONGEST`].
     #[inline(always)]
     pub(crate) fn largest(&self, height: u8) -> usize {
-        row::max(self.row(height.into(), 0)) as usize
+        let rows = (0..ROOT).step_by(WIDTH).map(|place| row::max(self.row(height.into(), place)));
+        len_of(rows.fold(0, i32::max))
     }
 
     /// Returns the lowest of the holes of the greatest length, which [`MaxTree::largest`] returned as `largest`.
     pub(crate) fn largest_hole(&self, map: &BlockMap<'m>, height: u8, largest: usize) -> Option<Hole> {
-        let mut best = self.first(map, height, 0, largest)?;
+        let mut best = self.first(map, height, largest)?;
         if largest == LONGEST {
             while let Some(longer) = self.first_from(map, height, best.end(), best.len + 1) {
                 best = longer;
@@ -126,17 +146,30 @@ impl<'m> MaxTree<'m> {
     /// Returns the lowest hole of at least `len` granules; the search is faster the nearer it is to `guess`, a granule
     /// below the heap's top.
     #[inline(always)]
-    pub(crate) fn first(&self, map: &BlockMap<'m>, height: u8, guess: usize, len: usize) -> Option<Hole> {
-        let word = self.first_word(height.into(), guess / 64, clamp(len))?;
-        let hole = map.first_hole_in_word(word, len);
-        if hole.len >= len { Some(hole) } else { self.first_after_word(map, height, word, len) }
+    pub(crate) fn first(&self, map: &BlockMap<'m>, height: u8, len: usize) -> Option<Hole> {
+        let word = self.first_word(height.into(), entry_of(len))?;
+        match self.first_in_word(map, word, len) {
+            Some(hole) => Some(hole),
+            None => self.first_after_word(map, height, word, len),
+        }
+    }
+
+    /// Returns the lowest hole of at least `len` granules that starts in `word`, whose entry is at least that; `None`
+    /// only if that is above [`LONGEST`].
+    #[inline(always)]
+    fn first_in_word(&self, map: &BlockMap<'m>, word: usize, len: usize) -> Option<Hole> {
+        let longest = len_of(self.entry(word));
+        if longest == LONGEST {
+            return map.first_hole_in_word_from(word, 0, len);
+        }
+        Some(map.first_hole_in_word(word, len, longest))
     }
 
     /// Returns the lowest hole of at least `len` granules that starts at or above `from`.
     #[inline(never)]
     pub(crate) fn first_from(&self, map: &BlockMap<'m>, height: u8, from: usize, len: usize) -> Option<Hole> {
         let word = from / 64;
-        if self.entry(word) >= clamp(len)
+        if self.entry(word) >= entry_of(len)
             && let Some(hole) = map.first_hole_in_word_from(word, from % 64, len)
         {
             return Some(hole);
@@ -147,32 +180,25 @@ impl<'m> MaxTree<'m> {
     /// Returns the lowest hole of at least `len` granules that starts behind `word`.
     fn first_after_word(&self, map: &BlockMap<'m>, height: u8, mut word: usize, len: usize) -> Option<Hole> {
         loop {
-            word = self.next_word(height, word, clamp(len))?;
-            let hole = map.first_hole_in_word(word, len);
-            if hole.len >= len {
+            word = self.next_word(height, word, entry_of(len))?;
+            if let Some(hole) = self.first_in_word(map, word, len) {
                 return Some(hole);
             }
         }
     }
 
-    /// Returns the lowest word whose entry is at least `wanted`.
-    ///
-    /// Follows the path down to `guess` until the paths part. On a known path, the processor can load the next row
-    /// before the contents of the previous one are available, unlike in a search from row to row.
+    /// Returns a bit for each entry of the root, at `height`, that is at least `wanted`.
     #[inline(always)]
-    fn first_word(&self, height: usize, guess: usize, wanted: i32) -> Option<usize> {
-        for level in (0..=height).rev() {
-            let guessed = guess >> (LEVEL_BITS as usize * level);
-            let enough = row::at_least(self.row(level, guessed), wanted);
-            if level == height && enough == 0 {
-                return None;
-            }
-            let place = guessed & !(WIDTH - 1) | lowest(enough.into());
-            if place != guessed {
-                return Some(self.descend(level, place, wanted));
-            }
-        }
-        Some(guess)
+    fn root_at_least(&self, height: usize, wanted: i32) -> u64 {
+        let mask = |row: usize| u64::from(row::at_least(self.row(height, row * WIDTH), wanted)) << (row * WIDTH);
+        (mask(0) | mask(1)) | (mask(2) | mask(3))
+    }
+
+    /// Returns the lowest word whose entry is at least `wanted`.
+    #[inline(always)]
+    fn first_word(&self, height: usize, wanted: i32) -> Option<usize> {
+        let enough = self.root_at_least(height, wanted);
+        if enough == 0 { None } else { Some(self.descend(height, lowest(enough), wanted)) }
     }
 
     /// Returns the lowest word whose entry is at least `wanted` below `place` of `level`, which has one.
@@ -190,14 +216,14 @@ impl<'m> MaxTree<'m> {
     fn check_level(&self, level: usize, places: usize, expected: impl Fn(usize) -> i32) -> Result<(), usize> {
         let entry = |place: usize| self.entries.get(self.level(level) + place);
         let wrong = (0..places).find(|&place| entry(place) != expected(place));
-        let beyond = || (places..places.next_multiple_of(WIDTH)).find(|&place| entry(place) != 0);
+        let beyond = || (places..places.next_multiple_of(WIDTH).max(ROOT)).find(|&place| entry(place) != 0);
         wrong.or_else(beyond).map_or(Ok(()), Err)
     }
 
     /// Returns the lowest word above `word` whose entry is at least `wanted`.
     fn next_word(&self, height: u8, word: usize, wanted: i32) -> Option<usize> {
         let mut place = word;
-        for level in 0..=usize::from(height) {
+        for level in 0..usize::from(height) {
             let behind = !1u32 << (place % WIDTH);
             let enough = u32::from(row::at_least(self.row(level, place), wanted)) & behind;
             if enough != 0 {
@@ -205,34 +231,26 @@ impl<'m> MaxTree<'m> {
             }
             place /= WIDTH;
         }
-        None
+        let enough = self.root_at_least(height.into(), wanted) & above(place);
+        if enough == 0 { None } else { Some(self.descend(height.into(), lowest(enough), wanted)) }
     }
 }
 
 impl<'m> Section<'m> for MaxTree<'m> {
     fn cells_for(granules: usize) -> usize {
-        let mut width = words_for(granules);
-        if width <= PLAIN_WORDS {
-            return 0;
-        }
-        let mut rows = 1;
-        while width > 1 {
-            width = width.div_ceil(WIDTH);
-            rows += width;
-        }
-        rows * WIDTH / 2
+        let words = words_for(granules);
+        if words <= PLAIN_WORDS { 0 } else { (1 + rows_of_levels(words).sum::<usize>()) * ROW }
     }
 
     fn add_parts(parts: &mut Parts<'_>, granules: usize, Reach { end, .. }: Reach) {
-        const ROW: usize = WIDTH / 2;
-        let (mut width, mut used) = (words_for(granules), words_for(end));
-        if width <= PLAIN_WORDS {
+        let (words, mut used) = (words_for(granules), words_for(end));
+        if words <= PLAIN_WORDS {
             return;
         }
         parts.add_whole(ROW);
-        while width > 1 {
-            (width, used) = (width.div_ceil(WIDTH), used.div_ceil(WIDTH));
-            parts.add(width * ROW, (used + 1) * ROW);
+        for rows in rows_of_levels(words) {
+            used = used.div_ceil(WIDTH);
+            parts.add(rows * ROW, (used + 1).max(ROOT / WIDTH) * ROW);
         }
     }
 
@@ -250,26 +268,24 @@ impl<'m> Section<'m> for MaxTree<'m> {
 
 impl<'m> Update<'m> for MaxTree<'m> {
     #[inline(always)]
-    fn level_bits(&self) -> u32 {
-        LEVEL_BITS
+    fn root_bits(&self, height: u8) -> u32 {
+        ROOT.ilog2() + LEVEL_BITS * u32::from(height)
     }
 
     #[inline(always)]
     fn insert(&mut self, _map: &mut BlockMap<'m>, height: u8, hole: Hole) {
-        let (word, value) = (hole.start / 64, clamp(hole.len));
-        let entry = self.entry(word);
-        if value > entry {
-            self.update(height, word, entry, value);
-        }
+        self.lift(height, hole.start / 64, entry_of(hole.len));
     }
 
     #[inline(always)]
     fn remove(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole) {
         let word = hole.start / 64;
         let entry = self.entry(word);
-        if entry == clamp(hole.len) {
+        if entry == entry_of(hole.len) {
             let rest = self.entry_without(map, word, hole);
-            self.update(height, word, entry, rest);
+            if rest != entry {
+                self.lower(height, word, rest);
+            }
         }
     }
 
@@ -277,21 +293,45 @@ impl<'m> Update<'m> for MaxTree<'m> {
     fn moved(&mut self, map: &mut BlockMap<'m>, height: u8, from: Hole, to: Hole) {
         let word = from.start / 64;
         let entry = self.entry(word);
-        let mut value = self.entry_without(map, word, from);
-        if to.start / 64 == word {
-            value = value.max(clamp(to.len));
+        if entry == entry_of(from.len) {
+            let kept = if to.start / 64 == word { entry_of(to.len) } else { 0 };
+            let rest = self.entry_without(map, word, from).max(kept);
+            if rest != entry {
+                self.lower(height, word, rest);
+            }
         }
-        if value != entry {
-            self.update(height, word, entry, value);
+        self.lift(height, to.start / 64, entry_of(to.len));
+    }
+
+    /// A hole that starts in the same word as `merged` is shorter: it lowers no entry.
+    #[inline(always)]
+    fn absorb(&mut self, map: &mut BlockMap<'m>, height: u8, hole: Hole, merged: Hole) {
+        if hole.start / 64 != merged.start / 64 {
+            self.remove(map, height, hole);
         }
-        if to.start / 64 != word {
-            self.insert(map, height, to);
+    }
+
+    /// An entry that a shorter hole left counts for the longer one.
+    #[inline(always)]
+    fn lengthens(&self) -> bool {
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn discard(&mut self, map: &mut BlockMap<'m>, height: u8, pending: Hole) {
+        let word = pending.start / 64;
+        let rest = self.entry_without(map, word, pending);
+        if self.entry(word) != rest {
+            self.lower(height, word, rest);
         }
     }
 
     fn raise(&mut self, _map: &BlockMap<'m>, height: u8) {
-        let largest = row::max(self.row(height.into(), 0));
-        self.entries.set(self.level(usize::from(height) + 1), largest);
+        for row in 0..ROOT / WIDTH {
+            let largest = row::max(self.row(height.into(), row * WIDTH));
+            self.entries.set(self.level(usize::from(height) + 1) + row, largest);
+        }
     }
 }
 
@@ -305,7 +345,13 @@ impl<'m> Index<'m> for MaxTree<'m> {
         if first_rows(map.words()).enumerate().any(|(level, row)| self.entries.get(level) != row as i32) {
             return Err(0);
         }
-        let largest = |word| clamp(Self::largest_in(map, word, map.pending_in(word)));
+        let pending = map.pending();
+        let largest = |word| {
+            let rest = entry_of(Self::largest_in(map, word, map.pending_in(word)));
+            // What the pending hole absorbed may still be there, and is no longer than it.
+            let most = if pending.start / 64 == word && map.pending_absorbed() { entry_of(pending.len) } else { 0 };
+            self.entry(word).clamp(rest, rest.max(most))
+        };
         self.check_level(0, survey.words, largest).map_err(|word| word * 64)?;
         let (mut places, mut granules) = (survey.words, 64);
         for level in 1..first_rows(map.words()).count() {
@@ -317,3 +363,6 @@ impl<'m> Index<'m> for MaxTree<'m> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
