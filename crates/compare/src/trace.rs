@@ -28,8 +28,12 @@ pub struct Trace {
     pub bytes: u64,
     /// The file's CRC-32, in hexadecimal.
     pub crc32: String,
-    /// Events, those that name a thread included.
+    /// Events, without changes of threads.
     pub events: u64,
+    /// The length of the trace in positions: events and changes of threads. Older results have none, and count changes of
+    /// threads as events.
+    #[serde(default)]
+    pub positions: u64,
     /// Blocks that appear, by allocation or by resizing.
     pub blocks: u64,
     /// Threads that made calls.
@@ -47,6 +51,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Returns the position of the trace's end; samples have positions, too.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.positions.max(self.events)
+    }
+
     /// The program and the file that it was read from.
     pub fn title(&self) -> String {
         match &self.program {
@@ -70,15 +80,18 @@ impl Trace {
 
     fn from_reader(mut reader: Reader<'_>) -> Result<Trace, heapwright_trace::ReadError> {
         let mut trace = Trace::default();
-        let mut threads = BTreeSet::new();
+        // A trace begins in thread 0.
+        let (mut threads, mut thread) = (BTreeSet::new(), 0);
         while let Some(event) = reader.next_event()? {
-            match event {
-                Event::Allocate { .. } | Event::Resize { .. } => trace.blocks += 1,
-                Event::Thread { thread } => drop(threads.insert(thread)),
-                _ => {}
+            if let Event::Thread { thread: next } = event {
+                thread = next;
+                continue;
             }
+            threads.insert(thread);
+            trace.events += 1;
+            trace.blocks += u64::from(matches!(event, Event::Allocate { .. } | Event::Resize { .. }));
         }
-        trace.events = reader.events_read();
+        trace.positions = reader.events_read();
         trace.threads = threads.len().max(1) as u64;
         trace.is_whole = reader.is_finished();
         trace.damage = reader.damage().map(ToString::to_string);

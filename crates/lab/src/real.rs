@@ -141,7 +141,7 @@ impl Row {
         };
         Row {
             allocator: allocator.name().to_owned(),
-            events: script.events(),
+            events: script.calls(),
             operations: script.operations(),
             blocks: script.blocks(),
             threads: script.threads(),
@@ -183,7 +183,7 @@ fn print(script: &Script, rows: &[Row], fidelity: Option<Fidelity>) {
     heapwright_show::println!(
         "\n{}, {}; at most {} requested at one time. RSS is that of the heap alone; no-op is the cost \
          of the replay itself.",
-        number::counted(script.events(), "event"),
+        number::counted(script.calls(), "event"),
         number::counted(script.operations(), "call"),
         number::bytes(script.peak_requested())
     );

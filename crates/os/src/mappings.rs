@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
+use crate::pages::calls_are_filtered;
 use crate::segment::SegmentFile;
 use crate::waiting::uncancelled;
 
@@ -81,6 +82,49 @@ pub fn each_mapping(room: &mut [u8], mut visit: impl FnMut(Mapping<'_>)) -> Resu
     })
 }
 
+/// Returns the mapping that contains an address: its range, and whether it cannot be accessed. Takes a few system calls,
+/// however many mappings there are. `None` where the system has no such question (it has
+/// since Linux 6.11), or a filter of system calls is in force, which may not expect it.
+pub(crate) fn mapping_at(address: usize) -> Option<(Range<usize>, bool)> {
+    /// `PROCMAP_QUERY`, with a structure of this size.
+    const QUERY: u64 = 0xC068_6611;
+    /// Of the mapping's flags: it can be read, written or executed.
+    const ACCESS: u64 = 1 | 2 | 4;
+    if calls_are_filtered() {
+        return None;
+    }
+    let mut query = Query { size: size_of::<Query>() as u64, address: address as u64, ..Query::default() };
+    let answer = errno_kept(|| {
+        uncancelled(|| {
+            let file = SegmentFile::open_read_only(c"/proc/self/maps").ok()?;
+            // SAFETY: the system reads and writes the structure, which is as long as the number of the call says.
+            Some(unsafe { libc::syscall(libc::SYS_ioctl, file.descriptor, QUERY, &raw mut query) })
+        })
+    });
+    (answer == Some(0)).then_some((query.start as usize..query.end as usize, query.flags & ACCESS == 0))
+}
+
+/// The system's structure for a question about a mapping.
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    /// 0: the mapping that contains the address.
+    kind: u64,
+    address: u64,
+    start: u64,
+    end: u64,
+    flags: u64,
+    _page_size: u64,
+    _offset: u64,
+    _inode: u64,
+    _device: [u32; 2],
+    _lengths: [u32; 2],
+    _texts: [u64; 2],
+}
+
+const _: () = assert!(size_of::<Query>() == 0x68);
+
 fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     let place = text.iter().position(|&byte| byte == at)?;
     Some((&text[..place], &text[place + 1..]))
@@ -115,6 +159,21 @@ mod tests {
         for room in [400, 607, 1000, 1500, 2011, 4096] {
             assert_eq!(read(room), all, "{room}");
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no such file")]
+    fn one_mapping_is_as_in_the_list() {
+        let (mut room, mut listed) = (Vec::from_iter(core::iter::repeat_n(0, 1 << 16)), Vec::new());
+        each_mapping(&mut room, |mapping| listed.push((mapping.range, mapping.is_guard))).unwrap();
+        // Other tests map and unmap meanwhile.
+        let alike = listed.iter().filter(|listed| mapping_at(listed.0.start).is_some_and(|found| found == **listed));
+        let here = one_mapping_is_as_in_the_list as fn() as usize;
+        match mapping_at(here) {
+            Some((range, is_guard)) => assert!(range.contains(&here) && !is_guard && alike.count() > listed.len() / 2),
+            None => assert_eq!(alike.count(), 0, "the system does not know the question"),
+        }
+        assert_eq!(mapping_at(0), None);
     }
 
     #[test]

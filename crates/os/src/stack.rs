@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::arch::{Place, registers, thread_pointer};
 use crate::foreign::read_foreign;
-use crate::mappings::{Mapping, each_mapping};
+use crate::mappings::{Mapping, each_mapping, mapping_at};
 use crate::process::process_id;
 
 /// Returns the caller's registers; `None` on processors that are not supported. Inlined: the registers are the caller's
@@ -37,7 +37,8 @@ fn copy_strange(from: usize, copy: &mut [u8]) -> usize {
 
 /// Returns the range of the stack that the system or the C library has allocated for the calling thread, if the address
 /// `at` lies on it and no part of it can be unmapped while the thread lives; else `None`. Uses `room` as a buffer.
-/// Takes some microseconds per ten mappings of the process.
+/// Takes some microseconds, or, for the first thread and where the system can only list all mappings, some microseconds
+/// per ten mappings of the process.
 ///
 /// Recognised are the first thread's stack, and one that lies in a mapping with a guard page below and the thread's
 /// control block, which the C library places above the stack.
@@ -45,6 +46,13 @@ pub fn own_stack(at: usize, room: &mut [u8]) -> Option<Range<usize>> {
     /// The size to which the first thread's stack may grow. Systems place nothing there unless a program asks for it.
     const GROWTH: usize = 64 << 20;
     let control_block = thread_pointer() & !15;
+    if let Some((range, _)) = mapping_at(at)
+        && range.contains(&control_block)
+    {
+        let below = mapping_at(range.start.wrapping_sub(1));
+        let is_own = at < control_block && below.is_some_and(|(_, is_guard)| is_guard);
+        return is_own.then_some(range.start..control_block);
+    }
     let (mut found, mut guarded_from) = (None, 0);
     each_mapping(room, |mapping| {
         let Mapping { range, .. } = &mapping;

@@ -57,6 +57,8 @@ impl Span {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     events: u64,
+    /// Of these, changes of threads.
+    changes: u64,
     operations: u64,
     blocks: u64,
     left_out: u64,
@@ -121,6 +123,11 @@ impl Script {
     /// Number of events in the trace.
     pub fn events(&self) -> u64 {
         self.counts.events
+    }
+
+    /// Returns the number of events without changes of threads.
+    pub fn calls(&self) -> u64 {
+        self.counts.events - self.counts.changes
     }
 
     /// Number of events that are calls of the allocator.
@@ -307,7 +314,10 @@ impl Compiler {
 
     fn compile(&mut self, event: Event) -> Result<Op> {
         let op = match event {
-            Event::Thread { thread } => self.go_to(thread),
+            Event::Thread { thread } => {
+                self.counts.changes += 1;
+                self.go_to(thread)
+            }
             Event::Allocate { block, kind, size, align } => self.allocate(block, kind, size, align)?,
             Event::Resize { block, becomes, size } => self.resize(block, becomes, size),
             Event::Free { block } => self.free(block),

@@ -24,11 +24,18 @@ const ALIGN: usize = 16;
 #[inline(always)]
 fn noted(call: Call, align: usize, size: usize, block: *mut u8) -> *mut u8 {
     if block.is_null() {
-        return note(Call::Failed, align, size, block);
+        return note_failure(align, size);
     }
     // SAFETY: glibc has just allocated the block.
     unsafe { system::observe(block) };
     note(call, align, size, block)
+}
+
+/// Records a request that failed.
+#[cold]
+#[inline(never)]
+fn note_failure(align: usize, size: usize) -> *mut u8 {
+    note(Call::Failed, align, size, null_mut())
 }
 
 /// Makes a request for a new block and records its result, both timed.
@@ -55,7 +62,7 @@ fn kind(is_long: bool) -> Timed {
 /// Records a request that is refused without a call of glibc's.
 #[cold]
 fn refused(size: usize, errno: i32) -> *mut u8 {
-    note(Call::Failed, ALIGN, size, null_mut());
+    note_failure(ALIGN, size);
     set_errno(errno);
     null_mut()
 }
@@ -229,7 +236,7 @@ pub(crate) fn allocate_whole_pages(size: usize) -> *mut u8 {
 /// `place` is valid for a write.
 pub(crate) unsafe fn allocate_into(place: *mut *mut u8, align: usize, size: usize) -> i32 {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
-        note(Call::Failed, ALIGN, size, null_mut());
+        note_failure(ALIGN, size);
         return EINVAL;
     }
     let block = allocate_aligned(align, size);

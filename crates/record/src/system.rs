@@ -23,7 +23,10 @@ const FLAGS: usize = 7;
 static START: AtomicUsize = AtomicUsize::new(0);
 
 /// The program break when it was last read.
-static LAST: AtomicUsize = AtomicUsize::new(0);
+static LAST: AtomicUsize = AtomicUsize::new(UNREAD);
+
+/// In place of the program break when none was read: no break is equal to it, not even that of a process without one.
+const UNREAD: usize = usize::MAX;
 
 /// The bytes of blocks with a mapping of their own.
 static MAPPED_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -103,14 +106,15 @@ pub(crate) unsafe fn is_plain(block: *mut u8, most: usize) -> bool {
 /// One of the functions of [`glibc`] has allocated the block.
 #[inline(always)]
 pub(crate) unsafe fn observe(block: *mut u8) {
+    // Where the functions are not known as glibc's own, no break has been read, and the word is not read either.
     // SAFETY: a function of `glibc` has allocated the block, as this function requires, and they are glibc's own.
-    let is_plain = glibc::is_known_as_its_own()
+    let is_plain = current_break() == LAST.load(Ordering::Relaxed)
         && match unsafe { word_before(block) } & (MAPPED | OTHER_ARENA) {
             0 => true,
             OTHER_ARENA => OTHERS.load(Ordering::Relaxed),
             _ => false,
         };
-    if !is_plain || current_break() != LAST.load(Ordering::Relaxed) {
+    if !is_plain {
         // SAFETY: as this function requires.
         unsafe { observe_rare(block) };
     }
@@ -173,13 +177,13 @@ pub(crate) fn attach(header: &Header) {
         HEADER.store(core::ptr::from_ref(header).cast_mut(), Ordering::Release);
     }
     // The next call records the bytes.
-    LAST.store(0, Ordering::Relaxed);
+    LAST.store(UNREAD, Ordering::Relaxed);
 }
 
 /// Forgets the header: the child of a fork does not write to its parent's.
 pub(crate) fn detach() {
     HEADER.store(null_mut(), Ordering::Relaxed);
-    LAST.store(0, Ordering::Relaxed);
+    LAST.store(UNREAD, Ordering::Relaxed);
 }
 
 /// Reads the initial program break of the process from `/proc`.

@@ -43,6 +43,9 @@ const FREE: u64 = 1;
 const RESIZE: u64 = 2;
 /// An event that changes no block.
 const OTHER: u64 = 3;
+
+/// Marks an [`OTHER`] that is a change of threads.
+const CHANGE: u64 = 4;
 /// The bit positions of the alignment and size of a request, and of the block number of a free or resize.
 const ALIGN: u32 = 2;
 const SIZE: u32 = 8;
@@ -129,7 +132,8 @@ fn encode(event: &Event, words: &mut Vec<u64>) -> Option<()> {
         }
         Event::Free { block } => words.push(above(block, BLOCK)? | FREE),
         Event::Resize { block, size, .. } => words.extend([above(block, BLOCK)? | RESIZE, size]),
-        Event::Failed { .. } | Event::Thread { .. } => words.push(OTHER),
+        Event::Failed { .. } => words.push(OTHER),
+        Event::Thread { .. } => words.push(OTHER | CHANGE),
     }
     Some(())
 }
@@ -170,6 +174,7 @@ impl Iterator for Decoder<'_> {
                 align: 1 << (word >> ALIGN & 63),
             },
             FREE => Event::Free { block: word >> BLOCK },
+            OTHER if word & CHANGE != 0 => Event::Thread { thread: 0 },
             OTHER => Event::Failed { size: 0, align: 1 },
             _ => Event::Resize { block: word >> BLOCK, size: self.word()?, becomes: self.new_block() },
         })

@@ -60,7 +60,7 @@ impl Simulation {
         self.steps.requested
     }
 
-    /// Returns the number of events applied so far.
+    /// Returns the number of events applied so far, with changes of threads: the position in the trace.
     #[inline]
     #[must_use]
     pub fn events(&self) -> u64 {
@@ -79,7 +79,8 @@ pub(crate) fn outcome(engine: &impl Engine, steps: &Steps) -> Outcome {
     let counters = engine.counters().unwrap_or_default();
     Outcome {
         policy: engine.policy(),
-        events: steps.events,
+        events: steps.events - steps.changes,
+        position: steps.events,
         refused: steps.refused,
         unknown: steps.unknown,
         peak_requested: steps.peak_requested,

@@ -47,7 +47,10 @@ pub(crate) struct Steps {
     pub(crate) blocks: Blocks,
     /// The blocks of the trace that the rules give no block.
     nulls: HashSet<u64>,
+    /// Events, changes of threads included.
     pub(crate) events: u64,
+    /// Changes of threads.
+    pub(crate) changes: u64,
     pub(crate) refused: u64,
     pub(crate) unknown: u64,
     pub(crate) moved: u64,
@@ -62,6 +65,7 @@ impl Steps {
             blocks: Blocks::default(),
             nulls: HashSet::new(),
             events: 0,
+            changes: 0,
             refused: 0,
             unknown: 0,
             moved: 0,
@@ -79,7 +83,11 @@ impl Steps {
             Event::Resize { block, becomes, size } => self.resize(engine, block, becomes, size),
             Event::Free { block } => self.free(engine, block),
             // A request that failed in the program stays failed.
-            Event::Failed { .. } | Event::Thread { .. } => Effect::Nothing,
+            Event::Failed { .. } => Effect::Nothing,
+            Event::Thread { .. } => {
+                self.changes += 1;
+                Effect::Nothing
+            }
         }
     }
 

@@ -54,7 +54,8 @@ pub fn read(path: &Path) -> Result<Read> {
     let trace = Trace {
         file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         about: reader.about().iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
-        events: census.events,
+        events: census.calls,
+        positions: census.events,
         blocks: census.blocks,
         peak_requested: census.peak_requested.0,
         peak_requested_at: census.peak_requested.1,

@@ -50,7 +50,7 @@ pub struct Times {
 
 impl Times {
     pub fn of(trace: &Trace) -> Times {
-        Times { events: trace.events, peak: trace.peak_requested_at }
+        Times { events: trace.positions, peak: trace.peak_requested_at }
     }
 
     /// Returns the moments, and which of them is the peak.

@@ -121,7 +121,7 @@ impl Figures {
             faults: row.median(Metric::Faults)?,
             refused: row.refused,
             parts: row.parts,
-            line: line(&samples, comparison.trace.events),
+            line: line(&samples, comparison.trace.end()),
         })
     }
 }

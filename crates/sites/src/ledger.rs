@@ -72,7 +72,7 @@ impl Ledger {
         while let Some(event) = trace.next_event()? {
             let is_due = match moment {
                 Moment::Peak => false,
-                Moment::Event(events) => before >= events && is_call(&event),
+                Moment::Event(events) => before >= events && event.is_call(),
                 Moment::Time(time) => trace.time().is_some_and(|now| now > time),
             };
             if is_due && !is_marked {
@@ -81,7 +81,7 @@ impl Ledger {
             }
             reading.take(&event, trace.site());
             time = trace.time();
-            before += u64::from(is_call(&event));
+            before += u64::from(event.is_call());
             if moment == Moment::Peak && reading.live > reading.peak {
                 reading.peak = reading.live;
                 reading.mark(before, time);
@@ -92,11 +92,6 @@ impl Ledger {
         }
         Ok(reading.finish(before))
     }
-}
-
-/// Whether an event is one of the program's: a change of threads only says who makes the next call.
-fn is_call(event: &Event) -> bool {
-    !matches!(event, Event::Thread { .. })
 }
 
 /// A live block: its tally, and its requested size.

@@ -41,7 +41,7 @@ pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};
 pub use paths::{Base, PATH, PYTHON, Paths, Rule};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
-pub use run::Run;
+pub use run::{Run, Usual};
 pub use sampler::Sampler;
 
 pub use heapwright_os::{Mapping, Place, Usage};

@@ -70,8 +70,8 @@ pub(crate) const USAGE_SLOTS: u32 = 2;
 /// The limit of a ticket's distance from its buffer's base.
 pub(crate) const TICKETS: u64 = 1 << 20;
 
-const MALLOC: u64 = Call::Malloc as u64;
-const FREE: u64 = Call::Free as u64;
+pub(crate) const MALLOC: u64 = Call::Malloc as u64;
+pub(crate) const FREE: u64 = Call::Free as u64;
 const RESIZE_BEGINS: u64 = Call::ResizeBegins as u64;
 const RESIZE_ENDS: u64 = Call::ResizeEnds as u64;
 const RESIDENT: u64 = Call::Resident as u64;
@@ -246,6 +246,21 @@ pub enum Entry {
         /// The time.
         nanoseconds: u64,
     },
+}
+
+/// Returns the call of `malloc` or `free` with this ticket that these words of a slot are, with its number; `None` when
+/// they are another entry.
+#[inline(always)]
+pub(crate) fn usual_call([what, more]: [u64; 2], since_base: u64) -> Option<(u64, Record)> {
+    let number = what >> 60;
+    let call = match number {
+        FREE => Call::Free,
+        MALLOC => Call::Malloc,
+        _ => return None,
+    };
+    let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
+    let record = Record { call, log2_align, size, address: (more & Record::ADDRESS) << 4 };
+    (more >> 44 == since_base).then_some((number, record))
 }
 
 /// Returns the number of the path that these words of a slot are; `None` when they are another entry.

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use crate::record::{Record, known_path};
+use crate::record::{FREE, MALLOC, Record, known_path, usual_call};
 
 /// A slot of a buffer.
 pub(crate) type Slot = UnsafeCell<[u64; 2]>;
@@ -32,27 +32,53 @@ impl<'b> Run<'b> {
         self.since_base
     }
 
-    /// Passes the calls to `take`, each with the number of its path if that is recorded, and returns what is left.
-    ///
-    /// # Errors
-    /// The first error of `take`.
+    /// Returns the next call, the number of its path if that is recorded, and the run behind it; `None` at the end of
+    /// the run.
     #[inline(always)]
-    pub fn pass_on<E>(self, mut take: impl FnMut(Record, Option<u32>) -> Result<(), E>) -> Result<Self, E> {
-        let Run { mut slots, mut since_base } = self;
-        while let Some((record, path, rest)) = first_call(slots, since_base) {
-            take(record, path)?;
-            (slots, since_base) = (rest, since_base + 1);
-        }
-        Ok(Run { slots, since_base })
+    #[must_use]
+    pub fn split_first(&self) -> Option<(Record, Option<u32>, Run<'b>)> {
+        let (record, path, slots) = first_call(self.slots, self.since_base)?;
+        Some((record, path, Run { slots, since_base: self.since_base + 1 }))
     }
+
+    /// Passes the calls of `malloc` and `free` with which the run begins to `sink`, `most` at most, until another call or
+    /// one that it does not take, and returns the run from that call on.
+    #[inline(always)]
+    #[must_use]
+    pub fn pass_usual(self, most: usize, sink: &mut impl Usual) -> Self {
+        let Run { slots: all, mut since_base } = self;
+        // A call takes a slot at least.
+        let mut slots = &all[..most.min(all.len())];
+        while let Some((first, rest)) = slots.split_first() {
+            let first = words(first);
+            let behind = match usual_call(first, since_base) {
+                Some((MALLOC, record)) if sink.take_malloc(record, None) => rest,
+                Some((FREE, record)) if sink.take_free(record) => rest,
+                Some(_) => break,
+                None => match malloc_from_path(first, rest, since_base) {
+                    Some((record, path, behind)) if sink.take_malloc(record, Some(path)) => behind,
+                    _ => break,
+                },
+            };
+            (slots, since_base) = (behind, since_base + 1);
+        }
+        Run { slots: &all[most.min(all.len()) - slots.len()..], since_base }
+    }
+}
+
+/// What takes calls of `malloc` and `free`. Its methods return `false`, and have no effect, when a call is to be taken
+/// otherwise.
+pub trait Usual {
+    /// Takes a call of `malloc`, with the number of its path if that is recorded.
+    fn take_malloc(&mut self, record: Record, path: Option<u32>) -> bool;
+    /// Takes a call of `free`.
+    fn take_free(&mut self, record: Record) -> bool;
 }
 
 /// Returns the call with which slots begin, the number of its path, and the slots behind it; `None` when they begin
 /// with something else, or the call has another ticket.
 #[inline(always)]
 fn first_call(slots: &[Slot], since_base: u64) -> Option<(Record, Option<u32>, &[Slot])> {
-    // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits.
-    let words = |slot: &Slot| unsafe { slot.get().read() };
     let (first, mut rest) = slots.split_first()?;
     let first = words(first);
     let (call, path) = match Record::from_words(first) {
@@ -68,6 +94,24 @@ fn first_call(slots: &[Slot], since_base: u64) -> Option<(Record, Option<u32>, &
     (ticket == since_base).then_some((record, path, rest))
 }
 
+#[inline(always)]
+fn words(slot: &Slot) -> [u64; 2] {
+    // SAFETY: slots below the count are not written to until the buffer is reused, which the collector permits.
+    unsafe { slot.get().read() }
+}
+
+/// Returns the call of `malloc` with this ticket that a path and the slots behind it are, the path, and the slots behind
+/// that; `None` when they are another.
+#[inline(always)]
+fn malloc_from_path(path: [u64; 2], slots: &[Slot], since_base: u64) -> Option<(Record, u32, &[Slot])> {
+    let path = known_path(path)?;
+    let (call, behind) = slots.split_first()?;
+    match usual_call(words(call), since_base)? {
+        (MALLOC, record) => Some((record, path, behind)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::vec::Vec;
@@ -79,17 +123,50 @@ mod tests {
         Record { call: Call::Malloc, log2_align: 4, size, address: size << 4 }
     }
 
+    /// The sizes and paths of the calls that were taken.
+    struct Taken(Vec<(u64, Option<u32>)>);
+
+    impl Usual for Taken {
+        fn take_malloc(&mut self, record: Record, path: Option<u32>) -> bool {
+            self.0.push((record.size, path));
+            true
+        }
+
+        fn take_free(&mut self, record: Record) -> bool {
+            self.take_malloc(record, None)
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_unusual_or_not_taken_is_left_in_the_run() {
+        let entry = |call, since_base| Entry::Call { record: Record { call, ..record(1) }, since_base };
+        let entries = [entry(Call::Malloc, 0), entry(Call::Free, 1), entry(Call::Calloc, 2), entry(Call::Malloc, 3)];
+        let slots: Vec<Slot> = entries.iter().map(|entry| UnsafeCell::new(entry.to_words())).collect();
+        let mut taken = Taken(Vec::new());
+        let rest = Run::of(&slots, 0).pass_usual(4, &mut taken);
+        assert_eq!((taken.0.len(), rest.rest(), rest.since_base()), (2, 2, 2));
+        assert_eq!(rest.split_first().map(|first| first.0.call), Some(Call::Calloc));
+    }
+
     /// Returns the sizes and paths of the run that begins with ticket 7, and the number of slots behind it.
     fn run_of(entries: &[Entry]) -> (Vec<(u64, Option<u32>)>, u32) {
         let slots: Vec<Slot> = entries.iter().map(|entry| UnsafeCell::new(entry.to_words())).collect();
         let mut found = Vec::new();
-        let rest = Run::of(&slots, 7).pass_on(|record, path| {
+        let mut run = Run::of(&slots, 7);
+        while let Some((record, path, behind)) = run.split_first() {
             found.push((record.size, path));
-            Ok::<(), ()>(())
-        });
-        let rest = rest.unwrap();
-        assert_eq!(rest.since_base(), 7 + found.len() as u64);
-        (found, rest.rest())
+            run = behind;
+        }
+        assert_eq!(run.since_base(), 7 + found.len() as u64);
+        for most in 0..=slots.len() {
+            let mut taken = Taken(Vec::new());
+            let rest = Run::of(&slots, 7).pass_usual(most, &mut taken);
+            assert!(found.starts_with(&taken.0) && taken.0.len() <= most);
+            assert_eq!(rest.since_base(), 7 + taken.0.len() as u64);
+            assert_eq!(rest.split_first().map(|first| first.0.size), found.get(taken.0.len()).map(|call| call.0));
+            assert!(most < slots.len() || (taken.0 == found && rest.rest() == run.rest()));
+        }
+        (found, run.rest())
     }
 
     #[test]

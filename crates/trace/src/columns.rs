@@ -7,6 +7,8 @@
 //! A block is named by its distance: the number of blocks created since, itself included. Programs mostly free young
 //! blocks, so distances are small numbers.
 
+use crate::batch::Batch;
+use crate::encoded::Encoded;
 use crate::error::Fault;
 use crate::event::{DEFAULT_ALIGN, Event, Kind};
 use crate::number;
@@ -14,53 +16,13 @@ use crate::number;
 /// The length in bytes of encoded events at which a frame is written.
 pub(crate) const FRAME: usize = 1 << 20;
 
-const MALLOC: u8 = 0;
+pub(crate) const MALLOC: u8 = 0;
 const CALLOC: u8 = 1;
 const ALIGNED: u8 = 2;
 const RESIZE: u8 = 3;
-const FREE: u8 = 4;
+pub(crate) const FREE: u8 = 4;
 const THREAD: u8 = 5;
 const FAILED: u8 = 6;
-
-/// A column of the frame that is being encoded.
-#[derive(Default)]
-struct Encoded {
-    /// Longer than `length`, by what the events need for which there is room.
-    bytes: Vec<u8>,
-    length: usize,
-}
-
-impl Encoded {
-    fn reserve(&mut self, bytes: usize) {
-        let length = self.length + bytes;
-        if self.bytes.len() < length {
-            self.bytes.resize(length, 0);
-        }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, byte: u8) {
-        self.bytes[self.length] = byte;
-        self.length += 1;
-    }
-
-    #[inline(always)]
-    fn push_number(&mut self, number: u64) {
-        if number >= 1 << 14 {
-            return self.push_long(number);
-        }
-        // Without a branch on the length, which varies between sizes and could not be predicted.
-        let is_long = number >= 0x80;
-        self.bytes[self.length] = number as u8 & 0x7f | u8::from(is_long) << 7;
-        self.bytes[self.length + 1] = (number >> 7) as u8;
-        self.length += 1 + usize::from(is_long);
-    }
-
-    #[inline(never)]
-    fn push_long(&mut self, number: u64) {
-        number::each_byte(number, |byte| self.push(byte));
-    }
-}
 
 /// The encoder of the events of a frame.
 #[derive(Default)]
@@ -116,14 +78,22 @@ impl Columns {
         }
     }
 
+    /// Adds the events of a batch, for which there is room.
+    #[inline(always)]
+    pub(crate) fn push_batch(&mut self, batch: &mut Batch<'_>) {
+        self.opcodes.push_bytes(batch.opcodes());
+        self.sizes.push_bytes(batch.sizes());
+        self.distances.push_bytes(batch.distances());
+    }
+
     #[inline]
     pub(crate) fn events(&self) -> usize {
-        self.opcodes.length
+        self.opcodes.length()
     }
 
     #[inline]
     pub(crate) fn length(&self) -> usize {
-        self.all().iter().map(|column| column.length).sum()
+        self.all().iter().map(|column| column.length()).sum()
     }
 
     fn all(&self) -> [&Encoded; 4] {
@@ -137,9 +107,9 @@ impl Columns {
     /// Stores the contents of a frame in `bytes` and clears the columns.
     pub(crate) fn take_bytes(&mut self, bytes: &mut Vec<u8>) {
         bytes.clear();
-        self.all().iter().for_each(|column| number::put(bytes, column.length as u64));
-        self.all().iter().for_each(|column| bytes.extend_from_slice(&column.bytes[..column.length]));
-        self.all_mut().into_iter().for_each(|column| column.length = 0);
+        self.all().iter().for_each(|column| number::put(bytes, column.length() as u64));
+        self.all().iter().for_each(|column| bytes.extend_from_slice(column.bytes()));
+        self.all_mut().into_iter().for_each(|column| column.clear());
     }
 }
 

@@ -53,5 +53,15 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whether the event is a call of the program: a change of threads only says which thread makes the next ones. Counts
+    /// of events that are shown to users count calls.
+    #[inline]
+    #[must_use]
+    pub const fn is_call(&self) -> bool {
+        !matches!(self, Event::Thread { .. })
+    }
+}
+
 /// The alignment in bytes of a block whose request names none.
 pub const DEFAULT_ALIGN: u64 = 16;

@@ -23,14 +23,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Modules from the bottom up: `number` (variable-length integers), `event`, `columns` (encoding of events), `pace`
-//! (levels of compression), `frame` (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named
-//! texts), `sites` (call sites), `side` (side streams: times and sites of events), `touched` (pages of long blocks),
-//! `samples` and `totals` (the recorded process), `writer` and `reader`, `import` and `export` (formats of other
-//! tools).
+//! Modules from the bottom up: `number` (variable-length integers), `event`, `encoded` (a column), `sites` (call
+//! sites), `batch` (events that are added together), `columns` (encoding of events), `pace` (levels of compression),
+//! `frame` (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named texts), `side` (side
+//! streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the recorded process),
+//! `writer` and `reader`, `import` and `export` (formats of other tools).
 
 mod about;
+mod batch;
 mod columns;
+mod encoded;
 mod error;
 mod event;
 pub mod export;
@@ -49,6 +51,7 @@ mod touched;
 mod writer;
 
 pub use about::About;
+pub use batch::{Batch, BatchRoom};
 pub use error::{ReadError, WriteError};
 pub use event::{DEFAULT_ALIGN, Event, Kind};
 pub use reader::Reader;

@@ -19,6 +19,27 @@ pub(crate) fn each_byte(mut value: u64, mut push: impl FnMut(u8)) {
     push(value as u8);
 }
 
+/// Integers below it take one byte or two.
+pub(crate) const SHORT: u32 = 1 << 14;
+
+/// Returns the encoding of an integer below [`SHORT`], and its length.
+// Without a branch on the length, which varies between sizes and could not be predicted.
+#[inline(always)]
+pub(crate) fn short(value: u32) -> ([u8; 2], usize) {
+    let is_long = value >= 0x80;
+    let bytes = (value + (value & 0x3f80)) | u32::from(is_long) << 7;
+    ((bytes as u16).to_le_bytes(), 1 + usize::from(is_long))
+}
+
+/// Returns the encoding of an integer from [`SHORT`] to below 2²⁸, and its length.
+#[inline(always)]
+pub(crate) fn middling(value: u32) -> ([u8; 4], usize) {
+    let is_longer = value >= 1 << 21;
+    let low = value & 0x7f | (value & 0x3f80) << 1 | (value & 0x1f_c000) << 2 | 0x8080;
+    let bytes = low | u32::from(is_longer) << 23 | (value & 0x0fe0_0000) << 3;
+    (bytes.to_le_bytes(), 3 + usize::from(is_longer))
+}
+
 /// Takes an integer off the front of `bytes`; `None` if it is truncated or does not fit a `u64`.
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut at = 0;

@@ -5,6 +5,8 @@
 //!
 //! Sites: one number per request (allocation, resize, failure): 0 for no site, else 1 + the number of the site.
 
+use crate::batch::Batch;
+use crate::encoded::Encoded;
 use crate::error::Fault;
 use crate::event::Event;
 use crate::number;
@@ -25,7 +27,7 @@ pub(crate) struct SideColumns {
     times: Vec<u8>,
     /// The site of the next request.
     site: Option<SiteId>,
-    sites: Vec<u8>,
+    sites: Encoded,
     /// Requests in the current frame before the first that has a site; `sites` has no entries for them yet.
     without: usize,
 }
@@ -48,14 +50,39 @@ impl SideColumns {
             self.push_time(now, before);
         }
         if is_request(event) {
-            match (self.site.take(), self.sites.is_empty()) {
-                (None, true) => self.without += 1,
-                (None, false) => self.sites.push(0),
-                (Some(site), _) => {
-                    self.sites.resize(self.sites.len() + std::mem::take(&mut self.without), 0);
-                    number::put(&mut self.sites, u64::from(site.index()) + 1);
-                }
+            match self.site.take() {
+                None if self.sites.length() == 0 => self.without += 1,
+                site => self.push_site(site),
             }
+        }
+    }
+
+    fn push_site(&mut self, site: Option<SiteId>) {
+        self.push_missing(1);
+        self.sites.push_number(site.map_or(0, |site| u64::from(site.index()) + 1));
+    }
+
+    /// Adds what the stream of sites has not of the requests before, and makes room for this number of sites.
+    fn push_missing(&mut self, sites: usize) {
+        let without = std::mem::take(&mut self.without);
+        self.sites.reserve(without + sites * number::LONGEST);
+        (0..without).for_each(|_| self.sites.push(0));
+    }
+
+    /// Whether the next events have neither a time nor a site that is set.
+    #[inline(always)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.now.is_none() && self.site.is_none()
+    }
+
+    /// Adds the sites of a batch, when the stream is idle.
+    #[inline(always)]
+    pub(crate) fn push_batch(&mut self, batch: &mut Batch<'_>) {
+        if self.sites.length() == 0 && !batch.has_sites() {
+            self.without += batch.requests();
+        } else {
+            self.push_missing(batch.requests());
+            self.sites.push_bytes(batch.encoded_sites());
         }
     }
 
@@ -71,7 +98,7 @@ impl SideColumns {
     /// Returns the length of the longer stream, in bytes.
     #[inline]
     pub(crate) fn length(&self) -> usize {
-        self.times.len().max(self.sites.len())
+        self.times.len().max(self.sites.length())
     }
 
     /// Returns the contents of a frame of times and clears them; empty if no time is known.
@@ -82,7 +109,9 @@ impl SideColumns {
     /// Returns the contents of a frame of sites and clears them; empty if no request has a site.
     pub(crate) fn take_sites(&mut self) -> Vec<u8> {
         self.without = 0;
-        std::mem::take(&mut self.sites)
+        let sites = self.sites.bytes().to_vec();
+        self.sites.clear();
+        sites
     }
 }
 

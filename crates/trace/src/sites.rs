@@ -86,6 +86,11 @@ impl Definitions {
         Ok(())
     }
 
+    /// Returns the number of sites.
+    pub(crate) fn sites(&self) -> u32 {
+        self.sites
+    }
+
     pub(crate) fn has(&self, site: SiteId) -> bool {
         site.0 < self.sites
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::about::{self, About};
+use crate::batch::{Batch, BatchRoom};
 use crate::columns::{Columns, FRAME};
 use crate::error::WriteError;
 use crate::event::{Event, Kind};
@@ -118,7 +119,7 @@ impl<W: Write> Writer<W> {
         self
     }
 
-    /// Compresses less where events come fast, so that compression takes some eighth of the time that passes. For the
+    /// Compresses less where events come fast, so that compression takes some sixteenth of the time that passes. For the
     /// trace of a program that is running.
     #[must_use]
     pub fn keeping_up(mut self) -> Writer<W> {
@@ -145,6 +146,12 @@ impl<W: Write> Writer<W> {
     pub fn flush_frame(&mut self) -> Result<(), WriteError> {
         self.put_events()?;
         self.put_samples()
+    }
+
+    /// Returns the number of blocks so far, which is the number of the next one.
+    #[inline]
+    pub fn blocks(&self) -> u64 {
+        self.next
     }
 
     /// Adds an allocation of `size` bytes; returns the number of the block.
@@ -217,6 +224,38 @@ impl<W: Write> Writer<W> {
             Event::Free { block } => self.free(block),
             Event::Failed { size, align } => self.fail(size, align),
             Event::Thread { thread } => self.in_thread(thread),
+        }
+    }
+
+    /// Begins a batch of events in the current thread. It is for no events when the next one has a time or a site that
+    /// is set, or begins a frame.
+    #[inline(always)]
+    pub fn batch<'r>(&self, room: &'r mut BatchRoom) -> Batch<'r> {
+        // The last event for which there is room is not the batch's: it may end the frame.
+        let most = if self.side.is_idle() { self.granted.saturating_sub(1) } else { 0 };
+        Batch::new(room, most, self.next)
+    }
+
+    /// Adds a batch of events. It is the writer's last batch, and nothing was added since.
+    ///
+    /// # Errors
+    /// [`WriteError::NoSuchSite`].
+    #[inline(always)]
+    pub fn add_batch(&mut self, mut batch: Batch<'_>) -> Result<(), WriteError> {
+        if batch.has_sites() {
+            self.require_sites(batch.sites())?;
+        }
+        self.columns.push_batch(&mut batch);
+        self.side.push_batch(&mut batch);
+        self.granted -= batch.events();
+        self.next = batch.next();
+        Ok(())
+    }
+
+    fn require_sites(&self, sites: &[u32]) -> Result<(), WriteError> {
+        match sites.iter().max().and_then(|site| site.checked_sub(1)) {
+            Some(site) if site >= self.definitions.sites() => Err(WriteError::NoSuchSite { site }),
+            _ => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A hash table of single addresses would scatter neighbouring blocks over memory, and a program with many blocks would
 //! pay one or two cache misses per call. This index keeps locality: the address space is cut into pages, and each page
-//! stores, for each of its granules, which block starts there.
+//! has an entry for each of its granules: the block that starts there.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 const GRANULE: u32 = 4;
 
 /// Granules per page.
-const GRANULES: usize = 1024;
+const GRANULES: usize = 512;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,39 +22,70 @@ pub struct Block {
     pub size: u64,
 }
 
-/// Blocks by address. Each operation takes constant time, amortised. Memory: 16 bytes per block, and a quarter of the
-/// pages of 16 KiB in which blocks start, at most doubled by those in which none starts any more; both at their peak.
+/// A block in a word: one more than its number below its size; or [`NONE`], or [`ELSEWHERE`].
+type Entry = u64;
+
+/// The entry of a granule in which no block starts.
+const NONE: Entry = 0;
+
+/// The entry of a block that does not fit into one.
+const ELSEWHERE: Entry = u64::MAX;
+
+/// The number of bits of an entry that are a block's number.
+const NUMBER_BITS: u32 = 40;
+
+/// Blocks with this number and later ones do not fit into an entry.
+const LATE: u64 = (1 << NUMBER_BITS) - 1;
+
+impl Block {
+    /// Blocks of this size and longer ones do not fit into an entry.
+    pub const LONG: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
+
+    /// Returns the block's entry, if it fits into one.
+    #[inline(always)]
+    fn to_entry(self) -> Option<Entry> {
+        (self.size < Block::LONG && self.number < LATE).then(|| self.size << NUMBER_BITS | (self.number + 1))
+    }
+
+    /// Returns the block of an entry; `None` for [`NONE`] and [`ELSEWHERE`].
+    #[inline(always)]
+    fn of_entry(entry: Entry) -> Option<Block> {
+        // The two differ by one.
+        let is_block = entry.wrapping_add(1) > NONE.wrapping_add(1);
+        is_block.then(|| Block { number: (entry & LATE) - 1, size: entry >> NUMBER_BITS })
+    }
+}
+
+/// Blocks by address. Each operation takes constant time, amortised. Memory: half of the pages of 8 KiB in which blocks
+/// start, at most doubled by those in which none starts any more, at their peak; some 50 bytes for each block of 16 MiB
+/// and more.
 pub struct Blocks {
     /// Where the pages are in `pages`, by number.
     places: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
-    pages: Vec<Box<Page>>,
-    /// Pages that `places` does not name, all zero.
+    pages: Vec<Page>,
+    /// Pages that `places` does not name, all empty.
     spare: Vec<u32>,
-    /// How many of the pages that `places` names are empty. They stay for a while: a program that frees its only block
-    /// of a page and allocates it again, in turns, does not make the page each time.
-    empty: usize,
+    /// The number of pages that `places` names at which empty ones are looked for. Those stay until then: a program that
+    /// frees its only block of a page and allocates it again, in turns, does not make the page each time, and a call
+    /// costs nothing for it.
+    most: usize,
     /// Pages that were used last, and their places, by a hash of the page.
     recent: [(u64, u32); RECENT],
-    /// Those in use, and those that are not and whose places `unused` lists.
-    blocks: Vec<Block>,
-    unused: Vec<u32>,
+    /// The blocks that do not fit into entries, by address.
+    elsewhere: HashMap<u64, Block, foldhash::fast::RandomState>,
 }
 
-/// The number of empty pages that stay in any case.
-const MOST_EMPTY: usize = 64;
+/// The blocks that start in one page.
+type Page = [Entry; GRANULES];
+
+/// The number of pages at which empty ones are looked for first.
+const LEAST_SEARCHED: usize = 64;
 
 /// The number of pages that are found without the table, a power of two.
-const RECENT: usize = 256;
+const RECENT: usize = 512;
 
 /// In place of a page that was used last: no address leads to it.
 const NO_PAGE: (u64, u32) = (u64::MAX, 0);
-
-/// The blocks that start in one page.
-struct Page {
-    used: u32,
-    /// 0 for none, otherwise one more than the block's index.
-    starts: [u32; GRANULES],
-}
 
 impl Default for Blocks {
     fn default() -> Blocks {
@@ -62,82 +93,92 @@ impl Default for Blocks {
             places: HashMap::default(),
             pages: Vec::new(),
             spare: Vec::new(),
-            empty: 0,
+            most: LEAST_SEARCHED,
             recent: [NO_PAGE; RECENT],
-            blocks: Vec::new(),
-            unused: Vec::new(),
+            elsewhere: HashMap::default(),
         }
     }
 }
 
 impl Blocks {
-    /// Records a block at `address` and returns the block that was recorded there before. Beyond 2³² live blocks,
-    /// further ones are dropped.
-    #[inline(always)]
+    /// Records a block at `address` and returns the block that was recorded there before.
     pub fn insert(&mut self, address: u64, block: Block) -> Option<Block> {
-        let (number, granule) = place(address);
-        let page = match self.find(number) {
-            Some(page) => page,
-            None => self.add(number),
-        };
-        let page: &mut Page = &mut self.pages[page as usize];
-        if let Some(index) = page.starts[granule].checked_sub(1) {
-            return Some(std::mem::replace(&mut self.blocks[index as usize], block));
+        let entry = block.to_entry().unwrap_or(ELSEWHERE);
+        let before = std::mem::replace(self.entry(address), entry);
+        let old = self.block(address, before);
+        if before == ELSEWHERE {
+            self.elsewhere.remove(&address);
         }
-        let index = match self.unused.pop() {
-            Some(index) => {
-                self.blocks[index as usize] = block;
-                index
-            }
-            None => {
-                let index = u32::try_from(self.blocks.len()).ok().filter(|&index| index < u32::MAX)?;
-                self.blocks.push(block);
-                index
-            }
-        };
-        page.starts[granule] = index + 1;
-        self.empty -= usize::from(page.used == 0);
-        page.used += 1;
-        None
+        if entry == ELSEWHERE {
+            self.elsewhere.insert(address, block);
+        }
+        old
+    }
+
+    /// Records a block at `address`, and returns whether it did: not where a block is recorded, nor a block that is
+    /// recorded elsewhere. [`Blocks::insert`] does.
+    #[inline(always)]
+    pub fn insert_usual(&mut self, address: u64, block: Block) -> bool {
+        let Some(new) = block.to_entry() else { return false };
+        let entry = self.entry(address);
+        if *entry != NONE {
+            return false;
+        }
+        *entry = new;
+        true
     }
 
     /// Returns the block at `address`.
     pub fn get(&self, address: u64) -> Option<Block> {
         let (number, granule) = place(address);
         let page = *self.places.get(&number)?;
-        let index = self.pages[page as usize].starts[granule].checked_sub(1)?;
-        Some(self.blocks[index as usize])
+        self.block(address, self.pages[page as usize][granule])
     }
 
     /// Removes and returns the block at `address`.
-    #[inline(always)]
     pub fn remove(&mut self, address: u64) -> Option<Block> {
         let (number, granule) = place(address);
-        let page = self.find(number)?;
-        let page: &mut Page = &mut self.pages[page as usize];
-        let index = page.starts[granule].checked_sub(1)?;
-        page.starts[granule] = 0;
-        page.used -= 1;
-        if page.used == 0 {
-            self.empty += 1;
-            if self.empty > MOST_EMPTY.max(self.places.len() / 2) {
-                self.drop_empty();
-            }
+        let page = self.look_up(number)?;
+        let entry = std::mem::replace(&mut self.pages[page as usize][granule], NONE);
+        let block = self.block(address, entry);
+        if entry == ELSEWHERE {
+            self.elsewhere.remove(&address);
         }
-        self.unused.push(index);
-        Some(self.blocks[index as usize])
+        block
     }
 
-    /// Returns the place of the page with this number.
+    /// Removes and returns the block at `address`; `None`, and it stays, when it is recorded elsewhere.
+    /// [`Blocks::remove`] removes it.
     #[inline(always)]
-    fn find(&mut self, number: u64) -> Option<u32> {
-        match self.recent[recent_slot(number)] {
-            (recent, page) if recent == number => Some(page),
-            _ => self.look_up(number),
-        }
+    pub fn remove_usual(&mut self, address: u64) -> Option<Block> {
+        let entry = self.entry(address);
+        let block = Block::of_entry(*entry)?;
+        *entry = NONE;
+        Some(block)
+    }
+
+    /// Returns the block at `address`, whose entry this is.
+    fn block(&self, address: u64, entry: Entry) -> Option<Block> {
+        if entry == ELSEWHERE { self.elsewhere.get(&address).copied() } else { Block::of_entry(entry) }
+    }
+
+    /// Returns the entry of a granule, whose page it adds if there is none.
+    #[inline(always)]
+    fn entry(&mut self, address: u64) -> &mut Entry {
+        let (number, granule) = place(address);
+        let (recent, page) = self.recent[recent_slot(number)];
+        let page = if recent == number { page } else { self.look_up_or_add(number) };
+        &mut self.pages[page as usize][granule]
     }
 
     #[inline(never)]
+    fn look_up_or_add(&mut self, number: u64) -> u32 {
+        match self.look_up(number) {
+            Some(page) => page,
+            None => self.add(number),
+        }
+    }
+
     fn look_up(&mut self, number: u64) -> Option<u32> {
         let page = *self.places.get(&number)?;
         self.recent[recent_slot(number)] = (number, page);
@@ -145,30 +186,30 @@ impl Blocks {
     }
 
     /// Adds an empty page.
-    #[inline(never)]
     fn add(&mut self, number: u64) -> u32 {
+        if self.places.len() >= self.most {
+            self.drop_empty();
+        }
         let page = self.spare.pop().unwrap_or_else(|| {
-            self.pages.push(Box::new(Page { used: 0, starts: [0; GRANULES] }));
+            self.pages.push([NONE; GRANULES]);
             (self.pages.len() - 1) as u32
         });
         self.places.insert(number, page);
-        self.empty += 1;
         page
     }
 
-    /// Forgets which pages the empty ones were. There are at least as many as pages in use, or [`MOST_EMPTY`], and each
-    /// had been emptied since the last time.
+    /// Forgets which pages the empty ones were. Half of the pages at least were added since the last time.
     #[cold]
     fn drop_empty(&mut self) {
         let Blocks { places, pages, spare, .. } = self;
         places.retain(|_, page| {
-            let is_used = pages[*page as usize].used > 0;
+            let is_used = pages[*page as usize].iter().any(|&entry| entry != NONE);
             if !is_used {
                 spare.push(*page);
             }
             is_used
         });
-        (self.empty, self.recent) = (0, [NO_PAGE; RECENT]);
+        (self.most, self.recent) = (LEAST_SEARCHED.max(2 * self.places.len()), [NO_PAGE; RECENT]);
     }
 }
 
@@ -219,7 +260,7 @@ mod tests {
             assert_eq!(blocks.insert(address, Block { number, size: 1 }), None);
             assert_eq!(blocks.remove(address).map(|block| block.number), Some(number));
         }
-        assert!(blocks.pages.len() <= MOST_EMPTY + 1 && blocks.blocks.len() == 1);
+        assert!(blocks.pages.len() <= LEAST_SEARCHED);
     }
 
     #[test]
@@ -232,18 +273,28 @@ mod tests {
         let (mut blocks, mut map) = (Blocks::default(), HashMap::new());
         for number in 0..200_000 {
             let address = 0x7f00_0000_0000 * random(2) + random(5000) * 16 * (1 + 999 * random(2));
-            let block = Block { number, size: random(100) };
+            // Some of them do not fit into an entry, or just do.
+            let number = if random(10) == 0 { LATE - 2 + random(3) } else { number };
+            let size = if random(10) == 0 { Block::LONG - 2 + random(4) } else { random(100) };
+            let block = Block { number, size };
+            let is_usual = random(2) == 0;
             if random(2) == 0 {
-                assert_eq!(blocks.insert(address, block), map.insert(address, block));
+                if !(is_usual && blocks.insert_usual(address, block)) {
+                    assert_eq!(blocks.insert(address, block), map.insert(address, block));
+                } else {
+                    assert_eq!(map.insert(address, block), None);
+                }
             } else {
-                assert_eq!(blocks.remove(address), map.remove(&address));
+                assert_eq!(blocks.get(address), map.get(&address).copied());
+                let usual = if is_usual { blocks.remove_usual(address) } else { None };
+                assert_eq!(usual.or_else(|| blocks.remove(address)), map.remove(&address));
             }
         }
         assert!(!map.is_empty());
         for (address, block) in map {
             assert_eq!(blocks.remove(address), Some(block));
         }
-        assert_eq!((blocks.empty, blocks.unused.len()), (blocks.places.len(), blocks.blocks.len()));
+        assert!(blocks.elsewhere.is_empty());
         assert_eq!(blocks.places.len() + blocks.spare.len(), blocks.pages.len());
         blocks.drop_empty();
         assert!(blocks.places.is_empty());

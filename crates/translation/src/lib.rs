@@ -2,8 +2,8 @@
 //!
 //! From the bottom up: `merge` (threads' buffers in order), `source` (reads the stream of a process), `mappings` (where
 //! the process has code), `blocks` (live blocks by address), `clock` (times), `samples` (the process's memory and
-//! processor time), `sites` (call sites from stacks), `located` (places in files, for imports), `translation` (calls to
-//! trace events).
+//! processor time), `sites` (call sites from stacks), `located` (places in files, for imports), `usual` (calls that
+//! become events in batches), `translation` (calls to trace events).
 //!
 //! Every call of a recorded program passes through here while the program runs, so that this crate is optimised fully,
 //! unlike the rest of the command.
@@ -17,6 +17,7 @@ mod samples;
 mod sites;
 mod source;
 mod translation;
+mod usual;
 
 pub use self::clock::Rate;
 pub use self::located::InstalledFiles;

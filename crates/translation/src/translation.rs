@@ -5,7 +5,7 @@ use std::fs::File;
 
 use anyhow::Result;
 use heapwright_stream::{Call, Mapping, Record, Run, Stack, Usage};
-use heapwright_trace::{Kind, SiteId, WriteError, Writer};
+use heapwright_trace::{BatchRoom, Kind, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
 use super::clock::Rate;
@@ -13,6 +13,7 @@ use super::merge::{self, CallPath, More, Python, PythonName, Sink};
 use super::samples::Samples;
 use super::sites::{Sampled, Sites};
 use super::source::Source;
+use super::usual::UsualCalls;
 
 /// Counts of what was recorded of a process's heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +80,7 @@ pub struct Translation {
     /// Pages that were resident when a long block began, by its address.
     resident: HashMap<u64, u64, foldhash::fast::RandomState>,
     samples: Samples,
+    room: Box<BatchRoom>,
 }
 
 impl Translation {
@@ -96,6 +98,7 @@ impl Translation {
             figures: Figures::default(),
             resident: HashMap::default(),
             samples: Samples::since(began),
+            room: Box::default(),
         }
     }
 
@@ -106,6 +109,29 @@ impl Translation {
     /// When the stream is damaged or the trace cannot be written.
     pub fn read(&mut self, source: &mut Source, over: bool) -> Result<bool> {
         source.read(over, self)
+    }
+
+    /// Writes the calls of `malloc` and `free` with which a run begins, up to the first that is unusual: of another
+    /// thread than the last event, from a site that is not known yet, of an unknown or a very long block, at the end of a
+    /// frame. Returns the rest of the run.
+    #[inline(never)]
+    fn take_batch<'b>(&mut self, thread: u32, run: Run<'b>) -> Result<Run<'b>, WriteError> {
+        if self.thread.is_none_or(|(last, _)| last != thread) {
+            return Ok(run);
+        }
+        let Translation { writer, sites, blocks, figures, room, .. } = self;
+        let batch = writer.batch(room);
+        let (most, first) = (batch.most(), batch.next());
+        let (live, peak) = (figures.live, figures.peak_live);
+        let mut usual = UsualCalls { batch, blocks, sites: sites.as_mut(), live, peak };
+        let rest = run.pass_usual(most, &mut usual);
+        let UsualCalls { batch, live, peak, .. } = usual;
+        let allocations = batch.next() - first;
+        figures.allocations += allocations;
+        figures.frees += batch.events() as u64 - allocations;
+        (figures.live, figures.peak_live) = (live, peak);
+        writer.add_batch(batch)?;
+        Ok(rest)
     }
 
     /// Writes the events of one call.
@@ -309,9 +335,15 @@ impl Translation {
         if let Some(old) = self.blocks.insert(address, block) {
             self.free_unseen(old)?;
         }
-        self.figures.live += block.size;
-        self.figures.peak_live = self.figures.peak_live.max(self.figures.live);
+        self.count_live(block.size);
         Ok(())
+    }
+
+    /// Counts a block that has appeared.
+    #[inline(always)]
+    fn count_live(&mut self, size: u64) {
+        self.figures.live += size;
+        self.figures.peak_live = self.figures.peak_live.max(self.figures.live);
     }
 
     /// Frees a block whose address was returned again.
@@ -343,16 +375,14 @@ impl Translation {
 }
 
 impl Sink for Translation {
-    #[inline(never)]
-    fn take_run<'b>(&mut self, thread: u32, run: Run<'b>) -> Result<Run<'b>> {
-        let rest = run.pass_on(|record, path| {
-            self.site = None;
-            if let Some(path) = path {
-                self.site = self.site_of_path(CallPath::Known(path), None)?;
-            }
-            self.write(thread, record)
-        })?;
-        Ok(rest)
+    fn take_run<'b>(&mut self, thread: u32, mut run: Run<'b>) -> Result<Run<'b>> {
+        loop {
+            run = self.take_batch(thread, run)?;
+            let Some((record, path, rest)) = run.split_first() else { return Ok(run) };
+            self.site = path.map_or(Ok(None), |path| self.site_of_path(CallPath::Known(path), None))?;
+            self.write(thread, record)?;
+            run = rest;
+        }
     }
 
     fn take_with(&mut self, call: merge::Call, more: &More<'_>) -> Result<()> {

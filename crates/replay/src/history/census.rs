@@ -13,8 +13,10 @@ use super::sites::{SiteUse, SiteUses};
 /// Policy-independent facts of a trace. A resize counts as a free and an allocation.
 #[derive(Clone, Debug)]
 pub struct Census {
-    /// The number of events.
+    /// The number of events, with changes of threads: the length of the trace in positions.
     pub events: u64,
+    /// The number of events without changes of threads.
+    pub calls: u64,
     /// The highest block number plus 1.
     pub blocks: u64,
     /// The requested bytes of all live blocks, after each event.
@@ -80,6 +82,7 @@ impl Counting {
     fn new() -> Counting {
         let census = Census {
             events: 0,
+            calls: 0,
             blocks: 0,
             requested: Series::new(Census::BUCKETS),
             peak_requested: (0, 0),
@@ -106,6 +109,7 @@ impl Counting {
         }
         let census = &mut self.census;
         census.events += 1;
+        census.calls += u64::from(event.is_call());
         census.requested.push(self.live);
         if self.live > census.peak_requested.0 {
             census.peak_requested = (self.live, census.events);

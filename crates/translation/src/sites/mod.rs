@@ -222,6 +222,20 @@ impl Sites {
         site
     }
 
+    /// Returns the site of a path by its number, without Python functions; `None` when it is not known yet. The inner
+    /// option is `None` when the trace had no room for it.
+    #[inline(always)]
+    pub fn known_site(&self, path: u32) -> Option<Option<SiteId>> {
+        self.numbers.site(path, 0)
+    }
+
+    /// Counts a request from a [`Sites::known_site`].
+    #[inline(always)]
+    pub fn count_known(&mut self, site: Option<SiteId>) {
+        self.sampled.requests += 1;
+        self.sampled.left_out += u64::from(site.is_none());
+    }
+
     /// Returns the number of a path, which is given one when all of its code is known.
     fn number_of_path(&mut self, addresses: &[u64]) -> Option<u32> {
         let hash = self.numbers.hash(addresses);

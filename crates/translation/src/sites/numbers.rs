@@ -81,6 +81,7 @@ impl Numbers {
     }
 
     /// Returns the site of a path within a stack of Python functions, if it is known.
+    #[inline(always)]
     pub fn site(&self, number: u32, python: u32) -> Option<Option<SiteId>> {
         match python {
             0 => self.paths.get(number as usize)?.site,
