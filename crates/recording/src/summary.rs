@@ -219,11 +219,11 @@ fn kept(one: &Recorded) -> String {
     }
 }
 
-/// Counts the events of a trace up to its end or damage, without those that only name a thread.
+/// Counts the calls in a trace up to its end or damage.
 fn events_in(path: &Path) -> u64 {
     let Some(mut reader) = File::open(path).ok().and_then(|file| Reader::new(file).ok()) else { return 0 };
     let events = iter::from_fn(|| reader.next_event().ok().flatten());
-    events.filter(|event| !matches!(event, Event::Thread { .. })).count() as u64
+    events.filter(Event::is_call).count() as u64
 }
 
 /// Describes the call sites that are missing.
