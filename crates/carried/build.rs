@@ -71,7 +71,7 @@ impl Part {
     /// files are.
     fn build(&self, workspace: &Path, target_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
         let triple = env::var("TARGET")?;
-        // The order of the library's code is by such names (.cargo/config.toml), also where RUSTFLAGS says something else.
+        // The order of the library's code is by such names (.cargo/config.toml), also where RUSTFLAGS is set.
         let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default() + "\x1f-Csymbol-mangling-version=v0";
         let packages: Vec<&str> = self.files.iter().flat_map(|(package, _)| ["--package", package]).collect();
         let status = Command::new(env::var("CARGO")?)

@@ -30,8 +30,8 @@ pub struct Trace {
     pub crc32: String,
     /// Events, without changes of threads.
     pub events: u64,
-    /// The length of the trace in positions: events and changes of threads. Older results have none, and count changes of
-    /// threads as events.
+    /// The length of the trace in positions: events and changes of threads. Older results have none, and count changes
+    /// of threads as events.
     #[serde(default)]
     pub positions: u64,
     /// Blocks that appear, by allocation or by resizing.

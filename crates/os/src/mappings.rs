@@ -82,9 +82,9 @@ pub fn each_mapping(room: &mut [u8], mut visit: impl FnMut(Mapping<'_>)) -> Resu
     })
 }
 
-/// Returns the mapping that contains an address: its range, and whether it cannot be accessed. Takes a few system calls,
-/// however many mappings there are. `None` where the system has no such question (it has
-/// since Linux 6.11), or a filter of system calls is in force, which may not expect it.
+/// Returns the mapping that contains an address: its range, and whether it cannot be accessed. Takes a few system
+/// calls, however many mappings there are. `None` where the system has no such question (it has since Linux 6.11), or a
+/// filter of system calls is in force, which may not expect it.
 pub(crate) fn mapping_at(address: usize) -> Option<(Range<usize>, bool)> {
     /// `PROCMAP_QUERY`, with a structure of this size.
     const QUERY: u64 = 0xC068_6611;

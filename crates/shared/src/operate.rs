@@ -101,8 +101,8 @@ impl SharedHeap {
         if self.deallocate_known(pointer) { Ok(()) } else { self.deallocate_other_pointer(pointer) }
     }
 
-    /// Frees the block that starts at `pointer` in this mapping of the segment if it lies in a slab of this process, in a
-    /// few instructions. Returns whether it was freed; [`SharedHeap::deallocate_pointer`] frees all others.
+    /// Frees the block that starts at `pointer` in this mapping of the segment if it lies in a slab of this process, in
+    /// a few instructions. Returns whether it was freed; [`SharedHeap::deallocate_pointer`] frees all others.
     #[inline(always)]
     pub fn deallocate_known(&self, pointer: NonNull<u8>) -> bool {
         self.put_back_own(pointer.addr().get().wrapping_sub(self.mapping.blocks().addr().get()))

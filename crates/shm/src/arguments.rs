@@ -92,8 +92,8 @@ pub struct CreateArgs {
     #[arg(long, value_name = "N", default_value_t = Settings::default().roots)]
     pub roots: usize,
 
-    /// Blocks of at most 4 KiB come from slabs of the process that allocates, without the lock: faster, but not where the
-    /// policy says. The policy places the slabs.
+    /// Blocks of at most 4 KiB come from slabs of the process that allocates, without the lock: faster, but not where
+    /// the policy says. The policy places the slabs.
     #[arg(long)]
     pub slabs: bool,
 }

@@ -41,8 +41,8 @@ impl<'b> Run<'b> {
         Some((record, path, Run { slots, since_base: self.since_base + 1 }))
     }
 
-    /// Passes the calls of `malloc` and `free` with which the run begins to `sink`, `most` at most, until another call or
-    /// one that it does not take, and returns the run from that call on.
+    /// Passes the calls of `malloc` and `free` with which the run begins to `sink`, `most` at most, until another call
+    /// or one that it does not take, and returns the run from that call on.
     #[inline(always)]
     #[must_use]
     pub fn pass_usual(self, most: usize, sink: &mut impl Usual) -> Self {
@@ -100,8 +100,8 @@ fn words(slot: &Slot) -> [u64; 2] {
     unsafe { slot.get().read() }
 }
 
-/// Returns the call of `malloc` with this ticket that a path and the slots behind it are, the path, and the slots behind
-/// that; `None` when they are another.
+/// Returns the call of `malloc` with this ticket that a path and the slots behind it are, the path, and the slots
+/// behind that; `None` when they are another.
 #[inline(always)]
 fn malloc_from_path(path: [u64; 2], slots: &[Slot], since_base: u64) -> Option<(Record, u32, &[Slot])> {
     let path = known_path(path)?;

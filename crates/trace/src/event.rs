@@ -54,8 +54,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the event is a call of the program: a change of threads only says which thread makes the next ones. Counts
-    /// of events that are shown to users count calls.
+    /// Whether the event is a call of the program: a change of threads only says which thread makes the next ones.
+    /// Counts of events that are shown to users count calls.
     #[inline]
     #[must_use]
     pub const fn is_call(&self) -> bool {

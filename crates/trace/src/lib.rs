@@ -26,8 +26,8 @@
 //! Modules from the bottom up: `number` (variable-length integers), `event`, `encoded` (a column), `sites` (call
 //! sites), `batch` (events that are added together), `columns` (encoding of events), `pace` (levels of compression),
 //! `frame` (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named texts), `side` (side
-//! streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the recorded process),
-//! `writer` and `reader`, `import` and `export` (formats of other tools).
+//! streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the recorded
+//! process), `writer` and `reader`, `import` and `export` (formats of other tools).
 
 mod about;
 mod batch;

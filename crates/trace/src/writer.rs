@@ -119,8 +119,8 @@ impl<W: Write> Writer<W> {
         self
     }
 
-    /// Compresses less where events come fast, so that compression takes some sixteenth of the time that passes. For the
-    /// trace of a program that is running.
+    /// Compresses less where events come fast, so that compression takes some sixteenth of the time that passes. For
+    /// the trace of a program that is running.
     #[must_use]
     pub fn keeping_up(mut self) -> Writer<W> {
         self.packer.keep_up();

@@ -65,9 +65,9 @@ pub struct Blocks {
     pages: Vec<Page>,
     /// Pages that `places` does not name, all empty.
     spare: Vec<u32>,
-    /// The number of pages that `places` names at which empty ones are looked for. Those stay until then: a program that
-    /// frees its only block of a page and allocates it again, in turns, does not make the page each time, and a call
-    /// costs nothing for it.
+    /// The number of pages that `places` names at which empty ones are looked for. Those stay until then: a program
+    /// that frees its only block of a page and allocates it again, in turns, does not make the page each time, and a
+    /// call costs nothing for it.
     most: usize,
     /// Pages that were used last, and their places, by a hash of the page.
     recent: [(u64, u32); RECENT],

@@ -112,8 +112,8 @@ impl Translation {
     }
 
     /// Writes the calls of `malloc` and `free` with which a run begins, up to the first that is unusual: of another
-    /// thread than the last event, from a site that is not known yet, of an unknown or a very long block, at the end of a
-    /// frame. Returns the rest of the run.
+    /// thread than the last event, from a site that is not known yet, of an unknown or a very long block, at the end of
+    /// a frame. Returns the rest of the run.
     #[inline(never)]
     fn take_batch<'b>(&mut self, thread: u32, run: Run<'b>) -> Result<Run<'b>, WriteError> {
         if self.thread.is_none_or(|(last, _)| last != thread) {

@@ -67,7 +67,9 @@ impl<'m, I: Update<'m> + ?Sized> Heap<'m, I> {
     #[inline(always)]
     pub(super) fn index_moved(&mut self, from: Hole, to: Hole) {
         if !self.map.has_summary() {
-        } else if self.takes_back(from) {
+            return;
+        }
+        if self.takes_back(from) {
             self.map.set_pending(to, 0);
         } else {
             self.settle_rarely();

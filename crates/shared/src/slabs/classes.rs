@@ -77,7 +77,7 @@ impl Granule {
         if bytes > LONGEST {
             return None;
         }
-        // SAFETY: so many bytes have at most as many granules of this length as of the least.
+        // SAFETY: of this length, those bytes have no more granules than of the least.
         Some(usize::from(*unsafe { CLASSES.get_unchecked((bytes + self.rest) >> self.shift()) }))
     }
 }

@@ -16,8 +16,8 @@ const WANTED_PER_SEARCH: usize = 64;
 const SEARCHED: usize = 4096;
 
 impl SharedHeap {
-    /// Takes a block from the word of a slab that is its class's current one, and returns its place; `None` when there is
-    /// more to do.
+    /// Takes a block from the word of a slab that is its class's current one, and returns its place; `None` when there
+    /// is more to do.
     #[inline(always)]
     pub(crate) fn take_known(&self, bytes: usize) -> Option<usize> {
         self.lane.enter_under(self.forks_now())?.take_for(bytes)
@@ -221,7 +221,7 @@ mod tests {
     use crate::slabs::classes::LONGEST;
     use crate::slabs::lane::tests::heap_with_slabs;
 
-    /// Of the longest class, a slab has so many blocks.
+    /// The number of blocks of a slab of the longest class.
     const A_SLAB_OF_THE_LONGEST: usize = SLAB / LONGEST;
 
     #[test]

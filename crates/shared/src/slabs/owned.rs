@@ -24,8 +24,8 @@ pub(crate) struct Owned {
     pub(crate) fruitless: u64,
 }
 
-/// Where the block lies that was taken last, and its class, which has the block's bit. It is often freed next, and found
-/// without the metadata of its slab: what follows from its address would take longer than all else.
+/// Where the block lies that was taken last, and its class, which has the block's bit. It is often freed next, and
+/// found without the metadata of its slab: what follows from its address would take longer than all else.
 #[derive(Clone, Copy)]
 struct Latest {
     place: usize,

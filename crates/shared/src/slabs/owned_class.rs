@@ -15,7 +15,7 @@ const LOOKED_AT: usize = 8;
 /// A process keeps one empty slab of a class, and another for each 8 slabs that it has.
 const KEPT_SHARE: usize = 8;
 
-/// Blocks longer than this, in bytes, come from slabs only when a process has asked for as many as a slab has. Fewer take
+/// Blocks longer than this, in bytes, come from slabs once a process has asked for a slab's number of them. Fewer take
 /// much less memory than a slab.
 const SHORT: usize = 2048;
 

@@ -304,7 +304,7 @@ impl<'s> Slab<'s> {
     /// A word of the bitmaps; `None` beyond their end.
     #[inline(always)]
     pub(crate) fn words(self, at: usize) -> Option<Words<'s>> {
-        // SAFETY: the bitmaps have so many words.
+        // SAFETY: the bitmaps have that many words.
         (at < self.shape.words).then(|| unsafe { self.words_of(at) })
     }
 
