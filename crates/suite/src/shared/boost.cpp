@@ -24,7 +24,7 @@ namespace ipc = boost::interprocess;
 struct Task {
     std::string allocator, name;
     std::size_t bytes;
-    bool creates, steady, mixed, touched;
+    bool creates, steady, mixed, line, touched, timed;
     std::size_t live;
     std::uint64_t seed;
 };
@@ -51,6 +51,31 @@ static std::uint64_t read_clock(clockid_t clock) {
     return static_cast<std::uint64_t>(time.tv_sec) * 1000000000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+// The counts of durations, as in durations.rs.
+struct Durations {
+    std::uint64_t counts[64 * 16] = {};
+
+    void count(std::uint64_t nanoseconds) {
+        unsigned power = 60 - static_cast<unsigned>(__builtin_clzll(nanoseconds | 16));
+        counts[(power - 1) * 16 + (nanoseconds >> (power - 1))] += 1;
+    }
+
+    std::uint64_t tail() const {
+        std::uint64_t beyond = 0, seen = 0;
+        for (std::uint64_t count : counts) {
+            beyond += count;
+        }
+        beyond /= 1000;
+        for (std::size_t at = 64 * 16; at-- > 0;) {
+            seen += counts[at];
+            if (seen > beyond) {
+                return at < 32 ? at : (16 + at % 16) << (at / 16 - 1);
+            }
+        }
+        return 0;
+    }
+};
+
 static void sleep_until(std::uint64_t moment) {
     timespec time;
     time.tv_sec = static_cast<time_t>(moment / 1000000000);
@@ -70,6 +95,7 @@ class Load {
     Numbers numbers;
     std::uint32_t sizes[sizes_count];
     std::vector<void *> blocks;
+    Durations durations;
 
     void *allocate() {
         std::size_t bytes = sizes[numbers.below(sizes_count)];
@@ -93,10 +119,29 @@ class Load {
         }
     }
 
+    void *allocate_timed() {
+        std::uint64_t start = read_clock(CLOCK_MONOTONIC);
+        void *block = allocate();
+        durations.count(read_clock(CLOCK_MONOTONIC) - start);
+        return block;
+    }
+
+    void timed_pair() {
+        std::size_t slot = task.steady ? numbers.below(blocks.size()) : 0;
+        void *held = task.steady ? blocks[slot] : allocate_timed();
+        std::uint64_t start = read_clock(CLOCK_MONOTONIC);
+        segment.deallocate(held);
+        durations.count(read_clock(CLOCK_MONOTONIC) - start);
+        if (task.steady) {
+            blocks[slot] = allocate_timed();
+        }
+    }
+
 public:
     Load(Segment &segment, const Task &task) : segment(segment), task(task), numbers{task.seed} {
         for (std::size_t step = 0; step < sizes_count; ++step) {
-            sizes[step] = task.mixed ? static_cast<std::uint32_t>(16.0 * std::exp2(8.0 * step / (sizes_count - 1)))
+            sizes[step] = task.line    ? 64
+                          : task.mixed ? static_cast<std::uint32_t>(16.0 * std::exp2(8.0 * step / (sizes_count - 1)))
                                      : static_cast<std::uint32_t>(16 + 240 * step / (sizes_count - 1));
         }
         std::size_t count = task.steady ? task.live : 1;
@@ -110,14 +155,17 @@ public:
 
     std::uint64_t run_until(std::uint64_t end) {
         std::uint64_t pairs = 0;
+        durations = Durations();
         do {
             for (std::size_t at = 0; at < pairs_per_look; ++at) {
-                pair();
+                task.timed ? timed_pair() : pair();
             }
             pairs += pairs_per_look;
         } while (read_clock(CLOCK_MONOTONIC) < end);
         return pairs;
     }
+
+    std::uint64_t tail() const { return durations.tail(); }
 };
 
 template <class Segment>
@@ -132,8 +180,9 @@ static int serve(const Task &task, Segment &segment) {
         std::uint64_t busy = read_clock(CLOCK_PROCESS_CPUTIME_ID);
         std::uint64_t pairs = load.run_until(end);
         busy = read_clock(CLOCK_PROCESS_CPUTIME_ID) - busy;
-        std::printf("{\"done\":{\"pairs\":%llu,\"busy\":%llu}}\n", static_cast<unsigned long long>(pairs),
-                    static_cast<unsigned long long>(busy));
+        std::printf("{\"done\":{\"pairs\":%llu,\"busy\":%llu,\"tail\":%llu}}\n",
+                    static_cast<unsigned long long>(pairs), static_cast<unsigned long long>(busy),
+                    static_cast<unsigned long long>(load.tail()));
         std::fflush(stdout);
     }
     return 0;
@@ -160,15 +209,24 @@ using SimpleSeq = ipc::simple_seq_fit<Mutex, Pointer>;
 static bool read_task(const char *json, Task &task) {
     const char *form = "{\"allocator\":\"%31[^\"]\",\"name\":\"%127[^\"]\",\"bytes\":%llu,\"role\":\"%15[^\"]\","
                        "\"load\":{\"pattern\":\"%15[^\"]\",\"sizes\":\"%15[^\"]\",\"touch\":\"%15[^\"]\","
-                       "\"live\":%llu},\"seed\":%llu}";
-    char allocator[32], name[128], role[16], pattern[16], sizes[16], touch[16];
+                       "\"live\":%llu,\"figure\":\"%15[^\"]\"},\"seed\":%llu}";
+    char allocator[32], name[128], role[16], pattern[16], sizes[16], touch[16], figure[16];
     unsigned long long bytes, live, seed;
-    if (std::sscanf(json, form, allocator, name, &bytes, role, pattern, sizes, touch, &live, &seed) != 9) {
+    if (std::sscanf(json, form, allocator, name, &bytes, role, pattern, sizes, touch, &live, figure, &seed) != 10) {
         return false;
     }
     auto is = [](const char *word, const char *expected) { return std::strcmp(word, expected) == 0; };
-    task = {allocator,           name, bytes, is(role, "create"), is(pattern, "steady"), is(sizes, "mixed"),
-            is(touch, "touched"), live, seed};
+    task = {allocator,
+            name,
+            bytes,
+            is(role, "create"),
+            is(pattern, "steady"),
+            is(sizes, "mixed"),
+            is(sizes, "line"),
+            is(touch, "touched"),
+            is(figure, "tail"),
+            live,
+            seed};
     return true;
 }
 

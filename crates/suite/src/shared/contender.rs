@@ -27,11 +27,13 @@ pub const BOOST: &str = "boost rbtree";
 pub const BOOST_AGAIN: &str = "boost rbtree (A/A)";
 /// Boost's other algorithm: first fit over a list of the holes.
 pub const BOOST_LIST: &str = "boost simple_seq";
+/// No heap at all: what the loop that makes the requests takes.
+pub const NOTHING: &str = "the loop alone";
 /// The system's malloc, which is not shared.
 pub const MALLOC: &str = "malloc (not shared)";
 
 impl Contender {
-    /// Returns our policies, malloc, and Boost's algorithms if there is a program that runs them.
+    /// Returns our policies, malloc, the loop alone, and Boost's algorithms if there is a program that runs them.
     pub fn all(comparator: Option<&Path>) -> Vec<Contender> {
         let boost = comparator.into_iter().flat_map(|program| {
             let contender = |subject, allocator| Contender { subject, allocator, program: Some(program.to_owned()) };
@@ -43,7 +45,8 @@ impl Contender {
             program: None,
         });
         let malloc = Contender { subject: MALLOC, allocator: worker::MALLOC, program: None };
-        boost.chain(ours).chain([malloc]).collect()
+        let nothing = Contender { subject: NOTHING, allocator: worker::NOTHING, program: None };
+        boost.chain(ours).chain([malloc, nothing]).collect()
     }
 
     /// Returns whether it is measured in a case.

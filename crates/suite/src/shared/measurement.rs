@@ -11,7 +11,7 @@ use super::contender::Contender;
 use heapwright_allocators::allocator::Allocator;
 use heapwright_host::child::{Dialogue, to_json};
 use heapwright_host::timer::{Clock, read};
-use heapwright_workloads::shared::task::{Done, Load, Reply, Role, Task, Window};
+use heapwright_workloads::shared::task::{Done, Figure, Load, Reply, Role, Task, Window};
 use heapwright_workloads::shared::worker::JOB;
 
 /// Time limit for a worker's reply, which takes milliseconds on an idle machine.
@@ -38,13 +38,14 @@ pub struct Measurement<'c> {
 }
 
 impl Measurement<'_> {
-    /// Starts the workers on a new segment and returns the nanoseconds per operation: processor time for one process;
-    /// for several, elapsed time divided by the operations of all of them.
+    /// Starts the workers on a new segment and returns the load's figure. The mean is the nanoseconds per operation:
+    /// processor time for one process; for several, elapsed time divided by the operations of all of them. The tail is
+    /// that of the process whose tail is longest.
     ///
     /// # Errors
     /// When a worker cannot be started, fails, or does not answer.
     pub fn run(&self) -> Result<f64> {
-        let segment = Name(format!("heapwright-bench-{}", std::process::id()));
+        let segment = Name::own("bench");
         let mut workers = vec![self.start(&segment.0, 0)?];
         get_ready(&mut workers[0])?;
         for index in 1..self.processes {
@@ -52,14 +53,42 @@ impl Measurement<'_> {
         }
         workers[1..].iter_mut().try_for_each(get_ready)?;
         drop(segment);
-        let start = read(Clock::Wall) + NOTICE;
-        let window = Window { start, begin: start + self.window.0, end: start + self.window.0 + self.window.1 };
+        let window = self.upcoming();
         workers.iter_mut().try_for_each(|worker| worker.send(&window))?;
         let done: Vec<Done> = workers.iter_mut().map(get_done).collect::<Result<_>>()?;
+        if self.load.figure == Figure::Tail {
+            return Ok(done.iter().map(|done| done.tail).max().unwrap_or(0) as f64);
+        }
         // Elapsed time includes the waits of several workers for the lock and for processors; one alone never waits for
         // the lock.
         let time = if let [alone] = done[..] { alone.busy } else { self.window.1 };
         Ok(time as f64 / (2 * done.iter().map(|done| done.pairs).sum::<u64>()) as f64)
+    }
+
+    /// Starts a worker on a segment that exists, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it cannot be started or fails.
+    pub fn join(&self, segment: &Name) -> Result<Dialogue> {
+        let mut worker = self.start(&segment.0, 1)?;
+        get_ready(&mut worker)?;
+        Ok(worker)
+    }
+
+    /// Makes a worker that is ready begin, and returns its window.
+    ///
+    /// # Errors
+    /// As [`Dialogue::send`].
+    pub fn begin(&self, worker: &mut Dialogue) -> Result<Window> {
+        let window = self.upcoming();
+        worker.send(&window)?;
+        Ok(window)
+    }
+
+    /// Returns the next window.
+    fn upcoming(&self) -> Window {
+        let start = read(Clock::Wall) + NOTICE;
+        Window { start, begin: start + self.window.0, end: start + self.window.0 + self.window.1 }
     }
 
     /// Starts a worker. The first one creates the segment.
@@ -86,7 +115,14 @@ impl Measurement<'_> {
 }
 
 /// The name of a segment, removed on drop. Attached processes keep the segment.
-struct Name(String);
+pub struct Name(pub String);
+
+impl Name {
+    /// Returns a name that no other process has.
+    pub fn own(purpose: &str) -> Name {
+        Name(format!("heapwright-{purpose}-{}", std::process::id()))
+    }
+}
 
 impl Drop for Name {
     fn drop(&mut self) {

@@ -3,10 +3,12 @@
 //!
 //! Every `measurement` uses a new segment and new worker processes: of this command (`worker`) or of the `comparator`.
 //! Both get the same messages (`task`), make the same requests (`load`, `boost.cpp`) and read the same clocks. The
-//! rounds of all contenders are interleaved. `report` prints the results.
+//! rounds of all contenders are interleaved. `report` prints the results. `large` measures what a heap of a million
+//! blocks does to those who come and those who stay.
 
 mod comparator;
 mod contender;
+pub mod large;
 mod measurement;
 mod report;
 
@@ -15,20 +17,21 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use self::comparator::Comparator;
-pub use self::contender::{BOOST, BOOST_AGAIN, Contender, POLICIES};
+pub use self::contender::{BOOST, BOOST_AGAIN, Contender, MALLOC, NOTHING, POLICIES, WITH_SLABS};
 use self::measurement::Measurement;
 pub use self::report::Row;
 use crate::Output;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_stats::FEWEST;
-pub use heapwright_workloads::shared::task::{Load, Pattern, Sizes, Touch, word};
+pub use heapwright_workloads::shared::task::{Figure, Load, Pattern, Sizes, Touch, word};
 
 /// Examples for the help.
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright bench shared                     half a minute
   heapwright bench shared --processes 1,2     one process, and two at a time
+  heapwright bench shared --tail              how long the slowest call in a thousand takes
   heapwright bench shared --full --json       more blocks, written to as well, for a program to read
 
 Boost.Interprocess takes part where there is a C++ compiler and its headers (on
@@ -54,6 +57,10 @@ pub struct Arguments {
     /// Also measure ten times the blocks, and writing to them, in more and longer rounds: twenty minutes.
     #[arg(long)]
     full: bool,
+
+    /// Measure the time within which 99.9 % of the calls end, instead of the mean. The clock is read at every call.
+    #[arg(long)]
+    tail: bool,
 
     /// Print one JSON object instead of tables.
     #[arg(long)]
@@ -108,13 +115,13 @@ pub struct Plan {
     pub takes_part: fn(&Contender) -> bool,
 }
 
-/// Returns the loads with each of `lives` blocks per process, and each of `touches`.
-pub fn loads(lives: &[usize], touches: &[Touch]) -> Vec<Load> {
+/// Returns the loads with each of `lives` blocks per process, and each of `touches`, of which `figure` is measured.
+pub fn loads(lives: &[usize], touches: &[Touch], figure: Figure) -> Vec<Load> {
     let mut loads = Vec::new();
     for &touch in touches {
         for sizes in [Sizes::Small, Sizes::Mixed] {
-            loads.extend(lives.iter().map(|&live| Load { pattern: Pattern::Steady, sizes, touch, live }));
-            loads.push(Load { pattern: Pattern::Pair, sizes, touch, live: 1 });
+            loads.extend(lives.iter().map(|&live| Load { pattern: Pattern::Steady, sizes, touch, live, figure }));
+            loads.push(Load { pattern: Pattern::Pair, sizes, touch, live: 1, figure });
         }
     }
     loads
@@ -122,9 +129,10 @@ pub fn loads(lives: &[usize], touches: &[Touch]) -> Vec<Load> {
 
 impl Arguments {
     fn plan(&self) -> Plan {
+        let figure = if self.tail { Figure::Tail } else { Figure::Mean };
         let (loads, window, rounds) = match self.full {
-            true => (loads(&[1000, 10_000], &[Touch::Untouched, Touch::Touched]), 100, 9),
-            false => (loads(&[1000], &[Touch::Untouched]), 20, FEWEST),
+            true => (loads(&[1000, 10_000], &[Touch::Untouched, Touch::Touched], figure), 100, 9),
+            false => (loads(&[1000], &[Touch::Untouched], figure), 20, FEWEST),
         };
         Plan {
             loads,
@@ -215,7 +223,13 @@ mod tests {
     #[test]
     fn segments_have_room_for_twice_the_live_blocks() {
         for (live, processes) in [(1, 1), (1000, 8), (1000, 60), (10_000, 1), (10_000, 8)] {
-            let load = Load { pattern: Pattern::Steady, sizes: Sizes::Mixed, touch: Touch::Untouched, live };
+            let load = Load {
+                pattern: Pattern::Steady,
+                sizes: Sizes::Mixed,
+                touch: Touch::Untouched,
+                live,
+                figure: Figure::Mean,
+            };
             let case = Case { load, processes };
             assert!(case.segment() >= 2 * 740 * live * processes, "{case:?}");
         }

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::contender::{BOOST, BOOST_AGAIN, Contender};
+use super::contender::{BOOST, BOOST_AGAIN, Contender, MALLOC};
 use super::{Case, Rounds};
 use heapwright_show::number;
 use heapwright_show::table::{HEADING, Table, ratio};
 use heapwright_stats::{Estimate, Spread, median, paired_ratios};
-use heapwright_workloads::shared::task::{Load, Pattern, Sizes, Touch};
+use heapwright_workloads::shared::task::{Figure, Load, Pattern, Sizes, Touch};
 
 /// A measurement, as `--json` prints it. Missing figures are null, and `note` contains the reason.
 #[derive(Clone, Debug, Serialize)]
@@ -26,8 +26,11 @@ pub struct Row {
     pub segment: usize,
     /// The contender.
     pub subject: &'static str,
-    /// Nanoseconds per allocate or free: the median of the rounds. Processor time for one process; for several, elapsed
-    /// time divided by the operations of all.
+    /// Which figure of the calls is given.
+    pub figure: Figure,
+    /// Nanoseconds: the median of the rounds. The mean is per allocate or free: processor time for one process; for
+    /// several, elapsed time divided by the operations of all. The tail is the time within which 99.9 % of the calls of
+    /// each process ended.
     pub ns_per_op: Option<f64>,
     /// The first and the third quartile of the rounds.
     pub quartiles: Option<[f64; 2]>,
@@ -39,13 +42,15 @@ pub struct Row {
     pub over_boost_quartiles: Option<[f64; 2]>,
     /// The 95 % confidence interval of their median, from six rounds up.
     pub over_boost_interval: Option<[f64; 2]>,
+    /// Time divided by that of malloc in the same round, for one process: the median of the rounds.
+    pub over_malloc: Option<f64>,
     /// Why figures are missing, if any are.
     pub note: Option<String>,
 }
 
 impl Row {
     fn empty(case: Case, subject: &'static str) -> Row {
-        let Load { pattern, sizes, touch, live } = case.load;
+        let Load { pattern, sizes, touch, live, figure } = case.load;
         Row {
             pattern,
             sizes,
@@ -54,12 +59,14 @@ impl Row {
             processes: case.processes,
             segment: case.segment(),
             subject,
+            figure,
             ns_per_op: None,
             quartiles: None,
             interval: None,
             over_boost: None,
             over_boost_quartiles: None,
             over_boost_interval: None,
+            over_malloc: None,
             note: None,
         }
     }
@@ -72,8 +79,11 @@ impl Row {
 
 /// Returns the rows of a case.
 pub(super) fn rows(case: Case, field: &[&Contender], outcomes: &[Rounds]) -> Vec<Row> {
-    let boost = field.iter().position(|contender| contender.subject == BOOST);
-    let boost = boost.and_then(|at| outcomes[at].as_ref().ok());
+    let rounds_of = |subject| {
+        let at = field.iter().position(|contender| contender.subject == subject)?;
+        outcomes[at].as_ref().ok()
+    };
+    let (boost, malloc) = (rounds_of(BOOST), rounds_of(MALLOC));
     let each = field.iter().zip(outcomes);
     each.map(|(contender, outcome)| match outcome {
         Err(why) => Row::missing(case, contender.subject, why),
@@ -87,6 +97,7 @@ pub(super) fn rows(case: Case, field: &[&Contender], outcomes: &[Rounds]) -> Vec
                 over_boost: over.map(|over| over.median),
                 over_boost_quartiles: over.map(|over| [over.low, over.high]),
                 over_boost_interval: Estimate::of(&ratios).and_then(|over| over.interval),
+                over_malloc: malloc.and_then(|malloc| median(&paired_ratios(rounds, malloc)?)),
                 ..Row::empty(case, contender.subject)
             }
         }
@@ -138,6 +149,7 @@ fn describe(load: Load) -> String {
     let sizes = match load.sizes {
         Sizes::Small => "16 to 256 bytes (uniform)",
         Sizes::Mixed => "16 bytes to 4 KiB (log-uniform)",
+        Sizes::Line => "64 bytes",
     };
     let pattern = match load.pattern {
         Pattern::Steady => {
@@ -146,9 +158,13 @@ fn describe(load: Load) -> String {
         }
         Pattern::Pair => format!("a block of {sizes} is allocated and freed immediately; each process holds one more"),
     };
-    match load.touch {
-        Touch::Untouched => format!("{pattern}; blocks are not written to"),
-        Touch::Touched => format!("{pattern}; every byte is written"),
+    let touch = match load.touch {
+        Touch::Untouched => "blocks are not written to",
+        Touch::Touched => "every byte is written",
+    };
+    match load.figure {
+        Figure::Mean => format!("{pattern}; {touch}"),
+        Figure::Tail => format!("{pattern}; {touch}; the time within which 99.9 % of the calls end, with a clock's"),
     }
 }
 
@@ -187,7 +203,13 @@ mod tests {
     use super::*;
 
     fn case() -> Case {
-        let load = Load { pattern: Pattern::Pair, sizes: Sizes::Small, touch: Touch::Untouched, live: 1 };
+        let load = Load {
+            pattern: Pattern::Pair,
+            sizes: Sizes::Small,
+            touch: Touch::Untouched,
+            live: 1,
+            figure: Figure::Mean,
+        };
         Case { load, processes: 1 }
     }
 
@@ -200,7 +222,14 @@ mod tests {
         let (boost, best) = (contender(BOOST), contender("best"));
         let rows = rows(case(), &[&boost, &best], &[Ok(vec![10.0, 20.0, 40.0]), Ok(vec![5.0, 10.0, 10.0])]);
         assert_eq!((rows[1].over_boost, rows[1].ns_per_op), (Some(0.5), Some(10.0)));
-        assert_eq!(rows[0].over_boost, Some(1.0));
+        assert_eq!((rows[0].over_boost, rows[0].over_malloc), (Some(1.0), None));
+    }
+
+    #[test]
+    fn ratios_to_malloc_are_given_beside_those_to_boost() {
+        let (malloc, best) = (contender(MALLOC), contender("best"));
+        let rows = rows(case(), &[&malloc, &best], &[Ok(vec![10.0, 10.0]), Ok(vec![5.0, 5.0])]);
+        assert_eq!((rows[1].over_malloc, rows[1].over_boost), (Some(0.5), None));
     }
 
     #[test]

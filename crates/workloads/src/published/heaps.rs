@@ -53,6 +53,33 @@ impl Memory for Malloc {
     }
 }
 
+/// Allocates nothing: what a program's own loop takes. All of its blocks are the same 4 KiB.
+pub struct NoHeap(Box<[u8; 4096]>);
+
+impl Default for NoHeap {
+    fn default() -> Self {
+        NoHeap(Box::new([0; 4096]))
+    }
+}
+
+impl Heap for NoHeap {
+    #[inline]
+    fn allocate(&mut self, bytes: usize) -> Option<usize> {
+        (bytes <= self.0.len()).then(|| black_box(bytes))
+    }
+
+    #[inline]
+    fn free(&mut self, block: usize) {
+        black_box(block);
+    }
+}
+
+impl Memory for NoHeap {
+    fn address(&self, _block: usize) -> NonNull<u8> {
+        NonNull::from(&*self.0).cast()
+    }
+}
+
 /// A bare mapping of OS pages per block, without metadata: a lower bound for the time of such a heap.
 pub struct BareMappings {
     /// The size of every block.

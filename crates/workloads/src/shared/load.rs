@@ -4,7 +4,8 @@ use std::ptr;
 
 use anyhow::{Result, bail};
 
-use super::task::{Load, Pattern, Sizes, Touch};
+use super::durations::Durations;
+use super::task::{Figure, Load, Pattern, Sizes, Touch};
 use crate::numbers::Numbers;
 use crate::published::heaps::Memory;
 use heapwright_host::timer::{Clock, read};
@@ -25,6 +26,7 @@ pub struct Work<H> {
     sizes: [u32; SIZES],
     numbers: Numbers,
     blocks: Vec<usize>,
+    durations: Durations,
 }
 
 impl<H: Memory> Work<H> {
@@ -33,8 +35,14 @@ impl<H: Memory> Work<H> {
     /// # Errors
     /// When the heap is full.
     pub fn settle(heap: H, load: Load, seed: u64) -> Result<Work<H>> {
-        let mut work =
-            Work { heap, load, sizes: sizes(load.sizes), numbers: Numbers::seeded(seed), blocks: Vec::new() };
+        let mut work = Work {
+            heap,
+            load,
+            sizes: sizes(load.sizes),
+            numbers: Numbers::seeded(seed),
+            blocks: Vec::new(),
+            durations: Durations::none(),
+        };
         let count = if load.pattern == Pattern::Steady { load.live } else { 1 };
         for _ in 0..count {
             let block = work.allocate()?;
@@ -49,14 +57,49 @@ impl<H: Memory> Work<H> {
     /// # Errors
     /// When the heap is full.
     pub fn run_until(&mut self, end: u64) -> Result<u64> {
+        self.durations = Durations::none();
         let mut pairs = 0;
         loop {
-            (0..PAIRS_PER_LOOK).try_for_each(|_| self.pair())?;
+            match self.load.figure {
+                Figure::Mean => (0..PAIRS_PER_LOOK).try_for_each(|_| self.pair())?,
+                Figure::Tail => (0..PAIRS_PER_LOOK).try_for_each(|_| self.timed_pair())?,
+            }
             pairs += PAIRS_PER_LOOK as u64;
             if read(Clock::Wall) >= end {
                 return Ok(pairs);
             }
         }
+    }
+
+    /// Returns the nanoseconds within which 99.9 % of the calls of the last run ended; 0 where they were not timed.
+    pub fn tail(&self) -> u64 {
+        self.durations.tail()
+    }
+
+    /// Returns the nanoseconds of the longest call of the last run; 0 where calls were not timed.
+    pub fn longest(&self) -> u64 {
+        self.durations.longest()
+    }
+
+    /// Makes a pair and times both of its calls.
+    fn timed_pair(&mut self) -> Result<()> {
+        let steady = self.load.pattern == Pattern::Steady;
+        let slot = if steady { self.numbers.below(self.blocks.len()) } else { 0 };
+        let held = if steady { self.blocks[slot] } else { self.allocate_timed()? };
+        let start = read(Clock::Wall);
+        self.heap.free(held);
+        self.durations.count(read(Clock::Wall) - start);
+        if steady {
+            self.blocks[slot] = self.allocate_timed()?;
+        }
+        Ok(())
+    }
+
+    fn allocate_timed(&mut self) -> Result<usize> {
+        let start = read(Clock::Wall);
+        let block = self.allocate()?;
+        self.durations.count(read(Clock::Wall) - start);
+        Ok(block)
     }
 
     #[inline(always)]
@@ -90,6 +133,7 @@ fn sizes(sizes: Sizes) -> [u32; SIZES] {
     std::array::from_fn(|step| match sizes {
         Sizes::Small => 16 + (240 * step / last) as u32,
         Sizes::Mixed => (16.0 * (8.0 * step as f64 / last as f64).exp2()) as u32,
+        Sizes::Line => 64,
     })
 }
 
@@ -100,7 +144,8 @@ mod tests {
 
     #[test]
     fn sizes_are_in_their_ranges() {
-        for (kind, from, to, middle) in [(Sizes::Small, 16, 256, 136), (Sizes::Mixed, 16, 4096, 256)] {
+        let ranges = [(Sizes::Small, 16, 256, 136), (Sizes::Mixed, 16, 4096, 256), (Sizes::Line, 64, 64, 64)];
+        for (kind, from, to, middle) in ranges {
             let sizes = sizes(kind);
             assert_eq!((sizes[0], sizes[SIZES - 1]), (from, to));
             assert!(sizes.is_sorted() && sizes[SIZES / 2].abs_diff(middle) < 2, "{kind:?}: {}", sizes[SIZES / 2]);
@@ -109,12 +154,18 @@ mod tests {
 
     #[test]
     fn work_ends_at_the_given_time_and_keeps_its_live_set() {
-        for pattern in [Pattern::Steady, Pattern::Pair] {
-            let load = Load { pattern, sizes: Sizes::Mixed, touch: Touch::Touched, live: 100 };
+        for (pattern, figure) in [
+            (Pattern::Steady, Figure::Mean),
+            (Pattern::Pair, Figure::Mean),
+            (Pattern::Steady, Figure::Tail),
+            (Pattern::Pair, Figure::Tail),
+        ] {
+            let load = Load { pattern, sizes: Sizes::Mixed, touch: Touch::Touched, live: 100, figure };
             let mut work = Work::settle(Malloc, load, 1).unwrap();
             let end = read(Clock::Wall) + 1_000_000;
             let pairs = work.run_until(end).unwrap();
             assert!(pairs >= PAIRS_PER_LOOK as u64 && read(Clock::Wall) >= end);
+            assert_eq!(work.tail() > 0, figure == Figure::Tail);
             assert_eq!(work.blocks.len(), if pattern == Pattern::Steady { 100 } else { 1 });
         }
     }

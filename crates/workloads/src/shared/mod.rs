@@ -1,5 +1,6 @@
 //! The load of a process on a heap that several processes share.
 
-mod load;
+mod durations;
+pub mod load;
 pub mod task;
 pub mod worker;

@@ -54,6 +54,8 @@ pub struct Done {
     pub pairs: u64,
     /// Processor time, in nanoseconds.
     pub busy: u64,
+    /// The time within which 99.9 % of the calls ended, in nanoseconds; 0 where calls were not timed.
+    pub tail: u64,
 }
 
 impl Done {
@@ -78,6 +80,8 @@ pub struct Load {
     pub touch: Touch,
     /// Number of live blocks per process in the steady state.
     pub live: usize,
+    /// What is measured of the calls.
+    pub figure: Figure,
 }
 
 /// Whether a worker creates the segment.
@@ -108,6 +112,8 @@ pub enum Sizes {
     Small,
     /// 16 bytes to 4 KiB, log-uniform.
     Mixed,
+    /// 64 bytes, all of them.
+    Line,
 }
 
 /// Whether blocks are written to.
@@ -120,9 +126,23 @@ pub enum Touch {
     Touched,
 }
 
+/// What is measured of the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// The mean time of a call. The clock is read once in many calls.
+    Mean,
+    /// The time within which 99.9 % of the calls end. The clock is read at each of them, which is part of the time.
+    Tail,
+}
+
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", word(self.pattern), word(self.sizes))
+        let figure = match self.figure {
+            Figure::Mean => "",
+            Figure::Tail => ", 99.9 % of calls",
+        };
+        write!(f, "{}, {}{figure}", word(self.pattern), word(self.sizes))
     }
 }
 
@@ -138,27 +158,33 @@ mod tests {
 
     #[test]
     fn messages_have_the_form_that_the_comparator_reads_and_writes() {
-        let load = Load { pattern: Pattern::Steady, sizes: Sizes::Mixed, touch: Touch::Touched, live: 10 };
+        let load = Load {
+            pattern: Pattern::Steady,
+            sizes: Sizes::Mixed,
+            touch: Touch::Touched,
+            live: 10,
+            figure: Figure::Tail,
+        };
         let (allocator, name) = ("rbtree".to_owned(), "x".to_owned());
         let task = Task { allocator, name, bytes: 1 << 20, role: Role::Join, load, seed: 7 };
         assert_eq!(
             to_json(&task).unwrap(),
             concat!(
                 r#"{"allocator":"rbtree","name":"x","bytes":1048576,"role":"join","#,
-                r#""load":{"pattern":"steady","sizes":"mixed","touch":"touched","live":10},"seed":7}"#
+                r#""load":{"pattern":"steady","sizes":"mixed","touch":"touched","live":10,"figure":"tail"},"seed":7}"#
             )
         );
         assert_eq!(to_json(&Window { start: 1, begin: 2, end: 3 }).unwrap(), r#"{"start":1,"begin":2,"end":3}"#);
         assert_eq!(to_json(&Reply::Ready).unwrap(), r#""ready""#);
-        let done = Done { pairs: 32, busy: 100 };
-        assert_eq!(to_json(&Reply::Done(done)).unwrap(), r#"{"done":{"pairs":32,"busy":100}}"#);
+        let done = Done { pairs: 32, busy: 100, tail: 40 };
+        assert_eq!(to_json(&Reply::Done(done)).unwrap(), r#"{"done":{"pairs":32,"busy":100,"tail":40}}"#);
     }
 
     #[test]
     fn a_worker_that_did_nothing_is_an_error() {
-        assert!(Done { pairs: 32, busy: 100 }.checked().is_ok());
+        assert!(Done { pairs: 32, busy: 100, tail: 0 }.checked().is_ok());
         for (pairs, busy) in [(0, 100), (32, 0)] {
-            assert!(Done { pairs, busy }.checked().is_err());
+            assert!(Done { pairs, busy, tail: 0 }.checked().is_err());
         }
     }
 }

@@ -6,7 +6,7 @@ use heapwright_shared::{Place, PolicyKind, Settings, SharedHeap, SmallBlocks};
 
 use super::load::Work;
 use super::task::{Done, Reply, Role, Task, Window};
-use crate::published::heaps::{Malloc, Memory, Segment};
+use crate::published::heaps::{Malloc, Memory, NoHeap, Segment};
 use heapwright_host::child::{self, Job};
 use heapwright_host::timer::{Clock, read, sleep_until};
 
@@ -15,6 +15,9 @@ pub const JOB: Job = Job { name: "bench-shared", perform: |task| serve(&child::p
 
 /// The name of the malloc of the worker's own process.
 pub const MALLOC: &str = "malloc";
+
+/// The loop of a load alone: nothing is allocated.
+pub const NOTHING: &str = "nothing";
 
 /// What follows the name of a policy whose small blocks come from slabs.
 pub const SLABS: &str = ", slabs";
@@ -26,6 +29,9 @@ const GRANULE: u32 = 16;
 fn serve(task: &Task) -> Result<()> {
     if task.allocator == MALLOC {
         return serve_on(Malloc, task);
+    }
+    if task.allocator == NOTHING {
+        return serve_on(NoHeap::default(), task);
     }
     let (policy, small) = match task.allocator.strip_suffix(SLABS) {
         Some(policy) => (policy, SmallBlocks::Slabs),
@@ -52,7 +58,7 @@ fn serve_on(heap: impl Memory, task: &Task) -> Result<()> {
         work.run_until(window.begin)?;
         let busy = read(Clock::Processor);
         let pairs = work.run_until(window.end)?;
-        child::reply(&Reply::Done(Done { pairs, busy: read(Clock::Processor) - busy }))?;
+        child::reply(&Reply::Done(Done { pairs, busy: read(Clock::Processor) - busy, tail: work.tail() }))?;
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The bars of the heap that processes share, against Boost.Interprocess.
 
+mod slabs;
+
 use std::collections::BTreeMap;
 
 use anyhow::Result;
@@ -12,7 +14,7 @@ use heapwright_show::number;
 use heapwright_show::table::Table;
 use heapwright_suite::Output;
 use heapwright_suite::shared::{
-    BOOST, BOOST_AGAIN, Contender, Effort, POLICIES, Pattern, Plan, Row, Sizes, Touch, loads, measure, word,
+    BOOST, BOOST_AGAIN, Contender, Effort, Figure, POLICIES, Pattern, Plan, Row, Sizes, Touch, loads, measure, word,
 };
 use heapwright_workloads::published::rules;
 
@@ -43,8 +45,9 @@ fn is_about(contender: &Contender) -> bool {
 #[derive(Clone, Debug, Serialize)]
 struct Bar {
     what: String,
-    /// The maximal allowed value.
+    /// The maximal allowed value; the minimal one where `bound` says so.
     limit: f64,
+    bound: Bound,
     unit: &'static str,
     /// The measured value; the worst of several. Null when one is missing.
     value: Option<f64>,
@@ -53,6 +56,14 @@ struct Bar {
     /// Other figures, which do not decide.
     others: BTreeMap<&'static str, Option<f64>>,
     holds: Option<bool>,
+}
+
+/// Which side of its limit a value must be on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Bound {
+    AtMost,
+    AtLeast,
 }
 
 /// The policy that decides: best fit, which is the default, and also Boost's algorithm.
@@ -66,6 +77,7 @@ impl Bar {
         Bar {
             what,
             limit,
+            bound: Bound::AtMost,
             unit,
             value: worst.map(|(_, value)| value),
             subject: worst.map(|(name, _)| name.clone()),
@@ -74,19 +86,33 @@ impl Bar {
         }
     }
 
+    /// Judges a figure that must not be below `limit`.
+    fn at_least(what: String, limit: f64, unit: &'static str, (name, value): (String, Option<f64>)) -> Bar {
+        let holds = value.map(|value| value >= limit);
+        Bar { bound: Bound::AtLeast, holds, ..Bar::of(what, limit, unit, &[(name, value)]) }
+    }
+
     fn cells(&self) -> [String; 5] {
         let verdict = match self.holds {
             Some(true) => "holds",
             Some(false) => "FAILS",
             None => "not measured",
         };
-        let unit = if self.unit == "percent" { " %" } else { "" };
+        let unit = match self.unit {
+            "percent" => " %",
+            "us" => " us",
+            _ => "",
+        };
+        let bound = match self.bound {
+            Bound::AtMost => "<=",
+            Bound::AtLeast => ">=",
+        };
         let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| number::short(value) + unit);
         let subject = self.subject.as_ref().map_or_else(String::new, |subject| format!("{subject} "));
         let others: Vec<String> = self.others.iter().map(|(name, value)| format!("{name} {}", show(*value))).collect();
         [
             self.what.clone(),
-            format!("<= {}{unit}", self.limit),
+            format!("{bound} {}{unit}", self.limit),
             subject + &show(self.value),
             verdict.to_owned(),
             others.join(", "),
@@ -146,16 +172,18 @@ fn overhead() -> Bar {
 pub fn judge(settings: Settings) -> Result<Judgement> {
     let rounds = settings.rounds.map_or(EFFORT.rounds, usize::from);
     let plan = Plan {
-        loads: loads(&[1000], &[Touch::Untouched]),
+        loads: loads(&[1000], &[Touch::Untouched], Figure::Mean),
         processes: PROCESSES.to_vec(),
         effort: Effort { rounds, ..EFFORT },
         takes_part: is_about,
     };
     let rows = measure(&plan, settings.output);
-    let bars: Vec<Bar> = over_boost(&rows).into_iter().chain(experiment()).chain([overhead()]).collect();
+    let slabs = slabs::bars(plan.effort, settings.output);
+    let bars: Vec<Bar> = over_boost(&rows).into_iter().chain(slabs).chain(experiment()).chain([overhead()]).collect();
     if settings.output == Output::Tables {
         heapwright_show::println!(
-            "The bars. Compared with Boost, {DECIDING} fit decides: it is the default, and Boost's algorithm, too."
+            "The bars. Compared with Boost, {DECIDING} fit decides: it is the default, and Boost's algorithm, too. \
+             Without slabs, unless they are named."
         );
         let mut table = Table::new(["what", "bar", "measured", "", "others"]);
         bars.iter().for_each(|bar| table.row(bar.cells()));
@@ -170,6 +198,8 @@ mod tests {
 
     #[test]
     fn the_worst_decides_and_a_missing_one_leaves_it_open() {
+        let least = |value| Bar::at_least("b".to_owned(), 1.0, "ratio", ("x".to_owned(), Some(value))).holds;
+        assert_eq!((least(0.9), least(1.0)), (Some(false), Some(true)));
         let figure = |value| ("x".to_owned(), value);
         let holds = |values: [Option<f64>; 2]| Bar::of("b".to_owned(), 1.0, "ratio", &values.map(figure)).holds;
         assert_eq!(holds([Some(0.5), Some(1.0)]), Some(true));
